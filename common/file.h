@@ -1,0 +1,26 @@
+// Files that must survive: written as temp + fsync + rename + fsync of the directory, so that after a
+// crash at any line the old content or the new one is there, whole.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+#include <sys/types.h>
+
+namespace talos {
+
+// Throws kj::Exception naming the path. `mode` is exact (no umask).
+void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode);
+
+// Whole file; throws NotFound naming the path, or InvalidArgument when it is larger than `limit`.
+kj::String readFile(kj::StringPtr path, size_t limit = 64u << 20);
+kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit = 64u << 20);
+
+// mkdir -p with this mode for the directories that are made.
+void makeDirectories(kj::StringPtr path, mode_t mode = 0755);
+// rm -r, never following links and never leaving the file system that `path` is on. Absent is fine.
+void removeTree(kj::StringPtr path);
+
+// Overwrites before it frees: for keys and tokens.
+void zeroize(kj::ArrayPtr<char> secret);
+
+}  // namespace talos

@@ -1,0 +1,33 @@
+// A user's mistake, as data: collected and reported together, never an abort.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos {
+
+struct Problem {
+  enum class Severity { kError, kWarning };
+  Severity severity = Severity::kError;
+  kj::String file;           // as the user named it; empty if there is none
+  unsigned line = 0;         // from 1; 0 if it has no place
+  unsigned column = 0;       // from 1
+  kj::String path;           // machine.network.interfaces[0].cidr
+  kj::String message;        // what is wrong
+  kj::String hint;           // what would be right; may be empty
+
+  // "controlplane.yaml:31:14: machine.type: "masterr" is not a machine type; did you mean "master"?"
+  kj::String toString() const;
+};
+
+using Problems = kj::Vector<Problem>;
+
+bool hasErrors(const Problems& problems);
+
+// One line each, in the order of their places.
+kj::String render(const Problems& problems);
+
+// The candidate closest to `word` by edit distance, if it is close enough to be what was meant.
+kj::Maybe<kj::StringPtr> closest(kj::StringPtr word, kj::ArrayPtr<const kj::StringPtr> candidates);
+
+}  // namespace talos

@@ -1,0 +1,40 @@
+// All resource types, found by reflection in rpc/types.capnp: names, aliases, columns, sensitivity.
+// The rules for derived aliases are those of spec resources.md §1.2.
+#pragma once
+
+#include <capnp/schema.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos {
+
+struct ResourceType {
+  kj::String name;               // Services.v1alpha1.talos.dev
+  kj::String displayName;        // Service
+  kj::String defaultNamespace;   // runtime
+  kj::Vector<kj::String> aliases;  // explicit ones first, then derived; lower case
+  bool sensitive = false;
+  capnp::StructSchema schema;    // of the spec
+  struct Column { kj::String header; capnp::StructSchema::Field field; };
+  kj::Vector<Column> columns;    // headers in upper case
+};
+
+class Registry {
+ public:
+  // Built from the schema once; cheap enough (a few hundred names) for every program to own one.
+  Registry();
+
+  kj::ArrayPtr<const ResourceType> types() const { return all; }   // sorted by name
+
+  // By full name or alias, ignoring case. NotFound, or InvalidArgument listing the types when ambiguous.
+  const ResourceType& find(kj::StringPtr nameOrAlias) const;
+  // By exact full name.
+  kj::Maybe<const ResourceType&> byName(kj::StringPtr name) const;
+  // Namespaces that exist, with their descriptions.
+  static kj::ArrayPtr<const kj::StringPtr> namespaces();
+
+ private:
+  kj::Vector<ResourceType> all;
+};
+
+}  // namespace talos

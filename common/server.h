@@ -1,0 +1,63 @@
+// Cap'n Proto servers on listening sockets, with limits, and the clients that dial them.
+//
+// A server accepts until it is destroyed. Limits (all in ServerLimits) keep a hostile or broken peer from
+// costing more than its own connection: handshake deadline, connections in total and per peer address,
+// bytes of one message, words of one call's parameters in flight. A peer over a limit is closed and
+// logged; the listener itself never ends because of a peer. Each connection gets its own bootstrap
+// capability from a factory that knows who is calling.
+#pragma once
+
+#include <capnp/capability.h>
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+#include <kj/function.h>
+
+#include "common/tls.h"
+
+namespace talos {
+
+struct ServerLimits {
+  kj::Duration handshake = 10 * kj::SECONDS;
+  unsigned connections = 1024;
+  unsigned connectionsPerPeer = 256;       // TCP: per address; Unix: per uid
+  uint64_t messageWords = 1u << 20;        // 8 MiB
+  uint64_t inFlightWords = 4u << 20;
+};
+
+struct UnixPeer { int pid; unsigned uid; unsigned gid; };   // SO_PEERCRED
+
+// Serves on an existing listening socket (from process 1, so that it outlives a crash of the owner).
+// Runs until dropped; rejects only if the listening socket itself fails.
+kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+                            kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
+                            ServerLimits limits = {});
+kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+                           TlsEndpoint& tls, kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
+                           ServerLimits limits = {});
+
+// Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with this
+// mode and owner.
+kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
+kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
+
+// A connection as a client sees it: the bootstrap capability and the stream under it.
+class Connection {
+ public:
+  virtual ~Connection() noexcept(false) = default;
+  virtual capnp::Capability::Client bootstrap() = 0;
+  virtual kj::Promise<void> onDisconnect() = 0;
+};
+
+kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                             kj::StringPtr path, kj::Duration deadline = 5 * kj::SECONDS);
+// `address` is numeric (IPv4 or IPv6, no port); `expectedName` is what the certificate must name.
+// Unavailable naming address, port and cause ("connection refused", "no answer within 5 s", the TLS alert).
+kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
+                                            kj::StringPtr expectedName, kj::Duration deadline = 10 * kj::SECONDS);
+
+// A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next call
+// dials anew. For daemons of the same machine that may restart at any time.
+capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::String unixPath);
+
+}  // namespace talos

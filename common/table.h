@@ -1,0 +1,39 @@
+// The one table printer: left-aligned cells, each column as wide as its widest cell plus a gap of blanks,
+// the last cell not padded, no borders (spec talosctl.md §4.1).
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos {
+
+class Table {
+ public:
+  explicit Table(kj::ArrayPtr<const kj::StringPtr> header, unsigned gap = 3);
+  Table(std::initializer_list<kj::StringPtr> header, unsigned gap = 3);
+
+  void row(kj::Array<kj::String> cells);
+  template <typename... Cells>
+  void add(Cells&&... cells) { row(kj::arr(kj::str(kj::fwd<Cells>(cells))...)); }
+
+  // Header (unless already rendered) and the rows since the last render(), aligned among themselves; a
+  // table that is flushed row by row is what the streaming commands print. Control characters in cells
+  // are escaped: a node's file name cannot move the reader's cursor.
+  kj::String render();
+  bool empty() const { return rows.empty(); }
+
+ private:
+  kj::Vector<kj::Array<kj::String>> rows;
+  kj::Array<kj::String> header;
+  unsigned gap;
+  bool headerDone = false;
+};
+
+// Bytes as people read them: "1.2 MB" (SI, as the spec's tables do).
+kj::String humanSize(uint64_t bytes);
+// "3m5s", rounded to seconds.
+kj::String humanDuration(int64_t seconds);
+// Text with control characters and invalid UTF-8 as \xNN.
+kj::String printable(kj::StringPtr text);
+
+}  // namespace talos

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Makes the hermetic build root: a Debian trixie tree in which everything is compiled, packed and tested.
+#   buildroot.sh ROOT CACHE [LIST]
+# ROOT is made anew when the package lists or this script changed; otherwise nothing happens.
+# LIST names the package list (default: packages/build.list). The mirror is the one that this host's apt
+# uses; MIRROR= (and SECURITY_MIRROR=) override it. Cap'n Proto comes from forky (packages/forky.list);
+# the downloaded packages stay in CACHE, so a root can be made again after forky has moved on.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$1 cache=$2 list=${3:-$here/packages/build.list}
+
+say() { printf 'buildroot: %s\n' "$*"; }
+die() { printf 'buildroot: %s\n' "$*" >&2; exit 1; }
+names() { sed 's/#.*//' "$@" | tr -s ' \t\n' '\n' | sed '/^$/d' | sort -u; }
+
+stamp=$(cat "$0" "$list" "$here/packages/forky.list" | sha256sum | cut -d' ' -f1)
+[ "$(cat "$root/.stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
+[ "$(id -u)" = 0 ] || die "must run as root: it makes a Debian tree with device files and foreign owners"
+
+host_mirror() {  # the URI from which this host's apt takes a suite whose codename ends in $1
+  . /etc/os-release
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: ${VERSION_CODENAME:-none}$1" | head -n 1
+}
+mirror=${MIRROR:-$(host_mirror '')}
+security=${SECURITY_MIRROR:-$(host_mirror -security)}
+[ -n "$mirror" ] || die "this host's apt names no Debian mirror; say one: make MIRROR=http://<mirror>/debian"
+
+if ! command -v mmdebstrap >/dev/null || [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
+  say "installing on this host: mmdebstrap debian-archive-keyring"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring >/dev/null
+fi
+
+kernel=linux-image-cloud-amd64   # the guest's kernel: kept as a package in ROOT/opt/kernel, unpacked by the image
+fetch_kernel='chroot "$1" sh -c "set -e; mkdir -p /opt/kernel; cd /opt/kernel; apt-get -q download \$(apt-cache depends '$kernel' | sed -n \"s/.*Depends: //p\" | grep ^linux-image-)"'
+pinned=$(names "$here/packages/forky.list" | tr '\n' ' ')
+pin="Package: *\nPin: release n=forky\nPin-Priority: -1\n\nPackage: $pinned\nPin: release n=forky\nPin-Priority: 990\n"
+sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirror forky main")
+[ -z "$security" ] || sources+=("deb $security trixie-security main")
+
+started=$SECONDS
+say "making $root from $mirror (about 800 MiB, half a minute on a fast mirror)"
+mkdir -p "$cache" "$(dirname "$root")"
+rm -rf "$root.new"
+if ! mmdebstrap --quiet --variant=minbase --mode=root \
+  --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
+  --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Install-Recommends "false"' \
+  --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+  --setup-hook='mkdir -p "$1/etc/apt/preferences.d"; printf "'"$pin"'" >"$1/etc/apt/preferences.d/forky"' \
+  --setup-hook="mkdir -p '$cache/debs' \"\$1/var/cache/apt/archives\"; cp -n '$cache'/debs/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || true" \
+  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" \
+  --include="$(names "$list" | paste -sd,)" trixie "$root.new" "${sources[@]}"; then
+  rm -rf "$root.new"
+  die "mmdebstrap failed (its words are above). If it could not find one of: $pinned- then forky has moved on:
+  put the three packages of Cap'n Proto 1.5 into $cache/debs, or raise the version in rootfs/packages/forky.list"
+fi
+for name in $pinned; do cp -n "$root.new/var/cache/apt/archives/${name}_"*.deb "$cache/debs/" 2>/dev/null || true; done
+rm -rf "$root.new"/var/cache/apt/archives/*.deb
+echo "$stamp" >"$root.new/.stamp"
+rm -rf "$root"
+mv "$root.new" "$root"
+say "done in $((SECONDS - started)) s"

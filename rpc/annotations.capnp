@@ -1,0 +1,56 @@
+@0x94daa358b59c22e5;
+# Annotations that let one schema drive the wire, the YAML of the machine config, the columns of
+# `talosctl get`, the roles of the API and the reference documents. common/codec.h, common/registry.h
+# and common/roles.h read them by reflection; nothing is generated and no type needs code of its own.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::schema");
+
+annotation name @0xc1c8a1f3f0a3d001 (field, enumerant) :Text;
+# Key in YAML and JSON, where it is not the field's own name.
+
+annotation doc @0xc1c8a1f3f0a3d002 (struct, field, enum, enumerant, interface, method) :Text;
+# One paragraph for the reference documents and for comments in generated files.
+
+annotation secret @0xc1c8a1f3f0a3d003 (field) :Void;
+# Never logged or printed in a message; the value is replaced by "***" except in output that asks for it.
+
+annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;
+# The version of the original's documents that first had this key.
+
+annotation default @0xc1c8a1f3f0a3d005 (field) :Text;
+# What an absent key means, in words for the reader; the value itself is the field's capnp default.
+
+annotation required @0xc1c8a1f3f0a3d006 (field) :Void;
+# An absent key is a problem.
+
+annotation map @0xc1c8a1f3f0a3d007 (field) :Void;
+# A List of a struct {key :Text, value :T} that YAML writes as a mapping, in the list's order.
+
+annotation raw @0xc1c8a1f3f0a3d008 (field) :Void;
+# A Text that holds a YAML node of any shape (a Pod, a manifest, a whole document), written as that node.
+
+annotation inline @0xc1c8a1f3f0a3d009 (struct) :Void;
+# A struct with one field (or one union) that YAML writes as that field's value, without a key.
+
+annotation base64 @0xc1c8a1f3f0a3d00a (field) :Void;
+# A Data that YAML writes in base64 (PEM files in the machine config).
+
+annotation keepEmpty @0xc1c8a1f3f0a3d00b (field) :Void;
+# Written even when it has its default value; `get` writes all fields, the config only non-default ones.
+
+annotation resource @0xc1c8a1f3f0a3d00c (struct) :ResourceType;
+# Makes the struct the spec of a resource type (spec: resources.md §1.2).
+
+annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
+# A column of `talosctl get`, with this header (printed in upper case), in field order.
+
+annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
+# The least role that may call the method: "os:reader" or "os:admin". Absent means os:admin.
+
+struct ResourceType {
+  type @0 :Text;              # Services.v1alpha1.talos.dev
+  namespace @1 :Text;         # the namespace that an empty one means
+  aliases @2 :List(Text);     # besides those that follow from the type's name
+  sensitive @3 :Bool;         # only os:admin may read it
+}

@@ -1,0 +1,19 @@
+@0xf7ed086cdfd44089;
+# What the daemons of one machine say to each other over /run/talos/<daemon>.sock.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using Node = import "node.capnp".Node;
+using Store = import "resources.capnp".Store;
+using Network = import "network.capnp".Network;
+
+interface Machined {
+  # Bootstrap of /run/talos/machined.sock. Who is calling is told by SO_PEERCRED.
+  node @0 () -> (node :Node);      # uid 0 and apid only; all rights: apid attenuates it for its clients
+  store @1 () -> (store :Store);
+}
+interface Networkd {
+  # Bootstrap of /run/talos/networkd.sock.
+  network @0 () -> (network :Network);
+  ready @1 () -> ();               # health check: answers once the first configuration pass is done
+}

@@ -1,0 +1,105 @@
+@0xb36a67ff3f783201;
+# The machine itself: facts about it, its life cycle, its services and its events.
+# Operations: spec machine-api.md §5; service states and events: boot-and-services.md §7-8.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using import "annotations.capnp".allow;
+
+interface Machine {
+  version @0 () -> Version $allow("os:reader");
+  status @1 () -> Status $allow("os:reader");
+  memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
+  # Every line of /proc/meminfo in its order.
+  mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
+  processes @4 () -> (processes :List(Process)) $allow("os:reader");
+  stats @5 () -> (stats :List(Stat)) $allow("os:reader");
+  # One for each running service, from its cgroup.
+
+  reboot @6 () -> (bootId :Text) $allow("os:admin");
+  # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
+  # tells another one. A running sequence is pre-empted.
+  shutdown @7 () -> (bootId :Text) $allow("os:admin");
+}
+
+struct Version {
+  tag @0 :Text;
+  sha @1 :Text;
+  built @2 :Text;           # RFC 3339
+  compiler @3 :Text;
+  os @4 :Text;
+  arch @5 :Text;
+  platform @6 :Text;        # metal, container …
+  mode @7 :Text;            # metal, cloud, container
+  bootId @8 :Text;          # /proc/sys/kernel/random/boot_id
+  hostname @9 :Text;
+  uptimeMs @10 :UInt64;
+}
+
+struct Status {
+  # Where the machine is in its life, and what keeps it from going on.
+  stage @0 :Stage;
+  sequence @1 :Text;        # the one that runs, or empty
+  phase @2 :Text;
+  problems @3 :List(Text);  # why the machine cannot go on; also on its console
+  brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
+  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; }
+}
+
+struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
+struct Mount { filesystem @0 :Text; size @1 :UInt64; available @2 :UInt64; mountedOn @3 :Text; }  # bytes
+struct Process {
+  pid @0 :Int32; ppid @1 :Int32; state @2 :Text; threads @3 :UInt32; cpuTimeMs @4 :UInt64;
+  virtualMemory @5 :UInt64; residentMemory @6 :UInt64;      # bytes
+  command @7 :Text; executable @8 :Text; args @9 :Text;
+}
+struct Stat { namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; }
+
+interface Services {
+  list @0 () -> (services :List(Service)) $allow("os:reader");
+  # Sorted by id.
+  start @1 (id :Text) -> (response :Text);
+  stop @2 (id :Text) -> (response :Text);
+  restart @3 (id :Text) -> (response :Text);
+  # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
+}
+
+enum ServiceState {
+  initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
+}
+struct Health { unknown @0 :Bool = true; healthy @1 :Bool; lastMessage @2 :Text; lastChange @3 :UInt64; }
+struct Service {
+  id @0 :Text;
+  state @1 :ServiceState;
+  events @2 :List(ServiceEvent);   # the 64 newest, oldest first
+  health @3 :Health;
+  pid @4 :Int32;                   # 0 when it does not run
+}
+struct ServiceEvent { message @0 :Text; state @1 :ServiceState; time @2 :UInt64; }  # ns since 1970
+
+interface Events {
+  watch @0 (tail :Tail, sink :EventSink) -> () $allow("os:reader");
+  # Runs until the caller drops it. Without a tail: new events only.
+}
+struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
+# last: so many (negative: all); after: those behind this event id; seconds: those of so many seconds.
+interface EventSink {
+  events @0 (events :List(Event)) -> stream;
+  missed @1 (count :UInt64) -> stream;
+  # This reader fell behind the ring of 1000: so many were never sent; the next ones follow.
+}
+struct Event {
+  id @0 :Text;                     # 20 characters, sortable
+  time @1 :UInt64;                 # ns since 1970
+  union {
+    sequence @2 :SequenceEvent;
+    phase @3 :PhaseEvent;
+    task @4 :PhaseEvent;
+    service @5 :ServiceStateEvent;
+    restart @6 :Int64;             # reboot(2) command
+  }
+}
+enum Action { noop @0; start @1; stop @2; }
+struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
+struct PhaseEvent { name @0 :Text; action @1 :Action; }
+struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

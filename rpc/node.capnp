@@ -1,0 +1,53 @@
+@0xb475c73f7746e467;
+# The API of a node, as capabilities. `apid` hands an authenticated client a Cluster; everything else
+# follows from it, and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round
+# trip. The role that a method needs is its $allow annotation; common/roles.h enforces it as a membrane.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using import "annotations.capnp".allow;
+using import "stream.capnp".LogSink;
+using Machine = import "machine.capnp".Machine;
+using Services = import "machine.capnp".Services;
+using Events = import "machine.capnp".Events;
+using Files = import "files.capnp".Files;
+using Resources = import "resources.capnp".Resources;
+using Network = import "network.capnp".Network;
+
+interface Cluster {
+  # The bootstrap capability of TCP 50000.
+
+  node @0 (address :Text) -> (node :Node) $allow("os:reader");
+  # The machine at this address, through this one. Empty, or an address of this machine: this machine.
+  # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
+  # roles go with the call, so forwarding never adds a right.
+
+  withRoles @1 (roles :List(Text)) -> (cluster :Cluster) $allow("os:reader");
+  # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
+  # carries os:impersonator, which may do nothing but this.
+}
+
+interface Node {
+  machine @0 () -> (machine :Machine) $allow("os:reader");
+  services @1 () -> (services :Services) $allow("os:reader");
+  events @2 () -> (events :Events) $allow("os:reader");
+  logs @3 () -> (logs :Logs) $allow("os:reader");
+  files @4 () -> (files :Files) $allow("os:reader");
+  resources @5 () -> (resources :Resources) $allow("os:reader");
+  # Without the types that are marked sensitive.
+  network @6 () -> (network :Network) $allow("os:reader");
+  sensitiveResources @7 () -> (resources :Resources) $allow("os:admin");
+  # All types, secrets included.
+}
+
+interface Logs {
+  list @0 () -> (ids :List(Text)) $allow("os:reader");
+
+  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
+  # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
+  # kept. `from` > 0: from this position (a `next` of LogSink) instead. Unknown id: NotFound.
+  # Returns at the end, or, with follow, when the caller drops the call.
+
+  kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");
+  # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
+}

@@ -1,0 +1,196 @@
+@0xab95fe5e242dae0b;
+# The specs of all resource types. Field order is the order in which `get` prints keys and columns.
+# Types, ids and columns: spec resources.md §1.4-1.5; network: §6.1.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using A = import "annotations.capnp";
+
+struct NamespaceSpec $A.resource((type = "Namespaces.meta.cosi.dev", namespace = "meta", aliases = ["ns"])) {
+  description @0 :Text $A.keepEmpty;
+}
+struct ResourceDefinitionSpec $A.resource((type = "ResourceDefinitions.meta.cosi.dev", namespace = "meta")) {
+  type @0 :Text;
+  displayType @1 :Text;
+  aliases @2 :List(Text);
+  printColumns @3 :List(PrintColumn);
+  defaultNamespace @4 :Text;
+  sensitive @5 :Bool;
+  struct PrintColumn { name @0 :Text; jsonPath @1 :Text; }
+}
+
+# --- the machine -----------------------------------------------------------------------------------
+struct ServiceSpec $A.resource((type = "Services.v1alpha1.talos.dev", namespace = "runtime", aliases = ["svc"])) {
+  running @0 :Bool $A.column("Running");
+  healthy @1 :Bool $A.column("Healthy");
+}
+struct BootstrapStatusSpec $A.resource((type = "BootstrapStatuses.v1alpha1.talos.dev", namespace = "runtime",
+    aliases = ["bootstrapStatus", "bs"])) {
+  selfHostedControlPlane @0 :Bool $A.column("Self Hosted");
+}
+struct TimeStatusSpec $A.resource((type = "TimeStatuses.v1alpha1.talos.dev", namespace = "runtime")) {
+  synced @0 :Bool $A.column("Synced");
+  epoch @1 :Int64;
+  syncDisabled @2 :Bool;
+}
+struct MachineStatusSpec $A.resource((type = "MachineStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # Why a machine does not go on is here, on its console and in Machine.status().
+  stage @0 :Text $A.column("Stage");
+  ready @1 :Bool $A.column("Ready");
+  problems @2 :List(Text);
+}
+struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
+    $A.inline {
+  document @0 :Text $A.raw;                     # the source bytes, comments and all
+}
+struct MachineTypeSpec $A.resource((type = "MachineTypes.config.talos.dev", namespace = "config")) $A.inline {
+  type @0 :MachineType $A.column("Type");
+}
+enum MachineType { unknown @0; init @1; controlplane @2; join @3; }
+
+# --- the network (networkd is their reader or writer) -------------------------------------------------
+struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "network")) {
+  name @0 :Text;
+  up @1 :Bool $A.column("Up");
+  mtu @2 :UInt32 $A.column("Mtu");              # 0: leave it
+  layer @3 :Text;                               # default, cmdline or configuration
+}
+struct AddressSpecSpec $A.resource((type = "AddressSpecs.net.talos.dev", namespace = "network")) {
+  address @0 :Text $A.column("Address");        # CIDR
+  linkName @1 :Text $A.column("Link");
+  family @2 :Text;                              # inet4 or inet6
+  scope @3 :Text;
+  layer @4 :Text;
+}
+struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace = "network")) {
+  family @0 :Text;
+  destination @1 :Text $A.name("dst") $A.column("Destination");   # CIDR; empty: default route
+  gateway @2 :Text $A.column("Gateway");
+  linkName @3 :Text $A.name("outLinkName") $A.column("Link");
+  metric @4 :UInt32 $A.name("priority") $A.column("Metric");
+  layer @5 :Text;
+}
+struct HostnameSpecSpec $A.resource((type = "HostnameSpecs.net.talos.dev", namespace = "network")) {
+  hostname @0 :Text $A.column("Hostname");
+  domainname @1 :Text $A.column("Domainname");
+  layer @2 :Text;
+}
+struct ResolverSpecSpec $A.resource((type = "ResolverSpecs.net.talos.dev", namespace = "network")) {
+  dnsServers @0 :List(Text) $A.column("Resolvers");
+  layer @1 :Text;
+}
+struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespace = "network", aliases = ["link", "links"])) {
+  index @0 :UInt32;
+  type @1 :Text $A.column("Type");              # ether, loopback …
+  kind @2 :Text $A.column("Kind");              # empty, bond, vlan …
+  hardwareAddress @3 :Text $A.name("hardwareAddr") $A.column("Hw Addr");
+  mtu @4 :UInt32;
+  flags @5 :List(Text);
+  operationalState @6 :Text $A.column("Oper State");
+  linkState @7 :Bool $A.column("Link State");   # carrier
+}
+struct AddressStatusSpec $A.resource((type = "AddressStatuses.net.talos.dev", namespace = "network", aliases = ["address", "addresses"])) {
+  address @0 :Text $A.column("Address");
+  linkName @1 :Text $A.column("Link");
+  linkIndex @2 :UInt32;
+  family @3 :Text;
+  scope @4 :Text;
+}
+struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namespace = "network", aliases = ["route", "routes"])) {
+  family @0 :Text;
+  destination @1 :Text $A.name("dst") $A.column("Destination");
+  gateway @2 :Text $A.column("Gateway");
+  linkName @3 :Text $A.name("outLinkName") $A.column("Link");
+  metric @4 :UInt32 $A.name("priority") $A.column("Metric");
+  scope @5 :Text;
+  protocol @6 :Text;
+}
+struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
+  addresses @0 :List(Text) $A.column("Addresses");
+}
+struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", namespace = "network", aliases = ["netstatus", "netstatuses"])) {
+  addressReady @0 :Bool $A.column("Address");
+  connectivityReady @1 :Bool $A.column("Connectivity");
+  hostnameReady @2 :Bool $A.column("Hostname");
+  applied @3 :UInt64;                           # sum of the versions of the specs that the kernel now has
+  problems @4 :List(Text);                      # what could not be done, in the kernel's words
+}
+
+# --- secrets -------------------------------------------------------------------------------------------
+struct KeyPair { crt @0 :Data $A.base64; key @1 :Data $A.base64 $A.secret; }      # PEM
+struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # What apid serves and dials with.
+  ca @0 :Data $A.base64;                        # PEM, one or more certificates
+  server @1 :KeyPair;                           # certificate of port 50000
+  client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
+}
+struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["rootSecret", "rootSecrets"])) $A.inline {
+  union {
+    etcd @0 :EtcdRoot;
+    k8s @1 :KubernetesRoot;
+  }
+  struct EtcdRoot { etcdCA @0 :KeyPair; }
+  struct KubernetesRoot {
+    name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;
+    ca @5 :KeyPair; serviceAccountKey @6 :Data $A.base64 $A.secret; aggregatorCA @7 :KeyPair;
+    aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
+  }
+}
+struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  etcdPeer @0 :KeyPair;
+}
+struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  apiServer @0 :KeyPair;
+  apiServerKubeletClient @1 :KeyPair;
+  frontProxy @2 :KeyPair;
+  adminKubeconfig @3 :Text $A.secret;
+}
+
+# --- Kubernetes ----------------------------------------------------------------------------------------
+struct Argument { key @0 :Text; value @1 :Text; }
+struct ExtraVolume { name @0 :Text; hostPath @1 :Text; mountPath @2 :Text; readonly @3 :Bool; }
+struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs.config.talos.dev", namespace = "config")) $A.inline {
+  union {
+    apiServer @0 :ApiServer;
+    controllerManager @1 :ControllerManager;
+    scheduler @2 :Scheduler;
+    systemManifests @3 :SystemManifests;
+    extraManifests @4 :ExtraManifests;
+  }
+  struct ApiServer {
+    image @0 :Text; cloudProvider @1 :Text; controlPlaneEndpoint @2 :Text; etcdServers @3 :List(Text);
+    localPort @4 :UInt16; serviceCIDR @5 :Text; extraArgs @6 :List(Argument) $A.map; extraVolumes @7 :List(ExtraVolume);
+  }
+  struct ControllerManager {
+    image @0 :Text; cloudProvider @1 :Text; podCIDR @2 :Text; serviceCIDR @3 :Text;
+    extraArgs @4 :List(Argument) $A.map; extraVolumes @5 :List(ExtraVolume);
+  }
+  struct Scheduler { image @0 :Text; extraArgs @1 :List(Argument) $A.map; extraVolumes @2 :List(ExtraVolume); }
+  struct SystemManifests {
+    server @0 :Text; clusterDomain @1 :Text; podCIDRs @2 :List(Text); firstPodCIDR @3 :Text; proxyEnabled @4 :Bool;
+    proxyImage @5 :Text; proxyMode @6 :Text; proxyExtraArgs @7 :List(Argument) $A.map; coreDNSImage @8 :Text;
+    dnsServiceIP @9 :Text; dnsServiceIPv6 @10 :Text; flannelEnabled @11 :Bool; flannelImage @12 :Text; flannelCNIImage @13 :Text;
+  }
+  struct ExtraManifests {
+    extraManifests @0 :List(Manifest);
+    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map; }
+  }
+}
+struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  ready @0 :Bool $A.column("Ready");
+  version @1 :Text $A.column("Secrets Version");
+}
+struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
+  pod @0 :Text $A.raw;
+}
+struct StaticPodStatusSpec $A.resource((type = "StaticPodStatuses.kubernetes.talos.dev", namespace = "controlplane",
+    aliases = ["podstatus"])) $A.inline {
+  status @0 :Text $A.raw $A.column("Ready");    # the column is the status of the Ready condition
+}
+struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
+  objects @0 :Text $A.raw;
+}
+struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  manifestsApplied @0 :List(Text);
+}
