@@ -1,0 +1,41 @@
+// Memory rings of log bytes, one for each service id, `machined` and `controller-runtime`.
+//
+// A ring is a memfd of 1 MiB that process 1 holds too (name "log/<id>"): the lines survive the brain, and
+// so do positions, so a follower that lost its connection goes on where it was. Pages are touched only as
+// the log grows. Positions are the count of bytes ever written to the ring; the newest 1 MiB (less 2 KiB)
+// can be read. Output that does not end in a newline is kept back until it does or reaches 8 KiB.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/map.h>
+
+#include "machined/process1.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::machined {
+
+class Logs {
+ public:
+  Logs(Process1& process1, kj::UnixEventPort& port);
+  ~Logs() noexcept(false);
+
+  // Appends whole lines. Makes the ring if the id is new.
+  void append(kj::StringPtr id, kj::ArrayPtr<const char> bytes);
+
+  // The writing end of a pipe whose output goes to the ring `id`. The pipe's reading end is held by
+  // process 1 (name "pipe/<id>"), so its writers never see EPIPE while the brain is away.
+  kj::Promise<kj::AutoCloseFd> writer(kj::StringPtr id);
+
+  // Also copies every line of every ring to this function (console, debug: true).
+  void tee(kj::Function<void(kj::StringPtr id, kj::ArrayPtr<const char> lines)> copy);
+
+  kj::Vector<kj::String> ids() const;
+  // The Logs capability, without kernel() (machined/kmsg.h adds it).
+  kj::Promise<void> read(kj::StringPtr id, bool follow, int tailLines, uint64_t from, rpc::LogSink::Client sink);
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::machined
