@@ -5,7 +5,7 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "machined/logs.h"
+#include "machined/telemetry/logs.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

@@ -5,7 +5,7 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "machined/events.h"
+#include "machined/telemetry/events.h"
 
 namespace talos::machined {
 

@@ -9,8 +9,8 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "machined/events.h"
-#include "machined/logs.h"
+#include "machined/telemetry/events.h"
+#include "machined/telemetry/logs.h"
 #include "machined/process1.h"
 #include "rpc/machine.capnp.h"
 
