@@ -1,0 +1,85 @@
+#include "common/log.h"
+
+#include <errno.h>
+#include <kj/vector.h>
+#include <unistd.h>
+
+namespace talos::log {
+namespace {
+
+kj::StringPtr nameOf(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return "debug"_kj;
+    case Level::kInfo:
+      return "info"_kj;
+    case Level::kWarning:
+      return "warning"_kj;
+    case Level::kError:
+      return "error"_kj;
+  }
+  return "error"_kj;
+}
+
+bool plain(kj::StringPtr value) {
+  if (value.size() == 0) return false;
+  for (char c : value) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) return false;
+  }
+  return true;
+}
+
+void append(kj::Vector<char>& out, kj::StringPtr text) {
+  out.addAll(text);
+}
+
+void appendValue(kj::Vector<char>& out, kj::StringPtr value) {
+  if (plain(value)) return append(out, value);
+  constexpr char kHex[] = "0123456789abcdef";
+  out.add('"');
+  for (unsigned char c : value) {
+    if (c == '"' || c == '\\') {
+      out.add('\\');
+      out.add(c);
+    } else if (c == '\n') {
+      append(out, "\\n");
+    } else if (c < ' ' || c == 0x7f) {
+      append(out, "\\x");
+      out.add(kHex[c >> 4]);
+      out.add(kHex[c & 15]);
+    } else {
+      out.add(c);
+    }
+  }
+  out.add('"');
+}
+
+}  // namespace
+
+kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  kj::Vector<char> out;
+  append(out, "level=");
+  append(out, nameOf(level));
+  append(out, " message=");
+  appendValue(out, message);
+  for (auto& field : fields) {
+    out.add(' ');
+    append(out, field.key);
+    out.add('=');
+    appendValue(out, field.value);
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
+void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  auto line = kj::str(format(level, message, fields), '\n');
+  auto rest = line.asArray();
+  while (rest.size() > 1) {  // kj::String's array ends in NUL
+    ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size() - 1);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // nobody reads: a daemon does not die of its log
+    rest = rest.slice(n, rest.size());
+  }
+}
+
+}  // namespace talos::log
