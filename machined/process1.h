@@ -1,11 +1,11 @@
 // The brain's side of process 1.
 //
-// Process 1 (machined/init) starts children on request, reaps them, holds what must outlive a crash of the
-// brain, and starts the brain again within a millisecond when it dies. The brain is an ordinary child that
-// does all the thinking. At its start it finds here what its predecessor left: the children that run, the
-// exits that nobody has seen, and the held descriptors by name. So a crash of the brain at any line loses
-// no child, no log byte and no record: whatever was handed to process 1 is still there, whatever was not
-// never happened.
+// Process 1 (machined/init) starts children on request, reaps them, holds what must outlive a crash
+// of the brain, and starts the brain again within a millisecond when it dies. The brain is an
+// ordinary child that does all the thinking. At its start it finds here what its predecessor left:
+// the children that run, the exits that nobody has seen, and the held descriptors by name. So a
+// crash of the brain at any line loses no child, no log byte and no record: whatever was handed to
+// process 1 is still there, whatever was not never happened.
 //
 // An interface, so that the service supervisor and the sequencer are tested with a model of it.
 #pragma once
@@ -22,36 +22,57 @@ class Process1 {
   virtual ~Process1() noexcept(false) = default;
 
   struct SpawnRequest {
-    kj::String slot;                       // unique name of the child: its service id
-    kj::Array<kj::String> argv;            // argv[0] is an absolute path
-    kj::Array<kj::String> environment;     // K=V
-    kj::String cgroup;                     // below /sys/fs/cgroup, made if absent; "" = the root's "init"
-    int stdoutFd = -1;                     // also stderr; -1: /dev/null. stdin is always /dev/null
-    struct Passed { int fd; int as; };     // further descriptors and the numbers they get in the child (>= 3)
+    kj::String slot;                    // unique name of the child: its service id
+    kj::Array<kj::String> argv;         // argv[0] is an absolute path
+    kj::Array<kj::String> environment;  // K=V
+    kj::String cgroup;  // below /sys/fs/cgroup, made if absent; "" = the root's "init"
+    int stdoutFd = -1;  // also stderr; -1: /dev/null. stdin is always /dev/null
+    struct Passed {
+      int fd;
+      int as;
+    };  // further descriptors and the numbers they get in the child (>= 3)
     kj::Vector<Passed> passed;
   };
-  struct Started { int pid; kj::AutoCloseFd pidfd; };
-  // Conflict when the slot is taken. Fails with the errno's words when exec fails (process 1 reports it).
+  struct Started {
+    int pid;
+    kj::AutoCloseFd pidfd;
+  };
+  // Conflict when the slot is taken. Fails with the errno's words when exec fails (process 1
+  // reports it).
   virtual kj::Promise<Started> spawn(SpawnRequest request) = 0;
 
-  struct Exit { kj::String slot; int pid; int status; };   // status as of wait(2)
-  // Every exit of a spawned child exactly once, also over a restart of the brain: process 1 repeats it
-  // until acknowledged, which calling nextExit() again does.
+  // Sends a signal to the child that runs in the slot. Never reaches another process; nothing
+  // happens when none runs there any more (its exit is on its way).
+  virtual void signal(kj::StringPtr slot, int number) = 0;
+
+  struct Exit {
+    kj::String slot;
+    int pid;
+    int status;
+  };  // status as of wait(2)
+  // Every exit of a spawned child exactly once, also over a restart of the brain: process 1 repeats
+  // it until acknowledged, which calling nextExit() again does.
   virtual kj::Promise<Exit> nextExit() = 0;
 
-  // Gives a descriptor into keeping under a name; replaces what had the name, atomically. drop() lets go.
+  // Gives a descriptor into keeping under a name; replaces what had the name, atomically. drop()
+  // lets go.
   virtual kj::Promise<void> hold(kj::StringPtr name, int fd) = 0;
   virtual kj::Promise<void> drop(kj::StringPtr name) = 0;
 
   // What the predecessor left. Taken once.
-  struct Survivor { kj::String slot; int pid; kj::AutoCloseFd pidfd; };
-  virtual kj::Vector<Survivor> takeSurvivors() = 0;                    // still running
-  virtual kj::Maybe<kj::AutoCloseFd> takeHeld(kj::StringPtr name) = 0; // a duplicate; process 1 keeps its own
+  struct Survivor {
+    kj::String slot;
+    int pid;
+    kj::AutoCloseFd pidfd;
+  };
+  virtual kj::Vector<Survivor> takeSurvivors() = 0;  // still running
+  virtual kj::Maybe<kj::AutoCloseFd> takeHeld(
+      kj::StringPtr name) = 0;  // a duplicate; process 1 keeps its own
   virtual kj::Vector<kj::String> heldNames() = 0;
-  virtual unsigned brainRestarts() const = 0;                          // 0 in the first brain of a boot
+  virtual unsigned brainRestarts() const = 0;  // 0 in the first brain of a boot
 
-  // Ends everything: process 1 kills all processes (SIGTERM, then SIGKILL), unmounts, syncs with a limit and
-  // calls reboot(2) with `command` (LINUX_REBOOT_CMD_*). Does not return in practice.
+  // Ends everything: process 1 kills all processes (SIGTERM, then SIGKILL), unmounts, syncs with a
+  // limit and calls reboot(2) with `command` (LINUX_REBOOT_CMD_*). Does not return in practice.
   virtual kj::Promise<void> reboot(unsigned command) = 0;
 };
 
