@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "stream.capnp".ByteSink;
 

@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
 using Node = import "node.capnp".Node;
 using Store = import "resources.capnp".Store;
 using Network = import "network.capnp".Network;

@@ -4,6 +4,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 
 interface Machine {

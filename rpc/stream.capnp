@@ -5,6 +5,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
 
 interface ByteSink {
   write @0 (bytes :Data) -> stream;
