@@ -6,7 +6,8 @@
 namespace talos::talosctl {
 
 namespace {
-constexpr kj::Exception::DetailTypeId kUsageDetail = 0x9d0c7ac1e35fbe01ull;
+// Stands where an exception has its source file: such an exception is for the user, not for a developer.
+constexpr const char* kUsageMark = "command line";
 }
 
 Command& Command::add(kj::StringPtr childName, kj::StringPtr childSummary) {
@@ -90,12 +91,10 @@ kj::Duration Invocation::deadline(kj::Duration fallback) const {
 }
 
 void failUsage(kj::StringPtr message) {
-  auto e = kj::Exception(kj::Exception::Type::FAILED, __FILE__, __LINE__, kj::str(message));
-  e.setDetail(kUsageDetail, kj::heapArray<kj::byte>(0));
-  kj::throwFatalException(kj::mv(e));
+  kj::throwFatalException(kj::Exception(kj::Exception::Type::FAILED, kUsageMark, 0, kj::str(message)));
 }
 
-bool isUsage(const kj::Exception& e) { return e.getDetail(kUsageDetail) != nullptr; }
+bool isUsage(const kj::Exception& e) { return kj::StringPtr(e.getFile()) == kUsageMark; }
 
 kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
   struct Unit { kj::StringPtr name; kj::Duration length; };
