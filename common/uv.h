@@ -1,13 +1,14 @@
 // libuv inside the KJ loop: the thread pool and child processes behind promises.
 //
-// KJ's loop is the loop (platform decision: design §11). UvLoop watches uv_backend_fd() and a KJ timer of
-// uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the promise is armed
-// before uv_run (KJ's observer is edge-triggered); libuv is run again after any handle is started; a loop
-// without active handles reports timeout 0 and must count as none; the observer dies before the loop.
+// KJ's loop is the loop (platform decision: design §11). UvLoop watches uv_backend_fd() and a KJ
+// timer of uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the
+// promise is armed before uv_run (KJ's observer is edge-triggered); libuv is run again after any
+// handle is started; a loop without active handles reports timeout 0 and must count as none; the
+// observer dies before the loop.
 //
-// Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not thread-safe.
-// uv_spawn owns SIGCHLD: a process that uses spawn() must not use KJ's onChildExit, and machined (which
-// supervises by pidfd) must not use spawn().
+// Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not
+// thread-safe. uv_spawn owns SIGCHLD: a process that uses spawn() must not use KJ's onChildExit,
+// and machined (which supervises by pidfd) must not use spawn().
 #pragma once
 
 #include <kj/async-io.h>
@@ -22,25 +23,33 @@ class UvLoop {
   ~UvLoop() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(UvLoop);
 
-  // Runs `work` on libuv's thread pool; the result (or the exception it threw) comes back on the loop.
-  // Dropping the promise abandons the result; the work itself runs to its end. `work` owns what it uses.
+  // Runs `work` on libuv's thread pool; the result (or the exception it threw) comes back on the
+  // loop. Dropping the promise abandons the result; the work itself runs to its end. `work` owns
+  // what it uses.
   template <typename F>
   auto blocking(F&& work) -> kj::Promise<decltype(work())>;
 
-  struct ExitStatus { int64_t code = 0; int signal = 0; };
+  struct ExitStatus {
+    int64_t code = 0;
+    int signal = 0;
+  };
   struct SpawnOptions {
     kj::ArrayPtr<const kj::String> argv;
-    kj::Maybe<kj::ArrayPtr<const kj::String>> environment;   // "K=V"; none: inherited
-    int stdinFd = -1, stdoutFd = -1, stderrFd = -1;          // -1: /dev/null
+    kj::Maybe<kj::ArrayPtr<const kj::String>> environment = nullptr;  // "K=V"; none: inherited
+    int stdinFd = -1, stdoutFd = -1, stderrFd = -1;                   // -1: /dev/null
   };
   class Child {
    public:
-    virtual ~Child() noexcept(false) = default;              // does not end the process
+    virtual ~Child() noexcept(false) = default;  // does not end the process
     virtual int pid() const = 0;
-    virtual kj::Promise<ExitStatus> onExit() = 0;            // once
+    virtual kj::Promise<ExitStatus> onExit() = 0;  // once
     virtual void kill(int signal) = 0;
   };
+  // Throws naming the program and the cause when it cannot be started.
   kj::Own<Child> spawn(const SpawnOptions& options);
+
+  // How often libuv was run: an idle loop does not count on.
+  uint64_t turns() const;
 
  private:
   struct Impl;
@@ -48,19 +57,26 @@ class UvLoop {
   kj::Promise<void> blockingErased(kj::Function<void()> work);
 };
 
-// --- inline ----------------------------------------------------------------------------------------
+// --- inline
+// ----------------------------------------------------------------------------------------
 template <typename F>
 auto UvLoop::blocking(F&& work) -> kj::Promise<decltype(work())> {
   using T = decltype(work());
   if constexpr (kj::isSameType<T, void>()) {
     return blockingErased(kj::fwd<F>(work));
   } else {
-    struct Slot : kj::Refcounted { kj::Maybe<T> value; };
+    // Both references are counted on the loop's thread only: the pool's thread uses the slot but
+    // neither makes nor drops a reference (blockingErased destroys `work` on the loop).
+    struct Slot : kj::Refcounted {
+      kj::Maybe<T> value;
+    };
     auto slot = kj::refcounted<Slot>();
-    auto& ref = *slot;
-    return blockingErased([work = kj::fwd<F>(work), keep = kj::addRef(*slot)]() mutable {
-             keep->value = work();
-           }).then([&ref, slot = kj::mv(slot)]() mutable { return kj::mv(KJ_ASSERT_NONNULL(ref.value)); });
+    auto job = [work = kj::fwd<F>(work), slot = kj::addRef(*slot)]() mutable {
+      slot->value = work();
+    };
+    return blockingErased(kj::mv(job)).then([slot = kj::mv(slot)]() mutable -> T {
+      return kj::mv(KJ_ASSERT_NONNULL(slot->value));
+    });
   }
 }
 
