@@ -1,14 +1,16 @@
 // Roles as a membrane: a capability that only lets those calls through which a role may make.
 //
-// Which role a method needs is its $allow annotation in rpc/, read by reflection; a method without one
-// needs os:admin, so a new method is never open by mistake. os:admin includes os:reader. Capabilities that
-// a call returns are inside the membrane too; capabilities that the caller passes in (sinks) are its own
-// and are not restricted. A refused call fails with PermissionDenied, naming method, role held and role
-// needed, and is reported to `denied`.
+// Which role a method needs is its $allow annotation in rpc/, read by reflection; a method without
+// one needs os:admin, so a new method is never open by mistake. os:admin includes os:reader.
+// Capabilities that a call returns are inside the membrane too; capabilities that the caller passes
+// in (sinks) are its own and are not restricted. A refused call fails with PermissionDenied, naming
+// method, role held and role needed, and is reported to `denied`.
 #pragma once
 
 #include <capnp/capability.h>
+#include <capnp/schema.h>
 #include <kj/function.h>
+#include <kj/map.h>
 #include <kj/string.h>
 
 namespace talos {
@@ -20,8 +22,30 @@ constexpr kj::StringPtr kRoleImpersonator = "os:impersonator"_kj;
 // Whether somebody with these roles may call a method that needs `needed`.
 bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed);
 
+// What every method of an interface, and of all interfaces that its methods mention, needs.
+class Rules {
+ public:
+  explicit Rules(capnp::InterfaceSchema root);
+
+  struct Rule {
+    kj::String method;  // "Machine.reboot"
+    kj::String needed;  // "os:admin"
+  };
+  // A method that is in no known interface has a number for a name and needs os:admin.
+  Rule find(uint64_t interfaceId, uint16_t methodId) const;
+  // Every rule, sorted by method.
+  kj::Vector<Rule> all() const;
+
+ private:
+  kj::TreeMap<uint64_t, kj::Vector<Rule>> byInterface;  // index: the method's ordinal
+  void add(capnp::InterfaceSchema schema);
+  void addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& seen);
+};
+
 using Denied = kj::Function<void(kj::StringPtr method, kj::StringPtr needed)>;
 
-capnp::Capability::Client attenuate(capnp::Capability::Client inner, kj::Array<kj::String> held, Denied denied);
+// `rules` must outlive the capability and everything that comes from it.
+capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Client inner,
+                                    kj::Array<kj::String> held, Denied denied);
 
 }  // namespace talos
