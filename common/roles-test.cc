@@ -226,7 +226,6 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
-      "Services.kill",
       "Services.restart",
       "Services.start",
       "Services.stop",

@@ -1,0 +1,32 @@
+// Ids of machine events: 20 characters whose order as text is the order of the events.
+//
+// 96 bits, big-endian: seconds since 1970 (32), nanoseconds of the second (32), serial number in
+// this process (32); in base32 with the digits 0-9a-v, which sort as their values do. A maker never
+// goes backwards, even when the clock does.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/time.h>
+
+namespace talos::machined {
+
+struct EventId {
+  uint32_t seconds = 0, nanoseconds = 0, serial = 0;
+
+  kj::String toString() const;
+  // None when the text is not an id.
+  static kj::Maybe<EventId> parse(kj::StringPtr text);
+  bool operator<(const EventId& other) const;
+};
+
+class EventIdMaker {
+ public:
+  // `now` is what the clock says; an earlier time than the last one's counts as the last one's.
+  EventId next(kj::Date now);
+
+ private:
+  uint64_t last = 0;  // ns since 1970
+  uint32_t serial = 0;
+};
+
+}  // namespace talos::machined
