@@ -9,14 +9,15 @@ namespace talos {
 struct Problem {
   enum class Severity { kError, kWarning };
   Severity severity = Severity::kError;
-  kj::String file;           // as the user named it; empty if there is none
-  unsigned line = 0;         // from 1; 0 if it has no place
-  unsigned column = 0;       // from 1
-  kj::String path;           // machine.network.interfaces[0].cidr
-  kj::String message;        // what is wrong
-  kj::String hint;           // what would be right; may be empty
+  kj::String file;      // as the user named it; empty if there is none
+  unsigned line = 0;    // from 1; 0 if it has no place
+  unsigned column = 0;  // from 1
+  kj::String path;      // machine.network.interfaces[0].cidr
+  kj::String message;   // what is wrong
+  kj::String hint;      // what would be right; may be empty
 
-  // "controlplane.yaml:31:14: machine.type: "masterr" is not a machine type; did you mean "master"?"
+  // "controlplane.yaml:31:14: machine.type: "masterr" is not a machine type; did you mean
+  // "master"?"
   kj::String toString() const;
 };
 

@@ -9,29 +9,43 @@
 namespace talos {
 
 struct ResourceType {
-  kj::String name;               // Services.v1alpha1.talos.dev
-  kj::String displayName;        // Service
-  kj::String defaultNamespace;   // runtime
+  kj::String name;                 // Services.v1alpha1.talos.dev
+  kj::String displayName;          // Service
+  kj::String defaultNamespace;     // runtime
   kj::Vector<kj::String> aliases;  // explicit ones first, then derived; lower case
+  size_t explicitAliases = 0;      // so many of them are explicit
   bool sensitive = false;
-  capnp::StructSchema schema;    // of the spec
-  struct Column { kj::String header; capnp::StructSchema::Field field; };
-  kj::Vector<Column> columns;    // headers in upper case
+  capnp::StructSchema schema;  // of the spec
+  struct Column {
+    kj::String header;
+    capnp::StructSchema::Field field;
+  };
+  kj::Vector<Column> columns;  // headers in upper case
 };
+
+// What follows from a name alone: display name and derived aliases, for "Name.suffix" as §1.2 lists
+// them. InvalidArgument when the name does not have that form.
+struct DerivedNames {
+  kj::String displayName;
+  kj::Vector<kj::String> aliases;
+};
+DerivedNames deriveNames(kj::StringPtr typeName);
 
 class Registry {
  public:
   // Built from the schema once; cheap enough (a few hundred names) for every program to own one.
   Registry();
 
-  kj::ArrayPtr<const ResourceType> types() const { return all; }   // sorted by name
+  kj::ArrayPtr<const ResourceType> types() const { return all; }  // sorted by name
 
-  // By full name or alias, ignoring case. NotFound, or InvalidArgument listing the types when ambiguous.
+  // By full name or alias, ignoring case. A name or an explicit alias beats what others derive.
+  // NotFound, or InvalidArgument listing the types when ambiguous.
   const ResourceType& find(kj::StringPtr nameOrAlias) const;
   // By exact full name.
   kj::Maybe<const ResourceType&> byName(kj::StringPtr name) const;
-  // Namespaces that exist, with their descriptions.
+  // Namespaces that exist, by name, and what one holds (empty for an unknown name).
   static kj::ArrayPtr<const kj::StringPtr> namespaces();
+  static kj::StringPtr describeNamespace(kj::StringPtr name);
 
  private:
   kj::Vector<ResourceType> all;

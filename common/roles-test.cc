@@ -226,6 +226,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
+      "Services.kill",
       "Services.restart",
       "Services.start",
       "Services.stop",

@@ -1,5 +1,5 @@
-// The one table printer: left-aligned cells, each column as wide as its widest cell plus a gap of blanks,
-// the last cell not padded, no borders (spec talosctl.md §4.1).
+// The one table printer: left-aligned cells, each column as wide as its widest cell plus a gap of
+// blanks, the last cell not padded, no borders (spec talosctl.md §4.1).
 #pragma once
 
 #include <kj/string.h>
@@ -14,11 +14,13 @@ class Table {
 
   void row(kj::Array<kj::String> cells);
   template <typename... Cells>
-  void add(Cells&&... cells) { row(kj::arr(kj::str(kj::fwd<Cells>(cells))...)); }
+  void add(Cells&&... cells) {
+    row(kj::arr(kj::str(kj::fwd<Cells>(cells))...));
+  }
 
-  // Header (unless already rendered) and the rows since the last render(), aligned among themselves; a
-  // table that is flushed row by row is what the streaming commands print. Control characters in cells
-  // are escaped: a node's file name cannot move the reader's cursor.
+  // Header (unless already rendered) and the rows since the last render(), aligned among
+  // themselves; a table that is flushed row by row is what the streaming commands print. Control
+  // characters in cells are escaped: a node's file name cannot move the reader's cursor.
   kj::String render();
   bool empty() const { return rows.empty(); }
 

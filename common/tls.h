@@ -1,8 +1,8 @@
 // Mutual TLS 1.3 from PEM in memory, replaceable while it is in use.
 //
-// A Credentials value is immutable. A TlsEndpoint holds the current one; replace() takes effect for the
-// next handshake, and connections that are already up go on with what they had, so a renewed certificate
-// needs no restart and drops nothing.
+// A Credentials value is immutable. A TlsEndpoint holds the current one; replace() takes effect for
+// the next handshake, and connections that are already up go on with what they had, so a renewed
+// certificate needs no restart and drops nothing.
 #pragma once
 
 #include <kj/async-io.h>
@@ -13,14 +13,14 @@
 namespace talos {
 
 struct Credentials {
-  kj::String authorities;      // PEM, one or more certificates: who is trusted
-  kj::String certificate;      // PEM, leaf first
+  kj::String authorities;  // PEM, one or more certificates: who is trusted
+  kj::String certificate;  // PEM, leaf first
   pki::Pem key;
 };
 
 // Who is at the other end of a connection whose certificate was verified.
 struct Peer {
-  kj::String address;                // as text, for logs
+  kj::String address;  // as text, for logs
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   // Roles are the O entries that begin with "os:".
@@ -33,14 +33,18 @@ class TlsEndpoint {
   ~TlsEndpoint() noexcept(false);
   void replace(Credentials credentials);
 
-  struct Accepted { kj::Own<kj::AsyncIoStream> stream; Peer peer; };
-  // Server side: TLS 1.3, the client's certificate is required and verified. Rejects with a reason that
-  // is fit for a log; never throws synchronously.
+  struct Accepted {
+    kj::Own<kj::AsyncIoStream> stream;
+    Peer peer;
+  };
+  // Server side: TLS 1.3, the client's certificate is required and verified. Rejects with a reason
+  // that is fit for a log; never throws synchronously.
   kj::Promise<Accepted> accept(kj::Own<kj::AsyncIoStream> stream, kj::String peerAddress);
 
   // Client side: the server's certificate must be signed by the authorities and name `expectedName`
   // (DNS or IP SAN).
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName);
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
+                                                  kj::StringPtr expectedName);
 
  private:
   struct State;

@@ -48,6 +48,9 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
 # The least role that may call the method: "os:reader" or "os:admin". Absent means os:admin.
 
+annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
+# Other spellings that are read as this key or word; it is written by its own name.
+
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev
   namespace @1 :Text;         # the namespace that an empty one means

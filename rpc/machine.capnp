@@ -63,6 +63,9 @@ interface Services {
   stop @2 (id :Text) -> (response :Text);
   restart @3 (id :Text) -> (response :Text);
   # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
+  kill @4 (id :Text, signal :Int32) -> ();
+  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
+  # 1 is no service. FailedPrecondition when it does not run.
 }
 
 enum ServiceState {

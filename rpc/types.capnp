@@ -125,7 +125,7 @@ struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev
   client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
 }
 struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
-    aliases = ["rootSecret", "rootSecrets"])) $A.inline {
+    aliases = ["rootSecret", "rootSecrets", "rs"])) $A.inline {
   union {
     etcd @0 :EtcdRoot;
     k8s @1 :KubernetesRoot;
@@ -191,6 +191,6 @@ struct StaticPodStatusSpec $A.resource((type = "StaticPodStatuses.kubernetes.tal
 struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
   objects @0 :Text $A.raw;
 }
-struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane", aliases = ["ms"])) {
   manifestsApplied @0 :List(Text);
 }

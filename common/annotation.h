@@ -1,0 +1,65 @@
+// Annotations of rpc/annotations.capnp as they are found on a compiled-in schema.
+#pragma once
+
+#include <capnp/schema.h>
+
+namespace talos::annotation {
+
+// The ids of rpc/annotations.capnp; generated code declares no constants for annotations.
+enum Id : uint64_t {
+  kName = 0xc1c8a1f3f0a3d001,
+  kDoc = 0xc1c8a1f3f0a3d002,
+  kSecret = 0xc1c8a1f3f0a3d003,
+  kRequired = 0xc1c8a1f3f0a3d006,
+  kMap = 0xc1c8a1f3f0a3d007,
+  kRaw = 0xc1c8a1f3f0a3d008,
+  kInline = 0xc1c8a1f3f0a3d009,
+  kBase64 = 0xc1c8a1f3f0a3d00a,
+  kKeepEmpty = 0xc1c8a1f3f0a3d00b,
+  kResource = 0xc1c8a1f3f0a3d00c,
+  kColumn = 0xc1c8a1f3f0a3d00d,
+  kAlias = 0xc1c8a1f3f0a3d00f,
+};
+
+// `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.
+template <typename T>
+kj::Maybe<capnp::schema::Value::Reader> find(const T& node, Id id) {
+  for (auto a : node.getProto().getAnnotations()) {
+    if (a.getId() == id) return a.getValue();
+  }
+  return nullptr;
+}
+
+template <typename T>
+bool has(const T& node, Id id) {
+  return find(node, id) != nullptr;
+}
+
+// Empty where it is absent.
+template <typename T>
+kj::StringPtr text(const T& node, Id id) {
+  KJ_IF_MAYBE (value, find(node, id)) return value->getText();
+  return "";
+}
+
+// $name, or the name itself.
+template <typename T>
+kj::StringPtr nameOf(const T& node) {
+  auto name = text(node, kName);
+  return name.size() == 0 ? kj::StringPtr(node.getProto().getName()) : name;
+}
+
+// Is `word` the name of this field or enumerant, or one of its $alias spellings?
+template <typename T>
+bool isCalled(const T& node, kj::StringPtr word) {
+  if (nameOf(node) == word) return true;
+  KJ_IF_MAYBE (value, find(node, kAlias)) {
+    capnp::AnyPointer::Reader list = value->getList();
+    for (auto alias : list.getAs<capnp::List<capnp::Text>>()) {
+      if (alias == word) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace talos::annotation

@@ -1,0 +1,20 @@
+// The two things that KJ's TLS keeps to itself and that mutual TLS with roles needs.
+//
+// kj::TlsPeerIdentity shows a common name only, roles are organisations; kj::TlsContext has no
+// switch for session tickets, key exchange groups and the reason of a refusal. tls-peer.cc reaches
+// the two private members by explicit instantiation, which the language allows and which stops
+// compiling when KJ renames or retypes them: then this file is all there is to mend.
+#pragma once
+
+#include <kj/compat/tls.h>
+
+namespace talos {
+
+// The verified certificate of the other end, as PEM.
+kj::String peerCertificate(kj::TlsPeerIdentity& identity);
+
+// Spec machine-api.md §4.2: key exchange X25519, no session tickets. And a certificate that is
+// refused leaves its reason ("certificate has expired") in the exception of the handshake.
+void harden(kj::TlsContext& context);
+
+}  // namespace talos

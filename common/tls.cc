@@ -1,0 +1,122 @@
+#include "common/tls.h"
+
+#include <kj/debug.h>
+
+#include "common/error.h"
+#include "common/tls-peer.h"
+
+namespace talos {
+namespace {
+
+// Every certificate of a PEM text; kj::TlsCertificate takes the text for one chain, and trusts only
+// its first.
+kj::Vector<kj::TlsCertificate> certificatesOf(kj::StringPtr pem) {
+  constexpr kj::StringPtr kEnd = "-----END CERTIFICATE-----"_kj;
+  kj::Vector<kj::TlsCertificate> result;
+  size_t begin = 0;
+  for (size_t i = 0; i + kEnd.size() <= pem.size(); ++i) {
+    if (!pem.slice(i).startsWith(kEnd)) continue;
+    auto block = kj::heapString(pem.slice(begin, i + kEnd.size()));
+    pki::inspect(block);
+    result.add(kj::StringPtr(block));
+    begin = i + kEnd.size();
+  }
+  if (result.empty()) fail(ErrorKind::kInvalidArgument, "no certificate of an authority is given");
+  return result;
+}
+
+kj::Own<kj::TlsContext> makeContext(const Credentials& credentials) {
+  pki::checkPair(credentials.certificate, credentials.key);
+  auto authorities = certificatesOf(credentials.authorities);
+  kj::TlsKeypair pair{kj::TlsPrivateKey(kj::StringPtr(pki::toPkcs8(credentials.key))),
+                      kj::TlsCertificate(credentials.certificate)};
+  kj::TlsContext::Options options;
+  options.useSystemTrustStore = false;
+  options.verifyClients = true;
+  options.trustedCertificates = authorities;
+  options.minVersion = kj::TlsVersion::TLS_1_3;
+  options.defaultKeypair = pair;
+  auto context = kj::heap<kj::TlsContext>(kj::mv(options));
+  harden(*context);
+  return context;
+}
+
+// The words of OpenSSL's errors in KJ's description of a failed handshake:
+// "error:<number>:<library>: <function>:<reason>", one a line. The first is the cause; what follows
+// is what the layers above made of it.
+kj::String reasonOf(const kj::Exception& e) {
+  kj::StringPtr text = e.getDescription();
+  constexpr kj::StringPtr kMark = "error:"_kj;
+  for (size_t i = 0; i + kMark.size() < text.size(); ++i) {
+    if (!text.slice(i).startsWith(kMark)) continue;
+    auto rest = text.slice(i + kMark.size());
+    for (int colons = 0; colons < 3; ++colons) {
+      KJ_IF_MAYBE (colon, rest.findFirst(':')) {
+        rest = rest.slice(*colon + 1);
+      } else {
+        return kj::str(text);
+      }
+    }
+    return kj::heapString(rest.slice(0, rest.findFirst('\n').orDefault(rest.size())));
+  }
+  if (e.getType() == kj::Exception::Type::DISCONNECTED) return kj::str("the peer hung up");
+  return messageOf(e);
+}
+
+kj::Exception handshakeError(const kj::Exception& e, kj::StringPtr with) {
+  auto kind = e.getType() == kj::Exception::Type::DISCONNECTED ? ErrorKind::kUnavailable
+                                                               : ErrorKind::kUnauthenticated;
+  return error(kind, kj::str("TLS handshake with ", with, ": ", reasonOf(e)));
+}
+
+}  // namespace
+
+struct TlsEndpoint::State {
+  // Refcounted: a handshake that began before replace() ends with what it had.
+  struct Context : kj::Refcounted {
+    kj::Own<kj::TlsContext> tls;
+    explicit Context(kj::Own<kj::TlsContext> tls) : tls(kj::mv(tls)) {}
+  };
+  kj::Own<Context> current;
+};
+
+TlsEndpoint::TlsEndpoint(Credentials credentials) : state(kj::heap<State>()) {
+  replace(kj::mv(credentials));
+}
+
+TlsEndpoint::~TlsEndpoint() noexcept(false) {}
+
+void TlsEndpoint::replace(Credentials credentials) {
+  state->current = kj::refcounted<State::Context>(makeContext(credentials));
+}
+
+kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream> stream,
+                                                       kj::String peerAddress) {
+  auto context = kj::addRef(*state->current);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto up = co_await context->tls->wrapServer(
+        kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
+    auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
+    co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), kj::mv(info.commonName),
+                                               kj::mv(info.organizations)}};
+  } catch (...) {
+    failure = handshakeError(kj::getCaughtExceptionAsKj(), peerAddress);
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIoStream> stream,
+                                                             kj::StringPtr expectedName) {
+  auto context = kj::addRef(*state->current);
+  auto name = kj::str(expectedName);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_return co_await context->tls->wrapClient(kj::mv(stream), name);
+  } catch (...) {
+    failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
+}
+
+}  // namespace talos

@@ -1,0 +1,166 @@
+#include "tests/harness/process.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <sstream>
+
+namespace talos::harness {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Child {
+  pid_t pid;
+  int out, err;
+};
+
+Child start(const std::vector<std::string>& argv, const std::vector<std::string>& extra) {
+  int out[2], err[2];
+  KJ_SYSCALL(pipe2(out, O_CLOEXEC));
+  KJ_SYSCALL(pipe2(err, O_CLOEXEC));
+  std::vector<char*> words;
+  for (auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    int null = open("/dev/null", O_RDONLY);
+    dup2(null, 0);
+    dup2(out[1], 1);
+    dup2(err[1], 2);
+    signal(SIGPIPE, SIG_DFL);
+    for (auto& entry : extra) putenv(const_cast<char*>(entry.c_str()));
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  return {pid, out[0], err[0]};
+}
+
+// Reads what is there within `seconds`; closes a stream at its end (fd = -1). False when nothing is open.
+bool readSome(int& out, std::string& outText, int& err, std::string& errText, double seconds) {
+  struct pollfd fds[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
+  if (out < 0 && err < 0) return false;
+  if (poll(fds, 2, static_cast<int>(seconds * 1000) + 1) <= 0) return true;
+  auto take = [](int& fd, std::string& text) {
+    char buffer[65536];
+    ssize_t n = read(fd, buffer, sizeof buffer);
+    if (n > 0) {
+      text.append(buffer, n);
+    } else {
+      close(fd);
+      fd = -1;
+    }
+  };
+  if (fds[0].revents != 0) take(out, outText);
+  if (fds[1].revents != 0) take(err, errText);
+  return true;
+}
+
+int statusOf(int raw) { return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw); }
+
+}  // namespace
+
+Result run(const std::vector<std::string>& argv, double deadlineSeconds,
+           const std::vector<std::string>& extraEnvironment) {
+  Result result;
+  auto began = now();
+  auto child = start(argv, extraEnvironment);
+  bool late = false;
+  while (readSome(child.out, result.out, child.err, result.err, 0.2)) {
+    int raw;
+    if (!late && now() - began > deadlineSeconds) {
+      late = true;
+      kill(child.pid, SIGKILL);
+    }
+    // A grandchild may keep the pipes open after the program itself has ended.
+    if (waitpid(child.pid, &raw, WNOHANG) == child.pid) {
+      result.status = late ? -1 : statusOf(raw);
+      auto end = now() + 0.2;
+      while (now() < end && readSome(child.out, result.out, child.err, result.err, 0.05)) {
+      }
+      if (child.out >= 0) close(child.out);
+      if (child.err >= 0) close(child.err);
+      result.seconds = now() - began;
+      return result;
+    }
+  }
+  int raw = 0;
+  waitpid(child.pid, &raw, 0);
+  result.status = late ? -1 : statusOf(raw);
+  result.seconds = now() - began;
+  return result;
+}
+
+Background::Background(const std::vector<std::string>& argv) {
+  auto child = start(argv, {});
+  pid = child.pid;
+  outFd = child.out;
+  errFd = child.err;
+}
+
+Background::~Background() {
+  if (pid > 0) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  if (outFd >= 0) close(outFd);
+  if (errFd >= 0) close(errFd);
+}
+
+bool Background::waitFor(const std::function<bool(const std::string&, const std::string&)>& condition,
+                         double deadlineSeconds) {
+  auto end = now() + deadlineSeconds;
+  while (!condition(outText, errText)) {
+    if (now() > end) return false;
+    if (!readSome(outFd, outText, errFd, errText, 0.1)) return condition(outText, errText);
+  }
+  return true;
+}
+
+int Background::interrupt(double deadlineSeconds) {
+  kill(pid, SIGINT);
+  auto end = now() + deadlineSeconds;
+  int raw;
+  while (waitpid(pid, &raw, WNOHANG) == 0) {
+    if (now() > end) return -1;
+    readSome(outFd, outText, errFd, errText, 0.05);
+  }
+  pid = -1;
+  return statusOf(raw);
+}
+
+bool eventually(const std::function<bool()>& condition, double deadlineSeconds, double stepSeconds) {
+  auto end = now() + deadlineSeconds;
+  while (!condition()) {
+    if (now() > end) return false;
+    timespec pause = {static_cast<time_t>(stepSeconds),
+                      static_cast<long>((stepSeconds - static_cast<time_t>(stepSeconds)) * 1e9)};
+    nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) all.push_back(line);
+  return all;
+}
+
+}  // namespace talos::harness

@@ -1,0 +1,49 @@
+// Runs programs for tests: with a deadline, output captured, nothing left behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace talos::harness {
+
+struct Result {
+  int status = -1;         // exit status; 128 + signal; -1 when the deadline ended it
+  std::string out, err;
+  double seconds = 0;
+};
+
+// Runs to the end, or kills it after `deadlineSeconds`.
+Result run(const std::vector<std::string>& argv, double deadlineSeconds = 60,
+           const std::vector<std::string>& extraEnvironment = {});
+
+// A program that goes on while the test does something else (`logs -f`).
+class Background {
+ public:
+  explicit Background(const std::vector<std::string>& argv);
+  ~Background();           // SIGKILL
+  Background(const Background&) = delete;
+
+  // Waits until the output so far satisfies the condition; false at the deadline.
+  bool waitFor(const std::function<bool(const std::string& out, const std::string& err)>& condition,
+               double deadlineSeconds);
+  std::string out() const { return outText; }
+  std::string err() const { return errText; }
+  // SIGINT, then the exit status.
+  int interrupt(double deadlineSeconds);
+
+ private:
+  pid_t pid = -1;
+  int outFd = -1, errFd = -1;
+  std::string outText, errText;
+};
+
+// Polls until true; false at the deadline. For conditions of another machine that nothing announces.
+bool eventually(const std::function<bool()>& condition, double deadlineSeconds, double stepSeconds = 0.1);
+
+bool contains(const std::string& text, const std::string& part);
+std::vector<std::string> lines(const std::string& text);
+
+}  // namespace talos::harness

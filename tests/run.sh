@@ -1,0 +1,35 @@
+#!/bin/bash
+# Everything that shows that the project works, in order: build, lint, unit tests, fuzzing, machines.
+# Called by `make test` with CHECKOUT, OUT and SAN set. With SAN only what runs under sanitizers.
+# Each step says how long it took; the last line is ctest's.
+set -euo pipefail
+cd "$CHECKOUT"
+root=$CHECKOUT/build/root
+began=$SECONDS
+step() {  # step "what" command...
+  local what=$1 from=$SECONDS
+  shift
+  printf '== %s\n' "$what"
+  "$@" || { printf '== %s: FAILED after %s s\n' "$what" $((SECONDS - from)); exit 1; }
+  printf '== %s: %s s\n' "$what" $((SECONDS - from))
+}
+in_root() { rootfs/enter.sh "$root" "$CHECKOUT" "$@"; }
+ctest() { in_root /usr/bin/ctest --output-on-failure "$@"; }
+fuzz_configure() {
+  [ -e build/fuzz/build.ninja ] ||
+    in_root cmake -S . -B build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
+}
+
+if [ -n "${SAN:-}" ]; then
+  step "build with $SAN" make --no-print-directory all SAN="$SAN"
+  ctest --test-dir "$OUT" -L unit
+  exit
+fi
+step "build" make --no-print-directory image
+step "lint" make --no-print-directory lint
+step "unit tests" ctest --test-dir "$OUT" -L unit
+fuzz_configure
+step "build of the fuzz targets" in_root ninja -C build/fuzz
+step "fuzzing" ctest --test-dir build/fuzz -L fuzz
+printf '== machines (after %s s)\n' $((SECONDS - began))
+ctest --test-dir "$OUT" -L machine
