@@ -1,22 +1,24 @@
 // Services: what runs, why it waits, how it is restarted (spec boot-and-services.md §7).
 //
-// The life of a service is a table of (state, event) -> (next state, action), in lifecycle.h, pure and
-// tested exhaustively; this class does the actions. After a crash of the brain the successor adopts the
-// children that process 1 still has: nothing is restarted, states and health are taken up again.
-// Each service runs under its own uid in its own cgroup, behind the exec wrapper that its definition names.
+// The life of a service is a table of (phase, input) -> (next phase, action), in lifecycle.h, pure
+// and tested exhaustively; this class does the actions. Each service runs under its own uid in its
+// own cgroup, behind the exec wrapper that its definition names.
+//
+// After a crash of the brain at any line the successor, which loads the same definitions, adopts
+// the children that process 1 still has: nothing is restarted, history is taken up again (it is
+// held by process 1 under "service/<id>"), health is asked anew. A service that had been stopped
+// stays stopped, one that was waiting waits again, one that was being stopped is stopped.
 #pragma once
 
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "machined/telemetry/events.h"
-#include "machined/telemetry/logs.h"
 #include "machined/process1.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
 
-// Something a service waits for: named as it is shown ("service \"networkd\" to be \"up\"").
+// Something a service waits for: named as it is shown (file "/etc/x" to exist).
 class Condition {
  public:
   virtual ~Condition() noexcept(false) = default;
@@ -24,41 +26,65 @@ class Condition {
   virtual bool met() const = 0;
 };
 
+kj::Own<Condition> fileExists(kj::StringPtr path);
+
 struct HealthCheck {
-  kj::Function<kj::Promise<void>()> check;          // rejects with the reason
+  kj::Function<kj::Promise<void>()> check;  // rejects with the reason
   kj::Duration delay = 1 * kj::SECONDS, period = 5 * kj::SECONDS, timeout = 500 * kj::MILLISECONDS;
 };
 
 struct ServiceDefinition {
   kj::String id;
-  kj::Array<kj::String> argv;                       // with the exec wrapper in front
+  kj::String command;          // what runs, as events name it
+  kj::Array<kj::String> argv;  // with the exec wrapper in front
   kj::Array<kj::String> environment;
-  kj::Vector<kj::String> dependsOn;                 // service ids that must be up
+  kj::String cgroup;                 // below /sys/fs/cgroup
+  kj::Vector<kj::String> dependsOn;  // service ids that must be up
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<kj::Function<kj::Promise<void>()>> preWork;
   kj::Maybe<HealthCheck> health;
-  // Descriptors that outlive the service (listening sockets held by process 1), with their numbers.
-  struct Socket { kj::String heldName; int as; };
+  // Descriptors that outlive the service (listening sockets), with their numbers in it. The caller
+  // keeps them open as long as the supervisor lives.
+  struct Socket {
+    int fd;
+    int as;
+  };
   kj::Vector<Socket> sockets;
-  bool mayBeControlled = true;                      // start/stop/restart over the API
+  bool mayBeControlled = true;  // start/stop/restart over the API
 };
 
 class Supervisor {
  public:
-  Supervisor(Process1& process1, Logs& logs, Events& events, kj::Timer& timer, const kj::Clock& clock);
+  struct World {
+    Process1& process1;
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    kj::Function<double()> random;  // [0, 1)
+    // Where a service's output goes: the writing end of a pipe that process 1 keeps open.
+    kj::Function<kj::Promise<kj::AutoCloseFd>(kj::StringPtr id)> output;
+    // Every state or health change, at once: the event ring and the console.
+    kj::Function<void(rpc::ServiceStateEvent::Reader)> announce;
+  };
+  // Takes process 1's survivors, and its exits from here on.
+  explicit Supervisor(World world);
   ~Supervisor() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Supervisor);
 
-  void load(ServiceDefinition definition);          // state Initialized; adopts a survivor of that id
-  void start(kj::StringPtr id);
-  kj::Promise<void> stop(kj::StringPtr id);         // SIGTERM, 10 s, SIGKILL; resolves when it is down
-  kj::Promise<void> stopAll();                      // dependants first, <= 30 s in total; for good
-  kj::Promise<void> whenUp(kj::StringPtr id);       // rejects when it failed for good
+  void load(ServiceDefinition definition);     // state Initialized, or what the predecessor left
+  void start(kj::StringPtr id);                // nothing to do when it was started before
+  kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
+  kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
+  kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
   bool isUp(kj::StringPtr id) const;
+  bool isDown(kj::StringPtr id) const;
+  // Down, or stopping. An API start has to wait for isDown() first.
+  bool isStopping(kj::StringPtr id) const;
+  bool mayBeControlled(kj::StringPtr id) const;
 
-  void describe(kj::Function<void(kj::ArrayPtr<const kj::StringPtr> ids)> get) const;
-  void fill(kj::StringPtr id, rpc::Service::Builder out) const;     // NotFound
-  kj::Vector<kj::String> ids() const;               // sorted
-  // The running service itself, as an in-process entry (machined): state Running, no process.
+  void fill(kj::StringPtr id, rpc::Service::Builder out) const;  // NotFound
+  kj::Vector<kj::String> ids() const;                            // sorted
+  bool has(kj::StringPtr id) const;
+  // This program itself: state Running, no process of its own to supervise.
   void loadSelf(kj::StringPtr id);
 
  private:

@@ -1,0 +1,63 @@
+// What users are told about one service: its state, its 64 newest events and its health.
+//
+// Kept twice: here, and as a Cap'n Proto message in a memory file that process 1 holds, so the
+// history goes on after a crash of the brain. The file is replaced whole for each event; one that
+// cannot be read (a newer format, cut short) counts as absent, for the process itself is still
+// there and tells the truth.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include <deque>
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::machined {
+
+class ServiceRecord {
+ public:
+  static constexpr size_t kKept = 64;
+
+  void add(rpc::ServiceState state, kj::StringPtr message, kj::Date now);
+  // True when this is a change (of which there is an event to tell).
+  bool setHealth(bool healthy, kj::StringPtr message, kj::Date now);
+  void forgetHealth();
+
+  rpc::ServiceState state() const { return newest; }
+  bool healthUnknown() const { return unknown; }
+  bool healthy() const { return !unknown && good; }
+  kj::StringPtr lastMessage() const {
+    return events.empty() ? ""_kj : kj::StringPtr(events.back().message);
+  }
+
+  void fill(rpc::Service::Builder out) const;
+  void fillHealth(rpc::Health::Builder out) const;
+  // For the same id; the newest 64 events of it.
+  void restore(rpc::Service::Reader in);
+
+ private:
+  struct Event {
+    kj::String message;
+    rpc::ServiceState state;
+    uint64_t time;  // ns since 1970
+  };
+  std::deque<Event> events;  // oldest first
+  rpc::ServiceState newest = rpc::ServiceState::INITIALIZED;
+  bool unknown = true, good = false;
+  kj::String healthMessage;
+  uint64_t healthChange = 0;
+};
+
+// A memory file with this message, and back. Reading gives none for anything but such a file.
+kj::AutoCloseFd writeServiceFile(const ServiceRecord& record, kj::StringPtr id, int pid);
+struct StoredService {
+  ServiceRecord record;
+  int pid;
+};
+kj::Maybe<StoredService> readServiceFile(int fd, kj::StringPtr id);
+kj::Maybe<StoredService> parseServiceFile(kj::ArrayPtr<const kj::byte> bytes, kj::StringPtr id);
+
+}  // namespace talos::machined

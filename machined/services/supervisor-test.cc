@@ -1,0 +1,547 @@
+#include "machined/services/supervisor.h"
+
+#include <capnp/message.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/async.h>
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "machined/process1-fake.h"
+#include "machined/services/lifecycle.h"
+#include "machined/services/record.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Flag final : public Condition {
+  bool value = false;
+  kj::String description() const override { return kj::str("flag to be set"); }
+  bool met() const override { return value; }
+};
+struct FlagRef final : public Condition {
+  explicit FlagRef(Flag& f) : flag(f) {}
+  kj::String description() const override { return flag.description(); }
+  bool met() const override { return flag.met(); }
+  Flag& flag;
+};
+
+class SupervisorTest : public testing::Test, public kj::Clock {
+ protected:
+  kj::Date now() const override {
+    return kj::UNIX_EPOCH + (timer.now() - kj::origin<kj::TimePoint>());
+  }
+
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  FakeMachine machine;
+  std::vector<std::string> told;  // "id State message"
+  kj::Own<FakeProcess1> process1;
+  kj::Own<Supervisor> supervisor;
+
+  SupervisorTest() { startBrain(); }
+  ~SupervisorTest() noexcept override {
+    supervisor = nullptr;
+    process1 = nullptr;
+  }
+
+  void startBrain() {
+    process1 = kj::heap<FakeProcess1>(machine);
+    supervisor = kj::heap<Supervisor>(Supervisor::World{
+        *process1, timer, *this, []() { return 0.0; },
+        [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+          return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+        },
+        [this](rpc::ServiceStateEvent::Reader e) {
+          told.push_back(
+              kj::str(e.getService(), " ", nameOf(e.getState()), " ", e.getMessage()).cStr());
+        }});
+  }
+  void crashBrain() {
+    run();
+    supervisor = nullptr;
+    process1 = nullptr;
+    told.clear();
+    startBrain();
+  }
+
+  void run() { scope.poll(); }
+  void advance(kj::Duration d) {
+    auto end = timer.now() + d;
+    run();
+    for (;;) {
+      auto next = timer.nextEvent();
+      KJ_IF_MAYBE (t, next) {
+        if (*t <= end) {
+          timer.advanceTo(*t);
+          run();
+          continue;
+        }
+      }
+      break;
+    }
+    timer.advanceTo(end);
+    run();
+  }
+
+  ServiceDefinition define(kj::StringPtr id, std::initializer_list<kj::StringPtr> dependsOn = {}) {
+    ServiceDefinition d;
+    d.id = kj::str(id);
+    d.command = kj::str("/usr/bin/", id);
+    d.argv = kj::arr(kj::str("/usr/bin/", id));
+    d.cgroup = kj::str("system/", id);
+    for (auto on : dependsOn) d.dependsOn.add(kj::str(on));
+    return d;
+  }
+  rpc::ServiceState state(kj::StringPtr id) {
+    capnp::MallocMessageBuilder m;
+    auto s = m.initRoot<rpc::Service>();
+    supervisor->fill(id, s);
+    return s.getState();
+  }
+  // True once the promise is done; a rejection is a test failure.
+  bool done(kj::Promise<void>& p) {
+    run();
+    if (!p.poll(scope)) return false;
+    p.wait(scope);
+    return true;
+  }
+};
+
+// Catches: events that are missing, doubled, or in another order than documented.
+TEST_F(SupervisorTest, StartsThroughItsStates) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  EXPECT_THAT(told, ElementsAre("a Initialized Service loaded", "a Preparing Running pre state",
+                                "a Preparing Creating service runner",
+                                "a Running Started /usr/bin/a (PID 100)"));
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_TRUE(supervisor->isUp("a"));
+}
+
+// Catches: a start of what runs already that makes a second process.
+TEST_F(SupervisorTest, StartTwiceIsOnce) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  supervisor->start("a");
+  run();
+  EXPECT_EQ(1u, machine.spawns);
+}
+
+// Catches: a waiting line each second, items that do not vanish, a condition noticed only by its
+// poll.
+TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
+  Flag flag;
+  auto c = define("c", {"a", "b"});
+  c.conditions.add(kj::heap<FlagRef>(flag));
+  supervisor->load(define("a"));
+  supervisor->load(define("b"));
+  supervisor->load(kj::mv(c));
+  told.clear();
+  supervisor->start("c");
+  advance(5 * kj::SECONDS);
+  EXPECT_THAT(told, ElementsAre("c Waiting Waiting for flag to be set, service \"a\" to be \"up\", "
+                                "service \"b\" to be \"up\""));
+  told.clear();
+  supervisor->start("a");
+  run();
+  EXPECT_EQ("c Waiting Waiting for flag to be set, service \"b\" to be \"up\"", told.back());
+  supervisor->start("b");
+  run();
+  EXPECT_EQ("c Waiting Waiting for flag to be set", told.back());
+  flag.value = true;
+  run();
+  EXPECT_FALSE(machine.runs("c"));  // nothing tells of a file: the poll has to find it
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("c"));
+}
+
+// Catches: a killed service that waits before its first restart, and one that is restarted in a
+// busy loop.
+TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  machine.exit("a", SIGKILL);
+  run();  // no time passes
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_EQ("a Running Started /usr/bin/a (PID 101)", told.back());
+  EXPECT_EQ("a Waiting Process (PID 100) ended by signal 9 (Killed); starting again",
+            told[told.size() - 2]);
+  machine.exit("a", 3 << 8);
+  run();
+  EXPECT_EQ("a Waiting Process (PID 101) exited with status 3; starting again in 0.1 s",
+            told.back());
+  advance(99 * kj::MILLISECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+  advance(1 * kj::MILLISECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+  advance(10 * kj::SECONDS);
+  machine.exit("a", 0);
+  run();
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: an exec that fails being tried for ever, or failing without its reason.
+TEST_F(SupervisorTest, AFirstStartThatFailsIsFinal) {
+  supervisor->load(define("a"));
+  machine.failNextSpawn = kj::str("exec /usr/bin/a: No such file or directory");
+  supervisor->start("a");
+  run();
+  EXPECT_THAT(told.back(),
+              HasSubstr("a Failed Starting /usr/bin/a failed: exec /usr/bin/a: No such"));
+  advance(60 * kj::SECONDS);
+  EXPECT_EQ(1u, machine.spawns);
+  auto up = supervisor->whenUp("a");
+  run();
+  EXPECT_TRUE(up.poll(scope));
+  EXPECT_ANY_THROW(up.wait(scope));
+  supervisor->start("a");
+  run();
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a restart that meets a passing error (no memory) and gives the service up.
+TEST_F(SupervisorTest, ALaterStartThatFailsIsTriedAgain) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  machine.failNextSpawn = kj::str("fork: Cannot allocate memory");
+  machine.exit("a", 0);
+  run();
+  EXPECT_EQ(rpc::ServiceState::WAITING, state("a"));
+  EXPECT_THAT(told.back(), HasSubstr("Cannot allocate memory; starting again in 0.1 s"));
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: pre work that is skipped, whose failure is lost, or that goes on after a stop.
+TEST_F(SupervisorTest, PreWork) {
+  auto broken = define("a");
+  broken.preWork = kj::Function<kj::Promise<void>()>(
+      []() -> kj::Promise<void> { return error(ErrorKind::kInternal, "no such image"); });
+  supervisor->load(kj::mv(broken));
+  supervisor->start("a");
+  run();
+  EXPECT_EQ("a Failed Pre state failed: no such image", told.back());
+
+  bool dropped = false;
+  auto endless = define("b");
+  endless.preWork = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
+    return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([&]() { dropped = true; }));
+  });
+  supervisor->load(kj::mv(endless));
+  supervisor->start("b");
+  run();
+  EXPECT_FALSE(dropped);
+  auto stopped = supervisor->stop("b");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_TRUE(dropped);
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("b"));
+  EXPECT_EQ(0u, machine.spawns);
+}
+
+// Catches: health events without a change, a first check before its delay, "up" before the first
+// good one.
+TEST_F(SupervisorTest, HealthTellsTransitionsOnly) {
+  kj::Maybe<kj::String> problem = kj::str("connection refused");
+  unsigned checks = 0;
+  auto d = define("a");
+  d.health = HealthCheck{[&]() -> kj::Promise<void> {
+    checks++;
+    KJ_IF_MAYBE (p, problem) return error(ErrorKind::kUnavailable, *p);
+    return kj::READY_NOW;
+  }};
+  supervisor->load(kj::mv(d));
+  supervisor->start("a");
+  run();
+  told.clear();
+  EXPECT_FALSE(supervisor->isUp("a"));
+  advance(999 * kj::MILLISECONDS);
+  EXPECT_EQ(0u, checks);
+  advance(1 * kj::MILLISECONDS + 10 * kj::SECONDS);
+  EXPECT_EQ(3u, checks);
+  EXPECT_THAT(told, ElementsAre("a Running Health check failed: connection refused"));
+  problem = nullptr;
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(supervisor->isUp("a"));
+  problem = kj::str("status 500");
+  advance(10 * kj::SECONDS);
+  EXPECT_FALSE(supervisor->isUp("a"));
+  EXPECT_THAT(told, ElementsAre("a Running Health check failed: connection refused",
+                                "a Running Health check successful",
+                                "a Running Health check failed: status 500"));
+}
+
+// Catches: a check that hangs and with it the whole health loop.
+TEST_F(SupervisorTest, AHealthCheckThatHangsIsBad) {
+  auto d = define("a");
+  d.health = HealthCheck{[]() -> kj::Promise<void> { return kj::NEVER_DONE; }};
+  supervisor->load(kj::mv(d));
+  supervisor->start("a");
+  advance(1500 * kj::MILLISECONDS);
+  EXPECT_EQ("a Running Health check failed: no answer within 500 ms", told.back());
+}
+
+// Catches: health of the dead predecessor shown for the new process.
+TEST_F(SupervisorTest, ARestartForgetsHealth) {
+  auto d = define("a");
+  d.health = HealthCheck{[]() -> kj::Promise<void> { return kj::READY_NOW; }};
+  supervisor->load(kj::mv(d));
+  supervisor->start("a");
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(supervisor->isUp("a"));
+  machine.exit("a", 0);
+  run();
+  EXPECT_FALSE(supervisor->isUp("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(supervisor->isUp("a"));
+}
+
+// Catches: no SIGKILL after the grace time, or one before it; a stop that resolves too early.
+TEST_F(SupervisorTest, StopIsTermThenKill) {
+  machine.diesOf = [](auto&, int signal) { return signal == SIGKILL; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto stopped = supervisor->stop("a");
+  advance(9999 * kj::MILLISECONDS);
+  EXPECT_EQ(1u, machine.child("a").signals.size());
+  EXPECT_EQ(SIGTERM, machine.child("a").signals[0]);
+  EXPECT_FALSE(done(stopped));
+  advance(1 * kj::MILLISECONDS);
+  EXPECT_TRUE(done(stopped));
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+  advance(60 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));  // and it is not restarted
+}
+
+// Catches: a stop of a process that not even SIGKILL ends, waiting for ever.
+TEST_F(SupervisorTest, StopOfTheUnkillableSaysSo) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto stopped = supervisor->stop("a");
+  advance(21 * kj::SECONDS);
+  ASSERT_TRUE(stopped.poll(scope));
+  try {
+    stopped.wait(scope);
+    FAIL() << "resolved";
+  } catch (const kj::Exception& e) {
+    EXPECT_EQ(ErrorKind::kDeadlineExceeded, kindOf(e));
+    EXPECT_THAT(messageOf(e).cStr(), HasSubstr("PID 100"));
+  }
+}
+
+// Catches: a stop during the pause before a restart that does not stop the restart.
+TEST_F(SupervisorTest, StopDuringThePause) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  machine.exit("a", 0);
+  run();
+  machine.exit("a", 0);
+  run();
+  auto stopped = supervisor->stop("a");
+  EXPECT_TRUE(done(stopped));
+  advance(60 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+}
+
+// Catches: a stop that overtakes a start under way and leaves the child running.
+TEST_F(SupervisorTest, StopDuringTheStart) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  auto stopped = supervisor->stop("a");  // process 1 has not answered yet
+  EXPECT_TRUE(done(stopped));
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+}
+
+// Catches: an apid that outlives the network it depends on, or a stop order by name.
+TEST_F(SupervisorTest, StopAllGoesFromDependantsDown) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->load(define("c", {"b"}));
+  for (auto id : {"a", "b", "c"}) supervisor->start(id);
+  run();
+  auto stopped = supervisor->stopAll();
+  run();
+  EXPECT_EQ(1u, machine.child("c").signals.size());
+  EXPECT_EQ(0u, machine.child("b").signals.size());
+  machine.exit("c", 0);
+  run();
+  EXPECT_EQ(1u, machine.child("b").signals.size());
+  EXPECT_EQ(0u, machine.child("a").signals.size());
+  machine.exit("b", 0);
+  run();
+  machine.exit("a", 0);
+  EXPECT_TRUE(done(stopped));
+  EXPECT_ANY_THROW(supervisor->start("a"));
+  EXPECT_EQ(3u, machine.spawns);
+}
+
+// Catches: one dependant that does not end and keeps the machine from going down.
+TEST_F(SupervisorTest, StopAllWaitsThirtySecondsForDependants) {
+  machine.diesOf = [](auto& child, int signal) { return child.slot == "a" && signal == SIGTERM; };
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->start("a");
+  supervisor->start("b");
+  run();
+  auto stopped = supervisor->stopAll();
+  advance(29 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+}
+
+// Catches: an unknown id that crashes or is made up.
+TEST_F(SupervisorTest, UnknownIds) {
+  try {
+    supervisor->start("nope");
+    FAIL();
+  } catch (const kj::Exception& e) {
+    EXPECT_EQ(ErrorKind::kNotFound, kindOf(e));
+    EXPECT_THAT(messageOf(e).cStr(), HasSubstr("\"nope\""));
+  }
+}
+
+// Catches: a history that grows without limit or drops the newest.
+TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  for (int i = 0; i < 60; i++) {
+    advance(11 * kj::SECONDS);
+    machine.exit("a", i << 8);
+    run();
+  }
+  capnp::MallocMessageBuilder m;
+  auto s = m.initRoot<rpc::Service>();
+  supervisor->fill("a", s);
+  ASSERT_EQ(64u, s.getEvents().size());
+  EXPECT_EQ(kj::str("Started /usr/bin/a (PID ", s.getPid(), ")"), s.getEvents()[63].getMessage());
+  EXPECT_LE(s.getEvents()[0].getTime(), s.getEvents()[63].getTime());
+}
+
+// --- after a crash of the brain
+// ------------------------------------------------------------------------
+
+// Catches: a brain that starts its children a second time, or forgets what they did.
+TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  crashBrain();
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  EXPECT_EQ(1u, machine.spawns);
+  EXPECT_THAT(
+      told, ElementsAre("a Running Adopted running process (PID 100) after a restart of machined"));
+  capnp::MallocMessageBuilder m;
+  auto s = m.initRoot<rpc::Service>();
+  supervisor->fill("a", s);
+  EXPECT_EQ(100, s.getPid());
+  EXPECT_EQ(5u, s.getEvents().size());
+  EXPECT_EQ("Service loaded"_kj, s.getEvents()[0].getMessage());
+  machine.exit("a", SIGKILL);  // and it is supervised as before
+  run();
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a service that died together with the brain and stays away.
+TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  machine.exit("a", SIGKILL);  // nobody has seen it
+  supervisor = nullptr;
+  process1 = nullptr;
+  startBrain();
+  supervisor->load(define("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(2u, machine.spawns);
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a service that the user had stopped coming back with the brain.
+TEST_F(SupervisorTest, ANewBrainLeavesTheStoppedStopped) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  supervisor->stop("a").wait(scope);
+  crashBrain();
+  supervisor->load(define("a"));
+  advance(10 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+}
+
+// Catches: a stop that is forgotten when the brain dies in the middle of it.
+TEST_F(SupervisorTest, ANewBrainFinishesAStop) {
+  machine.diesOf = [](auto&, int signal) { return signal == SIGKILL; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto stopped = supervisor->stop("a");
+  run();
+  {
+    auto drop = kj::mv(stopped);
+  }
+  crashBrain();
+  supervisor->load(define("a"));
+  advance(11 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+}
+
+// Catches: waiting that ends with the brain.
+TEST_F(SupervisorTest, ANewBrainGoesOnWaiting) {
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->start("b");
+  crashBrain();
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->start("a");
+  run();
+  EXPECT_TRUE(machine.runs("b"));
+}
+
+// Catches: a crash of the brain's parser on what it finds held (cut short, foreign, another
+// service's).
+TEST(ServiceFile, GarbageCountsAsAbsent) {
+  ServiceRecord record;
+  record.add(rpc::ServiceState::RUNNING, "hello", kj::UNIX_EPOCH);
+  auto file = writeServiceFile(record, "a", 7);
+  ASSERT_TRUE(readServiceFile(file.get(), "a") != nullptr);
+  EXPECT_TRUE(readServiceFile(file.get(), "b") == nullptr);
+  auto size = lseek(file.get(), 0, SEEK_END);
+  auto bytes = kj::heapArray<kj::byte>(size);
+  ASSERT_EQ(size, pread(file.get(), bytes.begin(), size, 0));
+  for (off_t cut = 0; cut < size; cut++) parseServiceFile(bytes.slice(0, cut), "a");
+  for (off_t i = 0; i < size; i++) {
+    for (int bit = 0; bit < 8; bit++) {
+      bytes[i] ^= 1 << bit;
+      parseServiceFile(bytes, "a");
+      bytes[i] ^= 1 << bit;
+    }
+  }
+  EXPECT_TRUE(parseServiceFile(bytes, "a") != nullptr);
+  EXPECT_TRUE(parseServiceFile(bytes.slice(0, size / 2), "a") == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,558 @@
+#include "machined/services/supervisor.h"
+
+#include <capnp/message.h>
+#include <kj/debug.h>
+#include <kj/map.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "machined/services/lifecycle.h"
+#include "machined/services/record.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kGrace = 10 * kj::SECONDS;
+constexpr auto kStopAllPatience = 30 * kj::SECONDS;
+constexpr auto kRecheck = 1 * kj::SECONDS;
+
+class FileExists final : public Condition {
+ public:
+  explicit FileExists(kj::StringPtr path) : path(kj::str(path)) {}
+  kj::String description() const override { return kj::str("file \"", path, "\" to exist"); }
+  bool met() const override {
+    struct stat status;
+    return stat(path.cStr(), &status) == 0;
+  }
+
+ private:
+  kj::String path;
+};
+
+kj::String describeExit(int status) {
+  if (WIFSIGNALED(status)) {
+    return kj::str("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  }
+  return kj::str("exited with status ", WEXITSTATUS(status));
+}
+
+kj::String seconds(kj::Duration d) {
+  auto tenths = d / (100 * kj::MILLISECONDS);
+  return kj::str(tenths / 10, ".", tenths % 10, " s");
+}
+
+}  // namespace
+
+kj::Own<Condition> fileExists(kj::StringPtr path) {
+  return kj::heap<FileExists>(path);
+}
+
+struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
+  struct Entry {
+    ServiceDefinition definition;
+    bool self = false;
+    ServicePhase phase = ServicePhase::kIdle;
+    ServiceRecord record;
+    RestartPolicy policy;
+    int pid = 0;  // 0: no process
+    kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
+    kj::String reason;                // why the last thing ended or failed
+    kj::Maybe<Process1::Exit> early;  // an exit that came before the answer to its spawn
+    // What the phase is busy with; replaced at every step. An input that it gives belongs to
+    // `turn`.
+    kj::Promise<void> work = nullptr;
+    kj::Promise<void> health = nullptr;
+    uint64_t turn = 0;
+  };
+
+  World world;
+  kj::TreeMap<kj::String, kj::Own<Entry>> entries;
+  kj::Vector<Process1::Survivor> survivors;
+  bool closed = false;  // stopAll() was called
+  kj::Own<kj::PromiseFulfiller<void>> changeFulfiller;
+  kj::ForkedPromise<void> change = nullptr;
+  kj::TaskSet tasks;
+
+  explicit Impl(World w)
+      : world(kj::mv(w)), survivors(world.process1.takeSurvivors()), tasks(*this) {
+    renewChange();
+    tasks.add(reap());
+  }
+
+  void taskFailed(kj::Exception&& e) override {
+    log::error("a task of the service supervisor failed", {{"error", messageOf(e)}});
+  }
+
+  Entry& find(kj::StringPtr id) {
+    return const_cast<Entry&>(kj::implicitCast<const Impl*>(this)->find(id));
+  }
+  const Entry& find(kj::StringPtr id) const {
+    KJ_IF_MAYBE (entry, entries.find(id)) return **entry;
+    fail(ErrorKind::kNotFound, kj::str("service \"", id, "\" is not known on this node"));
+  }
+
+  // --- telling
+  // ---------------------------------------------------------------------------------------
+  void renewChange() {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    changeFulfiller = kj::mv(paf.fulfiller);
+    change = paf.promise.fork();
+  }
+  void changed() {
+    auto fulfiller = kj::mv(changeFulfiller);
+    renewChange();
+    fulfiller->fulfill();
+  }
+
+  void tell(Entry& entry, kj::StringPtr message) { tell(entry, shown(entry.phase), message); }
+  void tell(Entry& entry, rpc::ServiceState state, kj::StringPtr message) {
+    entry.record.add(state, message, world.clock.now());
+    capnp::MallocMessageBuilder scratch;
+    auto event = scratch.initRoot<rpc::ServiceStateEvent>();
+    event.setService(entry.definition.id);
+    event.setState(state);
+    event.setMessage(message);
+    entry.record.fillHealth(event.initHealth());
+    world.announce(event.asReader());
+    auto file = writeServiceFile(entry.record, entry.definition.id, entry.pid);
+    auto held = world.process1.hold(kj::str("service/", entry.definition.id), file.get());
+    tasks.add(held.attach(kj::mv(file)));
+    changed();
+  }
+
+  // --- the table, and the doing
+  // ------------------------------------------------------------------------ A promise must not be
+  // destroyed by what runs inside it, so the old work is let go one turn later; its inputs no
+  // longer count, because their turn is over.
+  void replace(kj::Promise<void>& slot, kj::Promise<void> next) {
+    tasks.add(kj::evalLater([old = kj::mv(slot)]() {}));
+    slot = kj::mv(next);
+  }
+  void idle(kj::Promise<void>& slot) { replace(slot, nullptr); }
+  // Begins one turn later, so that it finds itself in its slot when it takes the next step.
+  void busy(kj::Promise<void>& slot, kj::Function<kj::Promise<void>()> begin) {
+    replace(slot, kj::evalLater(kj::mv(begin)).eagerlyEvaluate([this](kj::Exception&& e) {
+      taskFailed(kj::mv(e));
+    }));
+  }
+
+  void feedIf(Entry& entry, uint64_t turn, ServiceInput input) {
+    if (entry.turn == turn) feed(entry, input);
+  }
+  void feed(Entry& entry, ServiceInput input) {
+    auto next = step(entry.phase, input);
+    if (next.next == entry.phase && next.action == ServiceAction::kNone) return;
+    entry.phase = next.next;
+    ++entry.turn;
+    act(entry, next.action);
+  }
+
+  void act(Entry& entry, ServiceAction action) {
+    auto& id = entry.definition.id;
+    switch (action) {
+      case ServiceAction::kNone:
+        // The only such step: a spawn overtaken by a stop. It goes on, to have a process to end.
+        return tell(entry,
+                    kj::str("Stopping as soon as ", entry.definition.command, " has started"));
+      case ServiceAction::kAwait:
+        entry.policy = RestartPolicy();
+        entry.reason = nullptr;
+        return busy(entry.work, [&, turn = entry.turn]() { return awaitConditions(entry, turn); });
+      case ServiceAction::kPrepare:
+        tell(entry, "Running pre state");
+        return busy(entry.work, [&, turn = entry.turn]() { return prepare(entry, turn); });
+      case ServiceAction::kSpawn:
+        if (entry.phase == ServicePhase::kStarting) tell(entry, "Creating service runner");
+        return busy(entry.work, [&]() { return spawn(entry); });
+      case ServiceAction::kAttend:
+        entry.startedAt = world.timer.now();
+        entry.record.forgetHealth();
+        tell(entry, kj::str("Started ", entry.definition.command, " (PID ", entry.pid, ")"));
+        attend(entry);
+        return;
+      case ServiceAction::kPause: {
+        auto delay = entry.policy.next(world.timer.now() - entry.startedAt, world.random());
+        ended(entry);
+        tell(entry, delay == 0 * kj::SECONDS
+                        ? kj::str(entry.reason, "; starting again")
+                        : kj::str(entry.reason, "; starting again in ", seconds(delay)));
+        entry.reason = nullptr;
+        return pauseFor(entry, delay);
+      }
+      case ServiceAction::kTerminate:
+        idle(entry.health);
+        tell(entry,
+             kj::str("Sending SIGTERM to ", entry.definition.command, " (PID ", entry.pid, ")"));
+        world.process1.signal(id, SIGTERM);
+        return pauseFor(entry, kGrace);
+      case ServiceAction::kKill:
+        tell(entry, kj::str("Sending SIGKILL to ", entry.definition.command, " (PID ", entry.pid,
+                            "), which has not ended within 10 s"));
+        world.process1.signal(id, SIGKILL);
+        return idle(entry.work);
+      case ServiceAction::kConclude:
+        ended(entry);
+        tell(entry, entry.reason == nullptr ? kj::str("Service stopped")
+                                            : kj::str("Service stopped: ", entry.reason));
+        entry.reason = nullptr;
+        return idle(entry.work);
+      case ServiceAction::kGiveUp:
+        ended(entry);
+        tell(entry, entry.reason);
+        return idle(entry.work);
+    }
+  }
+
+  void ended(Entry& entry) {
+    entry.pid = 0;
+    entry.record.forgetHealth();
+    idle(entry.health);
+  }
+
+  // --- waiting and starting
+  // -----------------------------------------------------------------------------
+  kj::Vector<kj::String> unmet(const Entry& entry) {
+    kj::Vector<kj::String> missing;
+    for (auto& condition : entry.definition.conditions) {
+      if (!condition->met()) missing.add(condition->description());
+    }
+    for (auto& other : entry.definition.dependsOn) {
+      if (!isUp(other)) missing.add(kj::str("service \"", other, "\" to be \"up\""));
+    }
+    return missing;
+  }
+
+  kj::Promise<void> awaitConditions(Entry& entry, uint64_t turn) {
+    kj::String shownText;
+    for (;;) {
+      auto missing = unmet(entry);
+      if (missing.empty()) break;
+      auto text = kj::str("Waiting for ", kj::strArray(missing, ", "));
+      if (text != shownText) {
+        tell(entry, text);
+        shownText = kj::mv(text);
+        if (entry.turn != turn) co_return;
+      }
+      co_await change.addBranch().exclusiveJoin(world.timer.afterDelay(kRecheck));
+    }
+    feedIf(entry, turn, ServiceInput::kReady);
+  }
+
+  kj::Promise<void> prepare(Entry& entry, uint64_t turn) {
+    kj::Maybe<kj::Exception> broken;
+    KJ_IF_MAYBE (work, entry.definition.preWork) {
+      broken = co_await kj::evalNow([&]() { return (*work)(); })
+                   .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                         [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+    }
+    KJ_IF_MAYBE (e, broken) {
+      if (entry.turn == turn) entry.reason = kj::str("Pre state failed: ", messageOf(*e));
+      feedIf(entry, turn, ServiceInput::kBroken);
+    } else {
+      feedIf(entry, turn, ServiceInput::kPrepared);
+    }
+  }
+
+  kj::Promise<Process1::Started> askForChild(Entry& entry) {
+    auto output = co_await world.output(entry.definition.id);
+    Process1::SpawnRequest request;
+    auto& d = entry.definition;
+    request.slot = kj::str(d.id);
+    request.argv = KJ_MAP(a, d.argv) {
+      return kj::str(a);
+    };
+    request.environment = KJ_MAP(e, d.environment) {
+      return kj::str(e);
+    };
+    request.cgroup = kj::str(d.cgroup);
+    request.stdoutFd = output.get();
+    for (auto& s : d.sockets) request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});
+    co_return co_await world.process1.spawn(kj::mv(request));
+  }
+
+  // Whatever was decided meanwhile, a child that came to be has to be taken notice of: no turn
+  // here.
+  kj::Promise<void> spawn(Entry& entry) {
+    entry.early = nullptr;
+    kj::Maybe<kj::Exception> broken;
+    auto started = co_await askForChild(entry).then(
+        [](Process1::Started s) -> kj::Maybe<Process1::Started> { return kj::mv(s); },
+        [&broken](kj::Exception&& e) -> kj::Maybe<Process1::Started> {
+          broken = kj::mv(e);
+          return nullptr;
+        });
+    KJ_IF_MAYBE (s, started) {
+      entry.pid = s->pid;
+      auto early = kj::mv(entry.early);
+      entry.early = nullptr;
+      feed(entry, ServiceInput::kStarted);
+      KJ_IF_MAYBE (exit, early) {
+        if (exit->pid == entry.pid) exited(entry, exit->status);
+      }
+    }
+    KJ_IF_MAYBE (e, broken) {
+      entry.reason = kj::str("Starting ", entry.definition.command, " failed: ", messageOf(*e));
+      feed(entry, ServiceInput::kBroken);
+    }
+  }
+
+  kj::Promise<void> pause(Entry& entry, uint64_t turn, kj::Duration delay) {
+    if (delay > 0 * kj::SECONDS) co_await world.timer.afterDelay(delay);
+    feedIf(entry, turn, ServiceInput::kDue);
+  }
+
+  void pauseFor(Entry& entry, kj::Duration delay) {
+    busy(entry.work,
+         [this, &entry, turn = entry.turn, delay]() { return pause(entry, turn, delay); });
+  }
+
+  // --- running
+  // ------------------------------------------------------------------------------------------
+  void attend(Entry& entry) {
+    idle(entry.work);
+    if (entry.definition.health == nullptr) return idle(entry.health);
+    busy(entry.health, [this, &entry, turn = entry.turn]() { return watchHealth(entry, turn); });
+  }
+
+  kj::Promise<void> watchHealth(Entry& entry, uint64_t turn) {
+    auto& health = KJ_ASSERT_NONNULL(entry.definition.health);
+    co_await world.timer.afterDelay(health.delay);
+    while (entry.turn == turn) {
+      kj::String problem;
+      auto late = kj::str("no answer within ", health.timeout / kj::MILLISECONDS, " ms");
+      bool good = co_await kj::evalNow([&]() { return health.check(); })
+                      .then([]() { return true; })
+                      .exclusiveJoin(world.timer.afterDelay(health.timeout).then([&]() {
+                        problem = kj::mv(late);
+                        return false;
+                      }))
+                      .catch_([&](kj::Exception&& e) {
+                        problem = messageOf(e);
+                        return false;
+                      });
+      if (entry.turn != turn) co_return;
+      if (entry.record.setHealth(good, problem, world.clock.now())) {
+        tell(entry,
+             good ? kj::str("Health check successful") : kj::str("Health check failed: ", problem));
+      }
+      co_await world.timer.afterDelay(health.period);
+    }
+  }
+
+  void exited(Entry& entry, int status) {
+    entry.reason = kj::str("Process (PID ", entry.pid, ") ", describeExit(status));
+    feed(entry, ServiceInput::kExited);
+  }
+
+  // An exit is acknowledged by asking for the next one, so only after it has been dealt with.
+  kj::Promise<void> reap() {
+    for (;;) {
+      auto exit = co_await world.process1.nextExit();
+      KJ_IF_MAYBE (found, entries.find(exit.slot)) {
+        auto& entry = **found;
+        if (entry.pid == exit.pid) {
+          exited(entry, exit.status);
+        } else {
+          entry.early = kj::mv(exit);
+        }
+      }
+    }
+  }
+
+  // --- what the predecessor left
+  // --------------------------------------------------------------------------
+  rpc::ServiceState restore(Entry& entry) {
+    auto& id = entry.definition.id;
+    KJ_IF_MAYBE (fd, world.process1.takeHeld(kj::str("service/", id))) {
+      KJ_IF_MAYBE (stored, readServiceFile(fd->get(), id)) {
+        entry.record = kj::mv(stored->record);
+      }
+    }
+    return entry.record.state();
+  }
+
+  void takeUp(Entry& entry) {
+    auto& id = entry.definition.id;
+    int pid = 0;
+    for (auto& s : survivors) {
+      if (s.slot == id) pid = s.pid;
+    }
+    auto before = restore(entry);
+    if (pid != 0) return adopt(entry, pid, before);
+    using St = rpc::ServiceState;
+    switch (before) {
+      case St::RUNNING:
+        // Its exit may still be on its way; the pause lets that be acknowledged first.
+        entry.phase = ServicePhase::kPausing;
+        ended(entry);
+        tell(entry, "Process ended while machined was away; starting again");
+        return pauseFor(entry, 100 * kj::MILLISECONDS);
+      case St::PREPARING:
+      case St::WAITING:
+        return feed(entry, ServiceInput::kStart);
+      case St::STOPPING:
+        entry.phase = ServicePhase::kFinished;
+        ended(entry);
+        return tell(entry, "Service stopped while machined was away");
+      case St::FINISHED:
+        entry.phase = ServicePhase::kFinished;
+        return;
+      case St::FAILED:
+        entry.phase = ServicePhase::kFailed;
+        return;
+      default:
+        return tell(entry, "Service loaded");
+    }
+  }
+
+  void adopt(Entry& entry, int pid, rpc::ServiceState before) {
+    entry.pid = pid;
+    entry.phase = ServicePhase::kRunning;
+    ++entry.turn;
+    entry.startedAt = world.timer.now();
+    tell(entry, kj::str("Adopted running process (PID ", pid, ") after a restart of machined"));
+    attend(entry);
+    if (before == rpc::ServiceState::STOPPING) feed(entry, ServiceInput::kStop);
+  }
+
+  // --- stopping
+  // ---------------------------------------------------------------------------------------------
+  bool isUp(kj::StringPtr id) const {
+    KJ_IF_MAYBE (found, entries.find(id)) {
+      auto& e = **found;
+      if (e.phase == ServicePhase::kFinished) return true;
+      if (e.phase != ServicePhase::kRunning) return false;
+      return e.definition.health == nullptr || e.record.healthy();
+    }
+    return false;
+  }
+
+  kj::Promise<void> stop(Entry& entry) {
+    feed(entry, ServiceInput::kStop);
+    auto deadline = world.timer.now() + kGrace + kGrace;
+    while (!machined::isDown(entry.phase)) {
+      if (world.timer.now() >= deadline) {
+        fail(ErrorKind::kDeadlineExceeded,
+             kj::str("service \"", entry.definition.id, "\" (PID ", entry.pid,
+                     ") has not ended within 10 s after SIGKILL"));
+      }
+      co_await change.addBranch().exclusiveJoin(world.timer.atTime(deadline));
+    }
+  }
+
+  bool hasDependants(kj::StringPtr id) {
+    for (auto& item : entries) {
+      auto& e = *item.value;
+      if (e.self || machined::isDown(e.phase)) continue;
+      for (auto& on : e.definition.dependsOn) {
+        if (on == id) return true;
+      }
+    }
+    return false;
+  }
+
+  kj::Promise<void> stopInTurn(Entry& entry, kj::TimePoint patience) {
+    while (hasDependants(entry.definition.id) && world.timer.now() < patience) {
+      co_await change.addBranch().exclusiveJoin(world.timer.atTime(patience));
+    }
+    co_await stop(entry);
+  }
+
+  kj::Promise<void> stopAll() {
+    closed = true;
+    auto patience = world.timer.now() + kStopAllPatience;
+    kj::Vector<kj::Promise<void>> all;
+    for (auto& item : entries) {
+      if (!item.value->self) all.add(stopInTurn(*item.value, patience));
+    }
+    return kj::joinPromises(all.releaseAsArray());
+  }
+};
+
+Supervisor::Supervisor(World world) : impl(kj::heap<Impl>(kj::mv(world))) {}
+Supervisor::~Supervisor() noexcept(false) = default;
+
+void Supervisor::load(ServiceDefinition definition) {
+  auto entry = kj::heap<Impl::Entry>();
+  entry->definition = kj::mv(definition);
+  auto& ref = *entry;
+  impl->entries.insert(kj::str(ref.definition.id), kj::mv(entry));
+  impl->takeUp(ref);
+}
+
+void Supervisor::loadSelf(kj::StringPtr id) {
+  auto entry = kj::heap<Impl::Entry>();
+  entry->definition.id = kj::str(id);
+  entry->definition.mayBeControlled = false;
+  entry->self = true;
+  entry->phase = ServicePhase::kRunning;
+  entry->pid = getpid();
+  auto& ref = *entry;
+  impl->entries.insert(kj::str(id), kj::mv(entry));
+  impl->restore(ref);
+  impl->tell(ref, kj::str("Started ", id, " (PID ", ref.pid, ")"));
+}
+
+void Supervisor::start(kj::StringPtr id) {
+  auto& entry = impl->find(id);
+  if (impl->closed) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("service \"", id, "\" is not started: the machine is going down"));
+  }
+  impl->feed(entry, ServiceInput::kStart);
+}
+
+kj::Promise<void> Supervisor::stop(kj::StringPtr id) {
+  return impl->stop(impl->find(id));
+}
+kj::Promise<void> Supervisor::stopAll() {
+  return impl->stopAll();
+}
+
+kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
+  auto& entry = impl->find(name);
+  for (;;) {
+    if (impl->isUp(entry.definition.id)) co_return;
+    if (entry.phase == ServicePhase::kFailed) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("service \"", entry.definition.id, "\" is down: ", entry.record.lastMessage()));
+    }
+    co_await impl->change.addBranch();
+  }
+}
+
+bool Supervisor::isUp(kj::StringPtr id) const {
+  return impl->isUp(id);
+}
+bool Supervisor::isDown(kj::StringPtr id) const {
+  return machined::isDown(impl->find(id).phase);
+}
+bool Supervisor::isStopping(kj::StringPtr id) const {
+  return shown(impl->find(id).phase) == rpc::ServiceState::STOPPING;
+}
+bool Supervisor::mayBeControlled(kj::StringPtr id) const {
+  return impl->find(id).definition.mayBeControlled;
+}
+
+void Supervisor::fill(kj::StringPtr id, rpc::Service::Builder out) const {
+  auto& entry = impl->find(id);
+  out.setId(id);
+  out.setPid(entry.pid);
+  entry.record.fill(out);
+}
+
+kj::Vector<kj::String> Supervisor::ids() const {
+  kj::Vector<kj::String> result;
+  for (auto& item : impl->entries) result.add(kj::str(item.key));
+  return result;
+}
+bool Supervisor::has(kj::StringPtr id) const {
+  return impl->entries.find(id) != nullptr;
+}
+
+}  // namespace talos::machined
