@@ -16,7 +16,9 @@ Line& Line::add(const char* bytes, size_t size) {
   return *this;
 }
 
-Line& Line::add(const char* text) { return add(text, strlen(text)); }
+Line& Line::add(const char* text) {
+  return add(text, strlen(text));
+}
 
 Line& Line::add(int64_t number) {
   char digits[24];

@@ -1,4 +1,5 @@
-// Lines on the kernel log, and so on the console. No allocation; a line is one write, cut at 960 bytes.
+// Lines on the kernel log, and so on the console. No allocation; a line is one write, cut at 960
+// bytes.
 #pragma once
 
 #include <stddef.h>

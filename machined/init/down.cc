@@ -96,8 +96,8 @@ bool staysMounted(const Mount& mount) {
   return strcmp(mount.target, "/") == 0;
 }
 
-// Newest first; what is busy is made read-only, so that it is whole on the disk. Runs in a child: a dead
-// disk can hang any of these calls.
+// Newest first; what is busy is made read-only, so that it is whole on the disk. Runs in a child: a
+// dead disk can hang any of these calls.
 void unmountAll(const Console& console) {
   static char table[256 * 1024];
   static char* lines[4096];
@@ -164,7 +164,8 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
   }
   console.info("everything is stopped and unmounted after ", now() - started, " ms");
   syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, command, nullptr);
-  // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is next.
+  // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is
+  // next.
   int error = errno;
   for (;;) {
     console.error("the machine cannot be switched off or restarted: ", words(error),

@@ -118,7 +118,8 @@ void Loop::handle(Kind kind, unsigned index, uint32_t events) {
   }
 }
 
-// --- the brain ---------------------------------------------------------------------------------------
+// --- the brain
+// ---------------------------------------------------------------------------------------
 
 void Loop::startBrain() {
   int ends[2];
@@ -221,7 +222,8 @@ void Loop::copyBrainOutput() {
     for (char* p = start; p < end; ++p) {
       if (*p == 0 || (*p != '\t' && *p != '\n' && static_cast<unsigned char>(*p) < 32)) *p = '?';
     }
-    while (char* newline = static_cast<char*>(memchr(start, '\n', static_cast<size_t>(end - start)))) {
+    while (char* newline =
+               static_cast<char*>(memchr(start, '\n', static_cast<size_t>(end - start)))) {
       *newline = 0;
       console.info("brain: ", start);
       start = newline + 1;
@@ -236,7 +238,8 @@ void Loop::copyBrainOutput() {
   }
 }
 
-// --- children ----------------------------------------------------------------------------------------
+// --- children
+// ----------------------------------------------------------------------------------------
 
 void Loop::onSignals() {
   struct signalfd_siginfo info;
@@ -300,7 +303,8 @@ void Loop::onOutcome(unsigned index) {
 }
 
 void Loop::childEnded(Child& child, int status) {
-  // The pidfd stays until the exit is acknowledged: the reply to its spawn may still have to carry it.
+  // The pidfd stays until the exit is acknowledged: the reply to its spawn may still have to carry
+  // it.
   unwatchAndClose(child.outcome);
   child.state = State::kEnded;
   child.told = false;

@@ -1,13 +1,14 @@
 // Process 1 proper: starts children on request, reaps, holds descriptors, restarts the brain.
 //
-// The state is three fixed tables (children, held descriptors, replies that wait for the socket); nothing
-// is allocated after start. It never waits for the brain: sends do not block, what does not fit stays in
-// the tables, and while too many replies wait no more requests are read. All waiting is in one epoll_wait.
+// The state is three fixed tables (children, held descriptors, replies that wait for the socket);
+// nothing is allocated after start. It never waits for the brain: sends do not block, what does not
+// fit stays in the tables, and while too many replies wait no more requests are read. All waiting
+// is in one epoll_wait.
 //
-// A crash of the brain at any line: the requests that it had sent are still carried out, its replies are
-// thrown away, and the successor, started at once, is told the inventory: children that run, descriptors
-// held, exits that nobody has acknowledged. Process 1 itself parses no foreign bytes but those of the
-// brain, and refuses what request.h refuses.
+// A crash of the brain at any line: the requests that it had sent are still carried out, its
+// replies are thrown away, and the successor, started at once, is told the inventory: children that
+// run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
+// bytes but those of the brain, and refuses what request.h refuses.
 #pragma once
 
 #include <signal.h>
@@ -20,9 +21,9 @@ namespace talos::process1 {
 
 struct Settings {
   const char* brain = "/usr/bin/machined";
-  char* const* brainEnvironment = nullptr;         // ends with nullptr
-  const char* cgroupRoot = "/sys/fs/cgroup";       // "": no cgroups
-  int64_t termGraceMs = 10'000;                    // at the end: between SIGTERM and SIGKILL
+  char* const* brainEnvironment = nullptr;    // ends with nullptr
+  const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
+  int64_t termGraceMs = 10'000;               // at the end: between SIGTERM and SIGKILL
 };
 
 class Loop {
@@ -76,12 +77,12 @@ class Loop {
   int brainSocket = -1;
   int brainPid = -1, brainPidfd = -1, brainOutcome = -1;
   uint64_t brains = 0;
-  int64_t brainStarted = 0;     // ms
-  int64_t brainDue = 0;         // ms; while none runs
-  int64_t deaths[6] = {};       // times of the newest, oldest first
-  int64_t backOff = 0;          // ms
+  int64_t brainStarted = 0;  // ms
+  int64_t brainDue = 0;      // ms; while none runs
+  int64_t deaths[6] = {};    // times of the newest, oldest first
+  int64_t backOff = 0;       // ms
   Stage stage = Stage::kWelcome;
-  unsigned cursor = 0;          // within the inventory
+  unsigned cursor = 0;  // within the inventory
   bool writeBlocked = false, readBlocked = false;
 
   Child children[kMaxChildren];

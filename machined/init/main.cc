@@ -1,4 +1,5 @@
-// The kernel's first process: in the initramfs the stage that finds the root, on the root process 1.
+// The kernel's first process: in the initramfs the stage that finds the root, on the root
+// process 1.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>

@@ -20,8 +20,8 @@ const PseudoMount kFirstMounts[] = {
 };
 
 const PseudoMount kMoreMounts[] = {
-    {"cgroup2", "/sys/fs/cgroup", "cgroup2", kStrict | MS_RELATIME, "nsdelegate,memory_recursiveprot",
-     true},
+    {"cgroup2", "/sys/fs/cgroup", "cgroup2", kStrict | MS_RELATIME,
+     "nsdelegate,memory_recursiveprot", true},
     {"devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "ptmxmode=000,mode=620,gid=5", false},
     {"tmpfs", "/dev/shm", "tmpfs", kStrict | MS_RELATIME, "mode=1777", false},
     {"hugetlbfs", "/dev/hugepages", "hugetlbfs", 0, "", false},

@@ -1,5 +1,5 @@
-// The file systems that the kernel provides, and where they go (spec boot-and-services §2.1, with one
-// cgroup v2 tree in the place of the v1 ones).
+// The file systems that the kernel provides, and where they go (spec boot-and-services §2.1, with
+// one cgroup v2 tree in the place of the v1 ones).
 #pragma once
 
 #include "machined/init/console.h"
@@ -20,8 +20,9 @@ extern const PseudoMount kFirstMounts[];
 // What process 1 adds.
 extern const PseudoMount kMoreMounts[];
 
-// Mounts all of a table; the directory is made where it can be. What is mounted already (a container) stays.
-// Returns the first required one that failed, with errno set, or nullptr; the others are logged.
+// Mounts all of a table; the directory is made where it can be. What is mounted already (a
+// container) stays. Returns the first required one that failed, with errno set, or nullptr; the
+// others are logged.
 const PseudoMount* mountAll(const PseudoMount* table, const Console& console);
 
 }  // namespace talos::process1

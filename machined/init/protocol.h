@@ -1,9 +1,10 @@
-// What process 1 and the brain say to each other, over a SOCK_SEQPACKET pair whose other end the brain
-// finds as descriptor 3. Both come from the same image, but the version is checked all the same.
+// What process 1 and the brain say to each other, over a SOCK_SEQPACKET pair whose other end the
+// brain finds as descriptor 3. Both come from the same image, but the version is checked all the
+// same.
 //
-// Messages are plain structs: one request is one packet, one report is one packet; descriptors travel as
-// SCM_RIGHTS. A request that does not pass check() (request.h) is refused with a reason and has no effect.
-// Everything that process 1 keeps is bounded by the constants here.
+// Messages are plain structs: one request is one packet, one report is one packet; descriptors
+// travel as SCM_RIGHTS. A request that does not pass check() (request.h) is refused with a reason
+// and has no effect. Everything that process 1 keeps is bounded by the constants here.
 #pragma once
 
 #include <stddef.h>
@@ -60,9 +61,10 @@ enum class Tell : uint32_t {
   kSurvivor,     // name, pid, descriptor: a child that runs
   kHeld,         // name, descriptor
   kReady,        // the inventory is complete
-  kReply,        // id; code = 0 or an errno, text says it in words; a spawn: pid, descriptor (pidfd)
-  kExit,         // sequence, name, pid, code = status as of wait(2); repeated to each brain until acknowledged
-  kWish,         // code = a Wish
+  kReply,  // id; code = 0 or an errno, text says it in words; a spawn: pid, descriptor (pidfd)
+  kExit,   // sequence, name, pid, code = status as of wait(2); repeated to each brain until
+           // acknowledged
+  kWish,   // code = a Wish
 };
 
 enum class Wish : int32_t { kPowerOff = 1, kReboot = 2 };

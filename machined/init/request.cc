@@ -6,7 +6,9 @@
 namespace talos::process1 {
 namespace {
 
-bool terminated(const char* text, size_t size) { return memchr(text, 0, size) != nullptr; }
+bool terminated(const char* text, size_t size) {
+  return memchr(text, 0, size) != nullptr;
+}
 
 const char* checkSpawn(const Spawn& spawn, size_t size, unsigned descriptors) {
   constexpr size_t fixed = offsetof(Spawn, text);

@@ -5,8 +5,9 @@
 
 namespace talos::process1 {
 
-// nullptr when `size` bytes at `packet` with this many descriptors are a well-formed request, else what is
-// wrong. After nullptr every string in it is terminated within its field and every count is in bounds.
+// nullptr when `size` bytes at `packet` with this many descriptors are a well-formed request, else
+// what is wrong. After nullptr every string in it is terminated within its field and every count is
+// in bounds.
 const char* check(const void* packet, size_t size, unsigned descriptors);
 
 // A relative path of plain components: no "", ".", "..".

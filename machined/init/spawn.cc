@@ -31,7 +31,8 @@ constexpr int kAboveAll = kMaxPassedAs + 1;
 
 // The child's life before exec. Nothing here may rely on memory of the parent changing.
 [[noreturn]] void becomeChild(const Launch& launch, int status) {
-  // Sources and the status pipe move above all targets first: no dup2 can hit one that is still needed.
+  // Sources and the status pipe move above all targets first: no dup2 can hit one that is still
+  // needed.
   status = fcntl(status, F_DUPFD_CLOEXEC, kAboveAll);
   if (status < 0) _exit(127);
   int output = -1;

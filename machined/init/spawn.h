@@ -1,4 +1,5 @@
-// Starts one child: clone3 with a pidfd, straight into its cgroup; the outcome of exec comes over a pipe.
+// Starts one child: clone3 with a pidfd, straight into its cgroup; the outcome of exec comes over a
+// pipe.
 #pragma once
 
 #include "machined/init/protocol.h"
@@ -32,8 +33,8 @@ struct Failure {
 // 0, or an errno with what failed in `reason` (kReasonSize). Does not wait for exec.
 int launch(const Launch& launch, Launched& launched, char* reason);
 
-// Makes the cgroup with all its parents; in each parent the controllers are passed on as far as the kernel
-// has them. 0 or an errno.
+// Makes the cgroup with all its parents; in each parent the controllers are passed on as far as the
+// kernel has them. 0 or an errno.
 int makeCgroup(const char* root, const char* path);
 
 }  // namespace talos::process1

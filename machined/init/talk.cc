@@ -16,7 +16,8 @@
 
 namespace talos::process1 {
 
-// --- requests ----------------------------------------------------------------------------------------
+// --- requests
+// ----------------------------------------------------------------------------------------
 
 bool Loop::receive(Packet& received) {
   alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * (kMaxPassed + 1))];
@@ -173,7 +174,8 @@ unsigned Loop::owedReplies() const {
   return count;
 }
 
-// --- reports -----------------------------------------------------------------------------------------
+// --- reports
+// -----------------------------------------------------------------------------------------
 
 void Loop::pump() {
   while (brainSocket >= 0 && !writeBlocked && sendNext()) {
@@ -310,7 +312,8 @@ bool Loop::send(Report& report, int fd) {
       static_cast<ssize_t>(sizeof(report))) {
     return true;
   }
-  // Full: EPOLLOUT says when to go on. Anything else: the brain is going, and EPOLLHUP or its exit follow.
+  // Full: EPOLLOUT says when to go on. Anything else: the brain is going, and EPOLLHUP or its exit
+  // follow.
   writeBlocked = true;
   return false;
 }

@@ -1,0 +1,173 @@
+#!/bin/bash
+# Makes what a node boots:  image.sh ROOT OUT IMAGE   (inside the build root; `make image` calls it)
+#   IMAGE/vmlinux  IMAGE/initramfs  IMAGE/rootfs.sqsh  IMAGE/sbom.spdx.json
+# ROOT is the build root as seen from outside (its kernel package is /opt/kernel in here), OUT the folder
+# of the compiled programs. Only the steps whose inputs changed are run again: each step keeps a stamp of
+# them. The same packages and programs give the same bytes: every time stamp is the kernel package's, every
+# list is sorted, every file is root's. RELEASE=1 packs smaller and takes longer.
+set -euo pipefail
+export LC_ALL=C
+
+root=$1 out=$2 image=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$image/work
+kernel_work=$here/../build/kernel
+level=3
+[ -z "${RELEASE:-}" ] || level=15
+
+say() { printf 'image: %s\n' "$*"; }
+die() { printf 'image: %s\n' "$*" >&2; exit 1; }
+rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
+fresh() { [ "$(cat "$1" 2>/dev/null || true)" = "$2" ]; }   # fresh STAMP_FILE VALUE
+digest() { sha256sum | cut -d' ' -f1; }
+tree_digest() { (cd "$1" && { find . -printf '%p %y %m %l\n' | sort; find . -type f -print0 | sort -z | xargs -0r sha256sum; } | digest); }
+
+# --- kernel: unpacked once for each package version ----------------------------------------------------
+extract_vmlinux() {  # BZIMAGE OUT: the ELF file inside, whatever it was compressed with
+  local pattern command offset
+  for pattern in '\x28\xb5\x2f\xfd zstd' '\xfd7zXZ\x00 xz' '\x1f\x8b\x08 gzip' '\x02\x21\x4c\x18 lz4'; do
+    command=${pattern#* }
+    command -v "$command" >/dev/null || continue
+    for offset in $(grep -obUaP -e "${pattern% *}" "$1" | cut -d: -f1); do
+      # Bytes follow the compressed stream, which the decompressor complains about at the end.
+      tail -c +$((offset + 1)) "$1" | "$command" -dc >"$2" 2>/dev/null || true
+      [ "$(head -c 4 "$2")" != $'\x7fELF' ] || return 0
+    done
+  done
+  die "no kernel found inside $1"
+}
+
+debs=(/opt/kernel/linux-image-*.deb)
+[ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; make the build root again"
+deb=${debs[0]}
+mkdir -p "$kernel_work" "$work"
+if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
+  say "unpacking $(basename "$deb")"
+  rm -rf "$kernel_work"
+  mkdir -p "$kernel_work"
+  dpkg-deb -x "$deb" "$kernel_work"
+  [ -e "$kernel_work/lib" ] || ln -s usr/lib "$kernel_work/lib"
+  extract_vmlinux "$(echo "$kernel_work"/boot/vmlinuz-*)" "$kernel_work/vmlinux"
+  depmod -b "$kernel_work" "$(ls "$kernel_work/usr/lib/modules")"
+  basename "$deb" >"$kernel_work/.stamp"
+fi
+release=$(ls "$kernel_work/usr/lib/modules")
+modules=$kernel_work/usr/lib/modules/$release
+SOURCE_DATE_EPOCH=$(stat -c %Y "$modules/modules.builtin")
+export SOURCE_DATE_EPOCH
+
+# --- modules: the closure of modules.list, uncompressed ------------------------------------------------
+closure() {  # NAMES...: paths below $modules, each after what it needs
+  awk -v wanted="$*" '
+    function plain(path) { sub(/.*\//, "", path); sub(/\.ko.*/, "", path); gsub(/-/, "_", path); return path }
+    function put(path,   parts, i, n) {
+      if (path in done) return
+      done[path] = 1
+      n = split(needs[path], parts, " ")
+      for (i = n; i >= 1; --i) put(parts[i])
+      print path
+    }
+    FILENAME ~ /builtin$/ { builtin[plain($0)] = 1; next }
+    { split($0, halves, ":"); needs[halves[1]] = halves[2]; path[plain(halves[1])] = halves[1] }
+    END {
+      n = split(wanted, names, " ")
+      for (i = 1; i <= n; ++i) {
+        name = plain(names[i])
+        if (name in path) put(path[name])
+        else if (!(name in builtin)) { print "image: this kernel has no module " names[i] >"/dev/stderr"; exit 1 }
+      }
+    }' "$modules/modules.builtin" "$modules/modules.dep"
+}
+
+stamp=$(cat "$kernel_work/.stamp" "$here/packages/modules.list" "$0" | digest)
+if ! fresh "$work/modules.stamp" "$stamp"; then
+  rm -rf "$work/modules" "$work/early"
+  tree=$work/modules/usr/lib/modules/$release
+  mkdir -p "$tree" "$work/early"
+  early=$(rows "$here/packages/modules.list" | awk '$2 == "initramfs" { print $1 }')
+  late=$(rows "$here/packages/modules.list" | awk '$2 != "initramfs" { print $1 }')
+  early_files=$(closure $early)
+  late_files=$(closure $late)
+  for file in $early_files; do
+    name=$(basename "${file%.xz}")
+    xz -dc "$modules/$file" >"$work/early/$name"
+    echo "$name" >>"$work/early/load"
+  done
+  for file in $late_files; do
+    mkdir -p "$tree/$(dirname "$file")"
+    xz -dc "$modules/$file" >"$tree/${file%.xz}"
+  done
+  cp "$modules/modules.order" "$modules/modules.builtin" "$modules/modules.builtin.modinfo" "$tree/"
+  ln -s usr/lib "$work/modules/lib"
+  depmod -b "$work/modules" "$release"
+  rm "$work/modules/lib" "$tree"/*.bin "$tree"/modules.{order,symbols,devname,builtin.modinfo}
+  echo "$stamp" >"$work/modules.stamp"
+fi
+
+# --- root tree ------------------------------------------------------------------------------------------
+tree=$work/tree
+rm -rf "$tree"
+mkdir -p "$tree"/{boot,dev,proc,sys,run,system,tmp,var,opt,root} "$tree"/usr/{bin,sbin,lib,libexec/kubernetes,etc/udev,share} \
+  "$tree"/etc/{kubernetes,cni}
+for link in bin sbin lib; do ln -s "usr/$link" "$tree/$link"; done
+cp -a "$work/modules/usr/lib/modules" "$tree/usr/lib/"
+while read -r name path; do
+  [ -e "$out/$name" ] || die "$out/$name is missing: run make"
+  mkdir -p "$tree$(dirname "$path")" "$work/stripped"
+  # Stripping is the only costly step here: kept by content.
+  sum=$(digest <"$out/$name")
+  if ! fresh "$work/stripped/$name.sum" "$sum"; then
+    llvm-strip-19 --strip-all -o "$work/stripped/$name" "$out/$name"
+    echo "$sum" >"$work/stripped/$name.sum"
+  fi
+  install -m 0755 "$work/stripped/$name" "$tree$path"
+done < <(rows "$here/packages/programs.list")
+install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
+ln -s ../usr/lib/os-release "$tree/etc/os-release"
+for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
+ln -s /proc/self/mounts "$tree/etc/mtab"
+
+"$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json"
+install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
+
+# --- pack -----------------------------------------------------------------------------------------------
+stamp="$level $SOURCE_DATE_EPOCH $(tree_digest "$tree")"
+if ! fresh "$work/squashfs.stamp" "$stamp" || [ ! -e "$image/rootfs.sqsh" ]; then
+  rm -f "$work/squashfs.stamp"
+  # Told the time by options: the variable beside them is an error to mksquashfs.
+  env -u SOURCE_DATE_EPOCH mksquashfs "$tree" "$image/rootfs.sqsh.new" -noappend -quiet -no-progress -comp zstd \
+    -Xcompression-level $level -all-root -no-xattrs -all-time "$SOURCE_DATE_EPOCH" -mkfs-time "$SOURCE_DATE_EPOCH"
+  mv "$image/rootfs.sqsh.new" "$image/rootfs.sqsh"
+  echo "$stamp" >"$work/squashfs.stamp"
+fi
+
+stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$0" | digest)
+if ! fresh "$work/initramfs.stamp" "$stamp" || [ ! -e "$image/initramfs" ]; then
+  ramfs=$work/ramfs
+  rm -rf "$ramfs"
+  mkdir -p "$ramfs"/{dev,lib/modules,proc,root,run,sys,system,tmp}
+  mknod -m 0600 "$ramfs/dev/console" c 5 1   # the kernel opens it before it starts /init
+  install -m 0755 "$work/stripped/init" "$ramfs/init"
+  install -m 0644 "$work"/early/* "$ramfs/lib/modules/"
+  ln "$image/rootfs.sqsh" "$ramfs/rootfs.sqsh" 2>/dev/null || cp "$image/rootfs.sqsh" "$ramfs/rootfs.sqsh"
+  find "$ramfs" -depth -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  # Not compressed: the squashfs in it is, and the rest is small.
+  (cd "$ramfs" && find . -print0 | sort -z | cpio --null --create --format=newc --reproducible --owner=0:0 --quiet) \
+    >"$image/initramfs.new"
+  rm -rf "$ramfs"
+  mv "$image/initramfs.new" "$image/initramfs"
+  echo "$stamp" >"$work/initramfs.stamp"
+fi
+cmp -s "$kernel_work/vmlinux" "$image/vmlinux" || cp "$kernel_work/vmlinux" "$image/vmlinux"
+cmp -s "$work/sbom.json" "$image/sbom.spdx.json" || cp "$work/sbom.json" "$image/sbom.spdx.json"
+
+# --- sizes ----------------------------------------------------------------------------------------------
+for file in vmlinux initramfs rootfs.sqsh; do printf 'image: %-12s %10d bytes\n' "$file" "$(stat -c %s "$image/$file")"; done
+own=0
+while read -r name path; do
+  size=$(stat -c %s "$tree$path")
+  printf 'image:   %-10s %10d bytes, stripped\n' "$name" "$size"
+  own=$((own + size))
+done < <(rows "$here/packages/programs.list")
+printf 'image:   %-10s %10d bytes, our programs together\n' total "$own"
+printf 'image:   %-10s %10d bytes, uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

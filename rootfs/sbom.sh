@@ -1,0 +1,63 @@
+#!/bin/bash
+# The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT
+# Packages are our programs, the Debian packages whose static libraries the linker was given for them
+# (taken from the build's own link commands), and the kernel; files are all regular files of the tree.
+# Does nothing when STAMP says that nothing changed. The time is SOURCE_DATE_EPOCH.
+set -euo pipefail
+export LC_ALL=C
+tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6
+rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
+
+sums=$(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do sha256sum "$f"; done)
+key=$(cat "$0" "$here"/packages/*.list "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
+[ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ] || [ ! -e "$result" ] || exit 0
+
+# Which libraries went in: -l names and archives outside the checkout, in the link commands of our programs.
+libraries() {
+  local name
+  [ -e "$out/build.ninja" ] || return 0
+  while read -r name _; do
+    ninja -C "$out" -t commands "$name" 2>/dev/null | tail -n 1 | tr ' ' '\n' | grep -E '^(-l.+|/usr/.+\.a)$' || true
+  done < <(rows "$here/packages/programs.list") | sort -u
+  printf '%s\n' -lc -lm -lstdc++ -lgcc -lgcc_eh   # the compiler's own additions
+}
+packages=$(libraries | while read -r item; do
+  case $item in -l*) item=$(clang++-19 -print-file-name="lib${item#-l}.a") ;; esac
+  item=$(readlink -f "$item") || continue
+  for path in "$item" "${item#/usr}" ; do dpkg -S "$path" 2>/dev/null && break; done | cut -d: -f1
+done | sort -u)
+
+licence() { local found; found=$(rows "$here/packages/licences.list" | awk -v p="$1" '$1 == p { $1 = ""; sub(/^ +/, ""); print }'); echo "${found:-NOASSERTION}"; }
+version=$(. "$here/os-release"; echo "$VERSION_ID")
+entry() { # NAME VERSION LICENCE SOURCE PURL
+  jq -cn --arg n "$1" --arg v "$2" --arg l "$3" --arg s "$4" --arg p "$5" '{
+    SPDXID: ("SPDXRef-Package-" + ($n | gsub("[^A-Za-z0-9.-]"; "-"))), name: $n, versionInfo: $v,
+    downloadLocation: "NOASSERTION", filesAnalyzed: false, licenseConcluded: "NOASSERTION",
+    licenseDeclared: $l, copyrightText: "NOASSERTION"}
+    + (if $s != "" then {sourceInfo: $s} else {} end)
+    + (if $p != "" then {externalRefs: [{referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: $p}]} else {} end)'
+}
+{
+  rows "$here/packages/programs.list" | while read -r name path; do entry "$name" "$version" NOASSERTION "this project: ${name}, installed as ${path}" ""; done
+  for p in $packages; do
+    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
+    entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
+  done
+  kp=$(dpkg-deb -f "$deb" Package) kv=$(dpkg-deb -f "$deb" Version)
+  entry "$kp" "$kv" "$(licence linux-image)" "kernel and modules; Debian source package $(dpkg-deb -f "$deb" Source)" "pkg:deb/debian/$kp@$kv"
+} >"$result.packages"
+(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do
+  printf '%s %s %s\n' "$(sha1sum <"$f" | cut -d' ' -f1)" "$(sha256sum <"$f" | cut -d' ' -f1)" "$f"
+done) | jq -cR 'split(" ") | {SPDXID: ("SPDXRef-File-" + (.[2] | gsub("[^A-Za-z0-9.-]"; "-"))), fileName: ("./" + (.[2:] | join(" "))),
+  checksums: [{algorithm: "SHA1", checksumValue: .[0]}, {algorithm: "SHA256", checksumValue: .[1]}],
+  licenseConcluded: "NOASSERTION", copyrightText: "NOASSERTION"}' >"$result.files"
+
+jq -n --arg key "$key" --arg version "$version" --arg time "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)" \
+  --slurpfile packages "$result.packages" --slurpfile files "$result.files" '{
+  spdxVersion: "SPDX-2.3", dataLicense: "CC0-1.0", SPDXID: "SPDXRef-DOCUMENT", name: ("talos-image-" + $version),
+  documentNamespace: ("urn:sha256:" + $key), creationInfo: {created: $time, creators: ["Tool: rootfs/sbom.sh"]},
+  packages: $packages, files: $files,
+  relationships: [$packages[] | {spdxElementId: "SPDXRef-DOCUMENT", relationshipType: "DESCRIBES", relatedSpdxElement: .SPDXID}]}' >"$result.new"
+rm "$result.packages" "$result.files"
+mv "$result.new" "$result"
+echo "$key" >"$stamp"
