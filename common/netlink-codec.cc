@@ -1,0 +1,564 @@
+#include "common/netlink-codec.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace talos::netlink {
+
+// --- building
+// --------------------------------------------------------------------------------------
+namespace {
+constexpr size_t kMaxMessage = 8192;
+constexpr size_t kMaxName = IFNAMSIZ - 1;
+}  // namespace
+
+MessageBuilder::MessageBuilder(uint16_t type, uint16_t flags)
+    : buffer(kj::heapArray<uint64_t>(kMaxMessage / sizeof(uint64_t))),
+      message(mnl_nlmsg_put_header(buffer.begin())) {
+  message->nlmsg_type = type;
+  message->nlmsg_flags = flags;
+}
+
+size_t MessageBuilder::room(size_t wanted) const {
+  if (message->nlmsg_len + MNL_ALIGN(wanted) + MNL_ATTR_HDRLEN > kMaxMessage) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("a netlink message would be larger than ", kMaxMessage, " bytes"));
+  }
+  return kMaxMessage;
+}
+
+void* MessageBuilder::extra(size_t size) {
+  room(size);
+  return mnl_nlmsg_put_extra_header(message, size);
+}
+
+void MessageBuilder::put(uint16_t attribute, kj::ArrayPtr<const kj::byte> bytes) {
+  mnl_attr_put_check(message, room(bytes.size()), attribute, bytes.size(), bytes.begin());
+}
+void MessageBuilder::putU8(uint16_t attribute, uint8_t value) {
+  put(attribute, kj::arrayPtr(&value, 1));
+}
+void MessageBuilder::putU16(uint16_t attribute, uint16_t value) {
+  put(attribute, kj::arrayPtr(reinterpret_cast<kj::byte*>(&value), sizeof(value)));
+}
+void MessageBuilder::putU32(uint16_t attribute, uint32_t value) {
+  put(attribute, kj::arrayPtr(reinterpret_cast<kj::byte*>(&value), sizeof(value)));
+}
+void MessageBuilder::putText(uint16_t attribute, kj::StringPtr text) {
+  put(attribute, kj::arrayPtr(reinterpret_cast<const kj::byte*>(text.cStr()), text.size() + 1));
+}
+
+size_t MessageBuilder::begin(uint16_t attribute) {
+  room(0);
+  auto start = mnl_attr_nest_start(message, attribute);
+  return reinterpret_cast<char*>(start) - reinterpret_cast<char*>(message);
+}
+
+void MessageBuilder::end(size_t start) {
+  mnl_attr_nest_end(message, reinterpret_cast<nlattr*>(reinterpret_cast<char*>(message) + start));
+}
+
+kj::Array<kj::byte> MessageBuilder::finish() {
+  auto result = kj::heapArray<kj::byte>(MNL_ALIGN(message->nlmsg_len));
+  memset(result.begin(), 0, result.size());
+  memcpy(result.begin(), message, message->nlmsg_len);
+  return result;
+}
+
+// --- encoding
+// --------------------------------------------------------------------------------------
+namespace {
+
+constexpr uint16_t kRequest = NLM_F_REQUEST | NLM_F_ACK;
+constexpr uint16_t kCreate = kRequest | NLM_F_CREATE | NLM_F_EXCL;
+constexpr uint16_t kReplace = kRequest | NLM_F_CREATE | NLM_F_REPLACE;
+
+void putName(MessageBuilder& out, uint16_t attribute, kj::StringPtr name) {
+  if (name.size() == 0 || name.size() > kMaxName) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("link name \"", name, "\": must have 1 to ", kMaxName, " characters"));
+  }
+  out.putText(attribute, name);
+}
+
+void putIp(MessageBuilder& out, uint16_t attribute, const Ip& ip) {
+  out.put(attribute, ip.bytes());
+}
+
+kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
+  MessageBuilder out(RTM_NEWLINK, kRequest);
+  auto& header = out.header<ifinfomsg>();
+  header.ifi_index = set.index;
+  KJ_IF_MAYBE (up, set.up) {
+    header.ifi_change = IFF_UP;
+    header.ifi_flags = *up ? IFF_UP : 0;
+  }
+  KJ_IF_MAYBE (mtu, set.mtu) out.putU32(IFLA_MTU, *mtu);
+  KJ_IF_MAYBE (master, set.master) out.putU32(IFLA_MASTER, *master);
+  KJ_IF_MAYBE (name, set.name) putName(out, IFLA_IFNAME, *name);
+  KJ_IF_MAYBE (fd, set.namespaceFd) out.putU32(IFLA_NET_NS_FD, *fd);
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeAddLink(const AddLink& add) {
+  MessageBuilder out(RTM_NEWLINK, kCreate);
+  out.header<ifinfomsg>();
+  putName(out, IFLA_IFNAME, add.name);
+  KJ_IF_MAYBE (vlan, add.kind.tryGet<Vlan>()) out.putU32(IFLA_LINK, vlan->parent);
+  out.nest(IFLA_LINKINFO, [&] {
+    KJ_SWITCH_ONEOF(add.kind) {
+      KJ_CASE_ONEOF(bridge, Bridge) {
+        out.putText(IFLA_INFO_KIND, "bridge");
+      }
+      KJ_CASE_ONEOF(dummy, Dummy) {
+        out.putText(IFLA_INFO_KIND, "dummy");
+      }
+      KJ_CASE_ONEOF(veth, Veth) {
+        out.putText(IFLA_INFO_KIND, "veth");
+        out.nest(IFLA_INFO_DATA, [&] {
+          out.nest(VETH_INFO_PEER, [&] {
+            out.header<ifinfomsg>();
+            putName(out, IFLA_IFNAME, veth.peer);
+          });
+        });
+      }
+      KJ_CASE_ONEOF(vlan, Vlan) {
+        out.putText(IFLA_INFO_KIND, "vlan");
+        out.nest(IFLA_INFO_DATA, [&] { out.putU16(IFLA_VLAN_ID, vlan.id); });
+      }
+    }
+  });
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeDeleteLink(const DeleteLink& del) {
+  MessageBuilder out(RTM_DELLINK, kRequest);
+  out.header<ifinfomsg>().ifi_index = del.index;
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeAddress(uint16_t type, uint16_t flags, const Address& address) {
+  MessageBuilder out(type, flags);
+  auto& header = out.header<ifaddrmsg>();
+  header.ifa_family = address.prefix.address.family();
+  header.ifa_prefixlen = address.prefix.length;
+  header.ifa_scope = address.scope;
+  header.ifa_index = address.link;
+  putIp(out, IFA_LOCAL, address.prefix.address);
+  putIp(out, IFA_ADDRESS, address.prefix.address);
+  if (type == RTM_NEWADDR) {
+    if (address.scope != RT_SCOPE_HOST) {
+      KJ_IF_MAYBE (broadcast, address.prefix.broadcast()) putIp(out, IFA_BROADCAST, *broadcast);
+    }
+    if (address.flags != 0) out.putU32(IFA_FLAGS, address.flags);
+    if (address.protocol != 0) out.putU8(IFA_PROTO, address.protocol);
+  }
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeRoute(uint16_t type, uint16_t flags, const Route& route) {
+  MessageBuilder out(type, flags);
+  auto& header = out.header<rtmsg>();
+  header.rtm_family = route.destination.address.family();
+  header.rtm_dst_len = route.destination.length;
+  header.rtm_table = route.table < 256 ? route.table : uint8_t(RT_TABLE_UNSPEC);
+  header.rtm_protocol = route.protocol;
+  header.rtm_scope = route.scope;
+  header.rtm_type = route.type;
+  header.rtm_flags = route.flags;
+  if (route.destination.length > 0) putIp(out, RTA_DST, route.destination.masked().address);
+  KJ_IF_MAYBE (gateway, route.gateway) {
+    if (gateway->family() == route.destination.address.family()) {
+      putIp(out, RTA_GATEWAY, *gateway);
+    } else {
+      kj::Vector<kj::byte> via;
+      uint16_t family = gateway->family();
+      via.addAll(kj::arrayPtr(reinterpret_cast<kj::byte*>(&family), sizeof(family)));
+      via.addAll(gateway->bytes());
+      out.put(RTA_VIA, via.asPtr());
+    }
+  }
+  if (route.link != 0) out.putU32(RTA_OIF, route.link);
+  if (route.metric != 0) out.putU32(RTA_PRIORITY, route.metric);
+  KJ_IF_MAYBE (source, route.source) putIp(out, RTA_PREFSRC, *source);
+  if (route.table >= 256) out.putU32(RTA_TABLE, route.table);
+  return out.finish();
+}
+
+}  // namespace
+
+kj::Array<kj::byte> encode(const Change& change) {
+  KJ_SWITCH_ONEOF(change) {
+    KJ_CASE_ONEOF(c, SetLink) {
+      return encodeSetLink(c);
+    }
+    KJ_CASE_ONEOF(c, AddLink) {
+      return encodeAddLink(c);
+    }
+    KJ_CASE_ONEOF(c, DeleteLink) {
+      return encodeDeleteLink(c);
+    }
+    KJ_CASE_ONEOF(c, AddAddress) {
+      return encodeAddress(RTM_NEWADDR, kCreate, c.address);
+    }
+    KJ_CASE_ONEOF(c, DeleteAddress) {
+      return encodeAddress(RTM_DELADDR, kRequest, c.address);
+    }
+    KJ_CASE_ONEOF(c, AddRoute) {
+      return encodeRoute(RTM_NEWROUTE, c.replace ? kReplace : kCreate, c.route);
+    }
+    KJ_CASE_ONEOF(c, DeleteRoute) {
+      return encodeRoute(RTM_DELROUTE, kRequest, c.route);
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::Array<kj::byte> encodeLinkDump() {
+  MessageBuilder out(RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP);
+  out.header<ifinfomsg>();
+  out.putU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeAddressDump() {
+  MessageBuilder out(RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP);
+  out.header<ifaddrmsg>();
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeRouteDump() {
+  MessageBuilder out(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP);
+  out.header<rtmsg>();
+  return out.finish();
+}
+
+// --- decoding
+// --------------------------------------------------------------------------------------
+namespace {
+
+kj::ArrayPtr<const kj::byte> payload(const nlattr* attribute) {
+  return kj::arrayPtr(static_cast<const kj::byte*>(mnl_attr_get_payload(attribute)),
+                      mnl_attr_get_payload_len(attribute));
+}
+
+template <typename T>
+kj::Maybe<T> number(const nlattr* attribute) {
+  auto bytes = payload(attribute);
+  if (bytes.size() < sizeof(T)) return nullptr;
+  T value;
+  memcpy(&value, bytes.begin(), sizeof(T));
+  return value;
+}
+
+template <typename T>
+void read(const nlattr* attribute, T& target) {
+  KJ_IF_MAYBE (value, number<T>(attribute)) target = *value;
+}
+
+// Up to the first NUL, or all of it; control characters cannot come through.
+kj::String text(kj::ArrayPtr<const kj::byte> bytes) {
+  auto chars = bytes.asChars();
+  auto result = kj::heapString(chars.begin(), strnlen(chars.begin(), chars.size()));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return result;
+}
+
+// Calls handle(type, attribute) for each attribute in [start, end) that is whole.
+template <typename F>
+void eachIn(const void* start, const char* end, F&& handle) {
+  auto attribute = static_cast<const nlattr*>(start);
+  while (mnl_attr_ok(attribute, end - reinterpret_cast<const char*>(attribute))) {
+    handle(mnl_attr_get_type(attribute), attribute);
+    attribute = mnl_attr_next(attribute);
+  }
+}
+
+// The attributes behind a fixed header of `skip` bytes.
+template <typename F>
+void eachAttribute(const nlmsghdr* message, size_t skip, F&& handle) {
+  eachIn(mnl_nlmsg_get_payload_offset(message, skip),
+         static_cast<const char*>(mnl_nlmsg_get_payload_tail(message)), handle);
+}
+
+template <typename F>
+void eachNested(const nlattr* parent, F&& handle) {
+  auto start = static_cast<const char*>(mnl_attr_get_payload(parent));
+  eachIn(start, start + mnl_attr_get_payload_len(parent), handle);
+}
+
+template <typename T>
+kj::Maybe<T> fixedHeader(const nlmsghdr* message) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(T)) return nullptr;
+  T header;
+  memcpy(&header, mnl_nlmsg_get_payload(message), sizeof(T));
+  return header;
+}
+
+kj::Maybe<Link> decodeLink(const nlmsghdr* message) {
+  KJ_IF_MAYBE (header, fixedHeader<ifinfomsg>(message)) {
+    Link link;
+    link.index = header->ifi_index;
+    link.type = header->ifi_type;
+    link.flags = header->ifi_flags;
+    eachAttribute(message, sizeof(ifinfomsg), [&](unsigned type, const nlattr* attribute) {
+      switch (type) {
+        case IFLA_IFNAME:
+          link.name = text(payload(attribute));
+          break;
+        case IFLA_MTU:
+          read(attribute, link.mtu);
+          break;
+        case IFLA_ADDRESS:
+          link.hardwareAddress = kj::heapArray(payload(attribute));
+          break;
+        case IFLA_MASTER:
+          read(attribute, link.master);
+          break;
+        case IFLA_LINK:
+          read(attribute, link.parent);
+          break;
+        case IFLA_OPERSTATE:
+          read(attribute, link.operState);
+          break;
+        case IFLA_CARRIER:
+          link.carrier = number<uint8_t>(attribute).orDefault(0) != 0;
+          break;
+        case IFLA_LINKINFO:
+          eachNested(attribute, [&](unsigned inner, const nlattr* nested) {
+            if (inner == IFLA_INFO_KIND) link.kind = text(payload(nested));
+          });
+          break;
+        default:
+          break;
+      }
+    });
+    return kj::mv(link);
+  }
+  return nullptr;
+}
+
+// An address of this family, or none when the length is another.
+kj::Maybe<Ip> ipOf(const nlattr* attribute, int family) {
+  KJ_IF_MAYBE (ip, Ip::fromBytes(payload(attribute))) {
+    if (ip->family() == family) return *ip;
+  }
+  return nullptr;
+}
+
+kj::Maybe<Address> decodeAddress(const nlmsghdr* message) {
+  KJ_IF_MAYBE (header, fixedHeader<ifaddrmsg>(message)) {
+    if (header->ifa_family != AF_INET && header->ifa_family != AF_INET6) return nullptr;
+    Address result;
+    result.link = header->ifa_index;
+    result.scope = header->ifa_scope;
+    result.flags = header->ifa_flags;
+    result.prefix.length = header->ifa_prefixlen;
+    kj::Maybe<Ip> local, address;
+    eachAttribute(message, sizeof(ifaddrmsg), [&](unsigned type, const nlattr* attribute) {
+      switch (type) {
+        case IFA_LOCAL:
+          local = ipOf(attribute, header->ifa_family);
+          break;
+        case IFA_ADDRESS:
+          address = ipOf(attribute, header->ifa_family);
+          break;
+        case IFA_FLAGS:
+          read(attribute, result.flags);
+          break;
+        case IFA_PROTO:
+          read(attribute, result.protocol);
+          break;
+        default:
+          break;
+      }
+    });
+    // IFA_ADDRESS is the other end of a point-to-point link; IFA_LOCAL, where there is one, is
+    // ours.
+    KJ_IF_MAYBE (ip, local) {
+      result.prefix.address = *ip;
+    } else KJ_IF_MAYBE (ip, address) {
+      result.prefix.address = *ip;
+    } else {
+      return nullptr;
+    }
+    if (result.prefix.length > result.prefix.address.bits()) return nullptr;
+    return result;
+  }
+  return nullptr;
+}
+
+kj::Maybe<Ip> decodeVia(const nlattr* attribute) {
+  auto bytes = payload(attribute);
+  if (bytes.size() < 2) return nullptr;
+  return Ip::fromBytes(bytes.slice(2, bytes.size()));
+}
+
+kj::Maybe<Route> decodeRoute(const nlmsghdr* message) {
+  KJ_IF_MAYBE (header, fixedHeader<rtmsg>(message)) {
+    int family = header->rtm_family;
+    if (family != AF_INET && family != AF_INET6) return nullptr;
+    Route route;
+    route.destination = Prefix::all(family);
+    route.destination.length = header->rtm_dst_len;
+    if (route.destination.length > route.destination.address.bits()) return nullptr;
+    route.table = header->rtm_table;
+    route.protocol = header->rtm_protocol;
+    route.scope = header->rtm_scope;
+    route.type = header->rtm_type;
+    route.flags = header->rtm_flags;
+    eachAttribute(message, sizeof(rtmsg), [&](unsigned type, const nlattr* attribute) {
+      switch (type) {
+        case RTA_DST:
+          KJ_IF_MAYBE (ip, ipOf(attribute, family)) route.destination.address = *ip;
+          break;
+        case RTA_GATEWAY:
+          route.gateway = ipOf(attribute, family);
+          break;
+        case RTA_VIA:
+          route.gateway = decodeVia(attribute);
+          break;
+        case RTA_OIF:
+          read(attribute, route.link);
+          break;
+        case RTA_PRIORITY:
+          read(attribute, route.metric);
+          break;
+        case RTA_TABLE:
+          read(attribute, route.table);
+          break;
+        case RTA_PREFSRC:
+          route.source = ipOf(attribute, family);
+          break;
+        default:
+          break;
+      }
+    });
+    route.destination = route.destination.masked();
+    return route;
+  }
+  return nullptr;
+}
+
+// NLMSG_ERROR, also the acknowledgement: a negative errno, the header of the request, and
+// attributes.
+kj::Maybe<Ack> decodeAck(const nlmsghdr* message) {
+  KJ_IF_MAYBE (error, fixedHeader<nlmsgerr>(message)) {
+    Ack ack;
+    ack.code = error->error < 0 && error->error > -4096 ? -error->error : (error->error ? EIO : 0);
+    if (message->nlmsg_flags & NLM_F_ACK_TLVS) {
+      size_t skip = sizeof(nlmsgerr);
+      if (!(message->nlmsg_flags & NLM_F_CAPPED) && error->msg.nlmsg_len > NLMSG_HDRLEN) {
+        // The whole request is repeated before the attributes; its length is as foreign as the
+        // rest.
+        size_t repeated = MNL_ALIGN(size_t(error->msg.nlmsg_len) - NLMSG_HDRLEN);
+        if (repeated > mnl_nlmsg_get_payload_len(message)) return kj::mv(ack);
+        skip += repeated;
+      }
+      eachAttribute(message, skip, [&](unsigned type, const nlattr* attribute) {
+        if (type == NLMSGERR_ATTR_MSG) ack.message = text(payload(attribute));
+      });
+    }
+    return kj::mv(ack);
+  }
+  return nullptr;
+}
+
+// A dump that fails ends with its errno in NLMSG_DONE.
+Done decodeDone(const nlmsghdr* message) {
+  Done done;
+  KJ_IF_MAYBE (code, fixedHeader<int>(message)) {
+    if (*code < 0 && *code > -4096) done.code = -*code;
+    if (message->nlmsg_flags & NLM_F_ACK_TLVS) {
+      eachAttribute(message, sizeof(int), [&](unsigned type, const nlattr* attribute) {
+        if (type == NLMSGERR_ATTR_MSG) done.message = text(payload(attribute));
+      });
+    }
+  }
+  return done;
+}
+
+// False when the message is shorter than its type needs.
+bool decodeBody(const nlmsghdr* message, Message& out) {
+  auto set = [&](auto maybe) {
+    KJ_IF_MAYBE (value, maybe) {
+      out.body = kj::mv(*value);
+      return true;
+    }
+    return false;
+  };
+  switch (message->nlmsg_type) {
+    case NLMSG_ERROR:
+      return set(decodeAck(message));
+    case NLMSG_DONE:
+      out.body = decodeDone(message);
+      return true;
+    // Other families (bridge ports, MPLS, multicast) use the same types: not links, addresses or
+    // routes.
+    case RTM_NEWLINK:
+      KJ_IF_MAYBE (header, fixedHeader<ifinfomsg>(message)) {
+        if (header->ifi_family == AF_UNSPEC) return set(decodeLink(message));
+        break;
+      }
+      return false;
+    case RTM_NEWADDR:
+      if (!set(decodeAddress(message))) break;
+      return true;
+    case RTM_NEWROUTE:
+      if (!set(decodeRoute(message))) break;
+      return true;
+    case RTM_DELLINK:
+    case RTM_DELADDR:
+    case RTM_DELROUTE:
+      out.body = Removed{message->nlmsg_type};
+      return true;
+    default:
+      break;
+  }
+  out.body = Other{message->nlmsg_type};
+  return true;
+}
+
+}  // namespace
+
+Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
+  // The structures want alignment, which a caller's bytes need not have.
+  auto aligned = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
+  memset(aligned.begin(), 0, aligned.asBytes().size());
+  memcpy(aligned.begin(), datagram.begin(), datagram.size());
+
+  Decoded result;
+  auto message = reinterpret_cast<nlmsghdr*>(aligned.begin());
+  int left = static_cast<int>(std::min<size_t>(datagram.size(), 1u << 24));
+  // mnl_nlmsg_ok() compares as int: a length with the highest bit set would pass.
+  while (mnl_nlmsg_ok(message, left) && message->nlmsg_len <= static_cast<uint32_t>(left)) {
+    Message out;
+    out.sequence = message->nlmsg_seq;
+    out.flags = message->nlmsg_flags;
+    if (!decodeBody(message, out)) {
+      result.problem = kj::str("message of type ", message->nlmsg_type, " with only ",
+                               mnl_nlmsg_get_payload_len(message), " bytes");
+      return result;
+    }
+    result.messages.add(kj::mv(out));
+    message = mnl_nlmsg_next(message, &left);
+  }
+  if (left > 0) {
+    result.problem = kj::str(left, " bytes at the end that are not a message");
+  }
+  return result;
+}
+
+}  // namespace talos::netlink

@@ -1,0 +1,88 @@
+// rtnetlink messages as bytes: encoded from changes, decoded into links, addresses and routes.
+// Pure.
+//
+// decode() takes any bytes whatever: lengths are checked against what is there, an attribute that
+// is too short for its type is ignored, and a message that cannot be read is reported, never
+// trusted. Formats: RFC 3549 and the kernel's linux/rtnetlink.h; host byte order, addresses in
+// network order.
+#pragma once
+
+#include "common/netlink.h"
+
+struct nlmsghdr;
+
+namespace talos::netlink {
+
+// A message in the making. Attributes go in order; what does not fit in 8 KiB is an error
+// (kInvalidArgument).
+class MessageBuilder {
+ public:
+  MessageBuilder(uint16_t type, uint16_t flags);
+  KJ_DISALLOW_COPY(MessageBuilder);
+
+  // The fixed header behind the netlink header (or, inside a nest, a further one), zeroed.
+  template <typename T>
+  T& header() {
+    return *static_cast<T*>(extra(sizeof(T)));
+  }
+
+  void put(uint16_t attribute, kj::ArrayPtr<const kj::byte> bytes);
+  void putU8(uint16_t attribute, uint8_t value);
+  void putU16(uint16_t attribute, uint16_t value);
+  void putU32(uint16_t attribute, uint32_t value);
+  void putText(uint16_t attribute, kj::StringPtr text);  // with its NUL
+  template <typename F>
+  void nest(uint16_t attribute, F&& fill) {
+    auto start = begin(attribute);
+    fill();
+    end(start);
+  }
+
+  // The sequence number is filled in by the socket.
+  kj::Array<kj::byte> finish();
+
+ private:
+  kj::Array<uint64_t> buffer;
+  nlmsghdr* message;
+  void* extra(size_t size);
+  size_t begin(uint16_t attribute);
+  void end(size_t start);
+  size_t room(size_t wanted) const;
+};
+
+// A request that makes the change, with NLM_F_ACK. Throws kInvalidArgument for a name that is too
+// long.
+kj::Array<kj::byte> encode(const Change& change);
+kj::Array<kj::byte> encodeLinkDump();
+kj::Array<kj::byte> encodeAddressDump();
+kj::Array<kj::byte> encodeRouteDump();
+
+// How a request ended: code 0 is success.
+struct Ack {
+  int code = 0;
+  kj::String message;
+};
+struct Done {
+  int code = 0;
+  kj::String message;
+};  // end of a dump
+struct Removed {
+  uint16_t type;
+};  // RTM_DEL*
+struct Other {
+  uint16_t type;
+};
+
+struct Message {
+  uint32_t sequence = 0;
+  uint16_t flags = 0;
+  kj::OneOf<Link, Address, Route, Ack, Done, Removed, Other> body;
+};
+struct Decoded {
+  kj::Vector<Message> messages;
+  kj::Maybe<kj::String> problem;  // why reading stopped before the end
+};
+// All messages of one datagram.
+Decoded decode(kj::ArrayPtr<const kj::byte> datagram);
+
+}  // namespace talos::netlink

@@ -1,0 +1,334 @@
+// The netlink layer against the real kernel, in a network namespace that each test makes for
+// itself. Needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN); the host's own network is never touched.
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <net/if.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "common/error.h"
+#include "common/netlink-model.h"
+#include "common/netlink-socket.h"
+#include "common/tap.h"
+
+namespace talos::netlink {
+namespace {
+
+Prefix prefix(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Prefix::parse(text));
+}
+Ip ip(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text));
+}
+
+// Runs the body on a thread of its own in a new network namespace, which ends with it.
+template <typename F>
+void inNamespace(F&& body) {
+  kj::Maybe<kj::Exception> failure;
+  std::thread([&] {
+    failure = kj::runCatchingExceptions([&] {
+      KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
+      body();
+    });
+  }).join();
+  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+}
+
+kj::Array<Failure> failuresOf(Kernel& kernel, kj::ArrayPtr<const Change> changes) {
+  kj::Vector<Failure> result;
+  for (auto& failure : kernel.apply(changes)) {
+    KJ_IF_MAYBE (f, failure) result.add(kj::mv(*f));
+  }
+  return result.releaseAsArray();
+}
+
+bool has(Kernel& kernel, unsigned link, kj::StringPtr address) {
+  for (auto& a : kernel.addresses()) {
+    if (a.link == link && a.prefix == prefix(address)) return true;
+  }
+  return false;
+}
+
+size_t count(Kernel& kernel, kj::StringPtr destination) {
+  size_t result = 0;
+  for (auto& r : kernel.routes()) {
+    if (r.destination == prefix(destination) && r.table == RT_TABLE_MAIN) ++result;
+  }
+  return result;
+}
+
+// Catches: a request that the kernel understands differently from what the layer meant.
+TEST(NetlinkKernel, makesChangesAndDeletes) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned bridge = addLink(*kernel, "br-test", Bridge{});
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned right = indexOf(*kernel, "right");
+    setMaster(*kernel, right, bridge);
+    change(*kernel, SetLink{.index = veth, .up = true, .mtu = 1400, .name = kj::str("wan0")});
+    for (unsigned index : {bridge, right}) setUp(*kernel, index);
+
+    auto wan = KJ_ASSERT_NONNULL(findLink(*kernel, "wan0"));
+    EXPECT_TRUE(wan.up());
+    EXPECT_EQ(wan.mtu, 1400u);
+    EXPECT_STREQ(wan.kind.cStr(), "veth");
+    EXPECT_EQ(wan.parent, right);
+    EXPECT_EQ(wan.hardwareAddress.size(), 6u);
+    EXPECT_EQ(KJ_ASSERT_NONNULL(findLink(*kernel, "right")).master, bridge);
+
+    Address address{.link = veth, .prefix = prefix("10.5.0.2/24"), .protocol = 116};
+    Route route{.destination = Prefix::all(AF_INET),
+                .gateway = ip("10.5.0.1"),
+                .link = veth,
+                .metric = 10,
+                .protocol = 116};
+    Change changes[] = {AddAddress{address}, AddRoute{route}};
+    EXPECT_EQ(failuresOf(*kernel, changes).size(), 0u);
+    bool marked = false;
+    for (auto& a : kernel->addresses()) marked = marked || (a.link == veth && a.protocol == 116);
+    EXPECT_TRUE(marked);
+    EXPECT_EQ(count(*kernel, "0.0.0.0/0"), 1u);
+
+    // Replacing keeps one route; the gateway is the new one.
+    route.gateway = ip("10.5.0.9");
+    change(*kernel, AddRoute{route, true});
+    EXPECT_EQ(count(*kernel, "0.0.0.0/0"), 1u);
+
+    Change undo[] = {DeleteRoute{route}, DeleteAddress{address}, DeleteLink{bridge}};
+    EXPECT_EQ(failuresOf(*kernel, undo).size(), 0u);
+    EXPECT_EQ(count(*kernel, "0.0.0.0/0"), 0u);
+    EXPECT_FALSE(has(*kernel, veth, "10.5.0.2/24"));
+    EXPECT_TRUE(findLink(*kernel, "br-test") == nullptr);
+  });
+}
+
+// Catches: one failure in a batch hiding the others or being counted for the wrong change.
+TEST(NetlinkKernel, eachChangeOfABatchHasItsOwnAnswer) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    setUp(*kernel, veth);
+    Address good{.link = veth, .prefix = prefix("10.5.0.2/24")};
+    Route lost{.destination = prefix("10.9.0.0/16"), .gateway = ip("192.0.2.1"), .link = veth};
+    Change changes[] = {AddAddress{good}, AddAddress{good}, AddRoute{lost},
+                        SetLink{.index = 9999, .up = true}};
+    auto answers = kernel->apply(changes);
+    EXPECT_TRUE(answers[0] == nullptr);
+    EXPECT_EQ(KJ_ASSERT_NONNULL(answers[1]).code, EEXIST);
+    auto& unreachable = KJ_ASSERT_NONNULL(answers[2]);
+    EXPECT_EQ(unreachable.code, ENETUNREACH);
+    // The kernel's own words came through (extended acknowledgement).
+    EXPECT_TRUE(strstr(unreachable.message.cStr(), "Nexthop has invalid gateway") != nullptr)
+        << unreachable.message.cStr();
+    EXPECT_EQ(KJ_ASSERT_NONNULL(answers[3]).code, ENODEV);
+  });
+}
+
+// Catches: lists that are cut at one datagram, and batches larger than one write.
+TEST(NetlinkKernel, listsAndBatchesOfAnySize) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    setUp(*kernel, veth);
+    kj::Vector<Change> changes;
+    constexpr unsigned kCount = 2000;
+    for (unsigned i = 0; i < kCount; ++i) {
+      auto text = kj::str("10.", 1 + i / 250, ".", 1 + i % 250, ".1/32");
+      changes.add(AddAddress{{.link = veth, .prefix = prefix(text)}});
+    }
+    EXPECT_EQ(failuresOf(*kernel, changes).size(), 0u);
+    EXPECT_EQ(kernel->addresses().size(), kCount);
+  });
+}
+
+// Catches: a list that mixes states from before and after a change (NLM_F_DUMP_INTR ignored):
+// addresses that come and go at the head of the list shift the others, which are then seen twice or
+// not at all.
+TEST(NetlinkKernel, listsAreConsistentWhileTheyChange) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    constexpr size_t kFixed = 1500;
+    kj::Vector<Change> fill;
+    for (unsigned i = 0; i < kFixed; ++i) {
+      auto text = kj::str("10.1.", i / 250, ".", i % 250 + 1, "/32");
+      fill.add(AddAddress{{.link = veth, .prefix = prefix(text)}});
+    }
+    EXPECT_EQ(failuresOf(*kernel, fill).size(), 0u);
+
+    std::atomic<bool> finished{false};
+    int ns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    std::thread changer([&] {
+      KJ_SYSCALL(setns(ns, CLONE_NEWNET));
+      auto other = openKernel();
+      for (unsigned round = 0; round < 1500; ++round) {
+        Address moving{.link = veth, .prefix = prefix("10.9.0.1/32"), .scope = RT_SCOPE_HOST};
+        Change changes[] = {AddAddress{moving}, DeleteAddress{moving}};
+        other->apply(changes);
+      }
+      finished = true;
+    });
+    for (bool last = false; !last;) {
+      last = finished;
+      // A list that changes all the time may be given up on; one that is returned must be whole.
+      (void)kj::runCatchingExceptions([&] {
+        size_t fixed = 0;
+        for (auto& a : kernel->addresses())
+          fixed += prefix("10.1.0.0/16").contains(a.prefix.address);
+        EXPECT_EQ(fixed, kFixed);
+      });
+    }
+    changer.join();
+    close(ns);
+  });
+}
+
+// Catches: a tap device that stays after its owner, or that is not the link that was asked for.
+TEST(NetlinkKernel, aTapLivesAsLongAsItsDescriptor) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned bridge = addLink(*kernel, "br-test", Bridge{});
+    {
+      auto tap = makeTap("tap-test");
+      unsigned index = indexOf(*kernel, "tap-test");
+      setMaster(*kernel, index, bridge);
+      setUp(*kernel, index);
+      EXPECT_EQ(KJ_ASSERT_NONNULL(findLink(*kernel, "tap-test")).master, bridge);
+      auto again = kj::runCatchingExceptions([] { makeTap("tap-test"); });
+      EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(again)), ErrorKind::kFailedPrecondition);
+    }
+    EXPECT_TRUE(findLink(*kernel, "tap-test") == nullptr);
+  });
+}
+
+// Catches: moving a link that ends up nowhere.
+TEST(NetlinkKernel, movesALinkToAnotherNamespace) {
+  inNamespace([] {
+    int first = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    KJ_SYSCALL(unshare(CLONE_NEWNET));
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("moved")});
+    unsigned moved = indexOf(*kernel, "moved");
+    change(*kernel, SetLink{.index = moved, .namespaceFd = first});
+    EXPECT_TRUE(findLink(*kernel, "moved") == nullptr);
+    EXPECT_TRUE(findLink(*kernel, "left") != nullptr);
+    KJ_SYSCALL(setns(first, CLONE_NEWNET));
+    auto there = openKernel();
+    EXPECT_TRUE(findLink(*there, "moved") != nullptr);
+    close(first);
+    (void)veth;
+  });
+}
+
+// Catches: a change that nobody is told of, and an overrun that looks like silence.
+TEST(NetlinkKernel, theMonitorTellsChangesAndOverruns) {
+  inNamespace([] {
+    auto io = kj::setupAsyncIo();
+    auto kernel = openKernel();
+    auto monitor = openMonitor(io.unixEventPort);
+    auto next = monitor->next();
+    EXPECT_FALSE(next.poll(io.waitScope));
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    EXPECT_TRUE(next.wait(io.waitScope).links);
+
+    change(*kernel, AddAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
+    EXPECT_TRUE(monitor->next().wait(io.waitScope).addresses);
+
+    // More than the socket holds, unread.
+    kj::Vector<Change> many;
+    for (unsigned round = 0; round < 6000; ++round) {
+      Address address{.link = veth, .prefix = prefix("10.6.0.2/32")};
+      many.add(AddAddress{address});
+      many.add(DeleteAddress{address});
+    }
+    kernel->apply(many);
+    bool overrun = false;
+    for (;;) {
+      auto notice = monitor->next();
+      if (!notice.poll(io.waitScope)) break;
+      overrun = overrun || notice.wait(io.waitScope).overrun;
+    }
+    EXPECT_TRUE(overrun);
+  });
+}
+
+// What both kernels must say of the same changes: link, address and route counts and errno values.
+kj::String story(Kernel& kernel, unsigned link) {
+  kj::Vector<kj::String> lines;
+  auto note = [&](Change change) {
+    Change one[] = {kj::mv(change)};
+    auto failures = failuresOf(kernel, one);
+    size_t routes = 0, addresses = 0;
+    for (auto& r : kernel.routes()) {
+      routes +=
+          r.link == link && r.table == RT_TABLE_MAIN && r.destination.address.family() == AF_INET;
+    }
+    for (auto& a : kernel.addresses())
+      addresses += a.link == link && a.prefix.address.family() == AF_INET;
+    lines.add(kj::str(describe(one[0]), " -> ",
+                      failures.size() > 0 ? strerror(failures[0].code) : "ok", ", ", addresses,
+                      " addresses, ", routes, " routes"));
+  };
+  auto address = [&](kj::StringPtr text) { return Address{.link = link, .prefix = prefix(text)}; };
+  auto route = [&](kj::StringPtr to, kj::StringPtr via, unsigned metric) {
+    return Route{.destination = prefix(to),
+                 .gateway = ip(via),
+                 .link = link,
+                 .metric = metric,
+                 .protocol = 116};
+  };
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // link is down
+  note(AddAddress{address("10.5.0.2/24")});
+  note(SetLink{.index = link, .up = true});
+  note(AddAddress{address("10.5.0.2/24")});  // is there
+  note(AddAddress{address("10.5.0.3/24")});  // secondary
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // is there
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.7", 10)});  // same place, other gateway
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.7", 10), true});
+  note(AddRoute{route("10.9.0.0/16", "192.0.2.1", 10)});  // unreachable gateway
+  note(DeleteRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // no longer that one
+  note(DeleteAddress{address("10.5.0.2/24")});  // takes the secondary and the routes along
+  note(DeleteAddress{address("10.5.0.2/24")});
+  note(AddAddress{address("10.5.0.4/24")});
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});
+  note(SetLink{.index = link, .up = false});
+  note(SetLink{.index = link, .up = true});
+  return kj::strArray(lines, "\n");
+}
+
+// Catches: a model that is kinder than Linux, under which a planner would be tested for nothing.
+TEST(NetlinkKernel, theModelBehavesAsLinuxDoes) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    ModelKernel model;
+    // The same index, so that the texts can be compared.
+    unsigned hardware = 0;
+    for (unsigned i = 0; hardware != veth; ++i) hardware = model.plug(kj::str("eth", i));
+    EXPECT_STREQ(story(model, hardware).cStr(), story(*kernel, veth).cStr());
+  });
+}
+
+// Catches: not knowing that loopback gets its addresses by itself, only once it goes up.
+TEST(NetlinkKernel, loopbackGetsItsAddressesByItself) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    ModelKernel model;
+    for (Kernel* each : std::initializer_list<Kernel*>{kernel.get(), &model}) {
+      EXPECT_FALSE(has(*each, 1, "127.0.0.1/8"));
+      setUp(*each, 1);
+      EXPECT_TRUE(has(*each, 1, "127.0.0.1/8"));
+      EXPECT_TRUE(has(*each, 1, "::1/128"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace talos::netlink

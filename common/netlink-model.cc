@@ -1,0 +1,438 @@
+#include "common/netlink-model.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <string.h>
+
+#include <linux/if.h>  // after net/if.h, which it then completes
+
+namespace talos::netlink {
+
+class ModelKernel::ModelMonitor final : public Monitor {
+ public:
+  explicit ModelMonitor(ModelKernel& kernel) : kernel(kernel) { kernel.monitors.add(this); }
+  ~ModelMonitor() noexcept(false) {
+    kj::Vector<ModelMonitor*> left;
+    for (auto monitor : kernel.monitors) {
+      if (monitor != this) left.add(monitor);
+    }
+    kernel.monitors = kj::mv(left);
+  }
+
+  kj::Promise<Notice> next() override {
+    if (some) return take();
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    waiting = kj::mv(paf.fulfiller);
+    return paf.promise.then([this] { return take(); });
+  }
+
+  void tell(Notice notice) {
+    pending.links |= notice.links;
+    pending.addresses |= notice.addresses;
+    pending.routes |= notice.routes;
+    pending.overrun |= notice.overrun;
+    some = true;
+    KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();
+  }
+
+ private:
+  ModelKernel& kernel;
+  Notice pending;
+  bool some = false;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
+
+  Notice take() {
+    some = false;
+    auto result = pending;
+    pending = {};
+    return result;
+  }
+};
+
+namespace {
+
+template <typename T, typename F>
+void removeIf(kj::Vector<T>& items, F&& which) {
+  kj::Vector<T> left;
+  for (auto& item : items) {
+    if (!which(item)) left.add(kj::mv(item));
+  }
+  items = kj::mv(left);
+}
+
+constexpr unsigned kDefaultMetric6 = 1024, kConnectedMetric6 = 256;
+
+bool is4(const Prefix& prefix) {
+  return prefix.address.family() == AF_INET;
+}
+
+}  // namespace
+
+ModelKernel::ModelKernel(bool ipv6) : ipv6(ipv6) {
+  Device lo;
+  lo.link.index = nextIndex++;
+  lo.link.name = kj::str("lo");
+  lo.link.type = ARPHRD_LOOPBACK;
+  lo.link.flags = IFF_LOOPBACK;
+  lo.link.mtu = 65536;
+  lo.link.carrier = true;
+  devices.add(kj::mv(lo));
+}
+
+ModelKernel::~ModelKernel() noexcept(false) = default;
+
+kj::Vector<Link> ModelKernel::links() {
+  kj::Vector<Link> result;
+  for (auto& device : devices) result.add(device.link.clone());
+  return result;
+}
+
+kj::Vector<Address> ModelKernel::addresses() {
+  kj::Vector<Address> result;
+  result.addAll(addressList);
+  return result;
+}
+
+kj::Vector<Route> ModelKernel::routes() {
+  kj::Vector<Route> result;
+  result.addAll(routeList);
+  return result;
+}
+
+kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> changes) {
+  kj::Vector<kj::Maybe<Failure>> result;
+  for (auto& change : changes) {
+    ++changeCount;
+    kj::String message;
+    int code = applyOne(change, message);
+    if (code == 0) {
+      result.add(nullptr);
+    } else {
+      auto why = message.size() > 0 ? kj::str(message, " (", strerror(code), ")")
+                                    : kj::str(strerror(code));
+      result.add(Failure{code, kj::str(describe(change), ": ", why)});
+    }
+  }
+  return result;
+}
+
+int ModelKernel::applyOne(const Change& change, kj::String& message) {
+  KJ_SWITCH_ONEOF(change) {
+    KJ_CASE_ONEOF(c, SetLink) {
+      return set(c);
+    }
+    KJ_CASE_ONEOF(c, AddLink) {
+      return add(c);
+    }
+    KJ_CASE_ONEOF(c, DeleteLink) {
+      if (device(c.index) == nullptr) return ENODEV;
+      if (device(c.index)->link.kind.size() == 0) return EOPNOTSUPP;
+      unplug(c.index);
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, AddAddress) {
+      return add(c.address);
+    }
+    KJ_CASE_ONEOF(c, DeleteAddress) {
+      return remove(c.address);
+    }
+    KJ_CASE_ONEOF(c, AddRoute) {
+      return add(c.route, c.replace, message);
+    }
+    KJ_CASE_ONEOF(c, DeleteRoute) {
+      return remove(c.route);
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+ModelKernel::Device* ModelKernel::device(unsigned index) {
+  for (auto& device : devices) {
+    if (device.link.index == index) return &device;
+  }
+  return nullptr;
+}
+
+// --- links
+// -------------------------------------------------------------------------------------------
+unsigned ModelKernel::plug(kj::StringPtr name) {
+  Device added;
+  added.link.index = nextIndex++;
+  added.link.name = kj::str(name);
+  added.link.type = ARPHRD_ETHER;
+  added.link.flags = IFF_BROADCAST | IFF_MULTICAST;
+  added.link.mtu = 1500;
+  added.link.hardwareAddress = kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, 0, 0});
+  added.link.hardwareAddress[5] = added.link.index;
+  added.link.operState = IF_OPER_DOWN;
+  added.link.carrier = true;
+  unsigned index = added.link.index;
+  devices.add(kj::mv(added));
+  notify({.links = true});
+  return index;
+}
+
+void ModelKernel::unplug(unsigned index) {
+  removeIf(addressList, [&](auto& a) { return a.link == index; });
+  removeIf(routeList, [&](auto& r) { return r.link == index; });
+  removeIf(devices, [&](auto& d) { return d.link.index == index; });
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+void ModelKernel::setCarrier(unsigned index, bool carrier) {
+  auto& link = KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).link;
+  link.carrier = carrier;
+  link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
+  notify({.links = true});
+}
+
+void ModelKernel::refuse(unsigned index, int code) {
+  KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).refused = code;
+}
+
+int ModelKernel::set(const SetLink& set) {
+  auto found = device(set.index);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  KJ_IF_MAYBE (mtu, set.mtu) {
+    if (*mtu < 68 || *mtu > 65536) return EINVAL;
+    found->link.mtu = *mtu;
+  }
+  KJ_IF_MAYBE (master, set.master) {
+    if (*master != 0 && device(*master) == nullptr) return EINVAL;
+    found->link.master = *master;
+  }
+  KJ_IF_MAYBE (name, set.name) found->link.name = kj::str(*name);
+  KJ_IF_MAYBE (up, set.up) {
+    if (*up && !found->link.up()) goUp(*found);
+    if (!*up && found->link.up()) goDown(*found);
+  }
+  if (set.namespaceFd != nullptr) unplug(set.index);
+  notify({.links = true});
+  return 0;
+}
+
+int ModelKernel::add(const AddLink& add) {
+  for (auto& device : devices) {
+    if (device.link.name == add.name) return EEXIST;
+  }
+  unsigned index = plug(add.name);
+  auto name = [&](kj::StringPtr kind) { device(index)->link.kind = kj::str(kind); };
+  KJ_SWITCH_ONEOF(add.kind) {
+    KJ_CASE_ONEOF(k, Bridge) {
+      name("bridge");
+    }
+    KJ_CASE_ONEOF(k, Dummy) {
+      name("dummy");
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      name("veth");
+      unsigned peer = plug(k.peer);
+      device(peer)->link.kind = kj::str("veth");
+      device(peer)->link.parent = index;
+      device(index)->link.parent = peer;
+    }
+    KJ_CASE_ONEOF(k, Vlan) {
+      name("vlan");
+      device(index)->link.parent = k.parent;
+    }
+  }
+  return 0;
+}
+
+void ModelKernel::goUp(Device& device) {
+  auto& link = device.link;
+  link.flags |= IFF_UP | IFF_RUNNING;
+  if (!link.loopback()) link.operState = link.carrier ? IF_OPER_UP : IF_OPER_DOWN;
+  bool any4 = false;
+  for (auto& address : addressList) {
+    if (address.link != link.index || !is4(address.prefix)) continue;
+    any4 = true;
+    addConnected(address);
+  }
+  auto automatic = [&](kj::StringPtr prefix, uint8_t scope, uint8_t protocol) {
+    Address address{.link = link.index,
+                    .prefix = KJ_ASSERT_NONNULL(Prefix::parse(prefix)),
+                    .scope = scope,
+                    .flags = IFA_F_PERMANENT,
+                    .protocol = protocol};
+    addressList.add(address);
+    addConnected(address);
+  };
+  if (link.loopback()) {
+    if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
+    if (ipv6) automatic("::1/128", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
+  } else if (ipv6) {
+    automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(link.index), "/64"), RT_SCOPE_LINK,
+              IFAPROT_KERNEL_LL);
+  }
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+void ModelKernel::goDown(Device& device) {
+  unsigned index = device.link.index;
+  device.link.flags &= ~(IFF_UP | IFF_RUNNING);
+  device.link.operState = IF_OPER_DOWN;
+  removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
+  removeIf(routeList, [&](auto& r) { return r.link == index; });
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+// --- addresses
+// ---------------------------------------------------------------------------------------
+void ModelKernel::addConnected(const Address& address) {
+  bool v4 = is4(address.prefix);
+  Route route{.destination = address.prefix.masked(),
+              .link = address.link,
+              .metric = v4 ? 0 : kConnectedMetric6,
+              .protocol = RTPROT_KERNEL,
+              .scope = uint8_t(v4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE)};
+  if (address.scope == RT_SCOPE_HOST) route.table = RT_TABLE_LOCAL;
+  if (v4) route.source = address.prefix.address;
+  for (auto& other : routeList) {
+    if (other.destination == route.destination && other.link == route.link &&
+        other.protocol == RTPROT_KERNEL) {
+      return;
+    }
+  }
+  routeList.add(route);
+}
+
+void ModelKernel::dropConnected(const Address& address) {
+  auto destination = address.prefix.masked();
+  for (auto& other : addressList) {
+    if (other.link == address.link && other.prefix.masked() == destination) return;
+  }
+  removeIf(routeList, [&](auto& r) {
+    return r.link == address.link && r.destination == destination && r.protocol == RTPROT_KERNEL;
+  });
+}
+
+int ModelKernel::add(Address address) {
+  auto found = device(address.link);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  bool v4 = is4(address.prefix);
+  if (!v4 && !ipv6) return EOPNOTSUPP;
+  for (auto& other : addressList) {
+    if (other.link != address.link) continue;
+    if (other.prefix == address.prefix) return EEXIST;
+    // IPv6 keeps an address only once on a link, whatever its prefix length.
+    if (!v4 && other.prefix.address == address.prefix.address) return EEXIST;
+    if (v4 && other.prefix.masked() == address.prefix.masked()) address.flags |= IFA_F_SECONDARY;
+  }
+  address.flags |= IFA_F_PERMANENT;
+  addressList.add(address);
+  if (found->link.up() || !v4) addConnected(address);
+  notify({.addresses = true, .routes = true});
+  return 0;
+}
+
+int ModelKernel::remove(const Address& address) {
+  kj::Maybe<Address> gone;
+  removeIf(addressList, [&](auto& a) {
+    if (gone != nullptr || a.link != address.link || a.prefix != address.prefix) return false;
+    gone = a;
+    return true;
+  });
+  KJ_IF_MAYBE (old, gone) {
+    if (is4(old->prefix)) {
+      if ((old->flags & IFA_F_SECONDARY) == 0) {
+        removeIf(addressList, [&](auto& a) {  // its secondaries go with it
+          return a.link == old->link && a.prefix.masked() == old->prefix.masked();
+        });
+      }
+      bool last = true;
+      for (auto& a : addressList) last = last && (a.link != old->link || !is4(a.prefix));
+      if (last) {
+        removeIf(routeList, [&](auto& r) { return r.link == old->link && is4(r.destination); });
+      }
+    }
+    dropConnected(*old);
+    notify({.addresses = true, .routes = true});
+    return 0;
+  }
+  return EADDRNOTAVAIL;
+}
+
+// --- routes
+// ------------------------------------------------------------------------------------------
+bool ModelKernel::reachable(unsigned link, const Ip& gateway) const {
+  for (auto& route : routeList) {
+    if (route.link == link && route.gateway == nullptr && route.destination.contains(gateway)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int ModelKernel::add(const Route& wanted, bool replace, kj::String& message) {
+  auto found = device(wanted.link);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  bool v4 = is4(wanted.destination);
+  if (!v4 && !ipv6) return EOPNOTSUPP;
+  KJ_IF_MAYBE (gateway, wanted.gateway) {
+    if ((wanted.flags & RTNH_F_ONLINK) == 0 && !reachable(wanted.link, *gateway)) {
+      message = kj::str("Nexthop has invalid gateway");
+      return v4 ? ENETUNREACH : EHOSTUNREACH;
+    }
+  }
+  if (!found->link.up()) {
+    message = kj::str("Device for nexthop is not up");
+    return ENETDOWN;
+  }
+  Route route = wanted;
+  if (!v4 && route.metric == 0) route.metric = kDefaultMetric6;
+  for (auto& other : routeList) {
+    if (other.table == route.table && other.destination == route.destination &&
+        other.metric == route.metric) {
+      if (!replace) return EEXIST;
+      other = route;
+      notify({.routes = true});
+      return 0;
+    }
+  }
+  routeList.add(route);
+  notify({.routes = true});
+  return 0;
+}
+
+int ModelKernel::remove(const Route& route) {
+  bool done = false;
+  removeIf(routeList, [&](auto& r) {
+    if (done || r.table != route.table || r.destination != route.destination ||
+        r.metric != route.metric || r.link != route.link || r.gateway != route.gateway) {
+      return false;
+    }
+    return done = true;
+  });
+  if (done) notify({.routes = true});
+  return done ? 0 : ESRCH;
+}
+
+// --- for tests
+// -----------------------------------------------------------------------------------------
+void ModelKernel::notify(Notice notice) {
+  for (auto monitor : monitors) monitor->tell(notice);
+}
+
+void ModelKernel::overrun() {
+  notify({.overrun = true});
+}
+
+size_t ModelKernel::takeChangeCount() {
+  auto result = changeCount;
+  changeCount = 0;
+  return result;
+}
+
+kj::Own<Monitor> ModelKernel::monitor() {
+  return kj::heap<ModelMonitor>(*this);
+}
+
+}  // namespace talos::netlink

@@ -1,0 +1,68 @@
+// A kernel in memory, for tests: refuses and does by itself what Linux does.
+//
+// Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
+// that come and go with addresses, secondary addresses that go with their primary, routes that
+// vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
+// ENETDOWN. Figures and errno values were compared with Linux by common/netlink-kernel-test.cc.
+#pragma once
+
+#include "common/netlink.h"
+
+namespace talos::netlink {
+
+class ModelKernel final : public Kernel {
+ public:
+  // With a loopback link, down, as in a new network namespace.
+  explicit ModelKernel(bool ipv6 = true);
+  ~ModelKernel() noexcept(false);
+
+  kj::Vector<Link> links() override;
+  kj::Vector<Address> addresses() override;
+  kj::Vector<Route> routes() override;
+  kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override;
+
+  // Hardware appears (down, with carrier), goes, or loses its cable.
+  unsigned plug(kj::StringPtr name);
+  void unplug(unsigned index);
+  void setCarrier(unsigned index, bool carrier);
+  // The next monitors' notice says that events were lost.
+  void overrun();
+  // Changes that this link does not accept (errno), or 0 again.
+  void refuse(unsigned index, int code);
+
+  // How many changes were asked for since the last call.
+  size_t takeChangeCount();
+  // Answers for everything that changes in this kernel. It must not outlive the kernel.
+  kj::Own<Monitor> monitor();
+
+ private:
+  class ModelMonitor;
+  struct Device {
+    Link link;
+    int refused = 0;
+  };
+  bool ipv6;
+  unsigned nextIndex = 1;
+  size_t changeCount = 0;
+  kj::Vector<Device> devices;
+  kj::Vector<Address> addressList;
+  kj::Vector<Route> routeList;
+  kj::Vector<ModelMonitor*> monitors;
+
+  Device* device(unsigned index);
+  void notify(Notice notice);
+  int applyOne(const Change& change, kj::String& message);
+  int set(const SetLink& set);
+  int add(const AddLink& add);
+  int add(Address address);
+  int remove(const Address& address);
+  int add(const Route& route, bool replace, kj::String& message);
+  int remove(const Route& route);
+  void goUp(Device& device);
+  void goDown(Device& device);
+  void addConnected(const Address& address);
+  void dropConnected(const Address& address);
+  bool reachable(unsigned link, const Ip& gateway) const;
+};
+
+}  // namespace talos::netlink

@@ -1,0 +1,206 @@
+#include "common/netlink-socket.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+namespace talos::netlink {
+
+namespace {
+
+constexpr size_t kReceive = 64 << 10;  // the kernel fills at most 32 KiB of a dump at once
+constexpr int kSocketBuffer = 1 << 20;
+// Acknowledgements of one write have to fit in the socket's buffer (about 1 KiB of it each).
+constexpr size_t kMaxPerWrite = 64;
+constexpr unsigned kMaxInterruptions = 20;
+
+void setOption(int fd, int level, int option, int value) {
+  // Improvements only: an older kernel that lacks one still works.
+  setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+}  // namespace
+
+kj::AutoCloseFd openSocket(int protocol, uint32_t groups) {
+  int flags = SOCK_RAW | SOCK_CLOEXEC | (groups != 0 ? SOCK_NONBLOCK : 0);
+  int raw;
+  KJ_SYSCALL(raw = ::socket(AF_NETLINK, flags, protocol), "netlink socket", protocol);
+  kj::AutoCloseFd fd(raw);
+  setOption(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
+  setOption(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+  setOption(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
+  setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, kSocketBuffer);
+  sockaddr_nl local{};
+  local.nl_family = AF_NETLINK;
+  local.nl_groups = groups;
+  KJ_SYSCALL(::bind(fd, reinterpret_cast<sockaddr*>(&local), sizeof(local)), "bind netlink socket");
+  return fd;
+}
+
+Received receiveFrom(int fd, kj::ArrayPtr<uint64_t> buffer,
+                     kj::ArrayPtr<const kj::byte>& datagram) {
+  sockaddr_nl sender{};
+  iovec part{buffer.begin(), buffer.asBytes().size()};
+  msghdr message{};
+  message.msg_name = &sender;
+  message.msg_namelen = sizeof(sender);
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t size;
+  do {
+    size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Received::kNothing;
+    if (errno == ENOBUFS) return Received::kOverrun;
+    KJ_FAIL_SYSCALL("recvmsg(netlink)", errno);
+  }
+  if (sender.nl_pid != 0) return Received::kForeign;
+  if (message.msg_flags & MSG_TRUNC) return Received::kOverrun;
+  datagram = kj::arrayPtr(reinterpret_cast<const kj::byte*>(buffer.begin()), size);
+  return Received::kMessage;
+}
+
+Socket::Socket(int protocol, kj::Duration deadline)
+    : protocol(protocol),
+      deadline(deadline),
+      buffer(kj::heapArray<uint64_t>(kReceive / sizeof(uint64_t))) {
+  ensureOpen();
+}
+
+Socket::~Socket() noexcept(false) = default;
+
+void Socket::ensureOpen() {
+  if (fd == nullptr) fd = openSocket(protocol, 0);
+}
+
+void Socket::send(kj::ArrayPtr<const kj::byte> bytes) {
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  ssize_t sent;
+  KJ_SYSCALL(sent = ::sendto(fd, bytes.begin(), bytes.size(), 0,
+                             reinterpret_cast<sockaddr*>(&kernel), sizeof(kernel)),
+             "send to the kernel's network configuration");
+  KJ_ASSERT(sent == static_cast<ssize_t>(bytes.size()));
+}
+
+kj::Maybe<Decoded> Socket::receive(kj::TimePoint until, kj::StringPtr what) {
+  for (;;) {
+    kj::ArrayPtr<const kj::byte> datagram;
+    switch (receiveFrom(fd, buffer, datagram)) {
+      case Received::kMessage:
+        return decode(datagram);
+      case Received::kForeign:
+        continue;
+      case Received::kOverrun:
+        return nullptr;
+      case Received::kNothing:
+        break;
+    }
+    auto left = until - kj::systemPreciseMonotonicClock().now();
+    pollfd wait{fd, POLLIN, 0};
+    int ready = left <= 0 * kj::SECONDS ? 0 : ::poll(&wait, 1, left / kj::MILLISECONDS + 1);
+    if (ready == 0) {
+      fd = nullptr;  // a late answer must not be taken for that of the next request
+      fail(ErrorKind::kUnavailable, kj::str("no answer from the kernel to \"", what, "\" within ",
+                                            deadline / kj::MILLISECONDS, " ms"));
+    }
+  }
+}
+
+kj::Vector<Ack> Socket::transact(kj::ArrayPtr<kj::Array<kj::byte>> requests) {
+  kj::Vector<Ack> results(requests.size());
+  while (requests.size() > 0) {
+    size_t count = kj::min(requests.size(), kMaxPerWrite);
+    transactSome(requests.slice(0, count), results);
+    requests = requests.slice(count, requests.size());
+  }
+  return results;
+}
+
+void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector<Ack>& results) {
+  ensureOpen();
+  uint32_t first = sequence + 1;
+  kj::Vector<kj::byte> bytes;
+  for (auto& request : requests) {
+    KJ_REQUIRE(request.size() >= sizeof(nlmsghdr));
+    reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
+    bytes.addAll(request);
+  }
+  auto until = kj::systemPreciseMonotonicClock().now() + deadline;
+  send(bytes);
+
+  auto answers = kj::heapArray<kj::Maybe<Ack>>(requests.size());
+  size_t missing = requests.size();
+  while (missing > 0) {
+    KJ_IF_MAYBE (decoded, receive(until, "change the network configuration")) {
+      for (auto& message : decoded->messages) {
+        uint32_t place = message.sequence - first;
+        if (place >= answers.size() || answers[place] != nullptr) continue;
+        KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
+          answers[place] = kj::mv(*ack);
+          --missing;
+        }
+      }
+    } else {
+      fd = nullptr;
+      break;
+    }
+  }
+  for (auto& answer : answers) {
+    KJ_IF_MAYBE (ack, answer) {
+      results.add(kj::mv(*ack));
+    } else {
+      results.add(
+          Ack{ENOBUFS, kj::str("the kernel's answer was lost; read the configuration again")});
+    }
+  }
+}
+
+kj::Vector<Message> Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what) {
+  auto until = kj::systemPreciseMonotonicClock().now() + deadline;
+  for (unsigned attempt = 0; attempt < kMaxInterruptions; ++attempt) {
+    ensureOpen();
+    reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
+    send(request);
+    kj::Vector<Message> all;
+    bool interrupted = false, done = false;
+    while (!done) {
+      KJ_IF_MAYBE (decoded, receive(until, what)) {
+        for (auto& message : decoded->messages) {
+          if (message.sequence != sequence) continue;
+          interrupted = interrupted || (message.flags & NLM_F_DUMP_INTR) != 0;
+          KJ_IF_MAYBE (end, message.body.tryGet<Done>()) {
+            if (end->code == EINTR)
+              interrupted = true;
+            else if (end->code != 0) {
+              fail(ErrorKind::kInternal,
+                   kj::str(what, ": ", end->message, " (", strerror(end->code), ")"));
+            }
+            done = true;
+          } else KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
+            fail(ErrorKind::kInternal,
+                 kj::str(what, ": ", ack->message, " (", strerror(ack->code), ")"));
+          } else {
+            all.add(kj::mv(message));
+          }
+        }
+      } else {
+        fd = nullptr;  // part of the list was lost
+        interrupted = true;
+        done = true;
+      }
+    }
+    if (!interrupted) return all;
+  }
+  fail(ErrorKind::kUnavailable,
+       kj::str(what, ": the list changed during each of ", kMaxInterruptions, " readings"));
+}
+
+}  // namespace talos::netlink

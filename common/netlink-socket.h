@@ -1,0 +1,49 @@
+// A netlink socket that asks and waits: requests with acknowledgements, and dumps. Any netlink
+// protocol.
+//
+// Only datagrams of the kernel itself are believed. An answer that does not come within the
+// deadline fails with kUnavailable naming what was asked; the socket is then replaced, so that a
+// late answer cannot be taken for that of another request.
+#pragma once
+
+#include "common/netlink-codec.h"
+
+namespace talos::netlink {
+
+class Socket {
+ public:
+  // protocol: NETLINK_ROUTE ...
+  Socket(int protocol, kj::Duration deadline);
+  ~Socket() noexcept(false);
+  KJ_DISALLOW_COPY(Socket);
+
+  // Sends the requests (with NLM_F_ACK) in few writes and collects all acknowledgements; a request
+  // whose answer was lost has code ENOBUFS.
+  kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
+
+  // Everything that the request lists. Starts again when the kernel says that the list changed
+  // meanwhile.
+  kj::Vector<Message> dump(kj::Array<kj::byte> request, kj::StringPtr what);
+
+ private:
+  int protocol;
+  kj::Duration deadline;
+  uint32_t sequence = 0;
+  kj::AutoCloseFd fd;
+  kj::Array<uint64_t> buffer;
+
+  void ensureOpen();
+  void send(kj::ArrayPtr<const kj::byte> bytes);
+  // One datagram; none when the deadline passed.
+  kj::Maybe<Decoded> receive(kj::TimePoint until, kj::StringPtr what);
+  void transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector<Ack>& results);
+};
+
+// A bound socket with these multicast groups (0: none), non-blocking when it listens to some.
+kj::AutoCloseFd openSocket(int protocol, uint32_t groups);
+
+// Whether the datagram that recvmsg() returned is the kernel's and whole.
+enum class Received { kMessage, kForeign, kNothing, kOverrun };
+Received receiveFrom(int fd, kj::ArrayPtr<uint64_t> buffer, kj::ArrayPtr<const kj::byte>& datagram);
+
+}  // namespace talos::netlink

@@ -1,0 +1,266 @@
+#include "common/netlink.h"
+
+#include <kj/debug.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/netlink-socket.h"
+
+namespace talos::netlink {
+
+bool Link::up() const {
+  return (flags & IFF_UP) != 0;
+}
+bool Link::loopback() const {
+  return (flags & IFF_LOOPBACK) != 0;
+}
+
+Link Link::clone() const {
+  return {index,         kj::str(name), type,
+          flags,         mtu,           kj::heapArray<kj::byte>(hardwareAddress),
+          kj::str(kind), master,        parent,
+          operState,     carrier};
+}
+
+// --- describing
+// ------------------------------------------------------------------------------------
+namespace {
+
+kj::String kindName(const LinkKind& kind) {
+  KJ_SWITCH_ONEOF(kind) {
+    KJ_CASE_ONEOF(k, Bridge) {
+      return kj::str("bridge");
+    }
+    KJ_CASE_ONEOF(k, Dummy) {
+      return kj::str("dummy");
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      return kj::str("veth with peer ", k.peer);
+    }
+    KJ_CASE_ONEOF(k, Vlan) {
+      return kj::str("vlan ", k.id, " on link ", k.parent);
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String describeSet(const SetLink& set) {
+  auto text = kj::str("set link ", set.index);
+  KJ_IF_MAYBE (mtu, set.mtu) text = kj::str(text, " mtu ", *mtu);
+  KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", *master);
+  KJ_IF_MAYBE (name, set.name) text = kj::str(text, " name ", *name);
+  if (set.namespaceFd != nullptr) text = kj::str(text, " to another namespace");
+  KJ_IF_MAYBE (up, set.up) text = kj::str(text, *up ? " up" : " down");
+  return text;
+}
+
+kj::String describeRoute(const Route& route) {
+  auto text = kj::str("route ", route.destination);
+  KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
+  return kj::str(text, " link ", route.link, " metric ", route.metric);
+}
+
+}  // namespace
+
+kj::String describe(const Change& change) {
+  KJ_SWITCH_ONEOF(change) {
+    KJ_CASE_ONEOF(c, SetLink) {
+      return describeSet(c);
+    }
+    KJ_CASE_ONEOF(c, AddLink) {
+      return kj::str("add link ", c.name, ", ", kindName(c.kind));
+    }
+    KJ_CASE_ONEOF(c, DeleteLink) {
+      return kj::str("delete link ", c.index);
+    }
+    KJ_CASE_ONEOF(c, AddAddress) {
+      return kj::str("add address ", c.address.prefix, " to link ", c.address.link);
+    }
+    KJ_CASE_ONEOF(c, DeleteAddress) {
+      return kj::str("delete address ", c.address.prefix, " of link ", c.address.link);
+    }
+    KJ_CASE_ONEOF(c, AddRoute) {
+      return kj::str(c.replace ? "replace " : "add ", describeRoute(c.route));
+    }
+    KJ_CASE_ONEOF(c, DeleteRoute) {
+      return kj::str("delete ", describeRoute(c.route));
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+// --- the machine's kernel
+// ----------------------------------------------------------------------------
+namespace {
+
+class MachineKernel final : public Kernel {
+ public:
+  explicit MachineKernel(kj::Duration deadline) : socket(NETLINK_ROUTE, deadline) {}
+
+  kj::Vector<Link> links() override { return pick<Link>(encodeLinkDump(), "list links"); }
+  kj::Vector<Address> addresses() override {
+    return pick<Address>(encodeAddressDump(), "list addresses");
+  }
+  kj::Vector<Route> routes() override {
+    kj::Vector<Route> result;
+    for (auto& route : pick<Route>(encodeRouteDump(), "list routes")) {
+      if ((route.flags & RTM_F_CLONED) == 0) result.add(kj::mv(route));  // not a cached one
+    }
+    return result;
+  }
+
+  kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override {
+    auto requests = KJ_MAP(change, changes) {
+      return encode(change);
+    };
+    auto acks = socket.transact(requests);
+    kj::Vector<kj::Maybe<Failure>> result(changes.size());
+    for (size_t i = 0; i < changes.size(); ++i) {
+      auto& ack = acks[i];
+      if (ack.code == 0) {
+        result.add(nullptr);
+        continue;
+      }
+      auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
+                                        : kj::str(strerror(ack.code));
+      result.add(Failure{ack.code, kj::str(describe(changes[i]), ": ", why)});
+    }
+    return result;
+  }
+
+ private:
+  Socket socket;
+
+  template <typename T>
+  kj::Vector<T> pick(kj::Array<kj::byte> request, kj::StringPtr what) {
+    kj::Vector<T> result;
+    for (auto& message : socket.dump(kj::mv(request), what)) {
+      KJ_IF_MAYBE (item, message.body.template tryGet<T>()) result.add(kj::mv(*item));
+    }
+    return result;
+  }
+};
+
+class MachineMonitor final : public Monitor {
+ public:
+  explicit MachineMonitor(kj::UnixEventPort& port)
+      : fd(openSocket(NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
+                                         RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE)),
+        observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
+        buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {}
+
+  kj::Promise<Notice> next() override {
+    for (;;) {
+      // Armed before reading: the observer tells edges, and one between the two would be lost.
+      auto readable = observer.whenBecomesReadable();
+      Notice notice;
+      if (drain(notice)) co_return notice;
+      co_await readable;
+    }
+  }
+
+ private:
+  static constexpr size_t kBuffer = 64 << 10;
+  kj::AutoCloseFd fd;
+  kj::UnixEventPort::FdObserver observer;
+  kj::Array<uint64_t> buffer;
+
+  bool drain(Notice& notice) {
+    for (;;) {
+      kj::ArrayPtr<const kj::byte> datagram;
+      switch (receiveFrom(fd, buffer, datagram)) {
+        case Received::kNothing:
+          return notice.links || notice.addresses || notice.routes || notice.overrun;
+        case Received::kForeign:
+          break;
+        case Received::kOverrun:
+          notice.overrun = true;
+          break;
+        case Received::kMessage: {
+          auto decoded = decode(datagram);
+          for (auto& message : decoded.messages) mark(message, notice);
+          if (decoded.problem != nullptr) notice.overrun = true;
+          break;
+        }
+      }
+    }
+  }
+
+  static void mark(const Message& message, Notice& notice) {
+    auto type = [&](uint16_t removed) {
+      notice.links = notice.links || removed == RTM_DELLINK;
+      notice.addresses = notice.addresses || removed == RTM_DELADDR;
+      notice.routes = notice.routes || removed == RTM_DELROUTE;
+    };
+    KJ_SWITCH_ONEOF(message.body) {
+      KJ_CASE_ONEOF(m, Link) {
+        notice.links = true;
+      }
+      KJ_CASE_ONEOF(m, Address) {
+        notice.addresses = true;
+      }
+      KJ_CASE_ONEOF(m, Route) {
+        notice.routes = true;
+      }
+      KJ_CASE_ONEOF(m, Removed) {
+        type(m.type);
+      }
+      KJ_CASE_ONEOF(m, Ack) {}
+      KJ_CASE_ONEOF(m, Done) {}
+      KJ_CASE_ONEOF(m, Other) {}
+    }
+  }
+};
+
+}  // namespace
+
+kj::Own<Kernel> openKernel(kj::Duration deadline) {
+  return kj::heap<MachineKernel>(deadline);
+}
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port) {
+  return kj::heap<MachineMonitor>(port);
+}
+
+// --- conveniences
+// ------------------------------------------------------------------------------------
+void change(Kernel& kernel, Change change) {
+  auto failures = kernel.apply(kj::arrayPtr(&change, 1));
+  KJ_IF_MAYBE (failure, failures[0]) {
+    fail(ErrorKind::kFailedPrecondition, failure->message);
+  }
+}
+
+kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name) {
+  for (auto& link : kernel.links()) {
+    if (link.name == name) return kj::mv(link);
+  }
+  return nullptr;
+}
+
+unsigned indexOf(Kernel& kernel, kj::StringPtr name) {
+  KJ_IF_MAYBE (link, findLink(kernel, name)) {
+    return link->index;
+  }
+  fail(ErrorKind::kNotFound, kj::str("there is no network link \"", name, "\""));
+}
+
+unsigned addLink(Kernel& kernel, kj::StringPtr name, LinkKind kind) {
+  change(kernel, AddLink{kj::str(name), kj::mv(kind)});
+  return indexOf(kernel, name);
+}
+
+void setUp(Kernel& kernel, unsigned index, bool up) {
+  change(kernel, SetLink{.index = index, .up = up});
+}
+
+void setMaster(Kernel& kernel, unsigned index, unsigned master) {
+  change(kernel, SetLink{.index = index, .master = master});
+}
+
+void addAddress(Kernel& kernel, unsigned index, Prefix prefix) {
+  change(kernel, AddAddress{{.link = index, .prefix = prefix}});
+}
+
+}  // namespace talos::netlink

@@ -1,0 +1,163 @@
+// The kernel's network configuration, typed: links, addresses and routes over rtnetlink.
+//
+// Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
+// (common/netlink-model.h) one in memory for tests. Messages are encoded and decoded by pure
+// functions in common/netlink-codec.h and carried by common/netlink-socket.h. A new kind of link
+// (bond, WireGuard ...) is one more variant of LinkKind and its attributes in the codec.
+//
+// Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
+// loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
+// (5 s unless told otherwise) and fails with kUnavailable saying what it waited for. Errors carry
+// the kernel's own explanation (NETLINK_EXT_ACK). Synchronous: rtnetlink answers within the send,
+// typically in microseconds. The network namespace is that of the thread that opened it.
+#pragma once
+
+#include <kj/async-unix.h>
+#include <kj/one-of.h>
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+#include <linux/rtnetlink.h>
+
+#include "common/ip.h"
+
+namespace talos::netlink {
+
+struct Link {
+  unsigned index = 0;
+  kj::String name;
+  uint16_t type = 0;   // ARPHRD_*: 1 Ethernet, 772 loopback
+  unsigned flags = 0;  // IFF_*
+  unsigned mtu = 0;
+  kj::Array<kj::byte> hardwareAddress;
+  kj::String kind;        // "bridge", "veth" ...; empty for hardware
+  unsigned master = 0;    // index of the bridge or bond that it belongs to
+  unsigned parent = 0;    // index of the link below (VLAN) or of the peer (veth)
+  uint8_t operState = 0;  // IF_OPER_*
+  bool carrier = false;
+
+  bool up() const;
+  bool loopback() const;
+  Link clone() const;
+};
+
+struct Address {
+  unsigned link = 0;  // index
+  Prefix prefix;
+  uint8_t scope = RT_SCOPE_UNIVERSE;
+  uint32_t flags = 0;    // IFA_F_*
+  uint8_t protocol = 0;  // IFA_PROTO: who made it
+  bool operator==(const Address&) const = default;
+};
+
+struct Route {
+  Prefix destination;               // host bits zero
+  kj::Maybe<Ip> gateway = nullptr;  // may be of the other family
+  unsigned link = 0;                // index; 0 when there is none or several
+  unsigned metric = 0;
+  uint32_t table = RT_TABLE_MAIN;
+  uint8_t protocol = RTPROT_UNSPEC;
+  uint8_t scope = RT_SCOPE_UNIVERSE;
+  uint8_t type = RTN_UNICAST;
+  uint32_t flags = 0;              // RTM_F_*, RTNH_F_*
+  kj::Maybe<Ip> source = nullptr;  // preferred source address
+};
+
+// --- changes
+// ---------------------------------------------------------------------------------------
+struct Bridge {};
+struct Dummy {};
+struct Veth {
+  kj::String peer;
+};  // name of the other end
+struct Vlan {
+  unsigned parent;
+  uint16_t id;
+};
+using LinkKind = kj::OneOf<Bridge, Dummy, Veth, Vlan>;
+
+// Only what is given is changed; several in one request, in the order mtu, master, up.
+struct SetLink {
+  unsigned index;
+  kj::Maybe<bool> up = nullptr;
+  kj::Maybe<unsigned> mtu = nullptr;
+  kj::Maybe<unsigned> master = nullptr;  // 0 releases
+  kj::Maybe<kj::String> name = nullptr;
+  kj::Maybe<int> namespaceFd = nullptr;  // moves it there (an open /proc/<pid>/ns/net)
+};
+struct AddLink {
+  kj::String name;
+  LinkKind kind;
+};
+struct DeleteLink {
+  unsigned index;
+};
+struct AddAddress {
+  Address address;
+};  // EEXIST when it is there
+struct DeleteAddress {
+  Address address;
+};
+struct AddRoute {
+  Route route;
+  bool replace = false;
+};  // replace: the one with this destination and metric
+struct DeleteRoute {
+  Route route;
+};
+using Change =
+    kj::OneOf<SetLink, AddLink, DeleteLink, AddAddress, DeleteAddress, AddRoute, DeleteRoute>;
+
+// "add address 10.5.0.2/24 to link 2": for logs and problems.
+kj::String describe(const Change& change);
+
+struct Failure {
+  int code = 0;        // errno, positive
+  kj::String message;  // "add address ...: the kernel's explanation (File exists)"
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() noexcept(false) = default;
+
+  // Consistent snapshots: a dump that a change interrupted is started again.
+  virtual kj::Vector<Link> links() = 0;
+  virtual kj::Vector<Address> addresses() = 0;
+  virtual kj::Vector<Route> routes() = 0;
+
+  // Makes the changes in order, sent together; one that fails does not stop the others. Element i
+  // of the result says how change i failed.
+  virtual kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) = 0;
+};
+
+// The kernel of this thread's network namespace.
+kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
+
+// What changed since the last notice. After `overrun` (the kernel had more to say than the socket
+// could hold) everything has to be read again.
+struct Notice {
+  bool links = false, addresses = false, routes = false, overrun = false;
+};
+
+class Monitor {
+ public:
+  virtual ~Monitor() noexcept(false) = default;
+  // Resolves at the first change after the last notice; many changes make one notice.
+  virtual kj::Promise<Notice> next() = 0;
+};
+
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port);
+
+// --- conveniences for programs that make a few things in order
+// --------------------------------------- All throw: kNotFound, or kFailedPrecondition with the
+// kernel's words.
+void change(Kernel& kernel, Change change);
+kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);
+unsigned indexOf(Kernel& kernel, kj::StringPtr name);
+// Makes the link and returns its index.
+unsigned addLink(Kernel& kernel, kj::StringPtr name, LinkKind kind);
+void setUp(Kernel& kernel, unsigned index, bool up = true);
+void setMaster(Kernel& kernel, unsigned index, unsigned master);
+void addAddress(Kernel& kernel, unsigned index, Prefix prefix);
+
+}  // namespace talos::netlink

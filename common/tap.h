@@ -1,0 +1,22 @@
+// A tap device: an Ethernet link whose other end is a file descriptor (a virtual machine's network
+// card).
+//
+// The device lives as long as the descriptor (not persistent): after a crash of its owner at any
+// line the kernel removes it. It is made in the network namespace of the calling thread, down.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+
+namespace talos {
+
+struct TapOptions {
+  // Each frame has a virtio-net header in front, as QEMU wants it; off: bare frames.
+  bool virtioHeader = true;
+};
+
+// Close-on-exec. Throws kFailedPrecondition naming the device and the kernel's reason,
+// kInvalidArgument for a name that is not 1 to 15 characters.
+kj::AutoCloseFd makeTap(kj::StringPtr name, TapOptions options = {});
+
+}  // namespace talos
