@@ -48,7 +48,8 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
   return {pid, out[0], err[0]};
 }
 
-// Reads what is there within `seconds`; closes a stream at its end (fd = -1). False when nothing is open.
+// Reads what is there within `seconds`; closes a stream at its end (fd = -1). False when nothing is
+// open.
 bool readSome(int& out, std::string& outText, int& err, std::string& errText, double seconds) {
   struct pollfd fds[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   if (out < 0 && err < 0) return false;
@@ -68,7 +69,9 @@ bool readSome(int& out, std::string& outText, int& err, std::string& errText, do
   return true;
 }
 
-int statusOf(int raw) { return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw); }
+int statusOf(int raw) {
+  return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+}
 
 }  // namespace
 
@@ -119,8 +122,9 @@ Background::~Background() {
   if (errFd >= 0) close(errFd);
 }
 
-bool Background::waitFor(const std::function<bool(const std::string&, const std::string&)>& condition,
-                         double deadlineSeconds) {
+bool Background::waitFor(
+    const std::function<bool(const std::string&, const std::string&)>& condition,
+    double deadlineSeconds) {
   auto end = now() + deadlineSeconds;
   while (!condition(outText, errText)) {
     if (now() > end) return false;
@@ -141,7 +145,8 @@ int Background::interrupt(double deadlineSeconds) {
   return statusOf(raw);
 }
 
-bool eventually(const std::function<bool()>& condition, double deadlineSeconds, double stepSeconds) {
+bool eventually(const std::function<bool()>& condition, double deadlineSeconds,
+                double stepSeconds) {
   auto end = now() + deadlineSeconds;
   while (!condition()) {
     if (now() > end) return false;

@@ -10,7 +10,7 @@
 namespace talos::harness {
 
 struct Result {
-  int status = -1;         // exit status; 128 + signal; -1 when the deadline ended it
+  int status = -1;  // exit status; 128 + signal; -1 when the deadline ended it
   std::string out, err;
   double seconds = 0;
 };
@@ -23,7 +23,7 @@ Result run(const std::vector<std::string>& argv, double deadlineSeconds = 60,
 class Background {
  public:
   explicit Background(const std::vector<std::string>& argv);
-  ~Background();           // SIGKILL
+  ~Background();  // SIGKILL
   Background(const Background&) = delete;
 
   // Waits until the output so far satisfies the condition; false at the deadline.
@@ -40,8 +40,10 @@ class Background {
   std::string outText, errText;
 };
 
-// Polls until true; false at the deadline. For conditions of another machine that nothing announces.
-bool eventually(const std::function<bool()>& condition, double deadlineSeconds, double stepSeconds = 0.1);
+// Polls until true; false at the deadline. For conditions of another machine that nothing
+// announces.
+bool eventually(const std::function<bool()>& condition, double deadlineSeconds,
+                double stepSeconds = 0.1);
 
 bool contains(const std::string& text, const std::string& part);
 std::vector<std::string> lines(const std::string& text);

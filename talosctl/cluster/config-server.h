@@ -1,0 +1,23 @@
+// The HTTP server from which the nodes of a local cluster fetch their machine configs.
+//
+// GET /<node>.yaml answers only the address of that node: a config holds the secrets of its
+// machine.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/map.h>
+
+namespace talos::cluster {
+
+// `files`: peer address ("10.5.0.2") → path of the file it may fetch and the name it must ask for.
+struct ServedFile {
+  kj::String urlPath;  // "/demo-master-1.yaml"
+  kj::String file;
+};
+
+// Runs until dropped. The file is read anew at each request.
+kj::Promise<void> serveConfigs(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                               kj::AutoCloseFd listening,
+                               kj::HashMap<kj::String, ServedFile> files);
+
+}  // namespace talos::cluster

@@ -1,0 +1,176 @@
+#include "talosctl/cluster/plan.h"
+
+#include <arpa/inet.h>
+#include <kj/debug.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/error.h"
+
+namespace talos::cluster {
+namespace {
+
+[[noreturn]] void refuse(kj::StringPtr flag, kj::StringPtr what) {
+  fail(ErrorKind::kInvalidArgument, kj::str(flag, ": ", what));
+}
+
+// FNV-1a: spreads cluster names over loopback networks and MAC addresses; nothing depends on its
+// strength.
+uint32_t hash(kj::StringPtr text) {
+  uint32_t h = 2166136261u;
+  for (unsigned char c : text) h = (h ^ c) * 16777619u;
+  return h;
+}
+
+void checkName(kj::StringPtr name) {
+  bool good = name.size() > 0 && name.size() <= 40;
+  for (char c : name) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  }
+  if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
+    refuse("--name", kj::str("\"", name,
+                             "\" is not a cluster name: 1 to 40 of a-z, 0-9 and '-', "
+                             "not beginning or ending with '-'"));
+  }
+}
+
+// 127.16.0.0 to 127.250.255.0: clear of 127.0.0.1 and of what resolvers use.
+void chooseLoopback(kj::StringPtr name, unsigned nodes,
+                    kj::Function<bool(unsigned, unsigned, unsigned)>& free, unsigned& a,
+                    unsigned& b) {
+  auto start = hash(name);
+  for (unsigned attempt = 0; attempt < 64; ++attempt) {
+    auto h = start + attempt * 7919u;
+    a = 16 + (h >> 8) % 235;
+    b = h % 256;
+    if (free(a, b, nodes)) return;
+  }
+  fail(ErrorKind::kUnavailable,
+       "no free loopback addresses 127.x.y.2… for port 50000: destroy other "
+       "clusters, or see what listens there with `ss -ltnp`");
+}
+
+// The host with this number in the network: 1 is the gateway.
+kj::String host(const Prefix& network, uint32_t number) {
+  uint32_t raw;
+  memcpy(&raw, network.address.bytes().begin(), sizeof raw);
+  raw = htonl(ntohl(raw) + number);
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+}
+
+kj::String netmask(unsigned length) {
+  uint32_t raw = htonl(~0u << (32 - length));
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+}
+
+}  // namespace
+
+Prefix parseCidr(kj::StringPtr text) {
+  KJ_IF_MAYBE (cidr, Prefix::parse(text)) {
+    if (cidr->address.family() == AF_INET) {
+      if (cidr->length < 8 || cidr->length > 29) {
+        refuse("--cidr", kj::str("\"", text, "\": the prefix must be /8 to /29"));
+      }
+      if (*cidr != cidr->masked()) {
+        refuse("--cidr", kj::str("\"", text, "\" has host bits set; did you mean ",
+                                 cidr->masked().toString(), "?"));
+      }
+      return *cidr;
+    }
+  }
+  refuse("--cidr", kj::str("\"", text, "\" is not an IPv4 network such as 10.5.0.0/24"));
+}
+
+void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
+          rpc::LocalCluster::Builder out) {
+  checkName(request.name);
+  auto count = request.masters + request.workers;
+  if (request.masters < 1) refuse("--masters", "at least 1 is needed");
+  auto cidr = parseCidr(request.cidr);
+  auto room = (1u << (32 - cidr.length)) - 3;  // network, gateway, broadcast
+  if (count > room || count > 200) {
+    refuse("--cidr",
+           kj::str(request.cidr, " has room for ", kj::min(room, 200u), " nodes, not ", count));
+  }
+  if (request.memory < 256) refuse("--memory", "at least 256 (MiB) is needed");
+  if (request.disk < 16) refuse("--disk", "at least 16 (MiB) is needed");
+  if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
+  if (request.cpus < 0 || request.cpus > 64) refuse("--cpus", "must be above 0 and at most 64");
+
+  unsigned a = 0, b = 0;
+  chooseLoopback(request.name, count, loopbackFree, a, b);
+
+  out.setProvisioner("qemu");
+  out.setName(request.name);
+  out.setNetworkName(request.name);
+  out.setCidr(request.cidr);
+  out.setGateway(host(cidr, 1));
+  out.setMtu(request.mtu);
+  out.setAccelerator(request.accelerator);
+  out.setKernel(request.kernel);
+  out.setInitramfs(request.initramfs);
+  out.setQemuRoot(request.qemuRoot);
+  auto nodes = out.initNodes(count);
+  auto macSeed = hash(request.name);
+  unsigned cpus = request.cpus > 0 ? static_cast<unsigned>(ceil(request.cpus))
+                                   : (request.accelerator == "kvm" ? 2 : 1);
+  for (unsigned i = 0; i < count; ++i) {
+    auto node = nodes[i];
+    bool master = i < request.masters;
+    node.setName(kj::str(request.name, master ? "-master-" : "-worker-",
+                         master ? i + 1 : i + 1 - request.masters));
+    node.setType(master ? (i == 0 && request.withInitNode ? "init" : "controlplane") : "join");
+    node.setAddress(host(cidr, 2 + i));
+    node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
+    node.setMac(kj::str("52:54:", kj::hex(static_cast<uint8_t>(macSeed >> 16)), ":",
+                        kj::hex(static_cast<uint8_t>(macSeed >> 8)), ":",
+                        kj::hex(static_cast<uint8_t>(macSeed)), ":",
+                        kj::hex(static_cast<uint8_t>(2 + i))));
+    node.setCpus(cpus);
+    node.setMemory(request.memory << 20);
+    node.setDisk(request.disk << 20);
+  }
+}
+
+kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
+  auto cidr = parseCidr(cluster.getCidr());
+  // ip= gives the node a network before it has a config; the config, fetched from the supervisor
+  // over that network, names the same address and the default route.
+  return kj::str("console=ttyS0 quiet panic=1 no_timer_check slab_nomerge init_on_alloc=1 ",
+                 "talos.platform=metal talos.config=http://", cluster.getGateway(), ":",
+                 kConfigPort, "/", node.getName(), ".yaml ip=", node.getAddress(),
+                 "::", cluster.getGateway(), ":", netmask(cidr.length), ":", node.getName(),
+                 ":eth0:off");
+}
+
+kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+                                     kj::StringPtr state, int tapFd) {
+  kj::Vector<kj::String> args;
+  auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
+  bool kvm = cluster.getAccelerator() == "kvm";
+  add("-name"), add(node.getName());
+  add("-nodefaults"), add("-no-user-config"), add("-nographic");
+  add("-M"), add("q35");
+  add("-accel"), add(kvm ? "kvm" : "tcg,thread=multi");
+  add("-cpu"), add(kvm ? "host" : "max");
+  add("-smp"), add(node.getCpus());
+  add("-m"), add(node.getMemory() >> 20);
+  add("-chardev"), add("file,id=console,append=on,path=", state, "/", node.getName(), ".log");
+  add("-serial"), add("chardev:console");
+  add("-kernel"), add(cluster.getKernel());
+  add("-initrd"), add(cluster.getInitramfs());
+  add("-append"), add(kernelArguments(cluster, node));
+  add("-drive"), add("if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=", state, "/",
+                     node.getName(), ".disk");
+  add("-device"), add("virtio-blk-pci,drive=disk");
+  add("-netdev"), add("tap,id=net,fd=", tapFd);
+  // 802.3ad keeps ports down while the speed is unknown, hence speed and duplex; no boot ROM is
+  // needed.
+  add("-device"),
+      add("virtio-net-pci,netdev=net,romfile=,speed=1000,duplex=full,mac=", node.getMac(),
+          ",host_mtu=", cluster.getMtu());
+  add("-device"), add("virtio-rng-pci");
+  return args;
+}
+
+}  // namespace talos::cluster

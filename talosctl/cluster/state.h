@@ -1,0 +1,40 @@
+// The files of a local cluster below <state>/<name>/, and the process that keeps it running.
+//
+//   state.yaml        what the cluster is (rpc/cluster.capnp)
+//   lock              held by the supervisor as long as it lives: tells who and whether
+//   <node>.yaml       machine config, 0600      <node>.log   its serial console
+//   <node>.disk       its disk, sparse          supervisor.log
+#pragma once
+
+#include <capnp/message.h>
+#include <kj/io.h>
+#include <kj/string.h>
+
+#include "rpc/cluster.capnp.h"
+
+namespace talos::cluster {
+
+class StateDirectory {
+ public:
+  // `base` as given by --state, `name` of the cluster.
+  StateDirectory(kj::StringPtr base, kj::StringPtr name);
+  kj::StringPtr path() const { return directory; }
+  kj::String file(kj::StringPtr name) const { return kj::str(directory, "/", name); }
+
+  bool exists() const;
+  // NotFound when there is no such cluster; InvalidArgument when its state.yaml cannot be read.
+  kj::Own<capnp::MallocMessageBuilder> load() const;
+  void save(rpc::LocalCluster::Reader cluster) const;
+
+  // The pid of the supervisor, or none when none runs.
+  kj::Maybe<int> supervisor() const;
+  // Taken by the supervisor itself, for its life. Conflict when another has it.
+  kj::AutoCloseFd lock() const;
+  // SIGTERM, then SIGKILL after 10 s; returns when the process is gone. False if none ran.
+  bool stopSupervisor() const;
+
+ private:
+  kj::String directory;
+};
+
+}  // namespace talos::cluster

@@ -1,0 +1,19 @@
+// The one process of a local cluster: `talosctl cluster-run <state folder>` (hidden command).
+//
+// It owns everything that the cluster is made of, in kernel objects that die with it: a network
+// namespace that has no name, the bridge and taps in it, the listening sockets on the host's
+// loopback, and the QEMU children (PR_SET_PDEATHSIG). So there is nothing to clean up after it,
+// however it ends, but its folder; and the host's own network is never touched.
+//
+//   host 127.a.b.N:50000 ──accepted here──> namespace ──> node N:50000
+//   node ──http──> gateway:8080/<node>.yaml   (each node gets its own config and no other's)
+#pragma once
+
+#include <kj/string.h>
+
+namespace talos::cluster {
+
+// Runs until SIGTERM or SIGINT. Writes "ready\n", or "error: <why>\n", to `readyFd` and closes it.
+int runSupervisor(kj::StringPtr stateDirectory, int readyFd);
+
+}  // namespace talos::cluster

@@ -1,0 +1,108 @@
+#include "tests/harness/cluster.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace talos::harness {
+namespace {
+
+std::string tail(const std::string& text, size_t count) {
+  return text.size() <= count ? text : "…" + text.substr(text.size() - count);
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+}  // namespace
+
+std::string talosctlPath() {
+  const char* path = getenv("TALOSCTL");
+  KJ_REQUIRE(path != nullptr, "TALOSCTL names the talosctl under test; ctest sets it");
+  return path;
+}
+
+Cluster::Cluster(const std::string& name, const std::vector<std::string>& createFlags)
+    : name(name) {
+  char folder[] = "/tmp/talos-test-XXXXXX";
+  KJ_REQUIRE(mkdtemp(folder) != nullptr);
+  scratch = folder;
+  std::vector<std::string> arguments = {"cluster", "create"};
+  arguments.insert(arguments.end(), createFlags.begin(), createFlags.end());
+  created = talosctl(arguments, 300);
+  if (created.status != 0) {
+    std::string consoles;
+    for (auto& entry : std::filesystem::recursive_directory_iterator(scratch)) {
+      if (entry.path().extension() == ".log") {
+        consoles +=
+            "\n--- " + entry.path().filename().string() + "\n" + tail(slurp(entry.path()), 3000);
+      }
+    }
+    auto words = created.out + created.err + consoles;
+    talosctl({"cluster", "destroy"}, 60);
+    std::filesystem::remove_all(scratch);
+    KJ_FAIL_REQUIRE("the cluster did not come up", words.c_str());
+  }
+}
+
+Cluster::~Cluster() {
+  talosctl({"cluster", "destroy"}, 60);
+  std::error_code ignored;
+  std::filesystem::remove_all(scratch, ignored);
+}
+
+std::vector<std::string> Cluster::command(std::vector<std::string> arguments) const {
+  std::vector<std::string> words = {talosctlPath(), "--talosconfig", talosconfig()};
+  bool cluster = !arguments.empty() && arguments[0] == "cluster";
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  if (cluster) {
+    for (auto& word :
+         {std::string("--name"), name, std::string("--state"), scratch + "/clusters"}) {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+Result Cluster::talosctl(std::vector<std::string> arguments, double deadlineSeconds) const {
+  return run(command(std::move(arguments)), deadlineSeconds);
+}
+
+std::string Cluster::ok(std::vector<std::string> arguments, double deadlineSeconds) const {
+  auto result = talosctl(arguments, deadlineSeconds);
+  std::string words;
+  for (auto& argument : arguments) words += argument + " ";
+  EXPECT_EQ(result.status, 0) << "talosctl " << words << "\n" << result.out << result.err;
+  return result.out;
+}
+
+std::string Cluster::console(const std::string& node) const {
+  return slurp(stateFolder() + "/" + node + ".log");
+}
+
+std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
+  std::map<std::string, int> pids;
+  auto table = talosctl({"-n", node, "processes"}).out;
+  // NODE  PID  STATE  THREADS  CPU-TIME  VIRTMEM  RESMEM  COMMAND
+  static const std::regex row(
+      R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd)|/sbin/init)\b)");
+  for (auto& line : lines(table)) {
+    std::smatch match;
+    if (std::regex_search(line, match, row)) {
+      pids[match[3].matched ? match[3].str() : "init"] = std::stoi(match[1].str());
+    }
+  }
+  return pids;
+}
+
+}  // namespace talos::harness

@@ -1,0 +1,46 @@
+// A local cluster of virtual machines for tests: made by `talosctl cluster create`, gone with the
+// object. All its files are in a folder of its own below /tmp; the user's ~/.talos is not touched.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/harness/process.h"
+
+namespace talos::harness {
+
+class Cluster {
+ public:
+  // Throws with talosctl's words and the consoles' tails when the cluster does not come up.
+  explicit Cluster(const std::string& name,
+                   const std::vector<std::string>& createFlags = {"--masters", "1", "--workers",
+                                                                  "0", "--memory", "512"});
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+
+  // talosctl with this cluster's configuration; no -n means the nodes of the talosconfig.
+  Result talosctl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
+  std::vector<std::string> command(std::vector<std::string> arguments) const;
+  // Fails the test when the exit status is not 0; returns stdout.
+  std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
+
+  const std::string& folder() const { return scratch; }
+  std::string stateFolder() const { return scratch + "/clusters/" + name; }
+  std::string talosconfig() const { return scratch + "/talosconfig"; }
+  std::string console(const std::string& node) const;  // what it wrote so far
+  const Result& creation() const { return created; }
+
+  // Main process of a service, 0 when it does not run; "machined" is the brain.
+  static constexpr const char* kFirst = "10.5.0.2";
+  std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
+
+ private:
+  std::string name, scratch;
+  Result created;
+};
+
+// The talosctl under test: $TALOSCTL, set by ctest.
+std::string talosctlPath();
+
+}  // namespace talos::harness

@@ -1,0 +1,154 @@
+// Who is let in at TCP 50000, and what becomes of everybody else.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+#include <regex>
+#include <sstream>
+
+#include "common/pki.h"
+#include "tests/vm/shared.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+
+// The Talos CA of the cluster, from the machine config that its provisioner wrote.
+pki::CertificateAndKey clusterAuthority() {
+  std::ifstream in(machine().stateFolder() + "/vmtest-master-1.yaml");
+  std::stringstream all;
+  all << in.rdbuf();
+  auto text = all.str();
+  std::smatch match;
+  KJ_REQUIRE(std::regex_search(
+      text, match,
+      std::regex(R"(\n    ca:\s+crt: "?([A-Za-z0-9+/=]+)" ?\s + key : "?([A-Za-z0-9+/=]+))")));
+  auto decode = [](const std::string& base64) {
+    auto bytes = kj::decodeBase64(kj::StringPtr(base64.c_str()));
+    return kj::heapString(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  };
+  return {decode(match[1].str()), pki::Pem(decode(match[2].str()))};
+}
+
+pki::CertificateAndKey client(const pki::CertificateAndKey& authority, const char* role,
+                              kj::Duration age = 0 * kj::SECONDS,
+                              kj::Duration lifetime = 1 * kj::HOURS) {
+  pki::LeafOptions options;
+  options.commonName = "tester";
+  if (role != nullptr) options.organizations = kj::arr(kj::str(role));
+  options.lifetime = lifetime;
+  options.notBefore = kj::systemPreciseCalendarClock().now() - age;
+  return pki::issue(authority.certificate, authority.key, kj::mv(options));
+}
+
+// A talosconfig that trusts the cluster and shows this certificate.
+std::string configWith(const std::string& name, const pki::CertificateAndKey& identity) {
+  auto path = machine().folder() + "/" + name;
+  auto base64 = [](kj::StringPtr text) {
+    return std::string(kj::encodeBase64(text.asBytes(), false).cStr());
+  };
+  auto authority = clusterAuthority();
+  std::ofstream out(path);
+  out << "context: t\ncontexts:\n    t:\n        endpoints:\n            - " << endpoint()
+      << "\n        nodes:\n            - " << node()
+      << "\n        ca: " << base64(authority.certificate)
+      << "\n        crt: " << base64(identity.certificate)
+      << "\n        key: " << base64(identity.key) << "\n";
+  return path;
+}
+
+harness::Result as(const std::string& config, std::vector<std::string> arguments) {
+  std::vector<std::string> words = {harness::talosctlPath(), "--talosconfig", config, "--timeout",
+                                    "10s"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return harness::run(words, 60);
+}
+
+void expectUnharmed() {
+  auto version = machine().talosctl({"version"});
+  EXPECT_EQ(version.status, 0) << "the next honest call failed: " << version.err;
+}
+
+int dial() {
+  int fd;
+  KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(50000);
+  inet_pton(AF_INET, endpoint().c_str(), &to.sin_addr);
+  KJ_SYSCALL(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to));
+  return fd;
+}
+
+}  // namespace
+
+TEST(Trust, AStrangersCertificateIsRefused) {
+  auto stranger = pki::makeAuthority({.organization = "talos"});
+  auto refused = as(configWith("foreign", client(stranger, "os:admin")), {"version"});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_FALSE(contains(refused.out, "NODE:"));
+  expectUnharmed();
+}
+
+TEST(Trust, AnExpiredCertificateIsRefused) {
+  auto authority = clusterAuthority();
+  auto expired = client(authority, "os:admin", 48 * kj::HOURS, 24 * kj::HOURS);
+  auto refused = as(configWith("expired", expired), {"version"});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(contains(refused.err, "expired")) << refused.err;
+  expectUnharmed();
+}
+
+TEST(Trust, NoRoleMeansNoCall) {
+  auto refused = as(configWith("norole", client(clusterAuthority(), nullptr)), {"version"});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  expectUnharmed();
+}
+
+TEST(Trust, AReaderReadsAndMayNotReboot) {
+  auto reader = configWith("reader", client(clusterAuthority(), "os:reader"));
+  EXPECT_EQ(as(reader, {"version"}).status, 0);
+  EXPECT_EQ(as(reader, {"services"}).status, 0);
+  for (auto& arguments : std::vector<std::vector<std::string>>{{"reboot"},
+                                                               {"shutdown"},
+                                                               {"service", "networkd", "restart"},
+                                                               {"get", "mc"},
+                                                               {"read", "/etc/os-release"}}) {
+    auto refused = as(reader, arguments);
+    EXPECT_EQ(refused.status, 1) << arguments[0] << ": " << refused.out;
+    EXPECT_TRUE(contains(refused.err, "os:admin")) << refused.err;
+  }
+  auto log = machine().ok({"logs", "apid"});
+  EXPECT_TRUE(contains(log, "Machine.reboot")) << log;
+  EXPECT_TRUE(contains(log, "tester")) << log;
+  expectUnharmed();
+}
+
+// Would catch: a listener that a peer without TLS can block, crash or fill.
+TEST(Trust, GarbageOnThePortHarmsNobody) {
+  std::mt19937 random(20211);
+  for (int round = 0; round < 300; ++round) {
+    int fd = dial();
+    std::string bytes(1 + random() % 2000, '\0');
+    for (auto& byte : bytes) byte = static_cast<char>(random());
+    if (round % 3 == 0)
+      bytes.replace(0, std::min<size_t>(5, bytes.size()), "\x16\x03\x01\x02\x00",
+                    std::min<size_t>(5, bytes.size()));
+    (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close(fd);
+  }
+  std::vector<int> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(dial());  // half-open: connected, never a word
+  expectUnharmed();
+  for (int fd : silent) close(fd);
+  auto before = machine().servicePids();
+  EXPECT_EQ(before.count("apid"), 1);
+}
+
+}  // namespace talos::vm

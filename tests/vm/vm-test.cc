@@ -1,0 +1,259 @@
+// A booted node, as its user sees it. The order is that of a life: boot, daily use, accidents,
+// reboot, end.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/vm/shared.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using harness::lines;
+
+std::unique_ptr<harness::Cluster> shared;
+
+class Environment final : public ::testing::Environment {
+ public:
+  void SetUp() override { shared = std::make_unique<harness::Cluster>("vmtest"); }
+  void TearDown() override { shared.reset(); }
+};
+
+// Waits until every service of the node is Running and healthy; returns the last table.
+bool allUp(double deadlineSeconds) {
+  return eventually(
+      [] {
+        auto table = machine().talosctl({"services"}, 20);
+        if (table.status != 0) return false;
+        auto rows = lines(table.out);
+        if (rows.size() < 4) return false;
+        for (size_t i = 1; i < rows.size(); ++i) {
+          if (!std::regex_search(rows[i], std::regex(R"(\sRunning\s+(OK|\?)\s)"))) return false;
+        }
+        return true;
+      },
+      deadlineSeconds);
+}
+
+}  // namespace
+
+harness::Cluster& machine() {
+  KJ_REQUIRE(shared != nullptr);
+  return *shared;
+}
+
+std::string node() {
+  return harness::Cluster::kFirst;
+}
+
+std::string endpoint() {
+  std::ifstream in(machine().stateFolder() + "/state.yaml");
+  std::stringstream all;
+  all << in.rdbuf();
+  std::smatch match;
+  auto text = all.str();
+  KJ_REQUIRE(std::regex_search(text, match, std::regex(R"(endpoint: "?(127[.0-9]+))")));
+  return match[1].str();
+}
+
+// --- boot
+// -------------------------------------------------------------------------------------------
+
+TEST(Vm, A1_TheClusterSaysWhatItMade) {
+  auto show = machine().ok({"cluster", "show"});
+  EXPECT_TRUE(std::regex_search(show, std::regex(R"(PROVISIONER\s+qemu)"))) << show;
+  EXPECT_TRUE(contains(show, "NAME               TYPE           IP         CPU    RAM      DISK"))
+      << show;
+  auto again = machine().talosctl({"cluster", "create"});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(contains(again.err, "exists")) << again.err;
+}
+
+TEST(Vm, A2_AllServicesRun) {
+  EXPECT_TRUE(allUp(30));
+  auto table = machine().ok({"services"});
+  EXPECT_TRUE(contains(lines(table)[0], "NODE       SERVICE    STATE     HEALTH   LAST CHANGE"))
+      << table;
+  for (auto service : {"machined", "networkd", "apid"}) {
+    EXPECT_TRUE(std::regex_search(
+        table, std::regex(std::string(R"(10\.5\.0\.2\s+)") + service + R"(\s+Running)")))
+        << table;
+  }
+}
+
+TEST(Vm, A3_ProcessOneIsInitAndRootIsReadOnlySquashfs) {
+  auto processes = machine().ok({"processes"});
+  EXPECT_TRUE(
+      std::regex_search(processes, std::regex(R"(\n10\.5\.0\.2\s+1\s+\S+\s+1\s.*/sbin/init)")))
+      << processes;
+  auto mounts = machine().ok({"read", "/proc/mounts"});
+  EXPECT_TRUE(std::regex_search(mounts, std::regex(R"(\S+ / squashfs ro,)"))) << mounts;
+  EXPECT_EQ(machine().servicePids().count("init"), 1) << processes;
+}
+
+// Would catch: a package that drags a shell, an interpreter or a package manager into the image.
+TEST(Vm, A4_NoShellNoInterpreterNoPackageManager) {
+  std::set<std::string> names;
+  for (auto& line : lines(machine().ok({"ls", "-r", "/"}, 120))) {
+    auto slash = line.find_last_of("/ ");
+    names.insert(slash == std::string::npos ? line : line.substr(slash + 1));
+  }
+  EXPECT_TRUE(names.count("apid")) << "the listing is not of the image";
+  for (auto bad : {"sh", "bash", "dash", "busybox", "perl", "python3", "apt", "apt-get", "dpkg",
+                   "rpm", "ssh", "sshd", "login", "su", "sudo"}) {
+    EXPECT_EQ(names.count(bad), 0) << bad << " is on the node";
+  }
+}
+
+TEST(Vm, A5_EveryReadingCommandShowsThisGuest) {
+  auto& m = machine();
+  EXPECT_TRUE(contains(m.ok({"version"}), "NODE:        10.5.0.2"));
+  EXPECT_TRUE(
+      contains(m.ok({"get", "services", "-o", "yaml"}), "type: Services.v1alpha1.talos.dev"));
+  EXPECT_TRUE(contains(m.ok({"dmesg"}), "Linux version 6."));
+  EXPECT_TRUE(contains(m.ok({"logs", "machined"}), "10.5.0.2: "));
+  EXPECT_TRUE(contains(m.ok({"ls", "/etc"}), "10.5.0.2   os-release"));
+  EXPECT_TRUE(contains(m.ok({"read", "/etc/os-release"}), "ID=talos"));
+  EXPECT_TRUE(contains(m.ok({"memory"}), "10.5.0.2"));
+  EXPECT_TRUE(contains(m.ok({"mounts"}), "10.5.0.2"));
+  EXPECT_TRUE(contains(m.ok({"stats"}), "apid"));
+  EXPECT_TRUE(contains(m.ok({"du", "-d", "1", "/usr"}), "10.5.0.2"));
+  EXPECT_TRUE(contains(m.ok({"interfaces"}), "10.5.0.2/24"));
+  EXPECT_TRUE(contains(m.ok({"routes"}), "10.5.0.1/32"));
+  EXPECT_TRUE(contains(m.ok({"get", "addresses"}), "eth0/10.5.0.2/24"));
+  EXPECT_TRUE(contains(m.ok({"get", "machinetype"}), "controlplane"));
+  EXPECT_TRUE(contains(m.ok({"get", "mc", "-o", "yaml"}), "clusterName: vmtest"));
+  auto follow = harness::Background(m.command({"events", "--tail", "-1"}));
+  EXPECT_TRUE(follow.waitFor(
+      [](const std::string& out, const std::string&) {
+        return std::regex_search(out, std::regex(R"(machine\.SequenceEvent\s+boot\s+STOP)"));
+      },
+      30))
+      << follow.out() << follow.err();
+  EXPECT_EQ(follow.interrupt(10), 0);
+}
+
+TEST(Vm, A6_CopyBringsTheFilesOver) {
+  auto target = machine().folder() + "/copied";
+  machine().ok({"cp", "/etc", target});
+  std::ifstream copied(target + "/os-release");
+  std::stringstream text;
+  text << copied.rdbuf();
+  EXPECT_EQ(text.str(), machine().ok({"read", "/etc/os-release"}));
+}
+
+TEST(Vm, A7_WrongWordsAreNamed) {
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* words;
+  };
+  for (auto& row : std::vector<Row>{{{"logs", "nosuch"}, "nosuch"},
+                                    {{"service", "nosuch"}, "nosuch"},
+                                    {{"get", "nosuchtype"}, "nosuchtype"},
+                                    {{"ls", "/no/such"}, "/no/such"},
+                                    {{"read", "/etc"}, "/etc"},
+                                    {{"cp", "etc", "/tmp/x"}, "absolute"}}) {
+    auto result = machine().talosctl(row.arguments);
+    EXPECT_EQ(result.status, 1) << row.words;
+    EXPECT_TRUE(contains(result.err, row.words)) << result.err;
+  }
+}
+
+// --- accidents
+// ----------------------------------------------------------------------------------------
+
+class Killed : public ::testing::TestWithParam<const char*> {};
+
+// Would catch: a daemon that is not started again, that takes others with it, or a log stream that
+// dies silently.
+TEST_P(Killed, ComesBackAndNothingElseIsDisturbed) {
+  std::string victim = GetParam();
+  ASSERT_TRUE(allUp(60));
+  auto before = machine().servicePids();
+  ASSERT_EQ(before.size(), 4) << "init, machined, networkd and apid";
+  harness::Background follow(machine().command({"logs", "-f", "machined"}));
+  ASSERT_TRUE(
+      follow.waitFor([](const std::string& out, const std::string&) { return !out.empty(); }, 20));
+  auto seen = follow.out().size();
+
+  machine().talosctl(
+      {"service", victim, "kill", "--signal", "SIGKILL"});  // apid may be gone before it answers
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto now = machine().servicePids();
+        return now.count(victim) && now[victim] != before[victim];
+      },
+      30));
+  EXPECT_TRUE(allUp(60)) << machine().talosctl({"services"}).out;
+
+  for (auto& [name, pid] : machine().servicePids()) {
+    if (name != victim)
+      EXPECT_EQ(pid, before[name]) << name << " was disturbed when " << victim << " was killed";
+  }
+  // Something new reaches the log, and the follower gets it, through whatever broke in between.
+  machine().talosctl({"service", "networkd", "restart"});
+  EXPECT_TRUE(follow.waitFor(
+      [&](const std::string& out, const std::string&) { return out.size() > seen; }, 30))
+      << follow.err();
+  EXPECT_TRUE(allUp(60));
+}
+
+INSTANTIATE_TEST_SUITE_P(B, Killed, ::testing::Values("networkd", "apid", "machined"));
+
+TEST(Vm, C1_TheStoreOutlivesTheBrain) {
+  auto version = [] {
+    std::smatch match;
+    auto text = machine().ok({"get", "mc", "v1alpha1", "-o", "yaml"});
+    return std::regex_search(text, match, std::regex(R"(version: (\d+))"))
+               ? std::stoi(match[1].str())
+               : -1;
+  };
+  auto before = version();
+  EXPECT_GT(before, 0);
+  machine().talosctl({"service", "machined", "kill", "--signal", "SIGKILL"});
+  ASSERT_TRUE(allUp(60));
+  EXPECT_GE(version(), before) << "a version went backwards";
+}
+
+// --- the end
+// ------------------------------------------------------------------------------------------
+
+TEST(Vm, Y_RebootWaitsForTheNextBoot) {
+  auto boot = [] { return lines(machine().ok({"read", "/proc/sys/kernel/random/boot_id"})).at(0); };
+  auto first = boot();
+  auto reboot = machine().talosctl({"reboot"}, 120);
+  EXPECT_EQ(reboot.status, 0) << reboot.out << reboot.err;
+  EXPECT_NE(boot(), first);
+  EXPECT_TRUE(allUp(60));
+}
+
+TEST(Vm, Z_ShutdownEndsTheMachine) {
+  auto shutdown = machine().talosctl({"shutdown"}, 120);
+  EXPECT_EQ(shutdown.status, 0) << shutdown.out << shutdown.err;
+  EXPECT_TRUE(eventually(
+      [] {
+        std::ifstream in(machine().stateFolder() + "/supervisor.log");
+        std::stringstream all;
+        all << in.rdbuf();
+        return contains(all.str(), "message=\"guest ended\"");
+      },
+      30));
+  auto after = machine().talosctl({"--timeout", "5s", "version"}, 30);
+  EXPECT_EQ(after.status, 1);
+  EXPECT_TRUE(contains(after.err, "10.5.0.2") || contains(after.err, "127.")) << after.err;
+}
+
+}  // namespace talos::vm
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  ::testing::AddGlobalTestEnvironment(new talos::vm::Environment);
+  return RUN_ALL_TESTS();
+}
