@@ -2,8 +2,9 @@
 //
 // A server accepts until it is destroyed. Limits (all in ServerLimits) keep a hostile or broken peer from
 // costing more than its own connection: handshake deadline, connections in total and per peer address,
-// bytes of one message, words of one call's parameters in flight. A peer over a limit is closed and
-// logged; the listener itself never ends because of a peer. Each connection gets its own bootstrap
+// bytes of one message, words of calls in flight, calls at once, bytes that wait to be sent. A peer over a
+// limit is closed and logged; the listener itself never ends because of a peer. When all connections are
+// taken, the oldest that has not finished its handshake makes room. Each connection gets its own bootstrap
 // capability from a factory that knows who is calling.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <kj/async-unix.h>
 #include <kj/function.h>
 
+#include "common/error.h"
 #include "common/tls.h"
 
 namespace talos {
@@ -22,6 +24,8 @@ struct ServerLimits {
   unsigned connectionsPerPeer = 256;       // TCP: per address; Unix: per uid
   uint64_t messageWords = 1u << 20;        // 8 MiB
   uint64_t inFlightWords = 4u << 20;
+  unsigned questions = 4096;               // unfinished calls of one connection
+  size_t queuedBytes = 8u << 20;           // answers that wait to be sent; beyond, nothing more is read
 };
 
 struct UnixPeer { int pid; unsigned uid; unsigned gid; };   // SO_PEERCRED
@@ -40,6 +44,9 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
 kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
 
+// What every TCP connection has: no delay, and a vanished peer is noticed within two minutes.
+void tuneTcp(kj::AsyncIoStream& stream);
+
 // A connection as a client sees it: the bootstrap capability and the stream under it.
 class Connection {
  public:
@@ -57,7 +64,23 @@ kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLeve
                                             kj::StringPtr expectedName, kj::Duration deadline = 10 * kj::SECONDS);
 
 // A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next call
-// dials anew. For daemons of the same machine that may restart at any time.
+// dials anew. For daemons of the same machine that may restart at any time. What came from it (a returned
+// capability) lives as long as the connection it came by, and that at most as long as this capability.
 capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::String unixPath);
+
+// The same for whatever `dial` makes: a capability and what it stands on.
+struct Dialed {
+  kj::Own<Connection> connection;
+  capnp::Capability::Client capability;
+};
+capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial);
+
+// `promise`, or DeadlineExceeded with this text after `deadline`.
+template <typename T>
+kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise, kj::String what) {
+  return promise.exclusiveJoin(timer.afterDelay(deadline).then([what = kj::mv(what)]() -> kj::Promise<T> {
+    return error(ErrorKind::kDeadlineExceeded, what);
+  }));
+}
 
 }  // namespace talos

@@ -1,0 +1,113 @@
+#include "common/guard.h"
+
+#include <capnp/rpc.capnp.h>
+
+#include "common/error.h"
+
+namespace talos {
+namespace {
+
+// Big enough for a batch of small calls; larger messages get a buffer of their own.
+constexpr size_t kBufferWords = 2048;
+
+size_t bytesOf(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  size_t words = 0;
+  for (auto& segment : segments) words += segment.size();
+  return words * sizeof(capnp::word);
+}
+
+}  // namespace
+
+GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits)
+    : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(), kBufferWords),
+      limits(limits),
+      failing(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  failed = kj::mv(paf.fulfiller);
+  failing = paf.promise.fork();
+}
+
+kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
+  return failureText.map([](const kj::String& text) -> kj::StringPtr { return text; });
+}
+
+void GuardedStream::account(capnp::MessageReader& message) {
+  switch (message.getRoot<capnp::rpc::Message>().which()) {
+    case capnp::rpc::Message::CALL:
+    case capnp::rpc::Message::BOOTSTRAP:
+      if (++questions > limits.questions) {
+        fail(ErrorKind::kResourceExhausted,
+             kj::str("more than ", limits.questions, " calls of one connection at once"));
+      }
+      break;
+    case capnp::rpc::Message::FINISH:
+      if (questions > 0) --questions;
+      break;
+    default:
+      break;
+  }
+}
+
+kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
+    kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
+    kj::ArrayPtr<capnp::word> scratchSpace) {
+  // Whenever something is queued a write is under way, and its end looks here again.
+  auto queued = [this]() {
+    KJ_IF_MAYBE (n, network) { return n->getCurrentQueueSize() + writing; }
+    return writing;
+  };
+  while (queued() > limits.queuedBytes) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    drained = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+  }
+  auto result = co_await inner.tryReadMessage(fdSpace, options, scratchSpace)
+                    .then(
+                        [this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
+                          KJ_IF_MAYBE (message, read) {
+                            account(*message->reader);
+                          } else {
+                            sawEnd = true;
+                          }
+                          return kj::mv(read);
+                        })
+                    .catch_([this](kj::Exception&& e) -> kj::Maybe<capnp::MessageReaderAndFds> {
+                      failureText = messageOf(e);
+                      failed->fulfill();
+                      kj::throwFatalException(kj::mv(e));
+                    });
+  co_return kj::mv(result);
+}
+
+kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {
+  writing += bytes;
+  co_await write;
+  writing -= bytes;
+  KJ_IF_MAYBE (waiting, drained) {
+    auto fulfiller = kj::mv(*waiting);
+    drained = nullptr;
+    fulfiller->fulfill();
+  }
+}
+
+kj::Promise<void> GuardedStream::writeMessage(
+    kj::ArrayPtr<const int> fds, kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  return written(inner.writeMessage(fds, segments), bytesOf(segments));
+}
+
+kj::Promise<void> GuardedStream::writeMessages(
+    kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) {
+  size_t bytes = 0;
+  for (auto& message : messages) bytes += bytesOf(message);
+  return written(inner.writeMessages(messages), bytes);
+}
+
+kj::Maybe<int> GuardedStream::getSendBufferSize() {
+  return inner.getSendBufferSize();
+}
+
+kj::Promise<void> GuardedStream::end() {
+  return inner.end();
+}
+
+}  // namespace talos
