@@ -20,7 +20,9 @@ kj::Maybe<Address> Address::tryParse(kj::StringPtr text) {
 }
 
 Address Address::parse(kj::StringPtr text) {
-  KJ_IF_MAYBE (address, tryParse(text)) { return *address; }
+  KJ_IF_MAYBE (address, tryParse(text)) {
+    return *address;
+  }
   fail(ErrorKind::kInvalidArgument, kj::str("\"", text, "\" is not an IPv4 or IPv6 address"));
 }
 

@@ -9,7 +9,8 @@ namespace talos {
 
 class Address {
  public:
-  // IPv4 dotted quad or IPv6; an IPv4-mapped IPv6 address is the IPv4 address. InvalidArgument otherwise.
+  // IPv4 dotted quad or IPv6; an IPv4-mapped IPv6 address is the IPv4 address. InvalidArgument
+  // otherwise.
   static Address parse(kj::StringPtr text);
   static kj::Maybe<Address> tryParse(kj::StringPtr text);
   // From what the kernel says; "unknown" families give 0.0.0.0.
@@ -35,7 +36,7 @@ class Address {
 
  private:
   bool ipv4 = true;
-  kj::byte bytes[16] = {};   // IPv4: the first four
+  kj::byte bytes[16] = {};  // IPv4: the first four
 };
 
 }  // namespace talos

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "common/address.h"
+#include "common/guard.h"
 #include "common/server.h"
 
 namespace talos {
@@ -16,13 +17,25 @@ namespace {
 class ConnectionImpl final : public Connection {
  public:
   explicit ConnectionImpl(kj::Own<kj::AsyncIoStream> stream)
-      : stream(kj::mv(stream)), client(*this->stream) {}
-  capnp::Capability::Client bootstrap() override { return client.bootstrap(); }
-  kj::Promise<void> onDisconnect() override { return client.onDisconnect(); }
+      : stream(kj::mv(stream)),
+        messages(*this->stream, {kj::maxValue, kj::maxValue}),
+        network(messages, capnp::rpc::twoparty::Side::CLIENT),
+        rpc(capnp::makeRpcClient(network)) {}
+
+  capnp::Capability::Client bootstrap() override {
+    capnp::MallocMessageBuilder message(8);
+    auto server = message.getRoot<capnp::rpc::twoparty::VatId>();
+    server.setSide(capnp::rpc::twoparty::Side::SERVER);
+    return rpc.bootstrap(server);
+  }
+  kj::Promise<void> onDisconnect() override { return network.onDisconnect(); }
+  bool alive() const override { return !messages.ended() && messages.failure() == nullptr; }
 
  private:
   kj::Own<kj::AsyncIoStream> stream;
-  capnp::TwoPartyClient client;
+  GuardedStream messages;
+  capnp::TwoPartyVatNetwork network;
+  capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
 };
 
 // "connect(): Connection refused" -> "Connection refused"; our own errors lose their kind.
@@ -65,7 +78,8 @@ kj::Promise<kj::Own<Connection>> tryTls(kj::LowLevelAsyncIoProvider& lowLevel, T
                                         Address::SocketName name, kj::String expectedName) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  auto stream = co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
+  auto stream =
+      co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
   tuneTcp(*stream);
   auto secured = co_await tls.connect(kj::mv(stream), expectedName);
   co_return kj::heap<ConnectionImpl>(kj::mv(secured));
@@ -83,6 +97,14 @@ struct Line : kj::Refcounted {
   kj::Maybe<kj::Promise<void>> watching;
   bool dead = false;
 
+  bool usable() const {
+    if (dead) return false;
+    KJ_IF_MAYBE (c, connection) {
+      return (*c)->alive();
+    }
+    return true;  // still dialling
+  }
+
   kj::Own<capnp::ClientHook> up(Dialed dialed) {
     watching = dialed.connection->onDisconnect()
                    .then([this]() { dead = true; }, [this](kj::Exception&&) { dead = true; })
@@ -98,20 +120,21 @@ struct Redial : kj::Refcounted {
 
   capnp::ClientHook& current() {
     KJ_IF_MAYBE (existing, line) {
-      if (!existing->state->dead) return *existing->target;
+      if (existing->state->usable()) return *existing->target;
       // Not at once: this may be running below something that the old connection called.
       tasks.add(kj::evalLast([old = kj::mv(*existing)]() {}));
       line = nullptr;
     }
     auto state = kj::refcounted<Line>();
-    auto connecting =
-        kj::evalNow([this]() { return dialer->dial(); })
-            .attach(kj::addRef(*dialer))
-            .then([state = kj::addRef(*state)](Dialed&& dialed) mutable { return state->up(kj::mv(dialed)); },
-                  [state = kj::addRef(*state)](kj::Exception&& e) mutable -> kj::Own<capnp::ClientHook> {
-                    state->dead = true;
-                    kj::throwFatalException(kj::mv(e));
-                  });
+    auto connecting = kj::evalNow([this]() { return dialer->dial(); })
+                          .attach(kj::addRef(*dialer))
+                          .then([state = kj::addRef(*state)](
+                                    Dialed&& dialed) mutable { return state->up(kj::mv(dialed)); },
+                                [state = kj::addRef(*state)](
+                                    kj::Exception&& e) mutable -> kj::Own<capnp::ClientHook> {
+                                  state->dead = true;
+                                  kj::throwFatalException(kj::mv(e));
+                                });
     auto target = capnp::newLocalPromiseClient(kj::mv(connecting));
     return *line.emplace(Current{kj::mv(state), kj::mv(target)}).target;
   }
@@ -119,7 +142,7 @@ struct Redial : kj::Refcounted {
  private:
   struct Current {
     kj::Own<Line> state;
-    kj::Own<capnp::ClientHook> target;   // queues calls until the dialling is done
+    kj::Own<capnp::ClientHook> target;  // queues calls until the dialling is done
   };
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&&) override {}
@@ -157,11 +180,13 @@ class ReconnectingHook final : public capnp::ClientHook, public kj::Refcounted {
 
 }  // namespace
 
-kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                             kj::StringPtr path, kj::Duration deadline) {
+kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
+                                             kj::Timer& timer, kj::StringPtr path,
+                                             kj::Duration deadline) {
   auto trying = tryUnix(lowLevel, timer, kj::str(path));
-  return orUnavailable(within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
-                       kj::str(path));
+  return orUnavailable(
+      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
+      kj::str(path));
 }
 
 kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
@@ -171,8 +196,9 @@ kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLeve
   auto where = kj::str(parsed.isIpv4() ? ""_kj : "["_kj, parsed.toString(),
                        parsed.isIpv4() ? ""_kj : "]"_kj, ":", port);
   auto trying = tryTls(lowLevel, tls, parsed.withPort(port), kj::str(expectedName));
-  return orUnavailable(within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
-                       kj::mv(where));
+  return orUnavailable(
+      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
+      kj::mv(where));
 }
 
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {

@@ -31,6 +31,12 @@ kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
   return failureText.map([](const kj::String& text) -> kj::StringPtr { return text; });
 }
 
+void GuardedStream::failWith(kj::Exception&& e) {
+  if (failureText == nullptr) failureText = messageOf(e);
+  failed->fulfill();
+  kj::throwFatalException(kj::mv(e));
+}
+
 void GuardedStream::account(capnp::MessageReader& message) {
   switch (message.getRoot<capnp::rpc::Message>().which()) {
     case capnp::rpc::Message::CALL:
@@ -53,7 +59,9 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
     kj::ArrayPtr<capnp::word> scratchSpace) {
   // Whenever something is queued a write is under way, and its end looks here again.
   auto queued = [this]() {
-    KJ_IF_MAYBE (n, network) { return n->getCurrentQueueSize() + writing; }
+    KJ_IF_MAYBE (n, network) {
+      return n->getCurrentQueueSize() + writing;
+    }
     return writing;
   };
   while (queued() > limits.queuedBytes) {
@@ -62,26 +70,23 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
     co_await paf.promise;
   }
   auto result = co_await inner.tryReadMessage(fdSpace, options, scratchSpace)
-                    .then(
-                        [this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
-                          KJ_IF_MAYBE (message, read) {
-                            account(*message->reader);
-                          } else {
-                            sawEnd = true;
-                          }
-                          return kj::mv(read);
-                        })
+                    .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
+                      KJ_IF_MAYBE (message, read) {
+                        account(*message->reader);
+                      } else {
+                        sawEnd = true;
+                      }
+                      return kj::mv(read);
+                    })
                     .catch_([this](kj::Exception&& e) -> kj::Maybe<capnp::MessageReaderAndFds> {
-                      failureText = messageOf(e);
-                      failed->fulfill();
-                      kj::throwFatalException(kj::mv(e));
+                      failWith(kj::mv(e));
                     });
   co_return kj::mv(result);
 }
 
 kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {
   writing += bytes;
-  co_await write;
+  co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
   writing -= bytes;
   KJ_IF_MAYBE (waiting, drained) {
     auto fulfiller = kj::mv(*waiting);

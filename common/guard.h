@@ -1,10 +1,10 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
-// Cap'n Proto bounds the size of a message and the words of calls in flight. Two things it leaves to the
-// peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a table entry
-// each), and whether it reads what it asked for (answers pile up in the send queue). Here a peer with more
-// unfinished questions than `questions` loses its connection, and while more than `queuedBytes` wait to be
-// sent nothing more is read from it.
+// Cap'n Proto bounds the size of a message and the words of calls in flight. Two things it leaves
+// to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
+// table entry each), and whether it reads what it asked for (answers pile up in the send queue).
+// Here a peer with more unfinished questions than `questions` loses its connection, and while more
+// than `queuedBytes` wait to be sent nothing more is read from it.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -23,7 +23,7 @@ class GuardedStream final : public capnp::MessageStream {
   // The network whose queue is watched; before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
 
-  // Why no more can be read. None while all is well and after an orderly end.
+  // Why no more can be read or written. None while all is well and after an orderly end.
   kj::Maybe<kj::StringPtr> failure() const;
   bool ended() const { return sawEnd; }
   // Resolves once failure() is set.
@@ -48,13 +48,14 @@ class GuardedStream final : public capnp::MessageStream {
   Limits limits;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
   unsigned questions = 0;
-  size_t writing = 0;   // bytes handed to the stream and not yet taken
+  size_t writing = 0;  // bytes handed to the stream and not yet taken
   bool sawEnd = false;
   kj::Maybe<kj::String> failureText;
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained;
 
+  [[noreturn]] void failWith(kj::Exception&& e);
   void account(capnp::MessageReader& message);
   kj::Promise<void> written(kj::Promise<void> write, size_t bytes);
 };

@@ -15,5 +15,14 @@ TEST(Log, ALineIsAlwaysOneLine) {
                "level=warning message=\"\" v=\"\\x1b[31m\\\"q\\\\\"");
 }
 
+// Catches: lines that run into each other.
+TEST(Log, WriteEndsTheLine) {
+  testing::internal::CaptureStderr();
+  info("one", {{"n", 1}});
+  warn("two");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "level=info message=one n=1\nlevel=warning message=two\n");
+}
+
 }  // namespace
 }  // namespace talos::log

@@ -74,8 +74,8 @@ kj::String format(Level level, kj::StringPtr message, std::initializer_list<Fiel
 void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
   auto line = kj::str(format(level, message, fields), '\n');
   auto rest = line.asArray();
-  while (rest.size() > 1) {  // kj::String's array ends in NUL
-    ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size() - 1);
+  while (rest.size() > 0) {
+    ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;  // nobody reads: a daemon does not die of its log
     rest = rest.slice(n, rest.size());

@@ -1,7 +1,7 @@
 // Structured logs of a daemon: one line each to standard error, which its supervisor keeps as the
 // service's log.  "level=info message=\"listening\" address=0.0.0.0:50000"
-// Values are quoted when they have to be and control characters are escaped, so a line is always one line.
-// Secrets never come here: a caller passes names and places, not contents.
+// Values are quoted when they have to be and control characters are escaped, so a line is always
+// one line. Secrets never come here: a caller passes names and places, not contents.
 #pragma once
 
 #include <kj/string.h>
@@ -18,9 +18,15 @@ struct Field {
 };
 
 void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields = {});
-inline void info(kj::StringPtr m, std::initializer_list<Field> f = {}) { write(Level::kInfo, m, f); }
-inline void warn(kj::StringPtr m, std::initializer_list<Field> f = {}) { write(Level::kWarning, m, f); }
-inline void error(kj::StringPtr m, std::initializer_list<Field> f = {}) { write(Level::kError, m, f); }
+inline void info(kj::StringPtr m, std::initializer_list<Field> f = {}) {
+  write(Level::kInfo, m, f);
+}
+inline void warn(kj::StringPtr m, std::initializer_list<Field> f = {}) {
+  write(Level::kWarning, m, f);
+}
+inline void error(kj::StringPtr m, std::initializer_list<Field> f = {}) {
+  write(Level::kError, m, f);
+}
 
 // The line as write() prints it, without the newline (for tests and for other sinks).
 kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields);

@@ -36,9 +36,12 @@ class Session {
   // Resolves with the reason when it was not an orderly end.
   kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer) {
     // A peer that is being turned away gets a moment to read why, and no more.
-    auto expelled = guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
+    auto expelled =
+        guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
     co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled));
-    KJ_IF_MAYBE (reason, guard.failure()) { co_return kj::str(*reason); }
+    KJ_IF_MAYBE (reason, guard.failure()) {
+      co_return kj::str(*reason);
+    }
     if (!guard.ended()) co_return kj::str("the peer broke the protocol");
     co_return nullptr;
   }
@@ -58,8 +61,8 @@ class Session {
 
 // Who connected, before anything was exchanged.
 struct Caller {
-  kj::String key;    // what connections are counted by
-  kj::String text;   // for the log
+  kj::String key;   // what connections are counted by
+  kj::String text;  // for the log
 };
 
 struct Established {
@@ -74,7 +77,8 @@ class LineLimit {
 
   void warn(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
     if (timer.now() - since > 10 * kj::SECONDS) {
-      if (suppressed > 0) log::warn("connections closed, not logged one by one", {{"count", suppressed}});
+      if (suppressed > 0)
+        log::warn("connections closed, not logged one by one", {{"count", suppressed}});
       since = timer.now();
       lines = suppressed = 0;
     }
@@ -94,7 +98,8 @@ class LineLimit {
 class Listener final : private kj::TaskSet::ErrorHandler {
  public:
   using Identify = kj::Function<Caller(kj::AsyncIoStream&)>;
-  using Establish = kj::Function<kj::Promise<Established>(kj::Own<kj::AsyncIoStream>, const Caller&)>;
+  using Establish =
+      kj::Function<kj::Promise<Established>(kj::Own<kj::AsyncIoStream>, const Caller&)>;
 
   Listener(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
            ServerLimits limits, Identify identify, Establish establish)
@@ -121,7 +126,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
       KJ_IF_MAYBE (stream, accepted) {
         start(kj::mv(*stream));
       } else {
-        co_await timer.afterDelay(100 * kj::MILLISECONDS);   // out of descriptors or memory: not at full speed
+        co_await timer.afterDelay(
+            100 * kj::MILLISECONDS);  // out of descriptors or memory: not at full speed
       }
     }
   }
@@ -137,7 +143,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   unsigned total = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
-  kj::TreeMap<uint64_t, kj::Canceler*> handshakes;   // oldest first
+  kj::TreeMap<uint64_t, kj::Canceler*> handshakes;  // oldest first
   kj::TaskSet tasks;
 
   // Counts a connection for as long as it lives.
@@ -145,9 +151,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
    public:
     Place(Listener& listener, kj::StringPtr key) : listener(listener), key(kj::str(key)) {
       ++listener.total;
-      ++listener.perKey.findOrCreate(key, [&]() {
-        return kj::HashMap<kj::String, unsigned>::Entry{kj::str(key), 0};
-      });
+      ++listener.perKey.findOrCreate(
+          key, [&]() { return kj::HashMap<kj::String, unsigned>::Entry{kj::str(key), 0}; });
     }
     ~Place() noexcept(false) {
       --listener.total;
@@ -184,12 +189,12 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   void start(kj::Own<kj::AsyncIoStream> stream) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-      auto caller = identify(*stream);
-      if (admit(caller)) {
-        auto place = kj::heap<Place>(*this, caller.key);
-        tasks.add(serve(kj::mv(stream), kj::mv(caller), kj::mv(place)));
-      }
-    })) {
+                   auto caller = identify(*stream);
+                   if (admit(caller)) {
+                     auto place = kj::heap<Place>(*this, caller.key);
+                     tasks.add(serve(kj::mv(stream), kj::mv(caller), kj::mv(place)));
+                   }
+                 })) {
       lines.warn("connection closed", Caller{nullptr, kj::str("unknown")}, messageOf(*e));
     }
   }
@@ -218,7 +223,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     KJ_IF_MAYBE (ready, established) {
       Session session(kj::mv(ready->stream), kj::mv(ready->bootstrap), limits);
       auto reason = co_await session.run(timer);
-      KJ_IF_MAYBE (text, reason) { lines.warn("connection closed", caller, *text); }
+      KJ_IF_MAYBE (text, reason) {
+        lines.warn("connection closed", caller, *text);
+      }
     }
   }
 
@@ -262,7 +269,8 @@ UnixPeer unixPeer(kj::AsyncIoStream& stream) {
 
 void tuneTcp(kj::AsyncIoStream& stream) {
   setOption(stream, IPPROTO_TCP, TCP_NODELAY, int{1});
-  // A peer that vanished is noticed within two minutes, whether or not something is being sent to it.
+  // A peer that vanished is noticed within two minutes, whether or not something is being sent to
+  // it.
   setOption(stream, SOL_SOCKET, SO_KEEPALIVE, int{1});
   setOption(stream, IPPROTO_TCP, TCP_KEEPIDLE, int{60});
   setOption(stream, IPPROTO_TCP, TCP_KEEPINTVL, int{15});
@@ -278,8 +286,9 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
     auto peer = unixPeer(stream);
     return Caller{kj::str(peer.uid), kj::str("uid ", peer.uid, " pid ", peer.pid)};
   };
-  auto establish = [bootstrap = kj::mv(bootstrap)](kj::Own<kj::AsyncIoStream> stream,
-                                                   const Caller&) mutable -> kj::Promise<Established> {
+  auto establish = [bootstrap = kj::mv(bootstrap)](
+                       kj::Own<kj::AsyncIoStream> stream,
+                       const Caller&) mutable -> kj::Promise<Established> {
     auto capability = bootstrap(unixPeer(*stream));
     return Established{kj::mv(stream), kj::mv(capability)};
   };
@@ -342,7 +351,7 @@ kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog) {
   kj::AutoCloseFd owned(fd);
   int yes = 1, no = 0;
   KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
-  if (name.family() == AF_INET6) {   // "::" takes IPv4 too
+  if (name.family() == AF_INET6) {  // "::" takes IPv4 too
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no));
   }
   KJ_SYSCALL(bind(fd, name.get(), name.size()), address, port);

@@ -1,17 +1,18 @@
 // Cap'n Proto servers on listening sockets, with limits, and the clients that dial them.
 //
-// A server accepts until it is destroyed. Limits (all in ServerLimits) keep a hostile or broken peer from
-// costing more than its own connection: handshake deadline, connections in total and per peer address,
-// bytes of one message, words of calls in flight, calls at once, bytes that wait to be sent. A peer over a
-// limit is closed and logged; the listener itself never ends because of a peer. When all connections are
-// taken, the oldest that has not finished its handshake makes room. Each connection gets its own bootstrap
-// capability from a factory that knows who is calling.
+// A server accepts until it is destroyed. Limits (all in ServerLimits) keep a hostile or broken
+// peer from costing more than its own connection: handshake deadline, connections in total and per
+// peer address, bytes of one message, words of calls in flight, calls at once, bytes that wait to
+// be sent. A peer over a limit is closed and logged; the listener itself never ends because of a
+// peer. When all connections are taken, the oldest that has not finished its handshake makes room.
+// Each connection gets its own bootstrap capability from a factory that knows who is calling.
 #pragma once
 
 #include <capnp/capability.h>
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
 #include <kj/function.h>
+#include <sys/types.h>
 
 #include "common/error.h"
 #include "common/tls.h"
@@ -21,26 +22,32 @@ namespace talos {
 struct ServerLimits {
   kj::Duration handshake = 10 * kj::SECONDS;
   unsigned connections = 1024;
-  unsigned connectionsPerPeer = 256;       // TCP: per address; Unix: per uid
-  uint64_t messageWords = 1u << 20;        // 8 MiB
+  unsigned connectionsPerPeer = 256;  // TCP: per address; Unix: per uid
+  uint64_t messageWords = 1u << 20;   // 8 MiB
   uint64_t inFlightWords = 4u << 20;
-  unsigned questions = 4096;               // unfinished calls of one connection
-  size_t queuedBytes = 8u << 20;           // answers that wait to be sent; beyond, nothing more is read
+  unsigned questions = 4096;      // unfinished calls of one connection
+  size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
 };
 
-struct UnixPeer { int pid; unsigned uid; unsigned gid; };   // SO_PEERCRED
+struct UnixPeer {
+  int pid;
+  unsigned uid;
+  unsigned gid;
+};  // SO_PEERCRED
 
-// Serves on an existing listening socket (from process 1, so that it outlives a crash of the owner).
-// Runs until dropped; rejects only if the listening socket itself fails.
-kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+// Serves on an existing listening socket (from process 1, so that it outlives a crash of the
+// owner). Runs until dropped; rejects only if the listening socket itself fails.
+kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::AutoCloseFd listening,
                             kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
                             ServerLimits limits = {});
-kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
-                           TlsEndpoint& tls, kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
+kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                           kj::AutoCloseFd listening, TlsEndpoint& tls,
+                           kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
                            ServerLimits limits = {});
 
-// Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with this
-// mode and owner.
+// Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
+// this mode and owner.
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
 kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
 
@@ -53,20 +60,27 @@ class Connection {
   virtual ~Connection() noexcept(false) = default;
   virtual capnp::Capability::Client bootstrap() = 0;
   virtual kj::Promise<void> onDisconnect() = 0;
+  // False from the moment that the end was seen, which is before calls in flight fail.
+  virtual bool alive() const = 0;
 };
 
-kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                             kj::StringPtr path, kj::Duration deadline = 5 * kj::SECONDS);
+kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
+                                             kj::Timer& timer, kj::StringPtr path,
+                                             kj::Duration deadline = 5 * kj::SECONDS);
 // `address` is numeric (IPv4 or IPv6, no port); `expectedName` is what the certificate must name.
-// Unavailable naming address, port and cause ("connection refused", "no answer within 5 s", the TLS alert).
+// Unavailable naming address, port and cause ("connection refused", "no answer within 5 s", the TLS
+// alert).
 kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                             TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
-                                            kj::StringPtr expectedName, kj::Duration deadline = 10 * kj::SECONDS);
+                                            kj::StringPtr expectedName,
+                                            kj::Duration deadline = 10 * kj::SECONDS);
 
-// A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next call
-// dials anew. For daemons of the same machine that may restart at any time. What came from it (a returned
-// capability) lives as long as the connection it came by, and that at most as long as this capability.
-capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::String unixPath);
+// A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next
+// call dials anew. For daemons of the same machine that may restart at any time. What came from it
+// (a returned capability) lives as long as the connection it came by, and that at most as long as
+// this capability.
+capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                       kj::String unixPath);
 
 // The same for whatever `dial` makes: a capability and what it stands on.
 struct Dialed {
@@ -77,10 +91,12 @@ capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial)
 
 // `promise`, or DeadlineExceeded with this text after `deadline`.
 template <typename T>
-kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise, kj::String what) {
-  return promise.exclusiveJoin(timer.afterDelay(deadline).then([what = kj::mv(what)]() -> kj::Promise<T> {
-    return error(ErrorKind::kDeadlineExceeded, what);
-  }));
+kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
+                      kj::String what) {
+  return promise.exclusiveJoin(
+      timer.afterDelay(deadline).then([what = kj::mv(what)]() -> kj::Promise<T> {
+        return error(ErrorKind::kDeadlineExceeded, what);
+      }));
 }
 
 }  // namespace talos

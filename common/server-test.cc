@@ -1,0 +1,311 @@
+#include "common/server.h"
+
+#include <capnp/rpc-twoparty.h>
+#include <capnp/rpc.capnp.h>
+#include <capnp/serialize.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "rpc/node.capnp.h"
+
+namespace talos {
+namespace {
+
+// Tells its caller who it is taken for; blocks for ever on request.
+class FakeMachine final : public rpc::Machine::Server {
+ public:
+  FakeMachine(kj::String who, unsigned& calls,
+              kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled)
+      : who(kj::mv(who)), calls(calls), rebootCalled(rebootCalled) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    ++calls;
+    context.getResults().setTag(who);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> memory(MemoryContext context) override {
+    ++calls;
+    for (auto field : context.getResults().initFields(1000)) field.setName("a name of some length");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    KJ_IF_MAYBE (fulfiller, rebootCalled) {
+      (*fulfiller)->fulfill();
+    }
+    return kj::NEVER_DONE;
+  }
+
+ private:
+  kj::String who;
+  unsigned& calls;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled;
+};
+
+struct Server : testing::Test {
+  ~Server() noexcept override {
+    serving = nullptr;
+    removeTree(directory);
+  }
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  kj::String directory = makeDirectory();
+  kj::String path = kj::str(directory, "/test.sock");
+  kj::Maybe<kj::Promise<void>> serving;
+  ServerLimits limits;
+  unsigned calls = 0;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> rebootCalled;
+
+  static kj::String makeDirectory() {
+    char name[] = "/tmp/server-test-XXXXXX";
+    return kj::str(mkdtemp(name));
+  }
+  void serve(kj::AutoCloseFd listening) {
+    serving =
+        serveUnix(
+            *io.lowLevelProvider, timer, kj::mv(listening),
+            [this](const UnixPeer& peer) -> capnp::Capability::Client {
+              return kj::heap<FakeMachine>(kj::str(peer.uid, " ", peer.pid), calls, rebootCalled);
+            },
+            limits)
+            .eagerlyEvaluate(nullptr);
+  }
+  void serve() { serve(listenUnix(path, 0600)); }
+
+  // A promise that never comes fails the test by its deadline instead of hanging it.
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+  kj::Own<Connection> connect() { return wait(connectUnix(*io.lowLevelProvider, timer, path)); }
+  kj::String version(capnp::Capability::Client machine) {
+    return kj::str(wait(machine.castAs<rpc::Machine>().versionRequest().send().then(
+        [](auto&& response) { return kj::str(response.getTag()); })));
+  }
+  template <typename T>
+  kj::Exception failureOf(kj::Promise<T> promise) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { wait(kj::mv(promise)); })) {
+      return kj::mv(*e);
+    }
+    return KJ_EXCEPTION(FAILED, "nothing failed");
+  }
+  kj::Own<kj::AsyncIoStream> rawConnect() {
+    return wait(wait(io.provider->getNetwork().parseAddress(kj::str("unix:", path)))->connect());
+  }
+  // Until the other side closes.
+  void expectClosed(kj::AsyncIoStream& stream) {
+    kj::byte buffer[4096];
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   while (wait(stream.tryRead(buffer, 1, sizeof buffer)) > 0) {
+                   }
+                 })) {
+      EXPECT_EQ(e->getType(), kj::Exception::Type::DISCONNECTED) << kj::str(*e).cStr();
+    }
+  }
+};
+
+// Catches: a peer that is taken for somebody else.
+TEST_F(Server, UnixPeerIsKnown) {
+  serve();
+  EXPECT_EQ(version(connect()->bootstrap()), kj::str(getuid(), " ", getpid()));
+}
+
+// Catches: a socket that others can reach, a stale file that blocks the start, a file that is lost.
+TEST_F(Server, ListenUnixReplacesOnlySockets) {
+  listenUnix(path, 0640);  // leaves the file behind, as a crash does
+  auto again = listenUnix(path, 0600);
+  struct stat info;
+  ASSERT_EQ(stat(path.cStr(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  EXPECT_NE(fcntl(again.get(), F_GETFD) & FD_CLOEXEC, 0);
+
+  auto file = kj::str(directory, "/precious");
+  writeFileAtomically(file, "data"_kj.asArray(), 0600);
+  EXPECT_NE(kj::runCatchingExceptions([&] { listenUnix(file, 0600); }), nullptr);
+  EXPECT_EQ(readFile(file), "data"_kj);
+}
+
+// Catches: garbage that ends the listener or disturbs others.
+TEST_F(Server, GarbageClosesOnlyItsConnection) {
+  serve();
+  auto honest = connect();
+  auto machine = honest->bootstrap();
+  version(machine);
+  for (kj::StringPtr garbage :
+       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n"_kj, "\xff\xff\xff\xff\xff\xff\xff\xff"_kj,
+        "\x00\x00\x00\x00\xff\xff\xff\x7f"_kj}) {
+    auto stream = rawConnect();
+    wait(stream->write(garbage.begin(), garbage.size()));
+    stream->shutdownWrite();
+    expectClosed(*stream);
+  }
+  version(machine);
+  version(connect()->bootstrap());
+}
+
+// Catches: a message whose announced size is believed.
+TEST_F(Server, MessageOverTheLimitClosesTheConnection) {
+  limits.messageWords = 10'000;
+  serve();
+  auto stream = rawConnect();
+  uint32_t header[2] = {0, 10'001};  // one segment, of so many words
+  wait(stream->write(header, sizeof header));
+  expectClosed(*stream);  // without the words having been sent
+  version(connect()->bootstrap());
+}
+
+// Catches: a limit of connections that is not kept, or not given back.
+TEST_F(Server, ConnectionsArePerPeerAndInTotal) {
+  limits.connectionsPerPeer = 2;
+  serve();
+  auto first = connect(), second = connect();
+  version(first->bootstrap());
+  version(second->bootstrap());
+  auto third = rawConnect();
+  expectClosed(*third);
+  version(first->bootstrap());
+  second = nullptr;
+  for (;;) {  // until the server has seen the end
+    auto next = connect();
+    auto answer = next->bootstrap().castAs<rpc::Machine>().versionRequest().send();
+    bool served =
+        wait(answer.then([](auto&&) { return true; }, [](kj::Exception&&) { return false; }));
+    if (served) break;
+  }
+}
+
+// Catches: answers that are never released and grow the tables of the server.
+TEST_F(Server, TooManyUnfinishedCallsCloseTheConnection) {
+  limits.questions = 100;
+  serve();
+  auto connection = connect();
+  auto machine = connection->bootstrap().castAs<rpc::Machine>();
+  kj::Vector<kj::Promise<void>> hanging;
+  for (int i = 0; i < 99; i++) hanging.add(machine.rebootRequest().send().ignoreResult());
+  auto last = failureOf(machine.versionRequest().send().ignoreResult());
+  EXPECT_EQ(messageOf(last), "more than 100 calls of one connection at once"_kj);
+  version(connect()->bootstrap());
+}
+
+// Catches: a peer that asks and does not read makes the server pile up answers.
+TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
+  limits.queuedBytes = 1 << 20;
+  limits.questions = 1 << 20;
+  serve();
+  // A client that never reads: calls written by hand, each answered with some 48 KB and finished at
+  // once.
+  auto stream = rawConnect();
+  kj::Vector<kj::byte> bytes;
+  auto add = [&](auto fill) {
+    capnp::MallocMessageBuilder message;
+    fill(message.initRoot<capnp::rpc::Message>());
+    auto flat = capnp::messageToFlatArray(message);
+    bytes.addAll(flat.asBytes());
+  };
+  add([](capnp::rpc::Message::Builder message) { message.initBootstrap().setQuestionId(0); });
+  const unsigned kCalls = 2000;
+  for (unsigned i = 1; i <= kCalls; i++) {
+    add([i](capnp::rpc::Message::Builder message) {
+      auto call = message.initCall();
+      call.setQuestionId(i);
+      call.initTarget().initPromisedAnswer().setQuestionId(0);
+      call.setInterfaceId(capnp::typeId<rpc::Machine>());
+      call.setMethodId(2);  // memory
+      call.initParams().getContent().initAsAnyStruct(0, 0);
+    });
+  }
+  auto writing = stream->write(bytes.begin(), bytes.size()).eagerlyEvaluate(nullptr);
+  unsigned before;
+  do {
+    before = calls;
+    io.waitScope.poll();
+  } while (calls != before || calls == 0);
+  EXPECT_GT(calls, 10u);
+  EXPECT_LT(calls, kCalls / 4);  // all of them were 96 MB
+  // And once it reads, everything arrives.
+  kj::byte buffer[65536];
+  while (calls < kCalls) ASSERT_GT(wait(stream->tryRead(buffer, 1, sizeof buffer)), 0u);
+}
+
+// Catches: an error without the place, or a wait without an end.
+TEST_F(Server, NobodyThere) {
+  auto e = failureOf(connectUnix(*io.lowLevelProvider, timer, path));
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(e), kj::str(path, ": No such file or directory"));
+  {
+    auto stale = listenUnix(path, 0600);
+  }
+  auto refused = failureOf(connectUnix(*io.lowLevelProvider, timer, path));
+  EXPECT_EQ(messageOf(refused), kj::str(path, ": Connection refused"));
+}
+
+// Catches: a listener that spins or hangs for ever when its socket is none.
+TEST_F(Server, RejectsWhenTheSocketDoesNotListen) {
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::AutoCloseFd(fd),
+                           [](const UnixPeer&) -> capnp::Capability::Client { return nullptr; });
+  EXPECT_NE(failureOf(kj::mv(serving)).getDescription(), "nothing failed"_kj);
+}
+
+// Catches: a capability that stays broken after its server was started again, or one that hides a
+// lost call.
+TEST_F(Server, ReconnectingSurvivesARestart) {
+  auto listening = listenUnix(path, 0600);
+  auto machine = reconnecting(*io.lowLevelProvider, timer, kj::str(path)).castAs<rpc::Machine>();
+  serve(kj::AutoCloseFd(dup(listening.get())));
+  version(machine);
+  auto arrived = kj::newPromiseAndFulfiller<void>();
+  rebootCalled = kj::mv(arrived.fulfiller);
+  auto lost = machine.rebootRequest().send();
+  wait(kj::mv(arrived.promise));
+  serving = nullptr;  // the daemon dies; the socket outlives it
+  EXPECT_EQ(kindOf(failureOf(lost.ignoreResult())), ErrorKind::kUnavailable);
+  serve(kj::AutoCloseFd(dup(listening.get())));
+  EXPECT_EQ(version(machine), kj::str(getuid(), " ", getpid()));
+}
+
+// Catches: a failed dialling that is remembered.
+TEST_F(Server, ReconnectingDialsAgainAfterAFailure) {
+  auto machine = reconnecting(*io.lowLevelProvider, timer, kj::str(path)).castAs<rpc::Machine>();
+  EXPECT_EQ(kindOf(failureOf(machine.versionRequest().send().ignoreResult())),
+            ErrorKind::kUnavailable);
+  serve();
+  version(machine);
+}
+
+// Catches: a connection that nobody can use and nobody closes.
+TEST_F(Server, DroppingAReconnectingCapabilityClosesItsConnection) {
+  struct FakeConnection final : Connection {
+    explicit FakeConnection(bool& gone) : gone(gone) {}
+    ~FakeConnection() noexcept(false) { gone = true; }
+    capnp::Capability::Client bootstrap() override { return nullptr; }
+    kj::Promise<void> onDisconnect() override { return kj::NEVER_DONE; }
+    bool alive() const override { return true; }
+    bool& gone;
+  };
+  bool gone = false;
+  unsigned dialed = 0;
+  {
+    auto machine = reconnecting([&]() -> kj::Promise<Dialed> {
+      ++dialed;
+      return Dialed{kj::heap<FakeConnection>(gone),
+                    kj::heap<FakeMachine>(kj::str("fake"), calls, rebootCalled)};
+    });
+    EXPECT_EQ(dialed, 0u);  // only when it is needed
+    EXPECT_EQ(version(machine), "fake"_kj);
+    EXPECT_EQ(version(machine), "fake"_kj);
+    EXPECT_EQ(dialed, 1u);
+    EXPECT_FALSE(gone);
+  }
+  wait(kj::evalLast([] {}));
+  EXPECT_TRUE(gone);
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,177 @@
+// serveTls and connectTls together, over loopback.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/server.h"
+#include "rpc/node.capnp.h"
+
+namespace talos {
+namespace {
+
+class FakeMachine final : public rpc::Machine::Server {
+ public:
+  explicit FakeMachine(kj::String who) : who(kj::mv(who)) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    context.getResults().setTag(who);
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::String who;
+};
+
+struct ServerTls : testing::Test {
+  ~ServerTls() noexcept override { serving = nullptr; }
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  pki::CertificateAndKey foreign = pki::makeAuthority({.organization = "other"});
+  TlsEndpoint server{credentials(authority, "", authority)};
+  kj::AutoCloseFd listening = listenTcp("127.0.0.1", 0);
+  uint16_t port = portOf(listening);
+  kj::Maybe<kj::Promise<void>> serving;
+  ServerLimits limits;
+
+  static uint16_t portOf(int fd) {
+    sockaddr_in name{};
+    socklen_t length = sizeof name;
+    KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
+    return ntohs(name.sin_port);
+  }
+  static Credentials credentials(const pki::CertificateAndKey& signer, kj::StringPtr role,
+                                 const pki::CertificateAndKey& trusted) {
+    pki::LeafOptions options;
+    options.commonName = "someone";
+    if (role.size() > 0) options.organizations = kj::arr(kj::str(role));
+    options.addresses = kj::arr(kj::str("127.0.0.1"));
+    auto leaf = pki::issue(signer.certificate, signer.key, kj::mv(options));
+    return {kj::str(trusted.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
+  }
+  void serve(kj::Timer& clock) {
+    serving = serveTls(
+                  *io.lowLevelProvider, clock, kj::mv(listening), server,
+                  [](const Peer& peer) -> capnp::Capability::Client {
+                    return kj::heap<FakeMachine>(kj::str(peer.address, ' ', peer.commonName, ' ',
+                                                         kj::strArray(peer.organizations, ",")));
+                  },
+                  limits)
+                  .eagerlyEvaluate(nullptr);
+  }
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+  kj::String callAs(TlsEndpoint& client, kj::StringPtr expectedName = "127.0.0.1") {
+    auto connection =
+        wait(connectTls(*io.lowLevelProvider, timer, client, "127.0.0.1", port, expectedName));
+    return wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().then(
+        [](auto&& response) { return kj::str(response.getTag()); }));
+  }
+  template <typename F>
+  kj::Exception failureOf(F&& f) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { f(); })) {
+      return kj::mv(*e);
+    }
+    return KJ_EXCEPTION(FAILED, "nothing failed");
+  }
+  kj::Own<kj::AsyncIoStream> rawConnect() {
+    return wait(wait(io.provider->getNetwork().parseAddress("127.0.0.1", port))->connect());
+  }
+  size_t readAll(kj::AsyncIoStream& stream) {
+    kj::byte buffer[4096];
+    size_t total = 0;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   while (size_t n = wait(stream.tryRead(buffer, 1, sizeof buffer))) total += n;
+                 })) {
+      EXPECT_EQ(e->getType(), kj::Exception::Type::DISCONNECTED) << kj::str(*e).cStr();
+    }
+    return total;
+  }
+};
+
+// Catches: a peer whose certificate says one thing and the server believes another.
+TEST_F(ServerTls, PeerIsKnown) {
+  serve(timer);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a stranger that gets in; a refusal that ends the listener; an error that does not say
+// where.
+TEST_F(ServerTls, StrangersAreRefused) {
+  serve(timer);
+  TlsEndpoint stranger(credentials(foreign, "os:admin", authority));
+  auto e = failureOf([&] { callAs(stranger); });
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable) << kj::str(e).cStr();
+
+  TlsEndpoint client(credentials(authority, "os:reader", foreign));
+  auto untrusted = failureOf([&] { callAs(client); });
+  EXPECT_EQ(kindOf(untrusted), ErrorKind::kUnavailable);
+  EXPECT_TRUE(messageOf(untrusted).startsWith(kj::str("127.0.0.1:", port, ": ")))
+      << messageOf(untrusted).cStr();
+
+  TlsEndpoint honest(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(kindOf(failureOf([&] { callAs(honest, "10.0.0.9"); })), ErrorKind::kUnavailable);
+  EXPECT_EQ(callAs(honest), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a peer that opens connections, says nothing, and so keeps all others out.
+TEST_F(ServerTls, SilentPeersMakeRoom) {
+  limits.connections = 3;
+  serve(timer);
+  auto first = rawConnect(), second = rawConnect(), third = rawConnect();
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+  EXPECT_EQ(readAll(*first), 0u);  // the oldest had to go
+}
+
+// Catches: a handshake without an end. The clock is the test's own.
+TEST_F(ServerTls, HandshakeHasADeadline) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  auto silent = rawConnect();
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  callAs(client);  // so the server has seen the silent one, which came first
+  clock.advanceTo(clock.now() + 11 * kj::SECONDS);
+  EXPECT_EQ(readAll(*silent), 0u);
+}
+
+// Catches: plain bytes that do more than end their own connection.
+TEST_F(ServerTls, PlainBytesAreRefused) {
+  serve(timer);
+  auto stream = rawConnect();
+  wait(stream->write("GET / HTTP/1.0\r\n\r\n", 18));
+  readAll(*stream);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: an error without address, port and cause, and a name given to a resolver.
+TEST_F(ServerTls, DialErrorsSayWhere) {
+  listening = kj::AutoCloseFd();  // nobody listens there any more
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto e = failureOf([&] { callAs(client); });
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": Connection refused"));
+  auto named = failureOf(
+      [&] { wait(connectTls(*io.lowLevelProvider, timer, client, "node1", 50000, "node1")); });
+  EXPECT_EQ(kindOf(named), ErrorKind::kInvalidArgument);
+}
+
+// Catches: a peer that never answers and holds its caller for ever. The clock is the test's own.
+TEST_F(ServerTls, DialHasADeadline) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto dialling = connectTls(*io.lowLevelProvider, clock, client, "127.0.0.1", port, "127.0.0.1",
+                             3 * kj::SECONDS);  // the kernel accepts, nobody shakes hands
+  EXPECT_FALSE(dialling.poll(io.waitScope));
+  clock.advanceTo(clock.now() + 4 * kj::SECONDS);
+  auto e = failureOf([&] { dialling.wait(io.waitScope); });
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": no answer within 3s"));
+}
+
+}  // namespace
+}  // namespace talos
