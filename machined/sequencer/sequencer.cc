@@ -86,8 +86,8 @@ struct Sequencer::Impl {
     co_await underLock(kj::mv(sequence));
   }
 
-  // --- running
-  // ----------------------------------------------------------------------------------------
+  // --- running ---
+
   struct Outcome {
     kj::Maybe<kj::Exception> first;  // in time
   };

@@ -436,8 +436,58 @@ TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
   EXPECT_LE(s.getEvents()[0].getTime(), s.getEvents()[63].getTime());
 }
 
-// --- after a crash of the brain
-// ------------------------------------------------------------------------
+// Catches: a restart that ends with its caller (who hangs on this service), or starts before the
+// end.
+TEST_F(SupervisorTest, RestartGoesOnByItself) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  supervisor->restart("a");
+  run();
+  EXPECT_EQ(SIGTERM, machine.child("a").signals[0]);
+  EXPECT_EQ(1u, machine.spawns);
+  machine.exit("a", 0);
+  run();
+  EXPECT_EQ(2u, machine.spawns);
+  EXPECT_TRUE(machine.runs("a"));
+  machine.exit("a", 0);  // an ordinary end is still followed by one start, not two
+  run();
+  EXPECT_EQ(3u, machine.spawns);
+}
+
+// Catches: a start that is lost because the service was still stopping; a stop that does not undo
+// it.
+TEST_F(SupervisorTest, StartWhileStopping) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto stopped = supervisor->stop("a");
+  supervisor->start("a");
+  machine.exit("a", 0);
+  run();
+  EXPECT_EQ(2u, machine.spawns);
+  auto again = supervisor->stop("a");
+  supervisor->start("a");
+  auto third = supervisor->stop("a");
+  machine.exit("a", 0);
+  run();
+  EXPECT_EQ(2u, machine.spawns);
+}
+
+// Catches: a signal to nobody that looks like success.
+TEST_F(SupervisorTest, SignalsGoToTheProcess) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  EXPECT_ANY_THROW(supervisor->signal("a", SIGHUP));
+  supervisor->start("a");
+  run();
+  supervisor->signal("a", SIGHUP);
+  EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
+}
+
+// --- after a crash of the brain ---
 
 // Catches: a brain that starts its children a second time, or forgets what they did.
 TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {

@@ -56,6 +56,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
   struct Entry {
     ServiceDefinition definition;
     bool self = false;
+    bool again = false;  // start once it is down
     ServicePhase phase = ServicePhase::kIdle;
     ServiceRecord record;
     RestartPolicy policy;
@@ -88,6 +89,13 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     log::error("a task of the service supervisor failed", {{"error", messageOf(e)}});
   }
 
+  void requireOpen(kj::StringPtr id) const {
+    if (closed) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("service \"", id, "\" is not started: the machine is going down"));
+    }
+  }
+
   Entry& find(kj::StringPtr id) {
     return const_cast<Entry&>(kj::implicitCast<const Impl*>(this)->find(id));
   }
@@ -96,8 +104,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     fail(ErrorKind::kNotFound, kj::str("service \"", id, "\" is not known on this node"));
   }
 
-  // --- telling
-  // ---------------------------------------------------------------------------------------
+  // --- telling ---
+
   void renewChange() {
     auto paf = kj::newPromiseAndFulfiller<void>();
     changeFulfiller = kj::mv(paf.fulfiller);
@@ -125,8 +133,9 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     changed();
   }
 
-  // --- the table, and the doing
-  // ------------------------------------------------------------------------ A promise must not be
+  // --- the table, and the doing ---
+
+  // A promise must not be
   // destroyed by what runs inside it, so the old work is let go one turn later; its inputs no
   // longer count, because their turn is over.
   void replace(kj::Promise<void>& slot, kj::Promise<void> next) {
@@ -200,12 +209,19 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
         tell(entry, entry.reason == nullptr ? kj::str("Service stopped")
                                             : kj::str("Service stopped: ", entry.reason));
         entry.reason = nullptr;
-        return idle(entry.work);
+        idle(entry.work);
+        if (entry.again && !closed) start(entry);
+        return;
       case ServiceAction::kGiveUp:
         ended(entry);
         tell(entry, entry.reason);
         return idle(entry.work);
     }
+  }
+
+  void start(Entry& entry) {
+    entry.again = shown(entry.phase) == rpc::ServiceState::STOPPING;
+    feed(entry, ServiceInput::kStart);
   }
 
   void ended(Entry& entry) {
@@ -214,8 +230,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     idle(entry.health);
   }
 
-  // --- waiting and starting
-  // -----------------------------------------------------------------------------
+  // --- waiting and starting ---
+
   kj::Vector<kj::String> unmet(const Entry& entry) {
     kj::Vector<kj::String> missing;
     for (auto& condition : entry.definition.conditions) {
@@ -311,8 +327,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
          [this, &entry, turn = entry.turn, delay]() { return pause(entry, turn, delay); });
   }
 
-  // --- running
-  // ------------------------------------------------------------------------------------------
+  // --- running ---
+
   void attend(Entry& entry) {
     idle(entry.work);
     if (entry.definition.health == nullptr) return idle(entry.health);
@@ -364,8 +380,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     }
   }
 
-  // --- what the predecessor left
-  // --------------------------------------------------------------------------
+  // --- what the predecessor left ---
+
   rpc::ServiceState restore(Entry& entry) {
     auto& id = entry.definition.id;
     KJ_IF_MAYBE (fd, world.process1.takeHeld(kj::str("service/", id))) {
@@ -420,8 +436,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     if (before == rpc::ServiceState::STOPPING) feed(entry, ServiceInput::kStop);
   }
 
-  // --- stopping
-  // ---------------------------------------------------------------------------------------------
+  // --- stopping ---
+
   bool isUp(kj::StringPtr id) const {
     KJ_IF_MAYBE (found, entries.find(id)) {
       auto& e = **found;
@@ -433,6 +449,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
   }
 
   kj::Promise<void> stop(Entry& entry) {
+    entry.again = false;
     feed(entry, ServiceInput::kStop);
     auto deadline = world.timer.now() + kGrace + kGrace;
     while (!machined::isDown(entry.phase)) {
@@ -488,7 +505,7 @@ void Supervisor::load(ServiceDefinition definition) {
 void Supervisor::loadSelf(kj::StringPtr id) {
   auto entry = kj::heap<Impl::Entry>();
   entry->definition.id = kj::str(id);
-  entry->definition.mayBeControlled = false;
+  entry->definition.mayBeStarted = entry->definition.mayBeStopped = false;
   entry->self = true;
   entry->phase = ServicePhase::kRunning;
   entry->pid = getpid();
@@ -500,11 +517,28 @@ void Supervisor::loadSelf(kj::StringPtr id) {
 
 void Supervisor::start(kj::StringPtr id) {
   auto& entry = impl->find(id);
-  if (impl->closed) {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str("service \"", id, "\" is not started: the machine is going down"));
+  impl->requireOpen(id);
+  impl->start(entry);
+}
+
+void Supervisor::restart(kj::StringPtr id) {
+  auto& entry = impl->find(id);
+  impl->requireOpen(id);
+  entry.again = true;
+  impl->feed(entry, ServiceInput::kStop);
+  if (machined::isDown(entry.phase)) impl->start(entry);
+}
+
+void Supervisor::signal(kj::StringPtr id, int number) {
+  auto& entry = impl->find(id);
+  if (entry.pid == 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("service \"", id, "\" does not run"));
   }
-  impl->feed(entry, ServiceInput::kStart);
+  if (entry.self) {
+    KJ_SYSCALL(::kill(entry.pid, number));
+  } else {
+    impl->world.process1.signal(id, number);
+  }
 }
 
 kj::Promise<void> Supervisor::stop(kj::StringPtr id) {
@@ -529,14 +563,11 @@ kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
 bool Supervisor::isUp(kj::StringPtr id) const {
   return impl->isUp(id);
 }
-bool Supervisor::isDown(kj::StringPtr id) const {
-  return machined::isDown(impl->find(id).phase);
+bool Supervisor::mayBeStarted(kj::StringPtr id) const {
+  return impl->find(id).definition.mayBeStarted;
 }
-bool Supervisor::isStopping(kj::StringPtr id) const {
-  return shown(impl->find(id).phase) == rpc::ServiceState::STOPPING;
-}
-bool Supervisor::mayBeControlled(kj::StringPtr id) const {
-  return impl->find(id).definition.mayBeControlled;
+bool Supervisor::mayBeStopped(kj::StringPtr id) const {
+  return impl->find(id).definition.mayBeStopped;
 }
 
 void Supervisor::fill(kj::StringPtr id, rpc::Service::Builder out) const {

@@ -50,7 +50,8 @@ struct ServiceDefinition {
     int as;
   };
   kj::Vector<Socket> sockets;
-  bool mayBeControlled = true;  // start/stop/restart over the API
+  // Over the API. Who answers the API, or carries it, is not to be stopped by it.
+  bool mayBeStarted = true, mayBeStopped = true;
 };
 
 class Supervisor {
@@ -70,16 +71,19 @@ class Supervisor {
   ~Supervisor() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Supervisor);
 
-  void load(ServiceDefinition definition);     // state Initialized, or what the predecessor left
-  void start(kj::StringPtr id);                // nothing to do when it was started before
+  void load(ServiceDefinition definition);  // state Initialized, or what the predecessor left
+  // Nothing to do when it was started before. One that is stopping is started when it has ended.
+  void start(kj::StringPtr id);
+  // Stop, then start, whether or not the caller stays (it may hang on this very service).
+  void restart(kj::StringPtr id);
+  // To its process; FailedPrecondition when there is none.
+  void signal(kj::StringPtr id, int number);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
   bool isUp(kj::StringPtr id) const;
-  bool isDown(kj::StringPtr id) const;
-  // Down, or stopping. An API start has to wait for isDown() first.
-  bool isStopping(kj::StringPtr id) const;
-  bool mayBeControlled(kj::StringPtr id) const;
+  bool mayBeStarted(kj::StringPtr id) const;  // and restarted
+  bool mayBeStopped(kj::StringPtr id) const;
 
   void fill(kj::StringPtr id, rpc::Service::Builder out) const;  // NotFound
   kj::Vector<kj::String> ids() const;                            // sorted

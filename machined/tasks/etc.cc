@@ -1,13 +1,8 @@
 #include "machined/tasks/etc.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <kj/debug.h>
-#include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "common/error.h"
 #include "common/file.h"
 
 namespace talos::machined {
@@ -25,14 +20,6 @@ kj::String resolvFile(kj::ArrayPtr<const kj::String> servers) {
   return kj::strArray(KJ_MAP(s, servers) { return kj::str("nameserver ", s, "\n"); }, "");
 }
 
-kj::String osReleaseFile(kj::StringPtr name, kj::StringPtr tag, kj::StringPtr sha) {
-  auto version = tag == nullptr || tag == "none" ? sha : tag;
-  auto id = kj::str(name);
-  for (char& c : id) c = tolower(c);
-  return kj::str("NAME=\"", name, "\"\nID=", id, "\nVERSION_ID=", version, "\nPRETTY_NAME=\"", name,
-                 " (", version, ")\"\n");
-}
-
 void setupSystemDirectory(kj::StringPtr root) {
   for (auto name : {"etc"_kj, "run"_kj, "var"_kj, "state"_kj}) {
     auto path = kj::str(root, "/system/", name);
@@ -42,18 +29,8 @@ void setupSystemDirectory(kj::StringPtr root) {
   }
 }
 
-bool placeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {
-  auto source = kj::str(root, "/system/etc/", name);
-  auto target = kj::str(root, "/etc/", name);
-  struct stat before, after;
-  bool bound = stat(source.cStr(), &before) == 0 && stat(target.cStr(), &after) == 0 &&
-               before.st_dev == after.st_dev && before.st_ino == after.st_ino;
-  writeFileAtomically(source, content.asArray(), 0644);
-  if (stat(target.cStr(), &after) != 0) return false;
-  // The rename made another file of it: what is bound is the old one.
-  if (bound) umount2(target.cStr(), MNT_DETACH);
-  KJ_SYSCALL(mount(source.cStr(), target.cStr(), nullptr, MS_BIND, nullptr), source, target);
-  return true;
+void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {
+  writeFileAtomically(kj::str(root, "/system/etc/", name), content.asArray(), 0644);
 }
 
 }  // namespace talos::machined

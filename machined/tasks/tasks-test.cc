@@ -76,24 +76,26 @@ TEST(SystemDirectory, Modes) {
   EXPECT_EQ(0700u, s.st_mode & 07777);
 }
 
-// Catches: a name without a host, a version "none".
+// Catches: a domain glued to the name, an empty name that becomes an empty alias.
 TEST(EtcFiles, Contents) {
   EXPECT_THAT(hostsFile("m1", "cluster.local").cStr(),
               HasSubstr("127.0.1.1 m1.cluster.local m1\n"));
   EXPECT_THAT(hostsFile("m1", "").cStr(), HasSubstr("127.0.1.1 m1\n"));
-  EXPECT_THAT(osReleaseFile("Talos", "none", "abc123").cStr(), HasSubstr("VERSION_ID=abc123\n"));
-  EXPECT_THAT(osReleaseFile("Talos", "v0.9.3", "abc123").cStr(),
-              HasSubstr("PRETTY_NAME=\"Talos (v0.9.3)\""));
+  EXPECT_THAT(hostsFile("", "").cStr(), HasSubstr("127.0.1.1 localhost\n"));
   EXPECT_EQ("nameserver 1.1.1.1\nnameserver 8.8.8.8\n",
             resolvFile(kj::arr(kj::str("1.1.1.1"), kj::str("8.8.8.8"))));
 }
 
-// Catches: a root without the file (nothing to bind over) failing the boot.
-TEST(EtcFiles, AFileThatTheImageLacksIsSaid) {
+// Catches: a file that daemons without root's rights cannot read.
+TEST(EtcFiles, AreReadableByAll) {
   Folder folder;
   setupSystemDirectory(folder.path);
-  EXPECT_FALSE(placeEtcFile(folder.path, "hosts", "x\n"));
-  EXPECT_EQ("x\n", readFile(kj::str(folder.path, "/system/etc/hosts")));
+  writeEtcFile(folder.path, "hosts", "x\n");
+  auto path = kj::str(folder.path, "/system/etc/hosts");
+  EXPECT_EQ("x\n", readFile(path));
+  struct stat s;
+  ASSERT_EQ(0, stat(path.cStr(), &s));
+  EXPECT_EQ(0644u, s.st_mode & 07777);
 }
 
 }  // namespace
