@@ -1,52 +1,87 @@
 // The resource store: every record that more than one program needs to know.
 //
-// Lives in the brain's memory; a journal in a memfd that process 1 holds (name "store") makes it outlive
-// the brain. A record is appended to the journal before the change is visible to anybody, and each record
-// carries its length and a checksum, so after a crash at any line the store is as it was after some whole
-// change that was the newest one anybody saw; no version ever goes backwards. When the journal is larger
-// than four times the live records (and than 1 MiB), a compacted one replaces it with one hold().
-// Semantics: spec resources.md §1.6-1.7.
+// Lives in the brain's memory; a journal in a memfd that process 1 holds (name "store") makes it
+// outlive the brain. A record is appended to the journal before the change is visible to anybody,
+// and each record carries its length and a checksum, so after a crash at any line the store is as
+// it was after some whole change that was the newest one anybody saw; no version ever goes
+// backwards. When the journal is larger than four times the live records (and than 1 MiB), a
+// compacted one replaces it with one hold().
+//
+// Semantics: spec resources.md §1.6-1.7. The type may be a full name or an alias, an empty
+// namespace is the type's own. The namespaces and types themselves are resources in `meta`, which
+// nobody can write. A Store object is a view: limited() makes another one of the same records that
+// may do less.
 #pragma once
 
 #include <capnp/message.h>
 #include <kj/async.h>
-#include <kj/map.h>
+#include <kj/time.h>
+#include <kj/vector.h>
 
 #include "common/registry.h"
-#include "common/store-client.h"
 #include "machined/process1.h"
+#include "machined/resources/access.h"
 #include "rpc/resources.capnp.h"
 
 namespace talos::machined {
+
+constexpr size_t kChangeRing = 1000;           // changes kept of a kind for readers that are behind
+constexpr size_t kChangeRingBytes = 4u << 20;  // and their bytes
+constexpr size_t kLargestResource = 4u << 20;  // bytes
+constexpr size_t kCompactionThreshold = 1u << 20;  // bytes of journal below which it is left alone
 
 class Store {
  public:
   Store(const Registry& registry, const kj::Clock& clock);
   ~Store() noexcept(false);
-  // Reads the predecessor's journal, if there is one, and journals from here on.
+  KJ_DISALLOW_COPY_AND_MOVE(Store);
+
+  // Takes up the predecessor's records, if there are any, and journals from here on. Before the
+  // first write. Resolves when process 1 holds the journal.
   kj::Promise<void> attachJournal(Process1& process1);
 
-  // All of these throw the kinds of common/error.h: NotFound, Conflict, InvalidArgument, PermissionDenied.
+  // The same store, for somebody who may do only this.
+  kj::Own<Store> limited(Access access);
+
+  // All of these throw the kinds of common/error.h: NotFound, Conflict, InvalidArgument,
+  // PermissionDenied. A reader that they return is valid until the caller gives up control
+  // (co_await).
   rpc::Resource::Reader get(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) const;
-  kj::Maybe<rpc::Resource::Reader> tryGet(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) const;
-  kj::Vector<rpc::Resource::Reader> list(kj::StringPtr ns, kj::StringPtr type) const;   // by id
-  uint64_t put(rpc::Resource::Reader resource);          // rules: rpc/resources.capnp, Store.put
+  kj::Maybe<rpc::Resource::Reader> tryGet(kj::StringPtr ns, kj::StringPtr type,
+                                          kj::StringPtr id) const;
+  kj::Vector<rpc::Resource::Reader> list(kj::StringPtr ns, kj::StringPtr type) const;  // by id
+
+  // Rules: rpc/resources.capnp, Store.put. Of the metadata namespace, type, id, version and owner
+  // count; phase and finalizers are changed by the methods below only. A resource that is being
+  // torn down takes no new spec (Conflict).
+  uint64_t put(rpc::Resource::Reader resource);
   void destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner);
+  // True: no finalizers are left.
   bool teardown(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner);
-  void addFinalizer(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr finalizer);
-  void removeFinalizer(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr finalizer);
+  void addFinalizer(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
+                    kj::StringPtr finalizer);
+  void removeFinalizer(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
+                       kj::StringPtr finalizer);
 
-  // Snapshot, then changes, to a remote sink; a ring of 1000 changes for each kind bounds memory, and a
-  // sink that fell behind it gets lagged() and a new snapshot. Runs until dropped.
-  kj::Promise<void> watch(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, rpc::ResourceSink::Client sink);
+  // Snapshot, then changes, to a remote sink. Changes are kept only while somebody has yet to read
+  // them, and no more than a ring; a sink that fell behind it gets lagged() and a new snapshot.
+  // Runs until dropped. An empty id: the whole kind.
+  kj::Promise<void> watch(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
+                          rpc::ResourceSink::Client sink);
 
-  // For controllers in this process: called after each change of the kind (never synchronously inside a
-  // write). Dropping the handle ends it.
+  // For controllers in this process: called after each change of the kind (never synchronously
+  // inside a write; changes of one turn of the loop are one call). Dropping the handle ends it.
   kj::Own<void> onChange(kj::StringPtr ns, kj::StringPtr type, kj::Function<void()> changed);
+
+  // Full names of all types.
+  kj::Vector<kj::StringPtr> types() const;
+  const ResourceType& typeOf(kj::StringPtr nameOrAlias) const;
 
  private:
   struct Impl;
-  kj::Own<Impl> impl;
+  mutable kj::Own<Impl> impl;  // reading may make an (empty) kind
+  Access access;
+  Store(kj::Own<Impl> impl, Access access);
 };
 
 }  // namespace talos::machined

@@ -125,7 +125,8 @@ TEST_F(EventsTest, TailsChooseWhereAFollowerBegins) {
 
 TEST_F(EventsTest, AnIdThatIsNoneIsRefusedByName) {
   Sink::Seen seen;
-  auto e = kj::runCatchingExceptions([&] { watch(seen, [](auto t) { t.setAfter("yesterday"); }).wait(scope); });
+  auto e = kj::runCatchingExceptions(
+      [&] { watch(seen, [](auto t) { t.setAfter("yesterday"); }).wait(scope); });
   ASSERT_TRUE(e != nullptr);
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
 }
@@ -194,7 +195,8 @@ TEST_F(EventsTest, AListenerHearsThePastAndMayPublishItself) {
   EXPECT_EQ(heard[3], "phase");
 }
 
-// A watcher that a connection still holds while the brain goes down must fail, not touch freed memory.
+// A watcher that a connection still holds while the brain goes down must fail, not touch freed
+// memory.
 TEST(EventsLifeTest, FollowerOutlivesTheRing) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

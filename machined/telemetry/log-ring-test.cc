@@ -19,7 +19,9 @@ kj::String text(const LogRing& ring, uint64_t from, uint64_t until) {
   ring.copy(from, result);
   return result;
 }
-kj::String all(const LogRing& ring) { return text(ring, ring.oldest(), ring.newest()); }
+kj::String all(const LogRing& ring) {
+  return text(ring, ring.oldest(), ring.newest());
+}
 
 struct Pipes {
   kj::AutoCloseFd in, out;
@@ -29,7 +31,9 @@ struct Pipes {
     out = kj::AutoCloseFd(fds[0]);
     in = kj::AutoCloseFd(fds[1]);
   }
-  void write(kj::StringPtr bytes) { KJ_ASSERT(::write(in, bytes.begin(), bytes.size()) == ssize_t(bytes.size())); }
+  void write(kj::StringPtr bytes) {
+    KJ_ASSERT(::write(in, bytes.begin(), bytes.size()) == ssize_t(bytes.size()));
+  }
 };
 
 kj::Own<LogRing> crash(LogRing& ring) {

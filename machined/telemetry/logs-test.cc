@@ -27,7 +27,9 @@ class Sink final : public rpc::LogSink::Server {
     auto params = context.getParams();
     seen.text = kj::str(seen.text, params.getBytes().asChars());
     seen.next = params.getNext();
-    KJ_IF_MAYBE(a, seen.arrived) { (*a)->fulfill(); }
+    KJ_IF_MAYBE (a, seen.arrived) {
+      (*a)->fulfill();
+    }
     if (!seen.stopped) return kj::READY_NOW;
     auto paf = kj::newPromiseAndFulfiller<void>();
     seen.go = kj::mv(paf.fulfiller);
@@ -117,7 +119,8 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   logs = kj::heap<Logs>(process1, port);
   seen.text = kj::str("");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  auto following = logs->read("apid", true, -1, seen.next, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  auto following =
+      logs->read("apid", true, -1, seen.next, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
   seen.arrived = kj::mv(paf.fulfiller);
   paf.promise.wait(scope);
   EXPECT_EQ(seen.text, "half\nmeanwhile\n");
@@ -127,7 +130,9 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
 // A service that ends and starts again writes to the same log, and its end is not the log's end.
 TEST_F(LogsTest, APipeOutlivesItsWriters) {
   Sink::Seen seen;
-  { auto fd = logs->writer("apid").wait(scope); }
+  {
+    auto fd = logs->writer("apid").wait(scope);
+  }
   auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
   crash();
   following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
@@ -169,7 +174,8 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   Sink::Seen floodSeen;
   auto floodPaf = kj::newPromiseAndFulfiller<void>();
   floodSeen.arrived = kj::mv(floodPaf.fulfiller);
-  auto floodFollow = logs->read("flood", true, -1, 0, kj::heap<Sink>(floodSeen)).eagerlyEvaluate(nullptr);
+  auto floodFollow =
+      logs->read("flood", true, -1, 0, kj::heap<Sink>(floodSeen)).eagerlyEvaluate(nullptr);
   floodPaf.promise.wait(scope);  // the flood is on
   floodFollow = nullptr;
   put(quiet, "still here\n");
@@ -179,13 +185,16 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
 
 TEST_F(LogsTest, EveryLineIsCopiedToTheTee) {
   kj::Vector<kj::String> copied;
-  logs->tee([&](kj::StringPtr id, kj::ArrayPtr<const char> lines) { copied.add(kj::str(id, "|", lines)); });
+  logs->tee([&](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
+    copied.add(kj::str(id, "|", lines));
+  });
   say("apid", "a\nb");
   ASSERT_EQ(copied.size(), 1u);
   EXPECT_EQ(copied[0], "apid|a\nb\n");
 }
 
-// Process 1 must hold both before a child may write: else a crash in between is an EPIPE or a lost log.
+// Process 1 must hold both before a child may write: else a crash in between is an EPIPE or a lost
+// log.
 TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   process1.holdGate = kj::mv(paf.promise);

@@ -12,7 +12,8 @@ namespace talos::machined {
 class ModelProcess1 final : public Process1 {
  public:
   kj::TreeMap<kj::String, kj::AutoCloseFd> held;
-  kj::Maybe<kj::Promise<void>> holdGate;  // when set, the next hold() is done only when this resolves
+  kj::Maybe<kj::Promise<void>>
+      holdGate;  // when set, the next hold() is done only when this resolves
   unsigned holds = 0;
 
   static kj::AutoCloseFd duplicate(int fd) {
@@ -21,7 +22,9 @@ class ModelProcess1 final : public Process1 {
     return kj::AutoCloseFd(copy);
   }
 
-  kj::Promise<Started> spawn(SpawnRequest) override { KJ_UNIMPLEMENTED("the model starts nothing"); }
+  kj::Promise<Started> spawn(SpawnRequest) override {
+    KJ_UNIMPLEMENTED("the model starts nothing");
+  }
   void signal(kj::StringPtr, int) override {}
   kj::Promise<Exit> nextExit() override { return kj::NEVER_DONE; }
   kj::Promise<void> hold(kj::StringPtr name, int fd) override {
@@ -29,7 +32,7 @@ class ModelProcess1 final : public Process1 {
     auto keep = [this, name = kj::str(name), fd = duplicate(fd)]() mutable {
       held.upsert(kj::mv(name), kj::mv(fd), [](auto& old, auto&& fresh) { old = kj::mv(fresh); });
     };
-    KJ_IF_MAYBE(gate, holdGate) {
+    KJ_IF_MAYBE (gate, holdGate) {
       auto promise = gate->then(kj::mv(keep));
       holdGate = nullptr;
       return promise;
@@ -43,7 +46,9 @@ class ModelProcess1 final : public Process1 {
   }
   kj::Vector<Survivor> takeSurvivors() override { return {}; }
   kj::Maybe<kj::AutoCloseFd> takeHeld(kj::StringPtr name) override {
-    KJ_IF_MAYBE(fd, held.find(name)) { return duplicate(*fd); }
+    KJ_IF_MAYBE (fd, held.find(name)) {
+      return duplicate(*fd);
+    }
     return nullptr;
   }
   kj::Vector<kj::String> heldNames() override {

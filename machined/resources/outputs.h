@@ -1,0 +1,38 @@
+// What a controller of this process writes: the whole set of its resources of a kind, computed anew
+// each time, of which only the differences reach the store.
+#pragma once
+
+#include <capnp/message.h>
+#include <kj/map.h>
+
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+class Outputs {
+ public:
+  // An empty ns: the type's own.
+  Outputs(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr owner)
+      : ns(kj::str(ns)), type(kj::str(type)), owner(kj::str(owner)) {}
+
+  // The spec of a resource that shall be there. Again with the same id: the same builder.
+  template <typename Spec>
+  typename Spec::Builder add(kj::StringPtr id) {
+    return resource(id).getSpec().template initAs<Spec>();
+  }
+  bool has(kj::StringPtr id) const { return wanted.find(id) != nullptr; }
+  size_t size() const { return wanted.size(); }
+
+  // Makes the stored set that belongs to the owner what was added: creates, changes what differs,
+  // tears down and destroys the rest. One that others still need (finalizers) stays, torn down,
+  // until a later call finds it free; one that is wanted again meanwhile is made anew after that.
+  void apply(Store& store);
+
+ private:
+  kj::String ns, type, owner;
+  kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> wanted;
+
+  rpc::Resource::Builder resource(kj::StringPtr id);
+};
+
+}  // namespace talos::machined

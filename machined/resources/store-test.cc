@@ -1,0 +1,344 @@
+#include "machined/resources/store.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "machined/resources/journal.h"
+#include "machined/resources/store-fixture.h"
+
+namespace talos::machined {
+namespace {
+
+TEST_F(StoreTest, VersionsCountStoredChangesOnly) {
+  EXPECT_EQ(put("a", "x"), 1u);
+  EXPECT_EQ(put("a", "x", 1), 1u) << "an equal spec is no change";
+  EXPECT_EQ(put("a", "y", 1), 2u);
+  store.addFinalizer("", kHostnames, "a", "f");
+  store.addFinalizer("", kHostnames, "a", "f");
+  EXPECT_EQ(shown(), "a=y@3!");
+  store.removeFinalizer("", kHostnames, "a", "f");
+  store.removeFinalizer("", kHostnames, "a", "f");
+  EXPECT_EQ(shown(), "a=y@4");
+}
+
+// Each line is a write that somebody gets wrong; the store must neither lose nor mix anything.
+TEST_F(StoreTest, ConflictingWritesAreRefusedAndChangeNothing) {
+  put("a", "x");
+  put("a", "y", 1);
+  EXPECT_EQ(kindOfFailure([&] { put("a", "z"); }), "Conflict") << "create what exists";
+  EXPECT_EQ(kindOfFailure([&] { put("a", "z", 1); }), "Conflict") << "computed from an old version";
+  EXPECT_EQ(kindOfFailure([&] { put("a", "z", 9); }), "Conflict") << "a version that never was";
+  EXPECT_EQ(kindOfFailure([&] { put("b", "z", 1); }), "NotFound") << "replace what is gone";
+  EXPECT_EQ(kindOfFailure([&] { put("a", "z", 2, "other"); }), "PermissionDenied")
+      << "another's resource";
+  EXPECT_EQ(kindOfFailure([&] { store.destroy("", kHostnames, "a", "other"); }),
+            "PermissionDenied");
+  EXPECT_EQ(kindOfFailure([&] { store.teardown("", kHostnames, "a", "other"); }),
+            "PermissionDenied");
+  EXPECT_EQ(kindOfFailure([&] { store.destroy("", kHostnames, "b", "test"); }), "NotFound");
+  EXPECT_EQ(kindOfFailure([&] { put("", "z"); }), "InvalidArgument");
+  EXPECT_EQ(kindOfFailure([&] { put("line\nbreak", "z"); }), "InvalidArgument");
+  EXPECT_EQ(shown(), "a=y@2");
+}
+
+TEST_F(StoreTest, AResourceNeedsASpecOfSensibleSize) {
+  capnp::MallocMessageBuilder message;
+  auto resource = message.initRoot<rpc::Resource>();
+  resource.initMetadata().setType(kHostnames);
+  resource.getMetadata().setId("a");
+  EXPECT_EQ(kindOfFailure([&] { store.put(resource.asReader()); }), "InvalidArgument");
+  auto large = kj::heapString(kLargestResource);
+  memset(large.begin(), 'x', large.size());
+  EXPECT_EQ(kindOfFailure([&] { put("a", large); }), "InvalidArgument");
+}
+
+TEST_F(StoreTest, DestructionWaitsForFinalizers) {
+  put("a", "x");
+  store.addFinalizer("", kHostnames, "a", "kubelet");
+  EXPECT_FALSE(store.teardown("", kHostnames, "a", "test"));
+  EXPECT_FALSE(store.teardown("", kHostnames, "a", "test"));
+  EXPECT_EQ(shown(), "a=x@3-!") << "the second teardown is no change";
+  EXPECT_EQ(kindOfFailure([&] { store.destroy("", kHostnames, "a", "test"); }), "Conflict");
+  EXPECT_EQ(kindOfFailure([&] { put("a", "y", 3); }), "Conflict") << "torn down";
+  EXPECT_EQ(kindOfFailure([&] { store.addFinalizer("", kHostnames, "a", "late"); }), "Conflict");
+  store.removeFinalizer("", kHostnames, "a", "kubelet");
+  EXPECT_TRUE(store.teardown("", kHostnames, "a", "test"));
+  store.destroy("", kHostnames, "a", "test");
+  EXPECT_EQ(shown(), "");
+}
+
+TEST_F(StoreTest, TypesAreFoundByAliasAndNamespacesByName) {
+  put("a", "x");
+  EXPECT_EQ(store.list("", "hostnamespecs").size(), 1u);
+  EXPECT_EQ(store.list("network", "HostnameSpec").size(), 1u);
+  EXPECT_EQ(store.list("config", kHostnames).size(), 0u);
+  EXPECT_EQ(kindOfFailure([&] { store.list("", "nonsense"); }), "NotFound");
+  EXPECT_EQ(kindOfFailure([&] { store.list("nonsense", kHostnames); }), "NotFound");
+  EXPECT_EQ(kindOfFailure([&] { store.list("", "sps"); }), "InvalidArgument") << "ambiguous";
+  EXPECT_TRUE(store.tryGet("", kHostnames, "b") == nullptr);
+  EXPECT_EQ(kindOfFailure([&] { store.get("", kHostnames, "b"); }), "NotFound");
+}
+
+TEST_F(StoreTest, NamespacesAndTypesAreResourcesThatNobodyWrites) {
+  auto definition = store.get("meta", "rd", "services.v1alpha1.talos.dev")
+                        .getSpec()
+                        .getAs<rpc::ResourceDefinitionSpec>();
+  EXPECT_EQ(definition.getDisplayType(), "Service");
+  EXPECT_EQ(definition.getDefaultNamespace(), "runtime");
+  ASSERT_EQ(definition.getPrintColumns().size(), 2u);
+  EXPECT_EQ(definition.getPrintColumns()[0].getJsonPath(), "{.running}");
+  EXPECT_EQ(store.list("", "ns").size(), Registry::namespaces().size());
+  EXPECT_EQ(store.list("", "rd").size(), registry.types().size());
+  EXPECT_EQ(kindOfFailure([&] { store.destroy("meta", "ns", "config", ""); }), "PermissionDenied");
+}
+
+TEST_F(StoreTest, TimesSayWhenItWasMadeAndChanged) {
+  put("a", "x");
+  auto created = store.get("", kHostnames, "a").getMetadata().getCreated();
+  clock.time += 5 * kj::SECONDS;
+  put("a", "y", 1);
+  auto metadata = store.get("", kHostnames, "a").getMetadata();
+  EXPECT_EQ(metadata.getCreated(), created);
+  EXPECT_EQ(metadata.getUpdated(), created + 5'000'000'000);
+}
+
+TEST_F(StoreTest, AWatcherGetsASnapshotAndThenEveryChange) {
+  put("b", "x");
+  put("a", "x");
+  RecordingSink::Seen all, one, absent;
+  auto p1 = store.watch("", kHostnames, "", kj::heap<RecordingSink>(all)).eagerlyEvaluate(nullptr);
+  auto p2 = store.watch("", kHostnames, "b", kj::heap<RecordingSink>(one)).eagerlyEvaluate(nullptr);
+  auto p3 =
+      store.watch("", kHostnames, "c", kj::heap<RecordingSink>(absent)).eagerlyEvaluate(nullptr);
+  scope.poll();
+  put("a", "y", 1);
+  put("b", "y", 1);
+  put("c", "x");
+  store.destroy("", kHostnames, "b", "test");
+  scope.poll();
+  EXPECT_EQ(kj::strArray(all.lines, "; "),
+            "snapshot a@1 b@1; updated a@2; updated b@2; created c@1; destroyed b@2");
+  EXPECT_EQ(kj::strArray(one.lines, "; "), "snapshot b@1; updated b@2; destroyed b@2");
+  EXPECT_EQ(kj::strArray(absent.lines, "; "), "snapshot; created c@1");
+}
+
+// The stopped reader must neither keep memory nor believe that it has seen everything.
+TEST_F(StoreTest, AStoppedWatcherIsToldThatItLaggedAndStartsOver) {
+  put("a", "0");
+  RecordingSink::Seen stopped, awake;
+  stopped.stopped = true;
+  awake.keep = false;
+  auto p1 =
+      store.watch("", kHostnames, "", kj::heap<RecordingSink>(stopped)).eagerlyEvaluate(nullptr);
+  auto p2 =
+      store.watch("", kHostnames, "", kj::heap<RecordingSink>(awake)).eagerlyEvaluate(nullptr);
+  scope.poll();
+  size_t before = 0;
+  constexpr unsigned kChanges = 50'000;
+  for (unsigned i = 1; i <= kChanges; ++i) {
+    put("a", kj::str(i), i);
+    if (i % 100 == 0) scope.poll();
+    if (i == kChanges / 10) before = mallinfo2().uordblks;
+  }
+  EXPECT_LT(mallinfo2().uordblks, before + (1u << 20));
+  EXPECT_EQ(awake.changes, kChanges);
+  EXPECT_EQ(awake.missed, 0u);
+  stopped.stopped = false;
+  stopped.go->fulfill();
+  scope.poll();
+  EXPECT_EQ(stopped.missed + stopped.changes, kChanges - 1000);
+  EXPECT_EQ(stopped.lines[1], kj::str("lagged ", kChanges - 1000));
+  EXPECT_EQ(stopped.lines[2], kj::str("snapshot a@", kChanges + 1));
+  put("a", "last", kChanges + 1);
+  scope.poll();
+  EXPECT_EQ(stopped.lines.back(), kj::str("updated a@", kChanges + 2));
+}
+
+TEST_F(StoreTest, LargeChangesAreBoundedByTheirBytesToo) {
+  RecordingSink::Seen stopped;
+  stopped.stopped = true;
+  auto large = kj::heapString(1 << 20);
+  memset(large.begin(), 'x', large.size());
+  put("a", large);
+  auto watching =
+      store.watch("", kHostnames, "b", kj::heap<RecordingSink>(stopped)).eagerlyEvaluate(nullptr);
+  scope.poll();
+  for (unsigned i = 1; i < 20; ++i) {
+    large[0] = 'a' + i;
+    put("a", large, i);
+    scope.poll();
+  }
+  stopped.stopped = false;
+  stopped.go->fulfill();
+  scope.poll();
+  EXPECT_GE(stopped.missed, 15u);
+}
+
+TEST_F(StoreTest, ListenersHearABurstOnceAndNothingAfterTheyAreDropped) {
+  int calls = 0, others = 0;
+  auto handle = store.onChange("", kHostnames, [&] { ++calls; });
+  auto other = store.onChange("", kServices, [&] { ++others; });
+  put("a", "x");
+  put("a", "y", 1);
+  EXPECT_EQ(calls, 0) << "called inside the write";
+  scope.poll();
+  EXPECT_EQ(calls, 1);
+  put("b", "x");
+  handle = nullptr;
+  scope.poll();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(others, 0);
+}
+
+// A reader that a caller got just before its own write must still be the old value, not freed
+// memory.
+TEST_F(StoreTest, AReaderOutlivesAWriteOfTheSameTurn) {
+  put("a", "old");
+  auto before = store.get("", kHostnames, "a");
+  put("a", "new", 1);
+  store.destroy("", kHostnames, "a", "test");
+  EXPECT_EQ(before.getSpec().getAs<rpc::HostnameSpecSpec>().getHostname(), "old");
+}
+
+// --- the journal
+// -------------------------------------------------------------------------------------
+
+kj::Array<kj::byte> heldBytes(ModelProcess1& process1) {
+  auto& fd = KJ_ASSERT_NONNULL(process1.held.find("store"_kj));
+  struct stat stats;
+  KJ_SYSCALL(fstat(fd, &stats));
+  auto bytes = kj::heapArray<kj::byte>(stats.st_size);
+  KJ_ASSERT(pread(fd, bytes.begin(), bytes.size(), 0) == ssize_t(bytes.size()));
+  return bytes;
+}
+
+TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
+  store.attachJournal(process1).wait(scope);
+  put("a", "x");
+  put("a", "y", 1);
+  put("b", "z");
+  store.addFinalizer("", kHostnames, "b", "f");
+  store.teardown("", kHostnames, "b", "test");
+  put("c", "gone");
+  store.destroy("", kHostnames, "c", "test");
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(successor), "a=y@2 b=z@3-!");
+  EXPECT_EQ(successor.get("", "ns", "config").getMetadata().getVersion(), 1u);
+  EXPECT_EQ(put(successor, "a", "after", 2), 3u);
+  Store third(registry, clock);
+  third.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(third), "a=after@3 b=z@3-!");
+}
+
+// What was stored before the journal is attached is in it too.
+TEST_F(StoreTest, AttachingWritesWhatIsThere) {
+  put("early", "x");
+  store.attachJournal(process1).wait(scope);
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(successor), "early=x@1");
+}
+
+// The crash argument of the header, byte by byte.
+TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
+  store.attachJournal(process1).wait(scope);
+  auto start = heldBytes(process1).size();
+  kj::Vector<kj::String> states;  // after each change
+  auto step = [&](auto&& change) {
+    change();
+    states.add(shown());
+  };
+  states.add(shown());
+  step([&] { put("a", "one"); });
+  step([&] { put("b", "two"); });
+  step([&] { put("a", "three", 1); });
+  step([&] { store.addFinalizer("", kHostnames, "b", "f"); });
+  step([&] { store.teardown("", kHostnames, "b", "test"); });
+  step([&] { store.removeFinalizer("", kHostnames, "b", "f"); });
+  step([&] { store.destroy("", kHostnames, "b", "test"); });
+  step([&] { put("b", "again"); });
+  auto bytes = heldBytes(process1);
+  size_t newest = 0;
+  for (size_t cut = start; cut <= bytes.size(); ++cut) {
+    ModelProcess1 crashed;
+    int raw;
+    KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
+    kj::AutoCloseFd fd(raw);
+    KJ_ASSERT(::write(fd, bytes.begin(), cut) == ssize_t(cut));
+    crashed.held.insert(kj::str("store"), kj::mv(fd));
+    Store successor(registry, clock);
+    successor.attachJournal(crashed).wait(scope);
+    auto state = shown(successor);
+    size_t found = newest;
+    while (found < states.size() && states[found] != state) ++found;
+    ASSERT_LT(found, states.size()) << "cut at " << cut << ": " << state.cStr();
+    ASSERT_LE(found - newest, 1u) << "cut at " << cut << " lost or skipped a change";
+    newest = found;
+    // And it goes on from there.
+    put(successor, "z", "new");
+    Store next(registry, clock);
+    next.attachJournal(crashed).wait(scope);
+    ASSERT_EQ(shown(next), shown(successor)) << "cut at " << cut;
+  }
+  EXPECT_EQ(newest, states.size() - 1);
+}
+
+TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
+  process1.held.insert(kj::str("store"), kj::AutoCloseFd(raw));
+  KJ_ASSERT(::write(raw, "rubbish rubbish ", 16) == 16);
+  store.attachJournal(process1).wait(scope);
+  put("a", "x");
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(successor), "a=x@1");
+}
+
+TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
+  store.attachJournal(process1).wait(scope);
+  auto holds = process1.holds;
+  for (unsigned i = 1; i <= 60'000; ++i) {
+    put("a", kj::str("value ", i), i - 1);
+    if (i % 16 == 0) scope.poll();
+  }
+  EXPECT_GT(process1.holds, holds + 2);
+  EXPECT_LT(heldBytes(process1).size(), kCompactionThreshold + (64u << 10));
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(successor), "a=value 60000@60000");
+}
+
+// Process 1 is slow to take the compacted journal: a crash before it has, and one after, lose
+// nothing.
+TEST_F(StoreTest, ACrashDuringCompactionFindsEverythingInWhicheverJournalIsHeld) {
+  store.attachJournal(process1).wait(scope);
+  auto gate = kj::newPromiseAndFulfiller<void>();
+  process1.holdGate = kj::mv(gate.promise);
+  unsigned i = 0;
+  while (process1.holdGate != nullptr) {  // until it is asked
+    ++i;
+    put("a", kj::str("value ", i), i - 1);
+  }
+  put("b", "while it is on its way");
+  ModelProcess1 before;
+  before.held.insert(kj::str("store"),
+                     ModelProcess1::duplicate(KJ_ASSERT_NONNULL(process1.held.find("store"_kj))));
+  gate.fulfiller->fulfill();
+  scope.poll();
+  put("c", "behind it");
+  {
+    Store successor(registry, clock);
+    successor.attachJournal(before).wait(scope);
+    EXPECT_EQ(shown(successor), kj::str("a=value ", i, "@", i, " b=while it is on its way@1"));
+  }
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
+  EXPECT_EQ(shown(successor), shown());
+}
+
+}  // namespace
+}  // namespace talos::machined
