@@ -1,0 +1,242 @@
+#include "machined/api/kmsg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kFacilities[] = {
+    "kern"_kj,   "user"_kj,   "mail"_kj,   "daemon"_kj, "auth"_kj,     "syslog"_kj,
+    "lpr"_kj,    "news"_kj,   "uucp"_kj,   "cron"_kj,   "authpriv"_kj, "ftp"_kj,
+    "ntp"_kj,    "audit"_kj,  "alert"_kj,  "clock"_kj,  "local0"_kj,   "local1"_kj,
+    "local2"_kj, "local3"_kj, "local4"_kj, "local5"_kj, "local6"_kj,   "local7"_kj};
+constexpr kj::StringPtr kLevels[] = {"emerg"_kj,   "alert"_kj,  "crit"_kj, "err"_kj,
+                                     "warning"_kj, "notice"_kj, "info"_kj, "debug"_kj};
+
+constexpr size_t kRecordLimit = 16u << 10;  // the kernel's own is 8 KiB
+constexpr size_t kBatch = 32u << 10;
+
+// A decimal number up to `end`; nothing when it is none or does not fit.
+kj::Maybe<uint64_t> number(kj::ArrayPtr<const char> text) {
+  if (text.size() == 0) return nullptr;
+  uint64_t value = 0;
+  for (char c : text) {
+    if (c < '0' || c > '9' || __builtin_mul_overflow(value, uint64_t{10}, &value) ||
+        __builtin_add_overflow(value, static_cast<uint64_t>(c - '0'), &value)) {
+      return nullptr;
+    }
+  }
+  return value;
+}
+
+size_t find(kj::ArrayPtr<const char> text, char wanted) {
+  size_t i = 0;
+  while (i < text.size() && text[i] != wanted) ++i;
+  return i;
+}
+
+kj::Maybe<uint64_t> nextField(kj::ArrayPtr<const char>& prefix) {
+  size_t comma = find(prefix, ',');
+  auto value = number(prefix.slice(0, comma));
+  prefix = prefix.slice(kj::min(comma + 1, prefix.size()), prefix.size());
+  return value;
+}
+
+// RFC 3339 in UTC with nine digits, so that lines align.
+kj::String formatTime(kj::Date date) {
+  int64_t nanoseconds = (date - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  int64_t part = nanoseconds % 1'000'000'000;
+  if (part < 0) part += 1'000'000'000;
+  time_t seconds = (nanoseconds - part) / 1'000'000'000;
+  struct tm parts;
+  gmtime_r(&seconds, &parts);
+  char text[40];
+  size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  snprintf(text + length, sizeof text - length, ".%09lldZ", static_cast<long long>(part));
+  return kj::str(text);
+}
+
+class DeviceSource final : public KmsgSource {
+ public:
+  DeviceSource(kj::UnixEventPort& port, kj::AutoCloseFd opened)
+      : fd(kj::mv(opened)), observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ) {}
+
+  Read read(kj::ArrayPtr<char> buffer) override {
+    for (;;) {
+      ssize_t n = ::read(fd, buffer.begin(), buffer.size());
+      if (n >= 0) return {.size = static_cast<size_t>(n)};
+      if (errno != EINTR) return {.error = errno};
+    }
+  }
+  kj::Promise<void> whenReadable() override { return observer.whenBecomesReadable(); }
+  void rewind() override { KJ_SYSCALL(lseek(fd, 0, SEEK_SET)); }
+  void skipToEnd() override { KJ_SYSCALL(lseek(fd, 0, SEEK_END)); }
+
+ private:
+  kj::AutoCloseFd fd;
+  kj::UnixEventPort::FdObserver observer;
+};
+
+// Turns what the source gives into steps; knows which number comes next.
+class Reader {
+ public:
+  Reader(kj::Own<KmsgSource> opened, const KmsgOptions& options)
+      : source(kj::mv(opened)),
+        boot(options.boot),
+        expected(options.from),
+        known(options.from > 0 && !options.onlyNew) {
+    if (options.onlyNew) source->skipToEnd();
+  }
+
+  struct Step {
+    kj::Maybe<kj::String> line = nullptr;
+    uint64_t next = 0;    // sequence number behind the line
+    uint64_t missed = 0;  // records in front of the line
+    bool end = false;     // nothing more for now
+  };
+
+  // One read.
+  Step step() {
+    auto result = source->read(buffer);
+    if (result.error == EPIPE) return {};  // overwritten: the next number tells how many
+    if (result.error == EAGAIN || (result.error == 0 && result.size == 0)) {
+      if (known && behind < expected) {  // `from` is of an earlier boot
+        known = false;
+        source->rewind();
+        return {};
+      }
+      return {.end = true};
+    }
+    if (result.error != 0) {
+      fail(ErrorKind::kUnavailable, kj::str("/dev/kmsg: ", strerror(result.error)));
+    }
+    KJ_IF_MAYBE (record, parseKmsg(kj::arrayPtr(buffer, result.size))) {
+      behind = record->sequence + 1;
+      if (known && record->sequence < expected) return {};  // before `from`
+      uint64_t missed = known ? record->sequence - expected : 0;
+      known = true;
+      expected = behind;
+      return {.line = formatKmsg(*record, boot), .next = behind, .missed = missed};
+    }
+    return {};
+  }
+
+  kj::Promise<void> whenReadable() { return source->whenReadable(); }
+
+ private:
+  kj::Own<KmsgSource> source;
+  kj::Date boot;
+  uint64_t expected;    // the number that comes next,
+  bool known;           // if it is known
+  uint64_t behind = 0;  // the newest record that was seen, + 1
+  char buffer[kRecordLimit];
+};
+
+kj::Promise<void> sendLines(rpc::LogSink::Client& sink, kj::ArrayPtr<const char> lines,
+                            uint64_t next) {
+  auto request = sink.writeRequest();
+  request.setBytes(lines.asBytes());
+  request.setNext(next);
+  return request.send();
+}
+
+kj::Promise<void> sendMissed(rpc::LogSink::Client& sink, uint64_t count) {
+  auto request = sink.missedRequest();
+  request.setBytes(count);
+  return request.send();
+}
+
+}  // namespace
+
+kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record) {
+  size_t semicolon = find(record, ';');
+  if (semicolon == record.size()) return nullptr;
+  auto prefix = record.slice(0, semicolon);
+  auto priority = nextField(prefix);
+  auto sequence = nextField(prefix);
+  auto microseconds = nextField(prefix);
+  auto rest = record.slice(semicolon + 1, record.size());
+  KJ_IF_MAYBE (p, priority) {
+    KJ_IF_MAYBE (s, sequence) {
+      KJ_IF_MAYBE (m, microseconds) {
+        return KmsgRecord{.facility = static_cast<unsigned>(kj::min(*p >> 3, uint64_t{UINT_MAX})),
+                          .level = static_cast<unsigned>(*p & 7),
+                          .sequence = *s,
+                          .microseconds = *m,
+                          .message = rest.slice(0, find(rest, '\n'))};
+      }
+    }
+  }
+  return nullptr;
+}
+
+kj::String formatKmsg(const KmsgRecord& record, kj::Date boot) {
+  auto facility = record.facility < kj::size(kFacilities) ? kj::str(kFacilities[record.facility])
+                                                          : kj::str(record.facility);
+  auto level = kLevels[record.level & 7];
+  auto blanks = kj::repeat(' ', 7 - level.size());
+  // The kernel's clock starts at 0; a number beyond a century is a broken record, not a time.
+  auto since = static_cast<int64_t>(kj::min(record.microseconds, uint64_t{3'200'000'000'000'000}));
+  return kj::str(facility, ": ", blanks, level, ": [", formatTime(boot + since * kj::MICROSECONDS),
+                 "]: ", record.message, '\n');
+}
+
+kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path) {
+  int fd = open(path.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) fail(ErrorKind::kUnavailable, kj::str(path, ": ", strerror(errno)));
+  return kj::heap<DeviceSource>(port, kj::AutoCloseFd(fd));
+}
+
+kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
+                           rpc::LogSink::Client sink) {
+  constexpr unsigned kStepsPerTurn = 256;  // then the loop serves others
+  auto reader = kj::heap<Reader>(kj::mv(source), options);
+  kj::Vector<char> lines;
+  uint64_t next = 0;
+  for (unsigned steps = 1;; ++steps) {
+    if (steps % kStepsPerTurn == 0) co_await kj::evalLater([] {});
+    auto step = reader->step();
+    if (lines.size() > 0 && (step.end || step.missed > 0 || lines.size() >= kBatch)) {
+      co_await sendLines(sink, lines, next);
+      lines.clear();
+      if (step.end) continue;  // something may have come meanwhile
+    }
+    if (step.missed > 0) co_await sendMissed(sink, step.missed);
+    KJ_IF_MAYBE (line, step.line) {
+      lines.addAll(*line);
+      next = step.next;
+    }
+    if (!step.end) continue;
+    if (!options.follow) co_return;
+    // In the same turn as the read that found nothing: the observer is edge-triggered.
+    co_await reader->whenReadable();
+  }
+}
+
+kj::Date kernelEpoch() {
+  struct timespec real, monotonic;
+  KJ_SYSCALL(clock_gettime(CLOCK_REALTIME, &real));
+  KJ_SYSCALL(clock_gettime(CLOCK_MONOTONIC, &monotonic));
+  return kj::UNIX_EPOCH + (real.tv_sec - monotonic.tv_sec) * kj::SECONDS +
+         (real.tv_nsec - monotonic.tv_nsec) * kj::NANOSECONDS;
+}
+
+kj::Promise<void> serveKernelLog(kj::UnixEventPort& port, rpc::Logs::KernelParams::Reader params) {
+  KmsgOptions options{.follow = params.getFollow(),
+                      .onlyNew = params.getOnlyNew(),
+                      .from = params.getFromSequence(),
+                      .boot = kernelEpoch()};
+  return readKmsg(openKmsg(port), options, params.getSink());
+}
+
+}  // namespace talos::machined

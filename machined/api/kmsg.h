@@ -1,0 +1,67 @@
+// The kernel's log: records of /dev/kmsg as lines, from any point on, as long as somebody wants
+// them.
+//
+// The parser is pure and total: any bytes are a record or none. The reader keeps no copy of the
+// log: the kernel's own ring is the buffer, and the place in it is the record's sequence number. A
+// reader that is slower than the kernel is told how many records were overwritten and goes on with
+// the oldest that is left.
+#pragma once
+
+#include <kj/async-unix.h>
+#include <kj/string.h>
+#include <kj/time.h>
+
+#include "rpc/node.capnp.h"
+
+namespace talos::machined {
+
+struct KmsgRecord {
+  unsigned facility = 0;  // syslog(3), already without the level's bits
+  unsigned level = 0;     // 0 emerg ... 7 debug
+  uint64_t sequence = 0;
+  uint64_t microseconds = 0;         // since the boot
+  kj::ArrayPtr<const char> message;  // in the record's bytes
+};
+
+// "6,339,5140900,-;NET: Registered ...\n SUBSYSTEM=net\n": prefix, message, and lines that begin
+// with a blank and are not shown. Fields that later kernels add to the prefix are skipped.
+kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record);
+
+// "kern:    info: [2021-03-01T12:00:00.123456000Z]: NET: Registered ...\n". `boot`: when the
+// kernel's clock was 0. Control characters are written as the kernel does, \x0a: a line is a line.
+kj::String formatKmsg(const KmsgRecord& record, kj::Date boot);
+
+// /dev/kmsg, or a test's model of it.
+class KmsgSource {
+ public:
+  virtual ~KmsgSource() noexcept(false) = default;
+  struct Read {
+    size_t size = 0;
+    int error = 0;  // errno: EAGAIN at the end, EPIPE when the next record was overwritten
+  };
+  virtual Read read(kj::ArrayPtr<char> buffer) = 0;  // one record
+  virtual kj::Promise<void> whenReadable() = 0;
+  virtual void rewind() = 0;  // to the oldest record
+  virtual void skipToEnd() = 0;
+};
+
+kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path = "/dev/kmsg");
+
+struct KmsgOptions {
+  bool follow = false;
+  bool onlyNew = false;
+  uint64_t from = 0;  // first sequence number; one of an earlier boot means all
+  kj::Date boot = kj::UNIX_EPOCH;
+};
+// Returns at the end of the log, or with `follow` only by being dropped. `missed` of the sink
+// counts records here.
+kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
+                           rpc::LogSink::Client sink);
+
+// When the kernel's clock was 0, by the clocks of this moment.
+kj::Date kernelEpoch();
+
+// Logs.kernel() of the node: `return serveKernelLog(port, context.getParams());`
+kj::Promise<void> serveKernelLog(kj::UnixEventPort& port, rpc::Logs::KernelParams::Reader params);
+
+}  // namespace talos::machined

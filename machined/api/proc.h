@@ -1,0 +1,48 @@
+// What /proc and cgroup files say, as values. Pure: text in, values out.
+//
+// The kernel writes these texts, but command lines and names in them are any process's own words; a
+// text that is not understood ends in an absent value, never in a wrong one.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+// One line of /proc/meminfo: "MemTotal:  16316412 kB".
+struct MemoryLine {
+  kj::String name;
+  uint64_t value;
+  kj::String unit;  // "kB", or empty for a count
+};
+kj::Vector<MemoryLine> parseMeminfo(kj::StringPtr text);
+
+// One line of /proc/mounts, with the octal escapes of blanks and backslashes undone.
+struct MountPoint {
+  kj::String filesystem;
+  kj::String path;
+};
+kj::Vector<MountPoint> parseMounts(kj::StringPtr text);
+
+// /proc/<pid>/stat. The command stands in parentheses and may hold blanks, parentheses and line
+// ends.
+struct ProcessStat {
+  int pid = 0, ppid = 0;
+  char state = '?';
+  uint32_t threads = 0;
+  uint64_t cpuTicks = 0;  // user + system
+  uint64_t virtualBytes = 0;
+  uint64_t residentPages = 0;
+  kj::String command;
+};
+kj::Maybe<ProcessStat> parseStat(kj::StringPtr text);
+
+// /proc/<pid>/cmdline: the arguments, joined by blanks. Empty for a kernel thread.
+kj::String parseArguments(kj::ArrayPtr<const char> cmdline);
+
+// The value of a line "<key> <number>" of a flat-keyed file (cpu.stat, memory.stat).
+kj::Maybe<uint64_t> flatKey(kj::StringPtr text, kj::StringPtr key);
+// A text that is one number (memory.current).
+kj::Maybe<uint64_t> parseNumber(kj::ArrayPtr<const char> text);
+
+}  // namespace talos::machined

@@ -1,0 +1,54 @@
+// A tar archive's parts (POSIX ustar with pax headers), and gzip as a stream. Pure: bytes in, bytes
+// out.
+//
+// What a ustar header cannot say (names over 100 bytes or not in ASCII, sizes from 8 GiB, times
+// before 1970, large ids) goes into a pax header in front of it, which every tar of the last twenty
+// years reads.
+#pragma once
+
+#include <kj/memory.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+struct TarEntry {
+  enum class Kind { kFile, kDirectory, kSymlink };
+  Kind kind = Kind::kFile;
+  kj::StringPtr name;       // relative, without a slash at the end
+  kj::StringPtr link = "";  // of a symlink: its target
+  uint32_t mode = 0644;     // permission bits
+  uint32_t uid = 0, gid = 0;
+  uint64_t size = 0;     // of a file; 0 otherwise
+  int64_t modified = 0;  // seconds since 1970
+};
+
+constexpr size_t kTarBlock = 512;
+
+// Appends the headers of an entry. Its content follows, filled with zeros to a whole block.
+void appendTarHeader(kj::Vector<kj::byte>& out, const TarEntry& entry);
+// How many zeros follow a content of this size.
+inline size_t tarPadding(uint64_t size) {
+  return (kTarBlock - size % kTarBlock) % kTarBlock;
+}
+// The end of an archive: so many zeros.
+constexpr size_t kTarEnd = 2 * kTarBlock;
+
+// gzip (RFC 1952). The fastest level: a node has better things to do, and the network is not that
+// slow.
+class Gzip {
+ public:
+  Gzip();
+  ~Gzip() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Gzip);
+
+  // Appends to `out` what is ready.
+  void write(kj::ArrayPtr<const kj::byte> bytes, kj::Vector<kj::byte>& out);
+  void finish(kj::Vector<kj::byte>& out);
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::machined
