@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/reboot.h>
@@ -61,6 +62,8 @@ void Loop::run() {
 void Loop::setUp() {
   sigfillset(&caught);
   sigprocmask(SIG_SETMASK, &caught, nullptr);
+  // Children get what is passed to them and nothing else.
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
   // Ctrl-alt-del becomes SIGINT. Not allowed outside the first pid namespace, and not needed there.
   if (reboot(RB_DISABLE_CAD) != 0) errno = 0;
   epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -34,8 +34,15 @@ bool Loop::receive(Packet& received) {
   for (auto* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     unsigned count = static_cast<unsigned>((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    for (unsigned i = 0; i < count && received.fdCount <= kMaxPassed; ++i) {
-      memcpy(&received.fds[received.fdCount++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+    for (unsigned i = 0; i < count; ++i) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      if (received.fdCount <= kMaxPassed) {
+        received.fds[received.fdCount++] = fd;
+      } else {
+        close(fd);  // padding of the buffer lets one more through than was asked for
+        received.size = 0;
+      }
     }
   }
   // Cut short: no request fits that description, so check() will refuse a packet of this size.
