@@ -1,0 +1,24 @@
+# Writes common/version-data.h:  cmake -DSOURCE=… -DOUT=… -P version.cmake
+# Runs at every build and touches the file only when something changed.
+set(tag v0.9.0)
+set(sha none)
+set(built 1970-01-01T00:00:00Z)
+set(git git -c safe.directory=* -C ${SOURCE})
+execute_process(COMMAND ${git} rev-parse --short=8 HEAD OUTPUT_VARIABLE head RESULT_VARIABLE failed
+  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT failed)
+  set(sha ${head})
+  execute_process(COMMAND ${git} status --porcelain --untracked-files=no OUTPUT_VARIABLE changes ERROR_QUIET)
+  if(NOT changes STREQUAL "")
+    string(APPEND sha -dirty)
+  endif()
+  set(ENV{TZ} UTC)
+  execute_process(COMMAND ${git} log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ OUTPUT_VARIABLE built
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT
+"#pragma once
+constexpr const char* kVersionTag = \"@tag@\";
+constexpr const char* kVersionSha = \"@sha@\";
+constexpr const char* kVersionBuilt = \"@built@\";
+")
