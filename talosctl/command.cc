@@ -6,9 +6,10 @@
 namespace talos::talosctl {
 
 namespace {
-// Stands where an exception has its source file: such an exception is for the user, not for a developer.
+// Stands where an exception has its source file: such an exception is for the user, not for a
+// developer.
 constexpr const char* kUsageMark = "command line";
-}
+}  // namespace
 
 Command& Command::add(kj::StringPtr childName, kj::StringPtr childSummary) {
   auto own = kj::heap<Command>();
@@ -19,7 +20,9 @@ Command& Command::add(kj::StringPtr childName, kj::StringPtr childSummary) {
   return *children.back();
 }
 
-void Command::flag(Flag flag) { flags.push_back(kj::mv(flag)); }
+void Command::flag(Flag flag) {
+  flags.push_back(kj::mv(flag));
+}
 
 kj::Maybe<Command&> Command::child(kj::StringPtr word) {
   for (auto& c : children) {
@@ -56,17 +59,22 @@ kj::Own<Command> newRoot() {
               .help = "where to connect to, instead of the context's endpoints"});
   root->flag({.name = "timeout",
               .kind = FlagKind::kDuration,
-              .help = "how long to wait for an answer, as 45s or 2m (default 30s unless the command says otherwise)"});
+              .help = "how long to wait for an answer, as 45s or 2m (default 30s unless the "
+                      "command says otherwise)"});
   root->flag({.name = "help", .letter = "h", .help = "show help"});
   return root;
 }
 
 const Invocation::Value& Invocation::value(kj::StringPtr flag) const {
-  KJ_IF_MAYBE(found, values.find(flag)) { return *found; }
+  KJ_IF_MAYBE (found, values.find(flag)) {
+    return *found;
+  }
   KJ_FAIL_ASSERT("no such flag is declared", flag, command.name);
 }
 
-bool Invocation::on(kj::StringPtr flag) const { return text(flag) == "true"; }
+bool Invocation::on(kj::StringPtr flag) const {
+  return text(flag) == "true";
+}
 
 kj::StringPtr Invocation::text(kj::StringPtr flag) const {
   auto& texts = value(flag).texts;
@@ -75,32 +83,44 @@ kj::StringPtr Invocation::text(kj::StringPtr flag) const {
 
 int64_t Invocation::number(kj::StringPtr flag) const {
   auto t = text(flag);
-  return t.size() == 0 ? 0 : strtoll(t.cStr(), nullptr, 10);   // the parser has checked it
+  return t.size() == 0 ? 0 : strtoll(t.cStr(), nullptr, 10);  // the parser has checked it
 }
 
-kj::ArrayPtr<const kj::String> Invocation::list(kj::StringPtr flag) const { return value(flag).texts; }
+kj::ArrayPtr<const kj::String> Invocation::list(kj::StringPtr flag) const {
+  return value(flag).texts;
+}
 
 kj::Duration Invocation::duration(kj::StringPtr flag) const {
   return parseDuration(text(flag)).orDefault(0 * kj::SECONDS);
 }
 
-bool Invocation::given(kj::StringPtr flag) const { return value(flag).given; }
+bool Invocation::given(kj::StringPtr flag) const {
+  return value(flag).given;
+}
 
 kj::Duration Invocation::deadline(kj::Duration fallback) const {
   return given("timeout") ? duration("timeout") : fallback;
 }
 
 void failUsage(kj::StringPtr message) {
-  kj::throwFatalException(kj::Exception(kj::Exception::Type::FAILED, kUsageMark, 0, kj::str(message)));
+  kj::throwFatalException(
+      kj::Exception(kj::Exception::Type::FAILED, kUsageMark, 0, kj::str(message)));
 }
 
-bool isUsage(const kj::Exception& e) { return kj::StringPtr(e.getFile()) == kUsageMark; }
+bool isUsage(const kj::Exception& e) {
+  return kj::StringPtr(e.getFile()) == kUsageMark;
+}
 
 kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
-  struct Unit { kj::StringPtr name; kj::Duration length; };
-  static constexpr Unit units[] = {{"ms"_kj, kj::MILLISECONDS}, {"s"_kj, kj::SECONDS},
-                                   {"m"_kj, kj::MINUTES}, {"h"_kj, kj::HOURS}};
-  constexpr double kMost = 1e6;   // of any unit; keeps the sum far from overflow
+  struct Unit {
+    kj::StringPtr name;
+    kj::Duration length;
+  };
+  static constexpr Unit units[] = {{"ms"_kj, kj::MILLISECONDS},
+                                   {"s"_kj, kj::SECONDS},
+                                   {"m"_kj, kj::MINUTES},
+                                   {"h"_kj, kj::HOURS}};
+  constexpr double kMost = 1e6;  // of any unit; keeps the sum far from overflow
   kj::Duration sum = 0 * kj::SECONDS;
   const char* at = text.cStr();
   if (*at == '\0') return nullptr;

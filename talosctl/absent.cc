@@ -1,0 +1,41 @@
+// Commands that the documents name and this program does not have yet: each says so, instead of
+// being an unknown word or doing half of its work. They are hidden from help and completion.
+#include "common/error.h"
+#include "talosctl/commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+kj::Promise<int> runAbsent(Invocation& call) {
+  fail(ErrorKind::kUnimplemented,
+       kj::str("\"", call.command.path(), "\" is not built into this version of talosctl"));
+}
+
+void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> aliases = {}) {
+  auto& command = parent.add(name, "Not built into this version");
+  command.aliases = kj::mv(aliases);
+  command.hidden = command.anyFlags = true;
+  command.most = kj::maxValue;
+  command.run = runAbsent;
+}
+
+}  // namespace
+
+void addAbsentCommands(Command& root) {
+  addAbsent(root, "apply-config", {"apply"});
+  for (kj::StringPtr name :
+       {"bootstrap",     "conformance", "convert-k8s", "crashdump", "dashboard",   "disks",
+        "edit",          "etcd",        "health",      "images",    "inspect",     "kubeconfig",
+        "machineconfig", "patch",       "pcap",        "recover",   "reset",       "restart",
+        "rollback",      "support",     "time",        "upgrade",   "upgrade-k8s", "validate"}) {
+    addAbsent(root, name);
+  }
+  addAbsent(root, "containers", {"c"});
+  KJ_IF_MAYBE (gen, root.child("gen")) {
+    for (kj::StringPtr name : {"ca", "crt", "csr", "key", "keypair", "secrets"})
+      addAbsent(*gen, name);
+  }
+}
+
+}  // namespace talos::talosctl

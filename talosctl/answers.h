@@ -1,0 +1,60 @@
+// One request to many nodes at once, and what became of it (spec talosctl.md §4.3).
+#pragma once
+
+#include <kj/async.h>
+
+#include "common/error.h"
+#include "talosctl/client.h"
+
+namespace talos::talosctl {
+
+struct Failure {
+  kj::String node;
+  kj::Exception cause;
+};
+
+template <typename Results>
+struct Answer {
+  kj::String node;
+  capnp::Response<Results> value;
+};
+
+template <typename Results>
+struct Answers {
+  kj::Vector<Answer<Results>> good;  // in order of arrival
+  kj::Vector<Failure> failures;
+};
+
+// How the failures of some nodes decide the exit status.
+enum class Partial {
+  kIsSuccess,  // tables: a warning while at least one node answered
+  kIsFailure,  // silent commands
+};
+
+// Prints failures on stderr and gives the exit status.
+int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial);
+
+// "10.0.0.3: no answer within 30s"
+kj::String describe(const Failure& failure);
+
+// `request` maps a node to the RemotePromise of a call on it; all calls are made before the first
+// wait.
+template <typename Results, typename F>
+kj::Promise<Answers<Results>> askAll(Session& session, F request) {
+  Answers<Results> answers;
+  auto& client = session.client;
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(client.nodes().size());
+  for (auto& node : client.nodes()) {
+    kj::Promise<capnp::Response<Results>> answer = request(client.node(node));
+    waits.add(within(client.world.timer, session.deadline, kj::mv(answer))
+                  .then(
+                      [&](capnp::Response<Results>&& value) {
+                        answers.good.add(kj::str(node), kj::mv(value));
+                      },
+                      [&](kj::Exception&& e) { answers.failures.add(kj::str(node), kj::mv(e)); }));
+  }
+  co_await kj::joinPromises(waits.finish());
+  co_return kj::mv(answers);
+}
+
+}  // namespace talos::talosctl

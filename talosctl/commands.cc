@@ -1,0 +1,22 @@
+#include "talosctl/commands.h"
+
+namespace talos::talosctl {
+
+void addCommands(Command& root) {
+  addConfigCommands(root);
+  addGenerateCommands(root);
+  addMachineCommands(root);
+  addProcessCommands(root);
+  addNetworkCommands(root);
+  addServiceCommands(root);
+  addResourceCommands(root);
+  addLogCommands(root);
+  addEventCommands(root);
+  addFileCommands(root);
+  addTransferCommands(root);
+  addLifecycleCommands(root);
+  addShellCommands(root);
+  addAbsentCommands(root);
+}
+
+}  // namespace talos::talosctl

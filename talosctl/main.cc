@@ -1,0 +1,60 @@
+// talosctl: the client.
+#include <signal.h>
+#include <stdlib.h>
+
+#include "talosctl/commands.h"
+#include "talosctl/console.h"
+#include "talosctl/run.h"
+#if __has_include("talosctl/cluster/command.h")
+#include "talosctl/cluster/command.h"
+#endif
+
+namespace talos::talosctl {
+
+namespace {
+
+// The first SIGINT or SIGTERM; from then on both end the process.
+kj::Promise<void> interrupt(kj::UnixEventPort& port) {
+  return port.onSignal(SIGINT).exclusiveJoin(port.onSignal(SIGTERM)).then([](siginfo_t&&) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int s : {SIGINT, SIGTERM}) {
+      signal(s, SIG_DFL);
+      sigaddset(&set, s);
+    }
+    sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  });
+}
+
+int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
+  kj::UnixEventPort::captureSignal(SIGINT);
+  kj::UnixEventPort::captureSignal(SIGTERM);
+  auto io = kj::setupAsyncIo();
+  StandardConsole console;
+  World world{.lowLevel = *io.lowLevelProvider,
+              .port = io.unixEventPort,
+              .timer = io.provider->getTimer(),
+              .clock = kj::systemPreciseCalendarClock(),
+              .console = console,
+              .environment = [](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                const char* value = getenv(name.cStr());
+                if (value == nullptr) return nullptr;
+                return kj::str(value);
+              }};
+  auto root = newRoot();
+  addCommands(*root);
+#if __has_include("talosctl/cluster/command.h")
+  addClusterCommands(*root);
+#endif
+  return run(world, *root, words, interrupt(io.unixEventPort)).wait(io.waitScope);
+}
+
+}  // namespace
+
+}  // namespace talos::talosctl
+
+int main(int argc, char** argv) {
+  kj::Vector<kj::StringPtr> words;
+  for (int i = 1; i < argc; ++i) words.add(argv[i]);
+  return talos::talosctl::mainInNamespace(words);
+}

@@ -1,0 +1,32 @@
+// How a node that was told to go down is judged from what it says, or no longer says. Pure.
+#pragma once
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::talosctl {
+
+enum class Verdict { kWait, kDone, kFailed };
+struct Judgement {
+  Verdict verdict;
+  kj::String text;  // for the progress line, or why it failed
+};
+
+class Outcome {
+ public:
+  enum class Kind { kReboot, kShutdown };
+  Outcome(Kind kind, kj::StringPtr bootId) : kind(kind), bootId(kj::str(bootId)) {}
+
+  // It answered.
+  Judgement answered(rpc::Version::Reader version, rpc::Status::Reader status,
+                     capnp::List<rpc::Service>::Reader services);
+  // It did not. One lost answer is no proof: a daemon may have been stopped before the machine.
+  Judgement silent(kj::StringPtr why);
+
+ private:
+  static constexpr unsigned kGone = 3;  // silent so often in a row
+  Kind kind;
+  kj::String bootId;
+  unsigned silences = 0;
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,24 @@
+// Names to addresses by c-ares: /etc/hosts, then the DNS servers of /etc/resolv.conf. No part of
+// glibc's name service is used, so a static program resolves names on any host.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/string.h>
+
+namespace talos::talosctl {
+
+struct ResolverOptions {
+  kj::StringPtr servers = "";  // "127.0.0.1:5353,[::1]:53" instead of those of /etc/resolv.conf
+  unsigned timeoutMs = 2000;   // of the first try; c-ares tries again, longer
+  unsigned tries = 3;
+};
+
+// The addresses of `host` as text, best first, never empty. An address ("10.0.0.2", "fd00::1",
+// "[fd00::1]") is its own answer. Unavailable naming the host when there is none. Dropping the
+// promise cancels.
+kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host, const ResolverOptions& options = {});
+
+// Whether the text is an IPv4 or IPv6 address, brackets allowed; if so, without them.
+kj::Maybe<kj::String> asAddress(kj::StringPtr text);
+
+}  // namespace talos::talosctl

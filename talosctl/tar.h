@@ -1,0 +1,66 @@
+// A reader of tar archives: POSIX ustar with pax headers, and GNU long names. Bytes in, entries
+// out; no I/O.
+//
+// The archive is foreign: checksums are verified, numbers and lengths are bounded, a name is handed
+// on as it stands (safePath() says what may be made of it). Feeding any bytes in any pieces never
+// reads out of bounds, never loops without consuming, and keeps at most kMaxHeader bytes.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::talosctl {
+
+struct TarEntry {
+  enum class Kind { kFile, kDirectory, kSymlink, kHardLink, kOther };
+  Kind kind = Kind::kFile;
+  kj::String path;
+  kj::String link;       // of kSymlink and kHardLink
+  uint64_t size = 0;     // of kFile; else 0
+  uint32_t mode = 0;     // permission bits, 07777
+  int64_t modified = 0;  // seconds since 1970
+};
+
+class TarVisitor {
+ public:
+  virtual ~TarVisitor() noexcept(false) = default;
+  // For each entry: entry(), then data() until `size` bytes have come, then end().
+  virtual void entry(const TarEntry& entry) = 0;
+  virtual void data(kj::ArrayPtr<const kj::byte> bytes) = 0;
+  virtual void end() = 0;
+};
+
+class TarReader {
+ public:
+  static constexpr size_t kMaxHeader =
+      1 << 20;  // of pax records and long names together, for one entry
+
+  // What is wrong with the archive, or nothing. After a problem the reader must not be fed again.
+  kj::Maybe<kj::String> feed(kj::ArrayPtr<const kj::byte> bytes, TarVisitor& visitor);
+  // At the end of the input: a problem when the archive was cut.
+  kj::Maybe<kj::String> finish() const;
+
+ private:
+  enum class State { kHeader, kExtended, kData, kPadding, kEnd };
+  State state = State::kHeader;
+  kj::Vector<kj::byte> block;  // of the header that is being filled, or the extended one
+  uint64_t left = 0;           // bytes of the part that is being read
+  uint64_t padding = 0;
+  char extendedType = 0;
+  uint64_t position = 0;  // for messages
+  bool zeroSeen = false;
+  bool inEntry = false;
+  TarEntry next;  // what extended headers have said about the entry to come
+  bool hasPath = false, hasLink = false, hasSize = false, hasTime = false;
+
+  kj::Maybe<kj::String> header(TarVisitor& visitor);
+  kj::Maybe<kj::String> extended();
+  kj::Maybe<kj::String> paxRecords(kj::ArrayPtr<const char> text);
+  void endPart(TarVisitor& visitor);
+};
+
+// The path as it may be created below a directory: relative, without "." and empty parts. None for
+// an absolute path, one with "..", one that ends up empty, or one with a NUL.
+kj::Maybe<kj::Vector<kj::String>> safePath(kj::StringPtr path);
+
+}  // namespace talos::talosctl
