@@ -1,0 +1,279 @@
+#include "machined/controllers/network-plan.h"
+
+#include <algorithm>
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostResolvers = 3;  // resolv.conf(5)
+constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
+
+kj::Vector<kj::String> split(kj::StringPtr text, char by) {
+  kj::Vector<kj::String> fields;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || text[i] == by) {
+      fields.add(kj::heapString(text.begin() + begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  return fields;
+}
+
+class Planner {
+ public:
+  Planner(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+          kj::ArrayPtr<const KnownLink> known)
+      : arguments(arguments), config(config), known(known) {}
+
+  NetworkPlan run() {
+    KJ_IF_MAYBE (text, arguments.first("ip")) {
+      ip = parseIpParameter(*text, plan.problems);
+    }
+    KJ_IF_MAYBE (c, config) {
+      for (auto& device : c->devices) addDevice(device);
+    }
+    addFromCommandLine();
+    chooseHostname();
+    chooseResolvers();
+    return kj::mv(plan);
+  }
+
+ private:
+  const KernelArguments& arguments;
+  kj::Maybe<const NetworkConfig&> config;
+  kj::ArrayPtr<const KnownLink> known;
+  kj::Maybe<IpParameter> ip;
+  NetworkPlan plan;
+
+  template <typename... Parts>
+  void problem(Parts&&... parts) {
+    plan.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+  }
+
+  bool ignored(kj::StringPtr link) const {
+    return arguments.contains("talos.network.interface.ignore", link);
+  }
+
+  bool hasAddress(kj::StringPtr link) const {
+    for (auto& address : plan.addresses) {
+      if (address.link == link) return true;
+    }
+    return false;
+  }
+
+  // The same link may be in several entries of the config: their settings add up.
+  void addLink(kj::StringPtr name, unsigned mtu, kj::StringPtr layer) {
+    for (auto& link : plan.links) {
+      if (link.name != name) continue;
+      if (mtu != 0 && link.mtu == 0) link.mtu = mtu;
+      return;
+    }
+    plan.links.add(NetworkPlan::Link{kj::str(name), mtu, layer});
+  }
+
+  void addRoute(NetworkPlan::Route route) {
+    for (auto& other : plan.routes) {
+      if (other.link == route.link && other.destination == route.destination &&
+          other.metric == route.metric) {
+        return;
+      }
+    }
+    plan.routes.add(kj::mv(route));
+  }
+
+  void addDevice(const NetworkConfig::Device& device) {
+    if (device.ignore || ignored(device.interface)) return;
+    if (device.interface.size() == 0) {
+      problem("machine.network.interfaces: an entry without `interface` configures nothing");
+      return;
+    }
+    addLink(device.interface, device.mtu, kLayerConfiguration);
+    for (auto& text : device.addresses) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
+        plan.addresses.add(
+            NetworkPlan::Address{kj::str(device.interface), *prefix, kLayerConfiguration});
+      } else {
+        problem(device.interface, ": cidr \"", text,
+                "\" is not an address with a prefix length, as 10.5.0.2/24");
+      }
+    }
+    for (auto& route : device.routes) addConfigRoute(device.interface, route);
+  }
+
+  void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
+    auto destination = Prefix::parse(route.network);
+    auto gateway = Ip::parse(route.gateway);
+    if (route.gateway.size() > 0 && gateway == nullptr) {
+      problem(link, ": the gateway \"", route.gateway, "\" of the route to ", route.network,
+              " is not an address");
+      return;
+    }
+    KJ_IF_MAYBE (g, gateway) {
+      if (g->isAny()) gateway = nullptr;  // 0.0.0.0 and :: mean: on the link
+    }
+    KJ_IF_MAYBE (d, destination) {
+      KJ_IF_MAYBE (g, gateway) {
+        if (g->family() != d->address.family()) {
+          problem(link, ": the gateway ", route.gateway, " and the route's network ", route.network,
+                  " are not of one family");
+          return;
+        }
+      }
+      addRoute({kj::str(link), d->masked(), gateway,
+                route.metric == 0 ? kStaticRouteMetric : route.metric, kLayerConfiguration});
+    } else {
+      problem(link, ": the route's network \"", route.network, "\" is not a prefix, as 0.0.0.0/0");
+    }
+  }
+
+  // The link that `ip=` is for; none as long as nobody has told which links there are.
+  kj::Maybe<kj::String> linkOfParameter(kj::StringPtr device) const {
+    const KnownLink* first = nullptr;
+    for (auto& link : known) {
+      if (link.name == device) return kj::str(device);
+      if (!link.loopback && !ignored(link.name) && (first == nullptr || link.index < first->index))
+        first = &link;
+    }
+    if (known.size() == 0 && device.size() > 0) return kj::str(device);
+    if (first == nullptr) return nullptr;
+    return kj::str(first->name);
+  }
+
+  void addFromCommandLine() {
+    KJ_IF_MAYBE (parameter, ip) {
+      KJ_IF_MAYBE (link, linkOfParameter(parameter->device)) {
+        if (ignored(*link) || hasAddress(*link)) return;
+        addLink(*link, 0, kLayerCmdline);
+        plan.addresses.add(NetworkPlan::Address{kj::str(*link), parameter->address, kLayerCmdline});
+        KJ_IF_MAYBE (gateway, parameter->gateway) {
+          addRoute(
+              {kj::mv(*link), Prefix::all(AF_INET), *gateway, kStaticRouteMetric, kLayerCmdline});
+        }
+      }
+    }
+  }
+
+  bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
+    if (name.size() == 0) return false;
+    KJ_IF_MAYBE (reason, hostnameProblem(name)) {
+      problem(source, ": \"", name, "\" cannot be the host name: ", *reason);
+      return false;
+    }
+    KJ_IF_MAYBE (dot, name.findFirst('.')) {
+      plan.hostname = kj::heapString(name.begin(), *dot);
+      plan.domain = kj::str(name.slice(*dot + 1));
+    } else {
+      plan.hostname = kj::str(name);
+    }
+    plan.hostnameLayer = layer;
+    return true;
+  }
+
+  void chooseHostname() {
+    KJ_IF_MAYBE (c, config) {
+      if (takeHostname(c->hostname, "machine.network.hostname", kLayerConfiguration)) return;
+    }
+    if (takeHostname(arguments.first("talos.hostname").orDefault(""),
+                     "talos.hostname=", kLayerCmdline))
+      return;
+    KJ_IF_MAYBE (parameter, ip) {
+      if (takeHostname(parameter->hostname, "ip=", kLayerCmdline)) return;
+    }
+    for (auto& address : plan.addresses) {
+      if (address.prefix.address.family() != AF_INET) continue;
+      auto name = kj::str("talos-", address.prefix.address);
+      std::replace(name.begin(), name.end(), '.', '-');
+      takeHostname(name, "", kLayerDefault);
+      return;
+    }
+    // Before there is a config it would be a name that is taken back in a moment.
+    if (config != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
+  }
+
+  void chooseResolvers() {
+    auto take = [&](Ip address, kj::StringPtr layer) {
+      if (plan.resolvers.size() == kMostResolvers) return;
+      plan.resolvers.add(address);
+      plan.resolversLayer = layer;
+    };
+    KJ_IF_MAYBE (c, config) {
+      for (auto& text : c->nameservers) {
+        KJ_IF_MAYBE (address, Ip::parse(text)) {
+          take(*address, kLayerConfiguration);
+        } else {
+          problem("machine.network.nameservers: \"", text, "\" is not an IP address");
+        }
+      }
+    }
+    if (plan.resolvers.size() > 0) return;
+    KJ_IF_MAYBE (parameter, ip) {
+      for (auto& address : parameter->resolvers) take(address, kLayerCmdline);
+    }
+    if (plan.resolvers.size() > 0) return;
+    for (auto text : kDefaultResolvers) take(KJ_ASSERT_NONNULL(Ip::parse(text)), kLayerDefault);
+  }
+};
+
+}  // namespace
+
+NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                        kj::ArrayPtr<const KnownLink> known) {
+  return Planner(arguments, config, known).run();
+}
+
+kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {
+  auto fields = split(text, ':');
+  if (fields.size() < 4) return nullptr;
+  auto field = [&](size_t i) { return i < fields.size() ? kj::StringPtr(fields[i]) : ""_kj; };
+  auto refuse = [&](auto&&... why) -> kj::Maybe<IpParameter> {
+    problems.add(kj::str("ip=", text, ": ", why...));
+    return nullptr;
+  };
+  auto client = Ip::parse(field(0));
+  KJ_IF_MAYBE (c, client) {
+    if (c->family() != AF_INET || c->isAny() || c->isMulticast() || c->isLoopback()) {
+      return refuse("\"", field(0), "\" cannot be the machine's IPv4 address");
+    }
+    auto length = maskLength(field(3));
+    if (length == nullptr) return refuse("\"", field(3), "\" is not a netmask, as 255.255.255.0");
+    IpParameter result{
+        Prefix{*c, KJ_ASSERT_NONNULL(length)}, nullptr, kj::str(field(4)), kj::str(field(5)), {}};
+    if (field(2).size() > 0) {
+      auto gateway = Ip::parse(field(2));
+      KJ_IF_MAYBE (g, gateway) {
+        if (g->family() == AF_INET && !g->isAny()) result.gateway = *g;
+      } else {
+        problems.add(
+            kj::str("ip=", text, ": the gateway \"", field(2), "\" is not an IPv4 address"));
+      }
+    }
+    for (size_t i = 7; i <= 8; ++i) {
+      KJ_IF_MAYBE (resolver, Ip::parse(field(i))) {
+        if (!resolver->isAny()) result.resolvers.add(*resolver);
+      }
+    }
+    return kj::mv(result);
+  }
+  return refuse("\"", field(0), "\" is not an IPv4 address");
+}
+
+kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {
+  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; 253 are allowed");
+  for (auto& label : split(name, '.')) {
+    if (label.size() == 0) return kj::str("there is nothing before, between or behind its dots");
+    if (label.size() > 63)
+      return kj::str("a part of it has ", label.size(), " characters; 63 are allowed");
+    for (char c : label) {
+      bool ok =
+          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+      if (!ok) return kj::str("only letters, digits, '-' and '.' are allowed");
+    }
+    if (label[0] == '-' || label[label.size() - 1] == '-') {
+      return kj::str("no part of it begins or ends with '-'");
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace talos::machined

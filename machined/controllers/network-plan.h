@@ -1,0 +1,97 @@
+// What the network of this machine should be: from the kernel's command line and the machine
+// config, pure.
+//
+// Layers, the later one wins: default, cmdline, configuration. A link to which the configuration
+// gives an address keeps nothing of the command line's `ip=`; hostname and resolvers come from the
+// highest layer that names one. Spec: network.md §5, §7, §10, boot-and-services.md §1.2. What
+// cannot be understood is left out and named in `problems`; the rest still counts, so a mistake
+// costs a machine as little as possible.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/ip.h"
+#include "common/kernel-arguments.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kLayerDefault = "default"_kj;
+constexpr kj::StringPtr kLayerCmdline = "cmdline"_kj;
+constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
+constexpr unsigned kStaticRouteMetric = 10;
+
+// The kernel's parameter
+// `ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`.
+struct IpParameter {
+  Prefix address;
+  kj::Maybe<Ip> gateway;
+  kj::String hostname, device;  // may be empty
+  kj::Vector<Ip> resolvers;
+};
+// None when it has fewer than four fields (as in ip=dhcp), which asks for ordinary discovery; also
+// none, with a problem, when it has them and they make no sense.
+kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
+
+// machine.network of the config, as far as it is carried out.
+struct NetworkConfig {
+  struct Route {
+    kj::String network, gateway;
+    unsigned metric = 0;  // 0: the default
+  };
+  struct Device {
+    kj::String interface;
+    kj::Vector<kj::String> addresses;  // CIDR
+    kj::Vector<Route> routes;
+    unsigned mtu = 0;
+    bool ignore = false;
+  };
+  kj::String hostname;
+  kj::Vector<kj::String> nameservers;
+  kj::Vector<Device> devices;
+};
+
+// A link as the kernel has it.
+struct KnownLink {
+  unsigned index;
+  kj::String name;
+  bool loopback;
+};
+
+struct NetworkPlan {
+  struct Link {
+    kj::String name;
+    unsigned mtu;
+    kj::StringPtr layer;
+  };
+  struct Address {
+    kj::String link;
+    Prefix prefix;
+    kj::StringPtr layer;
+  };
+  struct Route {
+    kj::String link;
+    Prefix destination;
+    kj::Maybe<Ip> gateway;
+    unsigned metric;
+    kj::StringPtr layer;
+  };
+  kj::Vector<Link> links;
+  kj::Vector<Address> addresses;
+  kj::Vector<Route> routes;
+  kj::String hostname, domain;  // empty: not known yet
+  kj::StringPtr hostnameLayer;
+  kj::Vector<Ip> resolvers;
+  kj::StringPtr resolversLayer;
+  kj::Vector<kj::String> problems;
+};
+
+// `config` is none before there is a machine config. `known` is empty before networkd has told of
+// the links.
+NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                        kj::ArrayPtr<const KnownLink> known);
+
+// What is wrong with a host name; none when nothing is.
+kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);
+
+}  // namespace talos::machined
