@@ -70,6 +70,12 @@ class FakeMachine {
     KJ_FAIL_REQUIRE("no child runs in this slot", slot);
   }
 
+  // Somebody presses the button.
+  void wish(Process1::Wish what) {
+    wishes.push_back(what);
+    wake();
+  }
+
   bool holds(kj::StringPtr name) const {
     for (auto& h : held) {
       if (h.name == name) return true;
@@ -92,6 +98,8 @@ class FakeMachine {
   unsigned brains = 0;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Exit>>> waiting;
   bool delivered = false;  // exits.front() was given to the current brain
+  std::list<Process1::Wish> wishes;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Wish>>> waitingForWish;
 
   const Child* find(kj::StringPtr slot) const {
     for (auto& c : children) {
@@ -100,6 +108,14 @@ class FakeMachine {
     return nullptr;
   }
   void wake() {
+    if (!wishes.empty()) {
+      KJ_IF_MAYBE (w, waitingForWish) {
+        auto fulfiller = kj::mv(*w);
+        waitingForWish = nullptr;
+        fulfiller->fulfill(kj::cp(wishes.front()));
+        wishes.pop_front();
+      }
+    }
     if (exits.empty() || delivered) return;
     KJ_IF_MAYBE (w, waiting) {
       auto& e = exits.front();
@@ -127,7 +143,10 @@ class FakeProcess1 final : public Process1 {
     }
     machine.delivered = false;
   }
-  ~FakeProcess1() noexcept(false) { machine.waiting = nullptr; }
+  ~FakeProcess1() noexcept(false) {
+    machine.waiting = nullptr;
+    machine.waitingForWish = nullptr;
+  }
   KJ_DISALLOW_COPY_AND_MOVE(FakeProcess1);
 
   kj::Promise<Started> spawn(SpawnRequest request) override {
@@ -213,6 +232,13 @@ class FakeProcess1 final : public Process1 {
     return names;
   }
   unsigned brainRestarts() const override { return restarts; }
+
+  kj::Promise<Wish> nextWish() override {
+    auto paf = kj::newPromiseAndFulfiller<Wish>();
+    machine.waitingForWish = kj::mv(paf.fulfiller);
+    machine.wake();
+    return kj::mv(paf.promise);
+  }
 
   kj::Promise<void> reboot(unsigned command) override {
     machine.rebooted = command;

@@ -71,6 +71,11 @@ class Process1 {
   virtual kj::Vector<kj::String> heldNames() = 0;
   virtual unsigned brainRestarts() const = 0;  // 0 in the first brain of a boot
 
+  // What somebody at the machine asked for: the power button or SIGTERM to process 1 (power off),
+  // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one.
+  enum class Wish { kPowerOff, kReboot };
+  virtual kj::Promise<Wish> nextWish() = 0;
+
   // Ends everything: process 1 kills all processes (SIGTERM, then SIGKILL), unmounts, syncs with a
   // limit and calls reboot(2) with `command` (LINUX_REBOOT_CMD_*). Does not return in practice.
   virtual kj::Promise<void> reboot(unsigned command) = 0;
