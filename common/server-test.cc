@@ -265,9 +265,7 @@ TEST_F(Server, ReconnectingSurvivesARestart) {
   auto lost = machine.rebootRequest().send();
   wait(kj::mv(arrived.promise));
   serving = nullptr;  // the daemon dies; the socket outlives it
-  auto e = failureOf(lost.ignoreResult());
-  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
-  EXPECT_EQ(messageOf(e), kj::str(path, ": the connection was lost"));
+  EXPECT_EQ(kindOf(failureOf(lost.ignoreResult())), ErrorKind::kUnavailable);
   serve(kj::AutoCloseFd(dup(listening.get())));
   EXPECT_EQ(version(machine), kj::str(getuid(), " ", getpid()));
 }
