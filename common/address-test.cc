@@ -23,6 +23,10 @@ TEST(AddressTest, ParsesAndPrints) {
     EXPECT_EQ(address.isLoopback(), c.loopback) << c.text.cStr();
     EXPECT_TRUE(Address::of(*address.withPort(50000).get()) == address);
   }
+  for (kj::StringPtr text : {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"}) {
+    EXPECT_FALSE(Address::parse(text).isUnicast()) << text.cStr();
+  }
+  EXPECT_TRUE(Address::parse("fe80::1").isUnicast());
   for (kj::StringPtr text :
        {""_kj, "node1"_kj, "10.5.0"_kj, "10.5.0.2:50000"_kj, "[::1]"_kj, "010.0.0.1"_kj,
         "10.0.0.256"_kj, " 10.0.0.1"_kj, "fe80::1%eth0"_kj, "10.0.0.1\0x"_kj}) {

@@ -48,6 +48,12 @@ bool Address::isLoopback() const {
   return memcmp(bytes, kOne, 16) == 0;
 }
 
+bool Address::isUnicast() const {
+  if (ipv4) return bytes[0] != 0 && bytes[0] < 224;
+  constexpr kj::byte kUnspecified[16] = {};
+  return bytes[0] != 0xff && memcmp(bytes, kUnspecified, 16) != 0;
+}
+
 kj::String Address::toString() const {
   char text[INET6_ADDRSTRLEN];
   inet_ntop(ipv4 ? AF_INET : AF_INET6, bytes, text, sizeof text);

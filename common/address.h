@@ -18,6 +18,8 @@ class Address {
 
   bool isIpv4() const { return ipv4; }
   bool isLoopback() const;
+  // Not the unspecified address, multicast or broadcast: one that a machine can have.
+  bool isUnicast() const;
   kj::String toString() const;
   bool operator==(const Address& other) const;
 

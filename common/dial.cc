@@ -16,9 +16,9 @@ namespace {
 
 class ConnectionImpl final : public Connection {
  public:
-  explicit ConnectionImpl(kj::Own<kj::AsyncIoStream> stream)
+  ConnectionImpl(kj::Own<kj::AsyncIoStream> stream, kj::String where)
       : stream(kj::mv(stream)),
-        messages(*this->stream, {kj::maxValue, kj::maxValue}),
+        messages(*this->stream, {kj::maxValue, kj::maxValue}, kj::mv(where)),
         network(messages, capnp::rpc::twoparty::Side::CLIENT),
         rpc(capnp::makeRpcClient(network)) {}
 
@@ -66,7 +66,7 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
     KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     kj::AutoCloseFd owned(fd);
     if (connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) {
-      co_return kj::heap<ConnectionImpl>(lowLevel.wrapSocketFd(kj::mv(owned)));
+      co_return kj::heap<ConnectionImpl>(lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path));
     }
     // A Unix socket never says "in progress"; "again" means that its queue is full just now.
     if (errno != EAGAIN) KJ_FAIL_SYSCALL("connect()", errno);
@@ -75,14 +75,15 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
 }
 
 kj::Promise<kj::Own<Connection>> tryTls(kj::LowLevelAsyncIoProvider& lowLevel, TlsEndpoint& tls,
-                                        Address::SocketName name, kj::String expectedName) {
+                                        Address::SocketName name, kj::String expectedName,
+                                        kj::String where) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto stream =
       co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
   tuneTcp(*stream);
   auto secured = co_await tls.connect(kj::mv(stream), expectedName);
-  co_return kj::heap<ConnectionImpl>(kj::mv(secured));
+  co_return kj::heap<ConnectionImpl>(kj::mv(secured), kj::mv(where));
 }
 
 // A function that makes connections; what it started keeps it alive.
@@ -195,7 +196,7 @@ kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLeve
   auto parsed = Address::parse(address);
   auto where = kj::str(parsed.isIpv4() ? ""_kj : "["_kj, parsed.toString(),
                        parsed.isIpv4() ? ""_kj : "]"_kj, ":", port);
-  auto trying = tryTls(lowLevel, tls, parsed.withPort(port), kj::str(expectedName));
+  auto trying = tryTls(lowLevel, tls, parsed.withPort(port), kj::str(expectedName), kj::str(where));
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::mv(where));

@@ -3,6 +3,7 @@
 #include <capnp/rpc.capnp.h>
 
 #include "common/error.h"
+#include "common/tls.h"
 
 namespace talos {
 namespace {
@@ -18,9 +19,10 @@ size_t bytesOf(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
 
 }  // namespace
 
-GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits)
+GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
     : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(), kBufferWords),
       limits(limits),
+      name(kj::mv(name)),
       failing(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
@@ -34,7 +36,10 @@ kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
 void GuardedStream::failWith(kj::Exception&& e) {
   if (failureText == nullptr) failureText = messageOf(e);
   failed->fulfill();
-  kj::throwFatalException(kj::mv(e));
+  if (name.size() == 0) kj::throwFatalException(kj::mv(e));
+  bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+  auto cause = gone ? kj::str("the connection was lost") : tlsReason(e);
+  fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
 void GuardedStream::account(capnp::MessageReader& message) {
@@ -75,6 +80,9 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
                         account(*message->reader);
                       } else {
                         sawEnd = true;
+                        if (name.size() > 0) {
+                          kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "end of stream"));
+                        }
                       }
                       return kj::mv(read);
                     })

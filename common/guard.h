@@ -4,7 +4,8 @@
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
 // table entry each), and whether it reads what it asked for (answers pile up in the send queue).
 // Here a peer with more unfinished questions than `questions` loses its connection, and while more
-// than `queuedBytes` wait to be sent nothing more is read from it.
+// than `queuedBytes` wait to be sent nothing more is read from it. A client names its server, so
+// that every call that is lost with the connection fails with that name and the cause.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -18,7 +19,8 @@ class GuardedStream final : public capnp::MessageStream {
     unsigned questions;
     size_t queuedBytes;
   };
-  GuardedStream(kj::AsyncIoStream& stream, Limits limits);
+  // With a name an end of the stream is a failure too.
+  GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name = nullptr);
 
   // The network whose queue is watched; before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
@@ -46,6 +48,7 @@ class GuardedStream final : public capnp::MessageStream {
  private:
   capnp::BufferedMessageStream inner;
   Limits limits;
+  kj::String name;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
   unsigned questions = 0;
   size_t writing = 0;  // bytes handed to the stream and not yet taken

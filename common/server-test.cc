@@ -265,7 +265,9 @@ TEST_F(Server, ReconnectingSurvivesARestart) {
   auto lost = machine.rebootRequest().send();
   wait(kj::mv(arrived.promise));
   serving = nullptr;  // the daemon dies; the socket outlives it
-  EXPECT_EQ(kindOf(failureOf(lost.ignoreResult())), ErrorKind::kUnavailable);
+  auto e = failureOf(lost.ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(e), kj::str(path, ": the connection was lost"));
   serve(kj::AutoCloseFd(dup(listening.get())));
   EXPECT_EQ(version(machine), kj::str(getuid(), " ", getpid()));
 }

@@ -105,7 +105,8 @@ TEST_F(ServerTls, StrangersAreRefused) {
   serve(timer);
   TlsEndpoint stranger(credentials(foreign, "os:admin", authority));
   auto e = failureOf([&] { callAs(stranger); });
-  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable) << kj::str(e).cStr();
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnauthenticated) << kj::str(e).cStr();
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": tlsv1 alert unknown ca"));
 
   TlsEndpoint client(credentials(authority, "os:reader", foreign));
   auto untrusted = failureOf([&] { callAs(client); });

@@ -3,10 +3,12 @@
 #include <arpa/inet.h>
 #include <capnp/rpc-twoparty.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/io.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -319,6 +321,18 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
                                 kj::mv(establish)));
+}
+
+kj::AutoCloseFd inheritedSocket(kj::StringPtr variable) {
+  auto value = getenv(variable.cStr());
+  KJ_IF_MAYBE (fd, kj::StringPtr(value == nullptr ? "" : value).tryParseAs<int>()) {
+    struct stat info;
+    if (*fd > STDERR_FILENO && fstat(*fd, &info) == 0 && S_ISSOCK(info.st_mode)) {
+      KJ_SYSCALL(fcntl(*fd, F_SETFD, FD_CLOEXEC));
+      return kj::AutoCloseFd(*fd);
+    }
+  }
+  fail(ErrorKind::kInvalidArgument, kj::str(variable, " must be the number of a listening socket"));
 }
 
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsigned gid) {

@@ -54,6 +54,10 @@ kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 51
 // What every TCP connection has: no delay, and a vanished peer is noticed within two minutes.
 void tuneTcp(kj::AsyncIoStream& stream);
 
+// The listening socket that the environment variable names by its number, from whoever started us.
+// InvalidArgument, naming the variable, when there is none.
+kj::AutoCloseFd inheritedSocket(kj::StringPtr variable);
+
 // A connection as a client sees it: the bootstrap capability and the stream under it.
 class Connection {
  public:

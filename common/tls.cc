@@ -41,10 +41,11 @@ kj::Own<kj::TlsContext> makeContext(const Credentials& credentials) {
   return context;
 }
 
-// The words of OpenSSL's errors in KJ's description of a failed handshake:
-// "error:<number>:<library>: <function>:<reason>", one a line. The first is the cause; what follows
-// is what the layers above made of it.
-kj::String reasonOf(const kj::Exception& e) {
+}  // namespace
+
+// OpenSSL's errors in KJ's description: "error:<number>:<library>: <function>:<reason>", one a
+// line. The first is the cause; what follows is what the layers above made of it.
+kj::String tlsReason(const kj::Exception& e) {
   kj::StringPtr text = e.getDescription();
   constexpr kj::StringPtr kMark = "error:"_kj;
   for (size_t i = 0; i + kMark.size() < text.size(); ++i) {
@@ -63,10 +64,12 @@ kj::String reasonOf(const kj::Exception& e) {
   return messageOf(e);
 }
 
+namespace {
+
 kj::Exception handshakeError(const kj::Exception& e, kj::StringPtr with) {
   auto kind = e.getType() == kj::Exception::Type::DISCONNECTED ? ErrorKind::kUnavailable
                                                                : ErrorKind::kUnauthenticated;
-  return error(kind, kj::str("TLS handshake with ", with, ": ", reasonOf(e)));
+  return error(kind, kj::str("TLS handshake with ", with, ": ", tlsReason(e)));
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ struct Peer {
   // Roles are the O entries that begin with "os:".
 };
 
+// The words of OpenSSL in the failure of a handshake, or of a read or write after it (a client
+// learns only there that its certificate was refused): "certificate has expired".
+kj::String tlsReason(const kj::Exception& e);
+
 class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
