@@ -22,11 +22,7 @@ kj::StringPtr setting(const char* name, kj::StringPtr otherwise) {
 }
 
 void run() {
-  auto listening = setting("TALOS_LISTEN_FD", "").tryParseAs<int>();
-  if (listening == nullptr) {
-    fail(ErrorKind::kInvalidArgument,
-         "TALOS_LISTEN_FD must be the number of a listening unix socket");
-  }
+  auto listening = inheritedSocket("TALOS_LISTEN_FD");
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   std::minstd_rand generator(std::random_device{}());
@@ -41,9 +37,8 @@ void run() {
   StoreBoard board(store, [&] { changed.set(); });
   Controller controller(*kernel, *monitor, board, *host, timer, changed,
                         [&] { return unit(generator); });
-  auto serving =
-      serveUnix(*io.lowLevelProvider, timer, kj::AutoCloseFd(KJ_ASSERT_NONNULL(listening)),
-                [&](const UnixPeer&) { return makeServer(controller); });
+  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
+                           [&](const UnixPeer&) { return makeServer(controller); });
   log::info("networkd runs");
   controller.run().exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
 }
