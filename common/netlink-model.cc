@@ -114,8 +114,7 @@ kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> cha
     } else {
       auto why = message.size() > 0 ? kj::str(message, " (", strerror(code), ")")
                                     : kj::str(strerror(code));
-      auto text = kj::str(describe(change), ": ", why);
-      result.add(Failure{code, kj::mv(why), kj::mv(text)});
+      result.add(Failure{code, kj::str(describe(change), ": ", why)});
     }
   }
   return result;

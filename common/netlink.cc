@@ -125,8 +125,7 @@ class MachineKernel final : public Kernel {
       }
       auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
                                         : kj::str(strerror(ack.code));
-      auto message = kj::str(describe(changes[i]), ": ", why);
-      result.add(Failure{ack.code, kj::mv(why), kj::mv(message)});
+      result.add(Failure{ack.code, kj::str(describe(changes[i]), ": ", why)});
     }
     return result;
   }

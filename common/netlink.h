@@ -113,8 +113,7 @@ kj::String describe(const Change& change);
 
 struct Failure {
   int code = 0;        // errno, positive
-  kj::String reason;   // the kernel's explanation, or the errno's text
-  kj::String message;  // "add address ...: " and the reason
+  kj::String message;  // "add address ...: the kernel's explanation (File exists)"
 };
 
 class Kernel {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "common/printing.h"
-
 #include "common/error.h"
 #include "rpc/types.capnp.h"
 

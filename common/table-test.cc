@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "common/printing.h"
-
 namespace talos {
 namespace {
 

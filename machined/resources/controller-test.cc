@@ -82,9 +82,11 @@ TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   finish->fulfill();
   scope.poll();
   EXPECT_EQ(script.runs, 2u);
+  EXPECT_FALSE(runtime.idle());
   finish->fulfill();
   scope.poll();
   EXPECT_EQ(script.runs, 2u);
+  EXPECT_TRUE(runtime.idle());
 }
 
 TEST(BackOffTest, GrowsByHalfWithSpreadAndHasACeiling) {

@@ -46,6 +46,7 @@ struct ControllerRuntime::Impl final {
     kj::Own<Store> view;
     Signal signal;
     bool wanted = true;  // the run at the start
+    bool inRun = false;
     unsigned failures = 0;
     kj::Vector<kj::Own<void>> subscriptions;
     kj::Promise<void> running = nullptr;
@@ -122,7 +123,9 @@ struct ControllerRuntime::Impl final {
         wanted = false;
         if (failures == 0 && first) say("controller starting");
         first = false;
+        inRun = true;
         auto failure = co_await attempt();
+        inRun = false;
         KJ_IF_MAYBE (reason, failure) {
           auto pause = backOff(++failures, runtime.random());
           say(kj::str("controller failed: ", *reason));
@@ -186,6 +189,13 @@ ControllerRuntime::~ControllerRuntime() noexcept(false) {}
 
 void ControllerRuntime::add(kj::Own<Controller> controller) {
   impl->add(kj::mv(controller));
+}
+
+bool ControllerRuntime::idle() const {
+  for (auto& driver : impl->drivers) {
+    if (driver->wanted || driver->inRun) return false;
+  }
+  return true;
 }
 
 void ControllerRuntime::poke(kj::StringPtr controllerName) {

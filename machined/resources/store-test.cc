@@ -205,19 +205,8 @@ TEST_F(StoreTest, AReaderOutlivesAWriteOfTheSameTurn) {
 // --- the journal
 // -------------------------------------------------------------------------------------
 
-// The store of the next brain.
-struct Successor {
-  explicit Successor(StoreTest& test) : Successor(test, test.machine) {}
-  Successor(StoreTest& test, FakeMachine& machine)
-      : process1(machine), store(test.registry, test.clock) {
-    store.attachJournal(process1).wait(test.scope);
-  }
-  FakeProcess1 process1;
-  Store store;
-};
-
-kj::Array<kj::byte> heldBytes(const FakeMachine& machine) {
-  int fd = machine.heldFd("store");
+kj::Array<kj::byte> heldBytes(ModelProcess1& process1) {
+  auto& fd = KJ_ASSERT_NONNULL(process1.held.find("store"_kj));
   struct stat stats;
   KJ_SYSCALL(fstat(fd, &stats));
   auto bytes = kj::heapArray<kj::byte>(stats.st_size);
@@ -234,13 +223,13 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
   store.teardown("", kHostnames, "b", "test");
   put("c", "gone");
   store.destroy("", kHostnames, "c", "test");
-  Successor next(*this);
-  auto& successor = next.store;
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(successor), "a=y@2 b=z@3-!");
   EXPECT_EQ(successor.get("", "ns", "config").getMetadata().getVersion(), 1u);
   EXPECT_EQ(put(successor, "a", "after", 2), 3u);
-  Successor afterNext(*this);
-  auto& third = afterNext.store;
+  Store third(registry, clock);
+  third.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(third), "a=after@3 b=z@3-!");
 }
 
@@ -248,15 +237,15 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
 TEST_F(StoreTest, AttachingWritesWhatIsThere) {
   put("early", "x");
   store.attachJournal(process1).wait(scope);
-  Successor next(*this);
-  auto& successor = next.store;
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(successor), "early=x@1");
 }
 
 // The crash argument of the header, byte by byte.
 TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   store.attachJournal(process1).wait(scope);
-  auto start = heldBytes(machine).size();
+  auto start = heldBytes(process1).size();
   kj::Vector<kj::String> states;  // after each change
   auto step = [&](auto&& change) {
     change();
@@ -271,17 +260,17 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   step([&] { store.removeFinalizer("", kHostnames, "b", "f"); });
   step([&] { store.destroy("", kHostnames, "b", "test"); });
   step([&] { put("b", "again"); });
-  auto bytes = heldBytes(machine);
+  auto bytes = heldBytes(process1);
   size_t newest = 0;
   for (size_t cut = start; cut <= bytes.size(); ++cut) {
-    FakeMachine crashed;
+    ModelProcess1 crashed;
     int raw;
     KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
     kj::AutoCloseFd fd(raw);
     KJ_ASSERT(::write(fd, bytes.begin(), cut) == ssize_t(cut));
-    crashed.keep("store", kj::mv(fd));
-    Successor first(*this, crashed);
-    auto& successor = first.store;
+    crashed.held.insert(kj::str("store"), kj::mv(fd));
+    Store successor(registry, clock);
+    successor.attachJournal(crashed).wait(scope);
     auto state = shown(successor);
     size_t found = newest;
     while (found < states.size() && states[found] != state) ++found;
@@ -290,8 +279,9 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
     newest = found;
     // And it goes on from there.
     put(successor, "z", "new");
-    Successor second(*this, crashed);
-    ASSERT_EQ(shown(second.store), shown(successor)) << "cut at " << cut;
+    Store next(registry, clock);
+    next.attachJournal(crashed).wait(scope);
+    ASSERT_EQ(shown(next), shown(successor)) << "cut at " << cut;
   }
   EXPECT_EQ(newest, states.size() - 1);
 }
@@ -299,27 +289,26 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
 TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
   int raw;
   KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
-  machine.keep("store", kj::AutoCloseFd(raw));
-  FakeProcess1 process1(machine);
+  process1.held.insert(kj::str("store"), kj::AutoCloseFd(raw));
   KJ_ASSERT(::write(raw, "rubbish rubbish ", 16) == 16);
   store.attachJournal(process1).wait(scope);
   put("a", "x");
-  Successor next(*this);
-  auto& successor = next.store;
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(successor), "a=x@1");
 }
 
 TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
   store.attachJournal(process1).wait(scope);
-  auto holds = machine.holdCount;
+  auto holds = process1.holds;
   for (unsigned i = 1; i <= 60'000; ++i) {
     put("a", kj::str("value ", i), i - 1);
     if (i % 16 == 0) scope.poll();
   }
-  EXPECT_GT(machine.holdCount, holds + 2);
-  EXPECT_LT(heldBytes(machine).size(), kCompactionThreshold + (64u << 10));
-  Successor next(*this);
-  auto& successor = next.store;
+  EXPECT_GT(process1.holds, holds + 2);
+  EXPECT_LT(heldBytes(process1).size(), kCompactionThreshold + (64u << 10));
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(successor), "a=value 60000@60000");
 }
 
@@ -328,25 +317,26 @@ TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
 TEST_F(StoreTest, ACrashDuringCompactionFindsEverythingInWhicheverJournalIsHeld) {
   store.attachJournal(process1).wait(scope);
   auto gate = kj::newPromiseAndFulfiller<void>();
-  machine.holdGate = kj::mv(gate.promise);
+  process1.holdGate = kj::mv(gate.promise);
   unsigned i = 0;
-  while (machine.holdGate != nullptr) {  // until it is asked
+  while (process1.holdGate != nullptr) {  // until it is asked
     ++i;
     put("a", kj::str("value ", i), i - 1);
   }
   put("b", "while it is on its way");
-  FakeMachine before;
-  before.keep("store", FakeMachine::duplicate(machine.heldFd("store")));
+  ModelProcess1 before;
+  before.held.insert(kj::str("store"),
+                     ModelProcess1::duplicate(KJ_ASSERT_NONNULL(process1.held.find("store"_kj))));
   gate.fulfiller->fulfill();
   scope.poll();
   put("c", "behind it");
   {
-    Successor successor(*this, before);
-    EXPECT_EQ(shown(successor.store),
-              kj::str("a=value ", i, "@", i, " b=while it is on its way@1"));
+    Store successor(registry, clock);
+    successor.attachJournal(before).wait(scope);
+    EXPECT_EQ(shown(successor), kj::str("a=value ", i, "@", i, " b=while it is on its way@1"));
   }
-  Successor next(*this);
-  auto& successor = next.store;
+  Store successor(registry, clock);
+  successor.attachJournal(process1).wait(scope);
   EXPECT_EQ(shown(successor), shown());
 }
 

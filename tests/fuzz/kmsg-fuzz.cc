@@ -1,4 +1,3 @@
-// link: machined-api
 // Records of /dev/kmsg: any program that may write there chooses a part of their bytes.
 #include <kj/debug.h>
 

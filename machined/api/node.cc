@@ -1,0 +1,90 @@
+#include "machined/api/node.h"
+
+#include "common/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kRootUid = 0, kApidUid = 50;
+
+class NodeServer final : public rpc::Node::Server {
+ public:
+  explicit NodeServer(NodeParts parts) : parts(kj::mv(parts)) {}
+
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(parts.machine);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(parts.services);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> events(EventsContext context) override {
+    context.getResults().setEvents(parts.events);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(parts.logs);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(parts.files);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(parts.resources);
+    return kj::READY_NOW;
+  }
+  // Asked anew each time: what came by a connection that is gone is gone with it.
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(parts.networkd.networkRequest().send().getNetwork());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
+    context.getResults().setResources(parts.sensitiveResources);
+    return kj::READY_NOW;
+  }
+
+ private:
+  NodeParts parts;
+};
+
+class MachinedServer final : public rpc::Machined::Server {
+ public:
+  MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Store::Client store)
+      : uid(uid), nodeClient(kj::mv(node)), storeClient(kj::mv(store)) {}
+
+  kj::Promise<void> node(NodeContext context) override {
+    if (!mayHaveNode(uid)) {
+      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not have the node's API"));
+    }
+    context.getResults().setNode(nodeClient);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(storeClient);
+    return kj::READY_NOW;
+  }
+
+ private:
+  unsigned uid;
+  rpc::Node::Client nodeClient;
+  rpc::Store::Client storeClient;
+};
+
+}  // namespace
+
+rpc::Node::Client serveNode(NodeParts parts) {
+  return kj::heap<NodeServer>(kj::mv(parts));
+}
+
+bool mayHaveNode(unsigned uid) {
+  return uid == kRootUid || uid == kApidUid;
+}
+
+rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
+                                    rpc::Store::Client store) {
+  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(store));
+}
+
+}  // namespace talos::machined

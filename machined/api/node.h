@@ -1,0 +1,31 @@
+// What machined offers on its socket: Machined to daemons of this machine, and in it Node, the
+// machine's API, to those of them that may have it (apid, which attenuates it for its clients).
+#pragma once
+
+#include "common/server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::machined {
+
+struct NodeParts {
+  rpc::Machine::Client machine;
+  rpc::Services::Client services;
+  rpc::Events::Client events;
+  rpc::Logs::Client logs;
+  rpc::Files::Client files;
+  rpc::Resources::Client resources;           // without sensitive types
+  rpc::Resources::Client sensitiveResources;  // all types
+  rpc::Networkd::Client networkd;             // dials again when networkd was restarted
+};
+
+rpc::Node::Client serveNode(NodeParts parts);
+
+// Who may have the Node: root (so that a debugging tool could) and apid.
+bool mayHaveNode(unsigned uid);
+
+// For one connection. `store` gives what this uid may do with resources.
+rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
+                                    rpc::Store::Client store);
+
+}  // namespace talos::machined

@@ -1,0 +1,313 @@
+#include "machined/brain.h"
+
+#include <linux/reboot.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <random>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/server.h"
+#include "common/version.h"
+#include "machined/api/files.h"
+#include "machined/api/kmsg.h"
+#include "machined/api/machine.h"
+#include "machined/api/node.h"
+#include "machined/console.h"
+#include "machined/controllers/machine-status.h"
+#include "machined/controllers/service.h"
+#include "machined/machine-status.h"
+#include "machined/machine-tasks.h"
+#include "machined/progress.h"
+#include "machined/resources/controller.h"
+#include "machined/resources/server.h"
+#include "machined/sequences.h"
+#include "machined/services/lifecycle.h"
+#include "machined/services/server.h"
+#include "machined/services/supervisor.h"
+#include "machined/services/table.h"
+#include "machined/telemetry/server.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kSelf = "machined"_kj;
+
+kj::String platformOf(const KernelArguments& arguments) {
+  if (auto* fromEnvironment = getenv("PLATFORM")) return kj::str(fromEnvironment);
+  return kj::str(arguments.first("talos.platform").orDefault("metal"));
+}
+
+// In its own order, one line each.
+kj::Vector<kj::String> linesOf(kj::StringPtr text) {
+  kj::Vector<kj::String> lines;
+  while (text.size() > 0) {
+    auto end = text.findFirst('\n').orDefault(text.size());
+    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
+    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+  }
+  return lines;
+}
+
+}  // namespace
+
+struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorHandler {
+  kj::AsyncIoContext& io;
+  Process1& process1;
+  kj::Timer& timer;
+  const kj::Clock& clock = kj::systemPreciseCalendarClock();
+  std::minstd_rand generator{std::random_device{}()};
+
+  KernelArguments arguments = KernelArguments::ofThisKernel();
+  kj::String platform = platformOf(arguments);
+  Mode mode = modeOfPlatform(platform);
+  Progress progress;
+
+  UvLoop uv;
+  Events events;
+  Logs logs;
+  Console console;
+  Registry registry;
+  Store store;
+  MachineStatus status;
+  ControllerRuntime controllers;
+  Sequencer sequencer;
+  Supervisor supervisor;
+  RealTasks machineTasks;
+  kj::AutoCloseFd networkdListener, apidListener;
+  kj::TaskSet tasks;
+
+  Impl(kj::AsyncIoContext& io, Process1& process1)
+      : io(io),
+        process1(process1),
+        timer(io.provider->getTimer()),
+        progress(takeProgress(process1)),
+        uv(io.unixEventPort, timer),
+        events(clock),
+        logs(process1, io.unixEventPort),
+        console(logs, clock),
+        store(registry, clock),
+        status([this]() { controllers.poke("runtime.MachineStatusController"); }),
+        controllers(store, logs, timer, clock, [this]() { return chance(); }),
+        sequencer(*this, timer),
+        supervisor(
+            Supervisor::World{process1, timer, clock, [this]() { return chance(); },
+                              [this](kj::StringPtr id) { return logs.writer(id); },
+                              [this](rpc::ServiceStateEvent::Reader event) { announce(event); }}),
+        machineTasks(RealTasks::World{
+            arguments, mode, console, status, store, controllers, supervisor, process1, events, uv,
+            timer,
+            FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
+                       [this](kj::StringPtr line) { console.say(line); }}}),
+        tasks(*this) {}
+
+  double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
+
+  void taskFailed(kj::Exception&& e) override {
+    console.say(kj::str("a part of machined failed: ", messageOf(e)));
+  }
+
+  // --- what is heard of sequences and services ---
+
+  void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error, bool locked) override {
+    events.sequence(name, action, error, locked);
+  }
+  void phase(kj::StringPtr name, rpc::Action action) override { events.phase(name, action); }
+  void task(kj::StringPtr name, rpc::Action action) override { events.task(name, action); }
+  void line(kj::StringPtr text) override { console.say(text); }
+
+  void announce(rpc::ServiceStateEvent::Reader event) {
+    events.publish([event](rpc::Event::Builder out) { out.setService(event); });
+    auto id = event.getService();
+    console.say(kj::str("service[", id, "](", nameOf(event.getState()), "): ", event.getMessage()));
+  }
+
+  // --- the world ---
+
+  // A listening socket is made once in the life of the machine.
+  kj::Promise<kj::AutoCloseFd> listener(kj::StringPtr name, kj::Function<kj::AutoCloseFd()> make) {
+    auto heldName = kj::str("listen/", name);
+    KJ_IF_MAYBE (held, process1.takeHeld(heldName)) co_return kj::mv(*held);
+    auto made = make();
+    co_await process1.hold(heldName, made.get());
+    co_return kj::mv(made);
+  }
+
+  kj::Promise<void> openDoors() {
+    makeDirectories("/run/talos", 0755);
+    auto own = co_await listener(kSelf, []() { return listenUnix(kMachinedSocket, 0666); });
+    networkdListener =
+        co_await listener("networkd", []() { return listenUnix(kNetworkdSocket, 0600); });
+    apidListener = co_await listener("apid", []() {
+      struct stat there;
+      bool six = stat("/proc/net/if_inet6", &there) == 0;
+      return listenTcp(six ? "::" : "0.0.0.0", kApidPort);
+    });
+    tasks.add(serve(kj::mv(own)));
+  }
+
+  rpc::Networkd::Client networkd() {
+    return reconnecting(*io.lowLevelProvider, timer, kj::str(kNetworkdSocket))
+        .castAs<rpc::Networkd>();
+  }
+
+  rpc::Machine::Client machineServer() {
+    auto version = buildVersion();
+    MachineIdentity identity{kj::str(version.tag),   kj::str(version.sha),
+                             kj::str(version.built), kj::str(version.compiler),
+                             kj::str(platform),      kj::str(nameOf(mode))};
+    MachineHooks hooks;
+    hooks.reboot = [this]() { return accept([this]() { reboot(); }); };
+    hooks.shutdown = [this]() { return accept([this]() { shutdown(); }); };
+    hooks.status = [this](rpc::Status::Builder out) { fillStatus(out); };
+    hooks.services = [this]() { return cgroups(); };
+    return kj::heap<MachineServer>(uv, timer, kj::mv(identity), kj::mv(hooks));
+  }
+
+  kj::Promise<void> serve(kj::AutoCloseFd listening) {
+    auto node = serveNode(NodeParts{machineServer(), serveServices(supervisor), serveEvents(events),
+                                    serveLogs(logs,
+                                              [this](rpc::Logs::KernelParams::Reader params) {
+                                                return serveKernelLog(io.unixEventPort, params);
+                                              }),
+                                    kj::heap<FilesServer>(uv), serveResources(store, false),
+                                    serveResources(store, true), networkd()});
+    return serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
+                     [this, node = kj::mv(node)](const UnixPeer& peer) mutable {
+                       return serveMachined(peer, node, serveStore(store, peer.uid));
+                     });
+  }
+
+  void fillStatus(rpc::Status::Builder out) {
+    status.fill(out);
+    out.setSequence(sequencer.currentSequence());
+    out.setPhase(sequencer.currentPhase());
+    out.setBrainRestarts(process1.brainRestarts());
+  }
+
+  kj::Vector<ServiceCgroup> cgroups() {
+    kj::Vector<ServiceCgroup> result;
+    for (auto& id : supervisor.ids()) {
+      capnp::MallocMessageBuilder scratch;
+      auto service = scratch.initRoot<rpc::Service>();
+      supervisor.fill(id, service);
+      if (service.getPid() == 0) continue;
+      auto cgroup = serviceCgroup(id);
+      result.add(ServiceCgroup{kj::str(id), kj::mv(cgroup)});
+    }
+    return result;
+  }
+
+  void addControllers() {
+    controllers.add(kj::heap<ServiceController>(
+        events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
+    controllers.add(kj::heap<MachineStatusController>([this]() {
+      return MachineStatusController::State{kj::str(nameOf(status.stage())),
+                                            KJ_MAP(p, status.problems()){return kj::str(p); }
+  };
+    }));
+    }
+
+    // --- the life of the machine ---
+
+    void keep(Progress::Stage stage, unsigned command = 0, kj::Vector<kj::String> problems = {}) {
+      progress.stage = stage;
+      progress.command = command;
+      progress.problems = kj::mv(problems);
+      tasks.add(holdProgress(process1, progress));
+    }
+
+    kj::Promise<void> accept(kj::Function<void()> begin) {
+      if (mode == Mode::kContainer) {
+        fail(ErrorKind::kFailedPrecondition,
+             "not possible in mode container: the machine is its host's");
+      }
+      begin();
+      return kj::READY_NOW;
+    }
+    void reboot() {
+      goDown(LINUX_REBOOT_CMD_RESTART);
+    }
+    void shutdown() {
+      bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
+      goDown(halt ? LINUX_REBOOT_CMD_HALT : LINUX_REBOOT_CMD_POWER_OFF);
+    }
+    void goDown(unsigned command) {
+      bool restart = command == LINUX_REBOOT_CMD_RESTART;
+      keep(Progress::Stage::kGoingDown, command);
+      status.set(restart ? MachineStatus::Stage::REBOOTING : MachineStatus::Stage::SHUTTING_DOWN);
+      auto sequence =
+          restart ? rebootSequence(machineTasks) : shutdownSequence(machineTasks, command);
+      tasks.add(sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
+        console.say(kj::str("the machine does not go down: ", messageOf(e)));
+      }));
+    }
+
+    kj::Promise<void> live() {
+      switch (progress.stage) {
+        case Progress::Stage::kInitialize:
+          co_await sequencer.run(initializeSequence(machineTasks, mode), Start::kPlain);
+          keep(Progress::Stage::kBoot);
+          [[fallthrough]];
+        case Progress::Stage::kBoot:
+          co_await sequencer.run(bootSequence(machineTasks, mode), Start::kPlain);
+          keep(Progress::Stage::kRunning);
+          [[fallthrough]];
+        case Progress::Stage::kRunning:
+          status.set(MachineStatus::Stage::RUNNING);
+          co_return;
+        case Progress::Stage::kFailed:
+          status.set(MachineStatus::Stage::FAILED, kj::mv(progress.problems));
+          co_return;
+        case Progress::Stage::kGoingDown:
+          goDown(progress.command);
+          co_return;
+      }
+    }
+
+    // Whoever took over has said so himself.
+    void cannotGoOn(kj::Exception&& e) {
+      if (progress.stage == Progress::Stage::kGoingDown) return;
+      auto problems = linesOf(messageOf(e));
+      for (auto& p : problems) console.say(kj::str("problem: ", p));
+      console.say("the machine cannot go on, stays as it is and does not restart by itself");
+      keep(Progress::Stage::kFailed, 0, KJ_MAP(p, problems) { return kj::str(p); });
+      status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
+      // With certificates from a config that could be read, the API can at least tell.
+      for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
+    }
+
+    kj::Promise<void> run() {
+      if (process1.brainRestarts() > 0) {
+        console.openKernelLog();
+        console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
+      }
+      co_await store.attachJournal(process1);
+      co_await openDoors();
+      addControllers();
+      supervisor.loadSelf(kSelf);
+      supervisor.load(networkdService(networkdListener.get(), networkd()));
+      supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
+      tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
+      for (;;) {
+        switch (co_await process1.nextWish()) {
+          case Process1::Wish::kPowerOff:
+            shutdown();
+            break;
+          case Process1::Wish::kReboot:
+            reboot();
+            break;
+        }
+      }
+    }
+    }
+    ;
+
+    Brain::Brain(kj::AsyncIoContext& io, Process1& process1) : impl(kj::heap<Impl>(io, process1)) {}
+    Brain::~Brain() noexcept(false) = default;
+    kj::Promise<void> Brain::run() {
+      return impl->run();
+    }
+
+    }  // namespace talos::machined

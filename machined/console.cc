@@ -1,0 +1,67 @@
+#include "machined/console.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kPrefix = "[talos] "_kj;
+constexpr size_t kMostRecord = 976;
+
+kj::String timeOf(kj::Date date) {
+  time_t seconds = (date - kj::UNIX_EPOCH) / kj::SECONDS;
+  struct tm parts;
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof(text), "%Y/%m/%d %H:%M:%S", &parts);
+  return kj::str(text);
+}
+
+}  // namespace
+
+kj::String kernelLogRecord(kj::StringPtr text) {
+  auto record = kj::str(kPrefix, text, "\n");
+  if (record.size() > kMostRecord) {
+    record = kj::str(record.slice(0, kMostRecord - 4), "...\n");
+  }
+  for (size_t i = 0; i + 1 < record.size(); i++) {
+    auto c = static_cast<unsigned char>(record[i]);
+    if ((c < 0x20 && c != '\t') || c == 0x7f) record[i] = '?';
+  }
+  return record;
+}
+
+void Console::openKernelLog(kj::StringPtr path) {
+  int fd;
+  KJ_SYSCALL(fd = open(path.cStr(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path);
+  kernelLog = kj::AutoCloseFd(fd);
+  for (auto& record : waiting) toKernel(record);
+  waiting.clear();
+}
+
+void Console::say(kj::StringPtr text) {
+  while (text.size() > 0) {
+    auto end = text.findFirst('\n').orDefault(text.size());
+    auto line = kj::heapString(text.slice(0, end));
+    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+    auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
+    logs.append("machined", stamped.asArray());
+    auto record = kernelLogRecord(line);
+    if (kernelLog.get() >= 0) {
+      toKernel(record);
+    } else {
+      waiting.add(kj::mv(record));
+    }
+  }
+}
+
+void Console::toKernel(kj::StringPtr record) {
+  ssize_t written = write(kernelLog.get(), record.begin(), record.size());
+  (void)written;  // the ring has it
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,216 @@
+#include "machined/machine-tasks.h"
+
+#include <kj/debug.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/server.h"
+#include "machined/records.h"
+#include "machined/services/table.h"
+#include "machined/tasks/etc.h"
+#include "machined/tasks/kernel.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
+constexpr kj::StringPtr kConfigType = "MachineConfigs.config.talos.dev"_kj;
+constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
+
+constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
+constexpr auto kNetworkPatience = 30 * kj::SECONDS;
+constexpr auto kServicesPatience = 15 * kj::MINUTES;
+
+kj::String smbiosUuid() {
+  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
+    auto end = text->findFirst('\n').orDefault(text->size());
+    return kj::heapString(text->slice(0, end));
+  }
+  return kj::str("");
+}
+
+}  // namespace
+
+// --- initialize ---
+
+kj::Promise<void> RealTasks::setupLogger() {
+  world.console.openKernelLog();
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::enforceKsppRequirements() {
+  // The original stops here; a machine that stays up and says why is of more use.
+  for (auto& line : missingKsppParameters(world.arguments)) {
+    world.console.say(kj::str("warning: ", line));
+  }
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::writeRequiredSysctls() {
+  auto absent = writeSysctls("/proc/sys", requiredSysctls(world.mode == Mode::kContainer));
+  for (auto& key : absent) {
+    world.console.say(kj::str("warning: this kernel has no setting ", key));
+  }
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::setupSystemDirectory() {
+  machined::setupSystemDirectory("");
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::setResourceLimits() {
+  raiseFileLimit();
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::createEtcNetworkFiles() {
+  writeEtcFile("", "hosts", hostsFile("", ""));
+  writeEtcFile("", "hostname", "");
+  // The resolver file is networkd's, in a folder that it may write.
+  makeDirectories(kNetworkdState, 0755);
+  KJ_SYSCALL(chown(kNetworkdState.cStr(), kNetworkdUid, kNetworkdUid));
+  auto target = kj::str(kNetworkdState, "/resolv.conf");
+  auto link = "/system/etc/resolv.conf";
+  unlink(link);
+  KJ_SYSCALL(symlink(target.cStr(), link));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::discoverNetwork() {
+  world.supervisor.start("networkd");
+  co_await within(world.timer, kNetworkdPatience, world.supervisor.whenUp("networkd"),
+                  kj::str("networkd was not up within ", kNetworkdPatience / kj::SECONDS, " s"));
+}
+
+kj::Maybe<kj::Array<char>> RealTasks::keptConfig() {
+  KJ_IF_MAYBE (text, tryReadFile(kStateConfig, kMostConfigBytes)) {
+    return kj::heapArray(text->asArray());
+  }
+  return nullptr;
+}
+
+kj::Promise<void> RealTasks::loadConfig() {
+  KJ_IF_MAYBE (kept, keptConfig()) {
+    world.console.say(kj::str("machine config: ", kStateConfig));
+    publishConfig(*kept);
+    co_return;
+  }
+  KJ_IF_MAYBE (source, configSource(world.arguments, smbiosUuid())) {
+    world.console.say(kj::str("machine config: ", source->shown));
+    auto text = co_await fetchConfig(world.fetch, kj::mv(*source));
+    publishConfig(text);
+    co_return;
+  }
+  co_await maintain();
+}
+
+// Until somebody sets talos.config and starts the machine again: there is nothing else to wait for
+// here.
+kj::Promise<void> RealTasks::maintain() {
+  auto why = kj::str(
+      "no machine config: the kernel parameter talos.config is absent or none; "
+      "start the machine with talos.config=http://<address>/<path>");
+  world.console.say(kj::str("maintenance: ", why));
+  kj::Vector<kj::String> problems;
+  problems.add(kj::mv(why));
+  world.status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(problems));
+  return kj::NEVER_DONE;
+}
+
+void RealTasks::publishConfig(kj::ArrayPtr<const char> text) {
+  auto document = kj::heapString(text);
+  putRecord<rpc::MachineConfigSpec>(
+      world.store, "config", kConfigType, kConfigId,
+      [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document); });
+}
+
+kj::String RealTasks::publishedConfig() {
+  auto resource = world.store.get("config", kConfigType, kConfigId);
+  return kj::heapString(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+}
+
+// Whether the kernel has what the specs ask for, as networkd tells.
+bool RealTasks::networkApplied(kj::String& waitingFor) {
+  uint64_t wanted = 0;
+  for (auto type : {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj,
+                    "RouteSpecs.net.talos.dev"_kj}) {
+    for (auto resource : world.store.list("network", type)) {
+      wanted += resource.getMetadata().getVersion();
+    }
+  }
+  KJ_IF_MAYBE (resource, world.store.tryGet("network", "NetworkStatuses.net.talos.dev", "status")) {
+    auto status = resource->getSpec().getAs<rpc::NetworkStatusSpec>();
+    if (status.getApplied() == wanted) return true;
+    waitingFor =
+        kj::str("networkd has applied ", status.getApplied(), " of ", wanted, " spec versions");
+    for (auto problem : status.getProblems()) waitingFor = kj::str(waitingFor, "; ", problem);
+    return false;
+  }
+  waitingFor = kj::str("networkd has not told its status");
+  return false;
+}
+
+kj::Promise<void> RealTasks::setupNetwork() {
+  auto deadline = world.timer.now() + kNetworkPatience;
+  kj::String waitingFor;
+  // What the store was told reaches the controllers in the next turns of the loop.
+  co_await kj::evalLast([]() {});
+  for (;;) {
+    if (world.controllers.idle() && networkApplied(waitingFor)) co_return;
+    if (world.timer.now() >= deadline) break;
+    co_await world.timer.afterDelay(5 * kj::MILLISECONDS);
+  }
+  // A machine that is reachable in part can be repaired; one that stops here cannot.
+  world.console.say(kj::str("warning: the network is not complete after ",
+                            kNetworkPatience / kj::SECONDS, " s: ", waitingFor));
+}
+
+// --- boot ---
+
+kj::Promise<void> RealTasks::validateConfig() {
+  if (publishedConfig() == nullptr)
+    fail(ErrorKind::kInvalidArgument, "the machine config is empty");
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RealTasks::saveConfig() {
+  auto text = publishedConfig();
+  return world.uv.blocking(
+      [text = kj::mv(text)]() { writeFileAtomically(kStateConfig, text.asArray(), 0600); });
+}
+
+kj::Promise<void> RealTasks::startAllServices() {
+  kj::Vector<kj::Promise<void>> up;
+  for (auto& id : world.supervisor.ids()) {
+    world.supervisor.start(id);
+    up.add(within(world.timer, kServicesPatience, world.supervisor.whenUp(id),
+                  kj::str("service \"", id, "\" was not up within 15 minutes")));
+  }
+  return kj::joinPromises(up.releaseAsArray());
+}
+
+// --- the end ---
+
+// What does not end here is ended by process 1: nothing may keep the machine from going down.
+kj::Promise<void> RealTasks::warnOnly(kj::Promise<void> promise) {
+  return promise.catch_(
+      [this](kj::Exception&& e) { world.console.say(kj::str("warning: ", messageOf(e))); });
+}
+
+kj::Promise<void> RealTasks::stopNetworkd() {
+  return warnOnly(world.supervisor.stop("networkd"));
+}
+kj::Promise<void> RealTasks::stopAllServices() {
+  return warnOnly(world.supervisor.stopAll());
+}
+
+kj::Promise<void> RealTasks::goDown(unsigned command) {
+  world.events.publish([command](rpc::Event::Builder event) { event.setRestart(command); });
+  return world.process1.reboot(command);
+}
+
+}  // namespace talos::machined

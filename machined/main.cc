@@ -1,0 +1,20 @@
+// The brain of the machine, started by process 1 with the socket to it as descriptor 3 (brain.h).
+#include <kj/async-io.h>
+#include <kj/debug.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "machined/brain.h"
+#include "machined/host/process1-socket.h"
+
+int main() {
+  using namespace talos;
+  auto failure = kj::runCatchingExceptions([]() {
+    auto io = kj::setupAsyncIo();
+    machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));
+    machined::Brain brain(io, toProcess1);
+    brain.run().wait(io.waitScope);
+  });
+  KJ_IF_MAYBE (e, failure) log::error("machined ends", {{"reason", messageOf(*e)}});
+  return 1;  // process 1 starts the next brain
+}

@@ -1,0 +1,35 @@
+// Writing resources that the brain itself owns.
+#pragma once
+
+#include <capnp/message.h>
+
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kBrainOwner = "machined"_kj;
+
+// Creates or replaces; an equal spec changes nothing.
+template <typename Spec>
+void putRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
+               kj::FunctionParam<void(typename Spec::Builder)> fill) {
+  capnp::MallocMessageBuilder scratch;
+  auto resource = scratch.initRoot<rpc::Resource>();
+  auto metadata = resource.initMetadata();
+  metadata.setNamespace(ns);
+  metadata.setType(type);
+  metadata.setId(id);
+  metadata.setOwner(kBrainOwner);
+  KJ_IF_MAYBE (there, store.tryGet(ns, type, id)) {
+    metadata.setVersion(there->getMetadata().getVersion());
+  }
+  fill(resource.getSpec().initAs<Spec>());
+  store.put(resource.asReader());
+}
+
+// Absent is fine.
+inline void destroyRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
+  if (store.tryGet(ns, type, id) != nullptr) store.destroy(ns, type, id, kBrainOwner);
+}
+
+}  // namespace talos::machined

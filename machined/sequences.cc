@@ -1,0 +1,97 @@
+#include "machined/sequences.h"
+
+#include <linux/reboot.h>
+
+namespace talos::machined {
+namespace {
+
+using Run = kj::Promise<void> (MachineTasks::*)();
+
+struct Named {
+  kj::StringPtr name;
+  Run run;
+};
+
+void add(Sequence& sequence, MachineTasks& tasks, kj::StringPtr phase,
+         std::initializer_list<Named> list) {
+  auto& added = sequence.phases.add(Phase{kj::str(phase), {}});
+  for (auto& item : list) {
+    added.tasks.add(
+        Task{kj::str(item.name), [&tasks, run = item.run]() { return (tasks.*run)(); }});
+  }
+}
+
+void addEnd(Sequence& sequence, MachineTasks& tasks, kj::StringPtr name, unsigned command) {
+  add(sequence, tasks, "cleanup", {{"stopNetworkd", &MachineTasks::stopNetworkd}});
+  add(sequence, tasks, "stopEverything", {{"stopAllServices", &MachineTasks::stopAllServices}});
+  auto& last = sequence.phases.add(Phase{kj::str(name), {}});
+  last.tasks.add(Task{kj::str(name), [&tasks, command]() { return tasks.goDown(command); }});
+}
+
+}  // namespace
+
+Mode modeOfPlatform(kj::StringPtr platform) {
+  if (platform == "container") return Mode::kContainer;
+  for (auto cloud :
+       {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "openstack"_kj, "vmware"_kj}) {
+    if (platform == cloud) return Mode::kCloud;
+  }
+  return Mode::kMetal;
+}
+
+kj::StringPtr nameOf(Mode mode) {
+  switch (mode) {
+    case Mode::kCloud:
+      return "cloud";
+    case Mode::kContainer:
+      return "container";
+    default:
+      return "metal";
+  }
+}
+
+Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
+  using T = MachineTasks;
+  Sequence s{kj::str("initialize"), {}};
+  add(s, tasks, "logger", {{"setupLogger", &T::setupLogger}});
+  if (mode == Mode::kContainer) {
+    add(s, tasks, "systemRequirements",
+        {{"writeRequiredSysctlsForContainer", &T::writeRequiredSysctls},
+         {"setupSystemDirectory", &T::setupSystemDirectory}});
+    add(s, tasks, "config", {{"loadConfig", &T::loadConfig}});
+    return s;
+  }
+  add(s, tasks, "systemRequirements",
+      {{"enforceKSPPRequirements", &T::enforceKsppRequirements},
+       {"writeRequiredSysctls", &T::writeRequiredSysctls},
+       {"setupSystemDirectory", &T::setupSystemDirectory},
+       {"setRLimit", &T::setResourceLimits}});
+  add(s, tasks, "etc", {{"createEtcNetworkFiles", &T::createEtcNetworkFiles}});
+  add(s, tasks, "discoverNetwork", {{"setupDiscoveryNetwork", &T::discoverNetwork}});
+  add(s, tasks, "config", {{"loadConfig", &T::loadConfig}});
+  add(s, tasks, "setupNetwork", {{"setupDiscoveryNetwork", &T::setupNetwork}});
+  return s;
+}
+
+Sequence bootSequence(MachineTasks& tasks, Mode) {
+  using T = MachineTasks;
+  Sequence s{kj::str("boot"), {}};
+  add(s, tasks, "validateConfig", {{"validateConfig", &T::validateConfig}});
+  add(s, tasks, "saveConfig", {{"saveConfig", &T::saveConfig}});
+  add(s, tasks, "startEverything", {{"startAllServices", &T::startAllServices}});
+  return s;
+}
+
+Sequence rebootSequence(MachineTasks& tasks) {
+  Sequence s{kj::str("reboot"), {}};
+  addEnd(s, tasks, "reboot", LINUX_REBOOT_CMD_RESTART);
+  return s;
+}
+
+Sequence shutdownSequence(MachineTasks& tasks, unsigned command) {
+  Sequence s{kj::str("shutdown"), {}};
+  addEnd(s, tasks, "shutdown", command);
+  return s;
+}
+
+}  // namespace talos::machined

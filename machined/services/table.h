@@ -1,0 +1,31 @@
+// The services of a node: what runs, as whom, with which rights, and how one sees that it is well
+// (spec boot-and-services.md §7.3-7.4).
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "machined/services/supervisor.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+
+constexpr unsigned kApidUid = 50, kNetworkdUid = 52;
+constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
+constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
+constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;
+constexpr uint16_t kApidPort = 50000;
+
+// Where a service's processes are accounted for, below /sys/fs/cgroup. The brain shares one with
+// process 1.
+kj::String serviceCgroup(kj::StringPtr id);
+
+// The listening socket is the caller's (held by process 1) and outlives the service.
+ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd);
+ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel);
+
+// Connects, sends nothing and waits until the server closes: it does that only if it accepts
+// connections and looks at them. A socket that process 1 holds takes connections even when nobody
+// serves it.
+kj::Promise<void> serverTakesConnections(kj::LowLevelAsyncIoProvider& lowLevel, uint16_t port);
+
+}  // namespace talos::machined
