@@ -6,7 +6,9 @@
 // nobody but the stopped one misses anything; the figures are deliveries a second and the memory of
 // the serving side before the first event and after the last. At the end the stopped one goes on,
 // and what it got and what it was told that it missed must be everything. Prints one JSON object;
-// fails when a promise is broken. link: machined-telemetry
+// fails when a promise is broken.
+//
+// link: machined-telemetry
 #include <capnp/rpc-twoparty.h>
 #include <fcntl.h>
 #include <kj/async-io.h>

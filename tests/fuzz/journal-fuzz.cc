@@ -1,5 +1,7 @@
 // The journal of resources as process 1 held it: any bytes must end in some prefix of whole
-// records. link: machined-resources
+// records.
+//
+// link: machined-resources
 #include <kj/debug.h>
 #include <string.h>
 
