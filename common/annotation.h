@@ -49,6 +49,10 @@ kj::StringPtr nameOf(const T& node) {
   return name.size() == 0 ? kj::StringPtr(node.getProto().getName()) : name;
 }
 
+inline bool inUnion(capnp::StructSchema::Field field) {
+  return field.getProto().getDiscriminantValue() != capnp::schema::Field::NO_DISCRIMINANT;
+}
+
 // Is `word` the name of this field or enumerant, or one of its $alias spellings?
 template <typename T>
 bool isCalled(const T& node, kj::StringPtr word) {

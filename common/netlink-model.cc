@@ -114,7 +114,8 @@ kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> cha
     } else {
       auto why = message.size() > 0 ? kj::str(message, " (", strerror(code), ")")
                                     : kj::str(strerror(code));
-      result.add(Failure{code, kj::str(describe(change), ": ", why)});
+      auto text = kj::str(describe(change), ": ", why);
+      result.add(Failure{code, kj::mv(why), kj::mv(text)});
     }
   }
   return result;

@@ -125,7 +125,8 @@ class MachineKernel final : public Kernel {
       }
       auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
                                         : kj::str(strerror(ack.code));
-      result.add(Failure{ack.code, kj::str(describe(changes[i]), ": ", why)});
+      auto message = kj::str(describe(changes[i]), ": ", why);
+      result.add(Failure{ack.code, kj::mv(why), kj::mv(message)});
     }
     return result;
   }

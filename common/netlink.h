@@ -113,7 +113,8 @@ kj::String describe(const Change& change);
 
 struct Failure {
   int code = 0;        // errno, positive
-  kj::String message;  // "add address ...: the kernel's explanation (File exists)"
+  kj::String reason;   // the kernel's explanation, or the errno's text
+  kj::String message;  // "add address ...: " and the reason
 };
 
 class Kernel {

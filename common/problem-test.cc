@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/printing.h"
+
 namespace talos {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/printing.h"
+
 #include "common/error.h"
 #include "rpc/types.capnp.h"
 

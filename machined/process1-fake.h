@@ -84,6 +84,30 @@ class FakeMachine {
   }
   // Holds that came in so far: how often a journal was replaced, for example.
   unsigned holdCount = 0;
+  // Set: the next hold() takes effect, and is answered, only when this resolves.
+  kj::Maybe<kj::Promise<void>> holdGate;
+
+  // The held descriptor; putting one there, as a predecessor did.
+  int heldFd(kj::StringPtr name) const {
+    for (auto& h : held) {
+      if (h.name == name) return h.fd;
+    }
+    KJ_FAIL_REQUIRE("nothing is held under this name", name);
+  }
+  void keep(kj::StringPtr name, kj::AutoCloseFd fd) {
+    for (auto& h : held) {
+      if (h.name == name) {
+        h.fd = kj::mv(fd);
+        return;
+      }
+    }
+    held.push_back(Held{kj::str(name), kj::mv(fd)});
+  }
+  static kj::AutoCloseFd duplicate(int fd) {
+    int copy;
+    KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), fd);
+    return kj::AutoCloseFd(copy);
+  }
 
  private:
   friend class FakeProcess1;
@@ -124,11 +148,6 @@ class FakeMachine {
       waiting = nullptr;
       fulfiller->fulfill(Process1::Exit{kj::str(e.slot), e.pid, e.status});
     }
-  }
-  static kj::AutoCloseFd duplicate(int fd) {
-    int copy;
-    KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), fd);
-    return kj::AutoCloseFd(copy);
   }
 };
 
@@ -203,13 +222,15 @@ class FakeProcess1 final : public Process1 {
   kj::Promise<void> hold(kj::StringPtr name, int fd) override {
     ++machine.holdCount;
     auto copy = FakeMachine::duplicate(fd);
-    for (auto& h : machine.held) {
-      if (h.name == name) {
-        h.fd = kj::mv(copy);
-        return kj::READY_NOW;
-      }
+    KJ_IF_MAYBE (gate, machine.holdGate) {
+      auto promise =
+          gate->then([&machine = machine, name = kj::str(name), copy = kj::mv(copy)]() mutable {
+            machine.keep(name, kj::mv(copy));
+          });
+      machine.holdGate = nullptr;
+      return promise;
     }
-    machine.held.push_back(FakeMachine::Held{kj::str(name), kj::mv(copy)});
+    machine.keep(name, kj::mv(copy));
     return kj::READY_NOW;
   }
   kj::Promise<void> drop(kj::StringPtr name) override {

@@ -5,8 +5,8 @@
 #include <kj/async.h>
 
 #include "common/error.h"
+#include "machined/process1-fake.h"
 #include "machined/resources/store.h"
-#include "machined/telemetry/process1-model.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -27,7 +27,8 @@ struct StoreTest : public testing::Test {
   kj::WaitScope scope{loop};
   Registry registry;
   TestClock clock;
-  ModelProcess1 process1;
+  FakeMachine machine;
+  FakeProcess1 process1{machine};  // the first brain's
   Store store{registry, clock};
 
   static uint64_t put(Store& store, kj::StringPtr id, kj::StringPtr hostname, uint64_t version = 0,

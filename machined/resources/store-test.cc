@@ -205,8 +205,19 @@ TEST_F(StoreTest, AReaderOutlivesAWriteOfTheSameTurn) {
 // --- the journal
 // -------------------------------------------------------------------------------------
 
-kj::Array<kj::byte> heldBytes(ModelProcess1& process1) {
-  auto& fd = KJ_ASSERT_NONNULL(process1.held.find("store"_kj));
+// The store of the next brain.
+struct Successor {
+  explicit Successor(StoreTest& test) : Successor(test, test.machine) {}
+  Successor(StoreTest& test, FakeMachine& machine)
+      : process1(machine), store(test.registry, test.clock) {
+    store.attachJournal(process1).wait(test.scope);
+  }
+  FakeProcess1 process1;
+  Store store;
+};
+
+kj::Array<kj::byte> heldBytes(const FakeMachine& machine) {
+  int fd = machine.heldFd("store");
   struct stat stats;
   KJ_SYSCALL(fstat(fd, &stats));
   auto bytes = kj::heapArray<kj::byte>(stats.st_size);
@@ -223,13 +234,13 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
   store.teardown("", kHostnames, "b", "test");
   put("c", "gone");
   store.destroy("", kHostnames, "c", "test");
-  Store successor(registry, clock);
-  successor.attachJournal(process1).wait(scope);
+  Successor next(*this);
+  auto& successor = next.store;
   EXPECT_EQ(shown(successor), "a=y@2 b=z@3-!");
   EXPECT_EQ(successor.get("", "ns", "config").getMetadata().getVersion(), 1u);
   EXPECT_EQ(put(successor, "a", "after", 2), 3u);
-  Store third(registry, clock);
-  third.attachJournal(process1).wait(scope);
+  Successor afterNext(*this);
+  auto& third = afterNext.store;
   EXPECT_EQ(shown(third), "a=after@3 b=z@3-!");
 }
 
@@ -237,15 +248,15 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
 TEST_F(StoreTest, AttachingWritesWhatIsThere) {
   put("early", "x");
   store.attachJournal(process1).wait(scope);
-  Store successor(registry, clock);
-  successor.attachJournal(process1).wait(scope);
+  Successor next(*this);
+  auto& successor = next.store;
   EXPECT_EQ(shown(successor), "early=x@1");
 }
 
 // The crash argument of the header, byte by byte.
 TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   store.attachJournal(process1).wait(scope);
-  auto start = heldBytes(process1).size();
+  auto start = heldBytes(machine).size();
   kj::Vector<kj::String> states;  // after each change
   auto step = [&](auto&& change) {
     change();
@@ -260,17 +271,17 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   step([&] { store.removeFinalizer("", kHostnames, "b", "f"); });
   step([&] { store.destroy("", kHostnames, "b", "test"); });
   step([&] { put("b", "again"); });
-  auto bytes = heldBytes(process1);
+  auto bytes = heldBytes(machine);
   size_t newest = 0;
   for (size_t cut = start; cut <= bytes.size(); ++cut) {
-    ModelProcess1 crashed;
+    FakeMachine crashed;
     int raw;
     KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
     kj::AutoCloseFd fd(raw);
     KJ_ASSERT(::write(fd, bytes.begin(), cut) == ssize_t(cut));
-    crashed.held.insert(kj::str("store"), kj::mv(fd));
-    Store successor(registry, clock);
-    successor.attachJournal(crashed).wait(scope);
+    crashed.keep("store", kj::mv(fd));
+    Successor first(*this, crashed);
+    auto& successor = first.store;
     auto state = shown(successor);
     size_t found = newest;
     while (found < states.size() && states[found] != state) ++found;
@@ -279,9 +290,8 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
     newest = found;
     // And it goes on from there.
     put(successor, "z", "new");
-    Store next(registry, clock);
-    next.attachJournal(crashed).wait(scope);
-    ASSERT_EQ(shown(next), shown(successor)) << "cut at " << cut;
+    Successor second(*this, crashed);
+    ASSERT_EQ(shown(second.store), shown(successor)) << "cut at " << cut;
   }
   EXPECT_EQ(newest, states.size() - 1);
 }
@@ -289,26 +299,27 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
 TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
   int raw;
   KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
-  process1.held.insert(kj::str("store"), kj::AutoCloseFd(raw));
+  machine.keep("store", kj::AutoCloseFd(raw));
+  FakeProcess1 process1(machine);
   KJ_ASSERT(::write(raw, "rubbish rubbish ", 16) == 16);
   store.attachJournal(process1).wait(scope);
   put("a", "x");
-  Store successor(registry, clock);
-  successor.attachJournal(process1).wait(scope);
+  Successor next(*this);
+  auto& successor = next.store;
   EXPECT_EQ(shown(successor), "a=x@1");
 }
 
 TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
   store.attachJournal(process1).wait(scope);
-  auto holds = process1.holds;
+  auto holds = machine.holdCount;
   for (unsigned i = 1; i <= 60'000; ++i) {
     put("a", kj::str("value ", i), i - 1);
     if (i % 16 == 0) scope.poll();
   }
-  EXPECT_GT(process1.holds, holds + 2);
-  EXPECT_LT(heldBytes(process1).size(), kCompactionThreshold + (64u << 10));
-  Store successor(registry, clock);
-  successor.attachJournal(process1).wait(scope);
+  EXPECT_GT(machine.holdCount, holds + 2);
+  EXPECT_LT(heldBytes(machine).size(), kCompactionThreshold + (64u << 10));
+  Successor next(*this);
+  auto& successor = next.store;
   EXPECT_EQ(shown(successor), "a=value 60000@60000");
 }
 
@@ -317,26 +328,25 @@ TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
 TEST_F(StoreTest, ACrashDuringCompactionFindsEverythingInWhicheverJournalIsHeld) {
   store.attachJournal(process1).wait(scope);
   auto gate = kj::newPromiseAndFulfiller<void>();
-  process1.holdGate = kj::mv(gate.promise);
+  machine.holdGate = kj::mv(gate.promise);
   unsigned i = 0;
-  while (process1.holdGate != nullptr) {  // until it is asked
+  while (machine.holdGate != nullptr) {  // until it is asked
     ++i;
     put("a", kj::str("value ", i), i - 1);
   }
   put("b", "while it is on its way");
-  ModelProcess1 before;
-  before.held.insert(kj::str("store"),
-                     ModelProcess1::duplicate(KJ_ASSERT_NONNULL(process1.held.find("store"_kj))));
+  FakeMachine before;
+  before.keep("store", FakeMachine::duplicate(machine.heldFd("store")));
   gate.fulfiller->fulfill();
   scope.poll();
   put("c", "behind it");
   {
-    Store successor(registry, clock);
-    successor.attachJournal(before).wait(scope);
-    EXPECT_EQ(shown(successor), kj::str("a=value ", i, "@", i, " b=while it is on its way@1"));
+    Successor successor(*this, before);
+    EXPECT_EQ(shown(successor.store),
+              kj::str("a=value ", i, "@", i, " b=while it is on its way@1"));
   }
-  Store successor(registry, clock);
-  successor.attachJournal(process1).wait(scope);
+  Successor next(*this);
+  auto& successor = next.store;
   EXPECT_EQ(shown(successor), shown());
 }
 

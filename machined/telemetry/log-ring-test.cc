@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "machined/telemetry/process1-model.h"
+#include "machined/process1-fake.h"
 
 namespace talos::machined {
 namespace {
@@ -37,7 +37,7 @@ struct Pipes {
 };
 
 kj::Own<LogRing> crash(LogRing& ring) {
-  auto successor = LogRing::recover(ModelProcess1::duplicate(ring.file()));
+  auto successor = LogRing::recover(FakeMachine::duplicate(ring.file()));
   return kj::mv(KJ_ASSERT_NONNULL(successor));
 }
 
@@ -141,7 +141,7 @@ TEST(LogRingTest, WhatIsNoRingIsNotTakenForOne) {
   auto map = static_cast<uint64_t*>(
       mmap(nullptr, kLogHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, ring.file(), 0));
   map[1] = 100;  // lines > end
-  EXPECT_TRUE(LogRing::recover(ModelProcess1::duplicate(ring.file())) == nullptr);
+  EXPECT_TRUE(LogRing::recover(FakeMachine::duplicate(ring.file())) == nullptr);
   munmap(map, kLogHeaderSize);
 }
 

@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "common/error.h"
-#include "machined/telemetry/process1-model.h"
+#include "machined/process1-fake.h"
 
 namespace talos::machined {
 namespace {
@@ -50,12 +50,18 @@ struct LogsTest : public testing::Test {
   kj::UnixEventPort port;
   kj::EventLoop loop{port};
   kj::WaitScope scope{loop};
-  ModelProcess1 process1;
-  kj::Own<Logs> logs = kj::heap<Logs>(process1, port);
+  FakeMachine machine;
+  kj::Own<FakeProcess1> process1;
+  kj::Own<Logs> logs;
+  LogsTest() { start(); }
 
-  void crash() {
+  void die() {
     logs = nullptr;
-    logs = kj::heap<Logs>(process1, port);
+    process1 = nullptr;
+  }
+  void start() {
+    process1 = kj::heap<FakeProcess1>(machine);
+    logs = kj::heap<Logs>(*process1, port);
   }
   kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0) {
     Sink::Seen seen;
@@ -114,9 +120,9 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   Sink::Seen seen;
   logs->read("apid", false, -1, 0, kj::heap<Sink>(seen)).wait(scope);
   EXPECT_EQ(seen.text, "before\n");
-  logs = nullptr;
+  die();
   put(fd, "f\nmeanwhile\n");  // the service does not notice
-  logs = kj::heap<Logs>(process1, port);
+  start();
   seen.text = kj::str("");
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto following =
@@ -134,7 +140,8 @@ TEST_F(LogsTest, APipeOutlivesItsWriters) {
     auto fd = logs->writer("apid").wait(scope);
   }
   auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
-  crash();
+  die();
+  start();
   following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
   auto again = logs->writer("apid").wait(scope);
   put(again, "again\n");
@@ -166,9 +173,9 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
     // The writer may be waiting for room.
     port.getTimer().afterDelay(0 * kj::SECONDS).wait(scope);
     logs = nullptr;
-    fcntl(KJ_ASSERT_NONNULL(process1.takeHeld("pipe/flood")), F_SETFL, O_NONBLOCK);
+    fcntl(machine.heldFd("pipe/flood"), F_SETFL, O_NONBLOCK);
     char sink[65536];
-    while (::read(KJ_ASSERT_NONNULL(process1.takeHeld("pipe/flood")), sink, sizeof(sink)) > 0) {
+    while (::read(machine.heldFd("pipe/flood"), sink, sizeof(sink)) > 0) {
     }
   });
   Sink::Seen floodSeen;
@@ -197,13 +204,13 @@ TEST_F(LogsTest, EveryLineIsCopiedToTheTee) {
 // log.
 TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
   auto paf = kj::newPromiseAndFulfiller<void>();
-  process1.holdGate = kj::mv(paf.promise);
+  machine.holdGate = kj::mv(paf.promise);
   auto writer = logs->writer("apid");
   EXPECT_FALSE(writer.poll(scope));
   paf.fulfiller->fulfill();
   EXPECT_TRUE(writer.poll(scope));
-  EXPECT_TRUE(process1.held.find("log/apid"_kj) != nullptr);
-  EXPECT_TRUE(process1.held.find("pipe/apid"_kj) != nullptr);
+  EXPECT_TRUE(machine.holds("log/apid"));
+  EXPECT_TRUE(machine.holds("pipe/apid"));
 }
 
 }  // namespace

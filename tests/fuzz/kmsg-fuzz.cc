@@ -1,3 +1,4 @@
+// link: machined-api
 // Records of /dev/kmsg: any program that may write there chooses a part of their bytes.
 #include <kj/debug.h>
 

@@ -1,0 +1,149 @@
+#include "apid/fleet.h"
+
+#include <capnp/membrane.h>
+
+#include "common/error.h"
+
+namespace talos::apid {
+
+// One target. Lives in the map, and while it has leases.
+class Fleet::Line final : public kj::Refcounted {
+ public:
+  Line(kj::Timer& timer, kj::Duration idle) : timer(timer), idle(idle), lastUse(timer.now()) {}
+
+  bool inUse() const { return leases > 0 || dialling; }
+  kj::TimePoint lastUsed() const { return lastUse; }
+
+  void take() {
+    ++leases;
+    expiry = kj::READY_NOW;
+  }
+  void giveBack() {
+    lastUse = timer.now();
+    if (--leases > 0) return;
+    expiry = timer.afterDelay(idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
+  }
+
+  // A connection that is up; callers that come while it is being dialled share the outcome.
+  kj::Promise<void> up(Dial& dial, const Address& address) {
+    KJ_IF_MAYBE (c, connection) {
+      if ((*c)->alive()) return kj::READY_NOW;
+    }
+    if (!dialling) {
+      dialling = true;
+      attempt = kj::evalNow([&]() { return dial(address); })
+                    .then(
+                        [this](kj::Own<Connection>&& fresh) {
+                          dialling = false;
+                          hangUp();
+                          cluster = fresh->bootstrap().castAs<rpc::Cluster>();
+                          connection = kj::mv(fresh);
+                        },
+                        [this](kj::Exception&& e) {
+                          dialling = false;
+                          kj::throwFatalException(kj::mv(e));
+                        })
+                    .fork();
+    }
+    return attempt.addBranch();
+  }
+
+  rpc::Cluster::Client& remote() { return cluster; }
+
+ private:
+  kj::Timer& timer;
+  kj::Duration idle;
+  kj::TimePoint lastUse;
+  unsigned leases = 0;
+  bool dialling = false;
+  kj::Maybe<kj::Own<Connection>> connection;
+  rpc::Cluster::Client cluster = nullptr;
+  kj::ForkedPromise<void> attempt = nullptr;
+  kj::Promise<void> expiry = kj::READY_NOW;
+
+  void hangUp() {
+    cluster = nullptr;
+    connection = nullptr;
+  }
+};
+
+// Says that a line is in use, for as long as it exists.
+class Fleet::Lease {
+ public:
+  explicit Lease(kj::Own<Line> line) : line(kj::mv(line)) { this->line->take(); }
+  ~Lease() noexcept(false) { line->giveBack(); }
+  KJ_DISALLOW_COPY_AND_MOVE(Lease);
+
+ private:
+  kj::Own<Line> line;
+};
+
+// A membrane that lets everything through. Whatever came by it holds a reference to it, and so the
+// lease.
+class Fleet::KeepInUse final : public capnp::MembranePolicy, public kj::Refcounted {
+ public:
+  explicit KeepInUse(kj::Own<Lease> lease) : lease(kj::mv(lease)) {}
+  kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t, uint16_t,
+                                                   capnp::Capability::Client) override {
+    return nullptr;
+  }
+  kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
+                                                    capnp::Capability::Client) override {
+    return nullptr;
+  }
+  kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
+
+ private:
+  kj::Own<Lease> lease;
+};
+
+Fleet::Fleet(kj::Timer& timer, Dial dial, Limits limits)
+    : timer(timer), dial(kj::mv(dial)), limits(limits) {}
+Fleet::Fleet(kj::Timer& timer, Dial dial) : Fleet(timer, kj::mv(dial), Limits()) {}
+Fleet::~Fleet() noexcept(false) {}
+
+void Fleet::makeRoom() {
+  while (lines.size() >= limits.targets) {
+    kj::Maybe<decltype(lines)::Entry&> oldest;
+    for (auto& entry : lines) {
+      if (entry.value->inUse()) continue;
+      KJ_IF_MAYBE (o, oldest) {
+        if (o->value->lastUsed() <= entry.value->lastUsed()) continue;
+      }
+      oldest = entry;
+    }
+    KJ_IF_MAYBE (o, oldest) {
+      auto key = kj::str(o->key);
+      lines.erase(key);
+    } else {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("this node is connected to ", limits.targets, " others, which is its limit"));
+    }
+  }
+}
+
+kj::Own<Fleet::Line> Fleet::lineTo(const Address& address) {
+  auto key = address.toString();
+  KJ_IF_MAYBE (line, lines.find(key)) {
+    return kj::addRef(**line);
+  }
+  makeRoom();
+  auto line = kj::refcounted<Line>(timer, limits.idle);
+  auto result = kj::addRef(*line);
+  lines.insert(kj::mv(key), kj::mv(line));
+  return result;
+}
+
+kj::Promise<rpc::Node::Client> Fleet::node(Address address, kj::Array<kj::String> roles) {
+  auto line = lineTo(address);
+  auto lease = kj::heap<Lease>(kj::addRef(*line));
+  co_await line->up(dial, address);
+
+  auto withRoles = line->remote().withRolesRequest();
+  auto list = withRoles.initRoles(roles.size());
+  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
+  auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
+  co_return capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
+}
+
+}  // namespace talos::apid

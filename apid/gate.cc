@@ -1,0 +1,181 @@
+#include "apid/gate.h"
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/server.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr size_t kMostRoles = 64;
+
+kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
+  return KJ_MAP(text, texts) {
+    return kj::str(text);
+  };
+}
+
+// The texts that name a role which a client may have.
+template <typename Texts>
+kj::Array<kj::String> rolesIn(Texts&& texts) {
+  kj::Vector<kj::String> roles;
+  for (kj::StringPtr text : texts) {
+    if (text.startsWith("os:") && text != kRoleImpersonator) roles.add(kj::str(text));
+  }
+  return roles.releaseAsArray();
+}
+
+}  // namespace
+
+kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
+                                  kj::ArrayPtr<const kj::String> asked) {
+  kj::Vector<kj::String> common;
+  for (auto& role : asked) {
+    if (permits(held, role)) common.add(kj::str(role));
+  }
+  for (auto& role : held) {
+    bool there = false;
+    for (auto& other : common) there = there || other == role;
+    if (!there && permits(asked, role)) common.add(kj::str(role));
+  }
+  return common.releaseAsArray();
+}
+
+rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::StringPtr machinedSocket) {
+  return reconnecting([&lowLevel, &timer, path = kj::str(machinedSocket)]() {
+           return connectUnix(lowLevel, timer, path).then([](kj::Own<Connection>&& connection) {
+             auto machined = connection->bootstrap().castAs<rpc::Machined>();
+             return Dialed{kj::mv(connection), machined.nodeRequest().send().getNode()};
+           });
+         })
+      .castAs<rpc::Node>();
+}
+
+// One connection of a client. Referenced by the membrane, and so by everything that the client
+// holds: the connection to machined stays as long as anything that came by it.
+struct Gate::Client : kj::Refcounted {
+  kj::String address, commonName;
+  kj::Maybe<rpc::Node::Client> node;
+
+  void audit(kj::ArrayPtr<const kj::String> roles, kj::StringPtr method, kj::StringPtr needed) {
+    log::warn("call denied", {{"peer", address},
+                              {"cn", commonName},
+                              {"method", method},
+                              {"needed", needed},
+                              {"roles", kj::strArray(roles, ",")}});
+  }
+};
+
+// The Cluster of somebody with roles; inside the membrane.
+class Gate::Roles final : public rpc::Cluster::Server {
+ public:
+  Roles(Gate& gate, kj::Own<Client> client, kj::Array<kj::String> roles, bool forwards)
+      : gate(gate), client(kj::mv(client)), roles(kj::mv(roles)), forwards(forwards) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    auto target = resolveTarget(context.getParams().getAddress(), gate.self);
+    if (target.is<ThisNode>()) {
+      context.getResults().setNode(thisNode());
+      return kj::READY_NOW;
+    }
+    auto address = target.get<Address>();
+    if (!forwards) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(address.toString(),
+                   " is not an address of this node, and what another node forwarded ",
+                   "is not forwarded again"));
+    }
+    return gate.fleet.node(address, copyOf(roles))
+        .then([context](rpc::Node::Client&& node) mutable {
+          context.getResults().setNode(kj::mv(node));
+        });
+  }
+
+  kj::Promise<void> withRoles(WithRolesContext context) override {
+    auto asked = context.getParams().getRoles();
+    auto common = commonRoles(roles, rolesIn(asked));
+    context.getResults().setCluster(gate.clusterOf(kj::addRef(*client), kj::mv(common), forwards));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Gate& gate;
+  kj::Own<Client> client;
+  kj::Array<kj::String> roles;
+  bool forwards;
+
+  rpc::Node::Client thisNode() {
+    KJ_IF_MAYBE (node, client->node) {
+      return *node;
+    }
+    return client->node.emplace(gate.localNode());
+  }
+};
+
+// Another machine's apid.
+class Gate::Impersonator final : public rpc::Cluster::Server {
+ public:
+  Impersonator(Gate& gate, kj::Own<Client> client) : gate(gate), client(kj::mv(client)) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    auto held = kj::arr(kj::str(kRoleImpersonator));
+    client->audit(held, "Cluster.node", kRoleReader);
+    fail(ErrorKind::kPermissionDenied,
+         "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
+         "call "
+         "Cluster.withRoles");
+  }
+  kj::Promise<void> withRoles(WithRolesContext context) override {
+    auto asked = context.getParams().getRoles();
+    if (asked.size() > kMostRoles) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
+    }
+    context.getResults().setCluster(gate.clusterOf(kj::addRef(*client), rolesIn(asked), false));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Gate& gate;
+  kj::Own<Client> client;
+};
+
+Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self)
+    : localNode(kj::mv(localNode)),
+      fleet(fleet),
+      self(self),
+      rules(capnp::Schema::from<rpc::Cluster>()) {}
+Gate::~Gate() noexcept(false) {}
+
+rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
+                                     bool forwards) {
+  auto inner = kj::heap<Roles>(*this, kj::addRef(*client), copyOf(roles), forwards);
+  auto audit = [client = kj::mv(client), held = copyOf(roles)](kj::StringPtr method,
+                                                               kj::StringPtr needed) mutable {
+    client->audit(held, method, needed);
+  };
+  return attenuate(rules, rpc::Cluster::Client(kj::mv(inner)), kj::mv(roles), kj::mv(audit))
+      .castAs<rpc::Cluster>();
+}
+
+rpc::Cluster::Client Gate::open(const Peer& peer) {
+  auto client = kj::refcounted<Client>();
+  client->address = kj::str(peer.address);
+  client->commonName = kj::str(peer.commonName);
+  auto roles = rolesIn(peer.organizations);
+  bool impersonates = false;
+  for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
+  if (impersonates && roles.size() == 0) return kj::heap<Impersonator>(*this, kj::mv(client));
+  if (roles.size() == 0) {
+    log::warn("client without a role", {{"peer", peer.address},
+                                        {"cn", peer.commonName},
+                                        {"hint", "its certificate's O names none"}});
+  }
+  return clusterOf(kj::mv(client), kj::mv(roles), true);
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,55 @@
+// What an authenticated client gets: a Cluster that does no more than the client's roles allow.
+//
+// Roles are the entries of the certificate's O that begin with "os:". Everything handed out is
+// inside the membrane of common/roles.h, the capabilities of other machines too: a call that is not
+// allowed is refused here, where the client's own name is known, and written to the log. Another
+// apid comes with os:impersonator and may only ask for the Cluster of given roles, which is never
+// forwarded again: there are no loops.
+//
+// Must outlive everything that it handed out. Holds nothing that outlives a restart: clients call
+// again.
+#pragma once
+
+#include <kj/function.h>
+
+#include "apid/fleet.h"
+#include "apid/target.h"
+#include "common/roles.h"
+#include "common/tls.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::apid {
+
+class Gate {
+ public:
+  // `localNode` makes a connection of its own to machined for each client, so that one client's
+  // calls do not count against another's limits; `self` is read at each call.
+  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self);
+  ~Gate() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Gate);
+
+  rpc::Cluster::Client open(const Peer& peer);
+
+ private:
+  struct Client;
+  class Roles;
+  class Impersonator;
+  kj::Function<rpc::Node::Client()> localNode;
+  Fleet& fleet;
+  const Self& self;
+  Rules rules;
+
+  rpc::Cluster::Client clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
+                                 bool forwards);
+};
+
+// This machine's Node: a connection of its own to machined, dialled when it is first used and again
+// when machined was restarted.
+rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::StringPtr machinedSocket);
+
+// The rights that both have: a role of either that the other includes.
+kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
+                                  kj::ArrayPtr<const kj::String> asked);
+
+}  // namespace talos::apid

@@ -1,0 +1,55 @@
+// apid: the node's door, TCP 50000. Wiring only; what it does is told in gate.h.
+//
+// Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
+// (default /run/talos/machined.sock). Needs no capability and writes no file.
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+#include "apid/gate.h"
+#include "apid/trust.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/server.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::apid {
+
+constexpr uint16_t kPort = 50000;
+// Fewer than machined lets one user have: every client has a connection to it.
+constexpr ServerLimits kLimits = {.connections = 240, .connectionsPerPeer = 120, .questions = 2048};
+
+void run() {
+  auto io = kj::setupAsyncIo();
+  auto& lowLevel = *io.lowLevelProvider;
+  auto& timer = io.provider->getTimer();
+  auto listening = inheritedSocket("TALOS_LISTEN_TCP_FD");
+  auto setting = getenv("TALOS_STORE");
+  auto machined = kj::str(setting == nullptr ? "/run/talos/machined.sock" : setting);
+  utsname kernel{};
+  uname(&kernel);
+
+  StoreClient store(lowLevel, timer, machined, kj::str("apid"));
+  Trust trust(store, kernel.nodename);
+  Fleet fleet(timer, [&](const Address& address) {
+    auto text = address.toString();
+    return connectTls(lowLevel, timer, trust.client(), text, kPort, text);
+  });
+  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, trust.self());
+  log::info("apid waits for its certificates");
+  trust.ready().wait(io.waitScope);
+  log::info("apid serves");
+  serveTls(
+      lowLevel, timer, kj::mv(listening), trust.server(),
+      [&](const Peer& peer) { return gate.open(peer); }, kLimits)
+      .wait(io.waitScope);
+}
+
+}  // namespace talos::apid
+
+int main() {
+  auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("apid ends", {{"reason", talos::messageOf(*e)}});
+  }
+  return 1;  // it ends only by failing; its supervisor starts it again
+}

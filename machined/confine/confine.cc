@@ -1,0 +1,105 @@
+#include "machined/confine/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <kj/debug.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "machined/confine/landlock.h"
+#include "machined/confine/seccomp.h"
+
+namespace talos::confine {
+namespace {
+
+void setOomScore(int score) {
+  int fd;
+  KJ_SYSCALL(fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  kj::AutoCloseFd file(fd);
+  auto text = kj::str(score);
+  KJ_SYSCALL(write(file, text.cStr(), text.size()), "--oom-score", score);
+}
+
+bool contains(kj::ArrayPtr<const unsigned> list, unsigned value) {
+  for (auto v : list) {
+    if (v == value) return true;
+  }
+  return false;
+}
+
+void dropBoundingSet(kj::ArrayPtr<const unsigned> kept) {
+  for (unsigned c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c) {
+    if (!contains(kept, c)) KJ_SYSCALL(prctl(PR_CAPBSET_DROP, c, 0, 0, 0), c);
+  }
+}
+
+void becomeUser(uid_t uid, gid_t gid) {
+  // The system calls themselves: the C library's wrappers would tell threads that there are not.
+  KJ_SYSCALL(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
+  KJ_SYSCALL(syscall(SYS_setgroups, 0, nullptr));
+  KJ_SYSCALL(syscall(SYS_setresgid, gid, gid, gid), gid);
+  KJ_SYSCALL(syscall(SYS_setresuid, uid, uid, uid), uid);
+}
+
+// Permitted, effective and inheritable, and ambient so that they pass through exec.
+void setCapabilities(kj::ArrayPtr<const unsigned> kept) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2] = {};
+  for (auto c : kept) {
+    auto& part = data[c / 32];
+    part.permitted |= 1u << (c % 32);
+    part.effective = part.inheritable = part.permitted;
+  }
+  KJ_SYSCALL(syscall(SYS_capset, &header, data));
+  KJ_SYSCALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+  for (auto c : kept) KJ_SYSCALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0), c);
+}
+
+}  // namespace
+
+void run(const Options& options) {
+  KJ_IF_MAYBE (score, options.oomScore) {
+    setOomScore(*score);
+  }
+  for (auto& l : options.limits) {
+    struct rlimit both = {l.value, l.value};
+    KJ_SYSCALL(setrlimit(static_cast<__rlimit_resource>(l.resource), &both), l.resource, l.value);
+  }
+  kj::Maybe<kj::Own<Landlock>> landlock;
+  if (options.read.size() + options.write.size() > 0) {
+    if (Landlock::version() > 0) {
+      landlock = kj::heap<Landlock>(options.command[0], options.read, options.write);
+    } else {
+      log::warn("this kernel has no Landlock; files are protected by their owner and mode only",
+                {{"program", options.command[0]}});
+    }
+  }
+  auto arguments = kj::heapArrayBuilder<char*>(options.command.size() + 1);
+  for (auto& a : options.command) arguments.add(const_cast<char*>(a.cStr()));
+  arguments.add(nullptr);
+  auto argv = arguments.finish();
+  const char* program = argv[0];
+
+  dropBoundingSet(options.capabilities);
+  becomeUser(options.uid, options.gid);
+  setCapabilities(options.capabilities);
+  KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  KJ_IF_MAYBE (l, landlock) {
+    (*l)->enter();
+  }
+  KJ_IF_MAYBE (profile, options.seccomp) {
+    installFilter(*profile, program);
+  }
+  execve(program, argv.begin(), environ);
+  int error = errno;
+  fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kInternal,
+       kj::str("cannot start ", program, ": ", strerror(error)));
+}
+
+}  // namespace talos::confine

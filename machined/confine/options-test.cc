@@ -1,0 +1,71 @@
+#include "machined/confine/options.h"
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+
+#include "common/error.h"
+
+namespace talos::confine {
+namespace {
+
+Options read(std::initializer_list<kj::StringPtr> arguments) {
+  return parse(kj::arrayPtr(arguments.begin(), arguments.size()));
+}
+
+TEST(ConfineOptions, all) {
+  auto o = read({"--uid=52", "--gid", "53", "--capabilities=net_admin,net_raw", "--seccomp=network",
+                 "--landlock-read=/etc", "--landlock-read", "/run", "--landlock-write=/var/x",
+                 "--rlimit=nofile=4096", "--oom-score=-998", "--", "/usr/bin/x", "--uid=0"});
+  EXPECT_EQ(52u, o.uid);
+  EXPECT_EQ(53u, o.gid);
+  ASSERT_EQ(2u, o.capabilities.size());
+  EXPECT_EQ(static_cast<unsigned>(CAP_NET_RAW), o.capabilities[1]);
+  EXPECT_EQ("network"_kj, KJ_ASSERT_NONNULL(o.seccomp));
+  EXPECT_EQ(2u, o.read.size());
+  EXPECT_EQ("/var/x"_kj, o.write[0]);
+  EXPECT_EQ(RLIMIT_NOFILE, o.limits[0].resource);
+  EXPECT_EQ(4096u, o.limits[0].value);
+  EXPECT_EQ(-998, KJ_ASSERT_NONNULL(o.oomScore));
+  ASSERT_EQ(2u, o.command.size());
+  EXPECT_EQ("--uid=0"_kj, o.command[1]) << "what follows -- belongs to the program";
+}
+
+TEST(ConfineOptions, groupIsTheUsersNumberUnlessGiven) {
+  EXPECT_EQ(50u, read({"--uid=50", "--", "/x"}).gid);
+  EXPECT_EQ(0u, read({"--uid=50", "--gid=0", "--", "/x"}).gid);
+}
+
+// Would miss: a mistyped option that leaves a service with more rights than its line says.
+TEST(ConfineOptions, refused) {
+  struct Row {
+    std::initializer_list<kj::StringPtr> arguments;
+    kj::StringPtr words;
+  } rows[] = {
+      {{"--", "/x"}, "--uid is missing"},
+      {{"--uid=50"}, "the program is missing"},
+      {{"--uid=50", "--"}, "the program is missing"},
+      {{"--uid=50", "--", "x"}, "absolute path"},
+      {{"--uid=fifty", "--", "/x"}, "a number"},
+      {{"--uid=-1", "--", "/x"}, "a number"},
+      {{"--uid=50", "--capabilities=net_admim", "--", "/x"}, "it knows chown"},
+      {{"--uid=50", "--secomp=server", "--", "/x"}, "unknown option --secomp"},
+      {{"--uid=50", "--landlock-read=etc", "--", "/x"}, "absolute path"},
+      {{"--uid=50", "--rlimit=nofile", "--", "/x"}, "NAME=NUMBER"},
+      {{"--uid=50", "--rlimit=files=3", "--", "/x"}, "it knows as"},
+      {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "between"},
+      {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
+      {{"--uid", "--", "/x"}, "needs a value"},
+  };
+  for (auto& row : rows) {
+    try {
+      parse(kj::arrayPtr(row.arguments.begin(), row.arguments.size()));
+      ADD_FAILURE() << "accepted: " << row.words.cStr();
+    } catch (const kj::Exception& e) {
+      EXPECT_EQ(ErrorKind::kInvalidArgument, kindOf(e));
+      EXPECT_NE(nullptr, strstr(messageOf(e).cStr(), row.words.cStr())) << messageOf(e).cStr();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace talos::confine

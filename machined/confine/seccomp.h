@@ -1,0 +1,20 @@
+// System call filters: allow-lists, by name of the profile. What is not on the list fails with
+// EPERM, so a library that tries something new falls back or says so; a foreign architecture kills.
+//
+//   server    a KJ program with threads, files and sockets of Unix and IP: apid, trustd
+//   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
+//
+// Neither may start processes, trace, mount, load modules or change its identity. execve is
+// possible only with the very pointer that this wrapper passes, once it is gone nothing lies there;
+// Landlock closes the rest. New threads are possible, new processes are not.
+#pragma once
+
+#include <kj/string.h>
+
+namespace talos::confine {
+
+// Installs it on this thread, for good. `program` is the pointer that execve will be called with.
+// InvalidArgument for an unknown profile, naming the known ones.
+void installFilter(kj::StringPtr profile, const char* program);
+
+}  // namespace talos::confine

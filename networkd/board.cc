@@ -1,0 +1,70 @@
+#include "networkd/board.h"
+
+namespace talos::networkd {
+
+StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction)
+    : store(store), changed(kj::mv(changedFunction)) {
+  auto watch = [&](kj::StringPtr type) { return store.watch(type, [this] { changed(); }); };
+  links = watch("LinkSpecs.net.talos.dev");
+  addresses = watch("AddressSpecs.net.talos.dev");
+  routes = watch("RouteSpecs.net.talos.dev");
+  hostnames = watch("HostnameSpecs.net.talos.dev");
+  resolvers = watch("ResolverSpecs.net.talos.dev");
+  nodeAddresses = watch("NodeAddresses.net.talos.dev");
+}
+
+StoreBoard::~StoreBoard() noexcept(false) = default;
+
+kj::Maybe<Intent> StoreBoard::intent() {
+  for (auto watched : {&links, &addresses, &routes, &hostnames, &resolvers, &nodeAddresses}) {
+    if (!(*watched)->synced()) return nullptr;
+  }
+  Intent intent;
+  for (auto& [id, held] : links->resources()) {
+    addLink(intent.wanted, id, held.get().getMetadata().getVersion(),
+            held.spec<rpc::LinkSpecSpec>());
+  }
+  for (auto& [id, held] : addresses->resources()) {
+    addAddress(intent.wanted, id, held.get().getMetadata().getVersion(),
+               held.spec<rpc::AddressSpecSpec>());
+  }
+  for (auto& [id, held] : routes->resources()) {
+    addRoute(intent.wanted, id, held.get().getMetadata().getVersion(),
+             held.spec<rpc::RouteSpecSpec>());
+  }
+  for (auto& [id, held] : hostnames->resources()) {
+    auto spec = held.spec<rpc::HostnameSpecSpec>();
+    intent.hostname = kj::str(spec.getHostname());
+    intent.domain = kj::str(spec.getDomainname());
+  }
+  for (auto& [id, held] : resolvers->resources()) {
+    for (auto server : held.spec<rpc::ResolverSpecSpec>().getDnsServers()) {
+      intent.resolvers.add(kj::str(server));
+    }
+  }
+  for (auto& [id, held] : nodeAddresses->resources()) {
+    for (auto text : held.spec<rpc::NodeAddressSpec>().getAddresses()) {
+      KJ_IF_MAYBE (ip, Ip::parse(text)) {
+        if (id == "default") intent.previous.chosen.add(*ip);
+        if (id == "accumulative") intent.previous.known.add(*ip);
+      }
+    }
+  }
+  return kj::mv(intent);
+}
+
+kj::Promise<void> StoreBoard::publish(Report report) {
+  co_await store.replaceAll<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev",
+                                                 kj::mv(report.links));
+  co_await store.replaceAll<rpc::AddressStatusSpec>("AddressStatuses.net.talos.dev",
+                                                    kj::mv(report.addresses));
+  co_await store.replaceAll<rpc::RouteStatusSpec>("RouteStatuses.net.talos.dev",
+                                                  kj::mv(report.routes));
+  co_await store.replaceAll<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev",
+                                                  kj::mv(report.nodeAddresses));
+  // Last: who waits for `applied` finds everything else already told.
+  co_await store.replaceAll<rpc::NetworkStatusSpec>("NetworkStatuses.net.talos.dev",
+                                                    kj::mv(report.network));
+}
+
+}  // namespace talos::networkd

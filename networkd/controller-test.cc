@@ -1,0 +1,274 @@
+#include "networkd/controller.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "common/netlink-model.h"
+#include "networkd/fakes.h"
+#include "networkd/server.h"
+
+namespace talos::networkd {
+namespace {
+
+using netlink::ModelKernel;
+
+Prefix prefix(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Prefix::parse(text));
+}
+
+class ControllerTest : public ::testing::Test {
+ public:
+  ~ControllerTest() noexcept override {}
+
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  kj::Own<netlink::Monitor> monitor = kernel.monitor();
+  FakeBoard board;
+  FakeHost host;
+  Signal work;
+  kj::Maybe<kj::Own<Controller>> controller;
+  kj::Promise<void> running = nullptr;
+
+  void start() {
+    auto made =
+        kj::heap<Controller>(kernel, *monitor, board, host, timer, work, [] { return 0.5; });
+    running =
+        made->run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+    controller = kj::mv(made);
+    settle();
+  }
+  // As a SIGKILL: nothing is cleaned up, everything in memory is gone.
+  void kill() {
+    running = nullptr;
+    controller = nullptr;
+  }
+  void settle() { scope.poll(); }
+  void pass(kj::Duration time) {
+    timer.advanceTo(timer.now() + time);
+    settle();
+  }
+  void specs(bool synced = true) {
+    board.synced = synced;
+    board.addresses.clear();
+    board.addresses.add(kj::str("10.5.0.2/24"));
+    board.defaultRoute = true;
+  }
+  bool has(kj::StringPtr text) {
+    for (auto& a : kernel.addresses()) {
+      if (a.prefix == prefix(text)) return true;
+    }
+    return false;
+  }
+  bool hasDefault() {
+    return hasDefaultRoute({kernel.links(), kernel.addresses(), kernel.routes(), true});
+  }
+};
+
+// Catches: taking "no specs yet" for "no specs", which would take the network down at every start.
+TEST_F(ControllerTest, changesNothingBeforeTheSpecsHaveArrived) {
+  specs();
+  start();
+  EXPECT_TRUE(hasDefault());
+  kill();
+  board.synced = false;
+  kernel.takeChangeCount();
+  start();
+  auto ready = KJ_ASSERT_NONNULL(controller)->ready();
+  EXPECT_FALSE(ready.poll(scope));
+  EXPECT_EQ(kernel.takeChangeCount(), 0u);
+  EXPECT_TRUE(hasDefault());
+  board.synced = true;
+  work.set();
+  EXPECT_TRUE(ready.poll(scope));
+}
+
+// Catches: a flap: work that is done again although nothing differs, after a wake-up or after a
+// crash.
+TEST_F(ControllerTest, aSecondPassAndARestartSendNothing) {
+  specs();
+  start();
+  EXPECT_GT(kernel.takeChangeCount(), 0u);
+  work.set();
+  settle();
+  pass(1 * kj::SECONDS);
+  kill();
+  start();
+  EXPECT_EQ(kernel.takeChangeCount(), 0u);
+  EXPECT_EQ(board.network().getApplied(), 3u);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+}
+
+// Catches: drift that stays until the next change of a spec.
+TEST_F(ControllerTest, repairsWhatOthersBreak) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  EXPECT_FALSE(hasDefault());
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_TRUE(hasDefault());
+  netlink::setUp(kernel, eth0, false);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(hasDefault());
+}
+
+// Catches: a link that appears later (a cable, a module) never being configured.
+TEST_F(ControllerTest, configuresALinkThatAppearsLater) {
+  kernel.unplug(eth0);
+  specs();
+  start();
+  auto problems = board.network().getProblems();
+  ASSERT_GT(problems.size(), 0u);
+  EXPECT_STREQ(problems[0].cStr(), "link eth0: there is no link \"eth0\"; there are lo");
+  kernel.plug("eth0");
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+}
+
+// Catches: an address that a spec no longer wants staying, and its successor not coming.
+TEST_F(ControllerTest, followsTheSpecs) {
+  specs();
+  start();
+  board.addresses[0] = kj::str("10.5.0.3/24");
+  work.set();
+  settle();
+  EXPECT_FALSE(has("10.5.0.2/24"));
+  EXPECT_TRUE(has("10.5.0.3/24"));
+  EXPECT_TRUE(hasDefault());  // it went with the old address and came back
+}
+
+// Catches: hammering a kernel that refuses, giving up on it, and a back-off that a success does not
+// reset.
+TEST_F(ControllerTest, retriesWithGrowingPauses) {
+  specs();
+  kernel.refuse(eth0, EBUSY);
+  start();
+  pass(25 * kj::MILLISECONDS);  // notices of what did work (loopback)
+  ASSERT_EQ(board.network().getProblems().size(), 3u);
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Device or resource busy");
+  kernel.takeChangeCount();
+  kj::Vector<int64_t> pauses;
+  auto before = timer.now();
+  while (pauses.size() < 12) {
+    pass(50 * kj::MILLISECONDS);
+    if (kernel.takeChangeCount() == 0) continue;
+    pauses.add((timer.now() - before) / kj::MILLISECONDS);
+    before = timer.now();
+  }
+  for (size_t i = 2; i < pauses.size(); ++i) EXPECT_GE(pauses[i] + 50, pauses[i - 1]);
+  EXPECT_LE(pauses[0], 1000);
+  EXPECT_GE(pauses.back(), 20'000);
+  EXPECT_LE(pauses.back(), 60'050);
+
+  kernel.refuse(eth0, 0);
+  pass(61 * kj::SECONDS);
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  kernel.refuse(eth0, EBUSY);
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  kernel.refuse(eth0, 0);
+  pass(1 * kj::SECONDS);  // short again
+  EXPECT_TRUE(hasDefault());
+}
+
+// Catches: a store that is away stopping the repair of the network, or never being told again.
+TEST_F(ControllerTest, aStoreThatIsAwayStopsNothing) {
+  specs();
+  start();
+  board.broken = true;
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  auto before = board.published;
+  board.broken = false;
+  for (unsigned i = 0; i < 60 && board.published == before; ++i) pass(1 * kj::SECONDS);
+  EXPECT_GT(board.published, before);
+}
+
+// Catches: events lost by the kernel taken for silence.
+TEST_F(ControllerTest, anOverrunIsAReasonToLook) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  auto before = board.published;
+  kernel.overrun();
+  pass(1 * kj::SECONDS);
+  EXPECT_GT(board.published, before);
+}
+
+// Catches: the host name's state being told only when something else happens.
+TEST_F(ControllerTest, tellsWhenTheHostNameIsSet) {
+  specs();
+  board.hostname = kj::str("node-1");
+  start();
+  EXPECT_FALSE(board.network().getHostnameReady());
+  host.name = kj::str("node-1");
+  host.nameChanged.set();
+  settle();
+  EXPECT_TRUE(board.network().getHostnameReady());
+}
+
+// Catches: the default address changing when a better one comes, which would change certificates
+// and membership; and forgetting it while the store has not yet said it back.
+TEST_F(ControllerTest, theDefaultAddressIsChosenOnce) {
+  specs();
+  board.addresses.clear();
+  board.addresses.add(kj::str("10.5.0.9/24"));
+  start();
+  board.addresses.add(kj::str("10.5.0.2/24"));
+  work.set();
+  settle();
+  auto chosen = [&](kj::StringPtr id) {
+    auto& report = KJ_ASSERT_NONNULL(board.last);
+    auto spec = KJ_ASSERT_NONNULL(report.nodeAddresses.find(id))
+                    ->getRoot<rpc::NodeAddressSpec>()
+                    .asReader();
+    return kj::strArray(KJ_MAP(text, spec.getAddresses()) { return kj::str(text); }, " ");
+  };
+  EXPECT_STREQ(chosen("default").cStr(), "10.5.0.9");
+  EXPECT_STREQ(chosen("current").cStr(), "10.5.0.2 10.5.0.9");
+
+  kill();
+  board.stored.chosen.add(KJ_ASSERT_NONNULL(Ip::parse("10.5.0.77")));
+  start();
+  EXPECT_STREQ(chosen("default").cStr(), "10.5.0.77");
+}
+
+// Catches: a resolver file that cannot be written being silently left.
+TEST_F(ControllerTest, aFailedFileIsAProblemAndTriedAgain) {
+  specs();
+  host.diskFull = true;
+  start();
+  ASSERT_EQ(board.network().getProblems().size(), 1u);
+  host.diskFull = false;
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+}
+
+// Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
+// too soon.
+TEST_F(ControllerTest, theServerTellsTheKernelAsItIs) {
+  start();
+  auto server = makeServer(*KJ_ASSERT_NONNULL(controller));
+  auto ready = server.readyRequest().send();
+  EXPECT_FALSE(ready.poll(scope));
+  specs();
+  work.set();
+  ready.wait(scope);
+  auto network = server.networkRequest().send().wait(scope).getNetwork();
+  EXPECT_EQ(network.interfacesRequest().send().wait(scope).getInterfaces().size(), 2u);
+  kernel.plug("eth1");
+  EXPECT_EQ(network.interfacesRequest().send().wait(scope).getInterfaces().size(), 3u);
+  EXPECT_GE(network.routesRequest().send().wait(scope).getRoutes().size(), 2u);
+}
+
+}  // namespace
+}  // namespace talos::networkd

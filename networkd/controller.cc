@@ -1,0 +1,249 @@
+#include "networkd/controller.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/log.h"
+
+namespace talos::networkd {
+
+namespace {
+
+constexpr unsigned kMaxRounds = 8;
+// Bounds how often a storm of kernel changes makes it look; the first change is looked at at once.
+constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
+constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
+
+// The wish came true by itself: an address that the kernel made meanwhile, a route that went with
+// its link.
+bool harmless(const netlink::Change& change, int code) {
+  bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>();
+  bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
+  return (adds && code == EEXIST) ||
+         (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
+}
+
+kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
+  kj::Vector<Ip> result;
+  result.addAll(list);
+  return result;
+}
+
+}  // namespace
+
+struct Controller::Outcome {
+  Observed observed;
+  uint64_t applied = 0;
+  kj::Vector<kj::String> problems;
+  bool done = false;  // nothing left to do
+};
+
+Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
+                       kj::Timer& timer, Signal& work, kj::Function<double()> random)
+    : kernel(kernel),
+      monitor(monitor),
+      board(board),
+      host(host),
+      timer(timer),
+      work(work),
+      random(kj::mv(random)),
+      firstPass(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  firstPassDone = kj::mv(paf.fulfiller);
+  firstPass = paf.promise.fork();
+}
+
+Controller::~Controller() noexcept(false) = default;
+
+kj::Duration Controller::Backoff::take(double random) {
+  auto delay = next / kj::NANOSECONDS * (0.5 + random);  // +-50 %
+  next = kj::min(next * 3 / 2, kLongestDelay);
+  return static_cast<int64_t>(delay) * kj::NANOSECONDS;
+}
+
+// --- loops
+// -----------------------------------------------------------------------------------------------
+kj::Promise<void> Controller::run() {
+  return applyLoop()
+      .exclusiveJoin(publishLoop())
+      .exclusiveJoin(kernelLoop())
+      .exclusiveJoin(hostLoop());
+}
+
+kj::Promise<void> Controller::applyLoop() {
+  Backoff backoff;
+  for (;;) {
+    bool good = pass();
+    auto next = work.wait();
+    if (good) {
+      backoff = {};
+    } else {
+      next = next.exclusiveJoin(timer.afterDelay(backoff.take(random())));
+    }
+    co_await next;
+  }
+}
+
+kj::Promise<void> Controller::publishLoop() {
+  Backoff backoff;
+  auto next = report.wait();
+  for (;;) {
+    co_await next;
+    next = report.wait();
+    kj::Maybe<Report> current = kj::mv(latest);
+    latest = nullptr;
+    KJ_IF_MAYBE (there, current) {
+      kj::Maybe<kj::String> failure;
+      try {
+        co_await timer.timeoutAfter(kPublishDeadline, board.publish(kj::mv(*there)));
+      } catch (...) {
+        failure = messageOf(kj::getCaughtExceptionAsKj());
+      }
+      KJ_IF_MAYBE (why, failure) {
+        log::warn("the state of the network could not be reported", {{"error", *why}});
+        // The kernel may be another by then: look again, which makes a new report.
+        next = next.exclusiveJoin(
+            timer.afterDelay(backoff.take(random())).then([this] { work.set(); }));
+      } else {
+        backoff = {};
+      }
+    }
+  }
+}
+
+kj::Promise<void> Controller::kernelLoop() {
+  for (;;) {
+    auto notice = co_await monitor.next();
+    if (notice.overrun)
+      log::info("the kernel had more changes than could be followed; reading all again");
+    work.set();
+    co_await timer.afterDelay(kKernelPause);
+  }
+}
+
+kj::Promise<void> Controller::hostLoop() {
+  for (;;) {
+    co_await host.hostnameChanged();
+    work.set();
+  }
+}
+
+// --- one pass
+// ----------------------------------------------------------------------------------------------
+Observed Controller::observe() {
+  // Each list is whole in itself; where they do not fit together, a notice of the change is on its
+  // way.
+  return {kernel.links(), kernel.addresses(), kernel.routes(), host.ipv6()};
+}
+
+bool Controller::pass() {
+  KJ_IF_MAYBE (intent, board.intent()) {
+    kj::Vector<kj::String> problems = kj::mv(intent->wanted.problems);
+    bool good = writeResolvers(*intent, problems);
+    kj::Maybe<Outcome> outcome;
+    auto failure = kj::runCatchingExceptions([&] { outcome = converge(intent->wanted); });
+    KJ_IF_MAYBE (e, failure) {
+      log::error("the kernel's network cannot be read", {{"error", messageOf(*e)}});
+      return false;
+    }
+    auto& reached = KJ_ASSERT_NONNULL(outcome);
+    for (auto& problem : reached.problems) problems.add(kj::mv(problem));
+    logProblems(problems);
+
+    auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent->previous)));
+    remembered = {copy(addresses.chosen), kj::Vector<Ip>(), copy(addresses.known)};
+    Health health{
+        .address = addresses.current.size() > 0,
+        .connectivity = hasDefaultRoute(reached.observed),
+        .hostname = intent->hostname.size() > 0 && host.hostname() == intent->hostname,
+        .applied = reached.applied,
+        .problems = kj::mv(problems),
+    };
+    latest = Report{linkStatuses(reached.observed), addressStatuses(reached.observed),
+                    routeStatuses(reached.observed), records(addresses), records(health)};
+    report.set();
+    firstPassDone->fulfill();
+    return good && reached.done;
+  }
+  return true;  // `work` tells when there is something to do
+}
+
+// What the store knows of before, and what it was told but has not said back yet.
+NodeAddresses Controller::recall(NodeAddresses stored) const {
+  if (stored.chosen.size() == 0) stored.chosen = copy(remembered.chosen);
+  for (auto& ip : remembered.known) {
+    if (std::find(stored.known.begin(), stored.known.end(), ip) == stored.known.end()) {
+      stored.known.add(ip);
+    }
+  }
+  return stored;
+}
+
+Controller::Outcome Controller::converge(const Wanted& wanted) {
+  Outcome outcome;
+  bool progress = true;
+  kj::Vector<kj::String> failures;
+  for (unsigned round = 0;; ++round) {
+    outcome.observed = observe();
+    auto todo = plan(wanted, outcome.observed);
+    outcome.applied = todo.applied;
+    outcome.problems = kj::mv(todo.problems);
+    outcome.done = todo.steps.size() == 0;
+    if (outcome.done || !progress) break;
+    if (round == kMaxRounds) {
+      failures.add(kj::str("the network does not stay as it is set; another program changes it"));
+      break;
+    }
+    failures = apply(kj::mv(todo.steps), progress);
+  }
+  if (!outcome.done) {
+    for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
+  }
+  return outcome;
+}
+
+kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress) {
+  auto names = KJ_MAP(step, steps) {
+    return kj::mv(step.what);
+  };
+  auto changes = KJ_MAP(step, steps) {
+    return kj::mv(step.change);
+  };
+  auto answers = kernel.apply(changes);
+  kj::Vector<kj::String> failures;
+  progress = false;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    KJ_IF_MAYBE (failure, answers[i]) {
+      if (!harmless(changes[i], failure->code)) {
+        failures.add(kj::str(names[i], ": ", failure->reason));
+      }
+    } else {
+      progress = true;
+      log::info("set", {{"change", netlink::describe(changes[i])}, {"for", names[i]}});
+    }
+  }
+  return failures;
+}
+
+bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
+  auto failure = kj::runCatchingExceptions(
+      [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.domain)); });
+  KJ_IF_MAYBE (e, failure) {
+    problems.add(kj::str("resolver file: ", messageOf(*e)));
+    return false;
+  }
+  return true;
+}
+
+void Controller::logProblems(const kj::Vector<kj::String>& problems) {
+  auto text = kj::strArray(problems, "\n");
+  if (text == lastProblems) return;
+  for (auto& problem : problems) log::warn("problem", {{"what", problem}});
+  if (problems.size() == 0) log::info("no problems left");
+  lastProblems = kj::mv(text);
+}
+
+}  // namespace talos::networkd

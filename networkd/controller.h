@@ -1,0 +1,93 @@
+// Keeps the kernel's network as the store's specs say, and tells the store what the kernel has.
+//
+// Wakes for a change of the specs, of the kernel or of the host name, and after a failure by an
+// exponential back-off; then it reads the kernel, plans, applies, and repeats until nothing is left
+// to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
+// before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
+// could lose: what is its own the kernel knows (plan.h), what was chosen for good the store knows.
+// A second pass sends nothing.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "networkd/host.h"
+#include "networkd/specs.h"
+#include "networkd/status.h"
+
+namespace talos::networkd {
+
+// What the store asks for.
+struct Intent {
+  Wanted wanted;
+  kj::String hostname;  // empty: none yet
+  kj::String domain;
+  kj::Vector<kj::String> resolvers;
+  NodeAddresses previous;  // what was written before: default and accumulative stay
+};
+
+// What goes back to it. One for each type of resource.
+struct Report {
+  Records links, addresses, routes, nodeAddresses, network;
+};
+
+class Board {
+ public:
+  virtual ~Board() noexcept(false) = default;
+  // None until all kinds have arrived.
+  virtual kj::Maybe<Intent> intent() = 0;
+  virtual kj::Promise<void> publish(Report report) = 0;
+};
+
+class Controller {
+ public:
+  // `work` is set by whoever knows that board's intent changed; `random` in [0, 1) jitters the
+  // back-off.
+  Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
+             kj::Timer& timer, Signal& work, kj::Function<double()> random);
+  ~Controller() noexcept(false);
+
+  // Runs until dropped.
+  kj::Promise<void> run();
+  // Resolves when the first pass is done, also if something in it failed: a machine that is half
+  // configured has to be reachable to be repaired.
+  kj::Promise<void> ready() { return firstPass.addBranch(); }
+  Observed observe();
+
+ private:
+  struct Backoff {
+    kj::Duration next = kFirstDelay;
+    kj::Duration take(double random);
+  };
+  static constexpr kj::Duration kFirstDelay = 500 * kj::MILLISECONDS,
+                                kLongestDelay = 60 * kj::SECONDS;
+
+  netlink::Kernel& kernel;
+  netlink::Monitor& monitor;
+  Board& board;
+  Host& host;
+  kj::Timer& timer;
+  Signal& work;
+  kj::Function<double()> random;
+  Signal report;
+  kj::Own<kj::PromiseFulfiller<void>> firstPassDone;
+  kj::ForkedPromise<void> firstPass;
+  kj::Maybe<Report> latest;
+  NodeAddresses remembered;
+  kj::String lastProblems;  // logged once, not at every attempt
+
+  kj::Promise<void> applyLoop();
+  kj::Promise<void> publishLoop();
+  kj::Promise<void> kernelLoop();
+  kj::Promise<void> hostLoop();
+  bool pass();
+  struct Outcome;
+  Outcome converge(const Wanted& wanted);
+  kj::Vector<kj::String> apply(kj::Vector<Step> steps, bool& progress);
+  bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
+  NodeAddresses recall(NodeAddresses stored) const;
+  void logProblems(const kj::Vector<kj::String>& problems);
+};
+
+}  // namespace talos::networkd

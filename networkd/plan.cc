@@ -1,0 +1,270 @@
+#include "networkd/plan.h"
+
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+
+#include <algorithm>
+
+namespace talos::networkd {
+
+using netlink::Address;
+using netlink::Link;
+using netlink::Route;
+
+namespace {
+
+// What the kernel makes of metric 0.
+constexpr unsigned kDefaultMetric6 = 1024;
+
+unsigned metricOf(const WantedRoute& route) {
+  bool six = route.destination.address.family() == AF_INET6;
+  return six && route.metric == 0 ? kDefaultMetric6 : route.metric;
+}
+
+kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
+  auto text = kj::str("route ", route.destination);
+  KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
+  return kj::str(text, " on ", link);
+}
+
+// One comparison; its members are filled in the order of the methods.
+class Planner {
+ public:
+  Planner(const Wanted& wanted, const Observed& observed) : wanted(wanted), observed(observed) {
+    for (size_t i = 0; i < observed.addresses.size(); ++i) keepAddress.add(false);
+    for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
+  }
+
+  Plan run() {
+    planLoopback();
+    for (auto& link : wanted.links) planLink(link);
+    for (auto& address : wanted.addresses) planAddress(address);
+    for (auto& route : wanted.routes) planRoute(route);
+    removeStale();
+
+    // Off before on: a place must be free before something else takes it. Links before addresses
+    // before routes: each needs the one before.
+    for (auto list :
+         {&removeRoutes, &removeAddresses, &setLinks, &addAddresses, &addOnLink, &addRoutes}) {
+      for (auto& step : *list) result.steps.add(kj::mv(step));
+    }
+    return kj::mv(result);
+  }
+
+ private:
+  const Wanted& wanted;
+  const Observed& observed;
+  Plan result;
+  kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
+  kj::Vector<bool> keepAddress, keepRoute;
+  kj::Vector<unsigned> goingUp, goingDown;
+
+  template <typename... Parts>
+  void problem(Parts&&... parts) {
+    result.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+  }
+
+  static void add(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
+    list.add(Step{kj::mv(change), kj::mv(what)});
+  }
+
+  bool willBeUp(const Link& link) const {
+    auto in = [&](const kj::Vector<unsigned>& list) {
+      return std::find(list.begin(), list.end(), link.index) != list.end();
+    };
+    return in(goingUp) || (link.up() && !in(goingDown));
+  }
+
+  // The link of a spec, or a problem that names those that there are.
+  kj::Maybe<const Link&> find(kj::StringPtr name, kj::StringPtr forWhat) {
+    KJ_IF_MAYBE (link, observed.link(name)) return *link;
+    auto names = kj::strArray(KJ_MAP(l, observed.links) { return kj::str(l.name); }, ", ");
+    problem(forWhat, ": there is no link \"", name, "\"; there are ", names);
+    return nullptr;
+  }
+
+  void planLoopback() {
+    for (auto& link : observed.links) {
+      if (!link.loopback()) continue;
+      if (!link.up()) {
+        // It gets its addresses by itself.
+        goingUp.add(link.index);
+        add(setLinks, netlink::SetLink{.index = link.index, .up = true},
+            kj::str("link ", link.name));
+        continue;
+      }
+      auto want = [&](kj::StringPtr text) {
+        WantedAddress address{.link = kj::str(link.name),
+                              .prefix = KJ_ASSERT_NONNULL(Prefix::parse(text)),
+                              .scope = RT_SCOPE_HOST};
+        planAddress(address);
+      };
+      want("127.0.0.1/8");
+      if (observed.ipv6) want("::1/128");
+    }
+  }
+
+  void planLink(const WantedLink& want) {
+    auto what = kj::str("link ", want.name);
+    KJ_IF_MAYBE (link, find(want.name, what)) {
+      netlink::SetLink set{.index = link->index};
+      if (want.mtu != 0 && want.mtu != link->mtu) set.mtu = want.mtu;
+      if (link->loopback()) {
+        if (!want.up) problem(what, ": loopback stays up");
+      } else if (want.up != link->up()) {
+        set.up = want.up;
+        (want.up ? goingUp : goingDown).add(link->index);
+      }
+      if (set.mtu == nullptr && set.up == nullptr) {
+        result.applied += want.version;
+      } else {
+        add(setLinks, kj::mv(set), kj::mv(what));
+      }
+    }
+  }
+
+  void planAddress(const WantedAddress& want) {
+    auto what = kj::str("address ", want.prefix, " on ", want.link);
+    KJ_IF_MAYBE (link, find(want.link, what)) {
+      if (want.prefix.address.family() == AF_INET6 && !observed.ipv6) {
+        problem(what, ": this machine has IPv6 switched off");
+        return;
+      }
+      for (size_t i = 0; i < observed.addresses.size(); ++i) {
+        auto& there = observed.addresses[i];
+        if (there.link != link->index || there.prefix != want.prefix) continue;
+        keepAddress[i] = true;
+        if (duplicated(there)) {
+          problem(what, ": another machine on this network has this address");
+        } else {
+          result.applied += want.version;
+        }
+        return;
+      }
+      Address address{
+          .link = link->index, .prefix = want.prefix, .scope = want.scope, .protocol = kMark};
+      for (auto& step : addAddresses) {
+        if (step.what == what) return;  // two specs, one address
+      }
+      add(addAddresses, netlink::AddAddress{address}, kj::mv(what));
+    }
+  }
+
+  // Where a route goes out that does not say so.
+  kj::Maybe<kj::StringPtr> linkFor(const WantedRoute& want) const {
+    if (want.link.size() > 0) return kj::StringPtr(want.link);
+    KJ_IF_MAYBE (gateway, want.gateway) {
+      for (auto& address : wanted.addresses) {
+        if (address.prefix.contains(*gateway)) return kj::StringPtr(address.link);
+      }
+    }
+    return nullptr;
+  }
+
+  void planRoute(const WantedRoute& want) {
+    KJ_IF_MAYBE (name, linkFor(want)) {
+      auto what = nameOf(want, *name);
+      KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, kj::mv(what));
+    } else {
+      problem(nameOf(want, "no link"),
+              ": say which link it goes out of, or give that link an address "
+              "whose prefix has the gateway");
+    }
+  }
+
+  void planRouteOn(const WantedRoute& want, const Link& link, kj::String what) {
+    if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
+      problem(what, ": this machine has IPv6 switched off");
+      return;
+    }
+    if (!willBeUp(link)) {
+      problem(what, ": the link is down, and no LinkSpec wants it up");
+      return;
+    }
+    bool replace = false;
+    for (size_t i = 0; i < observed.routes.size(); ++i) {
+      auto& there = observed.routes[i];
+      if (!samePlace(want, there)) continue;
+      if (there.link == link.index && there.gateway == want.gateway) {
+        keepRoute[i] = true;
+        result.applied += want.version;
+        return;
+      }
+      if (there.protocol == kMark && !keepRoute[i]) {
+        keepRoute[i] = true;  // not for removal: the new one takes its place in one step
+        replace = true;
+      } else {
+        problem(what, ": metric ", metricOf(want), " is taken by another route, on ",
+                networkd::nameOf(observed, there.link), "; give this one another metric");
+        return;
+      }
+    }
+    Route route{.destination = want.destination.masked(),
+                .gateway = want.gateway,
+                .link = link.index,
+                .metric = metricOf(want),
+                .protocol = kMark};
+    bool six = want.destination.address.family() == AF_INET6;
+    if (want.gateway == nullptr && !six) route.scope = RT_SCOPE_LINK;
+    auto& list = want.gateway == nullptr ? addOnLink : addRoutes;
+    for (auto& step : list) {
+      if (step.what == what) return;
+    }
+    add(list, netlink::AddRoute{route, replace}, kj::mv(what));
+  }
+
+  static bool samePlace(const WantedRoute& want, const Route& there) {
+    return there.table == RT_TABLE_MAIN && there.type == RTN_UNICAST &&
+           there.destination == want.destination.masked() && there.metric == metricOf(want);
+  }
+
+  void removeStale() {
+    for (size_t i = 0; i < observed.routes.size(); ++i) {
+      auto& route = observed.routes[i];
+      if (keepRoute[i] || route.protocol != kMark) continue;
+      add(removeRoutes, netlink::DeleteRoute{route},
+          kj::str("route ", route.destination, " on ", networkd::nameOf(observed, route.link)));
+    }
+    // Secondary addresses first: they would go with their primary and then not be found.
+    for (bool secondary : {true, false}) {
+      for (size_t i = 0; i < observed.addresses.size(); ++i) {
+        auto& address = observed.addresses[i];
+        if (keepAddress[i] || address.protocol != kMark) continue;
+        if (((address.flags & IFA_F_SECONDARY) != 0) != secondary) continue;
+        add(removeAddresses, netlink::DeleteAddress{address},
+            kj::str("address ", address.prefix, " on ", networkd::nameOf(observed, address.link)));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+kj::Maybe<const Link&> Observed::link(kj::StringPtr name) const {
+  for (auto& link : links) {
+    if (link.name == name) return link;
+  }
+  return nullptr;
+}
+
+kj::Maybe<const Link&> Observed::link(unsigned index) const {
+  for (auto& link : links) {
+    if (link.index == index) return link;
+  }
+  return nullptr;
+}
+
+kj::String nameOf(const Observed& observed, unsigned index) {
+  KJ_IF_MAYBE (link, observed.link(index)) return kj::str(link->name);
+  return kj::str("link ", index);
+}
+
+bool duplicated(const Address& address) {
+  return (address.flags & IFA_F_DADFAILED) != 0;
+}
+
+Plan plan(const Wanted& wanted, const Observed& observed) {
+  return Planner(wanted, observed).run();
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,104 @@
+#include "networkd/specs.h"
+
+namespace talos::networkd {
+
+namespace {
+
+constexpr unsigned kMaxResolvers = 3;  // what the C library reads
+
+// Empty: what the address itself says.
+kj::Maybe<uint8_t> scopeOf(kj::StringPtr text, const Ip& address) {
+  if (text == "global") return uint8_t(RT_SCOPE_UNIVERSE);
+  if (text == "site") return uint8_t(RT_SCOPE_SITE);
+  if (text == "link") return uint8_t(RT_SCOPE_LINK);
+  if (text == "host") return uint8_t(RT_SCOPE_HOST);
+  if (text.size() > 0) return nullptr;
+  if (address.isLoopback()) return uint8_t(RT_SCOPE_HOST);
+  if (address.isLinkLocal()) return uint8_t(RT_SCOPE_LINK);
+  return uint8_t(RT_SCOPE_UNIVERSE);
+}
+
+bool familyFits(kj::StringPtr text, int family) {
+  return text.size() == 0 || text == (family == AF_INET ? "inet4" : "inet6");
+}
+
+template <typename... Parts>
+void problem(Wanted& wanted, Parts&&... parts) {
+  wanted.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+}
+
+}  // namespace
+
+void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSpec::Reader spec) {
+  kj::StringPtr name = spec.hasName() ? kj::StringPtr(spec.getName()) : id;
+  wanted.links.add(WantedLink{kj::str(name), spec.getUp(), spec.getMtu(), version});
+}
+
+void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
+                rpc::AddressSpecSpec::Reader spec) {
+  KJ_IF_MAYBE (prefix, Prefix::parse(spec.getAddress())) {
+    KJ_IF_MAYBE (scope, scopeOf(spec.getScope(), prefix->address)) {
+      if (!familyFits(spec.getFamily(), prefix->address.family())) {
+        problem(wanted, "AddressSpec ", id, ": family \"", spec.getFamily(), "\" does not fit ",
+                *prefix);
+        return;
+      }
+      if (prefix->address.isMulticast() || prefix->address.isAny()) {
+        problem(wanted, "AddressSpec ", id, ": ", *prefix, " cannot be a link's address");
+        return;
+      }
+      wanted.addresses.add(WantedAddress{kj::str(spec.getLinkName()), *prefix, *scope, version});
+    } else {
+      problem(wanted, "AddressSpec ", id, ": scope \"", spec.getScope(),
+              "\" is none of global, site, link, host");
+    }
+  } else {
+    problem(wanted, "AddressSpec ", id, ": \"", spec.getAddress(),
+            "\" is not an address with a prefix length, as 10.5.0.2/24");
+  }
+}
+
+void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec) {
+  WantedRoute route{
+      .link = kj::str(spec.getLinkName()), .metric = spec.getMetric(), .version = version};
+  int family = spec.getFamily() == "inet6" ? AF_INET6 : AF_INET;
+  if (spec.getGateway().size() > 0) {
+    KJ_IF_MAYBE (gateway, Ip::parse(spec.getGateway())) {
+      family = gateway->family();
+      if (!gateway->isAny()) route.gateway = *gateway;  // 0.0.0.0 and :: mean none
+    } else {
+      problem(wanted, "RouteSpec ", id, ": gateway \"", spec.getGateway(), "\" is not an address");
+      return;
+    }
+  }
+  route.destination = Prefix::all(family);
+  if (spec.getDestination().size() > 0) {
+    KJ_IF_MAYBE (destination, Prefix::parse(spec.getDestination())) {
+      route.destination = destination->masked();
+    } else {
+      problem(wanted, "RouteSpec ", id, ": destination \"", spec.getDestination(),
+              "\" is not a prefix, as 10.9.0.0/16");
+      return;
+    }
+  }
+  if (!familyFits(spec.getFamily(), route.destination.address.family()) ||
+      (spec.getGateway().size() > 0 && route.destination.address.family() != family)) {
+    problem(wanted, "RouteSpec ", id, ": family, destination and gateway are not of one family");
+    return;
+  }
+  wanted.routes.add(kj::mv(route));
+}
+
+kj::String resolverFile(kj::ArrayPtr<const kj::String> servers, kj::StringPtr domain) {
+  kj::Vector<kj::String> lines;
+  for (auto& server : servers) {
+    if (lines.size() == kMaxResolvers) break;
+    KJ_IF_MAYBE (ip, Ip::parse(server)) lines.add(kj::str("nameserver ", *ip, "\n"));
+  }
+  bool plain = domain.size() > 0;
+  for (char c : domain) plain = plain && c > ' ' && c < 0x7f;
+  if (plain) lines.add(kj::str("search ", domain, "\n"));
+  return kj::strArray(lines, "");
+}
+
+}  // namespace talos::networkd

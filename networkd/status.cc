@@ -1,0 +1,347 @@
+#include "networkd/status.h"
+
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace talos::networkd {
+
+using netlink::Address;
+using netlink::Link;
+using netlink::Route;
+
+// --- words
+// -------------------------------------------------------------------------------------------
+namespace {
+
+kj::StringPtr typeName(uint16_t type) {
+  switch (type) {
+    case ARPHRD_ETHER:
+      return "ether";
+    case ARPHRD_LOOPBACK:
+      return "loopback";
+    case ARPHRD_INFINIBAND:
+      return "infiniband";
+    case ARPHRD_PPP:
+      return "ppp";
+    case ARPHRD_TUNNEL:
+      return "tunnel";
+    case ARPHRD_TUNNEL6:
+      return "tunnel6";
+    case ARPHRD_SIT:
+      return "sit";
+    case ARPHRD_NONE:
+      return "none";
+    default:
+      return "other";
+  }
+}
+
+// RFC 2863, in the numbers of IF_OPER_*.
+kj::StringPtr stateName(uint8_t state) {
+  constexpr kj::StringPtr kNames[] = {"unknown"_kj, "notPresent"_kj, "down"_kj, "lowerLayerDown"_kj,
+                                      "testing"_kj, "dormant"_kj,    "up"_kj};
+  return state < kj::size(kNames) ? kNames[state] : kNames[0];
+}
+
+kj::StringPtr scopeName(uint8_t scope) {
+  switch (scope) {
+    case RT_SCOPE_UNIVERSE:
+      return "global";
+    case RT_SCOPE_SITE:
+      return "site";
+    case RT_SCOPE_LINK:
+      return "link";
+    case RT_SCOPE_HOST:
+      return "host";
+    case RT_SCOPE_NOWHERE:
+      return "nowhere";
+    default:
+      return "custom";
+  }
+}
+
+kj::String protocolName(uint8_t protocol) {
+  switch (protocol) {
+    case RTPROT_UNSPEC:
+      return kj::str("unspec");
+    case RTPROT_REDIRECT:
+      return kj::str("redirect");
+    case RTPROT_KERNEL:
+      return kj::str("kernel");
+    case RTPROT_BOOT:
+      return kj::str("boot");
+    case RTPROT_STATIC:
+      return kj::str("static");
+    case RTPROT_RA:
+      return kj::str("ra");
+    case RTPROT_DHCP:
+      return kj::str("dhcp");
+    case kMark:
+      return kj::str("talos");
+    default:
+      return kj::str(protocol);
+  }
+}
+
+kj::StringPtr familyName(int family) {
+  return family == AF_INET ? "inet4" : "inet6";
+}
+
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
+  return kj::strArray(KJ_MAP(b, address) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, ":");
+}
+
+kj::Vector<kj::StringPtr> flagNames(unsigned flags) {
+  struct Named {
+    unsigned bit;
+    kj::StringPtr name;
+  };
+  constexpr Named kNames[] = {{IFF_UP, "UP"_kj},
+                              {IFF_BROADCAST, "BROADCAST"_kj},
+                              {IFF_LOOPBACK, "LOOPBACK"_kj},
+                              {IFF_POINTOPOINT, "POINTTOPOINT"_kj},
+                              {IFF_MULTICAST, "MULTICAST"_kj}};
+  kj::Vector<kj::StringPtr> result;
+  for (auto& named : kNames) {
+    if ((flags & named.bit) != 0) result.add(named.name);
+  }
+  return result;
+}
+
+template <typename List, typename Items>
+void fillTexts(List list, const Items& items) {
+  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
+}
+
+// The routes that are shown: those of the main table whose link is known, in a steady order.
+kj::Vector<const Route*> shown(const Observed& observed) {
+  kj::Vector<const Route*> result;
+  for (auto& route : observed.routes) {
+    if (route.table == RT_TABLE_MAIN && observed.link(route.link) != nullptr) result.add(&route);
+  }
+  std::stable_sort(result.begin(), result.end(), [](const Route* a, const Route* b) {
+    return std::tie(a->destination, a->metric, a->link) <
+           std::tie(b->destination, b->metric, b->link);
+  });
+  return result;
+}
+
+kj::String textOf(const kj::Maybe<Ip>& ip) {
+  KJ_IF_MAYBE (there, ip) return there->toString();
+  return kj::String();
+}
+
+// A default route's destination is the empty text, as in its spec.
+kj::String destinationText(const Route& route) {
+  return route.destination.length == 0 ? kj::String() : route.destination.toString();
+}
+
+template <typename Spec, typename Fill>
+void insert(Records& records, kj::String id, Fill&& fill) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  fill(message->initRoot<Spec>());
+  records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
+}
+
+}  // namespace
+
+// --- statuses
+// ------------------------------------------------------------------------------------------
+Records linkStatuses(const Observed& observed) {
+  Records records;
+  for (auto& link : observed.links) {
+    insert<rpc::LinkStatusSpec>(records, kj::str(link.name),
+                                [&](rpc::LinkStatusSpec::Builder spec) {
+                                  spec.setIndex(link.index);
+                                  spec.setType(typeName(link.type));
+                                  spec.setKind(link.kind);
+                                  spec.setHardwareAddress(hardwareText(link.hardwareAddress));
+                                  spec.setMtu(link.mtu);
+                                  auto flags = flagNames(link.flags);
+                                  fillTexts(spec.initFlags(flags.size()), flags);
+                                  spec.setOperationalState(stateName(link.operState));
+                                  spec.setLinkState(link.up() && link.carrier);
+                                });
+  }
+  return records;
+}
+
+Records addressStatuses(const Observed& observed) {
+  Records records;
+  for (auto& address : observed.addresses) {
+    auto name = nameOf(observed, address.link);
+    insert<rpc::AddressStatusSpec>(records, kj::str(name, '/', address.prefix),
+                                   [&](rpc::AddressStatusSpec::Builder spec) {
+                                     spec.setAddress(address.prefix.toString());
+                                     spec.setLinkName(name);
+                                     spec.setLinkIndex(address.link);
+                                     spec.setFamily(familyName(address.prefix.address.family()));
+                                     spec.setScope(scopeName(address.scope));
+                                   });
+  }
+  return records;
+}
+
+Records routeStatuses(const Observed& observed) {
+  Records records;
+  auto routes = shown(observed);
+  auto plainId = [](const Route& route) {
+    return kj::str(textOf(route.gateway), '/', destinationText(route));
+  };
+  kj::HashMap<kj::String, unsigned> sharing;
+  for (auto route : routes) {
+    ++sharing.findOrCreate(plainId(*route), [&] {
+      return kj::HashMap<kj::String, unsigned>::Entry{plainId(*route), 0};
+    });
+  }
+  for (auto route : routes) {
+    auto id = plainId(*route);
+    bool shared = KJ_ASSERT_NONNULL(sharing.find(id)) > 1;
+    auto name = nameOf(observed, route->link);
+    if (shared) id = kj::str(id, '/', name, '/', route->metric);
+    insert<rpc::RouteStatusSpec>(records, kj::mv(id), [&](rpc::RouteStatusSpec::Builder spec) {
+      spec.setFamily(familyName(route->destination.address.family()));
+      spec.setDestination(destinationText(*route));
+      spec.setGateway(textOf(route->gateway));
+      spec.setLinkName(name);
+      spec.setMetric(route->metric);
+      spec.setScope(scopeName(route->scope));
+      spec.setProtocol(protocolName(route->protocol));
+    });
+  }
+  return records;
+}
+
+// --- addresses of the node
+// ------------------------------------------------------------------------------
+namespace {
+
+bool usable(const Address& address, const Link& link) {
+  auto& ip = address.prefix.address;
+  bool ready = (address.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
+  // A cable that is not there makes the address useless; a virtual link may do without.
+  bool reachable = link.up() && (link.carrier || link.kind.size() > 0);
+  return ready && reachable && address.scope < RT_SCOPE_LINK && !ip.isLoopback() &&
+         !ip.isLinkLocal() && !ip.isMulticast();
+}
+
+void insertSorted(kj::Vector<Ip>& list, Ip ip) {
+  if (std::find(list.begin(), list.end(), ip) != list.end()) return;
+  list.add(ip);
+  std::sort(list.begin(), list.end());
+}
+
+}  // namespace
+
+NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous) {
+  NodeAddresses result;
+  result.chosen = kj::mv(previous.chosen);
+  result.known = kj::mv(previous.known);
+  std::sort(result.known.begin(), result.known.end());
+  kj::Maybe<std::pair<kj::StringPtr, Ip>> first;
+  for (auto& address : observed.addresses) {
+    KJ_IF_MAYBE (link, observed.link(address.link)) {
+      if (!usable(address, *link)) continue;
+      insertSorted(result.current, address.prefix.address);
+      insertSorted(result.known, address.prefix.address);
+      std::pair<kj::StringPtr, Ip> candidate{link->name, address.prefix.address};
+      KJ_IF_MAYBE (best, first) {
+        if (candidate < *best) *best = candidate;
+      } else {
+        first = candidate;
+      }
+    }
+  }
+  KJ_IF_MAYBE (best, first) {
+    if (result.chosen.size() == 0) result.chosen.add(best->second);
+  }
+  return result;
+}
+
+Records records(const NodeAddresses& addresses) {
+  Records result;
+  auto add = [&](kj::StringPtr id, const kj::Vector<Ip>& list) {
+    insert<rpc::NodeAddressSpec>(result, kj::str(id), [&](rpc::NodeAddressSpec::Builder spec) {
+      auto texts = KJ_MAP(ip, list) {
+        return ip.toString();
+      };
+      fillTexts(spec.initAddresses(texts.size()), texts);
+    });
+  };
+  // The default appears once it is known; nobody should read an empty one as an answer.
+  if (addresses.chosen.size() > 0) add("default", addresses.chosen);
+  add("current", addresses.current);
+  add("accumulative", addresses.known);
+  return result;
+}
+
+Records records(const Health& health) {
+  Records result;
+  insert<rpc::NetworkStatusSpec>(
+      result, kj::str("status"), [&](rpc::NetworkStatusSpec::Builder spec) {
+        spec.setAddressReady(health.address);
+        spec.setConnectivityReady(health.connectivity);
+        spec.setHostnameReady(health.hostname);
+        spec.setApplied(health.applied);
+        fillTexts(spec.initProblems(health.problems.size()), health.problems);
+      });
+  return result;
+}
+
+bool hasDefaultRoute(const Observed& observed) {
+  for (auto route : shown(observed)) {
+    if (route->destination.length == 0 && route->type == RTN_UNICAST) return true;
+  }
+  return false;
+}
+
+// --- the API
+// --------------------------------------------------------------------------------------------
+void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out) {
+  auto list = out.initInterfaces(observed.links.size());
+  for (size_t i = 0; i < observed.links.size(); ++i) {
+    auto& link = observed.links[i];
+    auto entry = list[i];
+    entry.setIndex(link.index);
+    entry.setMtu(link.mtu);
+    entry.setName(link.name);
+    entry.setHardwareAddress(hardwareText(link.hardwareAddress));
+    auto flags = flagNames(link.flags);
+    fillTexts(entry.initFlags(flags.size()), flags);
+    kj::Vector<kj::String> addresses;
+    for (auto& address : observed.addresses) {
+      if (address.link == link.index) addresses.add(address.prefix.toString());
+    }
+    fillTexts(entry.initAddresses(addresses.size()), addresses);
+  }
+}
+
+void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder out) {
+  auto routes = shown(observed);
+  auto list = out.initRoutes(routes.size());
+  for (size_t i = 0; i < routes.size(); ++i) {
+    auto& route = *routes[i];
+    auto entry = list[i];
+    int family = route.destination.address.family();
+    auto hostOr = [&](const kj::Maybe<Ip>& ip) {
+      KJ_IF_MAYBE (there, ip) return Prefix::host(*there).toString();
+      return Prefix::all(family).toString();
+    };
+    entry.setInterface(nameOf(observed, route.link));
+    entry.setDestination(route.destination.toString());
+    entry.setGateway(hostOr(route.gateway));
+    entry.setMetric(route.metric);
+    entry.setScope(scopeName(route.scope));
+    entry.setSource(hostOr(route.source));
+    entry.setFamily(familyName(family));
+    entry.setProtocol(protocolName(route.protocol));
+    entry.setFlags(route.flags);
+  }
+}
+
+}  // namespace talos::networkd

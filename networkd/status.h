@@ -1,0 +1,43 @@
+// What networkd tells of the kernel's network, as resources and over its API: pure views of
+// Observed. Ids, fields and rules: those of later releases of the original (LinkStatuses by name,
+// AddressStatuses <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default,
+// current, accumulative).
+#pragma once
+
+#include <capnp/message.h>
+
+#include "networkd/plan.h"
+#include "rpc/network.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::networkd {
+
+// id -> message whose root is the spec
+using Records = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
+
+Records linkStatuses(const Observed& observed);
+Records addressStatuses(const Observed& observed);
+// Of the main table. Two routes with one id (link-local ones) get "/<link>" and "/<metric>" behind
+// it.
+Records routeStatuses(const Observed& observed);
+
+// Addresses that other nodes can use, without prefix length, sorted.
+// `chosen` is the default that was chosen once and stays; `known` all that ever were.
+struct NodeAddresses {
+  kj::Vector<Ip> chosen, current, known;
+};
+NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous);
+Records records(const NodeAddresses& addresses);
+
+struct Health {
+  bool address = false, connectivity = false, hostname = false;
+  uint64_t applied = 0;
+  kj::Vector<kj::String> problems;
+};
+Records records(const Health& health);
+bool hasDefaultRoute(const Observed& observed);
+
+void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out);
+void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder out);
+
+}  // namespace talos::networkd

@@ -1,0 +1,335 @@
+// networkd as the process that a node runs: its own uid, two capabilities, an inherited socket, a
+// store at the other end of a socket, and the real kernel of a network namespace that the test
+// makes for itself.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "common/file.h"
+#include "common/netlink.h"
+#include "common/server.h"
+#include "machined/resources/server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos {
+namespace {
+
+constexpr unsigned kUid = 52;
+constexpr kj::StringPtr kStatus = "NetworkStatuses.net.talos.dev"_kj;
+
+class MachinedServer final : public rpc::Machined::Server {
+ public:
+  MachinedServer(machined::Store& store, unsigned uid) : held(store), uid(uid) {}
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(machined::serveStore(held, uid));
+    return kj::READY_NOW;
+  }
+
+ private:
+  machined::Store& held;
+  unsigned uid;
+};
+
+// What the exec wrapper of a node leaves to networkd.
+void becomeNetworkd() {
+  constexpr uint32_t kMask = 1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {{kMask, kMask, kMask}, {0, 0, 0}};
+  bool done = prctl(PR_SET_KEEPCAPS, 1) == 0 && setresgid(kUid, kUid, kUid) == 0 &&
+              setresuid(kUid, kUid, kUid) == 0 && syscall(SYS_capset, &header, data) == 0 &&
+              prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_ADMIN, 0, 0) == 0 &&
+              prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0 &&
+              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  if (!done) _exit(126);
+}
+
+class Node {
+ public:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  Registry registry;
+  machined::Store store{registry, kj::systemCoarseCalendarClock()};
+  kj::Own<netlink::Kernel> kernel = netlink::openKernel();
+  kj::Own<netlink::Monitor> monitor = netlink::openMonitor(io.unixEventPort);
+  unsigned eth0;
+  kj::String directory;
+
+  Node() {
+    char made[] = "/tmp/networkd-program-XXXXXX";
+    KJ_ASSERT(mkdtemp(made) != nullptr);
+    directory = kj::str(made);
+    KJ_SYSCALL(chmod(made, 0755));
+    makeDirectories(path("state"));
+    KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
+    machinedSocket = listenUnix(path("machined.sock"), 0666);
+    networkdSocket = listenUnix(path("networkd.sock"), 0666);
+    handle = store.onChange("", kStatus, [this] {
+      KJ_IF_MAYBE (waiting, changed) (*waiting)->fulfill();
+    });
+    // The kernel's own work on IPv6 addresses takes a second and would look like somebody's
+    // changes.
+    kj::AutoCloseFd off(open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC));
+    KJ_SYSCALL(write(off, "1", 1), "disable_ipv6");
+    eth0 = netlink::addLink(*kernel, "eth0", netlink::Veth{kj::str("peer")});
+    netlink::setUp(*kernel, netlink::indexOf(*kernel, "peer"));
+  }
+  ~Node() noexcept(false) {
+    kill();
+    removeTree(directory);
+  }
+  kj::String path(kj::StringPtr name) const { return kj::str(directory, '/', name); }
+
+  void serve() {
+    serving = serveUnix(*io.lowLevelProvider, timer, duplicate(machinedSocket),
+                        [this](const UnixPeer& peer) -> capnp::Capability::Client {
+                          return rpc::Machined::Client(kj::heap<MachinedServer>(store, peer.uid));
+                        })
+                  .eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+  }
+  void machinedGoesAway() { serving = nullptr; }
+
+  void start() {
+    auto program = getenv("NETWORKD");
+    KJ_REQUIRE(program != nullptr, "NETWORKD must name the program; ctest sets it");
+    auto variables =
+        kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
+                kj::str("TALOS_STATE=", path("state")));
+    const char* environment[] = {variables[0].cStr(), variables[1].cStr(), variables[2].cStr(),
+                                 nullptr};
+    const char* arguments[] = {program, nullptr};
+    KJ_SYSCALL(pid = fork());
+    if (pid != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup2(networkdSocket, 9) < 0) _exit(125);
+    becomeNetworkd();
+    execve(program, const_cast<char**>(arguments), const_cast<char**>(environment));
+    _exit(127);
+  }
+  void kill() {
+    if (pid <= 0) return;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    pid = 0;
+  }
+
+  template <typename Spec, typename Fill>
+  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    auto metadata = resource.initMetadata();
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setOwner("test");
+    KJ_IF_MAYBE (there, store.tryGet("", type, id)) {
+      metadata.setVersion(there->getMetadata().getVersion());
+    }
+    fill(resource.getSpec().initAs<Spec>());
+    store.put(resource.asReader());
+  }
+  void putLink() {
+    put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", "eth0", [](rpc::LinkSpecSpec::Builder spec) {
+      spec.setName("eth0");
+      spec.setUp(true);
+    });
+  }
+  void putAddress(kj::StringPtr address) {
+    put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", "first",
+                              [&](rpc::AddressSpecSpec::Builder spec) {
+                                spec.setAddress(address);
+                                spec.setLinkName("eth0");
+                              });
+  }
+  void putRoute(kj::StringPtr gateway) {
+    put<rpc::RouteSpecSpec>("RouteSpecs.net.talos.dev", "default",
+                            [&](rpc::RouteSpecSpec::Builder spec) {
+                              spec.setGateway(gateway);
+                              spec.setLinkName("eth0");
+                              spec.setMetric(10);
+                            });
+  }
+
+  // What the store says; none before networkd has written it.
+  template <typename Spec>
+  kj::Maybe<typename Spec::Reader> spec(kj::StringPtr type, kj::StringPtr id) {
+    KJ_IF_MAYBE (there, store.tryGet("", type, id)) return there->getSpec().getAs<Spec>();
+    return nullptr;
+  }
+  bool applied(uint64_t versions) {
+    KJ_IF_MAYBE (status, spec<rpc::NetworkStatusSpec>(kStatus, "status")) {
+      return status->getApplied() == versions && status->getProblems().size() == 0;
+    }
+    return false;
+  }
+  bool has(kj::StringPtr text) {
+    for (auto& a : kernel->addresses()) {
+      if (a.prefix.toString() == text) return true;
+    }
+    return false;
+  }
+  bool hasDefault() {
+    for (auto& r : kernel->routes()) {
+      if (r.destination == Prefix::all(AF_INET) && r.link == eth0) return true;
+    }
+    return false;
+  }
+
+  // Looks at every change of the store or of the kernel; fails after 20 s.
+  template <typename F>
+  void until(kj::StringPtr what, F&& condition) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!condition()) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      changed = kj::mv(paf.fulfiller);
+      auto kernelChanged = monitor->next().then([](netlink::Notice) {});
+      KJ_ASSERT(timer.now() < deadline, "did not happen within 20 s", what);
+      timer.atTime(deadline)
+          .exclusiveJoin(kj::mv(paf.promise))
+          .exclusiveJoin(kj::mv(kernelChanged))
+          .wait(io.waitScope);
+    }
+  }
+  rpc::Networkd::Client dial() {
+    connection = timer
+                     .timeoutAfter(10 * kj::SECONDS,
+                                   connectUnix(*io.lowLevelProvider, timer, path("networkd.sock")))
+                     .wait(io.waitScope);
+    return connection->bootstrap().castAs<rpc::Networkd>();
+  }
+  void awaitReady() {
+    auto client = dial();
+    timer.timeoutAfter(20 * kj::SECONDS, client.readyRequest().send().ignoreResult())
+        .wait(io.waitScope);
+  }
+  bool kernelIsQuiet() {
+    auto next = monitor->next();
+    return !next.poll(io.waitScope);
+  }
+
+ private:
+  kj::AutoCloseFd machinedSocket, networkdSocket;
+  kj::Promise<void> serving = nullptr;
+  kj::Own<void> handle;
+  kj::Own<Connection> connection;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> changed;
+  pid_t pid = 0;
+
+  static kj::AutoCloseFd duplicate(int fd) {
+    int copy;
+    KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    return kj::AutoCloseFd(copy);
+  }
+};
+
+template <typename F>
+void onNode(F&& body) {
+  kj::Maybe<kj::Exception> failure;
+  std::thread([&] {
+    failure = kj::runCatchingExceptions([&] {
+      KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
+      Node node;
+      node.putLink();
+      node.putAddress("10.5.0.2/24");
+      node.putRoute("10.5.0.1");
+      node.serve();
+      node.start();
+      node.until("one address with default route", [&] { return node.applied(3); });
+      body(node);
+    });
+  }).join();
+  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+}
+
+// Catches: what works as root and not as networkd's uid; reports and API that nobody can read.
+TEST(Networkd, configuresAndReportsUnderItsOwnUid) {
+  onNode([](Node& node) {
+    EXPECT_TRUE(node.has("10.5.0.2/24"));
+    EXPECT_TRUE(node.hasDefault());
+    auto link =
+        KJ_ASSERT_NONNULL(node.spec<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0"));
+    EXPECT_STREQ(link.getKind().cStr(), "veth");
+    EXPECT_TRUE(node.store.tryGet("", "AddressStatuses.net.talos.dev", "eth0/10.5.0.2/24") !=
+                nullptr);
+    EXPECT_TRUE(node.store.tryGet("", "RouteStatuses.net.talos.dev", "10.5.0.1/") != nullptr);
+    auto address = KJ_ASSERT_NONNULL(
+        node.spec<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev", "default"));
+    EXPECT_STREQ(address.getAddresses()[0].cStr(), "10.5.0.2");
+
+    node.awaitReady();
+    auto network = node.dial().networkRequest().send().wait(node.io.waitScope).getNetwork();
+    auto interfaces = network.interfacesRequest().send().wait(node.io.waitScope);
+    EXPECT_EQ(interfaces.getInterfaces().size(), 3u);
+
+    node.put<rpc::ResolverSpecSpec>(
+        "ResolverSpecs.net.talos.dev", "resolvers",
+        [](rpc::ResolverSpecSpec::Builder spec) { spec.initDnsServers(1).set(0, "10.5.0.1"); });
+    node.putAddress("10.5.0.3/24");
+    node.until("the new address", [&] { return node.applied(4); });
+    EXPECT_STREQ(readFile(node.path("state/resolv.conf")).cStr(), "nameserver 10.5.0.1\n");
+  });
+}
+
+// Catches: a restart that takes down what is right, even for a moment, or that writes what is
+// stored already.
+TEST(Networkd, isKilledAndNobodyNotices) {
+  onNode([](Node& node) {
+    node.awaitReady();
+    node.until("links that have settled", [&] {
+      constexpr uint8_t kUp = 6;  // IF_OPER_UP, told some time after the link is up
+      for (auto& link : node.kernel->links()) {
+        if (!link.loopback() && link.operState != kUp) return false;
+      }
+      return true;
+    });
+    while (!node.kernelIsQuiet()) {
+    }
+    // Not of links: their state settles when the kernel likes.
+    auto versions = [&] {
+      auto of = [&](kj::StringPtr type, kj::StringPtr id) {
+        return node.store.get("", type, id).getMetadata().getVersion();
+      };
+      return of(kStatus, "status") * 100 + of("AddressStatuses.net.talos.dev", "eth0/10.5.0.2/24");
+    };
+    auto before = versions();
+    for (unsigned i = 0; i < 3; ++i) {
+      node.kill();
+      node.start();
+      node.awaitReady();
+      EXPECT_TRUE(node.kernelIsQuiet());
+    }
+    EXPECT_TRUE(node.hasDefault());
+    // It is alive: a change is followed.
+    node.putRoute("10.5.0.254");
+    node.until("the new gateway", [&] { return node.applied(4); });
+    EXPECT_EQ(versions(), before + 100);
+  });
+}
+
+// Catches: a networkd that stops repairing, or never comes back, when machined is away for a
+// moment.
+TEST(Networkd, goesOnWhileMachinedIsAway) {
+  onNode([](Node& node) {
+    node.machinedGoesAway();
+    netlink::change(*node.kernel, netlink::DeleteAddress{
+                                      {.link = node.eth0,
+                                       .prefix = KJ_ASSERT_NONNULL(Prefix::parse("10.5.0.2/24"))}});
+    node.until("the repair", [&] { return node.has("10.5.0.2/24") && node.hasDefault(); });
+    node.serve();
+    node.putAddress("10.5.0.3/24");
+    node.until("the new address", [&] { return node.applied(4); });
+    EXPECT_TRUE(node.has("10.5.0.3/24"));
+    EXPECT_FALSE(node.has("10.5.0.2/24"));
+  });
+}
+
+}  // namespace
+}  // namespace talos
