@@ -1,0 +1,76 @@
+// Kernel modules: which files belong to a name or an alias, and loading them.
+//
+// The index is pure: it is read from the text of depmod's files. Loading is idempotent (a module
+// that is there already is fine), so it may be repeated after a crash at any line. Calls block for
+// as long as the kernel takes to link a module (milliseconds; in emulation tens of them): not for
+// the event loop.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+class ModuleIndex {
+ public:
+  // Texts of modules.dep, modules.alias and modules.builtin. Lines that are not understood are
+  // skipped.
+  ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliases, kj::StringPtr builtin);
+
+  struct Found {
+    bool builtin = false;             // of the kernel itself: nothing to load
+    kj::Vector<kj::StringPtr> files;  // below the index's directory, each after what it needs
+  };
+  // By module name ('-' and '_' are the same) or, with shell patterns, by alias. None: unknown.
+  kj::Maybe<Found> find(kj::StringPtr nameOrAlias) const;
+  size_t size() const { return modules.size(); }
+
+ private:
+  struct Module {
+    kj::String file;
+    kj::Vector<kj::String> needs;  // files, in the order of modules.dep: outermost last
+  };
+  struct Alias {
+    kj::String pattern;
+    kj::String module;
+  };
+  kj::TreeMap<kj::String, Module> modules;  // by plain name
+  kj::TreeSet<kj::String> builtins;
+  kj::Vector<Alias> aliases;
+
+  bool add(kj::StringPtr name, Found& found) const;
+};
+
+// "kernel/net/foo-bar.ko" -> "foo_bar".
+kj::String plainModuleName(kj::StringPtr fileOrName);
+
+// What a module is loaded with, so that it makes nothing by itself: bonding would make bond0 and
+// dummy dummy0. "" for most.
+kj::StringPtr moduleParameters(kj::StringPtr plainName);
+
+class Modules {
+ public:
+  // Reads the index of the running kernel below `directory`. A directory without one makes an empty
+  // index: a kernel with everything built in.
+  static Modules ofRunningKernel(kj::StringPtr root = "/lib/modules");
+  Modules(kj::String directory, ModuleIndex index)
+      : directory(kj::mv(directory)), index(kj::mv(index)) {}
+
+  // Loads it and what it needs. False when no module or alias has this name. Throws naming the file
+  // when the kernel refuses it.
+  bool load(kj::StringPtr nameOrAlias) const;
+
+  // Loads what the devices that exist ask for by their modalias below `devices`. A module that the
+  // kernel refuses is reported to `failed` and does not stop the others. Returns how many devices
+  // had a module.
+  unsigned coldplug(kj::Function<void(kj::StringPtr problem)> failed,
+                    kj::StringPtr devices = "/sys/devices") const;
+
+ private:
+  kj::String directory;
+  ModuleIndex index;
+  void insert(kj::StringPtr file) const;
+};
+
+}  // namespace talos::machined

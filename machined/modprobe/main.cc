@@ -1,0 +1,26 @@
+// What the kernel itself starts when it wants a module (kernel.modprobe): a link type that networkd
+// makes, a file system that is mounted, a cipher of dm-crypt. So no daemon needs the right to load
+// modules.
+//   modprobe [-q] [--] NAME-OR-ALIAS
+#include "common/error.h"
+#include "common/log.h"
+#include "machined/host/modules.h"
+
+int main(int argc, char** argv) {
+  using namespace talos;
+  kj::StringPtr wanted;
+  for (int i = 1; i < argc; ++i) {
+    kj::StringPtr argument = argv[i];
+    if (!argument.startsWith("-")) wanted = argument;
+  }
+  if (wanted == nullptr) {
+    log::error("modprobe: which module? usage: modprobe NAME-OR-ALIAS");
+    return 2;
+  }
+  try {
+    return machined::Modules::ofRunningKernel().load(wanted) ? 0 : 1;
+  } catch (const kj::Exception& e) {
+    log::error("modprobe", {{"module", wanted}, {"error", messageOf(e)}});
+    return 1;
+  }
+}
