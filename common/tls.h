@@ -30,6 +30,8 @@ struct Peer {
 // learns only there that its certificate was refused): "certificate has expired".
 kj::String tlsReason(const kj::Exception& e);
 
+// accept() and connect() are virtual so that code which merely passes an endpoint on (server.cc,
+// dial.cc) does not link the TLS library into programs that only speak over Unix sockets.
 class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
@@ -43,12 +45,12 @@ class TlsEndpoint {
   };
   // Server side: TLS 1.3, the client's certificate is required and verified. Rejects with a reason
   // that is fit for a log; never throws synchronously.
-  kj::Promise<Accepted> accept(kj::Own<kj::AsyncIoStream> stream, kj::String peerAddress);
+  virtual kj::Promise<Accepted> accept(kj::Own<kj::AsyncIoStream> stream, kj::String peerAddress);
 
   // Client side: the server's certificate must be signed by the authorities and name `expectedName`
   // (DNS or IP SAN).
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
-                                                  kj::StringPtr expectedName);
+  virtual kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
+                                                          kj::StringPtr expectedName);
 
  private:
   struct State;
