@@ -50,6 +50,11 @@ class Fleet::Line final : public kj::Refcounted {
 
   rpc::Cluster::Client& remote() { return cluster; }
 
+  void hangUp() {
+    cluster = nullptr;
+    connection = nullptr;
+  }
+
  private:
   kj::Timer& timer;
   kj::Duration idle;
@@ -60,11 +65,6 @@ class Fleet::Line final : public kj::Refcounted {
   rpc::Cluster::Client cluster = nullptr;
   kj::ForkedPromise<void> attempt = nullptr;
   kj::Promise<void> expiry = kj::READY_NOW;
-
-  void hangUp() {
-    cluster = nullptr;
-    connection = nullptr;
-  }
 };
 
 // Says that a line is in use, for as long as it exists.
@@ -100,7 +100,11 @@ class Fleet::KeepInUse final : public capnp::MembranePolicy, public kj::Refcount
 Fleet::Fleet(kj::Timer& timer, Dial dial, Limits limits)
     : timer(timer), dial(kj::mv(dial)), limits(limits) {}
 Fleet::Fleet(kj::Timer& timer, Dial dial) : Fleet(timer, kj::mv(dial), Limits()) {}
-Fleet::~Fleet() noexcept(false) {}
+Fleet::~Fleet() noexcept(false) {
+  // A sink that the other side still has holds its line in use, and the line the connection that
+  // the sink is exported by.
+  for (auto& line : lines) line.value->hangUp();
+}
 
 void Fleet::makeRoom() {
   while (lines.size() >= limits.targets) {

@@ -1,5 +1,7 @@
 #include "apid/gate.h"
 
+#include <kj/list.h>
+
 #include "common/error.h"
 #include "common/log.h"
 #include "common/server.h"
@@ -58,6 +60,13 @@ rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 struct Gate::Client : kj::Refcounted {
   kj::String address, commonName;
   kj::Maybe<rpc::Node::Client> node;
+  kj::ListLink<Client> link;
+  kj::List<Client, &Client::link>& all;
+
+  explicit Client(kj::List<Client, &Client::link>& all) : all(all) { all.add(*this); }
+  ~Client() noexcept(false) {
+    if (link.isLinked()) all.remove(*this);
+  }
 
   void audit(kj::ArrayPtr<const kj::String> roles, kj::StringPtr method, kj::StringPtr needed) {
     log::warn("call denied", {{"peer", address},
@@ -144,12 +153,26 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Own<Client> client;
 };
 
+struct Gate::Clients {
+  kj::List<Client, &Client::link> list;
+};
+
 Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self)
     : localNode(kj::mv(localNode)),
       fleet(fleet),
       self(self),
-      rules(capnp::Schema::from<rpc::Cluster>()) {}
-Gate::~Gate() noexcept(false) {}
+      rules(capnp::Schema::from<rpc::Cluster>()),
+      clients(kj::heap<Clients>()) {}
+
+Gate::~Gate() noexcept(false) {
+  // A sink that machined still has holds its client, and the client the connection that the sink is
+  // exported by.
+  while (!clients->list.empty()) {
+    auto client = kj::addRef(clients->list.front());
+    clients->list.remove(*client);
+    client->node = nullptr;
+  }
+}
 
 rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
                                      bool forwards) {
@@ -163,7 +186,7 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::Strin
 }
 
 rpc::Cluster::Client Gate::open(const Peer& peer) {
-  auto client = kj::refcounted<Client>();
+  auto client = kj::refcounted<Client>(clients->list);
   client->address = kj::str(peer.address);
   client->commonName = kj::str(peer.commonName);
   auto roles = rolesIn(peer.organizations);

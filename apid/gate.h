@@ -32,12 +32,14 @@ class Gate {
 
  private:
   struct Client;
+  struct Clients;
   class Roles;
   class Impersonator;
   kj::Function<rpc::Node::Client()> localNode;
   Fleet& fleet;
   const Self& self;
   Rules rules;
+  kj::Own<Clients> clients;
 
   rpc::Cluster::Client clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
                                  bool forwards);

@@ -34,6 +34,7 @@ kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
 }
 
 void GuardedStream::failWith(kj::Exception&& e) {
+  if (e.getType() == kj::Exception::Type::DISCONNECTED) sawEnd = true;
   if (failureText == nullptr) failureText = messageOf(e);
   failed->fulfill();
   if (name.size() == 0) kj::throwFatalException(kj::mv(e));

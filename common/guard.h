@@ -27,6 +27,7 @@ class GuardedStream final : public capnp::MessageStream {
 
   // Why no more can be read or written. None while all is well and after an orderly end.
   kj::Maybe<kj::StringPtr> failure() const;
+  // The peer went, in whatever way.
   bool ended() const { return sawEnd; }
   // Resolves once failure() is set.
   kj::Promise<void> onFailure() { return failing.addBranch(); }

@@ -41,11 +41,11 @@ class Session {
     auto expelled =
         guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
     co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled));
+    if (guard.ended()) co_return nullptr;
     KJ_IF_MAYBE (reason, guard.failure()) {
       co_return kj::str(*reason);
     }
-    if (!guard.ended()) co_return kj::str("the peer broke the protocol");
-    co_return nullptr;
+    co_return kj::str("the peer broke the protocol");
   }
 
  private:

@@ -1,0 +1,318 @@
+// apid as its clients meet it: real TLS over loopback, real sockets, a model of machined behind.
+#include <gtest/gtest.h>
+
+#include "apid/test-node.h"
+
+namespace talos::apid {
+namespace {
+
+using testing::Authority;
+using testing::TestNode;
+
+class SlowSink final : public rpc::LogSink::Server {
+ protected:
+  kj::Promise<void> write(WriteContext context) override { return kj::NEVER_DONE; }
+};
+
+struct Apid : ::testing::Test {
+  ~Apid() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  Authority authority, foreign;
+  TestNode a{io, "10.0.0.1", [this](const Address& address) { return dialFrom(a, address); }};
+  TestNode b{io, "10.0.0.2", [this](const Address& address) { return dialFrom(b, address); }};
+
+  // The network between the nodes: their addresses are ports of loopback.
+  kj::Promise<kj::Own<Connection>> dialFrom(TestNode& from, const Address& address) {
+    auto text = address.toString();
+    uint16_t port = text == "10.0.0.1" ? a.port : text == "10.0.0.2" ? b.port : 1;
+    return connectTls(*io.lowLevelProvider, timer, from.trust.client(), "127.0.0.1", port, text)
+        .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<kj::Own<Connection>> {
+          return error(ErrorKind::kUnavailable, kj::str(text, ": ", messageOf(e)));
+        });
+  }
+  void start(TestNode& node) {
+    node.certify(authority);
+    node.startMachined();
+    node.startApid();
+    wait(node.trust.ready());
+    // The address of the node is known a moment after its certificates.
+    while (node.trust.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+  struct Session {
+    kj::Own<TlsEndpoint> tls;
+    kj::Own<Connection> connection;
+    rpc::Cluster::Client cluster;
+  };
+  Session connect(TestNode& node, Credentials credentials) {
+    auto tls = kj::heap<TlsEndpoint>(kj::mv(credentials));
+    auto connection =
+        wait(connectTls(*io.lowLevelProvider, timer, *tls, "127.0.0.1", node.port, node.address));
+    auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+    return {kj::mv(tls), kj::mv(connection), kj::mv(cluster)};
+  }
+  Session connectAs(TestNode& node, std::initializer_list<kj::StringPtr> organizations) {
+    return connect(node, authority.client(
+                             "someone", kj::arrayPtr(organizations.begin(), organizations.size())));
+  }
+  static rpc::Machine::Client machine(rpc::Cluster::Client cluster, kj::StringPtr address = "") {
+    auto request = cluster.nodeRequest();
+    request.setAddress(address);
+    return request.send().getNode().machineRequest().send().getMachine();
+  }
+  kj::String version(rpc::Machine::Client machine) {
+    return wait(machine.versionRequest().send().then([](auto&& r) { return kj::str(r.getTag()); }));
+  }
+  template <typename T>
+  kj::Exception failureOf(kj::Promise<T> promise) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { wait(kj::mv(promise)); })) {
+      return kj::mv(*e);
+    }
+    return KJ_EXCEPTION(FAILED, "nothing failed");
+  }
+  kj::Exception rebootFailure(rpc::Machine::Client machine) {
+    return failureOf(machine.rebootRequest().send().ignoreResult());
+  }
+  static rpc::Cluster::Client withRoles(rpc::Cluster::Client cluster,
+                                        std::initializer_list<kj::StringPtr> roles) {
+    auto request = cluster.withRolesRequest();
+    auto list = request.initRoles(roles.size());
+    unsigned i = 0;
+    for (auto role : roles) list.set(i++, role);
+    return request.send().getCluster();
+  }
+};
+
+// Catches: a reader that may change the node, an admin that may not, a refusal that nobody can
+// trace.
+TEST_F(Apid, RolesOfTheCertificate) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  EXPECT_EQ(version(machine(reader.cluster)), "node 10.0.0.1"_kj);
+  ::testing::internal::CaptureStderr();
+  auto e = rebootFailure(machine(reader.cluster));
+  auto line = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(messageOf(e), "Machine.reboot needs the role os:admin; this caller has os:reader"_kj);
+  EXPECT_EQ(line,
+            "level=warning message=\"call denied\" peer=127.0.0.1 cn=someone method=Machine.reboot "
+            "needed=os:admin roles=os:reader\n");
+  EXPECT_EQ(a.model.reboots, 0u);
+
+  auto admin = connectAs(a, {"os:admin"});
+  wait(machine(admin.cluster).rebootRequest().send().ignoreResult());
+  EXPECT_EQ(a.model.reboots, 1u);
+}
+
+// Catches: a certificate without a role, or with an O that only looks like one, that may do
+// something.
+TEST_F(Apid, NoRoleNoRight) {
+  start(a);
+  auto session = connectAs(a, {"system:masters", "admin"});
+  auto e = failureOf(machine(session.cluster).versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(messageOf(e), "Cluster.node needs the role os:reader; this caller has none"_kj);
+}
+
+// Catches: rights that grow by asking for them.
+TEST_F(Apid, WithRolesOnlyTakesAway) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  auto same = withRoles(reader.cluster, {"os:admin"});
+  EXPECT_EQ(version(machine(same)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(same))), ErrorKind::kPermissionDenied);
+  auto nobody = withRoles(reader.cluster, {});
+  EXPECT_EQ(kindOf(failureOf(machine(nobody).versionRequest().send().ignoreResult())),
+            ErrorKind::kPermissionDenied);
+
+  auto admin = connectAs(a, {"os:admin"});
+  auto less = withRoles(admin.cluster, {"os:reader"});
+  EXPECT_EQ(version(machine(less)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(less))), ErrorKind::kPermissionDenied);
+}
+
+// Catches: another node's apid that can do more than pass roles on, or whose calls go round in a
+// circle.
+TEST_F(Apid, ImpersonatorMayOnlyPassRolesOn) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:impersonator"});
+  auto e = failureOf(machine(session.cluster).versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_NE(messageOf(e).findFirst('w'), nullptr);
+
+  auto reader = withRoles(session.cluster, {"os:reader", "os:impersonator", "nonsense"});
+  EXPECT_EQ(version(machine(reader)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(reader))), ErrorKind::kPermissionDenied);
+  wait(machine(withRoles(session.cluster, {"os:admin"})).rebootRequest().send().ignoreResult());
+  EXPECT_EQ(a.model.reboots, 1u);
+
+  auto onward = failureOf(machine(reader, "10.0.0.2").versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(onward), ErrorKind::kFailedPrecondition);
+}
+
+// Catches: a forwarded call that reaches the wrong node, or gains the rights of the node that
+// forwards.
+TEST_F(Apid, ForwardsWithTheCallersRoles) {
+  start(a);
+  start(b);
+  auto reader = connectAs(a, {"os:reader"});
+  auto here = machine(reader.cluster, "10.0.0.1"), there = machine(reader.cluster, "10.0.0.2");
+  auto both = here.versionRequest().send();
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  EXPECT_EQ(wait(both.then([](auto&& r) { return kj::str(r.getTag()); })), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(there)), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(b.model.reboots, 0u);
+
+  auto admin = connectAs(a, {"os:admin"});
+  wait(machine(admin.cluster, "10.0.0.2").rebootRequest().send().ignoreResult());
+  EXPECT_EQ(b.model.reboots, 1u);
+  EXPECT_EQ(a.model.reboots, 0u);
+}
+
+// Catches: one node that is down and takes the answers of the others with it; an error that names
+// none.
+TEST_F(Apid, ErrorsAreOfTheNode) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  auto down = machine(session.cluster, "10.0.0.3").versionRequest().send();
+  auto named = machine(session.cluster, "node3").versionRequest().send();
+  EXPECT_EQ(version(machine(session.cluster, "10.0.0.2")), "node 10.0.0.2"_kj);
+  auto e = failureOf(down.ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_TRUE(messageOf(e).startsWith("10.0.0.3: ")) << messageOf(e).cStr();
+  EXPECT_EQ(kindOf(failureOf(named.ignoreResult())), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: strangers that are let in, and a refusal that leaves no trace or does harm.
+TEST_F(Apid, StrangersAreRefusedAndLogged) {
+  start(a);
+  auto expectRefused = [&](Credentials credentials, const char* reason) {
+    ::testing::internal::CaptureStderr();
+    auto failure = kj::runCatchingExceptions([&] {
+      auto session = connect(a, kj::mv(credentials));
+      version(machine(session.cluster));
+    });
+    auto lines = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(failure, nullptr) << reason;
+    EXPECT_NE(lines.find("handshake refused"), std::string::npos) << lines;
+    EXPECT_NE(lines.find(reason), std::string::npos) << lines;
+  };
+  kj::StringPtr admin[] = {"os:admin"_kj};
+  auto stranger = foreign.client("someone", admin);
+  stranger.authorities = kj::str(authority.pair.certificate);
+  expectRefused(kj::mv(stranger), "unable to get local issuer certificate");
+
+  pki::LeafOptions options;
+  options.organizations = kj::arr(kj::str("os:admin"));
+  options.lifetime = 1 * kj::HOURS;
+  options.notBefore = kj::UNIX_EPOCH + 1'000'000'000 * kj::SECONDS;
+  auto expired = pki::issue(authority.pair.certificate, authority.pair.key, kj::mv(options));
+  expectRefused(
+      {kj::str(authority.pair.certificate), kj::mv(expired.certificate), kj::mv(expired.key)},
+      "certificate has expired");
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: an apid that serves without certificates, never begins, or has to be restarted for new
+// ones.
+TEST_F(Apid, CertificatesComeFromTheStore) {
+  a.startMachined();
+  a.startApid();
+  kj::StringPtr reader[] = {"os:reader"_kj};
+  auto early = kj::heap<TlsEndpoint>(authority.client("early", reader));
+  auto connecting = connectTls(*io.lowLevelProvider, timer, *early, "127.0.0.1", a.port, a.address)
+                        .eagerlyEvaluate(nullptr);
+  while (a.model.watches < 3) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  EXPECT_FALSE(connecting.poll(io.waitScope));
+  a.certify(authority);
+  auto connection = wait(kj::mv(connecting));
+  auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+  EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
+
+  auto broken = kj::heap<capnp::MallocMessageBuilder>();
+  broken->initRoot<rpc::ApiCertificateSpec>().setCa("no certificate"_kj.asBytes());
+  a.publish(kj::mv(broken));
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+
+  a.certify(
+      foreign);  // another authority: the old clients' time is over, but not their connections'
+  EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
+  auto renewed = connect(a, foreign.client("late", reader));
+  EXPECT_EQ(version(machine(renewed.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: a client that has to dial again, or an apid that has to be restarted, after machined
+// was.
+TEST_F(Apid, SurvivesARestartOfMachined) {
+  start(a);
+  auto session = connectAs(a, {"os:reader"});
+  auto before = machine(session.cluster);
+  EXPECT_EQ(version(before), "node 10.0.0.1"_kj);
+  a.stopMachined();
+  EXPECT_EQ(kindOf(failureOf(before.versionRequest().send().ignoreResult())),
+            ErrorKind::kUnavailable);
+  a.startMachined();
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: a machine that is held without what it came by, which is closed under it.
+TEST_F(Apid, CapabilitiesOutliveTheClusterTheyCameBy) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  auto here = machine(session.cluster), there = machine(session.cluster, "10.0.0.2");
+  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  session.cluster = nullptr;
+  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+}
+
+// Catches: a slow reader of a forwarded stream that makes any of the three processes grow; a stream
+// that goes on when its reader is gone.
+TEST_F(Apid, ForwardedStreamsKeepBackPressureAndCancellation) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  {
+    auto node = session.cluster.nodeRequest();
+    node.setAddress("10.0.0.2");
+    auto request = node.send().getNode().logsRequest().send().getLogs().readRequest();
+    request.setSink(kj::heap<SlowSink>());
+    auto reading = request.send();
+    unsigned before;
+    do {
+      before = b.model.sent;
+      io.waitScope.poll();
+    } while (b.model.sent != before || b.model.readers == 0);
+    EXPECT_LT(b.model.sent, 300u);  // of 16 KiB each: a socket's window, not without end
+  }
+  while (b.model.readers > 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+// Catches: connections to machined that pile up behind clients that are gone.
+TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
+  start(a);
+  EXPECT_EQ(a.model.connections, 1u);
+  {
+    auto session = connectAs(a, {"os:reader"});
+    auto request =
+        session.cluster.nodeRequest().send().getNode().logsRequest().send().getLogs().readRequest();
+    request.setSink(kj::heap<SlowSink>());
+    auto reading = request.send();
+    auto idle = connectAs(a, {"os:reader"});
+    while (a.model.readers == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    EXPECT_EQ(a.model.connections, 2u);  // none for the one that asked nothing
+  }
+  while (a.model.connections > 1) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+}  // namespace
+}  // namespace talos::apid
