@@ -10,6 +10,8 @@
 #include <openssl/rsa.h>
 #include <time.h>
 
+#include <tuple>
+
 #include "common/error.h"
 #include "common/openssl.h"
 
@@ -114,7 +116,7 @@ void addAlternativeName(GENERAL_NAMES* names, int type, kj::ArrayPtr<const kj::b
         "writing a name");
   GENERAL_NAME_set0_value(name.get(), type, text.release());
   check(sk_GENERAL_NAME_push(names, name.get()) > 0, "writing a name");
-  name.release();
+  std::ignore = name.release();  // the list owns it
 }
 
 void checkDnsName(kj::StringPtr name) {
