@@ -61,12 +61,10 @@ struct Gate::Client : kj::Refcounted {
   kj::String address, commonName;
   kj::Maybe<rpc::Node::Client> node;
   kj::ListLink<Client> link;
-  kj::List<Client, &Client::link>& all;
+  Clients& all;
 
-  explicit Client(kj::List<Client, &Client::link>& all) : all(all) { all.add(*this); }
-  ~Client() noexcept(false) {
-    if (link.isLinked()) all.remove(*this);
-  }
+  explicit Client(Clients& all);
+  ~Client() noexcept(false);
 
   void audit(kj::ArrayPtr<const kj::String> roles, kj::StringPtr method, kj::StringPtr needed) {
     log::warn("call denied", {{"peer", address},
@@ -75,6 +73,21 @@ struct Gate::Client : kj::Refcounted {
                               {"needed", needed},
                               {"roles", kj::strArray(roles, ",")}});
   }
+};
+
+// Those that are connected, and the connections to machined that they leave behind.
+struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
+  kj::List<Client, &Client::link> list;
+  kj::TaskSet retired{*this};
+
+  // In a later turn of the loop: the last thing that held a client may be a sink that machined just
+  // gave back, and then this runs below the very connection that is to go.
+  void retire(rpc::Node::Client node) {
+    retired.add(kj::evalLast([node = kj::mv(node)]() {}));
+  }
+
+ private:
+  void taskFailed(kj::Exception&&) override {}
 };
 
 // The Cluster of somebody with roles; inside the membrane.
@@ -153,9 +166,17 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Own<Client> client;
 };
 
-struct Gate::Clients {
-  kj::List<Client, &Client::link> list;
-};
+Gate::Client::Client(Clients& all) : all(all) {
+  all.list.add(*this);
+}
+
+Gate::Client::~Client() noexcept(false) {
+  if (!link.isLinked()) return;  // the gate is going, and took the node
+  all.list.remove(*this);
+  KJ_IF_MAYBE (n, node) {
+    all.retire(kj::mv(*n));
+  }
+}
 
 Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self)
     : localNode(kj::mv(localNode)),
@@ -186,7 +207,7 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::Strin
 }
 
 rpc::Cluster::Client Gate::open(const Peer& peer) {
-  auto client = kj::refcounted<Client>(clients->list);
+  auto client = kj::refcounted<Client>(*clients);
   client->address = kj::str(peer.address);
   client->commonName = kj::str(peer.commonName);
   auto roles = rolesIn(peer.organizations);
