@@ -153,13 +153,11 @@ class MachineMonitor final : public Monitor {
         buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {}
 
   kj::Promise<Notice> next() override {
-    for (;;) {
-      // Armed before reading: the observer tells edges, and one between the two would be lost.
-      auto readable = observer.whenBecomesReadable();
-      Notice notice;
-      if (drain(notice)) co_return notice;
-      co_await readable;
-    }
+    // Armed before reading: the observer tells edges, and one between the two would be lost.
+    auto readable = observer.whenBecomesReadable();
+    Notice notice;
+    if (drain(notice)) return notice;
+    return readable.then([this] { return next(); });
   }
 
  private:
