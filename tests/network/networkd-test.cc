@@ -3,12 +3,9 @@
 // makes for itself.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,19 +36,6 @@ class MachinedServer final : public rpc::Machined::Server {
   machined::Store& held;
   unsigned uid;
 };
-
-// What the exec wrapper of a node leaves to networkd.
-void becomeNetworkd() {
-  constexpr uint32_t kMask = 1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW;
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2] = {{kMask, kMask, kMask}, {0, 0, 0}};
-  bool done = prctl(PR_SET_KEEPCAPS, 1) == 0 && setresgid(kUid, kUid, kUid) == 0 &&
-              setresuid(kUid, kUid, kUid) == 0 && syscall(SYS_capset, &header, data) == 0 &&
-              prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_ADMIN, 0, 0) == 0 &&
-              prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0 &&
-              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-  if (!done) _exit(126);
-}
 
 class Node {
  public:
@@ -99,20 +83,20 @@ class Node {
   void machinedGoesAway() { serving = nullptr; }
 
   void start() {
-    auto program = getenv("NETWORKD");
-    KJ_REQUIRE(program != nullptr, "NETWORKD must name the program; ctest sets it");
+    auto program = required("NETWORKD"), wrapper = required("CONFINE");
+    // As on a node: an own uid, two capabilities, and only the calls and files that it needs.
+    auto arguments = kj::arr(
+        kj::str(wrapper), kj::str("--uid=", kUid), kj::str("--capabilities=net_admin,net_raw"),
+        kj::str("--seccomp=network"), kj::str("--landlock-read=/proc/sys/kernel/hostname"),
+        kj::str("--landlock-write=", path("state")), kj::str("--"), kj::str(program));
     auto variables =
         kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
                 kj::str("TALOS_STATE=", path("state")));
-    const char* environment[] = {variables[0].cStr(), variables[1].cStr(), variables[2].cStr(),
-                                 nullptr};
-    const char* arguments[] = {program, nullptr};
+    auto argv = pointers(arguments), environment = pointers(variables);
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(networkdSocket, 9) < 0) _exit(125);
-    becomeNetworkd();
-    execve(program, const_cast<char**>(arguments), const_cast<char**>(environment));
+    execve(wrapper.cStr(), argv.begin(), environment.begin());
     _exit(127);
   }
   void kill() {
@@ -223,6 +207,17 @@ class Node {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> changed;
   pid_t pid = 0;
 
+  static kj::StringPtr required(const char* variable) {
+    auto value = getenv(variable);
+    KJ_REQUIRE(value != nullptr, "must name a program; ctest sets it", variable);
+    return value;
+  }
+  static kj::Array<char*> pointers(kj::ArrayPtr<kj::String> texts) {
+    auto result = kj::heapArray<char*>(texts.size() + 1);
+    for (size_t i = 0; i < texts.size(); ++i) result[i] = texts[i].begin();
+    result[texts.size()] = nullptr;
+    return result;
+  }
   static kj::AutoCloseFd duplicate(int fd) {
     int copy;
     KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 3));
