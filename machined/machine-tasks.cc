@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
+#include "machined/host/modules.h"
 #include "machined/records.h"
 #include "machined/services/table.h"
 #include "machined/tasks/etc.h"
@@ -60,6 +61,24 @@ kj::Promise<void> RealTasks::writeRequiredSysctls() {
 kj::Promise<void> RealTasks::setupSystemDirectory() {
   machined::setupSystemDirectory("");
   return kj::READY_NOW;
+}
+
+// What the kernel refuses is told and does not stop the machine: others of its devices may do.
+kj::Promise<void> RealTasks::loadModules(kj::StringPtr only) {
+  auto problems = co_await world.uv.blocking([only]() {
+    kj::Vector<kj::String> problems;
+    Modules::ofRunningKernel().coldplug([&](kj::StringPtr p) { problems.add(kj::str(p)); }, only);
+    return problems;
+  });
+  for (auto& p : problems) world.console.say(kj::str("warning: ", p));
+}
+
+kj::Promise<void> RealTasks::loadNetworkModules() {
+  return loadModules("kernel/drivers/net/");
+}
+
+kj::Promise<void> RealTasks::loadDeviceModules() {
+  return loadModules("");
 }
 
 kj::Promise<void> RealTasks::setResourceLimits() {

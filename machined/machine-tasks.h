@@ -40,6 +40,8 @@ class RealTasks final : public MachineTasks {
   kj::Promise<void> enforceKsppRequirements() override;
   kj::Promise<void> writeRequiredSysctls() override;
   kj::Promise<void> setupSystemDirectory() override;
+  kj::Promise<void> loadNetworkModules() override;
+  kj::Promise<void> loadDeviceModules() override;
   kj::Promise<void> setResourceLimits() override;
   kj::Promise<void> createEtcNetworkFiles() override;
   kj::Promise<void> discoverNetwork() override;
@@ -60,6 +62,7 @@ class RealTasks final : public MachineTasks {
   kj::String publishedConfig();
   kj::Promise<void> maintain();
   kj::Promise<void> warnOnly(kj::Promise<void> promise);
+  kj::Promise<void> loadModules(kj::StringPtr only);
   bool networkApplied(kj::String& waitingFor);
 };
 

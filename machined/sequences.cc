@@ -65,6 +65,7 @@ Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
       {{"enforceKSPPRequirements", &T::enforceKsppRequirements},
        {"writeRequiredSysctls", &T::writeRequiredSysctls},
        {"setupSystemDirectory", &T::setupSystemDirectory},
+       {"loadNetworkModules", &T::loadNetworkModules},
        {"setRLimit", &T::setResourceLimits}});
   add(s, tasks, "etc", {{"createEtcNetworkFiles", &T::createEtcNetworkFiles}});
   add(s, tasks, "discoverNetwork", {{"setupDiscoveryNetwork", &T::discoverNetwork}});
@@ -73,12 +74,17 @@ Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
   return s;
 }
 
-Sequence bootSequence(MachineTasks& tasks, Mode) {
+Sequence bootSequence(MachineTasks& tasks, Mode mode) {
   using T = MachineTasks;
   Sequence s{kj::str("boot"), {}};
   add(s, tasks, "validateConfig", {{"validateConfig", &T::validateConfig}});
   add(s, tasks, "saveConfig", {{"saveConfig", &T::saveConfig}});
-  add(s, tasks, "startEverything", {{"startAllServices", &T::startAllServices}});
+  if (mode == Mode::kContainer) {
+    add(s, tasks, "startEverything", {{"startAllServices", &T::startAllServices}});
+  } else {
+    add(s, tasks, "startEverything",
+        {{"startAllServices", &T::startAllServices}, {"loadDeviceModules", &T::loadDeviceModules}});
+  }
   return s;
 }
 

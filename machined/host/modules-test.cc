@@ -95,9 +95,12 @@ TEST(Modules, coldplugGoesOnAfterAFailure) {
         ++failures;
         EXPECT_TRUE(problem.startsWith("cannot open the kernel module")) << problem.cStr();
       },
-      kj::str(root, "/devices"));
+      "", kj::str(root, "/devices"));
   EXPECT_EQ(0u, loaded);
   EXPECT_EQ(3u, failures);
+  modules.coldplug([&](kj::StringPtr) { ++failures; }, "kernel/drivers/block/",
+                   kj::str(root, "/devices"));
+  EXPECT_EQ(3u, failures) << "a network device is not a block device";
   EXPECT_FALSE(modules.load("unknown"));
   EXPECT_TRUE(modules.load("ext4"));
 }

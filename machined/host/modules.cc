@@ -189,12 +189,16 @@ void eachModalias(kj::AutoCloseFd directory, unsigned depth, kj::Function<void(k
 
 }  // namespace
 
-unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed,
+unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed, kj::StringPtr only,
                            kj::StringPtr devices) const {
   unsigned count = 0;
   kj::Function<void(kj::StringPtr)> each = [&](kj::StringPtr modalias) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   if (load(modalias)) ++count;
+                   KJ_IF_MAYBE (found, index.find(modalias)) {
+                     if (found->files.empty() || !found->files.back().startsWith(only)) return;
+                     for (auto& file : found->files) insert(file);
+                     ++count;
+                   }
                  })) {
       failed(messageOf(*e));
     }
