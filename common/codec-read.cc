@@ -438,30 +438,35 @@ Place Places::find(kj::StringPtr path) const {
   }
 }
 
+bool readNode(const YamlStream& stream, const Node& node, DynamicStruct::Builder target,
+              Problems& problems, const ReadOptions& options, Places* places) {
+  size_t before = problems.size();
+  TreeReader(stream, problems, options, places).readStruct(node, target, Path{});
+  for (size_t i = before; i < problems.size(); ++i) {
+    if (problems[i].severity == Problem::Severity::kError) return false;
+  }
+  return true;
+}
+
 bool readYaml(kj::ArrayPtr<const char> text, DynamicStruct::Builder target, Problems& problems,
               const ReadOptions& options, Places* places) {
-  Problems found;
-  YamlStream stream(text, options.file, found);
+  size_t before = problems.size();
+  YamlStream stream(text, options.file, problems);
+  if (problems.size() > before) return false;
   auto documents = stream.documents();
-  auto complain = [&](Place place, kj::StringPtr message) {
-    auto& problem = found.add();
-    problem.file = kj::str(options.file);
-    problem.line = place.line;
-    problem.column = place.column;
-    problem.message = kj::str(message);
-  };
-  if (!hasErrors(found)) {
-    if (documents.size() == 0) {
-      complain({}, "the document is empty");
-    } else if (documents.size() > 1) {
-      complain(documents[1]->place, "a second document begins here; one is expected");
-    } else {
-      TreeReader(stream, found, options, places).readStruct(*documents[0], target, Path{});
-    }
+  if (documents.size() == 1)
+    return readNode(stream, *documents[0], target, problems, options, places);
+
+  auto& problem = problems.add();
+  problem.file = kj::str(options.file);
+  if (documents.size() == 0) {
+    problem.message = kj::str("the document is empty");
+  } else {
+    problem.line = documents[1]->place.line;
+    problem.column = documents[1]->place.column;
+    problem.message = kj::str("a second document begins here; one is expected");
   }
-  bool good = !hasErrors(found);
-  for (auto& problem : found) problems.add(kj::mv(problem));
-  return good;
+  return false;
 }
 
 }  // namespace talos::codec

@@ -34,6 +34,7 @@ class Places {
  public:
   void add(kj::StringPtr path, Place place);
   Place find(kj::StringPtr path) const;
+  bool has(kj::StringPtr path) const { return places.find(path) != nullptr; }
 
  private:
   kj::TreeMap<kj::String, Place> places;

@@ -60,6 +60,10 @@ class YamlStream {
   kj::Vector<const Node*> roots;
 };
 
+// readYaml() for one document of a stream.
+bool readNode(const YamlStream& stream, const Node& node, capnp::DynamicStruct::Builder target,
+              Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
+
 // What a plain scalar means (YAML 1.2 core schema; integers also with 0x, 0o, 0b or a leading 0).
 enum class ScalarType { kNull, kBool, kInteger, kFloat, kText };
 ScalarType scalarType(kj::StringPtr plain);
