@@ -23,6 +23,9 @@ const Sysctl kSysctls[] = {
     {"net.core.bpf_jit_harden", "2"},
     {"net.ipv4.ip_forward", "1"},
     {"net.ipv6.conf.default.forwarding", "1"},
+    // An address that goes leaves the others of its subnet in place.
+    {"net.ipv4.conf.all.promote_secondaries", "1"},
+    {"net.ipv4.conf.default.promote_secondaries", "1"},
     {"kernel.pid_max", "262144"},
     // Only outside of containers; last, so that a prefix is the list for containers.
     {"net.bridge.bridge-nf-call-iptables", "1"},
