@@ -15,12 +15,25 @@ namespace {
 
 constexpr int kListenAs = 3;  // the number of its listening socket in a service
 
+struct Rights {
+  unsigned uid;
+  kj::StringPtr capabilities;
+  kj::StringPtr filter;       // of system calls
+  kj::StringPtr read, write;  // the only files, beside the program; "" = none
+};
+
 // The exec wrapper: own uid, no new privileges, and what the service needs beyond that.
-kj::Array<kj::String> confined(unsigned uid, kj::StringPtr capabilities, kj::StringPtr program) {
+kj::Array<kj::String> confined(const Rights& rights, kj::StringPtr program) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str("/usr/libexec/talos/confine"));
-  argv.add(kj::str("--uid=", uid));
-  if (capabilities != nullptr) argv.add(kj::str("--capabilities=", capabilities));
+  argv.add(kj::str("--uid=", rights.uid));
+  if (rights.capabilities != nullptr) {
+    argv.add(kj::str("--capabilities=", rights.capabilities));
+  }
+  argv.add(kj::str("--seccomp=", rights.filter));
+  // Naming the program makes a rule set even where nothing else may be read.
+  argv.add(kj::str("--landlock-read=", rights.read == nullptr ? program : rights.read));
+  if (rights.write != nullptr) argv.add(kj::str("--landlock-write=", rights.write));
   argv.add(kj::str("--oom-score=-998"));
   argv.add(kj::str("--"));
   argv.add(kj::str(program));
@@ -37,7 +50,9 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
   ServiceDefinition d;
   d.id = kj::str("networkd");
   d.command = kj::str("/usr/bin/networkd");
-  d.argv = confined(kNetworkdUid, "net_admin,net_raw", d.command);
+  d.argv = confined(Rights{kNetworkdUid, "net_admin,net_raw", "network",
+                           "/proc/sys/kernel/hostname", kNetworkdState},
+                    d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket),
               kj::str("TALOS_STATE=", kNetworkdState));
@@ -55,7 +70,7 @@ ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLev
   ServiceDefinition d;
   d.id = kj::str("apid");
   d.command = kj::str("/usr/bin/apid");
-  d.argv = confined(kApidUid, "", d.command);
+  d.argv = confined(Rights{kApidUid, "", "server", "", ""}, d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
   d.cgroup = serviceCgroup(d.id);
