@@ -163,6 +163,19 @@ struct Authority {
     };
     return pki::issue(pair.certificate, pair.key, kj::mv(options));
   }
+  // What a node's store holds: its own certificates as a server and towards other nodes.
+  kj::Own<capnp::MallocMessageBuilder> forNode(kj::StringPtr address) const {
+    auto message = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = message->initRoot<rpc::ApiCertificateSpec>();
+    spec.setCa(pair.certificate.asBytes());
+    auto fill = [](rpc::KeyPair::Builder to, const pki::CertificateAndKey& from) {
+      to.setCrt(from.certificate.asBytes());
+      to.setKey(from.key.bytes());
+    };
+    fill(spec.initServer(), issue("", nullptr, {address, "127.0.0.1"_kj}));
+    fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
+    return message;
+  }
   // What a client dials with.
   Credentials client(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations) const {
     auto leaf = issue(name, organizations, nullptr);
@@ -211,18 +224,7 @@ class TestNode {
     model.sinks.clear();
   }
   // Puts certificates into the store, signed by this authority.
-  void certify(const Authority& authority) {
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    auto spec = message->initRoot<rpc::ApiCertificateSpec>();
-    spec.setCa(authority.pair.certificate.asBytes());
-    auto fill = [](rpc::KeyPair::Builder to, const pki::CertificateAndKey& from) {
-      to.setCrt(from.certificate.asBytes());
-      to.setKey(from.key.bytes());
-    };
-    fill(spec.initServer(), authority.issue("", nullptr, {address, "127.0.0.1"_kj}));
-    fill(spec.initClient(), authority.issue("", {kRoleImpersonator}, {address}));
-    publish(kj::mv(message));
-  }
+  void certify(const Authority& authority) { publish(authority.forNode(address)); }
   void publish(kj::Own<capnp::MallocMessageBuilder> message) {
     model.certificates = kj::mv(message);
     ++model.version;

@@ -1,5 +1,6 @@
 #include "common/guard.h"
 
+#include <capnp/message.h>
 #include <capnp/rpc.capnp.h>
 
 #include "common/error.h"
@@ -10,12 +11,6 @@ namespace {
 
 // Big enough for a batch of small calls; larger messages get a buffer of their own.
 constexpr size_t kBufferWords = 2048;
-
-size_t bytesOf(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
-  size_t words = 0;
-  for (auto& segment : segments) words += segment.size();
-  return words * sizeof(capnp::word);
-}
 
 }  // namespace
 
@@ -43,21 +38,41 @@ void GuardedStream::failWith(kj::Exception&& e) {
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
-void GuardedStream::account(capnp::MessageReader& message) {
-  switch (message.getRoot<capnp::rpc::Message>().which()) {
+void GuardedStream::received(capnp::MessageReader& reader) {
+  auto message = reader.getRoot<capnp::rpc::Message>();
+  switch (message.which()) {
     case capnp::rpc::Message::CALL:
+      ask(message.getCall().getQuestionId());
+      break;
     case capnp::rpc::Message::BOOTSTRAP:
-      if (++questions > limits.questions) {
-        fail(ErrorKind::kResourceExhausted,
-             kj::str("more than ", limits.questions, " calls of one connection at once"));
-      }
+      ask(message.getBootstrap().getQuestionId());
       break;
     case capnp::rpc::Message::FINISH:
-      if (questions > 0) --questions;
+      questions.eraseMatch(message.getFinish().getQuestionId());
       break;
     default:
       break;
   }
+}
+
+void GuardedStream::ask(uint32_t question) {
+  questions.upsert(question, [](uint32_t&, uint32_t&&) {});
+  if (questions.size() > limits.questions) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("more than ", limits.questions, " calls of one connection at once"));
+  }
+}
+
+// An answer without capabilities ends its question by itself.
+size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  capnp::SegmentArrayMessageReader reader(segments);
+  auto message = reader.getRoot<capnp::rpc::Message>();
+  if (message.isReturn() && message.getReturn().getNoFinishNeeded()) {
+    questions.eraseMatch(message.getReturn().getAnswerId());
+  }
+  size_t words = 0;
+  for (auto& segment : segments) words += segment.size();
+  return words * sizeof(capnp::word);
 }
 
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
@@ -78,7 +93,7 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
   auto result = co_await inner.tryReadMessage(fdSpace, options, scratchSpace)
                     .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
                       KJ_IF_MAYBE (message, read) {
-                        account(*message->reader);
+                        received(*message->reader);
                       } else {
                         sawEnd = true;
                         if (name.size() > 0) {
@@ -106,13 +121,13 @@ kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) 
 
 kj::Promise<void> GuardedStream::writeMessage(
     kj::ArrayPtr<const int> fds, kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
-  return written(inner.writeMessage(fds, segments), bytesOf(segments));
+  return written(inner.writeMessage(fds, segments), sent(segments));
 }
 
 kj::Promise<void> GuardedStream::writeMessages(
     kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) {
   size_t bytes = 0;
-  for (auto& message : messages) bytes += bytesOf(message);
+  for (auto& message : messages) bytes += sent(message);
   return written(inner.writeMessages(messages), bytes);
 }
 

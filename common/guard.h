@@ -10,6 +10,7 @@
 
 #include <capnp/rpc-twoparty.h>
 #include <capnp/serialize-async.h>
+#include <kj/map.h>
 
 namespace talos {
 
@@ -51,8 +52,8 @@ class GuardedStream final : public capnp::MessageStream {
   Limits limits;
   kj::String name;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
-  unsigned questions = 0;
-  size_t writing = 0;  // bytes handed to the stream and not yet taken
+  kj::HashSet<uint32_t> questions;  // that were asked and not finished
+  size_t writing = 0;               // bytes handed to the stream and not yet taken
   bool sawEnd = false;
   kj::Maybe<kj::String> failureText;
   kj::Own<kj::PromiseFulfiller<void>> failed;
@@ -60,7 +61,9 @@ class GuardedStream final : public capnp::MessageStream {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained;
 
   [[noreturn]] void failWith(kj::Exception&& e);
-  void account(capnp::MessageReader& message);
+  void received(capnp::MessageReader& reader);
+  void ask(uint32_t question);
+  size_t sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments);
   kj::Promise<void> written(kj::Promise<void> write, size_t bytes);
 };
 

@@ -193,6 +193,17 @@ TEST_F(Server, TooManyUnfinishedCallsCloseTheConnection) {
   version(connect()->bootstrap());
 }
 
+// Catches: calls that are over counted as calls under way.
+TEST_F(Server, ManyCallsOneAfterTheOther) {
+  limits.questions = 10;
+  serve();
+  auto connection = connect();
+  for (int i = 0; i < 100; i++) version(connection->bootstrap());
+  auto machine = connection->bootstrap();
+  for (int i = 0; i < 100; i++) version(machine);
+  EXPECT_EQ(calls, 200u);
+}
+
 // Catches: a peer that asks and does not read makes the server pile up answers.
 TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
   limits.queuedBytes = 1 << 20;

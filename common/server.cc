@@ -223,8 +223,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
     auto established = co_await shakeHands(kj::mv(stream), caller);
     KJ_IF_MAYBE (ready, established) {
-      Session session(kj::mv(ready->stream), kj::mv(ready->bootstrap), limits);
-      auto reason = co_await session.run(timer);
+      auto reason =
+          co_await serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->bootstrap), limits);
       KJ_IF_MAYBE (text, reason) {
         lines.warn("connection closed", caller, *text);
       }
@@ -268,6 +268,15 @@ UnixPeer unixPeer(kj::AsyncIoStream& stream) {
 }
 
 }  // namespace
+
+kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
+                                                   kj::Own<kj::AsyncIoStream> stream,
+                                                   capnp::Capability::Client bootstrap,
+                                                   ServerLimits limits) {
+  auto session = kj::heap<Session>(kj::mv(stream), kj::mv(bootstrap), limits);
+  auto running = session->run(timer);
+  return running.attach(kj::mv(session));
+}
 
 void tuneTcp(kj::AsyncIoStream& stream) {
   setOption(stream, IPPROTO_TCP, TCP_NODELAY, int{1});

@@ -46,6 +46,13 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
                            kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
                            ServerLimits limits = {});
 
+// One connection of such a server, on a stream that is up. Resolves when it has ended: with the
+// reason, if the peer did not simply go.
+kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
+                                                   kj::Own<kj::AsyncIoStream> stream,
+                                                   capnp::Capability::Client bootstrap,
+                                                   ServerLimits limits = {});
+
 // Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
 // this mode and owner.
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
