@@ -3,6 +3,7 @@
 #include <linux/reboot.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -15,6 +16,7 @@
 #include "machined/api/machine.h"
 #include "machined/api/node.h"
 #include "machined/console.h"
+#include "machined/controllers/hostname.h"
 #include "machined/controllers/machine-status.h"
 #include "machined/controllers/service.h"
 #include "machined/machine-status.h"
@@ -27,6 +29,7 @@
 #include "machined/services/server.h"
 #include "machined/services/supervisor.h"
 #include "machined/services/table.h"
+#include "machined/tasks/etc.h"
 #include "machined/telemetry/server.h"
 
 namespace talos::machined {
@@ -48,6 +51,13 @@ kj::Vector<kj::String> linesOf(kj::StringPtr text) {
     text = end < text.size() ? text.slice(end + 1) : ""_kj;
   }
   return lines;
+}
+
+void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {
+  KJ_SYSCALL(sethostname(hostname.begin(), hostname.size()), hostname);
+  KJ_SYSCALL(setdomainname(domainname.begin(), domainname.size()), domainname);
+  writeEtcFile("", "hostname", kj::str(hostname, "\n"));
+  writeEtcFile("", "hosts", hostsFile(hostname, domainname));
 }
 
 }  // namespace
@@ -90,7 +100,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         store(registry, clock),
         status([this]() { controllers.poke("runtime.MachineStatusController"); }),
         controllers(store, logs, timer, clock, [this]() { return chance(); }),
-        sequencer(*this, timer),
+        sequencer(*this, timer, kj::systemPreciseMonotonicClock()),
         supervisor(
             Supervisor::World{process1, timer, clock, [this]() { return chance(); },
                               [this](kj::StringPtr id) { return logs.writer(id); },
@@ -202,6 +212,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   void addControllers() {
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
+    controllers.add(kj::heap<HostnameController>(applyHostname));
     controllers.add(kj::heap<MachineStatusController>([this]() {
       return MachineStatusController::State{kj::str(nameOf(status.stage())),
                                             KJ_MAP(p, status.problems()){return kj::str(p); }
@@ -240,7 +251,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
       auto sequence =
           restart ? rebootSequence(machineTasks) : shutdownSequence(machineTasks, command);
       tasks.add(sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
-        console.say(kj::str("the machine does not go down: ", messageOf(e)));
+        console.say(kj::str("the machine does not go down: ", messageOf(e)), Tone::kAlarm);
       }));
     }
 
@@ -270,8 +281,9 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     void cannotGoOn(kj::Exception&& e) {
       if (progress.stage == Progress::Stage::kGoingDown) return;
       auto problems = linesOf(messageOf(e));
-      for (auto& p : problems) console.say(kj::str("problem: ", p));
-      console.say("the machine cannot go on, stays as it is and does not restart by itself");
+      for (auto& p : problems) console.say(kj::str("problem: ", p), Tone::kAlarm);
+      console.say("the machine cannot go on, stays as it is and does not restart by itself",
+                  Tone::kAlarm);
       keep(Progress::Stage::kFailed, 0, KJ_MAP(p, problems) { return kj::str(p); });
       status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
       // With certificates from a config that could be read, the API can at least tell.

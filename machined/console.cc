@@ -23,8 +23,8 @@ kj::String timeOf(kj::Date date) {
 
 }  // namespace
 
-kj::String kernelLogRecord(kj::StringPtr text) {
-  auto record = kj::str(kPrefix, text, "\n");
+kj::String kernelLogRecord(kj::StringPtr text, Tone tone) {
+  auto record = kj::str(tone == Tone::kAlarm ? "<3>" : "<6>", kPrefix, text, "\n");
   if (record.size() > kMostRecord) {
     record = kj::str(record.slice(0, kMostRecord - 4), "...\n");
   }
@@ -43,14 +43,14 @@ void Console::openKernelLog(kj::StringPtr path) {
   waiting.clear();
 }
 
-void Console::say(kj::StringPtr text) {
+void Console::say(kj::StringPtr text, Tone tone) {
   while (text.size() > 0) {
     auto end = text.findFirst('\n').orDefault(text.size());
     auto line = kj::heapString(text.slice(0, end));
     text = end < text.size() ? text.slice(end + 1) : ""_kj;
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
-    auto record = kernelLogRecord(line);
+    auto record = kernelLogRecord(line, tone);
     if (kernelLog.get() >= 0) {
       toKernel(record);
     } else {

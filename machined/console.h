@@ -15,10 +15,13 @@
 
 namespace talos::machined {
 
+// How loud: an alarm is on the console even when the kernel was told to be quiet.
+enum class Tone { kInfo, kAlarm };
+
 // One record of the kernel log: prefix, text and newline, at most 976 bytes (a longer one ends in
 // "..."). Control characters become '?', so that what a service or the network says cannot draw on
 // the console.
-kj::String kernelLogRecord(kj::StringPtr text);
+kj::String kernelLogRecord(kj::StringPtr text, Tone tone = Tone::kInfo);
 
 class Console {
  public:
@@ -26,7 +29,7 @@ class Console {
 
   void openKernelLog(kj::StringPtr path = "/dev/kmsg");
   // Without newline; a text of several lines is as many records.
-  void say(kj::StringPtr text);
+  void say(kj::StringPtr text, Tone tone = Tone::kInfo);
 
  private:
   Logs& logs;

@@ -1,7 +1,9 @@
 #include "machined/machine-tasks.h"
 
 #include <kj/debug.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -31,6 +33,24 @@ kj::String smbiosUuid() {
     return kj::heapString(text->slice(0, end));
   }
   return kj::str("");
+}
+
+// Empty as long as nobody has named the machine.
+kj::String kernelHostname() {
+  struct utsname names;
+  KJ_SYSCALL(uname(&names));
+  return kj::str(names.nodename) == "(none)" ? kj::str("") : kj::str(names.nodename);
+}
+
+config::Mode configMode(Mode mode) {
+  switch (mode) {
+    case Mode::kCloud:
+      return config::Mode::kCloud;
+    case Mode::kContainer:
+      return config::Mode::kContainer;
+    default:
+      return config::Mode::kMetal;
+  }
 }
 
 }  // namespace
@@ -87,8 +107,9 @@ kj::Promise<void> RealTasks::setResourceLimits() {
 }
 
 kj::Promise<void> RealTasks::createEtcNetworkFiles() {
-  writeEtcFile("", "hosts", hostsFile("", ""));
-  writeEtcFile("", "hostname", "");
+  auto name = kernelHostname();
+  writeEtcFile("", "hosts", hostsFile(name, ""));
+  writeEtcFile("", "hostname", kj::str(name, "\n"));
   // The resolver file is networkd's, in a folder that it may write.
   makeDirectories(kNetworkdState, 0755);
   KJ_SYSCALL(chown(kNetworkdState.cStr(), kNetworkdUid, kNetworkdUid));
@@ -105,9 +126,40 @@ kj::Promise<void> RealTasks::discoverNetwork() {
                   kj::str("networkd was not up within ", kNetworkdPatience / kj::SECONDS, " s"));
 }
 
+// Throws all its problems together, one a line; warnings go to the console.
+config::MachineConfig RealTasks::check(kj::ArrayPtr<const char> text, kj::StringPtr file) {
+  auto parsed = config::parse(text, file);
+  Problems problems;
+  config::checkMode(parsed, configMode(world.mode), file, problems);
+  kj::Vector<kj::String> errors;
+  auto sort = [&](const Problems& list) {
+    for (auto& p : list) {
+      if (p.severity == Problem::Severity::kError) {
+        errors.add(p.toString());
+      } else {
+        world.console.say(kj::str("warning: ", p.toString()));
+      }
+    }
+  };
+  sort(parsed.problems());
+  sort(problems);
+  if (parsed.empty())
+    errors.add(
+        kj::str(file, ": this is not a machine config: there is no document with the key machine"));
+  if (!errors.empty()) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the machine config cannot be used:\n", kj::strArray(errors, "\n")));
+  }
+  return parsed;
+}
+
+// Only a document that asks for it is used again at the next boot.
 kj::Maybe<kj::Array<char>> RealTasks::keptConfig() {
   KJ_IF_MAYBE (text, tryReadFile(kStateConfig, kMostConfigBytes)) {
-    return kj::heapArray(text->asArray());
+    auto parsed = config::parse(text->asArray(), kStateConfig);
+    if (parsed.good() && !parsed.empty() && parsed.get().getPersist()) {
+      return kj::heapArray(text->asArray());
+    }
   }
   return nullptr;
 }
@@ -115,13 +167,14 @@ kj::Maybe<kj::Array<char>> RealTasks::keptConfig() {
 kj::Promise<void> RealTasks::loadConfig() {
   KJ_IF_MAYBE (kept, keptConfig()) {
     world.console.say(kj::str("machine config: ", kStateConfig));
-    publishConfig(*kept);
+    publishConfig(*kept, kStateConfig);
     co_return;
   }
   KJ_IF_MAYBE (source, configSource(world.arguments, smbiosUuid())) {
-    world.console.say(kj::str("machine config: ", source->shown));
+    auto shown = kj::str(source->shown);
+    world.console.say(kj::str("machine config: ", shown));
     auto text = co_await fetchConfig(world.fetch, kj::mv(*source));
-    publishConfig(text);
+    publishConfig(text, shown);
     co_return;
   }
   co_await maintain();
@@ -133,18 +186,20 @@ kj::Promise<void> RealTasks::maintain() {
   auto why = kj::str(
       "no machine config: the kernel parameter talos.config is absent or none; "
       "start the machine with talos.config=http://<address>/<path>");
-  world.console.say(kj::str("maintenance: ", why));
+  world.console.say(kj::str("maintenance: ", why), Tone::kAlarm);
   kj::Vector<kj::String> problems;
   problems.add(kj::mv(why));
   world.status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(problems));
   return kj::NEVER_DONE;
 }
 
-void RealTasks::publishConfig(kj::ArrayPtr<const char> text) {
-  auto document = kj::heapString(text);
-  putRecord<rpc::MachineConfigSpec>(
-      world.store, "config", kConfigType, kConfigId,
-      [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document); });
+void RealTasks::publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file) {
+  check(text, file);
+  putRecord<rpc::MachineConfigSpec>(world.store, "config", kConfigType, kConfigId,
+                                    [&](rpc::MachineConfigSpec::Builder spec) {
+                                      auto document = spec.initDocument(text.size());
+                                      memcpy(document.begin(), text.begin(), text.size());
+                                    });
 }
 
 kj::String RealTasks::publishedConfig() {
@@ -191,8 +246,7 @@ kj::Promise<void> RealTasks::setupNetwork() {
 // --- boot ---
 
 kj::Promise<void> RealTasks::validateConfig() {
-  if (publishedConfig() == nullptr)
-    fail(ErrorKind::kInvalidArgument, "the machine config is empty");
+  check(publishedConfig().asArray(), "machine config");
   return kj::READY_NOW;
 }
 

@@ -6,6 +6,7 @@
 
 #include <kj/async-io.h>
 
+#include "common/config.h"
 #include "common/kernel-arguments.h"
 #include "common/uv.h"
 #include "machined/console.h"
@@ -58,7 +59,8 @@ class RealTasks final : public MachineTasks {
   World world;
 
   kj::Maybe<kj::Array<char>> keptConfig();
-  void publishConfig(kj::ArrayPtr<const char> text);
+  config::MachineConfig check(kj::ArrayPtr<const char> text, kj::StringPtr file);
+  void publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file);
   kj::String publishedConfig();
   kj::Promise<void> maintain();
   kj::Promise<void> warnOnly(kj::Promise<void> promise);

@@ -34,7 +34,7 @@ class SequencerTest : public testing::Test, public SequenceListener {
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   std::vector<std::string> events, lines;
-  Sequencer sequencer{*this, timer};
+  Sequencer sequencer{*this, timer, timer};
 
   ~SequencerTest() noexcept override {}
 

@@ -25,6 +25,7 @@ kj::String count(size_t n, kj::StringPtr noun) {
 struct Sequencer::Impl {
   SequenceListener& listener;
   kj::Timer& timer;
+  const kj::MonotonicClock& clock;
 
   // The lock, and what is needed to take it from its holder.
   struct Holder {
@@ -35,7 +36,8 @@ struct Sequencer::Impl {
   };
   kj::Maybe<kj::Own<Holder>> holder;
 
-  Impl(SequenceListener& listener, kj::Timer& timer) : listener(listener), timer(timer) {}
+  Impl(SequenceListener& listener, kj::Timer& timer, const kj::MonotonicClock& clock)
+      : listener(listener), timer(timer), clock(clock) {}
 
   Holder& take(kj::StringPtr name) {
     auto own = kj::heap<Holder>();
@@ -94,14 +96,14 @@ struct Sequencer::Impl {
 
   kj::Promise<void> runTask(Task& task, size_t index, size_t total, Outcome& outcome) {
     auto label = kj::str("task ", task.name, " (", index + 1, "/", total, ")");
-    auto begin = timer.now();
+    auto begin = clock.now();
     listener.task(task.name, rpc::Action::START);
     listener.line(kj::str(label, ": starting"));
     kj::Maybe<kj::Exception> failure;
     co_await kj::evalLater([&]() { return task.run(); }).catch_([&](kj::Exception&& e) {
       failure = kj::mv(e);
     });
-    auto took = duration(timer.now() - begin);
+    auto took = duration(clock.now() - begin);
     KJ_IF_MAYBE (e, failure) {
       listener.line(kj::str(label, ": failed after ", took, ": ", messageOf(*e)));
       if (outcome.first == nullptr) {
@@ -115,7 +117,7 @@ struct Sequencer::Impl {
 
   kj::Promise<void> runPhase(Phase& phase, size_t index, size_t total) {
     auto label = kj::str("phase ", phase.name, " (", index + 1, "/", total, ")");
-    auto begin = timer.now();
+    auto begin = clock.now();
     listener.phase(phase.name, rpc::Action::START);
     listener.line(kj::str(label, ": ", count(phase.tasks.size(), "task")));
     Outcome outcome;
@@ -124,7 +126,7 @@ struct Sequencer::Impl {
       running.add(runTask(phase.tasks[i], i, phase.tasks.size(), outcome));
     }
     co_await kj::joinPromises(running.releaseAsArray());
-    auto took = duration(timer.now() - begin);
+    auto took = duration(clock.now() - begin);
     listener.line(kj::str(label, outcome.first == nullptr ? ": done, " : ": failed after ", took));
     listener.phase(phase.name, rpc::Action::STOP);
     KJ_IF_MAYBE (e, outcome.first) {
@@ -133,7 +135,7 @@ struct Sequencer::Impl {
   }
 
   kj::Promise<void> execute(Sequence sequence, Holder* mine) {
-    auto begin = timer.now();
+    auto begin = clock.now();
     auto total = sequence.phases.size();
     listener.sequence(sequence.name, rpc::Action::START, "", false);
     listener.line(kj::str("sequence ", sequence.name, ": ", count(total, "phase")));
@@ -150,7 +152,7 @@ struct Sequencer::Impl {
     }
     finished = true;
     listener.sequence(sequence.name, rpc::Action::STOP, "", false);
-    auto took = duration(timer.now() - begin);
+    auto took = duration(clock.now() - begin);
     KJ_IF_MAYBE (e, failure) {
       auto text = messageOf(*e);
       listener.line(kj::str("sequence ", sequence.name, ": failed after ", took, ": ", text));
@@ -161,8 +163,8 @@ struct Sequencer::Impl {
   }
 };
 
-Sequencer::Sequencer(SequenceListener& listener, kj::Timer& timer)
-    : impl(kj::heap<Impl>(listener, timer)) {}
+Sequencer::Sequencer(SequenceListener& listener, kj::Timer& timer, const kj::MonotonicClock& clock)
+    : impl(kj::heap<Impl>(listener, timer, clock)) {}
 Sequencer::~Sequencer() noexcept(false) = default;
 
 kj::Promise<void> Sequencer::run(Sequence sequence, Start how) {

@@ -45,7 +45,9 @@ class SequenceListener {
 
 class Sequencer {
  public:
-  Sequencer(SequenceListener& listener, kj::Timer& timer);
+  // `clock` measures what lines tell; unlike a timer's it does not stand still within a turn of the
+  // loop.
+  Sequencer(SequenceListener& listener, kj::Timer& timer, const kj::MonotonicClock& clock);
   ~Sequencer() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Sequencer);
 

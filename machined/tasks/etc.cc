@@ -30,6 +30,7 @@ void setupSystemDirectory(kj::StringPtr root) {
 }
 
 void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {
+  makeDirectories(kj::str(root, "/system/etc"), 0755);
   writeFileAtomically(kj::str(root, "/system/etc/", name), content.asArray(), 0644);
 }
 
