@@ -150,6 +150,19 @@ TEST_F(ServerTls, PlainBytesAreRefused) {
   EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
 }
 
+// Catches: a line in the log for each health check, which only opens and closes a connection.
+TEST_F(ServerTls, LookingAtThePortIsNotLogged) {
+  serve(timer);
+  testing::internal::CaptureStderr();
+  auto stream = rawConnect();
+  stream->shutdownWrite();
+  readAll(*stream);
+  stream = nullptr;
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 // Catches: an error without address, port and cause, and a name given to a resolver.
 TEST_F(ServerTls, DialErrorsSayWhere) {
   listening = kj::AutoCloseFd();  // nobody listens there any more

@@ -240,7 +240,10 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         .wrap(within(timer, limits.handshake, kj::mv(establishing), kj::mv(text)))
         .then([](Established&& ready) -> kj::Maybe<Established> { return kj::mv(ready); },
               [this, &caller](kj::Exception&& e) -> kj::Maybe<Established> {
-                lines.warn("handshake refused", caller, messageOf(e));
+                // Somebody who only looked whether the port is open is not worth a line.
+                if (kindOf(e) != ErrorKind::kUnavailable) {
+                  lines.warn("handshake refused", caller, messageOf(e));
+                }
                 return nullptr;
               });
   }
