@@ -16,8 +16,11 @@
 #include "machined/api/machine.h"
 #include "machined/api/node.h"
 #include "machined/console.h"
+#include "machined/controllers/api-certificates.h"
 #include "machined/controllers/hostname.h"
 #include "machined/controllers/machine-status.h"
+#include "machined/controllers/machine-type.h"
+#include "machined/controllers/network.h"
 #include "machined/controllers/service.h"
 #include "machined/machine-status.h"
 #include "machined/machine-tasks.h"
@@ -210,6 +213,9 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   }
 
   void addControllers() {
+    controllers.add(kj::heap<MachineTypeController>());
+    controllers.add(kj::heap<NetworkController>(arguments));
+    controllers.add(kj::heap<ApiController>(uv, timer, clock));
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));

@@ -63,7 +63,8 @@ class ControllerRuntime {
   void add(kj::Own<Controller> controller);
   // Wakes a controller that depends on something outside the store.
   void poke(kj::StringPtr controllerName);
-  // No controller runs or is about to. One that failed and waits for its next attempt counts as idle.
+  // No controller runs or is about to. One that failed and waits for its next attempt counts as
+  // idle.
   bool idle() const;
 
  private:

@@ -40,7 +40,7 @@ struct Recovered {
 
 Recovered recover(kj::ArrayPtr<const kj::byte> bytes) {
   auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
-  memcpy(words.begin(), bytes.begin(), words.asBytes().size());
+  if (words.size() > 0) memcpy(words.begin(), bytes.begin(), words.asBytes().size());
   Recovered result;
   result.valid = journal::recover(words, [&](rpc::Change::Reader change) {
     EXPECT_EQ(change.getResource().getSpec().getAs<rpc::HostnameSpecSpec>().getHostname(),

@@ -1,0 +1,133 @@
+#include "machined/controllers/api-certificates.h"
+
+#include "common/error.h"
+#include "common/roles.h"
+#include "machined/controllers/api-names.h"
+#include "machined/resources/outputs.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
+constexpr kj::StringPtr kHostnames = "HostnameSpecs.net.talos.dev"_kj;
+constexpr kj::StringPtr kOutputs[] = {kCertificates};
+const Controller::Input kInputs[] = {
+    {"", kMachineConfigs, kMachineConfigId}, {"", kAddresses}, {"", kHostnames}};
+
+constexpr auto kLifetime = 24 * kj::HOURS;
+constexpr auto kMargin = 5 * kj::MINUTES;  // for peers whose clock is behind
+
+// The wall clock may be set meanwhile: so often it is looked at again.
+constexpr auto kLongestSleep = 1 * kj::HOURS;
+
+kj::Array<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
+  return KJ_MAP(text, texts) {
+    return kj::str(text);
+  };
+}
+
+// All addresses that the node had since its boot: one that comes and goes needs no new certificate.
+kj::Vector<kj::String> nodeAddresses(Store& store) {
+  kj::Vector<kj::String> result;
+  for (auto resource : store.list("", kAddresses)) {
+    for (auto text : resource.getSpec().getAs<rpc::NodeAddressSpec>().getAddresses()) {
+      auto slash = text.findFirst('/').orDefault(text.size());
+      result.add(kj::heapString(text.begin(), slash));
+    }
+  }
+  return result;
+}
+
+ApiNames namesFrom(Store& store, const MachineConfigView& config) {
+  kj::StringPtr hostname, domain;
+  for (auto resource : store.list("", kHostnames)) {
+    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+    hostname = spec.getHostname();
+    domain = spec.getDomainname();
+  }
+  return apiNames(hostname, domain, nodeAddresses(store), config.certSans);
+}
+
+struct Issued {
+  pki::CertificateAndKey server, client;
+};
+
+Issued issueBoth(kj::StringPtr authority, kj::StringPtr key, const ApiNames& names, kj::Date now) {
+  return {pki::issue(authority, key,
+                     {.commonName = names.commonName,
+                      .dnsNames = copy(names.dns),
+                      .addresses = copy(names.addresses),
+                      .server = true,
+                      .client = false,
+                      .lifetime = kLifetime,
+                      .notBefore = now - kMargin}),
+          pki::issue(authority, key,
+                     {.commonName = names.commonName,
+                      .organizations = kj::arr(kj::str(kRoleImpersonator)),
+                      .server = false,
+                      .client = true,
+                      .lifetime = kLifetime,
+                      .notBefore = now - kMargin})};
+}
+
+void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
+  pair.setCrt(issued.certificate.asBytes());
+  pair.setKey(issued.key.bytes());
+}
+
+}  // namespace
+
+ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
+                             ReadConfig readConfig)
+    : uv(uv), timer(timer), clock(clock), readConfig(kj::mv(readConfig)) {}
+
+kj::ArrayPtr<const Controller::Input> ApiController::inputs() const {
+  return kInputs;
+}
+kj::ArrayPtr<const kj::StringPtr> ApiController::outputs() const {
+  return kOutputs;
+}
+
+void ApiController::scheduleRenewal(kj::Date due) {
+  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - clock.now(), kLongestSleep));
+  renewal = timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> ApiController::reconcile(Store& store) {
+  Outputs outputs("", kCertificates, name());
+  auto found = readConfig(store);
+  if (found == nullptr) {
+    outputs.apply(store);
+    co_return;
+  }
+  auto config = kj::mv(KJ_ASSERT_NONNULL(found));
+  if (config.authority.size() == 0 || kj::StringPtr(config.authorityKey).size() == 0) {
+    outputs.apply(store);
+    fail(ErrorKind::kFailedPrecondition,
+         "machine.ca of the config has no certificate and key to sign this node's API certificates "
+         "with; "
+         "getting them from a control plane node (trustd) is not built");
+  }
+  auto names = namesFrom(store, config);
+  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
+    if (whyIssue(spec, config.authority, names, clock.now()) == nullptr) {
+      scheduleRenewal(halfLife(spec));
+      co_return;
+    }
+  }
+  auto authority = kj::str(config.authority);
+  auto issued =
+      co_await uv.blocking([config = kj::mv(config), names = kj::mv(names), now = clock.now()] {
+        return issueBoth(config.authority, config.authorityKey, names, now);
+      });
+  auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
+  spec.setCa(authority.asBytes());
+  fill(spec.initServer(), issued.server);
+  fill(spec.initClient(), issued.client);
+  scheduleRenewal(halfLife(spec.asReader()));
+  outputs.apply(store);
+}
+
+}  // namespace talos::machined

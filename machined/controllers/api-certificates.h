@@ -1,0 +1,42 @@
+// secrets.ApiController: secrets/ApiCertificates[api], what apid serves and dials with.
+//
+// Issued here on a machine whose config has the key of machine.ca. New ones are made only when what
+// they are made of has changed (authority, names, addresses) or half of their life is over;
+// otherwise they stay, over restarts of the brain too. The key operations run in the thread pool. A
+// machine without that key gets its certificates from trustd, which is not built: the controller
+// says so and nothing is stored.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "common/uv.h"
+#include "machined/controllers/machine-config.h"
+#include "machined/resources/controller.h"
+
+namespace talos::machined {
+
+class ApiController final : public Controller {
+ public:
+  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
+
+  ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
+                ReadConfig readConfig = storedMachineConfig);
+
+  kj::StringPtr name() const override { return "secrets.ApiController"; }
+  kj::ArrayPtr<const Input> inputs() const override;
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+
+ private:
+  UvLoop& uv;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  ReadConfig readConfig;
+  kj::Function<void()> wake = [] {};
+  kj::Promise<void> renewal = nullptr;
+
+  void scheduleRenewal(kj::Date due);
+};
+
+}  // namespace talos::machined

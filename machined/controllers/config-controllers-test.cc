@@ -1,0 +1,328 @@
+// The controllers whose input is the machine config: network, API certificates, machine type.
+#include <kj/async-io.h>
+#include <kj/encoding.h>
+
+#include "common/roles.h"
+#include "machined/controllers/api-certificates.h"
+#include "machined/controllers/api-names.h"
+#include "machined/controllers/machine-type.h"
+#include "machined/controllers/network.h"
+#include "machined/resources/store-fixture.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+
+kj::Array<kj::String> texts(std::initializer_list<kj::StringPtr> list) {
+  return KJ_MAP(text, list) {
+    return kj::str(text);
+  };
+}
+
+kj::String joined(kj::ArrayPtr<const kj::String> list) {
+  return kj::strArray(list, " ");
+}
+
+TEST(ApiNamesTest, AreTheNodesAddressesNamesAndWhatTheConfigAdds) {
+  auto names = apiNames("n1", "example.org", texts({"10.5.0.2", "fd00:0::2", "10.5.0.2"}),
+                        texts({"api.example.org", "1.2.3.4", "not a name", "n1"}));
+  EXPECT_EQ(names.commonName, "n1.example.org");
+  EXPECT_EQ(joined(names.dns), "api.example.org localhost n1 n1.example.org");
+  EXPECT_EQ(joined(names.addresses), "1.2.3.4 10.5.0.2 127.0.0.1 ::1 fd00::2");
+  auto bare = apiNames("", "", nullptr, nullptr);
+  EXPECT_EQ(bare.commonName, "");
+  EXPECT_EQ(joined(bare.dns), "localhost");
+}
+
+struct ConfigTest : public testing::Test {
+  ~ConfigTest() noexcept override {}
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::String log = kj::str("");
+  pki::CertificateAndKey authority = makeAuthority();
+  bool present = true, withKey = true;
+  rpc::MachineType type = rpc::MachineType::CONTROLPLANE;
+  kj::Function<void(NetworkConfig&)> network = [](NetworkConfig&) {};
+  ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
+                            clock, [] { return 0.5; }};
+
+  pki::CertificateAndKey makeAuthority() {
+    return pki::makeAuthority({.organization = "talos", .notBefore = clock.time - 1 * kj::DAYS});
+  }
+  kj::Maybe<MachineConfigView> read() {
+    if (!present) return nullptr;
+    MachineConfigView view;
+    view.type = type;
+    view.authority = kj::str(authority.certificate);
+    if (withKey) view.authorityKey = authority.key.clone();
+    view.certSans.add(kj::str("api.example.org"));
+    network(view.network);
+    return kj::mv(view);
+  }
+  auto reader() {
+    return [this](Store&) { return read(); };
+  }
+  void poll() { io.waitScope.poll(); }
+
+  // Until the API certificates have this version.
+  void awaitCertificates(uint64_t version) {
+    for (;;) {
+      KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+        if (stored->getMetadata().getVersion() >= version) return;
+      }
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto handle = store.onChange("", kCertificates, [&] { paf.fulfiller->fulfill(); });
+      paf.promise.wait(io.waitScope);
+    }
+  }
+  rpc::ApiCertificateSpec::Reader certificates() {
+    return store.get("", kCertificates, "api").getSpec().getAs<rpc::ApiCertificateSpec>();
+  }
+  uint64_t version() { return store.get("", kCertificates, "api").getMetadata().getVersion(); }
+  template <typename F>
+  static kj::StringPtr kindOfFailure(F&& f) {
+    return StoreTest::kindOfFailure(kj::fwd<F>(f));
+  }
+  static pki::CertificateInfo inspect(capnp::Data::Reader pem) {
+    return pki::inspect(kj::str(pem.asChars()));
+  }
+
+  // A status as networkd writes it.
+  template <typename Spec, typename Fill>
+  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill, uint64_t version = 0) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    auto metadata = resource.initMetadata();
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setVersion(version);
+    metadata.setOwner("networkd");
+    fill(resource.getSpec().initAs<Spec>());
+    store.put(resource.asReader());
+  }
+  void putAddress(kj::StringPtr address, uint64_t version = 0) {
+    put<rpc::NodeAddressSpec>(
+        "NodeAddresses.net.talos.dev", "accumulative",
+        [&](auto spec) { spec.initAddresses(1).set(0, address); }, version);
+  }
+  void addApi() { runtime.add(kj::heap<ApiController>(uv, timer, clock, reader())); }
+};
+
+TEST_F(ConfigTest, ApiCertificatesHaveTheNodesNamesAndRoles) {
+  putAddress("10.5.0.2/24");
+  addApi();
+  awaitCertificates(1);
+  auto spec = certificates();
+  EXPECT_EQ(kj::str(spec.getCa().asChars()), authority.certificate);
+  auto server = inspect(spec.getServer().getCrt()), client = inspect(spec.getClient().getCrt());
+  EXPECT_EQ(joined(server.addresses), "10.5.0.2 127.0.0.1 ::1");
+  EXPECT_EQ(server.organizations.size(), 0u);
+  EXPECT_EQ(joined(client.organizations), "os:impersonator");
+  pki::checkPair(kj::str(spec.getServer().getCrt().asChars()),
+                 kj::str(spec.getServer().getKey().asChars()));
+  pki::checkPair(kj::str(spec.getClient().getCrt().asChars()),
+                 kj::str(spec.getClient().getKey().asChars()));
+}
+
+// The quirk of the original: new certificates on every wake-up restart whatever uses them.
+TEST_F(ConfigTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfTheirLifeIsOver) {
+  putAddress("10.5.0.2");
+  addApi();
+  awaitCertificates(1);
+  runtime.poke("secrets.ApiController");
+  poll();
+  clock.time += 11 * kj::HOURS;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_EQ(version(), 1u);
+
+  putAddress("10.5.0.3", 1);
+  awaitCertificates(2);
+  EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
+            "10.5.0.3 127.0.0.1 ::1");
+
+  clock.time += 12 * kj::HOURS;
+  timer.advanceTo(timer.now() + 2 * kj::HOURS);  // it looks at the clock by itself
+  awaitCertificates(3);
+  EXPECT_GT(inspect(certificates().getServer().getCrt()).notAfter, clock.time + 23 * kj::HOURS);
+
+  authority = makeAuthority();
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(4);
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+
+  clock.time -= 20 * kj::HOURS;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(5);
+  poll();
+  EXPECT_EQ(version(), 5u);
+}
+
+TEST_F(ConfigTest, WithoutTheAuthoritysKeyThereAreNoCertificatesAndTheLogSaysWhy) {
+  addApi();
+  awaitCertificates(1);
+  withKey = false;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
+  EXPECT_TRUE(strstr(log.cStr(), "trustd") != nullptr) << log.cStr();
+}
+
+TEST_F(ConfigTest, NothingIsIssuedBeforeThereIsAConfig) {
+  present = false;
+  addApi();
+  poll();
+  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
+  EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
+}
+
+TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
+  auto shown = [&] {
+    poll();
+    return store.get("", "mt", "machine-type").getSpec().getAs<rpc::MachineTypeSpec>().getType();
+  };
+  present = false;
+  runtime.add(kj::heap<MachineTypeController>(reader()));
+  EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
+  present = true;
+  runtime.poke("config.MachineTypeController");
+  EXPECT_EQ(shown(), rpc::MachineType::CONTROLPLANE);
+  type = rpc::MachineType::JOIN;
+  runtime.poke("config.MachineTypeController");
+  EXPECT_EQ(shown(), rpc::MachineType::JOIN);
+}
+
+// What networkd is given: the ids are what users see, so they must not depend on the order of
+// things.
+TEST_F(ConfigTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
+  auto ids = [&] {
+    poll();
+    kj::Vector<kj::String> result;
+    for (auto type : {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj,
+                      "RouteSpecs.net.talos.dev"_kj}) {
+      for (auto r : store.list("", type)) result.add(kj::str(r.getMetadata().getId()));
+    }
+    return joined(result);
+  };
+  auto hostname = [&] {
+    return kj::str(store.get("", kHostnames, "hostname")
+                       .getSpec()
+                       .getAs<rpc::HostnameSpecSpec>()
+                       .getHostname());
+  };
+  present = false;
+  KernelArguments arguments("ip=10.5.0.2::10.5.0.1:255.255.255.0:node"_kj.asArray());
+  runtime.add(kj::heap<NetworkController>(arguments, reader()));
+  EXPECT_EQ(ids(), "") << "no link is known yet";
+  EXPECT_EQ(hostname(), "node");
+  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "lo", [](auto spec) {
+    spec.setIndex(1);
+    spec.setType("loopback");
+  });
+  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0", [](auto spec) {
+    spec.setIndex(2);
+    spec.setType("ether");
+  });
+  EXPECT_EQ(ids(), "eth0 eth0/10.5.0.2/24 eth0/inet4/10.5.0.1//10");
+  auto route = store.get("", "RouteSpecs.net.talos.dev", "eth0/inet4/10.5.0.1//10")
+                   .getSpec()
+                   .getAs<rpc::RouteSpecSpec>();
+  EXPECT_EQ(route.getDestination(), "");
+  EXPECT_EQ(route.getGateway(), "10.5.0.1");
+  EXPECT_EQ(route.getMetric(), 10u);
+  EXPECT_EQ(route.getLayer(), "cmdline");
+
+  present = true;
+  network = [](NetworkConfig& config) {
+    config.hostname = kj::str("configured");
+    auto& device = config.devices.add();
+    device.interface = kj::str("eth0");
+    device.addresses.add(kj::str("192.168.1.5/24"));
+    device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  };
+  runtime.poke("network.ConfigController");
+  EXPECT_EQ(ids(), "eth0 eth0/192.168.1.5/24 eth0/inet4/192.168.1.9/10.9.0.0/16/77");
+  EXPECT_EQ(hostname(), "configured");
+  auto address = store.get("", "AddressSpecs.net.talos.dev", "eth0/192.168.1.5/24")
+                     .getSpec()
+                     .getAs<rpc::AddressSpecSpec>();
+  EXPECT_EQ(address.getScope(), "global");
+  EXPECT_EQ(address.getFamily(), "inet4");
+  EXPECT_EQ(address.getLinkName(), "eth0");
+}
+
+// The document as machined stores it, to what the controllers read.
+TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
+  auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
+  auto pair =
+      kj::str("{crt: ", base64(authority.certificate), ", key: ", base64(authority.key), "}");
+  auto document = kj::str(
+      "version: v1alpha1\n"
+      "machine:\n"
+      "  type: controlplane\n"
+      "  token: abcdef.0123456789abcdef\n"
+      "  ca: ",
+      pair,
+      "\n"
+      "  certSANs: [api.example.org, 1.2.3.4]\n"
+      "  network:\n"
+      "    hostname: master-1\n"
+      "    nameservers: [10.5.0.1]\n"
+      "    interfaces:\n"
+      "      - interface: eth0\n"
+      "        cidr: 10.5.0.2/24\n"
+      "        mtu: 1400\n"
+      "        routes:\n"
+      "          - network: 0.0.0.0/0\n"
+      "            gateway: 10.5.0.1\n"
+      "            metric: 20\n"
+      "      - interface: eth1\n"
+      "        ignore: true\n"
+      "  install: {disk: /dev/vda}\n"
+      "cluster:\n"
+      "  controlPlane: {endpoint: https://10.5.0.2:6443}\n"
+      "  network: {dnsDomain: cluster.local, podSubnets: [10.244.0.0/16]}\n"
+      "  token: abcdef.0123456789abcdef\n"
+      "  ca: ",
+      pair,
+      "\n"
+      "  aggregatorCA: ",
+      pair,
+      "\n"
+      "  serviceAccount: {key: ",
+      base64(authority.key),
+      "}\n"
+      "  etcd: {ca: ",
+      pair, "}\n");
+  EXPECT_TRUE(storedMachineConfig(store) == nullptr);
+  put<rpc::MachineConfigSpec>(kMachineConfigs, kMachineConfigId,
+                              [&](auto spec) { spec.setDocument(document); });
+  auto found = storedMachineConfig(store);
+  auto& view = KJ_ASSERT_NONNULL(found);
+  EXPECT_EQ(view.type, rpc::MachineType::CONTROLPLANE);
+  EXPECT_EQ(view.authority, authority.certificate);
+  EXPECT_EQ(kj::StringPtr(view.authorityKey), kj::StringPtr(authority.key));
+  EXPECT_EQ(joined(view.certSans), "api.example.org 1.2.3.4");
+  EXPECT_EQ(view.network.hostname, "master-1");
+  EXPECT_EQ(joined(view.network.nameservers), "10.5.0.1");
+  ASSERT_EQ(view.network.devices.size(), 2u);
+  auto& device = view.network.devices[0];
+  EXPECT_EQ(device.interface, "eth0");
+  EXPECT_EQ(joined(device.addresses), "10.5.0.2/24");
+  EXPECT_EQ(device.mtu, 1400u);
+  ASSERT_EQ(device.routes.size(), 1u);
+  EXPECT_EQ(device.routes[0].gateway, "10.5.0.1");
+  EXPECT_EQ(device.routes[0].metric, 20u);
+  EXPECT_TRUE(view.network.devices[1].ignore);
+  EXPECT_EQ(kindOfFailure([] { viewMachineConfig("machine: [not, a, config]"); }),
+            "InvalidArgument");
+}
+
+}  // namespace
+}  // namespace talos::machined

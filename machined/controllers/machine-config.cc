@@ -1,0 +1,65 @@
+#include "machined/controllers/machine-config.h"
+
+#include "common/config.h"
+#include "common/error.h"
+
+namespace talos::machined {
+namespace {
+
+rpc::MachineType typeOf(config::MachineType type) {
+  switch (type) {
+    case config::MachineType::INIT:
+      return rpc::MachineType::INIT;
+    case config::MachineType::CONTROLPLANE:
+      return rpc::MachineType::CONTROLPLANE;
+    case config::MachineType::WORKER:
+      return rpc::MachineType::JOIN;
+  }
+  return rpc::MachineType::UNKNOWN;
+}
+
+NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
+  NetworkConfig::Device device;
+  device.interface = kj::str(interface.getInterface());
+  device.mtu = interface.getMtu();
+  device.ignore = interface.getIgnore();
+  if (interface.getCidr().size() > 0) device.addresses.add(kj::str(interface.getCidr()));
+  for (auto address : interface.getAddresses()) device.addresses.add(kj::str(address));
+  for (auto route : interface.getRoutes()) {
+    device.routes.add(NetworkConfig::Route{kj::str(route.getNetwork()), kj::str(route.getGateway()),
+                                           route.getMetric()});
+  }
+  return device;
+}
+
+NetworkConfig networkOf(config::Network::Reader network) {
+  NetworkConfig result;
+  result.hostname = kj::str(network.getHostname());
+  for (auto server : network.getNameservers()) result.nameservers.add(kj::str(server));
+  for (auto interface : network.getInterfaces()) result.devices.add(deviceOf(interface));
+  return result;
+}
+
+}  // namespace
+
+MachineConfigView viewMachineConfig(kj::StringPtr document) {
+  auto config = config::parse(document.asArray());
+  if (!config.good()) fail(ErrorKind::kInvalidArgument, render(config.problems()));
+  auto machine = config.get().getMachine();
+  MachineConfigView view;
+  view.type = typeOf(machine.getType());
+  view.authority = kj::str(machine.getCa().getCrt().asChars());
+  view.authorityKey = pki::Pem(kj::str(machine.getCa().getKey().asChars()));
+  for (auto san : machine.getCertSANs()) view.certSans.add(kj::str(san));
+  view.network = networkOf(machine.getNetwork());
+  return view;
+}
+
+kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+    return viewMachineConfig(stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+  }
+  return nullptr;
+}
+
+}  // namespace talos::machined
