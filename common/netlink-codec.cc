@@ -537,7 +537,7 @@ Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
   // The structures want alignment, which a caller's bytes need not have.
   auto aligned = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
   memset(aligned.begin(), 0, aligned.asBytes().size());
-  memcpy(aligned.begin(), datagram.begin(), datagram.size());
+  if (datagram.size() > 0) memcpy(aligned.begin(), datagram.begin(), datagram.size());
 
   Decoded result;
   auto message = reinterpret_cast<nlmsghdr*>(aligned.begin());
