@@ -20,6 +20,8 @@ using capnp::DynamicStruct;
 using capnp::DynamicValue;
 using capnp::StructSchema;
 
+constexpr size_t kMaxPathBytes = 16u << 20;  // that Places holds
+
 // Where the walk is; text only when somebody asks.
 struct Path {
   const Path* parent = nullptr;
@@ -103,10 +105,12 @@ class TreeReader {
   Problems& problems;
   const ReadOptions& options;
   Places* places;
+  size_t counts[2] = {};                 // reports by severity
   kj::Vector<kj::Array<kj::byte>> held;  // decoded bytes until they are copied into the message
 
   void report(Place place, const Path& path, kj::String message, kj::String hint = kj::str(),
               Problem::Severity severity = Problem::Severity::kError) {
+    if (counts[static_cast<int>(severity)]++ >= kMaxProblems) return;
     auto& problem = problems.add();
     problem.severity = severity;
     problem.file = kj::str(options.file);
@@ -424,6 +428,8 @@ class TreeReader {
 }  // namespace
 
 void Places::add(kj::StringPtr path, Place place) {
+  if (bytes + path.size() > kMaxPathBytes) return;
+  bytes += path.size();
   places.upsert(kj::str(path), place, [](Place& existing, Place&& replacement) {});
 }
 

@@ -72,6 +72,25 @@ TEST(WriteYaml, KeepsRawTextAndIndentsIt) {
       writeJson(pod.asReader(), {.indent = 0}));
 }
 
+// Catches: document markers inside of a value, where they are no YAML.
+TEST(WriteYaml, WritesTheFirstDocumentOfARawText) {
+  capnp::MallocMessageBuilder message;
+  auto pod = message.initRoot<rpc::StaticPodSpec>();
+  pod.setPod("---\na: 1\n---\nb: 2\n");
+  EXPECT_EQ(kj::str("spec:\n    a: 1\n"), writeYamlEntry("spec", pod.asReader()));
+}
+
+// Catches: a document of mistakes that makes the reader grow without end, an error that is lost
+// behind warnings.
+TEST(ReadYaml, BoundsItsReports) {
+  kj::Vector<kj::String> lines;
+  for (unsigned i = 0; i < 5000; ++i) lines.add(kj::str("unknown", i, ": 1\n"));
+  lines.add(kj::str("running: maybe\n"));
+  Read<rpc::ServiceSpec> read(kj::strArray(lines, ""), {.unknownKeysAreWarnings = true});
+  EXPECT_FALSE(read.good);
+  EXPECT_EQ(kMaxProblems + 1, read.problems.size());
+}
+
 // Catches: items of a list that are not indented by the unit, keys of an item that do not align.
 TEST(WriteYaml, IndentsListsInsideOfLists) {
   capnp::MallocMessageBuilder message;

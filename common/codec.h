@@ -21,6 +21,8 @@ namespace talos::codec {
 constexpr size_t kMaxDocumentBytes = 4u << 20;
 constexpr unsigned kMaxDepth = 64;
 constexpr size_t kMaxNodes = 200'000;
+constexpr size_t kMaxProblems =
+    100;  // errors, and as many warnings, that are reported of one document
 
 struct Place {
   unsigned line = 0;
@@ -38,6 +40,7 @@ class Places {
 
  private:
   kj::TreeMap<kj::String, Place> places;
+  size_t bytes = 0;
 };
 
 struct ReadOptions {

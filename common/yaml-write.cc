@@ -137,6 +137,22 @@ bool isSafeLiteral(kj::StringPtr text) {
   return !text.endsWith(" ") && !text.endsWith("\t");
 }
 
+// Document markers have no meaning where a document stands for a value: what is before the second
+// document is the value.
+kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
+  auto isMarker = [&](size_t i) {
+    auto rest = text.slice(i);
+    return (rest.startsWith("---") || rest.startsWith("...")) &&
+           (rest.size() == 3 || rest[3] == '\n' || rest[3] == '\r' || rest[3] == ' ');
+  };
+  size_t begin = 0;
+  if (text.startsWith("---\n")) begin = 4;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if ((i == begin || text[i - 1] == '\n') && isMarker(i)) return text.slice(begin, i);
+  }
+  return text.slice(begin);
+}
+
 class YamlWriter {
  public:
   YamlWriter(unsigned unit, unsigned start) : unit(unit == 0 ? 2 : unit), start(start) {}
@@ -219,13 +235,13 @@ class YamlWriter {
   }
 
   // `firstPlaced`: the cursor already stands where the first line begins.
-  void lines(kj::StringPtr text, unsigned column, bool firstPlaced) {
+  void lines(kj::ArrayPtr<const char> text, unsigned column, bool firstPlaced) {
     for (size_t i = 0; i < text.size();) {
       size_t end = i;
       while (end < text.size() && text[end] != '\n') ++end;
       if (end > i && !firstPlaced) pad(column);
       firstPlaced = false;
-      out.addAll(text.slice(i).asArray().slice(0, end - i));
+      out.addAll(text.slice(i, end));
       out.add('\n');
       i = end + 1;
     }
@@ -233,9 +249,7 @@ class YamlWriter {
 
   void block(const Node& node, unsigned column, bool firstPlaced) {
     if (node.kind == Node::Kind::kRaw) {
-      kj::StringPtr text = node.text;
-      if (text.startsWith("---\n")) text = text.slice(4);
-      lines(text, column, firstPlaced);
+      lines(firstDocument(node.text), column, firstPlaced);
     } else if (node.kind == Node::Kind::kSequence) {
       for (auto* item : node.items) {
         if (!firstPlaced) pad(column);

@@ -9,6 +9,8 @@
 #include <spanstream>
 #include <vector>
 
+#include "common/file.h"
+
 namespace talos::codec {
 namespace {
 
@@ -17,7 +19,8 @@ namespace {
 constexpr size_t kMaxIndicators = 1u << 20;
 constexpr kj::StringPtr kIndicators = "[]{},:-?&*!|>'\""_kj;
 
-constexpr kj::StringPtr kStringTag = "tag:yaml.org,2002:str"_kj;
+// What YAML allows for a key without "? ".
+constexpr size_t kMaxKeyBytes = 1024;
 
 struct Refusal {
   size_t position;
@@ -238,6 +241,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (node.kind != Node::Kind::kScalar && node.kind != Node::Kind::kNull) {
       refuse(mark, "a key must be a text, not a list or a mapping");
     }
+    if (node.text.size() > kMaxKeyBytes)
+      refuse(mark, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
     level.key = kj::str(node.text);
     level.keyPlace = placeOf(mark);
   }
@@ -357,6 +362,10 @@ size_t cutAtMarker(kj::ArrayPtr<const char> text, size_t begin, size_t end) {
 }
 
 }  // namespace
+
+Node::~Node() noexcept(false) {
+  zeroize(text.asArray());
+}
 
 YamlStream::YamlStream(kj::ArrayPtr<const char> text, kj::StringPtr file, Problems& problems)
     : source(withoutMark(text)) {

@@ -22,6 +22,7 @@ struct Entry {
   kj::StringPtr comment;  // written above the key; may have several lines
 };
 
+// Its text is zeroed at the end: it may be a secret.
 struct Node {
   // kRaw is only written: YAML text of a node of any shape.
   enum class Kind { kNull, kScalar, kSequence, kMapping, kRaw };
@@ -38,6 +39,10 @@ struct Node {
   size_t begin = 0, end = 0;  // bytes of the source
   size_t size = 1;            // nodes in it, aliases expanded
   unsigned height = 1;        // levels in it, aliases expanded
+
+  Node() = default;
+  ~Node() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Node);
 };
 
 // The documents of one stream, and the text that their nodes point into.
