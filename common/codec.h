@@ -13,6 +13,7 @@
 #include <capnp/dynamic.h>
 #include <capnp/message.h>
 #include <capnp/schema.h>
+#include <kj/map.h>
 
 #include "common/problem.h"
 

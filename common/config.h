@@ -7,6 +7,7 @@
 #pragma once
 
 #include <capnp/message.h>
+#include <kj/memory.h>
 
 #include "common/codec.h"
 #include "common/problem.h"
