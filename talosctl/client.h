@@ -28,6 +28,14 @@ Target resolveTarget(Invocation& call);
 // Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
 kj::String configPath(Invocation& call);
 
+// Throws InvalidArgument when the text is no host: empty, with a port, or with characters that no
+// name has. `what` is "endpoint" or "node".
+void checkHost(kj::StringPtr host, kj::StringPtr what);
+
+// Takes the contexts of one client configuration over into another. One line of text for each
+// context that had to be renamed.
+kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into);
+
 class Client {
  public:
   Client(World& world, Target target);

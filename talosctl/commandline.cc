@@ -75,6 +75,7 @@ void declare(const Command& command, CLI::App& app, std::vector<Declared>& all) 
   declareFlags(declared);
   if (command.children.empty()) {
     declared.arguments = app.add_option(kArguments)->expected(-1)->allow_extra_args(true);
+    declared.arguments->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   } else {
     app.require_subcommand(0, 1);
   }

@@ -43,24 +43,33 @@ void collect(const Command& command, kj::StringPtr path, kj::Vector<Entry>& entr
   }
 }
 
-// Names of flags that take a value (so the next word is no command), and the values of those that
-// have choices.
-void collectValues(const Command& command, kj::Vector<kj::String>& valued,
-                   kj::TreeMap<kj::String, kj::String>& choices) {
+// "--output" "-o"
+kj::Vector<kj::String> spellings(const Flag& flag) {
+  kj::Vector<kj::String> names;
+  names.add(kj::str("--", flag.name));
+  if (flag.letter.size() > 0) names.add(kj::str("-", flag.letter));
+  return names;
+}
+
+// Every flag of the command itself that takes a value, as patterns "path:--flag", and the lines that offer
+// the values of those that have a fixed set.
+void collectValues(const Command& command, kj::StringPtr path, kj::Vector<kj::String>& patterns,
+                   kj::Vector<kj::String>& offers) {
   for (auto& flag : command.flags) {
     if (flag.kind == FlagKind::kBool) continue;
-    kj::Vector<kj::String> names;
-    names.add(kj::str("--", flag.name));
-    if (flag.letter.size() > 0) names.add(kj::str("-", flag.letter));
-    for (auto& name : names) {
-      valued.add(kj::str(name));
-      if (!flag.choices.empty()) {
-        choices.upsert(kj::str(name), kj::str(kj::strArray(flag.choices, " ")),
-                       [](auto&, auto&&) {});
-      }
+    auto own = KJ_MAP(name, spellings(flag)) { return kj::str("'", path, ":", name, "'"); };
+    auto all = kj::strArray(own, "|");
+    if (!flag.choices.empty()) {
+      offers.add(kj::str("    ", all, ") COMPREPLY=($(compgen -W '", kj::strArray(flag.choices, " "),
+                         "' -- \"$current\")); return ;;\n"));
     }
+    patterns.add(kj::mv(all));
   }
-  for (auto& child : command.children) collectValues(*child, valued, choices);
+  for (auto& child : command.children) {
+    if (child->hidden) continue;
+    auto below = path.size() == 0 ? kj::str(child->name) : kj::str(path, " ", child->name);
+    collectValues(*child, below, patterns, offers);
+  }
 }
 
 }  // namespace
@@ -68,49 +77,44 @@ void collectValues(const Command& command, kj::Vector<kj::String>& valued,
 kj::String bashCompletion(const Command& root) {
   kj::Vector<Entry> entries;
   collect(root, "", entries);
-  kj::Vector<kj::String> valued;
-  kj::TreeMap<kj::String, kj::String> choices;
-  collectValues(root, valued, choices);
+  kj::Vector<kj::String> persistent, valued, offers;
+  for (auto& flag : root.flags) {
+    if (flag.kind == FlagKind::kBool) continue;
+    for (auto& name : spellings(flag)) persistent.add(kj::mv(name));
+  }
+  collectValues(root, "", valued, offers);
 
   kj::Vector<kj::String> t;
-  t.add(kj::str(
-      "# bash completion of ", root.name, ".   source <(", root.name, " completion bash)\n_",
-      root.name,
-      "() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  local path='' words='' flags='' word i skip=0\n"
-      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    word=${COMP_WORDS[i]}\n"
-      "    if ((skip)); then skip=0; continue; fi\n"
-      "    case $word in\n      ",
-      kj::strArray(valued, "|"),
-      ") skip=1; continue ;;\n      -*) continue ;;\n    esac\n    case \"$path/$word\" in\n"));
+  t.add(kj::str("# bash completion of ", root.name, ".   source <(", root.name, " completion bash)\n_", root.name,
+                "() {\n"
+                "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+                "  local path='' words='' flags='' word i skip=0\n"
+                "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+                "    word=${COMP_WORDS[i]}\n"
+                "    if ((skip)); then skip=0; continue; fi\n"
+                "    case $word in\n      ",
+                kj::strArray(persistent, "|"), ") skip=1; continue ;;\n    esac\n    case \"$path:$word\" in\n      ",
+                kj::strArray(valued, "|\\\n      "), ") skip=1; continue ;;\n",
+                "    esac\n    if [[ $word == -* ]]; then continue; fi\n    case \"$path/$word\" in\n"));
   for (auto& e : entries) {
     for (auto& r : e.resolutions) {
       auto at = KJ_ASSERT_NONNULL(r.findFirst('='));
-      t.add(
-          kj::str("      '", e.path, "/", r.slice(0, at), "') path='", r.slice(at + 1), "' ;;\n"));
+      t.add(kj::str("      '", e.path, "/", r.slice(0, at), "') path='", r.slice(at + 1), "' ;;\n"));
     }
   }
-  t.add(kj::str("    esac\n  done\n  case $previous in\n"));
-  for (auto& c : choices) {
-    t.add(kj::str("    ", c.key, ") COMPREPLY=($(compgen -W '", c.value,
-                  "' -- \"$current\")); return ;;\n"));
-  }
-  t.add(
-      kj::str("    --talosconfig|--file|--output-dir) COMPREPLY=($(compgen -f -- \"$current\")); "
-              "return ;;\n"
-              "  esac\n  case $path in\n"));
+  t.add(kj::str("    esac\n  done\n  case \"$path:$previous\" in\n", kj::strArray(offers, ""),
+                "    *:--talosconfig|*:--file|*:--output-dir) "
+                "COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
+                "  esac\n  case $path in\n"));
   for (auto& e : entries) {
-    t.add(kj::str("    '", e.path, "') words='", kj::strArray(e.words, " "), "' flags='",
-                  kj::strArray(e.flags, " "), "' ;;\n"));
+    t.add(kj::str("    '", e.path, "') words='", kj::strArray(e.words, " "), "' flags='", kj::strArray(e.flags, " "),
+                  "' ;;\n"));
   }
-  t.add(
-      kj::str("  esac\n"
-              "  if [[ $current == -* ]]; then words=$flags; fi\n"
-              "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-              "}\ncomplete -o default -F _",
-              root.name, " ", root.name, "\n"));
+  t.add(kj::str("  esac\n"
+                "  if [[ $current == -* ]]; then words=$flags; fi\n"
+                "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                "}\ncomplete -o default -F _",
+                root.name, " ", root.name, "\n"));
   return kj::strArray(t, "");
 }
 

@@ -1,6 +1,5 @@
 #include "talosctl/resource-view.h"
 
-#include "common/annotation.h"
 #include "common/codec.h"
 
 namespace talos::talosctl {
@@ -42,26 +41,6 @@ capnp::DynamicStruct::Reader specOf(const ResourceType& type, rpc::Resource::Rea
 
 kj::String keyFor(rpc::Metadata::Reader metadata) {
   return kj::str(metadata.getNamespace(), "/", metadata.getId());
-}
-
-// Whether YAML shows the spec as one value instead of a mapping or a list.
-bool isScalar(capnp::StructSchema schema) {
-  if (!annotation::has(schema, annotation::kInline) || schema.getFields().size() != 1) return false;
-  auto field = schema.getFields()[0];
-  auto which = field.getType().which();
-  return which != capnp::schema::Type::STRUCT && which != capnp::schema::Type::LIST &&
-         !annotation::has(field, annotation::kRaw);
-}
-
-// "spec:" and its value: a mapping or a list below it, a scalar behind it.
-kj::String yamlSpec(capnp::DynamicStruct::Reader spec) {
-  auto text = codec::writeYaml(spec, {.startColumn = 4});
-  kj::StringPtr bare = text;
-  while (bare.startsWith(" ")) bare = bare.slice(1);
-  if (bare.size() <= 1) return kj::str("spec: {}\n");
-  if (bare == "{}\n" || bare == "[]\n" || isScalar(spec.getSchema()))
-    return kj::str("spec: ", bare);
-  return kj::str("spec:\n", text);
 }
 
 }  // namespace
@@ -111,7 +90,7 @@ kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
     for (auto f : metadata.getFinalizers())
       lines.add(kj::str("        - ", codec::yamlScalar(f), "\n"));
   }
-  lines.add(yamlSpec(specOf(type, resource)));
+  lines.add(codec::writeYamlEntry("spec", specOf(type, resource)));
   return kj::strArray(lines, "");
 }
 
@@ -150,27 +129,27 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
 }
 
 void WatchView::remember(kj::String key, rpc::Metadata::Reader metadata) {
-  known.upsert(
+  known->upsert(
       kj::mv(key),
       {kj::str(metadata.getNamespace()), kj::str(metadata.getType()), metadata.getVersion()},
       [](Known& old, Known&& now) { old = kj::mv(now); });
 }
 
 void WatchView::snapshot(capnp::List<rpc::Resource>::Reader resources, Show show) {
-  kj::TreeMap<kj::String, Known> before;
-  std::swap(before, known);
+  auto before = kj::mv(known);
+  known = kj::heap<Map>();
   for (auto resource : resources) {
     auto metadata = resource.getMetadata();
     auto key = keyFor(metadata);
-    KJ_IF_MAYBE (old, before.find(key)) {
+    KJ_IF_MAYBE (old, before->find(key)) {
       if (old->version != metadata.getVersion()) show(ChangeKind::kUpdated, resource);
     } else {
       show(ChangeKind::kCreated, resource);
     }
     remember(kj::mv(key), metadata);
   }
-  for (auto& entry : before) {
-    if (known.find(entry.key) != nullptr) continue;
+  for (auto& entry : *before) {
+    if (known->find(entry.key) != nullptr) continue;
     capnp::MallocMessageBuilder message;  // its last value was never sent
     auto gone = message.initRoot<rpc::Resource>();
     auto metadata = gone.initMetadata();
@@ -188,7 +167,7 @@ void WatchView::change(rpc::Change::Reader change, Show show) {
   auto key = keyFor(metadata);
   switch (change.getEvent()) {
     case rpc::Change::Event::DESTROYED:
-      known.erase(key);
+      known->erase(key);
       return show(ChangeKind::kDestroyed, resource);
     case rpc::Change::Event::CREATED:
       remember(kj::mv(key), metadata);

@@ -35,7 +35,8 @@ class WatchView {
     kj::String namespace_, type;
     uint64_t version;
   };
-  kj::TreeMap<kj::String, Known> known;  // by "namespace/id"
+  using Map = kj::TreeMap<kj::String, Known>;  // by "namespace/id"
+  kj::Own<Map> known = kj::heap<Map>();
   void remember(kj::String key, rpc::Metadata::Reader metadata);
 };
 

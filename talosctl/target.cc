@@ -1,0 +1,67 @@
+// Where a call goes and as whom: flags first, then the context of the client configuration.
+#include "common/error.h"
+#include "common/problem.h"
+#include "talosctl/client.h"
+#include "talosctl/resolver.h"
+#include "talosctl/talosconfig.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
+  kj::Vector<kj::String> result;
+  for (auto& item : list) result.add(kj::str(item));
+  return result;
+}
+
+}  // namespace
+
+void checkHost(kj::StringPtr host, kj::StringPtr what) {
+  if (host.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("an empty ", what, " is named"));
+  if (asAddress(host) != nullptr) return;
+  KJ_IF_MAYBE (colon, host.findLast(':')) {
+    fail(ErrorKind::kInvalidArgument, kj::str(what, " \"", host, "\" has a port: the API is always on port 50000, use \"",
+                                              host.slice(0, *colon), "\""));
+  }
+  for (char c : host) {
+    if (c <= ' ' || c == '/' || c == 0x7f) {
+      fail(ErrorKind::kInvalidArgument, kj::str(what, " \"", host, "\" is neither an address nor a name"));
+    }
+  }
+}
+
+kj::String configPath(Invocation& call) {
+  if (call.given("talosconfig")) return kj::str(call.text("talosconfig"));
+  KJ_IF_MAYBE (path, call.world.environment("TALOSCONFIG")) {
+    if (path->size() > 0) return kj::mv(*path);
+  }
+  KJ_IF_MAYBE (home, call.world.environment("HOME")) return kj::str(*home, "/.talos/config");
+  fail(ErrorKind::kInvalidArgument,
+       "no client configuration: neither --talosconfig nor $TALOSCONFIG nor $HOME is set");
+}
+
+Target resolveTarget(Invocation& call) {
+  auto path = configPath(call);
+  auto config = Talosconfig::load(path);
+  auto& context = config.resolve(call.text("context"));
+  Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints") : context.endpoints.asPtr()),
+                .nodes = copy(call.given("nodes") ? call.list("nodes") : context.nodes.asPtr()),
+                .credentials = context.credentials()};
+  if (target.endpoints.empty()) {
+    fail(ErrorKind::kInvalidArgument, kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,
+                                              " with \"talosctl config endpoint\""));
+  }
+  for (auto& endpoint : target.endpoints) checkHost(endpoint, "endpoint");
+  for (auto& node : target.nodes) checkHost(node, "node");
+  return target;
+}
+
+kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into) {
+  auto config = Talosconfig::load(into);
+  auto renames = config.merge(Talosconfig::load(from));
+  config.save(into);
+  return KJ_MAP(r, renames) { return kj::str("context \"", r.from, "\" -> \"", r.to, "\""); };
+}
+
+}  // namespace talos::talosctl
