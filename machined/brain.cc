@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
@@ -34,6 +35,7 @@
 #include "machined/services/table.h"
 #include "machined/tasks/etc.h"
 #include "machined/telemetry/server.h"
+#include "rpc/types.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -88,6 +90,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   Sequencer sequencer;
   Supervisor supervisor;
   RealTasks machineTasks;
+  bool debugging = false;  // the config asks for all logs on the console
+  kj::Own<void> configChanged;
   kj::AutoCloseFd networkdListener, apidListener;
   kj::TaskSet tasks;
 
@@ -219,113 +223,133 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
-    controllers.add(kj::heap<MachineStatusController>([this]() {
-      return MachineStatusController::State{kj::str(nameOf(status.stage())),
-                                            KJ_MAP(p, status.problems()){return kj::str(p); }
-  };
+    controllers.add(kj::heap<MachineStatusController>([this]() { return machineState(); }));
+  }
+
+  MachineStatusController::State machineState() {
+    MachineStatusController::State state;
+    state.stage = kj::str(nameOf(status.stage()));
+    for (auto& problem : status.problems()) state.problems.add(kj::str(problem));
+    return state;
+  }
+
+  void watchDebug() {
+    auto look = [this]() {
+      debugging = false;
+      KJ_IF_MAYBE (resource,
+                   store.tryGet("config", "MachineConfigs.config.talos.dev", "v1alpha1")) {
+        auto text = resource->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
+        auto parsed = config::parse(text.asArray());
+        debugging = parsed.good() && !parsed.empty() && parsed.get().getDebug();
+      }
+    };
+    look();
+    configChanged = store.onChange("config", "MachineConfigs.config.talos.dev", look);
+    logs.tee([this](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
+      if (debugging && id != kSelf) console.show(id, lines);
+    });
+  }
+
+  // --- the life of the machine ---
+
+  void keep(Progress::Stage stage, unsigned command = 0, kj::Vector<kj::String> problems = {}) {
+    progress.stage = stage;
+    progress.command = command;
+    progress.problems = kj::mv(problems);
+    tasks.add(holdProgress(process1, progress));
+  }
+
+  kj::Promise<void> accept(kj::Function<void()> begin) {
+    if (mode == Mode::kContainer) {
+      fail(ErrorKind::kFailedPrecondition,
+           "not possible in mode container: the machine is its host's");
+    }
+    begin();
+    return kj::READY_NOW;
+  }
+  void reboot() { goDown(LINUX_REBOOT_CMD_RESTART); }
+  void shutdown() {
+    bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
+    goDown(halt ? LINUX_REBOOT_CMD_HALT : LINUX_REBOOT_CMD_POWER_OFF);
+  }
+  void goDown(unsigned command) {
+    bool restart = command == LINUX_REBOOT_CMD_RESTART;
+    keep(Progress::Stage::kGoingDown, command);
+    status.set(restart ? MachineStatus::Stage::REBOOTING : MachineStatus::Stage::SHUTTING_DOWN);
+    auto sequence =
+        restart ? rebootSequence(machineTasks) : shutdownSequence(machineTasks, command);
+    tasks.add(sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
+      console.say(kj::str("the machine does not go down: ", messageOf(e)), Tone::kAlarm);
     }));
-    }
+  }
 
-    // --- the life of the machine ---
+  kj::Promise<void> live() {
+    switch (progress.stage) {
+      case Progress::Stage::kInitialize:
+        co_await sequencer.run(initializeSequence(machineTasks, mode), Start::kPlain);
+        keep(Progress::Stage::kBoot);
+        [[fallthrough]];
+      case Progress::Stage::kBoot:
+        co_await sequencer.run(bootSequence(machineTasks, mode), Start::kPlain);
+        keep(Progress::Stage::kRunning);
+        [[fallthrough]];
+      case Progress::Stage::kRunning:
+        status.set(MachineStatus::Stage::RUNNING);
+        co_return;
+      case Progress::Stage::kFailed:
+        status.set(MachineStatus::Stage::FAILED, kj::mv(progress.problems));
+        co_return;
+      case Progress::Stage::kGoingDown:
+        goDown(progress.command);
+        co_return;
+    }
+  }
 
-    void keep(Progress::Stage stage, unsigned command = 0, kj::Vector<kj::String> problems = {}) {
-      progress.stage = stage;
-      progress.command = command;
-      progress.problems = kj::mv(problems);
-      tasks.add(holdProgress(process1, progress));
-    }
+  // Whoever took over has said so himself.
+  void cannotGoOn(kj::Exception&& e) {
+    if (progress.stage == Progress::Stage::kGoingDown) return;
+    auto problems = linesOf(messageOf(e));
+    for (auto& p : problems) console.say(kj::str("problem: ", p), Tone::kAlarm);
+    console.say("the machine cannot go on, stays as it is and does not restart by itself",
+                Tone::kAlarm);
+    kj::Vector<kj::String> kept;
+    for (auto& p : problems) kept.add(kj::str(p));
+    keep(Progress::Stage::kFailed, 0, kj::mv(kept));
+    status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
+    // With certificates from a config that could be read, the API can at least tell.
+    for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
+  }
 
-    kj::Promise<void> accept(kj::Function<void()> begin) {
-      if (mode == Mode::kContainer) {
-        fail(ErrorKind::kFailedPrecondition,
-             "not possible in mode container: the machine is its host's");
-      }
-      begin();
-      return kj::READY_NOW;
+  kj::Promise<void> run() {
+    if (process1.brainRestarts() > 0) {
+      console.openKernelLog();
+      console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
     }
-    void reboot() {
-      goDown(LINUX_REBOOT_CMD_RESTART);
-    }
-    void shutdown() {
-      bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
-      goDown(halt ? LINUX_REBOOT_CMD_HALT : LINUX_REBOOT_CMD_POWER_OFF);
-    }
-    void goDown(unsigned command) {
-      bool restart = command == LINUX_REBOOT_CMD_RESTART;
-      keep(Progress::Stage::kGoingDown, command);
-      status.set(restart ? MachineStatus::Stage::REBOOTING : MachineStatus::Stage::SHUTTING_DOWN);
-      auto sequence =
-          restart ? rebootSequence(machineTasks) : shutdownSequence(machineTasks, command);
-      tasks.add(sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
-        console.say(kj::str("the machine does not go down: ", messageOf(e)), Tone::kAlarm);
-      }));
-    }
-
-    kj::Promise<void> live() {
-      switch (progress.stage) {
-        case Progress::Stage::kInitialize:
-          co_await sequencer.run(initializeSequence(machineTasks, mode), Start::kPlain);
-          keep(Progress::Stage::kBoot);
-          [[fallthrough]];
-        case Progress::Stage::kBoot:
-          co_await sequencer.run(bootSequence(machineTasks, mode), Start::kPlain);
-          keep(Progress::Stage::kRunning);
-          [[fallthrough]];
-        case Progress::Stage::kRunning:
-          status.set(MachineStatus::Stage::RUNNING);
-          co_return;
-        case Progress::Stage::kFailed:
-          status.set(MachineStatus::Stage::FAILED, kj::mv(progress.problems));
-          co_return;
-        case Progress::Stage::kGoingDown:
-          goDown(progress.command);
-          co_return;
-      }
-    }
-
-    // Whoever took over has said so himself.
-    void cannotGoOn(kj::Exception&& e) {
-      if (progress.stage == Progress::Stage::kGoingDown) return;
-      auto problems = linesOf(messageOf(e));
-      for (auto& p : problems) console.say(kj::str("problem: ", p), Tone::kAlarm);
-      console.say("the machine cannot go on, stays as it is and does not restart by itself",
-                  Tone::kAlarm);
-      keep(Progress::Stage::kFailed, 0, KJ_MAP(p, problems) { return kj::str(p); });
-      status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
-      // With certificates from a config that could be read, the API can at least tell.
-      for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
-    }
-
-    kj::Promise<void> run() {
-      if (process1.brainRestarts() > 0) {
-        console.openKernelLog();
-        console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
-      }
-      co_await store.attachJournal(process1);
-      co_await openDoors();
-      addControllers();
-      supervisor.loadSelf(kSelf);
-      supervisor.load(networkdService(networkdListener.get(), networkd()));
-      supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
-      tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
-      for (;;) {
-        switch (co_await process1.nextWish()) {
-          case Process1::Wish::kPowerOff:
-            shutdown();
-            break;
-          case Process1::Wish::kReboot:
-            reboot();
-            break;
-        }
+    co_await store.attachJournal(process1);
+    watchDebug();
+    co_await openDoors();
+    addControllers();
+    supervisor.loadSelf(kSelf);
+    supervisor.load(networkdService(networkdListener.get(), networkd()));
+    supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
+    tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
+    for (;;) {
+      switch (co_await process1.nextWish()) {
+        case Process1::Wish::kPowerOff:
+          shutdown();
+          break;
+        case Process1::Wish::kReboot:
+          reboot();
+          break;
       }
     }
-    }
-    ;
+  }
+};
 
-    Brain::Brain(kj::AsyncIoContext& io, Process1& process1) : impl(kj::heap<Impl>(io, process1)) {}
-    Brain::~Brain() noexcept(false) = default;
-    kj::Promise<void> Brain::run() {
-      return impl->run();
-    }
+Brain::Brain(kj::AsyncIoContext& io, Process1& process1) : impl(kj::heap<Impl>(io, process1)) {}
+Brain::~Brain() noexcept(false) = default;
+kj::Promise<void> Brain::run() {
+  return impl->run();
+}
 
-    }  // namespace talos::machined
+}  // namespace talos::machined

@@ -39,8 +39,9 @@ void Console::openKernelLog(kj::StringPtr path) {
   int fd;
   KJ_SYSCALL(fd = open(path.cStr(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path);
   kernelLog = kj::AutoCloseFd(fd);
-  for (auto& record : waiting) toKernel(record);
-  waiting.clear();
+  auto early = kj::mv(waiting);
+  waiting = {};
+  for (auto& record : early) toKernel(kj::mv(record));
 }
 
 void Console::say(kj::StringPtr text, Tone tone) {
@@ -50,16 +51,25 @@ void Console::say(kj::StringPtr text, Tone tone) {
     text = end < text.size() ? text.slice(end + 1) : ""_kj;
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
-    auto record = kernelLogRecord(line, tone);
-    if (kernelLog.get() >= 0) {
-      toKernel(record);
-    } else {
-      waiting.add(kj::mv(record));
-    }
+    toKernel(kernelLogRecord(line, tone));
   }
 }
 
-void Console::toKernel(kj::StringPtr record) {
+void Console::show(kj::StringPtr id, kj::ArrayPtr<const char> lines) {
+  size_t at = 0;
+  while (at < lines.size()) {
+    size_t end = at;
+    while (end < lines.size() && lines[end] != '\n') end++;
+    toKernel(kernelLogRecord(kj::str(id, ": ", lines.slice(at, end))));
+    at = end + 1;
+  }
+}
+
+void Console::toKernel(kj::String record) {
+  if (kernelLog.get() < 0) {
+    waiting.add(kj::mv(record));
+    return;
+  }
   ssize_t written = write(kernelLog.get(), record.begin(), record.size());
   (void)written;  // the ring has it
 }

@@ -30,6 +30,8 @@ class Console {
   void openKernelLog(kj::StringPtr path = "/dev/kmsg");
   // Without newline; a text of several lines is as many records.
   void say(kj::StringPtr text, Tone tone = Tone::kInfo);
+  // Lines of a service's log, to the kernel log only: they are in a ring of their own.
+  void show(kj::StringPtr id, kj::ArrayPtr<const char> lines);
 
  private:
   Logs& logs;
@@ -37,7 +39,7 @@ class Console {
   kj::AutoCloseFd kernelLog;
   kj::Vector<kj::String> waiting;
 
-  void toKernel(kj::StringPtr record);
+  void toKernel(kj::String record);
 };
 
 }  // namespace talos::machined
