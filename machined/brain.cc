@@ -233,18 +233,18 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     return state;
   }
 
+  void readDebug() {
+    debugging = false;
+    KJ_IF_MAYBE (resource, store.tryGet("config", kMachineConfigs, kMachineConfigId)) {
+      auto text = resource->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
+      auto parsed = config::parse(text.asArray());
+      debugging = parsed.good() && !parsed.empty() && parsed.get().getDebug();
+    }
+  }
+
   void watchDebug() {
-    auto look = [this]() {
-      debugging = false;
-      KJ_IF_MAYBE (resource,
-                   store.tryGet("config", "MachineConfigs.config.talos.dev", "v1alpha1")) {
-        auto text = resource->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
-        auto parsed = config::parse(text.asArray());
-        debugging = parsed.good() && !parsed.empty() && parsed.get().getDebug();
-      }
-    };
-    look();
-    configChanged = store.onChange("config", "MachineConfigs.config.talos.dev", look);
+    readDebug();
+    configChanged = store.onChange("config", kMachineConfigs, [this]() { readDebug(); });
     logs.tee([this](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
       if (debugging && id != kSelf) console.show(id, lines);
     });
