@@ -88,19 +88,26 @@ class TreeReader {
           kj::str("a mapping (\"key: value\" lines) is expected, here is ", describe(node.kind)));
       return;
     }
-    kj::Vector<StructSchema::Field> seen;
+    kj::Vector<Seen> seen;
     for (auto& entry : node.entries) readEntry(entry, target, path, seen);
     for (auto field : schema.getFields()) {
       if (!annotation::has(field, annotation::kRequired)) continue;
-      bool found = false;
-      for (auto f : seen) found = found || f == field;
-      if (!found)
-        report(node.place, Path{&path, keyOf(field), nullptr},
-               kj::str("this key is required and missing"));
+      bool given = false;
+      for (auto& s : seen) given = given || (s.field == field && !s.null);
+      if (!given) {
+        Path missing{&path, keyOf(field), nullptr};
+        report(node.place, missing, kj::str("this key is required and missing"));
+      }
     }
   }
 
  private:
+  // A key of the mapping that is read, and whether it has no value.
+  struct Seen {
+    StructSchema::Field field;
+    bool null;
+  };
+
   const YamlStream& stream;
   Problems& problems;
   const ReadOptions& options;
@@ -145,11 +152,11 @@ class TreeReader {
   }
 
   void readEntry(const Entry& entry, DynamicStruct::Builder target, const Path& parent,
-                 kj::Vector<StructSchema::Field>& seen) {
+                 kj::Vector<Seen>& seen) {
     KJ_IF_MAYBE (field, fieldFor(entry.key, target.getSchema())) {
       auto name = keyOf(*field);
       Path path{&parent, name, nullptr};
-      for (auto other : seen) {
+      for (auto& [other, null] : seen) {
         if (other == *field) {
           report(entry.place, path,
                  kj::str("the key \"", entry.key,
@@ -162,7 +169,7 @@ class TreeReader {
           return;
         }
       }
-      seen.add(*field);
+      seen.add(Seen{*field, entry.value->kind == Node::Kind::kNull});
       note(path, entry.place);
       readField(*entry.value, target, *field, path);
       return;

@@ -229,6 +229,8 @@ TEST(Config, TellsNothingFromWrong) {
           "c.yaml:1:1: warning: machine.type: this key is missing; the machine will be a worker\n"
           "c.yaml:1:1: warning: machine.token: there is no token\n"),
       problemsOf("machine: {}\n"));
+  // A key without a value is no value.
+  EXPECT_TRUE(problemsOf("machine: {}\ncluster:\n") == problemsOf("machine: {}\n"));
   EXPECT_FALSE(parse(kj::arrayPtr("machine:\ncluster:\n", 18), "c.yaml").empty());
 }
 

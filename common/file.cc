@@ -128,7 +128,7 @@ void removeTree(kj::StringPtr path) {
 }
 
 void zeroize(kj::ArrayPtr<char> secret) {
-  explicit_bzero(secret.begin(), secret.size());
+  if (secret.size() > 0) explicit_bzero(secret.begin(), secret.size());
 }
 
 }  // namespace talos
