@@ -99,29 +99,33 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   auto found = readConfig(store);
   if (found == nullptr) {
     outputs.apply(store);
-    co_return;
+    return kj::READY_NOW;
   }
   auto config = kj::mv(KJ_ASSERT_NONNULL(found));
   if (config.authority.size() == 0 || kj::StringPtr(config.authorityKey).size() == 0) {
     outputs.apply(store);
     fail(ErrorKind::kFailedPrecondition,
-         "machine.ca of the config has no certificate and key to sign this node's API certificates "
-         "with; "
-         "getting them from a control plane node (trustd) is not built");
+         "machine.ca of the config has no certificate and key to sign this node's API "
+         "certificates with; getting them from a control plane node (trustd) is not built");
   }
   auto names = namesFrom(store, config);
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
     if (whyIssue(spec, config.authority, names, clock.now()) == nullptr) {
       scheduleRenewal(halfLife(spec));
-      co_return;
+      return kj::READY_NOW;
     }
   }
+  return renew(store, kj::mv(config), kj::mv(names));
+}
+
+kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, ApiNames names) {
   auto authority = kj::str(config.authority);
   auto issued =
       co_await uv.blocking([config = kj::mv(config), names = kj::mv(names), now = clock.now()] {
         return issueBoth(config.authority, config.authorityKey, names, now);
       });
+  Outputs outputs("", kCertificates, name());
   auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
   spec.setCa(authority.asBytes());
   fill(spec.initServer(), issued.server);

@@ -10,6 +10,7 @@
 #include <kj/timer.h>
 
 #include "common/uv.h"
+#include "machined/controllers/api-names.h"
 #include "machined/controllers/machine-config.h"
 #include "machined/resources/controller.h"
 
@@ -36,6 +37,7 @@ class ApiController final : public Controller {
   kj::Function<void()> wake = [] {};
   kj::Promise<void> renewal = nullptr;
 
+  kj::Promise<void> renew(Store& store, MachineConfigView config, ApiNames names);
   void scheduleRenewal(kj::Date due);
 };
 

@@ -1,6 +1,12 @@
 #include "machined/resources/outputs.h"
 
+#include "machined/resources/erase.h"
+
 namespace talos::machined {
+
+Outputs::~Outputs() noexcept(false) {
+  for (auto& entry : wanted) erase(*entry.value);
+}
 
 rpc::Resource::Builder Outputs::resource(kj::StringPtr id) {
   auto& message = wanted.findOrCreate(id, [&] {

@@ -14,6 +14,8 @@ class Outputs {
   // An empty ns: the type's own.
   Outputs(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr owner)
       : ns(kj::str(ns)), type(kj::str(type)), owner(kj::str(owner)) {}
+  ~Outputs() noexcept(false);  // overwrites the specs: some are secret
+  KJ_DISALLOW_COPY_AND_MOVE(Outputs);
 
   // The spec of a resource that shall be there. Again with the same id: the same builder.
   template <typename Spec>
