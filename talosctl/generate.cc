@@ -138,6 +138,10 @@ void setMachine(config::Machine::Builder machine, const Secrets& secrets, config
                 const GenerateOptions& options, const NodeSettings& node) {
   machine.setType(type);
   machine.setToken(kj::StringPtr(secrets.machineToken));
+  if (node.certSans.size() > 0) {
+    auto sans = machine.initCertSANs(node.certSans.size());
+    for (size_t i = 0; i < node.certSans.size(); ++i) sans.set(i, node.certSans[i]);
+  }
   if (config::isControlPlane(type)) setPair(machine.initCa(), secrets.machineAuthority, true);
   machine.initKubelet();
   setNetwork(machine.initNetwork(), node);

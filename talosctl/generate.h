@@ -41,6 +41,7 @@ struct NodeSettings {
   kj::StringPtr cidr = "";     // empty: no interface is named
   kj::StringPtr gateway = "";  // empty: no default route
   kj::ArrayPtr<const kj::String> nameservers;
+  kj::ArrayPtr<const kj::String> certSans;  // of the machine API
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.

@@ -5,6 +5,7 @@
 // is gone.
 #include "common/error.h"
 #include "talosctl/commands.h"
+#include "talosctl/judge.h"
 #include "talosctl/outcome.h"
 #include "talosctl/output.h"
 #include "talosctl/progress.h"
@@ -31,25 +32,6 @@ struct Task {
   size_t good = 0;
 };
 
-struct Probe {
-  capnp::Response<rpc::Version> version;
-  capnp::Response<rpc::Status> status;
-  capnp::Response<rpc::Services::ListResults> services;
-};
-
-kj::Promise<Judgement> ask(Client& client, kj::StringPtr name, Outcome& outcome) {
-  co_await client.connect(kAnswer);
-  auto node = client.node(name);
-  auto machine = node.machineRequest().send().getMachine();
-  auto version = machine.versionRequest().send();
-  auto status = machine.statusRequest().send();
-  auto services = node.servicesRequest().send().getServices().listRequest().send();
-  auto v = co_await version;
-  auto s = co_await status;
-  auto l = co_await services;
-  co_return outcome.answered(v, s, l.getServices());
-}
-
 // Until the verdict; the last state is in the error when the time is up.
 kj::Promise<void> follow(Task& task, size_t index, kj::String bootId) {
   auto& timer = task.call.world.timer;
@@ -63,7 +45,7 @@ kj::Promise<void> follow(Task& task, size_t index, kj::String bootId) {
     kj::Maybe<Judgement> judgement;
     try {
       if (client == nullptr) client = kj::heap<Client>(task.call.world, resolveTarget(task.call));
-      judgement = co_await within(timer, kAnswer, ask(*KJ_ASSERT_NONNULL(client), name, outcome));
+      judgement = co_await within(timer, kAnswer, judge(*KJ_ASSERT_NONNULL(client), name, outcome, kAnswer));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }

@@ -2,12 +2,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "talosctl/cluster/command.h"
+#include "talosctl/cluster/supervisor.h"
 #include "talosctl/commands.h"
 #include "talosctl/console.h"
 #include "talosctl/run.h"
-#if __has_include("talosctl/cluster/command.h")
-#include "talosctl/cluster/command.h"
-#endif
 
 namespace talos::talosctl {
 
@@ -43,9 +42,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
               }};
   auto root = newRoot();
   addCommands(*root);
-#if __has_include("talosctl/cluster/command.h")
   addClusterCommands(*root);
-#endif
   return run(world, *root, words, interrupt(io.unixEventPort)).wait(io.waitScope);
 }
 
@@ -56,5 +53,8 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
 int main(int argc, char** argv) {
   kj::Vector<kj::StringPtr> words;
   for (int i = 1; i < argc; ++i) words.add(argv[i]);
+  // Not a command: the process of a local cluster, which has a loop and a network namespace of its own.
+  // `cluster create` starts it and listens on descriptor 3.
+  if (words.size() == 2 && words[0] == "cluster-run") return talos::cluster::runSupervisor(words[1], 3);
   return talos::talosctl::mainInNamespace(words);
 }

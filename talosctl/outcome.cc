@@ -26,6 +26,8 @@ kj::String goingDown(rpc::Status::Reader status) {
 
 }  // namespace
 
+kj::StringPtr Outcome::arrived() const { return kind == Kind::kBoot ? "booted"_kj : "rebooted"_kj; }
+
 Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader status,
                             capnp::List<rpc::Service>::Reader services) {
   silences = 0;
@@ -35,9 +37,9 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
   switch (status.getStage()) {
     case rpc::Status::Stage::FAILED:
       return {Verdict::kFailed,
-              kj::str("rebooted, but cannot go on: ", kj::strArray(status.getProblems(), "; "))};
+              kj::str(arrived(), ", but cannot go on: ", kj::strArray(status.getProblems(), "; "))};
     case rpc::Status::Stage::MAINTENANCE:
-      return {Verdict::kDone, kj::str("rebooted, waits for a configuration")};
+      return {Verdict::kDone, kj::str(arrived(), ", waits for a configuration")};
     case rpc::Status::Stage::RUNNING:
       break;
     default:
@@ -50,7 +52,7 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
   }
   if (missing.size() > 0)
     return {Verdict::kWait, kj::str("waiting for services: ", kj::strArray(missing, ", "))};
-  return {Verdict::kDone, kj::str("rebooted, all services are up")};
+  return {Verdict::kDone, kj::str(arrived(), ", all services are up")};
 }
 
 Judgement Outcome::silent(kj::StringPtr why) {

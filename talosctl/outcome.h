@@ -1,4 +1,4 @@
-// How a node that was told to go down is judged from what it says, or no longer says. Pure.
+// How a node that was started, or told to go down, is judged from what it says, or no longer says. Pure.
 #pragma once
 
 #include "rpc/machine.capnp.h"
@@ -13,7 +13,7 @@ struct Judgement {
 
 class Outcome {
  public:
-  enum class Kind { kReboot, kShutdown };
+  enum class Kind { kBoot, kReboot, kShutdown };
   Outcome(Kind kind, kj::StringPtr bootId) : kind(kind), bootId(kj::str(bootId)) {}
 
   // It answered.
@@ -27,6 +27,7 @@ class Outcome {
   Kind kind;
   kj::String bootId;
   unsigned silences = 0;
+  kj::StringPtr arrived() const;
 };
 
 }  // namespace talos::talosctl

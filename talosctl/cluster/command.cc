@@ -1,0 +1,267 @@
+#include "talosctl/cluster/command.h"
+
+#include <kj/debug.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/codec.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/server.h"
+#include "talosctl/client.h"
+#include "talosctl/cluster/configs.h"
+#include "talosctl/cluster/launch.h"
+#include "talosctl/cluster/plan.h"
+#include "talosctl/cluster/probe.h"
+#include "talosctl/cluster/show.h"
+#include "talosctl/cluster/state.h"
+#include "talosctl/cluster/wait.h"
+#include "talosctl/talosconfig.h"
+
+namespace talos::talosctl {
+namespace {
+
+using cluster::StateDirectory;
+
+StateDirectory stateOf(Invocation& call) {
+  kj::String base;
+  if (call.given("state")) {
+    base = kj::str(call.text("state"));
+  } else {
+    KJ_IF_MAYBE (home, call.world.environment("HOME")) {
+      base = kj::str(*home, "/.talos/clusters");
+    } else {
+      fail(ErrorKind::kInvalidArgument, "--state: HOME is not set; name a folder for clusters");
+    }
+  }
+  if (!base.startsWith("/")) {   // the supervisor has another working directory
+    char here[4096];
+    KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
+    base = kj::str(here, "/", base);
+  }
+  return StateDirectory(base, call.text("name"));
+}
+
+unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
+  auto n = call.number(flag);
+  if (n < 0 || n > most) {
+    fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": must be 0 to ", most, ", not ", n));
+  }
+  return static_cast<unsigned>(n);
+}
+
+kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
+  auto path = call.given(flag) ? kj::str(call.text(flag)) : kj::str(cluster::buildFolder(), "/image/", name);
+  if (access(path.cStr(), R_OK) < 0) {
+    fail(ErrorKind::kNotFound, kj::str("--", flag, ": ", path, " cannot be read; `make image` makes it"));
+  }
+  return path;
+}
+
+kj::String chooseAccelerator(Invocation& call) {
+  auto wanted = call.text("accelerator");
+  if (wanted != "auto") return kj::str(wanted);
+  return kj::str(cluster::kvmWorks() ? "kvm" : "tcg");
+}
+
+cluster::Request requestOf(Invocation& call) {
+  cluster::Request request;
+  request.name = kj::str(call.text("name"));
+  request.masters = count(call, "masters", 200);
+  request.workers = count(call, "workers", 200);
+  if (request.workers > 0) {
+    fail(ErrorKind::kUnimplemented,
+         "--workers: a worker gets its API certificate from trustd, which this version does not have; use --workers 0");
+  }
+  if (call.given("cpus")) {
+    KJ_IF_MAYBE (cpus, call.text("cpus").tryParseAs<double>()) {
+      request.cpus = *cpus;
+    } else {
+      fail(ErrorKind::kInvalidArgument, kj::str("--cpus: \"", call.text("cpus"), "\" is not a number such as 2.0"));
+    }
+  }
+  request.memory = count(call, "memory", 1 << 20);
+  request.disk = count(call, "disk", 1 << 24);
+  request.cidr = kj::str(call.text("cidr"));
+  request.mtu = count(call, "mtu", 65535);
+  request.withInitNode = call.on("with-init-node");
+  request.accelerator = chooseAccelerator(call);
+  request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
+  request.initramfs = artifact(call, "initrd-path", "initramfs");
+  request.qemuRoot = cluster::findQemu(call.text("qemu-root")).root;
+  return request;
+}
+
+// Whether the API ports of 127.a.b.2 and on can be bound on this host now.
+bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
+  return kj::runCatchingExceptions([&] {
+           for (unsigned i = 0; i < nodes; ++i) {
+             listenTcp(kj::str("127.", a, ".", b, ".", 2 + i), cluster::kApiPort);
+           }
+         }) == nullptr;
+}
+
+void makeDisks(rpc::LocalCluster::Reader cluster, const StateDirectory& state) {
+  for (auto node : cluster.getNodes()) {
+    int raw;
+    auto path = state.file(kj::str(node.getName(), ".disk"));
+    KJ_SYSCALL(raw = open(path.cStr(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600), path);
+    kj::AutoCloseFd fd(raw);
+    KJ_SYSCALL(ftruncate(fd, node.getDisk()), path);   // sparse
+  }
+}
+
+// The new context becomes the current one of the user's own configuration.
+void mergeContext(Invocation& call, kj::StringPtr made) {
+  auto path = configPath(call);
+  auto mine = Talosconfig::load(path);
+  for (auto& rename : mine.merge(Talosconfig::load(made))) {
+    call.out(kj::str("renamed talosconfig context \"", rename.from, "\" -> \"", rename.to, "\"\n"));
+  }
+  mine.save(path);
+}
+
+// Contexts of a cluster that is gone lead nowhere: those with its authority go too.
+void removeContext(Invocation& call, const StateDirectory& state) {
+  auto path = configPath(call);
+  auto gone = Talosconfig::load(state.file("talosconfig"));
+  auto mine = Talosconfig::load(path);
+  bool changed = false;
+  for (auto& context : gone.contexts()) changed = mine.removeByAuthority(context.value.ca) || changed;
+  if (changed) mine.save(path);
+}
+
+void discard(Invocation& call, const StateDirectory& state) {
+  state.stopSupervisor();
+  // A folder without a readable talosconfig, or a broken file of the user, must not keep the rest from going.
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { removeContext(call, state); })) {
+    call.err(kj::str("WARNING: the context of the cluster stays in the talosconfig: ", messageOf(*e), "\n"));
+  }
+  removeTree(state.path());
+}
+
+kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
+  call.out("validating CIDR and reserving IPs\n");
+  capnp::MallocMessageBuilder message;
+  auto cluster = message.initRoot<rpc::LocalCluster>();
+  cluster::plan(requestOf(call), loopbackFree, cluster);
+  call.out("generating PKI and tokens\n");
+  call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
+  makeDirectories(state.path(), 0700);
+  state.save(cluster);
+  auto talosconfig = cluster::writeConfigs(cluster, state.path());
+  makeDisks(cluster, state);
+  call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
+  call.err(kj::str("creating master nodes (", cluster.getNodes().size(), ", accelerator ",
+                   cluster.getAccelerator(), ")\n"));
+  co_await cluster::launchSupervisor(call.world.lowLevel, call.world.timer, state.path());
+  mergeContext(call, talosconfig);
+  if (call.on("wait")) {
+    call.out("waiting for API\n");
+    co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
+  }
+  call.out(kj::str("\n", cluster::renderShow(cluster)));
+}
+
+void checkMayCreate(const StateDirectory& state) {
+  if (geteuid() != 0) {
+    fail(ErrorKind::kPermissionDenied, "cluster create must run as root: it makes a network namespace, a bridge and taps");
+  }
+  if (!state.exists()) return;
+  bool running = state.supervisor() != nullptr;
+  fail(ErrorKind::kConflict,
+       kj::str("the cluster exists already", running ? "" : ", but does not run", ": ", state.path(),
+               "; `talosctl cluster destroy` ends it, `talosctl cluster show` shows it"));
+}
+
+kj::Promise<int> runCreate(Invocation& call) {
+  auto state = stateOf(call);
+  checkMayCreate(state);
+  auto interrupted = call.interrupted().then(
+      []() -> kj::Promise<void> { return error(ErrorKind::kUnavailable, "interrupted; nothing is left behind"); });
+  auto made = create(call, state).exclusiveJoin(kj::mv(interrupted));
+  auto failure = co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                                    [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    discard(call, state);
+    kj::throwFatalException(kj::mv(*e));
+  }
+  co_return 0;
+}
+
+kj::Promise<int> runShow(Invocation& call) {
+  auto state = stateOf(call);
+  auto message = state.load();
+  auto cluster = message->getRoot<rpc::LocalCluster>().asReader();
+  if (call.text("output") == "json") {
+    call.out(kj::str(codec::writeJson(cluster), "\n"));
+  } else if (call.text("output") == "yaml") {
+    call.out(codec::writeYaml(cluster));
+  } else {
+    call.out(cluster::renderShow(cluster));
+  }
+  if (state.supervisor() == nullptr) call.err("this cluster does not run\n");
+  co_return 0;
+}
+
+kj::Promise<int> runDestroy(Invocation& call) {
+  auto state = stateOf(call);
+  if (!state.exists()) {
+    fail(ErrorKind::kNotFound, kj::str("there is no cluster in ", state.path()));
+  }
+  call.err("destroying VMs and network\n");
+  discard(call, state);
+  call.err("removed the state directory\n");
+  co_return 0;
+}
+
+void addCommonFlags(Command& command) {
+  command.flag({.name = "name", .kind = FlagKind::kText, .fallback = "talos-default", .help = "name of the cluster"});
+  command.flag({.name = "state", .kind = FlagKind::kText, .help = "folder of clusters (default ~/.talos/clusters)"});
+  command.flag({.name = "provisioner", .kind = FlagKind::kText, .fallback = "qemu", .help = "what runs the nodes", .choices = {"qemu"}});
+}
+
+void addCreateFlags(Command& create) {
+  auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
+    create.flag({.name = name, .kind = FlagKind::kText, .fallback = fallback, .help = help});
+  };
+  auto number = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
+    create.flag({.name = name, .kind = FlagKind::kNumber, .fallback = fallback, .help = help});
+  };
+  number("masters", "1", "number of control plane nodes");
+  number("workers", "0", "number of workers");
+  text("cpus", "", "virtual CPUs of a node (default 1 in software emulation, else 2)");
+  number("memory", "2048", "memory of a node in MiB");
+  number("disk", "6144", "disk of a node in MiB; sparse");
+  text("cidr", "10.5.0.0/24", "network of the cluster; the gateway is .1, nodes begin at .2");
+  number("mtu", "1500", "MTU of the network");
+  text("vmlinuz-path", "", "kernel (default: of this build)");
+  text("initrd-path", "", "initramfs (default: of this build)");
+  text("qemu-root", "", "tree that holds QEMU and its libraries (default: the build root, else the host)");
+  create.flag({.name = "accelerator", .kind = FlagKind::kText, .fallback = "auto",
+               .help = "auto: KVM where it really works", .choices = {"auto", "kvm", "tcg"}});
+  create.flag({.name = "with-init-node", .help = "the first node is of type init"});
+  create.flag({.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
+  create.flag({.name = "wait-timeout", .kind = FlagKind::kDuration, .fallback = "20m", .help = "how long"});
+}
+
+}  // namespace
+
+void addClusterCommands(Command& root) {
+  auto& group = root.add("cluster", "Local clusters of virtual machines");
+  auto& create = group.add("create", "Create a local cluster and wait for it");
+  addCommonFlags(create);
+  addCreateFlags(create);
+  create.interrupt = Interrupt::kIsCommands;
+  create.run = runCreate;
+  auto& show = group.add("show", "Show a local cluster");
+  addCommonFlags(show);
+  show.flag({.name = "output", .letter = "o", .kind = FlagKind::kText, .fallback = "table", .choices = {"table", "json", "yaml"}});
+  show.run = runShow;
+  auto& destroy = group.add("destroy", "End a local cluster and remove all of it");
+  addCommonFlags(destroy);
+  destroy.run = runDestroy;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,14 @@
+// The machine configs of a local cluster: `gen config` made for its addresses, with real secrets.
+#pragma once
+
+#include <kj/string.h>
+
+#include "rpc/cluster.capnp.h"
+
+namespace talos::cluster {
+
+// Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns the path
+// of the latter. Endpoints are the nodes' loopback addresses, nodes the addresses of the masters.
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+
+}  // namespace talos::cluster

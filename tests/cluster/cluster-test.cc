@@ -1,0 +1,179 @@
+// Several nodes: one call to many, a node that is down, clusters side by side, and what remains of them.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::lines;
+namespace fs = std::filesystem;
+
+std::vector<std::string> size(const char* masters) {
+  return {"--masters", masters, "--workers", "0", "--memory", "384"};
+}
+
+// Every process whose command line has this text.
+std::set<int> processesWith(const std::string& text) {
+  std::set<int> found;
+  for (auto& entry : fs::directory_iterator("/proc")) {
+    auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
+    std::stringstream all;
+    all << in.rdbuf();
+    if (contains(all.str(), text) && std::stoi(name) != getpid()) found.insert(std::stoi(name));
+  }
+  return found;
+}
+
+std::set<std::string> networkNamespaces() {
+  std::set<std::string> all;
+  for (auto& entry : fs::directory_iterator("/proc")) {
+    std::error_code ignored;
+    auto link = fs::read_symlink(entry.path() / "ns/net", ignored);
+    if (!link.empty()) all.insert(link.string());
+  }
+  return all;
+}
+
+std::string text(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
+  Cluster three("three", size("3"));
+  auto version = three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "version"});
+  EXPECT_EQ(version.status, 0) << version.err;
+  for (auto node : {"10.5.0.2", "10.5.0.3", "10.5.0.4"}) EXPECT_TRUE(contains(version.out, node)) << version.out;
+
+  auto off = three.talosctl({"-n", "10.5.0.4", "shutdown"}, 120);
+  EXPECT_EQ(off.status, 0) << off.err;
+  auto some = three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "--timeout", "15s", "version"}, 60);
+  EXPECT_EQ(some.status, 0) << "two of three answered: " << some.err;
+  EXPECT_TRUE(contains(some.out, "10.5.0.2") && contains(some.out, "10.5.0.3")) << some.out;
+  EXPECT_TRUE(contains(some.err, "10.5.0.4")) << some.err;
+  EXPECT_LT(some.seconds, 30);
+
+  auto none = three.talosctl({"-n", "10.5.0.4", "--timeout", "10s", "version"}, 60);
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "10.5.0.4")) << none.err;
+  // A silent command fails when one node fails, although the others acted.
+  auto restart = three.talosctl({"-n", "10.5.0.2,10.5.0.4", "--timeout", "10s", "service", "networkd", "restart"}, 60);
+  EXPECT_TRUE(contains(restart.err, "10.5.0.4")) << restart.err;
+  // No such machine at all.
+  auto nobody = three.talosctl({"-n", "10.5.0.77", "--timeout", "10s", "version"}, 60);
+  EXPECT_EQ(nobody.status, 1);
+  EXPECT_TRUE(contains(nobody.err, "10.5.0.77")) << nobody.err;
+}
+
+// Would catch: a message without the place, a hang, or a wrong exit status.
+TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
+  char folder[] = "/tmp/talos-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  auto broken = std::string(folder) + "/broken";
+  std::ofstream(broken) << "context: a\ncontexts:\n    a:\n        endpoints: 127.0.0.1\n        - x\n";
+  auto syntax = harness::run({harness::talosctlPath(), "--talosconfig", broken, "version"}, 30);
+  EXPECT_EQ(syntax.status, 1);
+  EXPECT_TRUE(contains(syntax.err, broken + ":5:")) << syntax.err;
+
+  auto missing = harness::run({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/none", "-n", "1.2.3.4", "version"}, 30);
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_FALSE(missing.err.empty());
+
+  ASSERT_EQ(harness::run({harness::talosctlPath(), "gen", "config", "lost", "https://127.0.0.1:6443", "-o", folder}, 30).status, 0);
+  auto unreachable = harness::run({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/talosconfig",
+                                   "-e", "127.255.3.4", "-n", "10.0.0.9", "--timeout", "5s", "version"}, 30);
+  EXPECT_EQ(unreachable.status, 1);
+  EXPECT_TRUE(contains(unreachable.err, "127.255.3.4")) << unreachable.err;
+  EXPECT_LT(unreachable.seconds, 15);
+  fs::remove_all(folder);
+}
+
+TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
+  std::string one, two;
+  std::set<std::string> theirs;   // network namespaces of the two clusters
+  {
+    Cluster a("twin-a", size("1"));
+    Cluster b("twin-b", size("1"));
+    one = a.stateFolder();
+    two = b.stateFolder();
+    auto boot = [](const Cluster& c) { return c.ok({"read", "/proc/sys/kernel/random/boot_id"}); };
+    EXPECT_NE(boot(a), boot(b)) << "both configurations lead to the same machine";
+    EXPECT_TRUE(contains(a.ok({"get", "mc", "-o", "yaml"}), "clusterName: twin-a"));
+    EXPECT_TRUE(contains(b.ok({"get", "mc", "-o", "yaml"}), "clusterName: twin-b"));
+    for (auto& folder : {one, two}) {
+      for (int pid : processesWith(folder)) {
+        theirs.insert(fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/net").string());
+      }
+    }
+    theirs.erase(fs::read_symlink("/proc/self/ns/net").string());
+    EXPECT_EQ(theirs.size(), 2) << "the check below would see nothing";
+    a.ok({"cluster", "destroy"});
+    EXPECT_FALSE(fs::exists(one));
+    EXPECT_FALSE(contains(text(a.talosconfig()), "twin-a")) << "its context leads nowhere";
+    EXPECT_EQ(b.talosctl({"version"}).status, 0) << "the other cluster was hit";
+  }
+  EXPECT_TRUE(eventually([&] { return processesWith(one).empty() && processesWith(two).empty(); }, 10));
+  EXPECT_FALSE(fs::exists(two));
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto all = networkNamespaces();
+        for (auto& ns : theirs) {
+          if (all.count(ns)) return false;
+        }
+        return true;
+      },
+      10));
+  auto mounts = text("/proc/self/mountinfo");
+  EXPECT_FALSE(contains(mounts, "talos-test"));
+}
+
+// Would catch: a supervisor or its machines that outlive an interrupted creation.
+TEST(Clusters, InterruptedCreationLeavesNothing) {
+  char folder[] = "/tmp/talos-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::string state = std::string(folder) + "/clusters";
+  {
+    harness::Background create({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/talosconfig", "cluster",
+                                "create", "--name", "cut", "--state", state, "--masters", "1", "--workers", "0",
+                                "--memory", "384"});
+    ASSERT_TRUE(create.waitFor([](const std::string& out, const std::string&) { return contains(out, "waiting for API"); }, 60))
+        << create.out() << create.err();
+    EXPECT_FALSE(processesWith(state + "/cut").empty());
+    EXPECT_EQ(create.interrupt(30), 1);
+  }
+  EXPECT_TRUE(eventually([&] { return processesWith(state + "/cut").empty(); }, 10));
+  EXPECT_FALSE(fs::exists(state + "/cut"));
+  fs::remove_all(folder);
+}
+
+// Would catch: machines that go on after their supervisor was killed without a word.
+TEST(Clusters, AKilledSupervisorTakesItsMachinesAlong) {
+  Cluster cluster("orphan", size("1"));
+  auto all = processesWith(cluster.stateFolder());
+  ASSERT_GE(all.size(), 2) << "supervisor and QEMU";
+  for (int pid : all) {
+    if (contains(text("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run")) kill(pid, SIGKILL);
+  }
+  EXPECT_TRUE(eventually([&] { return processesWith(cluster.stateFolder()).empty(); }, 10));
+  auto show = cluster.talosctl({"cluster", "show"});
+  EXPECT_TRUE(contains(show.err, "does not run")) << show.err;
+}
+
+}  // namespace
+}  // namespace talos
