@@ -259,12 +259,13 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     tasks.add(holdProgress(process1, progress));
   }
 
+  // Begins a little later: the answer has to get through apid, which ends first.
   kj::Promise<void> accept(kj::Function<void()> begin) {
     if (mode == Mode::kContainer) {
       fail(ErrorKind::kFailedPrecondition,
            "not possible in mode container: the machine is its host's");
     }
-    begin();
+    tasks.add(timer.afterDelay(100 * kj::MILLISECONDS).then(kj::mv(begin)));
     return kj::READY_NOW;
   }
   void reboot() { goDown(LINUX_REBOOT_CMD_RESTART); }

@@ -20,6 +20,7 @@ namespace {
 constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kStopAllPatience = 30 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
+constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 
 class FileExists final : public Condition {
  public:
@@ -222,6 +223,12 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
   void start(Entry& entry) {
     entry.again = shown(entry.phase) == rpc::ServiceState::STOPPING;
     feed(entry, ServiceInput::kStart);
+  }
+
+  void restart(Entry& entry) {
+    entry.again = true;
+    feed(entry, ServiceInput::kStop);
+    if (machined::isDown(entry.phase)) start(entry);
   }
 
   void ended(Entry& entry) {
@@ -524,9 +531,9 @@ void Supervisor::start(kj::StringPtr id) {
 void Supervisor::restart(kj::StringPtr id) {
   auto& entry = impl->find(id);
   impl->requireOpen(id);
-  entry.again = true;
-  impl->feed(entry, ServiceInput::kStop);
-  if (machined::isDown(entry.phase)) impl->start(entry);
+  impl->tasks.add(impl->world.timer.afterDelay(kAnswerFirst).then([impl = impl.get(), &entry]() {
+    if (!impl->closed) impl->restart(entry);
+  }));
 }
 
 void Supervisor::signal(kj::StringPtr id, int number) {

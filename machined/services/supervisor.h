@@ -74,7 +74,8 @@ class Supervisor {
   void load(ServiceDefinition definition);  // state Initialized, or what the predecessor left
   // Nothing to do when it was started before. One that is stopping is started when it has ended.
   void start(kj::StringPtr id);
-  // Stop, then start, whether or not the caller stays (it may hang on this very service).
+  // Stop, then start, whether or not the caller stays (it may hang on this very service). Begins
+  // after 100 ms, so that the caller's answer gets out before.
   void restart(kj::StringPtr id);
   // To its process; FailedPrecondition when there is none.
   void signal(kj::StringPtr id, int number);
