@@ -59,10 +59,10 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
   return path;
 }
 
-kj::String chooseAccelerator(Invocation& call) {
+kj::String chooseAccelerator(Invocation& call, const cluster::Qemu& qemu, kj::StringPtr kernel) {
   auto wanted = call.text("accelerator");
   if (wanted != "auto") return kj::str(wanted);
-  return kj::str(cluster::kvmWorks() ? "kvm" : "tcg");
+  return kj::str(cluster::kvmWorks(qemu, kernel) ? "kvm" : "tcg");
 }
 
 cluster::Request requestOf(Invocation& call) {
@@ -86,10 +86,11 @@ cluster::Request requestOf(Invocation& call) {
   request.cidr = kj::str(call.text("cidr"));
   request.mtu = count(call, "mtu", 65535);
   request.withInitNode = call.on("with-init-node");
-  request.accelerator = chooseAccelerator(call);
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
-  request.qemuRoot = cluster::findQemu(call.text("qemu-root")).root;
+  auto qemu = cluster::findQemu(call.text("qemu-root"));
+  request.accelerator = chooseAccelerator(call, qemu, request.kernel);
+  request.qemuRoot = kj::mv(qemu.root);
   return request;
 }
 

@@ -9,32 +9,6 @@
 #include <unistd.h>
 
 namespace talos::cluster {
-namespace {
-
-// QEMU of the build root is started through that tree's own loader and libraries: no chroot, no
-// mounts, and the host's C library does not matter.
-kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
-  kj::Vector<kj::String> words;
-  if (qemu.root.size() > 0) {
-    words.add(kj::str(qemu.root, "/lib64/ld-linux-x86-64.so.2"));
-    words.add(kj::str("--library-path"));
-    words.add(kj::str(qemu.root, "/usr/lib/x86_64-linux-gnu"));
-    words.add(kj::str("--argv0"));
-    words.add(kj::str("qemu-system-x86_64"));
-    words.add(kj::str(qemu.program));
-    for (auto folder : {"qemu", "seabios"}) {
-      words.add(kj::str("-L"));
-      words.add(kj::str(qemu.root, "/usr/share/", folder));
-    }
-  } else {
-    words.add(kj::str(qemu.program));
-  }
-  for (auto& argument : arguments) words.add(kj::str(argument));
-  return words;
-}
-
-}  // namespace
-
 Guest::Guest(kj::UnixEventPort& port, const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments,
              int tapFd, int logFd)
     : port(port) {

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <kj/debug.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/error.h"
@@ -61,6 +62,13 @@ kj::String host(const Prefix& network, uint32_t number) {
 kj::String netmask(unsigned length) {
   uint32_t raw = htonl(~0u << (32 - length));
   return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+}
+
+// Locally administered, as QEMU's own are; unlike those it differs between clusters.
+kj::String mac(uint32_t seed, unsigned number) {
+  char text[18];
+  snprintf(text, sizeof text, "52:54:%02x:%02x:%02x:%02x", (seed >> 16) & 255, (seed >> 8) & 255, seed & 255, number & 255);
+  return kj::str(text);
 }
 
 }  // namespace
@@ -122,10 +130,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setType(master ? (i == 0 && request.withInitNode ? "init" : "controlplane") : "join");
     node.setAddress(host(cidr, 2 + i));
     node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
-    node.setMac(kj::str("52:54:", kj::hex(static_cast<uint8_t>(macSeed >> 16)), ":",
-                        kj::hex(static_cast<uint8_t>(macSeed >> 8)), ":",
-                        kj::hex(static_cast<uint8_t>(macSeed)), ":",
-                        kj::hex(static_cast<uint8_t>(2 + i))));
+    node.setMac(mac(macSeed, 2 + i));
     node.setCpus(cpus);
     node.setMemory(request.memory << 20);
     node.setDisk(request.disk << 20);

@@ -3,66 +3,94 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <linux/kvm.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <string>
 
 #include "common/error.h"
 
 namespace talos::cluster {
 namespace {
 
-constexpr int kWorks = 42;  // exit status that no failure has
+constexpr int kPatience = 5;   // seconds until a kernel must have said something
 
-// In a child of its own: KVM_RUN may never return.
-[[noreturn]] void runThreeInstructions() {
-  alarm(2);
-  // mov dx, 0x3f8; mov al, 'x'; out dx, al
-  const unsigned char code[] = {0xba, 0xf8, 0x03, 0xb0, 'x', 0xee};
-  int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-  int vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0);
-  void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (vm < 0 || memory == MAP_FAILED) _exit(1);
-  memcpy(memory, code, sizeof code);
-  kvm_userspace_memory_region region = {};
-  region.guest_phys_addr = 0x1000;
-  region.memory_size = 4096;
-  region.userspace_addr = reinterpret_cast<uintptr_t>(memory);
-  if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region) < 0) _exit(1);
-  int cpu = ioctl(vm, KVM_CREATE_VCPU, 0);
-  int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-  if (cpu < 0 || size <= 0) _exit(1);
-  void* shared = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu, 0);
-  if (shared == MAP_FAILED) _exit(1);
-  kvm_sregs special;
-  if (ioctl(cpu, KVM_GET_SREGS, &special) < 0) _exit(1);
-  special.cs.base = 0;
-  special.cs.selector = 0;
-  kvm_regs registers = {};
-  registers.rip = 0x1000;
-  registers.rflags = 2;
-  if (ioctl(cpu, KVM_SET_SREGS, &special) < 0 || ioctl(cpu, KVM_SET_REGS, &registers) < 0) _exit(1);
-  auto* run = static_cast<kvm_run*>(shared);
-  bool came =
-      ioctl(cpu, KVM_RUN, 0) == 0 && run->exit_reason == KVM_EXIT_IO && run->io.port == 0x3f8;
-  _exit(came ? kWorks : 1);
+// The first words of a kernel that QEMU started under KVM, or nothing.
+bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
+  kj::Vector<kj::String> arguments;
+  for (kj::StringPtr word : {"-nodefaults"_kj, "-no-user-config"_kj, "-nographic"_kj, "-no-reboot"_kj, "-M"_kj, "q35"_kj,
+                             "-accel"_kj, "kvm"_kj, "-cpu"_kj, "host"_kj, "-m"_kj, "256"_kj, "-serial"_kj, "stdio"_kj,
+                             "-append"_kj, "console=ttyS0 earlyprintk=ttyS0 panic=-1"_kj, "-kernel"_kj, kernel}) {
+    arguments.add(kj::str(word));
+  }
+  auto words = commandLine(qemu, arguments);
+  kj::Vector<char*> argv;
+  for (auto& word : words) argv.add(word.begin());
+  argv.add(nullptr);
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+  pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(writing, 1);
+    dup2(null, 2);
+    execv(argv[0], argv.begin());
+    _exit(127);
+  }
+  writing = nullptr;
+  bool spoke = false;
+  std::string seen;
+  time_t until = time(nullptr) + kPatience;
+  while (child > 0 && !spoke && time(nullptr) < until) {
+    struct pollfd p = {reading, POLLIN, 0};
+    if (poll(&p, 1, 200) <= 0) continue;
+    char chunk[4096];
+    ssize_t n = read(reading, chunk, sizeof chunk);
+    if (n <= 0) break;
+    seen.append(chunk, n);
+    spoke = seen.find("Linux version") != std::string::npos;
+  }
+  if (child > 0) {
+    kill(child, SIGKILL);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return spoke;
 }
 
 }  // namespace
 
-bool kvmWorks() {
-  if (access("/dev/kvm", R_OK | W_OK) < 0) return false;
-  pid_t child = fork();
-  if (child == 0) runThreeInstructions();
-  if (child < 0) return false;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+// QEMU of the build root is started through that tree's own loader and libraries: no chroot, no
+// mounts, and the host's C library does not matter.
+kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
+  kj::Vector<kj::String> words;
+  if (qemu.root.size() > 0) {
+    words.add(kj::str(qemu.root, "/lib64/ld-linux-x86-64.so.2"));
+    words.add(kj::str("--library-path"));
+    words.add(kj::str(qemu.root, "/usr/lib/x86_64-linux-gnu"));
+    words.add(kj::str("--argv0"));
+    words.add(kj::str("qemu-system-x86_64"));
+    words.add(kj::str(qemu.program));
+    for (auto folder : {"qemu", "seabios"}) {
+      words.add(kj::str("-L"));
+      words.add(kj::str(qemu.root, "/usr/share/", folder));
+    }
+  } else {
+    words.add(kj::str(qemu.program));
   }
-  return WIFEXITED(status) && WEXITSTATUS(status) == kWorks;
+  for (auto& argument : arguments) words.add(kj::str(argument));
+  return words;
+}
+
+bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel) {
+  return access("/dev/kvm", R_OK | W_OK) == 0 && kernelSpeaks(qemu, kernel);
 }
 
 kj::String buildFolder() {

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <kj/string.h>
+#include <kj/vector.h>
 
 namespace talos::cluster {
-
-// Whether KVM really works: a device that opens is not enough (nested hosts offer one whose guests
-// never get anywhere). Runs three instructions in a virtual CPU, in a child with a deadline of 2 s.
-bool kvmWorks();
 
 // Where QEMU is: the tree of the build root beside this program (…/build/root), or the host's own.
 struct Qemu {
@@ -16,6 +13,14 @@ struct Qemu {
 };
 // `root` is what the user named, or empty. Throws NotFound saying where it looked.
 Qemu findQemu(kj::StringPtr root);
+
+// The words that start QEMU with these arguments: one of a tree is started through that tree's own loader and
+// libraries, so there is no chroot, there are no mounts, and the host's C library does not matter.
+kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments);
+
+// Whether KVM really runs guests: a device that opens, and even runs instructions, is not enough (nested hosts
+// offer one whose guests never get anywhere). Boots this kernel and waits up to 5 s for its first line.
+bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel);
 
 // The folder that holds this program's `image/` (…/build for …/build/out/talosctl).
 kj::String buildFolder();

@@ -111,6 +111,7 @@ void tell(int fd, kj::StringPtr text) {
 }  // namespace
 
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
+  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no guest keeps the creator waiting for its end
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);
   auto io = kj::setupAsyncIo();

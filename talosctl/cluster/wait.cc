@@ -1,5 +1,7 @@
 #include "talosctl/cluster/wait.h"
 
+#include <string.h>
+
 #include "common/error.h"
 #include "common/file.h"
 #include "talosctl/client.h"
@@ -28,13 +30,27 @@ struct Wait {
   talosctl::Progress progress;
 };
 
-kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
-  KJ_IF_MAYBE (text, tryReadFile(kj::str(stateFolder, "/", node, ".log"))) {
+kj::String tail(kj::StringPtr what, kj::StringPtr path) {
+  KJ_IF_MAYBE (text, tryReadFile(path)) {
     constexpr size_t kShown = 1500;
     auto from = text->size() > kShown ? text->size() - kShown : 0;
-    return kj::str("\nthe end of its console:\n", text->slice(from));
+    if (text->size() > 0) return kj::str("\nthe end of ", what, ":\n", text->slice(from));
   }
   return kj::str();
+}
+
+kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
+  return kj::str(tail("its console", kj::str(stateFolder, "/", node, ".log")),
+                 tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
+}
+
+// The supervisor's log says so; its end is shown with the failure.
+bool guestEnded(kj::StringPtr stateFolder, kj::StringPtr node) {
+  auto words = kj::str("message=\"guest ended\" node=", node, " ");
+  KJ_IF_MAYBE (log, tryReadFile(kj::str(stateFolder, "/supervisor.log"))) {
+    return strstr(log->cStr(), words.cStr()) != nullptr;
+  }
+  return false;
 }
 
 kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader node) {
@@ -49,6 +65,9 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
       judgement = outcome.silent(messageOf(e));
     }
     wait.progress.set(index, judgement.text);
+    if (guestEnded(wait.stateFolder, node.getName())) {
+      judgement = {talosctl::Verdict::kFailed, kj::str("its virtual machine has ended")};
+    }
     if (judgement.verdict == talosctl::Verdict::kDone) co_return;
     if (judgement.verdict == talosctl::Verdict::kFailed) {
       fail(ErrorKind::kFailedPrecondition,
