@@ -18,7 +18,7 @@ class ConnectionImpl final : public Connection {
  public:
   ConnectionImpl(kj::Own<kj::AsyncIoStream> stream, kj::String where)
       : stream(kj::mv(stream)),
-        messages(*this->stream, {kj::maxValue, kj::maxValue}, kj::mv(where)),
+        messages(*this->stream, {kj::maxValue, kj::maxValue, kj::maxValue}, kj::mv(where)),
         network(messages, capnp::rpc::twoparty::Side::CLIENT),
         rpc(capnp::makeRpcClient(network)) {}
 

@@ -1,7 +1,6 @@
 #include "common/guard.h"
 
 #include <capnp/message.h>
-#include <capnp/rpc.capnp.h>
 
 #include "common/error.h"
 #include "common/tls.h"
@@ -48,28 +47,67 @@ void GuardedStream::received(capnp::MessageReader& reader) {
       ask(message.getBootstrap().getQuestionId());
       break;
     case capnp::rpc::Message::FINISH:
-      questions.eraseMatch(message.getFinish().getQuestionId());
+      finished(message.getFinish().getQuestionId(), message.getFinish().getReleaseResultCaps());
+      break;
+    case capnp::rpc::Message::RELEASE:
+      released(message.getRelease().getId(), message.getRelease().getReferenceCount());
       break;
     default:
       break;
   }
+  if (exports.size() > limits.capabilities) {
+    fail(ErrorKind::kResourceExhausted, kj::str("more than ", limits.capabilities,
+                                                " capabilities of one connection not released"));
+  }
 }
 
 void GuardedStream::ask(uint32_t question) {
-  questions.upsert(question, [](uint32_t&, uint32_t&&) {});
+  questions.findOrCreate(question, [&]() {
+    return kj::HashMap<uint32_t, kj::Array<uint32_t>>::Entry{question, nullptr};
+  });
   if (questions.size() > limits.questions) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("more than ", limits.questions, " calls of one connection at once"));
   }
 }
 
-// An answer without capabilities ends its question by itself.
+void GuardedStream::finished(uint32_t question, bool releases) {
+  KJ_IF_MAYBE (ids, questions.find(question)) {
+    if (releases) {
+      for (auto id : *ids) released(id, 1);
+    }
+    questions.erase(question);
+  }
+}
+
+void GuardedStream::released(uint32_t id, uint32_t references) {
+  KJ_IF_MAYBE (held, exports.find(id)) {
+    *held -= kj::min(*held, references);
+    if (*held == 0) exports.erase(id);
+  }
+}
+
+void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
+  if (answer.getNoFinishNeeded()) {  // it has no capabilities, and ends its question by itself
+    questions.erase(answer.getAnswerId());
+    return;
+  }
+  if (!answer.isResults()) return;
+  KJ_IF_MAYBE (ids, questions.find(answer.getAnswerId())) {
+    kj::Vector<uint32_t> given;
+    for (auto entry : answer.getResults().getCapTable()) {
+      if (entry.isSenderHosted()) given.add(entry.getSenderHosted());
+      if (entry.isSenderPromise()) given.add(entry.getSenderPromise());
+    }
+    for (auto id : given) exports.upsert(id, 1, [](uint32_t& held, uint32_t) { ++held; });
+    *ids = given.releaseAsArray();
+  }
+}
+
 size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
   capnp::SegmentArrayMessageReader reader(segments);
   auto message = reader.getRoot<capnp::rpc::Message>();
-  if (message.isReturn() && message.getReturn().getNoFinishNeeded()) {
-    questions.eraseMatch(message.getReturn().getAnswerId());
-  }
+  if (message.isReturn()) answered(message.getReturn());
   size_t words = 0;
   for (auto& segment : segments) words += segment.size();
   return words * sizeof(capnp::word);

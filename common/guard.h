@@ -1,14 +1,16 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
-// Cap'n Proto bounds the size of a message and the words of calls in flight. Two things it leaves
+// Cap'n Proto bounds the size of a message and the words of calls in flight. Three things it leaves
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
-// table entry each), and whether it reads what it asked for (answers pile up in the send queue).
-// Here a peer with more unfinished questions than `questions` loses its connection, and while more
-// than `queuedBytes` wait to be sent nothing more is read from it. A client names its server, so
-// that every call that is lost with the connection fails with that name and the cause.
+// table entry each), how many capabilities from those answers it never releases, and whether it
+// reads what it asked for (answers pile up in the send queue). Here a peer with more unfinished
+// questions than `questions`, or with more than `capabilities` of ours, loses its connection, and
+// while more than `queuedBytes` wait to be sent nothing more is read from it. A client names its
+// server, so that every call that is lost with the connection fails with that name and the cause.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
+#include <capnp/rpc.capnp.h>
 #include <capnp/serialize-async.h>
 #include <kj/map.h>
 
@@ -18,6 +20,7 @@ class GuardedStream final : public capnp::MessageStream {
  public:
   struct Limits {
     unsigned questions;
+    unsigned capabilities;
     size_t queuedBytes;
   };
   // With a name an end of the stream is a failure too.
@@ -52,8 +55,10 @@ class GuardedStream final : public capnp::MessageStream {
   Limits limits;
   kj::String name;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
-  kj::HashSet<uint32_t> questions;  // that were asked and not finished
-  size_t writing = 0;               // bytes handed to the stream and not yet taken
+  kj::HashMap<uint32_t, kj::Array<uint32_t>>
+      questions;                            // not finished; the exports in their answers
+  kj::HashMap<uint32_t, uint32_t> exports;  // that the peer got: references not released
+  size_t writing = 0;                       // bytes given to the stream and not taken
   bool sawEnd = false;
   kj::Maybe<kj::String> failureText;
   kj::Own<kj::PromiseFulfiller<void>> failed;
@@ -63,6 +68,9 @@ class GuardedStream final : public capnp::MessageStream {
   [[noreturn]] void failWith(kj::Exception&& e);
   void received(capnp::MessageReader& reader);
   void ask(uint32_t question);
+  void finished(uint32_t question, bool releases);
+  void answered(capnp::rpc::Return::Reader answer);
+  void released(uint32_t id, uint32_t references);
   size_t sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments);
   kj::Promise<void> written(kj::Promise<void> write, size_t bytes);
 };

@@ -204,6 +204,53 @@ TEST_F(Server, ManyCallsOneAfterTheOther) {
   EXPECT_EQ(calls, 200u);
 }
 
+// Catches: capabilities that a peer collects and never gives back; those given back counted as
+// held.
+TEST_F(Server, TooManyCapabilitiesCloseTheConnection) {
+  class FakeNode final : public rpc::Node::Server {
+   public:
+    FakeNode(unsigned& calls, kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled)
+        : calls(calls), rebootCalled(rebootCalled) {}
+
+   protected:
+    kj::Promise<void> machine(MachineContext context) override {
+      context.getResults().setMachine(kj::heap<FakeMachine>(kj::str("new"), calls, rebootCalled));
+      return kj::READY_NOW;
+    }
+
+   private:
+    unsigned& calls;
+    kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled;
+  };
+  limits.capabilities = 10;
+  serving = serveUnix(
+                *io.lowLevelProvider, timer, listenUnix(path, 0600),
+                [this](const UnixPeer&) -> capnp::Capability::Client {
+                  return kj::heap<FakeNode>(calls, rebootCalled);
+                },
+                limits)
+                .eagerlyEvaluate(nullptr);
+  auto connection = connect();
+  auto node = connection->bootstrap().castAs<rpc::Node>();
+  auto get = [&] {
+    return wait(node.machineRequest().send().then([](auto&& r) { return r.getMachine(); }));
+  };
+  for (int i = 0; i < 100; i++) {
+    version(get());                                // given back at once
+    wait(connection->bootstrap().whenResolved());  // always the same one
+  }
+  kj::Vector<rpc::Machine::Client> held;
+  for (int i = 0; i < 9; i++) held.add(get());
+  version(held[0]);
+  // Noticed with the first message after the answer that was one too many.
+  auto e = kj::runCatchingExceptions([&] {
+    for (int i = 0; i < 3; i++) held.add(get());
+  });
+  ASSERT_TRUE(e != nullptr);
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
+            "more than 10 capabilities of one connection not released"_kj);
+}
+
 // Catches: a peer that asks and does not read makes the server pile up answers.
 TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
   limits.queuedBytes = 1 << 20;

@@ -28,7 +28,7 @@ class Session {
   Session(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
           const ServerLimits& limits)
       : stream(kj::mv(stream)),
-        guard(*this->stream, {limits.questions, limits.queuedBytes}),
+        guard(*this->stream, {limits.questions, limits.capabilities, limits.queuedBytes}),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
     guard.watch(network);

@@ -26,6 +26,7 @@ struct ServerLimits {
   uint64_t messageWords = 1u << 20;   // 8 MiB
   uint64_t inFlightWords = 4u << 20;
   unsigned questions = 4096;      // unfinished calls of one connection
+  unsigned capabilities = 16384;  // of ours, that one connection holds
   size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
 };
 
