@@ -1,0 +1,32 @@
+// link: init-core
+// What the brain sends to process 1: whatever check() lets through must be safe to take apart.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <memory>
+
+#include "machined/init/request.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace talos::process1;
+  if (size < 1) return 0;
+  unsigned descriptors = data[0] % 20;
+  // As big as the packet, not a byte more: the sanitizer sees a read beyond it. Aligned as in the loop.
+  auto packet = std::make_unique<uint8_t[]>(size - 1);
+  memcpy(packet.get(), data + 1, size - 1);
+  if (check(packet.get(), size - 1, descriptors) != nullptr) return 0;
+  auto& request = *reinterpret_cast<const Request*>(packet.get());
+  if (strlen(request.name) >= kNameSize) abort();
+  if (request.ask != Ask::kSpawn) return 0;
+  auto& spawn = *reinterpret_cast<const Spawn*>(packet.get());
+  char* argv[kMaxStrings + 1];
+  char* environment[kMaxStrings + 1];
+  strings(spawn, argv, environment);
+  size_t total = 0;
+  for (char** a = argv; *a != nullptr; ++a) total += strlen(*a) + 1;
+  for (char** e = environment; *e != nullptr; ++e) total += strlen(*e) + 1;
+  if (total != spawn.textSize) abort();
+  return 0;
+}
