@@ -123,6 +123,7 @@ void runInitramfs() {
   Console early(2, "[talos] [initramfs] ", false);
   if (auto* failed = mountAll(kFirstMounts, early)) stop(early, "mount", failed->target);
   Console console = openConsole("[talos] [initramfs] ");
+  if (auto* failed = mountAll(kMoreMounts, console)) stop(console, "mount", failed->target);
   console.info("mounting the root image");
   loadModules(console);
   mountImage(console);

@@ -1,6 +1,7 @@
 #include "machined/init/mounts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -30,8 +31,21 @@ const PseudoMount kMoreMounts[] = {
     {nullptr, nullptr, nullptr, 0, nullptr, false},
 };
 
+namespace {
+
+// On another device than the directory that it is in.
+bool isMountPoint(const char* target) {
+  char parent[64];
+  struct stat self, above;
+  snprintf(parent, sizeof(parent), "%s/..", target);
+  return stat(target, &self) == 0 && stat(parent, &above) == 0 && self.st_dev != above.st_dev;
+}
+
+}  // namespace
+
 const PseudoMount* mountAll(const PseudoMount* table, const Console& console) {
   for (auto* m = table; m->target != nullptr; ++m) {
+    if (isMountPoint(m->target)) continue;
     mkdir(m->target, 0755);  // there already, or mount says why not
     if (mount(m->source, m->target, m->type, m->flags, m->data) == 0 || errno == EBUSY) continue;
     int error = errno;
