@@ -31,14 +31,15 @@ struct Runs : public ::testing::Test {
   std::string err() { return c.test.console.takeErr().cStr(); }
 };
 
-// Catches one bad node that spoils the answers of the others, an error that does not name its node, and a
-// node that hangs and holds up the command.
+// Catches one bad node that spoils the answers of the others, an error that does not name its node,
+// and a node that hangs and holds up the command.
 TEST_F(Runs, ATableShowsWhoAnsweredAndWarnsOfTheRest) {
   node("10.0.0.3").off = true;
   node("10.0.0.4").hangs = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.4", "memory", "--timeout", "7s"}), 0);
-  EXPECT_EQ(out(), "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
-                   "10.0.0.2   2       2      0      0        0         0       0\n");
+  EXPECT_EQ(out(),
+            "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
+            "10.0.0.2   2       2      0      0        0         0       0\n");
   auto text = err();
   EXPECT_THAT(text, StartsWith("WARNING: 2 nodes failed:\n"));
   EXPECT_THAT(text, HasSubstr("10.0.0.3: 10.0.0.3:50000: connection refused\n"));
@@ -58,12 +59,18 @@ TEST_F(Runs, JsonAndYamlCarryTheFailures) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "memory", "-o", "json"}), 0);
   auto text = out();
   EXPECT_THAT(text, HasSubstr("{\n    \"node\": \"10.0.0.2\",\n    \"fields\": ["));
-  EXPECT_THAT(text, HasSubstr("{\n    \"node\": \"10.0.0.3\",\n    \"error\": {\n        \"kind\": \"Unavailable\",\n"
-                              "        \"message\": \"10.0.0.3:50000: connection refused\"\n    }\n}\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "{\n    \"node\": \"10.0.0.3\",\n    \"error\": {\n        \"kind\": \"Unavailable\",\n"
+          "        \"message\": \"10.0.0.3:50000: connection refused\"\n    }\n}\n"));
   EXPECT_THAT(err(), StartsWith("WARNING: "));
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "memory", "-o", "yaml"}), 0);
-  EXPECT_EQ(out(), "node: 10.0.0.2\nfields:\n    - name: MemTotal\n      value: 2048\n      unit: kB\n---\n"
-                   "node: 10.0.0.3\nerror:\n    kind: Unavailable\n    message: \"10.0.0.3:50000: connection refused\"\n");
+  EXPECT_EQ(
+      out(),
+      "node: 10.0.0.2\nfields:\n    - name: MemTotal\n      value: 2048\n      unit: kB\n---\n"
+      "node: 10.0.0.3\nerror:\n    kind: Unavailable\n    message: \"10.0.0.3:50000: connection "
+      "refused\"\n");
 }
 
 TEST_F(Runs, VersionOfTheClientNeedsNoNode) {
@@ -79,16 +86,18 @@ TEST_F(Runs, WithoutANodeTheFlagIsNamed) {
 }
 
 TEST_F(Runs, EndpointsAreTriedInTurn) {
-  for (int i = 0; i < 4; ++i) {   // the order is random
+  for (int i = 0; i < 4; ++i) {  // the order is random
     EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0);
     EXPECT_EQ(err(), "");
   }
 }
 
-// Catches an unreachable cluster that is reported without saying which endpoints were tried and why each failed.
+// Catches an unreachable cluster that is reported without saying which endpoints were tried and why
+// each failed.
 TEST_F(Runs, UnreachableEndpointsAreNamed) {
   EXPECT_EQ(c.run({"-e", "127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("cannot connect to endpoint 127.0.0.3: "), HasSubstr("refused")));
+  EXPECT_THAT(err(),
+              AllOf(HasSubstr("cannot connect to endpoint 127.0.0.3: "), HasSubstr("refused")));
   EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4", "-n", "10.0.0.2", "memory"}), 1);
   EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.3: "), HasSubstr("endpoint 127.0.0.4: ")));
   EXPECT_EQ(c.run({"-e", "127.0.0.1:50000", "-n", "10.0.0.2", "memory"}), 1);
@@ -105,7 +114,8 @@ TEST_F(Runs, AForeignAuthorityIsRefused) {
 }
 
 TEST_F(Runs, ABrokenTalosconfigIsNamedWithItsPlace) {
-  writeFileAtomically(c.configPath(), "context: test\ncontexts:\n    test:\n        endpoints: {\n"_kj, 0600);
+  writeFileAtomically(c.configPath(),
+                      "context: test\ncontexts:\n    test:\n        endpoints: {\n"_kj, 0600);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
   EXPECT_THAT(err(), ::testing::ContainsRegex("talosconfig:[0-9]+:[0-9]+: "));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory", "--context", "nobody"}), 1);
@@ -113,8 +123,9 @@ TEST_F(Runs, ABrokenTalosconfigIsNamedWithItsPlace) {
 
 TEST_F(Runs, Services) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "service", "apid"}), 0);
-  EXPECT_THAT(out(), AllOf(HasSubstr("NODE     10.0.0.2\nID       apid\nSTATE    Running\nHEALTH   OK\n"),
-                           HasSubstr("NODE     10.0.0.3\n")));
+  EXPECT_THAT(out(),
+              AllOf(HasSubstr("NODE     10.0.0.2\nID       apid\nSTATE    Running\nHEALTH   OK\n"),
+                    HasSubstr("NODE     10.0.0.3\n")));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "etcd"}), 1);
   EXPECT_EQ(err(), "error: service \"etcd\" is not registered on any of the nodes\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "restart"}), 0);
@@ -125,18 +136,25 @@ TEST_F(Runs, Services) {
 
 TEST_F(Runs, GetPrintsTheDocumentedForms) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc"}), 0);
-  EXPECT_EQ(out(), "NODE       NAMESPACE   TYPE      ID         VERSION   RUNNING   HEALTHY\n"
-                   "10.0.0.2   runtime     Service   apid       3         true      true\n"
-                   "10.0.0.2   runtime     Service   machined   1         true      false\n");
+  EXPECT_EQ(out(),
+            "NODE       NAMESPACE   TYPE      ID         VERSION   RUNNING   HEALTHY\n"
+            "10.0.0.2   runtime     Service   apid       3         true      true\n"
+            "10.0.0.2   runtime     Service   machined   1         true      false\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "services", "apid", "-o", "yaml"}), 0);
-  EXPECT_EQ(out(), "node: 10.0.0.2\nmetadata:\n    namespace: runtime\n    type: Services.v1alpha1.talos.dev\n"
-                   "    id: apid\n    version: 3\n    phase: running\nspec:\n    running: true\n    healthy: true\n");
+  EXPECT_EQ(
+      out(),
+      "node: 10.0.0.2\nmetadata:\n    namespace: runtime\n    type: Services.v1alpha1.talos.dev\n"
+      "    id: apid\n    version: 3\n    phase: running\nspec:\n    running: true\n    healthy: "
+      "true\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mt", "-o", "yaml"}), 0);
   EXPECT_THAT(out(), HasSubstr("    phase: running\nspec: controlplane\n"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mt", "-o", "json"}), 0);
-  EXPECT_EQ(out(), "{\n    \"node\": \"10.0.0.2\",\n    \"metadata\": {\n        \"namespace\": \"config\",\n"
-                   "        \"type\": \"MachineTypes.config.talos.dev\",\n        \"id\": \"machine-type\",\n"
-                   "        \"version\": 1,\n        \"phase\": \"running\"\n    },\n    \"spec\": \"controlplane\"\n}\n");
+  EXPECT_EQ(
+      out(),
+      "{\n    \"node\": \"10.0.0.2\",\n    \"metadata\": {\n        \"namespace\": \"config\",\n"
+      "        \"type\": \"MachineTypes.config.talos.dev\",\n        \"id\": \"machine-type\",\n"
+      "        \"version\": 1,\n        \"phase\": \"running\"\n    },\n    \"spec\": "
+      "\"controlplane\"\n}\n");
 }
 
 TEST_F(Runs, GetTellsWhatIsWrong) {
@@ -156,9 +174,10 @@ TEST_F(Runs, GetWatchesUntilInterrupted) {
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"}, kj::mv(interrupt.promise));
   c.settle();
-  EXPECT_EQ(out(), "NODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   HEALTHY\n"
-                   "10.0.0.2   +   runtime     Service   apid   3         true      true\n"
-                   "10.0.0.2   -   runtime   Service   apid   3   true   true\n");
+  EXPECT_EQ(out(),
+            "NODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   HEALTHY\n"
+            "10.0.0.2   +   runtime     Service   apid   3         true      true\n"
+            "10.0.0.2   -   runtime   Service   apid   3   true   true\n");
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
   EXPECT_EQ(err(), "interrupted\n");
@@ -168,8 +187,9 @@ TEST_F(Runs, EventsAreShownAsTheyCome) {
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));
   c.settle();
-  EXPECT_EQ(out(), "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
-                   "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
+  EXPECT_EQ(out(),
+            "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
+            "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
   EXPECT_EQ(err(), "10.0.0.2: 7 events were overwritten before they could be sent\n");
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
@@ -198,14 +218,15 @@ TEST_F(Runs, AFollowedLogGoesOnAfterALostConnection) {
   n.logLines.add(kj::str("two"));
   c.restart();
   c.settle();
-  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);   // the pause before the next try
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next try
   c.settle();
   EXPECT_EQ(out(), "10.0.0.2: two\n");
-  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: the connection was lost"), HasSubstr("goes on where it stopped")));
+  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: the connection was lost"),
+                           HasSubstr("goes on where it stopped")));
   ASSERT_EQ(n.logFrom.size(), 2u);
   EXPECT_EQ(n.logFrom[1], 1u);
 
-  n.bootId = kj::str("boot-2");   // positions of another boot mean nothing
+  n.bootId = kj::str("boot-2");  // positions of another boot mean nothing
   n.logLines.clear();
   n.logLines.add(kj::str("fresh"));
   c.restart();
@@ -255,7 +276,7 @@ TEST_F(Runs, CopyUnpacks) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 0);
   EXPECT_EQ(readFile(kj::str(target, "/hostname")), "node-1");
   EXPECT_EQ(err(), "10.0.0.2: could not be read: /etc/shadow\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);   // never overwrites
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // never overwrites
   EXPECT_THAT(err(), HasSubstr("hostname: cannot create it: File exists"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", "-"}), 0);
   EXPECT_THAT(out(), StartsWith("\x1f\x8b"));
@@ -263,7 +284,8 @@ TEST_F(Runs, CopyUnpacks) {
   EXPECT_THAT(err(), HasSubstr("absolute"));
 }
 
-// Catches a reboot reported done while the old boot still answers, and nodes that wait for one another.
+// Catches a reboot reported done while the old boot still answers, and nodes that wait for one
+// another.
 TEST_F(Runs, RebootFollowsEachNodeToItsOutcome) {
   node("10.0.0.2").answersUntilReboot = 3;
   node("10.0.0.3").answersUntilReboot = 1;
@@ -279,7 +301,7 @@ TEST_F(Runs, ASilentCommandFailsWhenAnyNodeDoes) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "reboot", "--wait=false"}), 1);
   EXPECT_EQ(err(), "error: 10.0.0.3: 10.0.0.3:50000: connection refused\n");
-  EXPECT_TRUE(node("10.0.0.2").rebooting);   // the others act all the same
+  EXPECT_TRUE(node("10.0.0.2").rebooting);  // the others act all the same
 }
 
 TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
@@ -291,7 +313,8 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
 TEST_F(Runs, AnOutcomeThatNeverComesHasADeadline) {
   node("10.0.0.2").answersUntilReboot = 1'000'000;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reboot", "--timeout", "20s"}), 1);
-  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: no outcome within 20s; its last state: going down"));
+  EXPECT_THAT(err(),
+              HasSubstr("error: 10.0.0.2: no outcome within 20s; its last state: going down"));
 }
 
 TEST_F(Runs, AnInterruptedRequestIsAFailure) {

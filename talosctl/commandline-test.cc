@@ -29,12 +29,15 @@ struct CommandLine : public ::testing::Test {
     return "";
   }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()), kj::NEVER_DONE)
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+                         kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }
 };
 
-std::string joined(kj::ArrayPtr<const kj::String> list) { return kj::strArray(list, "|").cStr(); }
+std::string joined(kj::ArrayPtr<const kj::String> list) {
+  return kj::strArray(list, "|").cStr();
+}
 
 // Catches persistent flags that only work in one place.
 TEST_F(CommandLine, PersistentFlagsStandAnywhere) {
@@ -53,7 +56,8 @@ TEST_F(CommandLine, PersistentFlagsStandAnywhere) {
   }
 }
 
-// Catches lists that keep only one of comma-separated and repeated values, or swallow the words behind them.
+// Catches lists that keep only one of comma-separated and repeated values, or swallow the words
+// behind them.
 TEST_F(CommandLine, ListsAreCsvAndRepeated) {
   auto parsed = parse({"-n", "a,b", "-n", "\"c,d\"", "version", "--nodes", "e"});
   EXPECT_EQ(joined(parsed.call->list("nodes")), "a|b|c,d|e");
@@ -78,7 +82,8 @@ TEST_F(CommandLine, BoolsCanBeSwitchedOff) {
   EXPECT_THAT(mistake({"reboot", "--wait=maybe"}), HasSubstr("neither true nor false"));
 }
 
-// Catches words behind "--", in brackets or with a leading dash that do not arrive as they were typed.
+// Catches words behind "--", in brackets or with a leading dash that do not arrive as they were
+// typed.
 TEST_F(CommandLine, WordsBehindDashesAreArguments) {
   auto parsed = parse({"read", "--", "--follow"});
   EXPECT_EQ(parsed.mistake, nullptr);
@@ -88,21 +93,32 @@ TEST_F(CommandLine, WordsBehindDashesAreArguments) {
 }
 
 TEST_F(CommandLine, AliasesMeanTheirCommand) {
-  for (auto [alias, name] : std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>>{
-           {"ls", "list"}, {"du", "usage"}, {"ps", "processes"}, {"p", "processes"}, {"free", "memory"},
-           {"m", "memory"}, {"services", "service"}, {"cp", "copy"}, {"g", "get"}, {"mount", "mounts"},
-           {"route", "routes"}}) {
+  for (auto [alias, name] :
+       std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>>{{"ls", "list"},
+                                                                      {"du", "usage"},
+                                                                      {"ps", "processes"},
+                                                                      {"p", "processes"},
+                                                                      {"free", "memory"},
+                                                                      {"m", "memory"},
+                                                                      {"services", "service"},
+                                                                      {"cp", "copy"},
+                                                                      {"g", "get"},
+                                                                      {"mount", "mounts"},
+                                                                      {"route", "routes"}}) {
     EXPECT_EQ(parse({alias}).call->command.name, name) << alias.cStr();
   }
 }
 
 // Catches guessing from a prefix, and messages that leave the user to find the word himself.
 TEST_F(CommandLine, UnknownWordsNameTheClosest) {
-  EXPECT_EQ(mistake({"versoin"}), "unknown command \"versoin\" of \"talosctl\"; did you mean \"version\"?");
+  EXPECT_EQ(mistake({"versoin"}),
+            "unknown command \"versoin\" of \"talosctl\"; did you mean \"version\"?");
   EXPECT_EQ(mistake({"vers"}).find("unknown command"), 0u);
-  EXPECT_EQ(mistake({"logs", "etcd", "--folow"}), "unknown flag --folow of \"talosctl logs\"; did you mean \"--follow\"?");
+  EXPECT_EQ(mistake({"logs", "etcd", "--folow"}),
+            "unknown flag --folow of \"talosctl logs\"; did you mean \"--follow\"?");
   EXPECT_EQ(mistake({"logs", "etcd", "--foll"}).find("unknown flag"), 0u);
-  EXPECT_EQ(mistake({"version", "--node=x"}), "unknown flag --node of \"talosctl version\"; did you mean \"--nodes\"?");
+  EXPECT_EQ(mistake({"version", "--node=x"}),
+            "unknown flag --node of \"talosctl version\"; did you mean \"--nodes\"?");
   EXPECT_THAT(mistake({"version", "-q"}), HasSubstr("unknown flag -q"));
 }
 
@@ -130,7 +146,8 @@ TEST_F(CommandLine, Durations) {
 TEST_F(CommandLine, MistakesGoToStderrWithUsage) {
   EXPECT_EQ(run({"versoin"}), 1);
   EXPECT_EQ(test.console.takeOut(), "");
-  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("did you mean \"version\"?\n\nUsage:\n  talosctl"));
+  EXPECT_THAT(test.console.takeErr().cStr(),
+              HasSubstr("did you mean \"version\"?\n\nUsage:\n  talosctl"));
   EXPECT_EQ(run({"completion", "fish"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("Usage:\n  talosctl completion"));
 }
@@ -144,7 +161,8 @@ TEST_F(CommandLine, MessagesAreEscaped) {
 }
 
 TEST_F(CommandLine, HelpIsOutput) {
-  for (auto words : {std::initializer_list<kj::StringPtr>{"logs", "--help"}, {"help", "logs"}, {"-h", "logs"}}) {
+  for (auto words :
+       {std::initializer_list<kj::StringPtr>{"logs", "--help"}, {"help", "logs"}, {"-h", "logs"}}) {
     EXPECT_EQ(run(words), 0);
     auto text = test.console.takeOut();
     EXPECT_THAT(text.cStr(), HasSubstr("Usage:\n  talosctl logs <id> [flags]\n"));
@@ -158,7 +176,8 @@ TEST_F(CommandLine, HelpIsOutput) {
   EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("merge"));
 }
 
-// Catches commands of the documents that look like typing mistakes instead of saying that they are missing.
+// Catches commands of the documents that look like typing mistakes instead of saying that they are
+// missing.
 TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_EQ(run({"apply-config", "--insecure", "-f", "x.yaml", "-n", "10.0.0.2"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl apply-config\" is not built"));
@@ -168,8 +187,8 @@ TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("apply-config")));
 }
 
-// Catches two commands or aliases of one name, and two flags of one letter within reach of a command: CLI11
-// would take the first and never tell.
+// Catches two commands or aliases of one name, and two flags of one letter within reach of a
+// command: CLI11 would take the first and never tell.
 void checkTree(const Command& command) {
   std::vector<std::string> words;
   for (auto& child : command.children) {
@@ -191,7 +210,9 @@ void checkTree(const Command& command) {
   EXPECT_EQ(command.run == nullptr, !command.children.empty()) << command.path().cStr();
   for (auto& child : command.children) checkTree(*child);
 }
-TEST_F(CommandLine, NamesAreUnique) { checkTree(*root); }
+TEST_F(CommandLine, NamesAreUnique) {
+  checkTree(*root);
+}
 
 }  // namespace
 }  // namespace talos::talosctl

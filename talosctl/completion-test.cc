@@ -28,7 +28,8 @@ struct Completion : public ::testing::Test {
   // What bash offers for the words, the last of which is being typed; sorted, one a line.
   std::string offered(kj::StringPtr words) {
     auto command = kj::str("bash -c 'source ", script, "; COMP_WORDS=(", words,
-                           "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _talosctl; printf \"%s\\n\" \"${COMPREPLY[@]}\"' | sort");
+                           "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _talosctl; printf \"%s\\n\" "
+                           "\"${COMPREPLY[@]}\"' | sort");
     FILE* pipe = popen(command.cStr(), "r");
     std::string text;
     char buffer[4096];
@@ -43,14 +44,16 @@ TEST_F(Completion, IsValidBash) {
   EXPECT_EQ(system(kj::str("bash -n ", script).cStr()), 0);
 }
 
-// Catches offers that do not follow the words before: values of flags taken for commands, aliases forgotten.
+// Catches offers that do not follow the words before: values of flags taken for commands, aliases
+// forgotten.
 TEST_F(Completion, OffersWhatFits) {
   EXPECT_EQ(offered("talosctl rebo"), "reboot\n");
   EXPECT_EQ(offered("talosctl -n logs con"), "config\n");
   EXPECT_EQ(offered("talosctl config cont"), "context\ncontexts\n");
   EXPECT_EQ(offered("talosctl ls --lo"), "--long\n");
   EXPECT_EQ(offered("talosctl get svc -o \"\""), "json\ntable\nyaml\n");
-  EXPECT_EQ(offered("talosctl dmesg --tail -o \"\""), "json\ntable\n");   // here --tail takes no value
+  EXPECT_EQ(offered("talosctl dmesg --tail -o \"\""),
+            "json\ntable\n");  // here --tail takes no value
   EXPECT_EQ(offered("talosctl logs --tail dmesg -o \"\""), "json\ntable\n");
   EXPECT_EQ(offered("talosctl completion \"\""), "bash\nzsh\n");
   EXPECT_EQ(offered("talosctl services etcd rest"), "restart\n");

@@ -51,17 +51,19 @@ kj::Vector<kj::String> spellings(const Flag& flag) {
   return names;
 }
 
-// Every flag of the command itself that takes a value, as patterns "path:--flag", and the lines that offer
-// the values of those that have a fixed set.
+// Every flag of the command itself that takes a value, as patterns "path:--flag", and the lines
+// that offer the values of those that have a fixed set.
 void collectValues(const Command& command, kj::StringPtr path, kj::Vector<kj::String>& patterns,
                    kj::Vector<kj::String>& offers) {
   for (auto& flag : command.flags) {
     if (flag.kind == FlagKind::kBool) continue;
-    auto own = KJ_MAP(name, spellings(flag)) { return kj::str("'", path, ":", name, "'"); };
+    auto own = KJ_MAP(name, spellings(flag)) {
+      return kj::str("'", path, ":", name, "'");
+    };
     auto all = kj::strArray(own, "|");
     if (!flag.choices.empty()) {
-      offers.add(kj::str("    ", all, ") COMPREPLY=($(compgen -W '", kj::strArray(flag.choices, " "),
-                         "' -- \"$current\")); return ;;\n"));
+      offers.add(kj::str("    ", all, ") COMPREPLY=($(compgen -W '",
+                         kj::strArray(flag.choices, " "), "' -- \"$current\")); return ;;\n"));
     }
     patterns.add(kj::mv(all));
   }
@@ -85,21 +87,25 @@ kj::String bashCompletion(const Command& root) {
   collectValues(root, "", valued, offers);
 
   kj::Vector<kj::String> t;
-  t.add(kj::str("# bash completion of ", root.name, ".   source <(", root.name, " completion bash)\n_", root.name,
-                "() {\n"
-                "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                "  local path='' words='' flags='' word i skip=0\n"
-                "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-                "    word=${COMP_WORDS[i]}\n"
-                "    if ((skip)); then skip=0; continue; fi\n"
-                "    case $word in\n      ",
-                kj::strArray(persistent, "|"), ") skip=1; continue ;;\n    esac\n    case \"$path:$word\" in\n      ",
-                kj::strArray(valued, "|\\\n      "), ") skip=1; continue ;;\n",
-                "    esac\n    if [[ $word == -* ]]; then continue; fi\n    case \"$path/$word\" in\n"));
+  t.add(kj::str(
+      "# bash completion of ", root.name, ".   source <(", root.name, " completion bash)\n_",
+      root.name,
+      "() {\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  local path='' words='' flags='' word i skip=0\n"
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "    word=${COMP_WORDS[i]}\n"
+      "    if ((skip)); then skip=0; continue; fi\n"
+      "    case $word in\n      ",
+      kj::strArray(persistent, "|"),
+      ") skip=1; continue ;;\n    esac\n    case \"$path:$word\" in\n      ",
+      kj::strArray(valued, "|\\\n      "), ") skip=1; continue ;;\n",
+      "    esac\n    if [[ $word == -* ]]; then continue; fi\n    case \"$path/$word\" in\n"));
   for (auto& e : entries) {
     for (auto& r : e.resolutions) {
       auto at = KJ_ASSERT_NONNULL(r.findFirst('='));
-      t.add(kj::str("      '", e.path, "/", r.slice(0, at), "') path='", r.slice(at + 1), "' ;;\n"));
+      t.add(
+          kj::str("      '", e.path, "/", r.slice(0, at), "') path='", r.slice(at + 1), "' ;;\n"));
     }
   }
   t.add(kj::str("    esac\n  done\n  case \"$path:$previous\" in\n", kj::strArray(offers, ""),
@@ -107,14 +113,15 @@ kj::String bashCompletion(const Command& root) {
                 "COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
                 "  esac\n  case $path in\n"));
   for (auto& e : entries) {
-    t.add(kj::str("    '", e.path, "') words='", kj::strArray(e.words, " "), "' flags='", kj::strArray(e.flags, " "),
-                  "' ;;\n"));
+    t.add(kj::str("    '", e.path, "') words='", kj::strArray(e.words, " "), "' flags='",
+                  kj::strArray(e.flags, " "), "' ;;\n"));
   }
-  t.add(kj::str("  esac\n"
-                "  if [[ $current == -* ]]; then words=$flags; fi\n"
-                "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-                "}\ncomplete -o default -F _",
-                root.name, " ", root.name, "\n"));
+  t.add(
+      kj::str("  esac\n"
+              "  if [[ $current == -* ]]; then words=$flags; fi\n"
+              "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+              "}\ncomplete -o default -F _",
+              root.name, " ", root.name, "\n"));
   return kj::strArray(t, "");
 }
 

@@ -33,7 +33,8 @@ struct Config : public ::testing::Test {
 
   kj::String in(kj::StringPtr name) { return kj::str(folder, "/", name); }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()), kj::NEVER_DONE)
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+                         kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }
   std::string out() { return test.console.takeOut().cStr(); }
@@ -46,15 +47,19 @@ struct Config : public ::testing::Test {
   // Adds a context by the command, with real certificates.
   void add(kj::StringPtr name) {
     auto authority = pki::makeAuthority({.organization = "talos"});
-    auto leaf = pki::issue(authority.certificate, authority.key, {.organizations = kj::arr(kj::str("os:admin"))});
+    auto leaf = pki::issue(authority.certificate, authority.key,
+                           {.organizations = kj::arr(kj::str("os:admin"))});
     writeFileAtomically(in("ca"), authority.certificate, 0600);
     writeFileAtomically(in("crt"), leaf.certificate, 0600);
     writeFileAtomically(in("key"), kj::StringPtr(leaf.key), 0600);
-    ASSERT_EQ(run({"config", "add", name, "--ca", in("ca"), "--crt", in("crt"), "--key", in("key")}), 0) << err();
+    ASSERT_EQ(
+        run({"config", "add", name, "--ca", in("ca"), "--crt", in("crt"), "--key", in("key")}), 0)
+        << err();
   }
 };
 
-// Catches a private key that others may read, and a file that is looked for elsewhere than it is written.
+// Catches a private key that others may read, and a file that is looked for elsewhere than it is
+// written.
 TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
   add("one");
   EXPECT_EQ(mode(in(".talos/config")), 0600u);
@@ -62,12 +67,15 @@ TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
   EXPECT_EQ(run({"config", "endpoint", " 10.0.0.2 ", "node.example"}), 0);
   EXPECT_EQ(run({"config", "node", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"}), 0);
   EXPECT_EQ(run({"config", "contexts"}), 0);
-  EXPECT_EQ(out(), "CURRENT   NAME   ENDPOINTS               NODES\n"
-                   "*         one    10.0.0.2,node.example   10.0.0.2,10.0.0.3,10.0.0.4...\n");
-  EXPECT_EQ(run({"config", "node"}), 0);   // none clears
+  EXPECT_EQ(out(),
+            "CURRENT   NAME   ENDPOINTS               NODES\n"
+            "*         one    10.0.0.2,node.example   10.0.0.2,10.0.0.3,10.0.0.4...\n");
+  EXPECT_EQ(run({"config", "node"}), 0);  // none clears
   EXPECT_EQ(run({"config", "contexts", "-o", "json"}), 0);
-  EXPECT_EQ(out(), "[\n    {\"name\": \"one\", \"current\": true, \"endpoints\": [\"10.0.0.2\", \"node.example\"], "
-                   "\"nodes\": []}\n]\n");
+  EXPECT_EQ(out(),
+            "[\n    {\"name\": \"one\", \"current\": true, \"endpoints\": [\"10.0.0.2\", "
+            "\"node.example\"], "
+            "\"nodes\": []}\n]\n");
 }
 
 TEST_F(Config, ContextsAreSwitched) {
@@ -79,18 +87,20 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(run({"config", "context", "three"}), 1);
   EXPECT_THAT(err(), HasSubstr("three"));
   EXPECT_EQ(run({"config", "info", "--context", "one"}), 0);
-  EXPECT_THAT(out(), AllOf(HasSubstr("Context:               one\n"), HasSubstr("Roles:                 os:admin\n")));
+  EXPECT_THAT(out(), AllOf(HasSubstr("Context:               one\n"),
+                           HasSubstr("Roles:                 os:admin\n")));
 }
 
 TEST_F(Config, MistakesAreTold) {
-  EXPECT_EQ(run({"config", "endpoint", "10.0.0.2"}), 1);   // there is no context yet
+  EXPECT_EQ(run({"config", "endpoint", "10.0.0.2"}), 1);  // there is no context yet
   EXPECT_NE(err(), "");
   add("one");
   EXPECT_EQ(run({"config", "endpoint", "10.0.0.2:50000"}), 1);
   EXPECT_THAT(err(), AllOf(HasSubstr("has a port"), HasSubstr("use \"10.0.0.2\"")));
   EXPECT_EQ(run({"config", "endpoint", "fd00::1"}), 0);
-  EXPECT_EQ(run({"config", "add", "two", "--ca", in("ca"), "--crt", in("ca"), "--key", in("key")}), 1);
-  EXPECT_NE(err(), "");   // key and certificate do not belong together
+  EXPECT_EQ(run({"config", "add", "two", "--ca", in("ca"), "--crt", in("ca"), "--key", in("key")}),
+            1);
+  EXPECT_NE(err(), "");  // key and certificate do not belong together
   EXPECT_EQ(run({"config", "add", "two", "--ca", in("ca")}), 1);
   EXPECT_THAT(err(), AllOf(HasSubstr("required flag --"), HasSubstr("Usage:")));
   EXPECT_EQ(run({"config", "merge", in("nothing")}), 1);
@@ -102,9 +112,10 @@ TEST_F(Config, MistakesAreTold) {
 // Catches a cluster's only secrets replaced without a word, and files that others may read.
 TEST_F(Config, GenConfigWritesUsableFiles) {
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 0) << err();
-  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", folder, "/out/init.yaml\ncreated ", folder,
-                           "/out/controlplane.yaml\ncreated ", folder, "/out/join.yaml\ncreated ", folder,
-                           "/out/talosconfig\n").cStr());
+  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", folder,
+                           "/out/init.yaml\ncreated ", folder, "/out/controlplane.yaml\ncreated ",
+                           folder, "/out/join.yaml\ncreated ", folder, "/out/talosconfig\n")
+                       .cStr());
   for (kj::StringPtr name : {"out/init.yaml", "out/talosconfig"}) EXPECT_EQ(mode(in(name)), 0600u);
   auto before = readFile(in("out/talosconfig"));
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 1);
@@ -121,7 +132,9 @@ TEST_F(Config, GenConfigWritesUsableFiles) {
 TEST_F(Config, GenConfigRefusesBeforeItWrites) {
   EXPECT_EQ(run({"gen", "config", "demo", "10.0.0.2", "-o", in("out")}), 1);
   EXPECT_THAT(err(), HasSubstr("https://10.0.0.2:6443"));
-  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "--version", "v2", "-o", in("out")}), 1);
+  EXPECT_EQ(
+      run({"gen", "config", "demo", "https://10.0.0.2:6443", "--version", "v2", "-o", in("out")}),
+      1);
   EXPECT_THAT(err(), HasSubstr("v1alpha1"));
   EXPECT_EQ(tryReadFile(in("out/talosconfig")), nullptr);
 }

@@ -35,7 +35,8 @@ kj::Vector<kj::String> hosts(Invocation& call, kj::StringPtr what) {
 }
 
 kj::Promise<int> runEndpoint(Invocation& call) {
-  return edit(call, [&](Talosconfig& config) { config.resolve().endpoints = hosts(call, "endpoint"); });
+  return edit(call,
+              [&](Talosconfig& config) { config.resolve().endpoints = hosts(call, "endpoint"); });
 }
 
 kj::Promise<int> runNode(Invocation& call) {
@@ -52,13 +53,14 @@ kj::Promise<int> runAdd(Invocation& call) {
                   .ca = readFile(call.text("ca")),
                   .certificate = readFile(call.text("crt")),
                   .key = pki::Pem(readFile(call.text("key")))};
-  TlsEndpoint check(context.credentials());   // what does not parse or belong together is told now
+  TlsEndpoint check(context.credentials());  // what does not parse or belong together is told now
   return edit(call, [&](Talosconfig& config) { config.add(call.arguments[0], kj::mv(context)); });
 }
 
 kj::Promise<int> runMerge(Invocation& call) {
   auto& from = call.arguments[0];
-  if (tryReadFile(from) == nullptr) fail(ErrorKind::kNotFound, kj::str(from, ": there is no such file"));
+  if (tryReadFile(from) == nullptr)
+    fail(ErrorKind::kNotFound, kj::str(from, ": there is no such file"));
   for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
   return 0;
 }
@@ -66,7 +68,9 @@ kj::Promise<int> runMerge(Invocation& call) {
 kj::Promise<int> runContexts(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   auto quoted = [](kj::ArrayPtr<const kj::String> list) {
-    auto items = KJ_MAP(i, list) { return codec::jsonString(i); };
+    auto items = KJ_MAP(i, list) {
+      return codec::jsonString(i);
+    };
     return kj::str("[", kj::strArray(items, ", "), "]");
   };
   Table table({"CURRENT", "NAME", "ENDPOINTS", "NODES"});
@@ -78,12 +82,14 @@ kj::Promise<int> runContexts(Invocation& call) {
     table.add(current ? "*" : "", entry.key, kj::strArray(entry.value.endpoints, ","),
               nodes.size() > 3 ? kj::str(shown, "...") : kj::mv(shown));
     objects.add(kj::str("    {\"name\": ", codec::jsonString(entry.key), ", \"current\": ", current,
-                        ", \"endpoints\": ", quoted(entry.value.endpoints), ", \"nodes\": ", quoted(nodes), "}"));
+                        ", \"endpoints\": ", quoted(entry.value.endpoints),
+                        ", \"nodes\": ", quoted(nodes), "}"));
   }
   if (formatOf(call) == Format::kTable) {
     call.out(table.render());
   } else {
-    call.out(kj::str("[", objects.size() > 0 ? "\n" : "", kj::strArray(objects, ",\n"), objects.size() > 0 ? "\n" : "", "]\n"));
+    call.out(kj::str("[", objects.size() > 0 ? "\n" : "", kj::strArray(objects, ",\n"),
+                     objects.size() > 0 ? "\n" : "", "]\n"));
   }
   return 0;
 }
@@ -94,12 +100,14 @@ kj::Promise<int> runInfo(Invocation& call) {
   auto name = call.text("context").size() > 0 ? call.text("context") : config.currentName();
   auto certificate = pki::inspect(context.certificate);
   auto expiry = nanoseconds(certificate.notAfter), now = nanoseconds(call.world.clock.now());
-  auto validity = expiry > now ? kj::str(rfc3339(expiry), " (", (expiry - now) / 1'000'000'000 / 86400, " days left)")
+  auto validity = expiry > now ? kj::str(rfc3339(expiry), " (",
+                                         (expiry - now) / 1'000'000'000 / 86400, " days left)")
                                : kj::str(rfc3339(expiry), " (expired)");
-  call.out(printableText(kj::str("Context:               ", name, "\nEndpoints:             ",
-                                 kj::strArray(context.endpoints, ", "), "\nNodes:                 ",
-                                 kj::strArray(context.nodes, ", "), "\nRoles:                 ",
-                                 kj::strArray(certificate.organizations, ", "), "\nCertificate expires:   ", validity, "\n")));
+  call.out(printableText(kj::str(
+      "Context:               ", name,
+      "\nEndpoints:             ", kj::strArray(context.endpoints, ", "),
+      "\nNodes:                 ", kj::strArray(context.nodes, ", "), "\nRoles:                 ",
+      kj::strArray(certificate.organizations, ", "), "\nCertificate expires:   ", validity, "\n")));
   return 0;
 }
 
@@ -107,8 +115,8 @@ kj::Promise<int> runGenerate(Invocation& call) {
   fail(ErrorKind::kUnimplemented, "\"talosctl config generate\" is now \"talosctl gen config\"");
 }
 
-Command& declare(Command& parent, kj::StringPtr name, kj::StringPtr summary, kj::StringPtr arguments, unsigned least,
-                 unsigned most, Run run) {
+Command& declare(Command& parent, kj::StringPtr name, kj::StringPtr summary,
+                 kj::StringPtr arguments, unsigned least, unsigned most, Run run) {
   auto& command = parent.add(name, summary);
   command.arguments = arguments;
   command.least = least;
@@ -121,20 +129,37 @@ Command& declare(Command& parent, kj::StringPtr name, kj::StringPtr summary, kj:
 
 void addConfigCommands(Command& root) {
   auto& config = root.add("config", "Show and change the client configuration");
-  declare(config, "endpoint", "Set where to connect to", "<endpoint>...", 1, kj::maxValue, runEndpoint).aliases = {"endpoints"};
-  declare(config, "node", "Set the nodes that commands act on; none: clear them", "[node...]", 0, kj::maxValue, runNode)
+  declare(config, "endpoint", "Set where to connect to", "<endpoint>...", 1, kj::maxValue,
+          runEndpoint)
+      .aliases = {"endpoints"};
+  declare(config, "node", "Set the nodes that commands act on; none: clear them", "[node...]", 0,
+          kj::maxValue, runNode)
       .aliases = {"nodes"};
-  declare(config, "context", "Switch to another context", "<context>", 1, 1, runContext).aliases = {"use-context"};
+  declare(config, "context", "Switch to another context", "<context>", 1, 1, runContext).aliases = {
+      "use-context"};
   auto& contexts = declare(config, "contexts", "List the contexts", "", 0, 0, runContexts);
   contexts.aliases = {"get-contexts"};
   addStreamOutputFlag(contexts);
-  declare(config, "merge", "Take over the contexts of another file", "<file>", 1, kj::maxValue, runMerge);
-  declare(config, "info", "Show the context in use: where it leads, its roles, when its certificate expires", "", 0, 0, runInfo);
+  declare(config, "merge", "Take over the contexts of another file", "<file>", 1, kj::maxValue,
+          runMerge);
+  declare(config, "info",
+          "Show the context in use: where it leads, its roles, when its certificate expires", "", 0,
+          0, runInfo);
   auto& add = declare(config, "add", "Add or replace a context", "<context>", 1, 1, runAdd);
-  add.flag({.name = "ca", .kind = FlagKind::kText, .help = "file with the cluster's CA certificate", .required = true});
-  add.flag({.name = "crt", .kind = FlagKind::kText, .help = "file with the client's certificate", .required = true});
-  add.flag({.name = "key", .kind = FlagKind::kText, .help = "file with the client's key", .required = true});
-  auto& generate = declare(config, "generate", "Renamed to \"gen config\"", "", 0, kj::maxValue, runGenerate);
+  add.flag({.name = "ca",
+            .kind = FlagKind::kText,
+            .help = "file with the cluster's CA certificate",
+            .required = true});
+  add.flag({.name = "crt",
+            .kind = FlagKind::kText,
+            .help = "file with the client's certificate",
+            .required = true});
+  add.flag({.name = "key",
+            .kind = FlagKind::kText,
+            .help = "file with the client's key",
+            .required = true});
+  auto& generate =
+      declare(config, "generate", "Renamed to \"gen config\"", "", 0, kj::maxValue, runGenerate);
   generate.hidden = generate.anyFlags = true;
 }
 

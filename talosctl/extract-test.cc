@@ -29,12 +29,13 @@ struct Extract : public ::testing::Test {
   std::string extract(TestTar& tar, size_t step = 1000, size_t cut = 0) {
     auto bytes = gzip(tar.finish());
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-      Extractor extractor(target);
-      auto all = bytes.slice(0, bytes.size() - cut);
-      for (size_t at = 0; at < all.size(); at += step) extractor.feed(all.slice(at, kj::min(at + step, all.size())));
-      extractor.finish();
-      skipped = kj::strArray(extractor.skipped(), ";");
-    })) {
+                   Extractor extractor(target);
+                   auto all = bytes.slice(0, bytes.size() - cut);
+                   for (size_t at = 0; at < all.size(); at += step)
+                     extractor.feed(all.slice(at, kj::min(at + step, all.size())));
+                   extractor.finish();
+                   skipped = kj::strArray(extractor.skipped(), ";");
+                 })) {
       return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
     }
     return "";
@@ -67,7 +68,7 @@ TEST_F(Extract, MakesFilesDirectoriesAndLinks) {
     EXPECT_EQ(content("target/deep/er/file"), "two");
     EXPECT_EQ(content("target/hard"), "one");
     EXPECT_EQ(mode("target/locked") & 07777, 0555u);
-    EXPECT_EQ(mode("target/deep/er/file") & 07777, 0755u);   // without set-uid
+    EXPECT_EQ(mode("target/deep/er/file") & 07777, 0755u);  // without set-uid
     EXPECT_TRUE(S_ISLNK(mode("target/link")));
     EXPECT_EQ(mode("target/fifo"), 0u);
     EXPECT_THAT(skipped.cStr(), HasSubstr("fifo"));
@@ -86,9 +87,12 @@ TEST_F(Extract, NothingLeadsOutside) {
   refused([&](TestTar& t) { t.file(kj::str(base, "/evil"), 0644, "x"); }, "leads outside");
   refused([](TestTar& t) { t.file("a/../../evil", 0644, "x"); }, "leads outside");
   refused([](TestTar& t) { t.hardLink("h", "../evil"); }, "leads outside");
-  refused([&](TestTar& t) { t.symlink("out", base), t.file("out/evil", 0644, "x"); }, "not a directory that can be used");
-  refused([&](TestTar& t) { t.symlink("out", kj::str(base, "/evil")), t.file("out", 0644, "x"); }, "Conflict");
-  refused([&](TestTar& t) { t.symlink("out", base), t.directory("out", 0777); }, "not a directory that can be used");
+  refused([&](TestTar& t) { t.symlink("out", base), t.file("out/evil", 0644, "x"); },
+          "not a directory that can be used");
+  refused([&](TestTar& t) { t.symlink("out", kj::str(base, "/evil")), t.file("out", 0644, "x"); },
+          "Conflict");
+  refused([&](TestTar& t) { t.symlink("out", base), t.directory("out", 0777); },
+          "not a directory that can be used");
   EXPECT_EQ(content("evil"), "absent");
 }
 
@@ -108,7 +112,7 @@ TEST_F(Extract, NeverOverwrites) {
 TEST_F(Extract, ACutArchiveLeavesNoHalfFile) {
   TestTar tar;
   tar.file("whole", 0644, "first");
-  kj::Vector<char> noise;   // does not compress, so that the cut falls into it
+  kj::Vector<char> noise;  // does not compress, so that the cut falls into it
   unsigned seed = 1;
   for (int i = 0; i < 100'000; ++i) noise.add(char('a' + rand_r(&seed) % 26));
   tar.file("half", 0644, kj::heapString(noise.asPtr()));
@@ -121,7 +125,8 @@ TEST_F(Extract, RefusesWhatIsNoArchive) {
   Extractor extractor(target);
   EXPECT_THAT(kj::str(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&]() {
                         extractor.feed("hello"_kj.asBytes());
-                      })).getDescription()).cStr(),
+                      })).getDescription())
+                  .cStr(),
               HasSubstr("no gzip stream"));
 }
 

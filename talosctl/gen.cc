@@ -17,22 +17,26 @@ struct File {
 
 kj::Promise<int> runGenConfig(Invocation& call) {
   if (call.text("version") != "v1alpha1") {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("there is no schema \"", call.text("version"), "\" of machine configs; --version knows v1alpha1"));
+    fail(ErrorKind::kInvalidArgument, kj::str("there is no schema \"", call.text("version"),
+                                              "\" of machine configs; --version knows v1alpha1"));
   }
   checkEndpoint(call.arguments[1]);
   auto folder = call.given("output-dir") ? kj::str(call.text("output-dir")) : kj::str(".");
-  auto pathOf = [&](kj::StringPtr name) { return folder == "." ? kj::str(name) : kj::str(folder, "/", name); };
+  auto pathOf = [&](kj::StringPtr name) {
+    return folder == "." ? kj::str(name) : kj::str(folder, "/", name);
+  };
   // The files hold the only copy of a cluster's secrets: an old set is never replaced by accident.
   for (kj::StringPtr name : {"init.yaml", "controlplane.yaml", "join.yaml", "talosconfig"}) {
     if (!call.on("force") && access(pathOf(name).cStr(), F_OK) == 0) {
-      fail(ErrorKind::kConflict, kj::str(pathOf(name), " exists already; --force replaces it and the secrets in it"));
+      fail(ErrorKind::kConflict,
+           kj::str(pathOf(name), " exists already; --force replaces it and the secrets in it"));
     }
   }
 
   auto image = kj::str(call.text("install-image"));
   if (image.size() == 0) {
-    KJ_IF_MAYBE (tag, call.world.environment("TAG")) image = kj::str("ghcr.io/talos-systems/installer:", *tag);
+    KJ_IF_MAYBE (tag, call.world.environment("TAG"))
+      image = kj::str("ghcr.io/talos-systems/installer:", *tag);
   }
   GenerateOptions options{.installDisk = call.text("install-disk"),
                           .installImage = image,
@@ -58,11 +62,13 @@ kj::Promise<int> runGenConfig(Invocation& call) {
 
 void addGenerateCommands(Command& root) {
   auto& gen = root.add("gen", "Generate configurations, keys and certificates");
-  auto& config = gen.add("config", "Generate the machine configs and the client configuration of a new cluster");
+  auto& config = gen.add(
+      "config", "Generate the machine configs and the client configuration of a new cluster");
   config.arguments = "<cluster name> <https endpoint>";
   config.least = config.most = 2;
   config.details = "The files hold secrets and are readable by their owner only.";
-  auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help, FlagKind kind = FlagKind::kText) {
+  auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help,
+                  FlagKind kind = FlagKind::kText) {
     config.flag({.name = name, .kind = kind, .fallback = fallback, .help = help});
   };
   text("install-disk", "/dev/sda", "disk to install to");
@@ -73,8 +79,14 @@ void addGenerateCommands(Command& root) {
   text("talos-version", "", "be understood by this version, as v0.8");
   text("kubernetes-version", "", "name the images of this version, as 1.20.6");
   text("registry-mirror", "", "host=URL: fetch images of the host from there", FlagKind::kList);
-  config.flag({.name = "persist", .letter = "p", .fallback = "true", .help = "nodes keep their config on disk"});
-  config.flag({.name = "output-dir", .letter = "o", .kind = FlagKind::kText, .help = "where to write (default: here)"});
+  config.flag({.name = "persist",
+               .letter = "p",
+               .fallback = "true",
+               .help = "nodes keep their config on disk"});
+  config.flag({.name = "output-dir",
+               .letter = "o",
+               .kind = FlagKind::kText,
+               .help = "where to write (default: here)"});
   config.flag({.name = "force", .help = "replace existing files"});
   config.run = runGenConfig;
 }

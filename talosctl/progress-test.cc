@@ -12,7 +12,7 @@ TEST(Progress, PlainLinesForEachChangeWhenPiped) {
   kj::String names[] = {kj::str("a"), kj::str("b")};
   Progress progress(console, names);
   progress.set(0, "booting");
-  progress.set(0, "booting");   // no change, no line
+  progress.set(0, "booting");  // no change, no line
   progress.set(1, "off\x1b[2J");
   EXPECT_EQ(console.takeErr(), "a: booting\nb: off\\x1b[2J\n");
 }
@@ -28,7 +28,8 @@ TEST(Progress, RewritesInPlaceOnATerminal) {
   progress.set(1, "y");
   EXPECT_EQ(console.takeErr(), "\x1b[2A\ra: x\x1b[K\n\rb: y\x1b[K\n");
   progress.set(1, kj::str(kj::repeat('z', 200)));
-  EXPECT_EQ(console.takeErr(), kj::str("\x1b[2A\ra: x\x1b[K\n\rb: ", kj::repeat('z', 76), "\x1b[K\n"));
+  EXPECT_EQ(console.takeErr(),
+            kj::str("\x1b[2A\ra: x\x1b[K\n\rb: ", kj::repeat('z', 76), "\x1b[K\n"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The printed forms, character for character. Rows of the documents are quoted where they have them.
+// The printed forms, character for character. Rows of the documents are quoted where they have
+// them.
 #include "talosctl/render.h"
 
 #include <capnp/message.h>
@@ -22,8 +23,8 @@ kj::Array<Reply<Results>> replies(Replies... all) {
   return kj::arr<Reply<Results>>(kj::mv(all)...);
 }
 
-void addEvent(rpc::ServiceEvent::Builder event, rpc::ServiceState state, kj::StringPtr message, uint64_t secondsAgo,
-              uint64_t now) {
+void addEvent(rpc::ServiceEvent::Builder event, rpc::ServiceState state, kj::StringPtr message,
+              uint64_t secondsAgo, uint64_t now) {
   event.setState(state);
   event.setMessage(message);
   event.setTime(now - secondsAgo * kSecond);
@@ -38,14 +39,17 @@ void fillKubelet(rpc::Service::Builder kubelet, uint64_t now) {
   auto events = kubelet.initEvents(8);
   auto cri = "service \"cri\" to be \"up\"", networkd = "service \"networkd\" to be \"up\"",
        timed = "service \"timed\" to be \"up\"";
-  addEvent(events[0], S::WAITING, kj::str("Waiting for ", cri, ", ", networkd, ", ", timed), 198, now);
+  addEvent(events[0], S::WAITING, kj::str("Waiting for ", cri, ", ", networkd, ", ", timed), 198,
+           now);
   addEvent(events[1], S::WAITING, kj::str("Waiting for ", cri, ", ", timed), 196, now);
   addEvent(events[2], S::WAITING, kj::str("Waiting for ", timed), 195, now);
   addEvent(events[3], S::PREPARING, "Running pre state", 195, now);
   addEvent(events[4], S::PREPARING, "Creating service runner", 186, now);
-  addEvent(events[5], S::RUNNING, "Started task kubelet (PID 2334) for container kubelet", 186, now);
+  addEvent(events[5], S::RUNNING, "Started task kubelet (PID 2334) for container kubelet", 186,
+           now);
   addEvent(events[6], S::RUNNING,
-           "Health check failed: Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: connect: "
+           "Health check failed: Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: "
+           "connect: "
            "connection refused",
            184, now);
   addEvent(events[7], S::RUNNING, "Health check successful", 174, now);
@@ -57,25 +61,28 @@ TEST(Render, ServiceDetail) {
   capnp::MallocMessageBuilder message;
   auto kubelet = message.initRoot<rpc::Service>();
   fillKubelet(kubelet, now);
-  EXPECT_EQ(
-      renderService("172.20.0.2", kubelet, now),
-      "NODE     172.20.0.2\n"
-      "ID       kubelet\n"
-      "STATE    Running\n"
-      "HEALTH   OK\n"
-      "EVENTS   [Running]: Health check successful (2m54s ago)\n"
-      "         [Running]: Health check failed: Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: "
-      "connect: connection refused (3m4s ago)\n"
-      "         [Running]: Started task kubelet (PID 2334) for container kubelet (3m6s ago)\n"
-      "         [Preparing]: Creating service runner (3m6s ago)\n"
-      "         [Preparing]: Running pre state (3m15s ago)\n"
-      "         [Waiting]: Waiting for service \"timed\" to be \"up\" (3m15s ago)\n"
-      "         [Waiting]: Waiting for service \"cri\" to be \"up\", service \"timed\" to be \"up\" (3m16s ago)\n"
-      "         [Waiting]: Waiting for service \"cri\" to be \"up\", service \"networkd\" to be \"up\", service "
-      "\"timed\" to be \"up\" (3m18s ago)\n");
+  EXPECT_EQ(renderService("172.20.0.2", kubelet, now),
+            "NODE     172.20.0.2\n"
+            "ID       kubelet\n"
+            "STATE    Running\n"
+            "HEALTH   OK\n"
+            "EVENTS   [Running]: Health check successful (2m54s ago)\n"
+            "         [Running]: Health check failed: Get \"http://127.0.0.1:10248/healthz\": dial "
+            "tcp 127.0.0.1:10248: "
+            "connect: connection refused (3m4s ago)\n"
+            "         [Running]: Started task kubelet (PID 2334) for container kubelet (3m6s ago)\n"
+            "         [Preparing]: Creating service runner (3m6s ago)\n"
+            "         [Preparing]: Running pre state (3m15s ago)\n"
+            "         [Waiting]: Waiting for service \"timed\" to be \"up\" (3m15s ago)\n"
+            "         [Waiting]: Waiting for service \"cri\" to be \"up\", service \"timed\" to be "
+            "\"up\" (3m16s ago)\n"
+            "         [Waiting]: Waiting for service \"cri\" to be \"up\", service \"networkd\" to "
+            "be \"up\", service "
+            "\"timed\" to be \"up\" (3m18s ago)\n");
 }
 
-// Catches a health message that shifts the columns of the other keys wrongly, and a service without events.
+// Catches a health message that shifts the columns of the other keys wrongly, and a service without
+// events.
 TEST(Render, ServiceDetailWithHealthMessage) {
   capnp::MallocMessageBuilder message;
   auto service = message.initRoot<rpc::Service>();
@@ -105,7 +112,8 @@ TEST(Render, ServiceList) {
 }
 
 TEST(Render, Version) {
-  EXPECT_EQ(renderClientVersion({"v0.9.0", "abcdef01", "2021-03-06T03:06:40Z", "clang 19.1.7", "linux", "amd64"}),
+  EXPECT_EQ(renderClientVersion(
+                {"v0.9.0", "abcdef01", "2021-03-06T03:06:40Z", "clang 19.1.7", "linux", "amd64"}),
             "Client:\n"
             "\tTag:         v0.9.0\n"
             "\tSHA:         abcdef01\n"
@@ -138,9 +146,14 @@ TEST(Render, Version) {
 
 TEST(Render, Memory) {
   Made<rpc::Machine::MemoryResults> made;
-  struct { kj::StringPtr name; uint64_t value; kj::StringPtr unit; } lines[] = {
-      {"MemTotal", 2038784, "kB"}, {"MemFree", 1024000, "kB"}, {"MemAvailable", 1536000, "kB"}, {"Buffers", 2048, "kB"},
-      {"Cached", 512000, "kB"},    {"Shmem", 10240, "kB"},     {"HugePages_Total", 3, ""}};
+  struct {
+    kj::StringPtr name;
+    uint64_t value;
+    kj::StringPtr unit;
+  } lines[] = {{"MemTotal", 2038784, "kB"},     {"MemFree", 1024000, "kB"},
+               {"MemAvailable", 1536000, "kB"}, {"Buffers", 2048, "kB"},
+               {"Cached", 512000, "kB"},        {"Shmem", 10240, "kB"},
+               {"HugePages_Total", 3, ""}};
   auto fields = made.value.initFields(kj::size(lines));
   for (size_t i = 0; i < kj::size(lines); ++i) {
     fields[i].setName(lines[i].name);
@@ -152,15 +165,21 @@ TEST(Render, Memory) {
             "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
             "10.0.0.2   1991    489    1000   10       2         500     1500\n");
   EXPECT_EQ(renderMemoryVerbose(all),
-            "NODE: 10.0.0.2\nMemTotal: 2038784 kB\nMemFree: 1024000 kB\nMemAvailable: 1536000 kB\nBuffers: 2048 kB\n"
+            "NODE: 10.0.0.2\nMemTotal: 2038784 kB\nMemFree: 1024000 kB\nMemAvailable: 1536000 "
+            "kB\nBuffers: 2048 kB\n"
             "Cached: 512000 kB\nShmem: 10240 kB\nHugePages_Total: 3\n");
 }
 
 // Catches mounts without a size (proc, sysfs) in the table, and percentages that overflow.
 TEST(Render, Mounts) {
   Made<rpc::Machine::MountsResults> made;
-  struct { kj::StringPtr filesystem; uint64_t size, available; kj::StringPtr on; } lines[] = {
-      {"/dev/loop0", 41'943'040, 0, "/"}, {"proc", 0, 0, "/proc"}, {"tmpfs", 1'000'000'000'000'000'000, 750'000'000'000'000'000, "/run"}};
+  struct {
+    kj::StringPtr filesystem;
+    uint64_t size, available;
+    kj::StringPtr on;
+  } lines[] = {{"/dev/loop0", 41'943'040, 0, "/"},
+               {"proc", 0, 0, "/proc"},
+               {"tmpfs", 1'000'000'000'000'000'000, 750'000'000'000'000'000, "/run"}};
   auto mounts = made.value.initMounts(kj::size(lines));
   for (size_t i = 0; i < kj::size(lines); ++i) {
     mounts[i].setFilesystem(lines[i].filesystem);
@@ -168,10 +187,12 @@ TEST(Render, Mounts) {
     mounts[i].setAvailable(lines[i].available);
     mounts[i].setMountedOn(lines[i].on);
   }
-  EXPECT_EQ(renderMounts(replies<rpc::Machine::MountsResults>(made.from("n"))),
-            "NODE   FILESYSTEM   SIZE(GB)        USED(GB)       AVAILABLE(GB)   PERCENT USED   MOUNTED ON\n"
-            "n      /dev/loop0   0.04            0.04           0.00            100.00%        /\n"
-            "n      tmpfs        1000000000.00   250000000.00   750000000.00    25.00%         /run\n");
+  EXPECT_EQ(
+      renderMounts(replies<rpc::Machine::MountsResults>(made.from("n"))),
+      "NODE   FILESYSTEM   SIZE(GB)        USED(GB)       AVAILABLE(GB)   PERCENT USED   MOUNTED "
+      "ON\n"
+      "n      /dev/loop0   0.04            0.04           0.00            100.00%        /\n"
+      "n      tmpfs        1000000000.00   250000000.00   750000000.00    25.00%         /run\n");
 }
 
 TEST(Render, Stats) {
@@ -188,11 +209,14 @@ TEST(Render, Stats) {
 
 TEST(Render, ProcessesAreSortedWithTwoSpaces) {
   Made<rpc::Machine::ProcessesResults> made;
-  struct { int pid; uint64_t cpu, rss; kj::StringPtr command, executable, args; } lines[] = {
-      {1, 1500, 3'000'000, "init", "/sbin/init", "/sbin/init"},
-      {2, 0, 0, "kthreadd", "", ""},
-      {70, 250, 8'200'000, "apid", "/usr/bin/apid", "apid --flag x"},
-      {80, 90, 1'000, "other", "/usr/bin/other", "renamed"}};
+  struct {
+    int pid;
+    uint64_t cpu, rss;
+    kj::StringPtr command, executable, args;
+  } lines[] = {{1, 1500, 3'000'000, "init", "/sbin/init", "/sbin/init"},
+               {2, 0, 0, "kthreadd", "", ""},
+               {70, 250, 8'200'000, "apid", "/usr/bin/apid", "apid --flag x"},
+               {80, 90, 1'000, "other", "/usr/bin/other", "renamed"}};
   auto list = made.value.initProcesses(kj::size(lines));
   for (size_t i = 0; i < kj::size(lines); ++i) {
     list[i].setPid(lines[i].pid);
@@ -214,7 +238,9 @@ TEST(Render, ProcessesAreSortedWithTwoSpaces) {
             "n     2    S      1        0.00      0 B      0 B     kthreadd\n");
   auto byCpu = renderProcesses(all, SortBy::kCpu);
   EXPECT_NE(byCpu.findFirst('\n'), nullptr);
-  EXPECT_TRUE(kj::StringPtr(byCpu).slice(KJ_ASSERT_NONNULL(byCpu.findFirst('\n')) + 1).startsWith("n     1 "));
+  EXPECT_TRUE(kj::StringPtr(byCpu)
+                  .slice(KJ_ASSERT_NONNULL(byCpu.findFirst('\n')) + 1)
+                  .startsWith("n     1 "));
 }
 
 TEST(Render, InterfacesAndRoutes) {
@@ -266,7 +292,9 @@ TEST(Render, Events) {
   service.setService("etcd");
   service.setState(rpc::ServiceState::RUNNING);
   service.setMessage("Health check successful");
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.ServiceStateEvent|etcd|RUNNING: Health check successful");
+  EXPECT_EQ(
+      row(event),
+      "n|c0ffee|talos/runtime/machine.ServiceStateEvent|etcd|RUNNING: Health check successful");
   event.setRestart(1);
   EXPECT_EQ(row(event), "not shown");
 }

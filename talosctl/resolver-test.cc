@@ -16,7 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A DNS server on loopback that knows one name: A 192.0.2.7, AAAA 2001:db8::7; everything else does not exist.
+// A DNS server on loopback that knows one name: A 192.0.2.7, AAAA 2001:db8::7; everything else does
+// not exist.
 class DnsServer {
  public:
   DnsServer() : fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -30,7 +31,7 @@ class DnsServer {
     thread = std::thread([this]() { serve(); });
   }
   ~DnsServer() {
-    shutdown(fd, SHUT_RDWR);   // wakes recvfrom
+    shutdown(fd, SHUT_RDWR);  // wakes recvfrom
     thread.join();
     close(fd);
   }
@@ -44,7 +45,8 @@ class DnsServer {
     kj::byte q[512];
     sockaddr_in from = {};
     socklen_t size = sizeof(from);
-    for (ssize_t n; (n = recvfrom(fd, q, sizeof(q), 0, reinterpret_cast<sockaddr*>(&from), &size)) > 12;) {
+    for (ssize_t n;
+         (n = recvfrom(fd, q, sizeof(q), 0, reinterpret_cast<sockaddr*>(&from), &size)) > 12;) {
       // The question: labels, type, class.
       std::string name;
       size_t at = 12;
@@ -56,13 +58,14 @@ class DnsServer {
       size_t end = at + 5;
       std::string answer(reinterpret_cast<char*>(q), end);
       bool known = name == "node-1.example.";
-      answer[2] = char(0x81), answer[3] = char(known ? 0x80 : 0x83);   // NXDOMAIN
+      answer[2] = char(0x81), answer[3] = char(known ? 0x80 : 0x83);  // NXDOMAIN
       answer[7] = known ? 1 : 0;
       answer[10] = answer[11] = 0;
       if (known && type == 1) {
         answer.append("\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\xc0\0\2\7", 16);
       } else if (known && type == 28) {
-        answer.append("\xc0\x0c\0\x1c\0\1\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\7", 28);
+        answer.append("\xc0\x0c\0\x1c\0\1\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\7",
+                      28);
       } else {
         answer[7] = 0;
       }
@@ -79,12 +82,13 @@ struct Resolver : public ::testing::Test {
     auto servers = kj::str("127.0.0.1:", server.port);
     std::string result;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-      auto found = resolve(host, {.servers = servers, .timeoutMs = 1000, .tries = 2}).wait(test.io.waitScope);
-      std::vector<std::string> sorted;
-      for (auto& f : found) sorted.push_back(f.cStr());
-      std::sort(sorted.begin(), sorted.end());
-      for (auto& s : sorted) result += s + " ";
-    })) {
+                   auto found = resolve(host, {.servers = servers, .timeoutMs = 1000, .tries = 2})
+                                    .wait(test.io.waitScope);
+                   std::vector<std::string> sorted;
+                   for (auto& f : found) sorted.push_back(f.cStr());
+                   std::sort(sorted.begin(), sorted.end());
+                   for (auto& s : sorted) result += s + " ";
+                 })) {
       result = kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
     }
     return result;
@@ -111,7 +115,7 @@ TEST_F(Resolver, UnknownNamesAreNamed) {
 
 // Catches a dropped lookup whose thread goes on using freed memory.
 TEST_F(Resolver, CanBeDropped) {
-  int silent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);   // takes questions and says nothing
+  int silent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);  // takes questions and says nothing
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

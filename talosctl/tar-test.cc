@@ -17,7 +17,8 @@ struct Recorder final : public TarVisitor {
   kj::Vector<char> content;
   kj::String head;
   void entry(const TarEntry& e) override {
-    static constexpr kj::StringPtr kinds[] = {"file"_kj, "dir"_kj, "symlink"_kj, "hardlink"_kj, "other"_kj};
+    static constexpr kj::StringPtr kinds[] = {"file"_kj, "dir"_kj, "symlink"_kj, "hardlink"_kj,
+                                              "other"_kj};
     head = kj::str(kinds[int(e.kind)], " ", e.path, " ", e.mode, " ", e.size, " ", e.modified,
                    e.link.size() > 0 ? " -> " : "", e.link);
     content.clear();
@@ -52,7 +53,8 @@ kj::Array<kj::byte> sample() {
   tar.directory("etc/", 0755);
   tar.file("etc/hostname", 0644, "node-1\n");
   tar.symlink("etc/link", "../outside");
-  tar.pax({{"path", "a/very/long/name"}, {"size", "3"}, {"mtime", "1615000000.25"}, {"comment", "x"}});
+  tar.pax(
+      {{"path", "a/very/long/name"}, {"size", "3"}, {"mtime", "1615000000.25"}, {"comment", "x"}});
   tar.file("ignored", 0600, "abc");
   tar.longName("gnu/long/name");
   tar.file("ignored", 0600, "");
@@ -64,7 +66,8 @@ kj::Array<kj::byte> sample() {
 // Catches a reader that depends on how the bytes are cut.
 TEST(Tar, ReadsEveryKindInAnyPieces) {
   auto archive = sample();
-  for (size_t step : {size_t(1), size_t(7), size_t(511), size_t(512), size_t(513), archive.size()}) {
+  for (size_t step :
+       {size_t(1), size_t(7), size_t(511), size_t(512), size_t(513), archive.size()}) {
     auto r = read(archive, step);
     EXPECT_EQ(r.problem, "");
     EXPECT_EQ(r.entries,
@@ -81,7 +84,8 @@ TEST(Tar, ReadsEveryKindInAnyPieces) {
 // Catches a cut archive that is taken for a whole one.
 TEST(Tar, TellsWhenItIsCut) {
   auto archive = sample();
-  size_t ends = archive.size() - 1024;   // two zero blocks end it; one may be missing, as many writers do
+  size_t ends =
+      archive.size() - 1024;  // two zero blocks end it; one may be missing, as many writers do
   for (size_t n = 1; n < ends; n += 37) {
     auto r = read(archive.slice(0, n), 4096);
     if (r.problem.empty()) EXPECT_EQ(n % 512, 0u) << n;
@@ -93,8 +97,8 @@ TEST(Tar, RefusesBrokenHeaders) {
   auto archive = sample();
   archive[0] ^= 1;
   EXPECT_THAT(read(archive, 512).problem, HasSubstr("not a tar header at byte 0"));
-  for (kj::StringPtr records : {"9999 path=x\n", "0 path=x\n", "10 pathxy\n", "10 path=ab", "x path=x\n", "\n",
-                                "16 size=-100000\n"}) {
+  for (kj::StringPtr records : {"9999 path=x\n", "0 path=x\n", "10 pathxy\n", "10 path=ab",
+                                "x path=x\n", "\n", "16 size=-100000\n"}) {
     TestTar tar;
     tar.member("pax", 'x', 0644, records);
     tar.file("f", 0644, "");
@@ -120,7 +124,8 @@ TEST(Tar, SafePaths) {
   EXPECT_EQ(parts("a/b"), "a|b");
   EXPECT_EQ(parts("./a//b/."), "a|b");
   EXPECT_EQ(parts("..."), "...");
-  for (kj::StringPtr bad : {"/etc/passwd", "..", "a/../../b", "../a", "a/..", "", ".", "./", "//"}) {
+  for (kj::StringPtr bad :
+       {"/etc/passwd", "..", "a/../../b", "../a", "a/..", "", ".", "./", "//"}) {
     EXPECT_EQ(parts(bad), "refused") << bad.cStr();
   }
   EXPECT_EQ(parts(kj::StringPtr("a\0b", 3)), "refused");

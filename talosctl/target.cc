@@ -21,12 +21,14 @@ void checkHost(kj::StringPtr host, kj::StringPtr what) {
   if (host.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("an empty ", what, " is named"));
   if (asAddress(host) != nullptr) return;
   KJ_IF_MAYBE (colon, host.findLast(':')) {
-    fail(ErrorKind::kInvalidArgument, kj::str(what, " \"", host, "\" has a port: the API is always on port 50000, use \"",
-                                              host.slice(0, *colon), "\""));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(what, " \"", host, "\" has a port: the API is always on port 50000, use \"",
+                 host.slice(0, *colon), "\""));
   }
   for (char c : host) {
     if (c <= ' ' || c == '/' || c == 0x7f) {
-      fail(ErrorKind::kInvalidArgument, kj::str(what, " \"", host, "\" is neither an address nor a name"));
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(what, " \"", host, "\" is neither an address nor a name"));
     }
   }
 }
@@ -45,12 +47,14 @@ Target resolveTarget(Invocation& call) {
   auto path = configPath(call);
   auto config = Talosconfig::load(path);
   auto& context = config.resolve(call.text("context"));
-  Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints") : context.endpoints.asPtr()),
+  Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints")
+                                                          : context.endpoints.asPtr()),
                 .nodes = copy(call.given("nodes") ? call.list("nodes") : context.nodes.asPtr()),
                 .credentials = context.credentials()};
   if (target.endpoints.empty()) {
-    fail(ErrorKind::kInvalidArgument, kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,
-                                              " with \"talosctl config endpoint\""));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,
+                 " with \"talosctl config endpoint\""));
   }
   for (auto& endpoint : target.endpoints) checkHost(endpoint, "endpoint");
   for (auto& node : target.nodes) checkHost(node, "node");
@@ -61,7 +65,9 @@ kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr int
   auto config = Talosconfig::load(into);
   auto renames = config.merge(Talosconfig::load(from));
   config.save(into);
-  return KJ_MAP(r, renames) { return kj::str("context \"", r.from, "\" -> \"", r.to, "\""); };
+  return KJ_MAP(r, renames) {
+    return kj::str("context \"", r.from, "\" -> \"", r.to, "\"");
+  };
 }
 
 }  // namespace talos::talosctl
