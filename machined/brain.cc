@@ -10,6 +10,7 @@
 #include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/server.h"
 #include "common/version.h"
 #include "machined/api/files.h"
@@ -41,6 +42,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kSelf = "machined"_kj;
+constexpr auto kSettled = 5 * kj::SECONDS;  // after that, nothing of the start is needed any more
 
 kj::String platformOf(const KernelArguments& arguments) {
   if (auto* fromEnvironment = getenv("PLATFORM")) return kj::str(fromEnvironment);
@@ -296,6 +298,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         [[fallthrough]];
       case Progress::Stage::kRunning:
         status.set(MachineStatus::Stage::RUNNING);
+        co_await timer.afterDelay(kSettled);
+        releaseStartMemory();
         co_return;
       case Progress::Stage::kFailed:
         status.set(MachineStatus::Stage::FAILED, kj::mv(progress.problems));
