@@ -112,6 +112,13 @@ TEST(Yaml, RefusesBombs) {
             std::string::npos);
 }
 
+// Catches: a parser that makes empty documents of a stray bracket without end.
+TEST(Yaml, RefusesStrayBrackets) {
+  for (auto text : {"a: 1\n}\n", "]\n", "{a: 1}}\n", "a: {b: 1}\n}}--\n? key\n:...\n"}) {
+    EXPECT_TRUE(jsonOf(text).startsWith("line ")) << text;
+  }
+}
+
 // Catches: bytes that yaml-cpp takes for the end of the input, text that is not text.
 TEST(Yaml, RefusesWhatIsNoText) {
   EXPECT_EQ(kj::str("line 2, column 4: byte 0x04 is no text; the file must be UTF-8 text without "

@@ -96,6 +96,10 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp takes what can begin nothing (a stray bracket) for an empty document, again and
+    // again.
+    if (mark.pos == lastDocument) refuse(mark, "nothing can begin with this character here");
+    lastDocument = mark.pos;
     anchored.clear();
     stack.clear();
     awaitingEnd.clear();
@@ -155,6 +159,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   kj::Arena& arena;
   size_t sourceSize;
+  int lastDocument = -1;
   size_t total = 0;  // over all documents
   kj::Vector<Level> stack;
   kj::Vector<Node*> awaitingEnd;      // ended; their end is where the next event is
