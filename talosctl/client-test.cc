@@ -130,6 +130,11 @@ TEST_F(Runs, Services) {
   EXPECT_EQ(err(), "error: service \"etcd\" is not registered on any of the nodes\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "restart"}), 0);
   EXPECT_EQ(out(), "NODE       RESPONSE\n10.0.0.2   Service \"apid\" restarted\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "kill", "--signal", "kill"}), 0);
+  EXPECT_EQ(out(), "NODE       RESPONSE\n10.0.0.2   Service \"apid\" was sent kill\n");
+  EXPECT_EQ(node("10.0.0.2").lastSignal, 9);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "kill", "--signal", "SIGNONE"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"SIGNONE\" is not a signal"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "explode"}), 1);
   EXPECT_THAT(err(), AllOf(HasSubstr("unknown action \"explode\""), HasSubstr("Usage:")));
 }

@@ -1,4 +1,7 @@
-// service [<id> [start|stop|restart|status]]
+// service [<id> [start|stop|restart|kill|status]]
+#include <signal.h>
+#include <string.h>
+
 #include "talosctl/commands.h"
 #include "talosctl/render.h"
 
@@ -88,6 +91,41 @@ kj::Promise<int> runAction(Invocation& call, F request) {
                            });
 }
 
+// "SIGKILL", "KILL", "kill" or "9".
+int signalNamed(kj::StringPtr text) {
+  KJ_IF_MAYBE (number, text.tryParseAs<int>()) {
+    if (*number >= 1 && *number <= SIGRTMAX) return *number;
+  }
+  auto name = strncasecmp(text.cStr(), "SIG", 3) == 0 ? text.slice(3) : text;
+  for (int number = 1; number < NSIG; ++number) {
+    auto known = sigabbrev_np(number);
+    if (known != nullptr && strcasecmp(known, name.cStr()) == 0) return number;
+  }
+  failUsage(kj::str("\"", text, "\" is not a signal: use a name as SIGTERM or a number"));
+}
+
+kj::Promise<int> runKill(Invocation& call) {
+  kj::StringPtr id = call.arguments[0];
+  int number = signalNamed(call.text("signal"));
+  using Results = rpc::Services::KillResults;
+  return tabulate<Results>(
+      call,
+      [id, number](rpc::Node::Client node) {
+        auto request = node.servicesRequest().send().getServices().killRequest();
+        request.setId(id);
+        request.setSignal(number);
+        return request.send();
+      },
+      [](Invocation& call, kj::ArrayPtr<const Reply<Results>> replies) {
+        Table table({"NODE", "RESPONSE"});
+        for (auto& r : replies) {
+          table.add(r.node,
+                    kj::str("Service \"", call.arguments[0], "\" was sent ", call.text("signal")));
+        }
+        return table.render();
+      });
+}
+
 kj::Promise<int> runService(Invocation& call) {
   if (call.arguments.size() == 0) return runList(call);
   kj::StringPtr id = call.arguments[0];
@@ -112,8 +150,9 @@ kj::Promise<int> runService(Invocation& call) {
     return runAction<rpc::Services::RestartResults>(
         call, [=](rpc::Node::Client node) { return prepare(services(node).restartRequest()); });
   }
+  if (action == "kill") return runKill(call);
   failUsage(kj::str("unknown action \"", action,
-                    "\" of command \"service\": use start, stop, restart or status"));
+                    "\" of command \"service\": use start, stop, restart, kill or status"));
 }
 
 }  // namespace
@@ -166,11 +205,15 @@ kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint6
 }
 
 void addServiceCommands(Command& root) {
-  auto& service = root.add("service", "List services, show one, start, stop or restart it");
+  auto& service = root.add("service", "List services, show one, start, stop, restart or kill it");
   service.aliases = {"services"};
-  service.arguments = "[<id> [start|stop|restart|status]]";
+  service.arguments = "[<id> [start|stop|restart|kill|status]]";
   service.most = 2;
-  service.argumentChoices = {{}, {"start", "stop", "restart", "status"}};
+  service.argumentChoices = {{}, {"start", "stop", "restart", "kill", "status"}};
+  service.flag({.name = "signal",
+                .kind = FlagKind::kText,
+                .fallback = "SIGTERM",
+                .help = "for kill: the signal that its process is sent"});
   addOutputFlag(service);
   service.run = runService;
 }

@@ -24,6 +24,7 @@ namespace talos::talosctl {
 struct FakeNode {
   kj::String bootId = kj::str("boot-1");
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
+  int lastSignal = 0;
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;
@@ -101,6 +102,10 @@ class FakeServices final : public rpc::Services::Server {
   kj::Promise<void> restart(RestartContext context) override {
     context.getResults().setResponse(
         kj::str("Service \"", context.getParams().getId(), "\" restarted"));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kill(KillContext context) override {
+    node_.lastSignal = context.getParams().getSignal();
     return kj::READY_NOW;
   }
 
