@@ -21,8 +21,9 @@ namespace talos::apid::testing {
 // What happened in the model, and what it holds.
 struct Model {
   kj::String tag;
-  unsigned reboots = 0;
+  unsigned versions = 0, reboots = 0;
   unsigned sent = 0;     // lines that a log's reader took
+  unsigned reads = 0;    // of logs, ever
   unsigned readers = 0;  // of logs, now
   unsigned watches = 0;
   unsigned connections = 0;  // to machined, apid's own for the store among them
@@ -38,6 +39,7 @@ class ModelMachine final : public rpc::Machine::Server {
 
  protected:
   kj::Promise<void> version(VersionContext context) override {
+    ++model.versions;
     context.getResults().setTag(model.tag);
     return kj::READY_NOW;
   }
@@ -58,6 +60,7 @@ class ModelLogs final : public rpc::Logs::Server {
   kj::Promise<void> read(ReadContext context) override {
     auto sink = context.getParams().getSink();
     context.releaseParams();
+    ++model.reads;
     ++model.readers;
     KJ_DEFER(--model.readers);
     auto line = kj::heapArray<kj::byte>(16384);

@@ -204,7 +204,12 @@ kj::Array<kj::byte> framed(kj::ArrayPtr<const kj::byte> input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World* world = new World;
-  if (world->model.tag.size() == 0) world->model.tag = kj::str("model");
+  if (world->model.tag.size() == 0) {
+    world->model.tag = kj::str("model");
+    // What is to be damaged must be right: it reaches the machine and a log, in one go.
+    world->hostile(world->right);
+    KJ_ASSERT(world->model.versions == 1 && world->model.reads == 1);
+  }
   if (size == 0) return 0;
   auto input = kj::arrayPtr(data + 1, size - 1);
   switch (data[0] % 3) {
