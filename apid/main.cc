@@ -9,6 +9,7 @@
 #include "apid/trust.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/server.h"
 #include "rpc/local.capnp.h"
 
@@ -38,6 +39,9 @@ void run() {
   log::info("apid waits for its certificates");
   trust.ready().wait(io.waitScope);
   log::info("apid serves");
+  auto settled = timer.afterDelay(5 * kj::SECONDS)
+                     .then([]() { releaseStartMemory(); })
+                     .eagerlyEvaluate(nullptr);
   serveTls(
       lowLevel, timer, kj::mv(listening), trust.server(),
       [&](const Peer& peer) { return gate.open(peer); }, kLimits)
