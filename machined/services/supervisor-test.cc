@@ -486,7 +486,16 @@ TEST_F(SupervisorTest, SignalsGoToTheProcess) {
   supervisor->start("a");
   run();
   supervisor->signal("a", SIGHUP);
+  advance(99 * kj::MILLISECONDS);
+  EXPECT_EQ(0u, machine.child("a").signals.size());
+  advance(1 * kj::MILLISECONDS);
   EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
+  // Never to the successor of the process that was meant.
+  supervisor->signal("a", SIGTERM);
+  machine.exit("a", 0);
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_EQ(0u, machine.child("a").signals.size());
 }
 
 // --- after a crash of the brain ---

@@ -541,11 +541,15 @@ void Supervisor::signal(kj::StringPtr id, int number) {
   if (entry.pid == 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("service \"", id, "\" does not run"));
   }
-  if (entry.self) {
-    KJ_SYSCALL(::kill(entry.pid, number));
-  } else {
-    impl->world.process1.signal(id, number);
-  }
+  auto send = [impl = impl.get(), &entry, pid = entry.pid, number]() {
+    if (entry.pid != pid) return;  // gone meanwhile
+    if (entry.self) {
+      KJ_SYSCALL(::kill(pid, number));
+    } else {
+      impl->world.process1.signal(entry.definition.id, number);
+    }
+  };
+  impl->tasks.add(impl->world.timer.afterDelay(kAnswerFirst).then(kj::mv(send)));
 }
 
 kj::Promise<void> Supervisor::stop(kj::StringPtr id) {

@@ -77,7 +77,7 @@ class Supervisor {
   // Stop, then start, whether or not the caller stays (it may hang on this very service). Begins
   // after 100 ms, so that the caller's answer gets out before.
   void restart(kj::StringPtr id);
-  // To its process; FailedPrecondition when there is none.
+  // To its process, as late as a restart begins; FailedPrecondition when there is none.
   void signal(kj::StringPtr id, int number);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
