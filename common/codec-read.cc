@@ -39,13 +39,13 @@ struct Path {
   }
 };
 
-kj::StringPtr describe(Node::Kind kind) {
+kj::StringPtr describe(YamlNode::Kind kind) {
   switch (kind) {
-    case Node::Kind::kNull:
+    case YamlNode::Kind::kNull:
       return "nothing";
-    case Node::Kind::kSequence:
+    case YamlNode::Kind::kSequence:
       return "a list";
-    case Node::Kind::kMapping:
+    case YamlNode::Kind::kMapping:
       return "a mapping";
     default:
       return "a single value";
@@ -76,13 +76,13 @@ class TreeReader {
   }
   KJ_DISALLOW_COPY_AND_MOVE(TreeReader);
 
-  void readStruct(const Node& node, DynamicStruct::Builder target, const Path& path) {
+  void readStruct(const YamlNode& node, DynamicStruct::Builder target, const Path& path) {
     auto schema = target.getSchema();
     if (annotation::has(schema, annotation::kInline)) {
       readField(node, target, inlineField(node, schema), path);
       return;
     }
-    if (node.kind != Node::Kind::kMapping && node.kind != Node::Kind::kNull) {
+    if (node.kind != YamlNode::Kind::kMapping && node.kind != YamlNode::Kind::kNull) {
       report(
           node.place, path,
           kj::str("a mapping (\"key: value\" lines) is expected, here is ", describe(node.kind)));
@@ -129,7 +129,7 @@ class TreeReader {
   }
 
   // The union member whose keys fit best; of a struct without a union its one field.
-  static StructSchema::Field inlineField(const Node& node, StructSchema schema) {
+  static StructSchema::Field inlineField(const YamlNode& node, StructSchema schema) {
     auto fields = schema.getFields();
     auto best = fields[0];
     size_t bestFit = 0;
@@ -169,7 +169,7 @@ class TreeReader {
           return;
         }
       }
-      seen.add(Seen{*field, entry.value->kind == Node::Kind::kNull});
+      seen.add(Seen{*field, entry.value->kind == YamlNode::Kind::kNull});
       note(path, entry.place);
       readField(*entry.value, target, *field, path);
       return;
@@ -196,7 +196,7 @@ class TreeReader {
         options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError);
   }
 
-  void readField(const Node& node, DynamicStruct::Builder target, StructSchema::Field field,
+  void readField(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
                  const Path& path) {
     if (annotation::has(field, annotation::kRaw)) {
       target.set(field, DynamicValue::Reader(capnp::Text::Reader(stream.textOf(node))));
@@ -204,8 +204,8 @@ class TreeReader {
     }
     auto type = field.getType();
     if (type.isVoid()) {
-      if (node.kind != Node::Kind::kNull &&
-          !(node.kind == Node::Kind::kMapping && node.entries.size() == 0)) {
+      if (node.kind != YamlNode::Kind::kNull &&
+          !(node.kind == YamlNode::Kind::kMapping && node.entries.size() == 0)) {
         report(node.place, path, kj::str("this key takes no value, here is ", describe(node.kind)),
                kj::str("write {}"));
       }
@@ -213,7 +213,7 @@ class TreeReader {
       return;
     }
     // A key without a value says nothing.
-    if (node.kind == Node::Kind::kNull) return;
+    if (node.kind == YamlNode::Kind::kNull) return;
     if (annotation::has(field, annotation::kMap)) {
       readMap(node, target, field, path);
     } else if (type.isStruct()) {
@@ -228,9 +228,9 @@ class TreeReader {
     }
   }
 
-  void readMap(const Node& node, DynamicStruct::Builder target, StructSchema::Field field,
+  void readMap(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
                const Path& path) {
-    if (node.kind != Node::Kind::kMapping) {
+    if (node.kind != YamlNode::Kind::kMapping) {
       report(
           node.place, path,
           kj::str("a mapping (\"key: value\" lines) is expected, here is ", describe(node.kind)));
@@ -247,9 +247,9 @@ class TreeReader {
     }
   }
 
-  void readList(const Node& node, DynamicStruct::Builder target, StructSchema::Field field,
+  void readList(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
                 const Path& path) {
-    if (node.kind != Node::Kind::kSequence) {
+    if (node.kind != YamlNode::Kind::kSequence) {
       report(node.place, path, kj::str("a list is expected, here is ", describe(node.kind)),
              kj::str("begin each item with \"- \""));
       return;
@@ -258,26 +258,26 @@ class TreeReader {
               annotation::has(field, annotation::kSecret));
   }
 
-  void readItems(const Node& node, DynamicList::Builder list, const Path& parent, bool secret) {
+  void readItems(const YamlNode& node, DynamicList::Builder list, const Path& parent, bool secret) {
     auto type = list.getSchema().getElementType();
     for (size_t i = 0; i < node.items.size(); ++i) {
       auto& item = *node.items[i];
       Path path{&parent, nullptr, i};
       note(path, item.place);
       if (type.isStruct()) {
-        if (item.kind == Node::Kind::kNull) {
+        if (item.kind == YamlNode::Kind::kNull) {
           report(item.place, path, kj::str("this item is empty"),
                  kj::str("remove it or give it keys"));
         } else {
           readStruct(item, list[i].as<DynamicStruct>(), path);
         }
       } else if (type.isList()) {
-        if (item.kind == Node::Kind::kSequence) {
+        if (item.kind == YamlNode::Kind::kSequence) {
           readItems(item, list.init(i, item.items.size()).as<DynamicList>(), path, secret);
         } else {
           report(item.place, path, kj::str("a list is expected, here is ", describe(item.kind)));
         }
-      } else if (item.kind == Node::Kind::kNull) {
+      } else if (item.kind == YamlNode::Kind::kNull) {
         report(item.place, path, kj::str("this item is empty"),
                kj::str("remove it or give it a value"));
       } else {
@@ -287,15 +287,15 @@ class TreeReader {
   }
 
   // A secret's value is not repeated in a message.
-  static kj::String quoted(const Node& node, bool secret) {
+  static kj::String quoted(const YamlNode& node, bool secret) {
     if (secret) return kj::str("this value");
     if (node.text.size() <= 60) return jsonString(node.text);
     return kj::str("this text of ", node.text.size(), " bytes");
   }
 
-  kj::Maybe<DynamicValue::Reader> readScalar(const Node& node, capnp::Type type, const Path& path,
-                                             bool secret) {
-    if (node.kind != Node::Kind::kScalar) {
+  kj::Maybe<DynamicValue::Reader> readScalar(const YamlNode& node, capnp::Type type,
+                                             const Path& path, bool secret) {
+    if (node.kind != YamlNode::Kind::kScalar) {
       report(node.place, path,
              kj::str("a single value is expected, here is ", describe(node.kind)));
       return nullptr;
@@ -334,7 +334,7 @@ class TreeReader {
     }
   }
 
-  kj::Maybe<DynamicValue::Reader> readBool(const Node& node, const Path& path, bool secret) {
+  kj::Maybe<DynamicValue::Reader> readBool(const YamlNode& node, const Path& path, bool secret) {
     KJ_IF_MAYBE (value, parseBool(node.text)) {
       if (node.plain) return DynamicValue::Reader(*value);
       report(node.place, path, kj::str(quoted(node, secret), " is quoted and so a text"),
@@ -345,7 +345,7 @@ class TreeReader {
     return nullptr;
   }
 
-  kj::Maybe<DynamicValue::Reader> readEnum(const Node& node, capnp::EnumSchema schema,
+  kj::Maybe<DynamicValue::Reader> readEnum(const YamlNode& node, capnp::EnumSchema schema,
                                            const Path& path, bool secret) {
     kj::Vector<kj::StringPtr> names;
     for (auto enumerant : schema.getEnumerants()) {
@@ -360,7 +360,7 @@ class TreeReader {
     return nullptr;
   }
 
-  kj::Maybe<DynamicValue::Reader> readFloat(const Node& node, const Path& path, bool secret) {
+  kj::Maybe<DynamicValue::Reader> readFloat(const YamlNode& node, const Path& path, bool secret) {
     auto type = node.plain ? scalarType(node.text) : ScalarType::kText;
     if (type == ScalarType::kInteger) {
       auto integer = KJ_ASSERT_NONNULL(parseInteger(node.text));
@@ -383,7 +383,7 @@ class TreeReader {
   }
 
   template <typename T>
-  kj::Maybe<DynamicValue::Reader> readInteger(const Node& node, const Path& path, bool secret) {
+  kj::Maybe<DynamicValue::Reader> readInteger(const YamlNode& node, const Path& path, bool secret) {
     if (!node.plain) {
       report(node.place, path,
              kj::str(quoted(node, secret), " is quoted and so a text, not a number"),
@@ -414,7 +414,7 @@ class TreeReader {
     return nullptr;
   }
 
-  kj::Maybe<DynamicValue::Reader> readData(const Node& node, const Path& path) {
+  kj::Maybe<DynamicValue::Reader> readData(const YamlNode& node, const Path& path) {
     kj::Vector<char> compact(node.text.size());
     for (char c : node.text) {
       if (c != '\n' && c != '\r' && c != ' ') compact.add(c);
@@ -451,7 +451,7 @@ Place Places::find(kj::StringPtr path) const {
   }
 }
 
-bool readNode(const YamlStream& stream, const Node& node, DynamicStruct::Builder target,
+bool readNode(const YamlStream& stream, const YamlNode& node, DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options, Places* places) {
   size_t before = problems.size();
   TreeReader(stream, problems, options, places).readStruct(node, target, Path{});

@@ -18,11 +18,11 @@ using capnp::StructSchema;
 constexpr kj::StringPtr kHidden = "***"_kj;
 constexpr size_t kCommentWidth = 90;
 
-bool isEmpty(const Node& node) {
-  return node.kind == Node::Kind::kNull ||
-         (node.kind == Node::Kind::kRaw && node.text.size() == 0) ||
-         (node.kind == Node::Kind::kScalar && node.text.size() == 0) ||
-         (node.kind == Node::Kind::kSequence && node.items.size() == 0);
+bool isEmpty(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::kNull ||
+         (node.kind == YamlNode::Kind::kRaw && node.text.size() == 0) ||
+         (node.kind == YamlNode::Kind::kScalar && node.text.size() == 0) ||
+         (node.kind == YamlNode::Kind::kSequence && node.items.size() == 0);
 }
 
 // At blanks, so that comments stay readable.
@@ -44,16 +44,16 @@ class TreeWriter {
  public:
   explicit TreeWriter(const WriteOptions& options) : options(options) {}
 
-  const Node& ofStruct(DynamicStruct::Reader value) {
+  const YamlNode& ofStruct(DynamicStruct::Reader value) {
     auto schema = value.getSchema();
     if (annotation::has(schema, annotation::kInline)) {
       for (auto field : schema.getFields()) {
         if (isActive(value, field)) return ofField(value, field);
       }
-      return arena.allocate<Node>();
+      return arena.allocate<YamlNode>();
     }
-    auto& node = arena.allocate<Node>();
-    node.kind = Node::Kind::kMapping;
+    auto& node = arena.allocate<YamlNode>();
+    node.kind = YamlNode::Kind::kMapping;
     for (auto field : schema.getFields()) {
       if (!isActive(value, field)) continue;
       // A union's first member is what an unset union says; the others are a choice, empty or not.
@@ -68,15 +68,15 @@ class TreeWriter {
     return node;
   }
 
-  const Node& ofField(DynamicStruct::Reader value, StructSchema::Field field) {
+  const YamlNode& ofField(DynamicStruct::Reader value, StructSchema::Field field) {
     if (options.secrets == Secrets::kHide && annotation::has(field, annotation::kSecret) &&
         value.has(field, capnp::HasMode::NON_DEFAULT)) {
       return text(kHidden);
     }
     auto member = value.get(field);
     if (annotation::has(field, annotation::kRaw)) {
-      auto& node = arena.allocate<Node>();
-      node.kind = Node::Kind::kRaw;
+      auto& node = arena.allocate<YamlNode>();
+      node.kind = YamlNode::Kind::kRaw;
       node.text = kj::str(member.as<capnp::Text>());
       return node;
     }
@@ -102,39 +102,39 @@ class TreeWriter {
     return arena.copyString(wrapped(doc));
   }
 
-  Node& text(kj::StringPtr content) {
-    auto& node = arena.allocate<Node>();
-    node.kind = Node::Kind::kScalar;
+  YamlNode& text(kj::StringPtr content) {
+    auto& node = arena.allocate<YamlNode>();
+    node.kind = YamlNode::Kind::kScalar;
     node.text = kj::str(content);
     return node;
   }
 
-  Node& plain(kj::String content) {
-    auto& node = arena.allocate<Node>();
-    node.kind = Node::Kind::kScalar;
+  YamlNode& plain(kj::String content) {
+    auto& node = arena.allocate<YamlNode>();
+    node.kind = YamlNode::Kind::kScalar;
     node.plain = true;
     node.text = kj::mv(content);
     return node;
   }
 
   // The enumerant's number where the schema does not know it: written by a newer program.
-  const Node& ofEnum(DynamicEnum value) {
+  const YamlNode& ofEnum(DynamicEnum value) {
     KJ_IF_MAYBE (enumerant, value.getEnumerant()) return text(annotation::nameOf(*enumerant));
     return plain(kj::str(value.getRaw()));
   }
 
-  const Node& ofFloat(double value, bool narrow) {
+  const YamlNode& ofFloat(double value, bool narrow) {
     if (value != value) return plain(kj::str(".nan"));
     if (value == kj::inf()) return plain(kj::str(".inf"));
     if (value == -kj::inf()) return plain(kj::str("-.inf"));
     return plain(narrow ? kj::str(static_cast<float>(value)) : kj::str(value));
   }
 
-  const Node& ofValue(const DynamicValue::Reader& value, capnp::Type type) {
+  const YamlNode& ofValue(const DynamicValue::Reader& value, capnp::Type type) {
     switch (value.getType()) {
       case DynamicValue::VOID: {
-        auto& node = arena.allocate<Node>();
-        node.kind = Node::Kind::kMapping;
+        auto& node = arena.allocate<YamlNode>();
+        node.kind = YamlNode::Kind::kMapping;
         return node;
       }
       case DynamicValue::BOOL:
@@ -155,19 +155,19 @@ class TreeWriter {
         return ofStruct(value.as<DynamicStruct>());
       case DynamicValue::LIST: {
         auto list = value.as<DynamicList>();
-        auto& node = arena.allocate<Node>();
-        node.kind = Node::Kind::kSequence;
+        auto& node = arena.allocate<YamlNode>();
+        node.kind = YamlNode::Kind::kSequence;
         for (auto item : list) node.items.add(&ofValue(item, list.getSchema().getElementType()));
         return node;
       }
       default:
-        return arena.allocate<Node>();
+        return arena.allocate<YamlNode>();
     }
   }
 
-  const Node& ofMap(DynamicList::Reader list) {
-    auto& node = arena.allocate<Node>();
-    node.kind = Node::Kind::kMapping;
+  const YamlNode& ofMap(DynamicList::Reader list) {
+    auto& node = arena.allocate<YamlNode>();
+    node.kind = YamlNode::Kind::kMapping;
     for (auto item : list) {
       auto pair = item.as<DynamicStruct>();
       auto value = pair.getSchema().getFieldByName("value");
@@ -228,7 +228,7 @@ kj::String cell(DynamicStruct::Reader value, StructSchema::Field field) {
   WriteOptions options{.secrets = Secrets::kHide};
   TreeWriter writer(options);
   auto& node = writer.ofField(value, field);
-  return node.kind == Node::Kind::kScalar ? kj::str(node.text) : renderJson(node, 0);
+  return node.kind == YamlNode::Kind::kScalar ? kj::str(node.text) : renderJson(node, 0);
 }
 
 }  // namespace talos::codec

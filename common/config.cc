@@ -297,7 +297,7 @@ class Checker {
   }
 };
 
-kj::Maybe<const codec::Node&> findMachineConfig(const codec::YamlStream& stream) {
+kj::Maybe<const codec::YamlNode&> findMachineConfig(const codec::YamlStream& stream) {
   for (auto* document : stream.documents()) {
     for (auto& entry : document->entries) {
       if (entry.key == "machine") return *document;
@@ -352,7 +352,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
     Checker(config.where, file, config.found).check(root.asReader());
   } else {
     auto* first = stream.documents()[0];
-    if (first->kind == codec::Node::Kind::kMapping) {
+    if (first->kind == codec::YamlNode::Kind::kMapping) {
       complain(first->place, "this is not a machine config: the key \"machine\" is missing",
                "talosctl gen config writes complete ones");
     } else {
@@ -382,69 +382,6 @@ void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Probl
     checker.error("machine.install.disk", kj::str("the disk to install to is missing"),
                   "as /dev/sda");
   }
-}
-
-EndpointResult parseEndpoint(kj::StringPtr url) {
-  EndpointResult result;
-  auto bad = [&](auto&&... words) {
-    result.problem = kj::str("\"", url, "\": ", words...);
-    return kj::mv(result);
-  };
-  kj::Maybe<size_t> schemeEnd;
-  for (size_t i = 0; i + 2 < url.size() && schemeEnd == nullptr; ++i) {
-    if (url[i] == ':' && url[i + 1] == '/' && url[i + 2] == '/') schemeEnd = i;
-  }
-  size_t colon = schemeEnd.orDefault(0);
-  if (colon == 0) return bad("the scheme is missing");
-  for (char c : url.slice(0, colon)) {
-    if (!isAlphanumeric(c) && c != '+' && c != '-' && c != '.')
-      return bad("the scheme is malformed");
-  }
-  result.value.scheme = kj::heapString(url.slice(0, colon));
-  auto rest = url.slice(colon + 3);
-  size_t end = 0;
-  while (end < rest.size() && rest[end] != '/' && rest[end] != '?' && rest[end] != '#') ++end;
-  auto authority = kj::heapString(rest.slice(0, end));
-  for (char c : authority) {
-    if (!isAlphanumeric(c) && kj::StringPtr("-._:[]%*").findFirst(c) == nullptr) {
-      return bad("the host has a character that no host has");
-    }
-  }
-
-  kj::String portText;
-  bool hasPort = false;
-  if (authority.startsWith("[")) {
-    auto close = authority.findFirst(']').orDefault(0);
-    result.value.host = kj::heapString(authority.slice(1, kj::max(close, size_t(1))));
-    KJ_IF_MAYBE (ip, Ip::parse(result.value.host)) {
-      if (ip->family() != AF_INET6) return bad("only IPv6 addresses stand in brackets");
-    } else {
-      return bad("there is no IPv6 address in the brackets");
-    }
-    auto behind = authority.slice(close + 1);
-    if (behind.size() > 0 && behind[0] != ':') return bad("only a port can follow the bracket");
-    hasPort = behind.size() > 0;
-    if (hasPort) portText = kj::str(behind.slice(1));
-  } else {
-    size_t colons = 0;
-    for (char c : authority) colons += c == ':';
-    if (colons > 1) return bad("an IPv6 address must stand in brackets");
-    auto at = authority.findFirst(':');
-    hasPort = at != nullptr;
-    result.value.host = kj::heapString(authority.slice(0, at.orDefault(authority.size())));
-    if (hasPort) portText = kj::str(authority.slice(KJ_ASSERT_NONNULL(at) + 1));
-  }
-  if (result.value.host.size() == 0) return bad("the host is missing");
-  if (hasPort) {
-    uint32_t port = 0;
-    for (char c : portText) {
-      if (c < '0' || c > '9' || portText.size() > 5) return bad("\"", portText, "\" is not a port");
-      port = port * 10 + (c - '0');
-    }
-    if (port == 0 || port > 65535) return bad("the port must be from 1 to 65535");
-    result.value.port = static_cast<uint16_t>(port);
-  }
-  return result;
 }
 
 }  // namespace talos::config

@@ -15,7 +15,7 @@ struct Parsed {
   YamlStream stream;
   explicit Parsed(kj::StringPtr t) : text(kj::str(t)), stream(text, "", problems) {}
   kj::String all() const { return render(problems); }
-  const Node& root() const { return *stream.documents()[0]; }
+  const YamlNode& root() const { return *stream.documents()[0]; }
   kj::String json() const { return renderJson(root(), 0); }
 };
 

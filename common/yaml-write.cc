@@ -157,7 +157,7 @@ class YamlWriter {
  public:
   YamlWriter(unsigned unit, unsigned start) : unit(unit == 0 ? 2 : unit), start(start) {}
 
-  kj::String document(const Node& node) {
+  kj::String document(const YamlNode& node) {
     if (isBlock(node)) {
       block(node, 0, false);
     } else {
@@ -168,7 +168,7 @@ class YamlWriter {
     return take(out);
   }
 
-  kj::String entry(kj::StringPtr key, const Node& node) {
+  kj::String entry(kj::StringPtr key, const YamlNode& node) {
     pad(0);
     out.addAll(yamlScalar(key));
     out.add(':');
@@ -187,25 +187,25 @@ class YamlWriter {
   // Collections begin at multiples of the unit; only "- " moves what follows by two.
   unsigned below(unsigned column) const { return unit * ((column + unit) / unit); }
 
-  static bool isBlock(const Node& node) {
-    return (node.kind == Node::Kind::kSequence && node.items.size() > 0) ||
-           (node.kind == Node::Kind::kMapping && node.entries.size() > 0) ||
-           (node.kind == Node::Kind::kRaw && node.text.size() > 0);
+  static bool isBlock(const YamlNode& node) {
+    return (node.kind == YamlNode::Kind::kSequence && node.items.size() > 0) ||
+           (node.kind == YamlNode::Kind::kMapping && node.entries.size() > 0) ||
+           (node.kind == YamlNode::Kind::kRaw && node.text.size() > 0);
   }
 
-  void scalar(const Node& node) {
+  void scalar(const YamlNode& node) {
     switch (node.kind) {
-      case Node::Kind::kNull:
-      case Node::Kind::kRaw:
+      case YamlNode::Kind::kNull:
+      case YamlNode::Kind::kRaw:
         out.addAll("null"_kj);
         break;
-      case Node::Kind::kSequence:
+      case YamlNode::Kind::kSequence:
         out.addAll("[]"_kj);
         break;
-      case Node::Kind::kMapping:
+      case YamlNode::Kind::kMapping:
         out.addAll("{}"_kj);
         break;
-      case Node::Kind::kScalar: {
+      case YamlNode::Kind::kScalar: {
         bool verbatim =
             node.plain && (isSafePlain(node.text) || scalarType(node.text) != ScalarType::kText ||
                            parseBool(node.text) != nullptr);
@@ -215,11 +215,11 @@ class YamlWriter {
   }
 
   // What stands behind "key:" in column `column`, or behind "-".
-  void afterKey(const Node& node, unsigned column) {
+  void afterKey(const YamlNode& node, unsigned column) {
     if (isBlock(node)) {
       out.add('\n');
       block(node, below(column), false);
-    } else if (node.kind == Node::Kind::kScalar && isSafeLiteral(node.text)) {
+    } else if (node.kind == YamlNode::Kind::kScalar && isSafeLiteral(node.text)) {
       out.add(' ');
       literal(node.text, below(column));
     } else {
@@ -247,10 +247,10 @@ class YamlWriter {
     }
   }
 
-  void block(const Node& node, unsigned column, bool firstPlaced) {
-    if (node.kind == Node::Kind::kRaw) {
+  void block(const YamlNode& node, unsigned column, bool firstPlaced) {
+    if (node.kind == YamlNode::Kind::kRaw) {
       lines(firstDocument(node.text), column, firstPlaced);
-    } else if (node.kind == Node::Kind::kSequence) {
+    } else if (node.kind == YamlNode::Kind::kSequence) {
       for (auto* item : node.items) {
         if (!firstPlaced) pad(column);
         firstPlaced = false;
@@ -269,7 +269,7 @@ class YamlWriter {
     }
   }
 
-  void sequenceItem(const Node& item, unsigned column) {
+  void sequenceItem(const YamlNode& item, unsigned column) {
     if (!isBlock(item)) {
       afterKey(item, column);
       return;
@@ -296,7 +296,7 @@ class JsonWriter {
  public:
   explicit JsonWriter(unsigned unit) : unit(unit) {}
 
-  kj::String document(const Node& node) {
+  kj::String document(const YamlNode& node) {
     value(node, 0);
     return take(out);
   }
@@ -311,18 +311,18 @@ class JsonWriter {
     for (unsigned i = 0; i < level * unit; ++i) out.add(' ');
   }
 
-  void value(const Node& node, unsigned level) {
+  void value(const YamlNode& node, unsigned level) {
     switch (node.kind) {
-      case Node::Kind::kNull:
+      case YamlNode::Kind::kNull:
         out.addAll("null"_kj);
         break;
-      case Node::Kind::kScalar:
+      case YamlNode::Kind::kScalar:
         scalar(node);
         break;
-      case Node::Kind::kRaw:
+      case YamlNode::Kind::kRaw:
         raw(node, level);
         break;
-      case Node::Kind::kSequence: {
+      case YamlNode::Kind::kSequence: {
         out.add('[');
         bool first = true;
         for (auto* item : node.items) {
@@ -335,7 +335,7 @@ class JsonWriter {
         out.add(']');
         break;
       }
-      case Node::Kind::kMapping: {
+      case YamlNode::Kind::kMapping: {
         out.add('{');
         bool first = true;
         for (auto& entry : node.entries) {
@@ -352,7 +352,7 @@ class JsonWriter {
     }
   }
 
-  void scalar(const Node& node) {
+  void scalar(const YamlNode& node) {
     auto type = node.plain ? scalarType(node.text) : ScalarType::kText;
     switch (type) {
       case ScalarType::kNull:
@@ -378,7 +378,7 @@ class JsonWriter {
     addQuoted(out, node.text, Quotes::kJson);
   }
 
-  void raw(const Node& node, unsigned level) {
+  void raw(const YamlNode& node, unsigned level) {
     Problems problems;
     YamlStream stream(node.text, "", problems);
     if (hasErrors(problems)) {
@@ -406,16 +406,16 @@ kj::String jsonString(kj::StringPtr text) {
   return take(out);
 }
 
-kj::String renderYaml(const Node& node, unsigned indent, unsigned startColumn) {
+kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColumn) {
   return YamlWriter(indent, startColumn).document(node);
 }
 
-kj::String renderYamlEntry(kj::StringPtr key, const Node& node, unsigned indent,
+kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,
                            unsigned startColumn) {
   return YamlWriter(indent, startColumn).entry(key, node);
 }
 
-kj::String renderJson(const Node& node, unsigned indent) {
+kj::String renderJson(const YamlNode& node, unsigned indent) {
   return JsonWriter(indent).document(node);
 }
 

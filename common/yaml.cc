@@ -89,7 +89,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   ~TreeBuilder() noexcept override {}
 
-  kj::Maybe<const Node&> takeRoot() {
+  kj::Maybe<const YamlNode&> takeRoot() {
     auto result = root;
     root = nullptr;
     return result;
@@ -118,7 +118,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     auto& node = open(mark, tag, anchor);
-    node.kind = Node::Kind::kScalar;
+    node.kind = YamlNode::Kind::kScalar;
     node.plain = tag == "?";
     node.text = kj::heapString(value.data(), value.size());
     if (value.find('\0') != value.npos) refuse(mark, "a zero byte in a text");
@@ -139,18 +139,18 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value style) override {
-    push(mark, tag, anchor, style, Node::Kind::kSequence);
+    push(mark, tag, anchor, style, YamlNode::Kind::kSequence);
   }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value style) override {
-    push(mark, tag, anchor, style, Node::Kind::kMapping);
+    push(mark, tag, anchor, style, YamlNode::Kind::kMapping);
   }
   void OnSequenceEnd() override { pop(); }
   void OnMapEnd() override { pop(); }
 
  private:
   struct Level {
-    Node* node;
+    YamlNode* node;
     YAML::Mark mark;
     YAML::anchor_t anchor;
     kj::Maybe<kj::String> key;
@@ -162,9 +162,9 @@ class TreeBuilder final : public YAML::EventHandler {
   int lastDocument = -1;
   size_t total = 0;  // over all documents
   kj::Vector<Level> stack;
-  kj::Vector<Node*> awaitingEnd;      // ended; their end is where the next event is
-  std::vector<const Node*> anchored;  // by anchor number; null while the node is open
-  kj::Maybe<const Node&> root;
+  kj::Vector<YamlNode*> awaitingEnd;      // ended; their end is where the next event is
+  std::vector<const YamlNode*> anchored;  // by anchor number; null while the node is open
+  kj::Maybe<const YamlNode&> root;
 
   static kj::String tooDeep() { return kj::str("more than ", kMaxDepth, " levels"); }
 
@@ -180,10 +180,10 @@ class TreeBuilder final : public YAML::EventHandler {
     awaitingEnd.clear();
   }
 
-  Node& open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  YamlNode& open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     closeUpTo(mark);
     count(mark, 1);
-    auto& node = arena.allocate<Node>();
+    auto& node = arena.allocate<YamlNode>();
     node.place = placeOf(mark);
     node.begin = mark.pos;
     if (anchor != 0) {
@@ -200,9 +200,9 @@ class TreeBuilder final : public YAML::EventHandler {
   YAML::anchor_t pendingAnchor = 0;
 
   void push(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-            YAML::EmitterStyle::value style, Node::Kind kind) {
+            YAML::EmitterStyle::value style, YamlNode::Kind kind) {
     auto& node = open(mark, tag, anchor);
-    if (!stack.empty() && stack.back().node->kind == Node::Kind::kMapping &&
+    if (!stack.empty() && stack.back().node->kind == YamlNode::Kind::kMapping &&
         stack.back().key == nullptr) {
       refuse(mark, "a key must be a text, not a list or a mapping");
     }
@@ -218,12 +218,12 @@ class TreeBuilder final : public YAML::EventHandler {
     stack.removeLast();
     auto& node = *level.node;
     awaitingEnd.add(&node);
-    if (node.kind == Node::Kind::kMapping) finishMapping(node);
+    if (node.kind == YamlNode::Kind::kMapping) finishMapping(node);
     pendingAnchor = level.anchor;
     attach(level.mark, node);
   }
 
-  void attach(const YAML::Mark& mark, const Node& node) {
+  void attach(const YAML::Mark& mark, const YamlNode& node) {
     if (pendingAnchor != 0) anchored[pendingAnchor] = &node;
     pendingAnchor = 0;
     if (stack.empty()) {
@@ -234,7 +234,7 @@ class TreeBuilder final : public YAML::EventHandler {
     auto& parent = *level.node;
     parent.size += node.size;
     parent.height = std::max(parent.height, node.height + 1);
-    if (parent.kind == Node::Kind::kSequence) {
+    if (parent.kind == YamlNode::Kind::kSequence) {
       parent.items.add(&node);
       return;
     }
@@ -243,7 +243,7 @@ class TreeBuilder final : public YAML::EventHandler {
       level.key = nullptr;
       return;
     }
-    if (node.kind != Node::Kind::kScalar && node.kind != Node::Kind::kNull) {
+    if (node.kind != YamlNode::Kind::kScalar && node.kind != YamlNode::Kind::kNull) {
       refuse(mark, "a key must be a text, not a list or a mapping");
     }
     if (node.text.size() > kMaxKeyBytes)
@@ -253,7 +253,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   // Merges "<<" and refuses a key that is there twice.
-  void finishMapping(Node& node) {
+  void finishMapping(YamlNode& node) {
     auto byKey = [](const Entry* a, const Entry* b) { return a->key < b->key; };
     std::vector<const Entry*> sorted;
     bool merges = false;
@@ -274,14 +274,14 @@ class TreeBuilder final : public YAML::EventHandler {
     if (merges) merge(node);
   }
 
-  void merge(Node& node) {
+  void merge(YamlNode& node) {
     node.selfContained = false;
     kj::Vector<Entry> own;
-    kj::Vector<const Node*> sources;
+    kj::Vector<const YamlNode*> sources;
     for (auto& entry : node.entries) {
       if (entry.key != "<<") {
         own.add(kj::mv(entry));
-      } else if (entry.value->kind == Node::Kind::kSequence) {
+      } else if (entry.value->kind == YamlNode::Kind::kSequence) {
         for (auto* item : entry.value->items) sources.add(item);
       } else {
         sources.add(entry.value);
@@ -291,7 +291,7 @@ class TreeBuilder final : public YAML::EventHandler {
     auto view = [](kj::StringPtr key) { return std::string_view(key.begin(), key.size()); };
     for (auto& entry : own) known.insert(view(entry.key));
     for (auto* source : sources) {
-      if (source->kind != Node::Kind::kMapping) {
+      if (source->kind != YamlNode::Kind::kMapping) {
         throw Refusal{0, source->place, kj::str("<< takes a mapping or a list of mappings"),
                       kj::str()};
       }
@@ -368,7 +368,7 @@ size_t cutAtMarker(kj::ArrayPtr<const char> text, size_t begin, size_t end) {
 
 }  // namespace
 
-Node::~Node() noexcept(false) {
+YamlNode::~YamlNode() noexcept(false) {
   zeroize(text.asArray());
 }
 
@@ -400,9 +400,9 @@ YamlStream::YamlStream(kj::ArrayPtr<const char> text, kj::StringPtr file, Proble
   }
 }
 
-kj::String YamlStream::textOf(const Node& node) const {
+kj::String YamlStream::textOf(const YamlNode& node) const {
   if (!node.selfContained ||
-      (node.kind != Node::Kind::kMapping && node.kind != Node::Kind::kSequence)) {
+      (node.kind != YamlNode::Kind::kMapping && node.kind != YamlNode::Kind::kSequence)) {
     return renderYaml(node, 2, 0);
   }
   size_t end = cutAtMarker(source, node.begin, std::min(node.end, source.size()));

@@ -13,24 +13,24 @@
 
 namespace talos::codec {
 
-struct Node;
+struct YamlNode;
 
 struct Entry {
   kj::String key;
   Place place;
-  const Node* value;
+  const YamlNode* value;
   kj::StringPtr comment;  // written above the key; may have several lines
 };
 
 // Its text is zeroed at the end: it may be a secret.
-struct Node {
+struct YamlNode {
   // kRaw is only written: YAML text of a node of any shape.
   enum class Kind { kNull, kScalar, kSequence, kMapping, kRaw };
   Kind kind = Kind::kNull;
   bool plain = false;  // a scalar that was or is to be written without quotes
   Place place;
   kj::String text;
-  kj::Vector<const Node*> items;
+  kj::Vector<const YamlNode*> items;
   kj::Vector<Entry> entries;
 
   // Of a parsed node:
@@ -40,9 +40,9 @@ struct Node {
   size_t size = 1;            // nodes in it, aliases expanded
   unsigned height = 1;        // levels in it, aliases expanded
 
-  Node() = default;
-  ~Node() noexcept(false);
-  KJ_DISALLOW_COPY_AND_MOVE(Node);
+  YamlNode() = default;
+  ~YamlNode() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(YamlNode);
 };
 
 // The documents of one stream, and the text that their nodes point into.
@@ -53,20 +53,20 @@ class YamlStream {
   YamlStream(kj::ArrayPtr<const char> text, kj::StringPtr file, Problems& problems);
   KJ_DISALLOW_COPY_AND_MOVE(YamlStream);
 
-  kj::ArrayPtr<const Node* const> documents() const { return roots; }
+  kj::ArrayPtr<const YamlNode* const> documents() const { return roots; }
 
   // The text of a parsed node on its own: its source with indentation removed, comments and all,
   // or, where the source cannot stand alone (flow style, aliases), the same value written anew.
-  kj::String textOf(const Node& node) const;
+  kj::String textOf(const YamlNode& node) const;
 
  private:
   kj::ArrayPtr<const char> source;
   kj::Arena arena;
-  kj::Vector<const Node*> roots;
+  kj::Vector<const YamlNode*> roots;
 };
 
 // readYaml() for one document of a stream.
-bool readNode(const YamlStream& stream, const Node& node, capnp::DynamicStruct::Builder target,
+bool readNode(const YamlStream& stream, const YamlNode& node, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
 // What a plain scalar means (YAML 1.2 core schema; integers also with 0x, 0o, 0b or a leading 0).
@@ -81,10 +81,10 @@ struct Integer {
 };
 kj::Maybe<Integer> parseInteger(kj::StringPtr text);
 
-kj::String renderYaml(const Node& node, unsigned indent, unsigned startColumn);
+kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColumn);
 // `key:` and the node behind it or below it.
-kj::String renderYamlEntry(kj::StringPtr key, const Node& node, unsigned indent,
+kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,
                            unsigned startColumn);
-kj::String renderJson(const Node& node, unsigned indent);
+kj::String renderJson(const YamlNode& node, unsigned indent);
 
 }  // namespace talos::codec
