@@ -111,7 +111,7 @@ mkdir -p "$tree"/{boot,dev,proc,sys,run,system,tmp,var,opt,root} "$tree"/usr/{bi
   "$tree"/etc/{kubernetes,cni}
 for link in bin sbin lib; do ln -s "usr/$link" "$tree/$link"; done
 cp -a "$work/modules/usr/lib/modules" "$tree/usr/lib/"
-while read -r name path; do
+while read -r name path links; do
   [ -e "$out/$name" ] || die "$out/$name is missing: run make"
   mkdir -p "$tree$(dirname "$path")" "$work/stripped"
   # Stripping is the only costly step here: kept by content.
@@ -121,6 +121,10 @@ while read -r name path; do
     echo "$sum" >"$work/stripped/$name.sum"
   fi
   install -m 0755 "$work/stripped/$name" "$tree$path"
+  for link in $links; do
+    mkdir -p "$tree$(dirname "$link")"
+    ln "$tree$path" "$tree$link"
+  done
 done < <(rows "$here/packages/programs.list")
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
@@ -163,11 +167,12 @@ cmp -s "$work/sbom.json" "$image/sbom.spdx.json" || cp "$work/sbom.json" "$image
 
 # --- sizes ----------------------------------------------------------------------------------------------
 for file in vmlinux initramfs rootfs.sqsh; do printf 'image: %-12s %10d bytes\n' "$file" "$(stat -c %s "$image/$file")"; done
-own=0
-while read -r name path; do
+own=0 packed=0
+while read -r name path _; do
   size=$(stat -c %s "$tree$path")
-  printf 'image:   %-10s %10d bytes, stripped\n' "$name" "$size"
-  own=$((own + size))
+  small=$(zstd -q -c "-$level" "$tree$path" | wc -c)
+  printf 'image:   %-10s %10d bytes stripped, %9d compressed\n' "$name" "$size" "$small"
+  own=$((own + size)) packed=$((packed + small))
 done < <(rows "$here/packages/programs.list")
-printf 'image:   %-10s %10d bytes, our programs together\n' total "$own"
-printf 'image:   %-10s %10d bytes, uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"
+printf 'image:   %-10s %10d bytes stripped, %9d compressed: our programs together\n' ours "$own" "$packed"
+printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

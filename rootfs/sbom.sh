@@ -38,7 +38,7 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
     + (if $p != "" then {externalRefs: [{referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: $p}]} else {} end)'
 }
 {
-  rows "$here/packages/programs.list" | while read -r name path; do entry "$name" "$version" NOASSERTION "this project: ${name}, installed as ${path}" ""; done
+  rows "$here/packages/programs.list" | while read -r name paths; do entry "$name" "$version" NOASSERTION "this project; installed as $paths" ""; done
   for p in $packages; do
     IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
     entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
