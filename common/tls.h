@@ -36,7 +36,7 @@ class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
   explicit TlsEndpoint(Credentials credentials);
-  ~TlsEndpoint() noexcept(false);
+  virtual ~TlsEndpoint() noexcept(false);
   void replace(Credentials credentials);
 
   struct Accepted {
