@@ -23,6 +23,7 @@ constexpr kj::StringPtr kAliases =
     "# Aliases extracted from modules themselves.\n"
     "alias virtio:d00000001v* virtio_net\n"
     "alias dm-target-crypt dm_crypt\n"
+    "alias cpu:type:x86* dm_crypt\n"
     "alias fs-nothing no_such_module\n"
     "alias of:N*T*Cfoo,barC* dm_mod\n"
     "alias broken\n"_kj;
@@ -87,6 +88,9 @@ TEST(Modules, coldplugGoesOnAfterAFailure) {
     writeFileAtomically(kj::str(directory, "/modalias"),
                         kj::StringPtr("virtio:d00000001v00001AF4\n"), 0644);
   }
+  makeDirectories(kj::str(root, "/devices/cpu"));
+  writeFileAtomically(kj::str(root, "/devices/cpu/modalias"), kj::StringPtr("cpu:type:x86,ven\n"),
+                      0644);
   ASSERT_EQ(0, symlink("..", kj::str(root, "/devices/a/b/subsystem").cStr()));
   Modules modules(kj::str(root), ModuleIndex(kDependencies, kAliases, kBuiltin));
   unsigned failures = 0;
