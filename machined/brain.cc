@@ -300,13 +300,13 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         status.set(MachineStatus::Stage::RUNNING);
         co_await timer.afterDelay(kSettled);
         releaseStartMemory();
-        co_return;
+        break;
       case Progress::Stage::kFailed:
         status.set(MachineStatus::Stage::FAILED, kj::mv(progress.problems));
-        co_return;
+        break;
       case Progress::Stage::kGoingDown:
         goDown(progress.command);
-        co_return;
+        break;
     }
   }
 

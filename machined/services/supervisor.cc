@@ -5,7 +5,6 @@
 #include <kj/map.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,19 +21,6 @@ constexpr auto kStopAllPatience = 30 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 
-class FileExists final : public Condition {
- public:
-  explicit FileExists(kj::StringPtr path) : path(kj::str(path)) {}
-  kj::String description() const override { return kj::str("file \"", path, "\" to exist"); }
-  bool met() const override {
-    struct stat status;
-    return stat(path.cStr(), &status) == 0;
-  }
-
- private:
-  kj::String path;
-};
-
 kj::String describeExit(int status) {
   if (WIFSIGNALED(status)) {
     return kj::str("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
@@ -48,10 +34,6 @@ kj::String seconds(kj::Duration d) {
 }
 
 }  // namespace
-
-kj::Own<Condition> fileExists(kj::StringPtr path) {
-  return kj::heap<FileExists>(path);
-}
 
 struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
   struct Entry {
@@ -561,8 +543,7 @@ kj::Promise<void> Supervisor::stopAll() {
 
 kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
   auto& entry = impl->find(name);
-  for (;;) {
-    if (impl->isUp(entry.definition.id)) co_return;
+  while (!impl->isUp(entry.definition.id)) {
     if (entry.phase == ServicePhase::kFailed) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("service \"", entry.definition.id, "\" is down: ", entry.record.lastMessage()));
@@ -593,8 +574,4 @@ kj::Vector<kj::String> Supervisor::ids() const {
   for (auto& item : impl->entries) result.add(kj::str(item.key));
   return result;
 }
-bool Supervisor::has(kj::StringPtr id) const {
-  return impl->entries.find(id) != nullptr;
-}
-
 }  // namespace talos::machined

@@ -26,8 +26,6 @@ class Condition {
   virtual bool met() const = 0;
 };
 
-kj::Own<Condition> fileExists(kj::StringPtr path);
-
 struct HealthCheck {
   kj::Function<kj::Promise<void>()> check;  // rejects with the reason
   kj::Duration delay = 1 * kj::SECONDS, period = 5 * kj::SECONDS, timeout = 500 * kj::MILLISECONDS;
@@ -88,7 +86,6 @@ class Supervisor {
 
   void fill(kj::StringPtr id, rpc::Service::Builder out) const;  // NotFound
   kj::Vector<kj::String> ids() const;                            // sorted
-  bool has(kj::StringPtr id) const;
   // This program itself: state Running, no process of its own to supervise.
   void loadSelf(kj::StringPtr id);
 
