@@ -10,7 +10,9 @@
 namespace talos::cluster {
 namespace {
 
-constexpr kj::Duration kConnectDeadline = 5 * kj::SECONDS;
+// The node is one bridge away: one lost packet and its repetition fit. A client that waits for a
+// node to come back asks again the sooner.
+constexpr kj::Duration kConnectDeadline = 1500 * kj::MILLISECONDS;
 
 class Forwarder final : private kj::TaskSet::ErrorHandler {
  public:
