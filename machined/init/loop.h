@@ -62,9 +62,9 @@ class Loop {
   enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
   enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome };
   struct Packet {
-    size_t size;
-    int fds[kMaxPassed + 1];
-    unsigned fdCount;
+    size_t size = 0;
+    int fds[kMaxPassed + 1] = {};
+    unsigned fdCount = 0;
   };
 
   Settings settings;
