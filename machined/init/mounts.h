@@ -17,8 +17,8 @@ struct PseudoMount {
 
 // What the initramfs mounts and moves to the real root. Ends with an entry without target.
 extern const PseudoMount kFirstMounts[];
-// What lies below those and moves with them. Mounted in the initramfs too: the kernel asks user space for
-// a module when bpf is mounted, and there is nobody to ask there, which is quick.
+// What lies below those and moves with them. Mounted in the initramfs too: the kernel asks user
+// space for a module when bpf is mounted, and there is nobody to ask there, which is quick.
 extern const PseudoMount kMoreMounts[];
 
 // Mounts all of a table; the directory is made where it can be. What is mounted already (a
