@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -86,6 +87,10 @@ kj::Promise<void> RealTasks::setupSystemDirectory() {
 // What the kernel refuses is told and does not stop the machine: others of its devices may do.
 kj::Promise<void> RealTasks::loadModules(kj::StringPtr only) {
   auto problems = co_await world.uv.blocking([only]() {
+    // Devices that nobody waits for yet give way to the services that start meanwhile.
+    int niceness = only == nullptr ? 19 : 0;
+    setpriority(PRIO_PROCESS, 0, niceness);
+    KJ_DEFER(setpriority(PRIO_PROCESS, 0, 0));
     kj::Vector<kj::String> problems;
     Modules::ofRunningKernel().coldplug([&](kj::StringPtr p) { problems.add(kj::str(p)); }, only);
     return problems;
