@@ -56,13 +56,13 @@ kj::Promise<int> runVersion(Invocation& call) {
     Documents(call, format)
         .text(format == Format::kJson ? clientVersionJson(client) : clientVersionYaml(client));
   }
-  if (call.on("client")) co_return 0;
+  if (call.on("client")) return 0;
   if (format == Format::kTable) {
     call.out("Server:\n");
   } else if (format == Format::kYaml) {
     call.out("---\n");
   }
-  co_return co_await tabulate<rpc::Version>(
+  return tabulate<rpc::Version>(
       call,
       [](rpc::Node::Client node) {
         return node.machineRequest().send().getMachine().versionRequest().send();

@@ -8,6 +8,7 @@
 
 #include <kj/string.h>
 #include <kj/vector.h>
+#include <stdint.h>
 
 namespace talos::talosctl {
 
