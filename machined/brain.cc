@@ -87,6 +87,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   Console console;
   Registry registry;
   Store store;
+  MachineConfigReader configReader;
   MachineStatus status;
   ControllerRuntime controllers;
   Sequencer sequencer;
@@ -115,8 +116,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                               [this](kj::StringPtr id) { return logs.writer(id); },
                               [this](rpc::ServiceStateEvent::Reader event) { announce(event); }}),
         machineTasks(RealTasks::World{
-            arguments, mode, console, status, store, controllers, supervisor, process1, events, uv,
-            timer,
+            arguments, mode, console, status, store, configReader, controllers, supervisor,
+            process1, events, uv, timer,
             FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
                        [this](kj::StringPtr line) { console.say(line); }}}),
         tasks(*this) {}
@@ -218,10 +219,15 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     return result;
   }
 
+  // What a controller may read is up to its own view of the store.
+  auto configView() {
+    return [this](Store& view) { return configReader.view(view); };
+  }
+
   void addControllers() {
-    controllers.add(kj::heap<MachineTypeController>());
-    controllers.add(kj::heap<NetworkController>(arguments));
-    controllers.add(kj::heap<ApiController>(uv, timer, clock));
+    controllers.add(kj::heap<MachineTypeController>(configView()));
+    controllers.add(kj::heap<NetworkController>(arguments, configView()));
+    controllers.add(kj::heap<ApiController>(uv, timer, clock, configView()));
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
@@ -237,10 +243,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
 
   void readDebug() {
     debugging = false;
-    KJ_IF_MAYBE (resource, store.tryGet("config", kMachineConfigs, kMachineConfigId)) {
-      auto text = resource->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
-      auto parsed = config::parse(text.asArray());
-      debugging = parsed.good() && !parsed.empty() && parsed.get().getDebug();
+    KJ_IF_MAYBE (config, configReader.document(store)) {
+      debugging = config->good() && !config->empty() && config->get().getDebug();
     }
   }
 

@@ -21,8 +21,6 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
-constexpr kj::StringPtr kConfigType = "MachineConfigs.config.talos.dev"_kj;
-constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
 
 constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
 constexpr auto kNetworkPatience = 30 * kj::SECONDS;
@@ -132,10 +130,9 @@ kj::Promise<void> RealTasks::discoverNetwork() {
 }
 
 // Throws all its problems together, one a line; warnings go to the console.
-config::MachineConfig RealTasks::check(kj::ArrayPtr<const char> text, kj::StringPtr file) {
-  auto parsed = config::parse(text, file);
+void RealTasks::check(const config::MachineConfig& config, kj::StringPtr file) {
   Problems problems;
-  config::checkMode(parsed, configMode(world.mode), file, problems);
+  config::checkMode(config, configMode(world.mode), file, problems);
   kj::Vector<kj::String> errors;
   auto sort = [&](const Problems& list) {
     for (auto& p : list) {
@@ -146,16 +143,15 @@ config::MachineConfig RealTasks::check(kj::ArrayPtr<const char> text, kj::String
       }
     }
   };
-  sort(parsed.problems());
+  sort(config.problems());
   sort(problems);
-  if (parsed.empty())
+  if (config.empty())
     errors.add(
         kj::str(file, ": this is not a machine config: there is no document with the key machine"));
   if (!errors.empty()) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the machine config cannot be used:\n", kj::strArray(errors, "\n")));
   }
-  return parsed;
 }
 
 // Only a document that asks for it is used again at the next boot.
@@ -199,8 +195,8 @@ kj::Promise<void> RealTasks::maintain() {
 }
 
 void RealTasks::publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file) {
-  check(text, file);
-  putRecord<rpc::MachineConfigSpec>(world.store, "config", kConfigType, kConfigId,
+  check(config::parse(text, file), file);
+  putRecord<rpc::MachineConfigSpec>(world.store, "config", kMachineConfigs, kMachineConfigId,
                                     [&](rpc::MachineConfigSpec::Builder spec) {
                                       auto document = spec.initDocument(text.size());
                                       memcpy(document.begin(), text.begin(), text.size());
@@ -208,7 +204,7 @@ void RealTasks::publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file)
 }
 
 kj::String RealTasks::publishedConfig() {
-  auto resource = world.store.get("config", kConfigType, kConfigId);
+  auto resource = world.store.get("config", kMachineConfigs, kMachineConfigId);
   return kj::heapString(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
 }
 
@@ -251,7 +247,12 @@ kj::Promise<void> RealTasks::setupNetwork() {
 // --- boot ---
 
 kj::Promise<void> RealTasks::validateConfig() {
-  check(publishedConfig().asArray(), "machine config");
+  constexpr auto kFile = "machine config"_kj;
+  KJ_IF_MAYBE (config, world.configReader.document(world.store)) {
+    check(*config, kFile);
+  } else {
+    fail(ErrorKind::kNotFound, "there is no machine config to validate");
+  }
   return kj::READY_NOW;
 }
 

@@ -10,6 +10,7 @@
 #include "common/kernel-arguments.h"
 #include "common/uv.h"
 #include "machined/console.h"
+#include "machined/controllers/machine-config.h"
 #include "machined/machine-status.h"
 #include "machined/resources/controller.h"
 #include "machined/sequences.h"
@@ -27,6 +28,7 @@ class RealTasks final : public MachineTasks {
     Console& console;
     MachineStatus& status;
     Store& store;
+    MachineConfigReader& configReader;
     ControllerRuntime& controllers;
     Supervisor& supervisor;
     Process1& process1;
@@ -59,7 +61,7 @@ class RealTasks final : public MachineTasks {
   World world;
 
   kj::Maybe<kj::Array<char>> keptConfig();
-  config::MachineConfig check(kj::ArrayPtr<const char> text, kj::StringPtr file);
+  void check(const config::MachineConfig& config, kj::StringPtr file);
   void publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file);
   kj::String publishedConfig();
   kj::Promise<void> maintain();

@@ -324,5 +324,32 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
             "InvalidArgument");
 }
 
+// Would catch: a document that is parsed again for every reader, or one that stays when it was
+// replaced.
+TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
+  MachineConfigReader reader;
+  EXPECT_TRUE(reader.document(store) == nullptr);
+  auto put = [&](kj::StringPtr text, uint64_t version) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    auto metadata = resource.initMetadata();
+    metadata.setType(kMachineConfigs);
+    metadata.setId(kMachineConfigId);
+    metadata.setVersion(version);
+    metadata.setOwner("test");
+    resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(text);
+    store.put(resource.asReader());
+  };
+  put("machine:\n    type: init\n", 0);
+  auto first = KJ_ASSERT_NONNULL(reader.document(store)).bytes();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(reader.document(store)).bytes().begin(), first.begin());
+  put("machine:\n    type: worker\n", 1);
+  auto& second = KJ_ASSERT_NONNULL(reader.document(store));
+  EXPECT_EQ(kj::str(second.bytes()), "machine:\n    type: worker\n");
+  store.destroy("", kMachineConfigs, kMachineConfigId, "test");
+  EXPECT_TRUE(reader.document(store) == nullptr);
+  EXPECT_TRUE(reader.view(store) == nullptr);
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -1,6 +1,5 @@
 #include "machined/controllers/machine-config.h"
 
-#include "common/config.h"
 #include "common/error.h"
 
 namespace talos::machined {
@@ -43,7 +42,10 @@ NetworkConfig networkOf(config::Network::Reader network) {
 }  // namespace
 
 MachineConfigView viewMachineConfig(kj::StringPtr document) {
-  auto config = config::parse(document.asArray());
+  return viewOf(config::parse(document.asArray()));
+}
+
+MachineConfigView viewOf(const config::MachineConfig& config) {
   if (!config.good()) fail(ErrorKind::kInvalidArgument, render(config.problems()));
   auto machine = config.get().getMachine();
   MachineConfigView view;
@@ -60,6 +62,25 @@ kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
     return viewMachineConfig(stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
   }
   return nullptr;
+}
+
+kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+    auto metadata = stored->getMetadata();
+    if (parsed == nullptr || metadata.getVersion() != version || metadata.getUpdated() != updated) {
+      auto text = stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
+      parsed = config::parse(text.asArray(), "machine config");
+      version = metadata.getVersion();
+      updated = metadata.getUpdated();
+    }
+  } else {
+    parsed = nullptr;
+  }
+  return parsed.map([](config::MachineConfig& p) -> const config::MachineConfig& { return p; });
+}
+
+kj::Maybe<MachineConfigView> MachineConfigReader::view(Store& store) {
+  return document(store).map([](const config::MachineConfig& p) { return viewOf(p); });
 }
 
 }  // namespace talos::machined

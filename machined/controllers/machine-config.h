@@ -1,6 +1,7 @@
 // What the controllers here read from the machine config, taken out of its document.
 #pragma once
 
+#include "common/config.h"
 #include "common/pki.h"
 #include "machined/controllers/network-plan.h"
 #include "machined/resources/store.h"
@@ -21,8 +22,21 @@ struct MachineConfigView {
 
 // Of a document; InvalidArgument with its problems when it cannot be read.
 MachineConfigView viewMachineConfig(kj::StringPtr document);
+MachineConfigView viewOf(const config::MachineConfig& config);
 
 // Of the resource config/MachineConfigs/v1alpha1; none when there is none yet.
 kj::Maybe<MachineConfigView> storedMachineConfig(Store& store);
+
+// The same for several readers: a document is parsed once for each version of the resource.
+class MachineConfigReader {
+ public:
+  kj::Maybe<MachineConfigView> view(Store& store);
+  // Valid until the next call.
+  kj::Maybe<const config::MachineConfig&> document(Store& store);
+
+ private:
+  uint64_t version = 0, updated = 0;
+  kj::Maybe<config::MachineConfig> parsed;
+};
 
 }  // namespace talos::machined
