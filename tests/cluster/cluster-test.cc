@@ -1,4 +1,5 @@
-// Several nodes: one call to many, a node that is down, clusters side by side, and what remains of them.
+// Several nodes: one call to many, a node that is down, clusters side by side, and what remains of
+// them.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -59,11 +60,13 @@ TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
   Cluster three("three", size("3"));
   auto version = three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "version"});
   EXPECT_EQ(version.status, 0) << version.err;
-  for (auto node : {"10.5.0.2", "10.5.0.3", "10.5.0.4"}) EXPECT_TRUE(contains(version.out, node)) << version.out;
+  for (auto node : {"10.5.0.2", "10.5.0.3", "10.5.0.4"})
+    EXPECT_TRUE(contains(version.out, node)) << version.out;
 
   auto off = three.talosctl({"-n", "10.5.0.4", "shutdown"}, 120);
   EXPECT_EQ(off.status, 0) << off.err;
-  auto some = three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "--timeout", "15s", "version"}, 60);
+  auto some =
+      three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "--timeout", "15s", "version"}, 60);
   EXPECT_EQ(some.status, 0) << "two of three answered: " << some.err;
   EXPECT_TRUE(contains(some.out, "10.5.0.2") && contains(some.out, "10.5.0.3")) << some.out;
   EXPECT_TRUE(contains(some.err, "10.5.0.4")) << some.err;
@@ -73,7 +76,8 @@ TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
   EXPECT_EQ(none.status, 1);
   EXPECT_TRUE(contains(none.err, "10.5.0.4")) << none.err;
   // A silent command fails when one node fails, although the others acted.
-  auto restart = three.talosctl({"-n", "10.5.0.2,10.5.0.4", "--timeout", "10s", "service", "networkd", "restart"}, 60);
+  auto restart = three.talosctl(
+      {"-n", "10.5.0.2,10.5.0.4", "--timeout", "10s", "service", "networkd", "restart"}, 60);
   EXPECT_TRUE(contains(restart.err, "10.5.0.4")) << restart.err;
   // No such machine at all.
   auto nobody = three.talosctl({"-n", "10.5.0.77", "--timeout", "10s", "version"}, 60);
@@ -86,18 +90,27 @@ TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
   char folder[] = "/tmp/talos-test-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   auto broken = std::string(folder) + "/broken";
-  std::ofstream(broken) << "context: a\ncontexts:\n    a:\n        endpoints: 127.0.0.1\n        - x\n";
+  std::ofstream(broken)
+      << "context: a\ncontexts:\n    a:\n        endpoints: 127.0.0.1\n        - x\n";
   auto syntax = harness::run({harness::talosctlPath(), "--talosconfig", broken, "version"}, 30);
   EXPECT_EQ(syntax.status, 1);
   EXPECT_TRUE(contains(syntax.err, broken + ":5:")) << syntax.err;
 
-  auto missing = harness::run({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/none", "-n", "1.2.3.4", "version"}, 30);
+  auto missing = harness::run({harness::talosctlPath(), "--talosconfig",
+                               std::string(folder) + "/none", "-n", "1.2.3.4", "version"},
+                              30);
   EXPECT_EQ(missing.status, 1);
   EXPECT_FALSE(missing.err.empty());
 
-  ASSERT_EQ(harness::run({harness::talosctlPath(), "gen", "config", "lost", "https://127.0.0.1:6443", "-o", folder}, 30).status, 0);
-  auto unreachable = harness::run({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/talosconfig",
-                                   "-e", "127.255.3.4", "-n", "10.0.0.9", "--timeout", "5s", "version"}, 30);
+  ASSERT_EQ(harness::run({harness::talosctlPath(), "gen", "config", "lost",
+                          "https://127.0.0.1:6443", "-o", folder},
+                         30)
+                .status,
+            0);
+  auto unreachable =
+      harness::run({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/talosconfig",
+                    "-e", "127.255.3.4", "-n", "10.0.0.9", "--timeout", "5s", "version"},
+                   30);
   EXPECT_EQ(unreachable.status, 1);
   EXPECT_TRUE(contains(unreachable.err, "127.255.3.4")) << unreachable.err;
   EXPECT_LT(unreachable.seconds, 15);
@@ -106,7 +119,7 @@ TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
 
 TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   std::string one, two;
-  std::set<std::string> theirs;   // network namespaces of the two clusters
+  std::set<std::string> theirs;  // network namespaces of the two clusters
   {
     Cluster a("twin-a", size("1"));
     Cluster b("twin-b", size("1"));
@@ -128,7 +141,8 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
     EXPECT_FALSE(contains(text(a.talosconfig()), "twin-a")) << "its context leads nowhere";
     EXPECT_EQ(b.talosctl({"version"}).status, 0) << "the other cluster was hit";
   }
-  EXPECT_TRUE(eventually([&] { return processesWith(one).empty() && processesWith(two).empty(); }, 10));
+  EXPECT_TRUE(
+      eventually([&] { return processesWith(one).empty() && processesWith(two).empty(); }, 10));
   EXPECT_FALSE(fs::exists(two));
   EXPECT_TRUE(eventually(
       [&] {
@@ -149,10 +163,13 @@ TEST(Clusters, InterruptedCreationLeavesNothing) {
   ASSERT_NE(mkdtemp(folder), nullptr);
   std::string state = std::string(folder) + "/clusters";
   {
-    harness::Background create({harness::talosctlPath(), "--talosconfig", std::string(folder) + "/talosconfig", "cluster",
-                                "create", "--name", "cut", "--state", state, "--masters", "1", "--workers", "0",
+    harness::Background create({harness::talosctlPath(), "--talosconfig",
+                                std::string(folder) + "/talosconfig", "cluster", "create", "--name",
+                                "cut", "--state", state, "--masters", "1", "--workers", "0",
                                 "--memory", "384"});
-    ASSERT_TRUE(create.waitFor([](const std::string& out, const std::string&) { return contains(out, "waiting for API"); }, 60))
+    ASSERT_TRUE(create.waitFor(
+        [](const std::string& out, const std::string&) { return contains(out, "waiting for API"); },
+        60))
         << create.out() << create.err();
     EXPECT_FALSE(processesWith(state + "/cut").empty());
     EXPECT_EQ(create.interrupt(30), 1);
@@ -168,7 +185,8 @@ TEST(Clusters, AKilledSupervisorTakesItsMachinesAlong) {
   auto all = processesWith(cluster.stateFolder());
   ASSERT_GE(all.size(), 2) << "supervisor and QEMU";
   for (int pid : all) {
-    if (contains(text("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run")) kill(pid, SIGKILL);
+    if (contains(text("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run"))
+      kill(pid, SIGKILL);
   }
   EXPECT_TRUE(eventually([&] { return processesWith(cluster.stateFolder()).empty(); }, 10));
   auto show = cluster.talosctl({"cluster", "show"});

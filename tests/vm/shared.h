@@ -11,4 +11,7 @@ harness::Cluster& machine();
 std::string node();
 std::string endpoint();
 
+// Waits until every service of the node is Running and healthy.
+bool allUp(double deadlineSeconds);
+
 }  // namespace talos::vm

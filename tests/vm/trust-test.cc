@@ -11,6 +11,8 @@
 #include <regex>
 #include <sstream>
 
+#include "common/config.h"
+#include "common/file.h"
 #include "common/pki.h"
 #include "tests/vm/shared.h"
 
@@ -21,19 +23,11 @@ using harness::contains;
 
 // The Talos CA of the cluster, from the machine config that its provisioner wrote.
 pki::CertificateAndKey clusterAuthority() {
-  std::ifstream in(machine().stateFolder() + "/vmtest-master-1.yaml");
-  std::stringstream all;
-  all << in.rdbuf();
-  auto text = all.str();
-  std::smatch match;
-  KJ_REQUIRE(std::regex_search(
-      text, match,
-      std::regex(R"(\n    ca:\s+crt: "?([A-Za-z0-9+/=]+)" ?\s + key : "?([A-Za-z0-9+/=]+))")));
-  auto decode = [](const std::string& base64) {
-    auto bytes = kj::decodeBase64(kj::StringPtr(base64.c_str()));
-    return kj::heapString(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
-  };
-  return {decode(match[1].str()), pki::Pem(decode(match[2].str()))};
+  auto text = readFile(kj::str(machine().stateFolder().c_str(), "/vmtest-master-1.yaml"));
+  auto config = config::parse(text);
+  KJ_REQUIRE(config.good(), render(config.problems()));
+  auto ca = config.get().getMachine().getCa();
+  return {kj::heapString(ca.getCrt().asChars()), pki::Pem(kj::heapString(ca.getKey().asChars()))};
 }
 
 pki::CertificateAndKey client(const pki::CertificateAndKey& authority, const char* role,
