@@ -113,7 +113,8 @@ Harness::Harness(Options options) : options(options) {
   KJ_SYSCALL(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
   console = ends[1];
 
-  childProgram = childPath();  // found before the namespaces change what /proc/self/exe reads
+  // Found before the namespaces change what /proc/self/exe reads.
+  childProgram = options.program.empty() ? childPath() : options.program;
   struct clone_args args = {};
   args.flags = CLONE_NEWPID | CLONE_NEWNS;
   args.exit_signal = SIGCHLD;

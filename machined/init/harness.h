@@ -32,6 +32,7 @@ class Harness {
     int64_t termGraceMs = 10'000;
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
+    std::string program;  // test-child.cc; empty: ../init/init-test-child of this program's folder
   };
   Harness() : Harness(Options{}) {}
   explicit Harness(Options options);

@@ -1,0 +1,151 @@
+// Two figures of a node that another process boots, by its client configuration:
+//
+//   node-bench first TALOSCONFIG        waits for the first answered version call over mutual TLS
+//   and
+//                                       prints {"answered":…,"uptime":…,"attempts":N}: seconds on
+//                                       this machine's boot clock (as in /proc/<pid>/stat), and of
+//                                       the node's /proc/uptime carried back to that moment
+//   node-bench calls TALOSCONFIG CALLS  so many version calls through apid, one after the other, on
+//   one
+//                                       connection; prints {"calls":N,"p50us":…,"p99us":…}
+//
+// link: talosctl-lib
+#include <kj/async-io.h>
+#include <kj/debug.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/server.h"
+#include "rpc/node.capnp.h"
+#include "talosctl/talosconfig.h"
+
+namespace talos {
+namespace {
+
+constexpr uint16_t kPort = 50000;
+constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
+constexpr auto kAttempt = 20 * kj::SECONDS;
+
+double bootSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+class Text final : public rpc::ByteSink::Server {
+ public:
+  explicit Text(kj::Vector<char>& text) : text(text) {}
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    text.addAll(context.getParams().getBytes().asChars());
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Vector<char>& text;
+};
+
+class Door {
+ public:
+  Door(kj::AsyncIoContext& io, kj::StringPtr path)
+      : io(io),
+        config(talosctl::Talosconfig::load(path)),
+        context(config.resolve()),
+        tls(context.credentials()) {
+    KJ_REQUIRE(context.endpoints.size() > 0, path);
+  }
+
+  rpc::Node::Client node() {
+    auto& timer = io.provider->getTimer();
+    connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kPort,
+                            context.endpoints[0], kAttempt)
+                     .wait(io.waitScope);
+    auto& c = *KJ_ASSERT_NONNULL(connection);
+    return c.bootstrap().castAs<rpc::Cluster>().nodeRequest().send().getNode();
+  }
+  void version(rpc::Node::Client& node) {
+    auto call = node.machineRequest().send().getMachine().versionRequest().send();
+    io.provider->getTimer().timeoutAfter(kAttempt, call.ignoreResult()).wait(io.waitScope);
+  }
+  double uptime(rpc::Node::Client& node) {
+    kj::Vector<char> text;
+    auto request = node.filesRequest().send().getFiles().readRequest();
+    request.setPath("/proc/uptime");
+    request.setSink(kj::heap<Text>(text));
+    request.send().wait(io.waitScope);
+    text.add('\0');
+    return strtod(text.begin(), nullptr);
+  }
+
+ private:
+  kj::AsyncIoContext& io;
+  talosctl::Talosconfig config;
+  const talosctl::Context& context;
+  TlsEndpoint tls;
+  kj::Maybe<kj::Own<Connection>> connection;
+};
+
+void first(kj::AsyncIoContext& io, kj::StringPtr path) {
+  Door door(io, path);
+  auto& timer = io.provider->getTimer();
+  auto until = timer.now() + kPatience;
+  for (unsigned attempts = 1;; ++attempts) {
+    // One connection at a time: it waits in the node's queue until apid is there, and costs the
+    // node nothing before.
+    auto failure = kj::runCatchingExceptions([&] {
+      auto node = door.node();
+      door.version(node);
+      auto answered = bootSeconds();
+      auto before = bootSeconds();
+      auto uptime = door.uptime(node);
+      auto after = bootSeconds();
+      printf("{\"answered\":%.3f,\"uptime\":%.3f,\"attempts\":%u}\n", answered,
+             uptime - ((before + after) / 2 - answered), attempts);
+    });
+    if (failure == nullptr) return;
+    KJ_IF_MAYBE (e, failure) {
+      KJ_REQUIRE(timer.now() < until, "the node did not answer within 180 s", messageOf(*e));
+    }
+    timer.afterDelay(5 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+}
+
+void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
+  Door door(io, path);
+  auto node = door.node();
+  kj::Vector<double> took;
+  for (unsigned i = 0; i < count; ++i) {
+    auto began = bootSeconds();
+    door.version(node);
+    took.add((bootSeconds() - began) * 1e6);
+  }
+  std::sort(took.begin(), took.end());
+  printf("{\"calls\":%u,\"p50us\":%.0f,\"p99us\":%.0f}\n", count, took[count / 2],
+         took[count * 99 / 100]);
+}
+
+}  // namespace
+}  // namespace talos
+
+int main(int argc, char** argv) {
+  auto failure = kj::runCatchingExceptions([&] {
+    KJ_REQUIRE(argc >= 3, "node-bench first|calls TALOSCONFIG [CALLS]");
+    auto io = kj::setupAsyncIo();
+    if (strcmp(argv[1], "first") == 0) {
+      talos::first(io, argv[2]);
+    } else {
+      talos::calls(io, argv[2], argc > 3 ? atoi(argv[3]) : 10'000);
+    }
+  });
+  KJ_IF_MAYBE (e, failure) {
+    fprintf(stderr, "node-bench: %s\n", talos::messageOf(*e).cStr());
+    return 1;
+  }
+  return 0;
+}

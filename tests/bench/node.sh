@@ -1,0 +1,82 @@
+#!/bin/bash
+# Boots a node several times, then looks at one that is at rest:  node.sh CHECKOUT OUT FIGURES [RUNS]
+# Appends to FIGURES (JSON lines): boot times as medians of the runs, memory before and after 10 000 calls.
+# Software emulation, one virtual CPU, as the peer's in boot.sh. What is timed, and by which clock:
+#   start of QEMU   /proc/<pid>/stat of this machine          exec of machined   the same file of the guest
+#   first answer    tests/bench/node-bench.cc, by both clocks; the steps of 10 ms are the kernel's
+set -euo pipefail
+checkout=$1 out=$2 json=$3 runs=${4:-5}
+root=$checkout/build/root
+. "$checkout/tests/bench/figure.sh"
+scratch=$(mktemp -d)
+config=$scratch/clusters/bench/talosconfig
+talosctl() { HOME=$scratch "$out/talosctl" --talosconfig "$config" --timeout 60s "$@"; }
+destroy() { HOME=$scratch "$out/talosctl" cluster destroy --state "$scratch/clusters" --name bench >/dev/null 2>&1 || true; }
+trap 'destroy; rm -rf "$scratch"' EXIT
+
+boot() {
+  destroy
+  HOME=$scratch timeout 120 "$out/talosctl" cluster create --state "$scratch/clusters" --name bench --cidr 10.5.0.0/24 \
+    --masters 1 --workers 0 --memory 1024 --cpus 1 --accelerator tcg --wait=false >"$scratch/create" 2>&1 ||
+    { cat "$scratch/create" >&2; exit 1; }
+}
+# The first process whose command line has these words, of the one cluster in our scratch folder.
+qemu_pid() {
+  local file
+  for file in /proc/[0-9]*/cmdline; do
+    if tr '\0' ' ' <"$file" 2>/dev/null | grep -q -e "qemu-system-x86_64.*$scratch/"; then
+      file=${file#/proc/}
+      echo "${file%/cmdline}"
+      return
+    fi
+  done
+  echo "node.sh: no QEMU runs for $scratch" >&2
+  return 1
+}
+start_time() { sed 's/.*) //' | awk '{ printf "%.2f", $20 / 100 }'; }   # of /proc/<pid>/stat, in seconds since boot
+pid_of() { talosctl processes | awk -v program="$1" '$NF == program { print $2; exit }'; }
+# Seconds from the kernel's first line to the one with these words.
+kernel_time() {
+  talosctl dmesg | awk -v words="$1" '
+    function seconds(line,   t) { match(line, /T[0-9:.]+Z/); split(substr(line, RSTART + 1, RLENGTH - 2), t, ":"); return t[1] * 3600 + t[2] * 60 + t[3] }
+    /Linux version/ && !first { first = seconds($0) }
+    index($0, words) { took = seconds($0) - first; printf "%.3f\n", took < 0 ? took + 86400 : took; exit }'
+}
+
+for run in $(seq "$runs"); do
+  boot
+  answer=$("$out/node-bench" first "$config")
+  qemu=$(start_time <"/proc/$(qemu_pid)/stat")
+  brain=$(talosctl read "/proc/$(pid_of /usr/bin/machined)/stat" | start_time)
+  kernel=$(kernel_time "Run /init as init process")
+  jq -cn --argjson answer "$answer" --argjson qemu "$qemu" --argjson brain "$brain" --argjson kernel "$kernel" \
+    '{wall: ($answer.answered - $qemu), brain: ($answer.uptime - $brain), kernel: $kernel, beyond: ($answer.uptime - $kernel)}' >>"$scratch/boots"
+  tail -n 1 "$scratch/boots" >&2
+done
+of() { jq "(.$1 * 1000 | round) / 1000" "$scratch/boots" | median; }
+figure "exec of machined to the first mTLS answer, guest time" s "$(of brain)" 0.15
+figure "kernel start to the first mTLS answer, less the kernel's own share" s "$(of beyond)" 2
+figure "the kernel's own share (to its exec of /init)" s "$(of kernel)" ""
+figure "start of QEMU to the first mTLS answer" s "$(of wall)" ""
+
+# --- memory -----------------------------------------------------------------------------------------------
+# Of the same node at rest, after 1 000 calls (what is needed once is there) and after 10 000 more.
+memory() {  # memory KEY PROGRAM: KiB
+  talosctl read "/proc/$(pid_of "$2")/smaps_rollup" | awk -v key="$1:" '$1 == key { print $2 }'
+}
+daemons="/usr/bin/machined /usr/bin/apid /usr/bin/networkd /sbin/init"
+sleep 15   # daemons give back what they needed only to start, after 5 s
+for daemon in $daemons; do memory Pss "$daemon" >"$scratch/rest.${daemon##*/}"; done
+"$out/node-bench" calls "$config" 1000 >/dev/null
+for daemon in $daemons; do memory Pss_Anon "$daemon" >"$scratch/warm.${daemon##*/}"; done
+called=$("$out/node-bench" calls "$config" 10000)
+for daemon in $daemons; do
+  name=${daemon##*/}
+  aim=
+  case $name in machined | apid) aim=8192 ;; esac
+  figure "PSS of $name at rest after boot" KiB "$(cat "$scratch/rest.$name")" "$aim"
+  figure "PSS of $name after 10 000 calls through apid" KiB "$(memory Pss "$daemon")" "$aim"
+  figure "growth of $name's own memory by 10 000 calls" KiB \
+    "$(($(memory Pss_Anon "$daemon") - $(cat "$scratch/warm.$name")))" "$([ -z "$aim" ] || echo 0)"
+done
+figure "version call through apid into the emulated guest, p50" us "$(jq .p50us <<<"$called")" ""
