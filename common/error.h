@@ -1,9 +1,10 @@
 // Errors as they cross the wire: a kind, a message, a place.
 //
-// Inside a process an unexpected failure is a kj::Exception. A failure that a caller can act on is made by
-// fail() and carries its kind as the first word of the description ("NotFound: service \"x\" ..."), so that
-// it survives Cap'n Proto RPC, which carries the description and the exception type but nothing else.
-// Kinds are those of the gRPC status codes, which users of such systems know.
+// Inside a process an unexpected failure is a kj::Exception. A failure that a caller can act on is
+// made by fail() and carries its kind as the first word of the description ("NotFound: service
+// \"x\" ..."), so that it survives Cap'n Proto RPC, which carries the description and the exception
+// type but nothing else. Kinds are those of the gRPC status codes, which users of such systems
+// know.
 #pragma once
 
 #include <kj/exception.h>
@@ -12,11 +13,11 @@
 namespace talos {
 
 enum class ErrorKind {
-  kInternal,            // a bug, or anything that nobody classified
-  kInvalidArgument,     // the request is wrong in itself
+  kInternal,         // a bug, or anything that nobody classified
+  kInvalidArgument,  // the request is wrong in itself
   kNotFound,
-  kConflict,            // the stored version is another; read again
-  kPermissionDenied,    // authenticated, but the role is missing; the message names it
+  kConflict,          // the stored version is another; read again
+  kPermissionDenied,  // authenticated, but the role is missing; the message names it
   kUnauthenticated,
   kFailedPrecondition,  // the request is fine, the machine is not in the state for it
   kUnavailable,         // cannot be reached now; a retry may help
@@ -36,7 +37,8 @@ kj::Exception error(ErrorKind kind, kj::StringPtr message, const char* file = __
 [[noreturn]] void fail(ErrorKind kind, kj::StringPtr message, const char* file = __builtin_FILE(),
                        int line = __builtin_LINE());
 
-// Reads an exception, local or remote: a disconnect is kUnavailable, an unknown description kInternal.
+// Reads an exception, local or remote: a disconnect is kUnavailable, an unknown description
+// kInternal.
 ErrorKind kindOf(const kj::Exception& e);
 
 // What to show a user: the message without the kind, without KJ's "remote exception:" prefixes and

@@ -1,5 +1,5 @@
-// Files that must survive: written as temp + fsync + rename + fsync of the directory, so that after a
-// crash at any line the old content or the new one is there, whole.
+// Files that must survive: written as temp + fsync + rename + fsync of the directory, so that after
+// a crash at any line the old content or the new one is there, whole.
 #pragma once
 
 #include <kj/array.h>

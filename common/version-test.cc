@@ -4,7 +4,8 @@
 
 namespace talos {
 
-// Catches a build that lost its commit (an empty string in every bug report) or a date in another form.
+// Catches a build that lost its commit (an empty string in every bug report) or a date in another
+// form.
 TEST(Version, SaysWhatWasBuilt) {
   auto v = buildVersion();
   EXPECT_TRUE(v.tag.startsWith("v"));

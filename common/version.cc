@@ -1,6 +1,6 @@
 #include "common/version.h"
 
-#include "common/version-data.h"   // made by cmake/version.cmake
+#include "common/version-data.h"  // made by cmake/version.cmake
 
 namespace talos {
 

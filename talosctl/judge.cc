@@ -2,7 +2,8 @@
 
 namespace talos::talosctl {
 
-kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome, kj::Duration deadline) {
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome,
+                             kj::Duration deadline) {
   co_await client.connect(deadline);
   auto node = client.node(name);
   auto machine = node.machineRequest().send().getMachine();

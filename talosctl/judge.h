@@ -6,8 +6,9 @@
 
 namespace talos::talosctl {
 
-// Dials within `deadline` when there is no connection. Rejects when the node does not answer; the caller
-// then asks outcome.silent().
-kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome, kj::Duration deadline);
+// Dials within `deadline` when there is no connection. Rejects when the node does not answer; the
+// caller then asks outcome.silent().
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome,
+                             kj::Duration deadline);
 
 }  // namespace talos::talosctl

@@ -45,7 +45,8 @@ kj::Promise<void> follow(Task& task, size_t index, kj::String bootId) {
     kj::Maybe<Judgement> judgement;
     try {
       if (client == nullptr) client = kj::heap<Client>(task.call.world, resolveTarget(task.call));
-      judgement = co_await within(timer, kAnswer, judge(*KJ_ASSERT_NONNULL(client), name, outcome, kAnswer));
+      judgement = co_await within(timer, kAnswer,
+                                  judge(*KJ_ASSERT_NONNULL(client), name, outcome, kAnswer));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }

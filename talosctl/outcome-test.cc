@@ -14,7 +14,8 @@ struct Node {
   rpc::Services::ListResults::Builder services;
 
   Node(kj::StringPtr bootId, rpc::Status::Stage stage)
-      : version(message.initRoot<rpc::Version>()), status(message2.initRoot<rpc::Status>()),
+      : version(message.initRoot<rpc::Version>()),
+        status(message2.initRoot<rpc::Status>()),
         services(message3.initRoot<rpc::Services::ListResults>()) {
     version.setBootId(bootId);
     status.setStage(stage);
@@ -39,7 +40,8 @@ std::string answer(Outcome& outcome, Node&& node) {
 
 using Stage = rpc::Status::Stage;
 
-// Catches a reboot that is reported done while the old boot still answers, or before the services are up.
+// Catches a reboot that is reported done while the old boot still answers, or before the services
+// are up.
 TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   Outcome o(Outcome::Kind::kReboot, "one");
   Node down("one", Stage::REBOOTING);
@@ -48,11 +50,14 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   EXPECT_EQ(answer(o, kj::mv(down)), "wait: reboot: stopServices");
   for (int i = 0; i < 100; ++i) EXPECT_EQ(tell(o.silent("no route")), "wait: does not answer");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "wait: booting");
-  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING).with("apid", rpc::ServiceState::WAITING, true, false))),
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::WAITING, true, false))),
             "wait: waiting for services: apid");
-  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING).with("apid", rpc::ServiceState::RUNNING, false, false))),
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::RUNNING, false, false))),
             "wait: waiting for services: apid");
-  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING).with("apid", rpc::ServiceState::RUNNING, false, true))),
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::RUNNING, false, true))),
             "done: rebooted, all services are up");
 }
 

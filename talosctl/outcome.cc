@@ -26,7 +26,9 @@ kj::String goingDown(rpc::Status::Reader status) {
 
 }  // namespace
 
-kj::StringPtr Outcome::arrived() const { return kind == Kind::kBoot ? "booted"_kj : "rebooted"_kj; }
+kj::StringPtr Outcome::arrived() const {
+  return kind == Kind::kBoot ? "booted"_kj : "rebooted"_kj;
+}
 
 Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader status,
                             capnp::List<rpc::Service>::Reader services) {

@@ -1,4 +1,5 @@
-// How a node that was started, or told to go down, is judged from what it says, or no longer says. Pure.
+// How a node that was started, or told to go down, is judged from what it says, or no longer says.
+// Pure.
 #pragma once
 
 #include "rpc/machine.capnp.h"

@@ -27,6 +27,7 @@ if [ -n "${SAN:-}" ]; then
 fi
 step "build" make --no-print-directory image
 step "lint" make --no-print-directory lint
+step "image: no shell, only static programs, the same bytes twice" in_root rootfs/check.sh "$root" "$OUT" build/image
 step "unit tests" ctest --test-dir "$OUT" -L unit
 fuzz_configure
 step "build of the fuzz targets" in_root ninja -C build/fuzz

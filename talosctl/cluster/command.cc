@@ -1,7 +1,7 @@
 #include "talosctl/cluster/command.h"
 
-#include <kj/debug.h>
 #include <fcntl.h>
+#include <kj/debug.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ StateDirectory stateOf(Invocation& call) {
       fail(ErrorKind::kInvalidArgument, "--state: HOME is not set; name a folder for clusters");
     }
   }
-  if (!base.startsWith("/")) {   // the supervisor has another working directory
+  if (!base.startsWith("/")) {  // the supervisor has another working directory
     char here[4096];
     KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
     base = kj::str(here, "/", base);
@@ -52,9 +52,11 @@ unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
 }
 
 kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
-  auto path = call.given(flag) ? kj::str(call.text(flag)) : kj::str(cluster::buildFolder(), "/image/", name);
+  auto path = call.given(flag) ? kj::str(call.text(flag))
+                               : kj::str(cluster::buildFolder(), "/image/", name);
   if (access(path.cStr(), R_OK) < 0) {
-    fail(ErrorKind::kNotFound, kj::str("--", flag, ": ", path, " cannot be read; `make image` makes it"));
+    fail(ErrorKind::kNotFound,
+         kj::str("--", flag, ": ", path, " cannot be read; `make image` makes it"));
   }
   return path;
 }
@@ -72,13 +74,15 @@ cluster::Request requestOf(Invocation& call) {
   request.workers = count(call, "workers", 200);
   if (request.workers > 0) {
     fail(ErrorKind::kUnimplemented,
-         "--workers: a worker gets its API certificate from trustd, which this version does not have; use --workers 0");
+         "--workers: a worker gets its API certificate from trustd, which this version does not "
+         "have; use --workers 0");
   }
   if (call.given("cpus")) {
     KJ_IF_MAYBE (cpus, call.text("cpus").tryParseAs<double>()) {
       request.cpus = *cpus;
     } else {
-      fail(ErrorKind::kInvalidArgument, kj::str("--cpus: \"", call.text("cpus"), "\" is not a number such as 2.0"));
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("--cpus: \"", call.text("cpus"), "\" is not a number such as 2.0"));
     }
   }
   request.memory = count(call, "memory", 1 << 20);
@@ -94,13 +98,16 @@ cluster::Request requestOf(Invocation& call) {
   return request;
 }
 
+bool canBind(kj::StringPtr address) {
+  return kj::runCatchingExceptions([&] { listenTcp(address, cluster::kApiPort); }) == nullptr;
+}
+
 // Whether the API ports of 127.a.b.2 and on can be bound on this host now.
 bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
-  return kj::runCatchingExceptions([&] {
-           for (unsigned i = 0; i < nodes; ++i) {
-             listenTcp(kj::str("127.", a, ".", b, ".", 2 + i), cluster::kApiPort);
-           }
-         }) == nullptr;
+  for (unsigned i = 0; i < nodes; ++i) {
+    if (!canBind(kj::str("127.", a, ".", b, ".", 2 + i))) return false;
+  }
+  return true;
 }
 
 void makeDisks(rpc::LocalCluster::Reader cluster, const StateDirectory& state) {
@@ -109,7 +116,7 @@ void makeDisks(rpc::LocalCluster::Reader cluster, const StateDirectory& state) {
     auto path = state.file(kj::str(node.getName(), ".disk"));
     KJ_SYSCALL(raw = open(path.cStr(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600), path);
     kj::AutoCloseFd fd(raw);
-    KJ_SYSCALL(ftruncate(fd, node.getDisk()), path);   // sparse
+    KJ_SYSCALL(ftruncate(fd, node.getDisk()), path);  // sparse
   }
 }
 
@@ -129,15 +136,18 @@ void removeContext(Invocation& call, const StateDirectory& state) {
   auto gone = Talosconfig::load(state.file("talosconfig"));
   auto mine = Talosconfig::load(path);
   bool changed = false;
-  for (auto& context : gone.contexts()) changed = mine.removeByAuthority(context.value.ca) || changed;
+  for (auto& context : gone.contexts())
+    changed = mine.removeByAuthority(context.value.ca) || changed;
   if (changed) mine.save(path);
 }
 
 void discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
-  // A folder without a readable talosconfig, or a broken file of the user, must not keep the rest from going.
+  // A folder without a readable talosconfig, or a broken file of the user, must not keep the rest
+  // from going.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { removeContext(call, state); })) {
-    call.err(kj::str("WARNING: the context of the cluster stays in the talosconfig: ", messageOf(*e), "\n"));
+    call.err(kj::str(
+        "WARNING: the context of the cluster stays in the talosconfig: ", messageOf(*e), "\n"));
   }
   removeTree(state.path());
 }
@@ -167,23 +177,27 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
 
 void checkMayCreate(const StateDirectory& state) {
   if (geteuid() != 0) {
-    fail(ErrorKind::kPermissionDenied, "cluster create must run as root: it makes a network namespace, a bridge and taps");
+    fail(ErrorKind::kPermissionDenied,
+         "cluster create must run as root: it makes a network namespace, a bridge and taps");
   }
   if (!state.exists()) return;
   bool running = state.supervisor() != nullptr;
-  fail(ErrorKind::kConflict,
-       kj::str("the cluster exists already", running ? "" : ", but does not run", ": ", state.path(),
-               "; `talosctl cluster destroy` ends it, `talosctl cluster show` shows it"));
+  fail(
+      ErrorKind::kConflict,
+      kj::str("the cluster exists already", running ? "" : ", but does not run", ": ", state.path(),
+              "; `talosctl cluster destroy` ends it, `talosctl cluster show` shows it"));
 }
 
 kj::Promise<int> runCreate(Invocation& call) {
   auto state = stateOf(call);
   checkMayCreate(state);
-  auto interrupted = call.interrupted().then(
-      []() -> kj::Promise<void> { return error(ErrorKind::kUnavailable, "interrupted; nothing is left behind"); });
+  auto interrupted = call.interrupted().then([]() -> kj::Promise<void> {
+    return error(ErrorKind::kUnavailable, "interrupted; nothing is left behind");
+  });
   auto made = create(call, state).exclusiveJoin(kj::mv(interrupted));
-  auto failure = co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
-                                    [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  auto failure =
+      co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                         [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
     discard(call, state);
     kj::throwFatalException(kj::mv(*e));
@@ -218,9 +232,18 @@ kj::Promise<int> runDestroy(Invocation& call) {
 }
 
 void addCommonFlags(Command& command) {
-  command.flag({.name = "name", .kind = FlagKind::kText, .fallback = "talos-default", .help = "name of the cluster"});
-  command.flag({.name = "state", .kind = FlagKind::kText, .help = "folder of clusters (default ~/.talos/clusters)"});
-  command.flag({.name = "provisioner", .kind = FlagKind::kText, .fallback = "qemu", .help = "what runs the nodes", .choices = {"qemu"}});
+  command.flag({.name = "name",
+                .kind = FlagKind::kText,
+                .fallback = "talos-default",
+                .help = "name of the cluster"});
+  command.flag({.name = "state",
+                .kind = FlagKind::kText,
+                .help = "folder of clusters (default ~/.talos/clusters)"});
+  command.flag({.name = "provisioner",
+                .kind = FlagKind::kText,
+                .fallback = "qemu",
+                .help = "what runs the nodes",
+                .choices = {"qemu"}});
 }
 
 void addCreateFlags(Command& create) {
@@ -239,12 +262,18 @@ void addCreateFlags(Command& create) {
   number("mtu", "1500", "MTU of the network");
   text("vmlinuz-path", "", "kernel (default: of this build)");
   text("initrd-path", "", "initramfs (default: of this build)");
-  text("qemu-root", "", "tree that holds QEMU and its libraries (default: the build root, else the host)");
-  create.flag({.name = "accelerator", .kind = FlagKind::kText, .fallback = "auto",
-               .help = "auto: KVM where it really works", .choices = {"auto", "kvm", "tcg"}});
+  text("qemu-root", "",
+       "tree that holds QEMU and its libraries (default: the build root, else the host)");
+  create.flag({.name = "accelerator",
+               .kind = FlagKind::kText,
+               .fallback = "auto",
+               .help = "auto: KVM where it really works",
+               .choices = {"auto", "kvm", "tcg"}});
   create.flag({.name = "with-init-node", .help = "the first node is of type init"});
-  create.flag({.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
-  create.flag({.name = "wait-timeout", .kind = FlagKind::kDuration, .fallback = "20m", .help = "how long"});
+  create.flag(
+      {.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
+  create.flag(
+      {.name = "wait-timeout", .kind = FlagKind::kDuration, .fallback = "20m", .help = "how long"});
 }
 
 }  // namespace
@@ -258,7 +287,11 @@ void addClusterCommands(Command& root) {
   create.run = runCreate;
   auto& show = group.add("show", "Show a local cluster");
   addCommonFlags(show);
-  show.flag({.name = "output", .letter = "o", .kind = FlagKind::kText, .fallback = "table", .choices = {"table", "json", "yaml"}});
+  show.flag({.name = "output",
+             .letter = "o",
+             .kind = FlagKind::kText,
+             .fallback = "table",
+             .choices = {"table", "json", "yaml"}});
   show.run = runShow;
   auto& destroy = group.add("destroy", "End a local cluster and remove all of it");
   addCommonFlags(destroy);

@@ -1,5 +1,5 @@
-// talosctl cluster create | show | destroy, and the hidden cluster-run (the supervisor's own process).
-// Flags and output: spec talosctl.md §13.
+// talosctl cluster create | show | destroy, and the hidden cluster-run (the supervisor's own
+// process). Flags and output: spec talosctl.md §13.
 #pragma once
 
 #include "talosctl/command.h"

@@ -33,7 +33,8 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.cidr = cidr;
     settings.gateway = cluster.getGateway();
     settings.certSans = certSans;
-    auto text = talosctl::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
+    auto text =
+        talosctl::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
     writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), text, 0600);
     if (type == config::MachineType::WORKER) continue;
     endpoints.add(kj::str(node.getEndpoint()));

@@ -7,8 +7,9 @@
 
 namespace talos::cluster {
 
-// Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns the path
-// of the latter. Endpoints are the nodes' loopback addresses, nodes the addresses of the masters.
+// Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns
+// the path of the latter. Endpoints are the nodes' loopback addresses, nodes the addresses of the
+// masters.
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 
 }  // namespace talos::cluster

@@ -16,7 +16,7 @@ constexpr int kReadyFd = 3;
 
 [[noreturn]] void becomeSupervisor(kj::StringPtr log, int ready, char* const* argv) {
   setsid();
-  if (fork() != 0) _exit(0);   // the supervisor is nobody's child: it is not waited for
+  if (fork() != 0) _exit(0);  // the supervisor is nobody's child: it is not waited for
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -63,7 +63,8 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   if (words.startsWith(kError)) {
     fail(ErrorKind::kUnavailable, kj::heapString(words.slice(kError.size(), words.size() - 1)));
   }
-  fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor ended at once; its words are in ", log));
+  fail(ErrorKind::kUnavailable,
+       kj::str("the cluster's supervisor ended at once; its words are in ", log));
 }
 
 }  // namespace talos::cluster

@@ -6,9 +6,11 @@
 
 namespace talos::cluster {
 
-// Runs this program again as `cluster-run <state folder>`, detached from the terminal, its output going to
-// supervisor.log; resolves when it is ready. Rejects with its words, or when it says nothing in time.
+// Runs this program again as `cluster-run <state folder>`, detached from the terminal, its output
+// going to supervisor.log; resolves when it is ready. Rejects with its words, or when it says
+// nothing in time.
 kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                   kj::StringPtr stateDirectory, kj::Duration deadline = 20 * kj::SECONDS);
+                                   kj::StringPtr stateDirectory,
+                                   kj::Duration deadline = 20 * kj::SECONDS);
 
 }  // namespace talos::cluster

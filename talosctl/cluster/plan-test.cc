@@ -44,7 +44,8 @@ TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
   EXPECT_STREQ(out.getNodes()[2].getName().cStr(), "demo-worker-1");
   EXPECT_STREQ(out.getNodes()[2].getAddress().cStr(), "10.5.0.4");
   EXPECT_STREQ(out.getNodes()[2].getType().cStr(), "join");
-  EXPECT_EQ(kj::str(out.asReader().getNodes()[0].getMac()).size(), 17) << "QEMU wants two digits each";
+  EXPECT_EQ(kj::str(out.asReader().getNodes()[0].getMac()).size(), 17)
+      << "QEMU wants two digits each";
   EXPECT_TRUE(out.asReader().getNodes()[0].getEndpoint().startsWith("127."));
 }
 

@@ -142,8 +142,8 @@ kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Re
   auto cidr = parseCidr(cluster.getCidr());
   // ip= gives the node a network before it has a config; the config, fetched from the supervisor
   // over that network, names the same address and the default route.
-  // The kernel's tests of its own ciphers, at the start and for each signed module, would be a third
-  // of the time that an emulated processor takes to boot.
+  // The kernel's tests of its own ciphers, at the start and for each signed module, would be a
+  // third of the time that an emulated processor takes to boot.
   return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
                  "init_on_alloc=1 ", "talos.platform=metal talos.config=http://",
                  cluster.getGateway(), ":", kConfigPort, "/", node.getName(),

@@ -17,14 +17,15 @@
 namespace talos::cluster {
 namespace {
 
-constexpr int kPatience = 5;   // seconds until a kernel must have said something
+constexpr int kPatience = 5;  // seconds until a kernel must have said something
 
 // The first words of a kernel that QEMU started under KVM, or nothing.
 bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
   kj::Vector<kj::String> arguments;
-  for (kj::StringPtr word : {"-nodefaults"_kj, "-no-user-config"_kj, "-nographic"_kj, "-no-reboot"_kj, "-M"_kj, "q35"_kj,
-                             "-accel"_kj, "kvm"_kj, "-cpu"_kj, "host"_kj, "-m"_kj, "256"_kj, "-serial"_kj, "stdio"_kj,
-                             "-append"_kj, "console=ttyS0 earlyprintk=ttyS0 panic=-1"_kj, "-kernel"_kj, kernel}) {
+  for (kj::StringPtr word :
+       {"-nodefaults"_kj, "-no-user-config"_kj, "-nographic"_kj, "-no-reboot"_kj, "-M"_kj, "q35"_kj,
+        "-accel"_kj, "kvm"_kj, "-cpu"_kj, "host"_kj, "-m"_kj, "256"_kj, "-serial"_kj, "stdio"_kj,
+        "-append"_kj, "console=ttyS0 earlyprintk=ttyS0 panic=-1"_kj, "-kernel"_kj, kernel}) {
     arguments.add(kj::str(word));
   }
   auto words = commandLine(qemu, arguments);

@@ -14,12 +14,14 @@ struct Qemu {
 // `root` is what the user named, or empty. Throws NotFound saying where it looked.
 Qemu findQemu(kj::StringPtr root);
 
-// The words that start QEMU with these arguments: one of a tree is started through that tree's own loader and
-// libraries, so there is no chroot, there are no mounts, and the host's C library does not matter.
+// The words that start QEMU with these arguments: one of a tree is started through that tree's own
+// loader and libraries, so there is no chroot, there are no mounts, and the host's C library does
+// not matter.
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments);
 
-// Whether KVM really runs guests: a device that opens, and even runs instructions, is not enough (nested hosts
-// offer one whose guests never get anywhere). Boots this kernel and waits up to 5 s for its first line.
+// Whether KVM really runs guests: a device that opens, and even runs instructions, is not enough
+// (nested hosts offer one whose guests never get anywhere). Boots this kernel and waits up to 5 s
+// for its first line.
 bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel);
 
 // The folder that holds this program's `image/` (…/build for …/build/out/talosctl).

@@ -13,7 +13,7 @@
 namespace talos::cluster {
 namespace {
 
-constexpr kj::Duration kAnswer = 5 * kj::SECONDS;   // of one question
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
 constexpr kj::Duration kPause = 100 * kj::MILLISECONDS;
 
 talosctl::Target targetOf(const talosctl::Context& context, kj::StringPtr endpoint) {
@@ -60,7 +60,8 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
     talosctl::Judgement judgement{talosctl::Verdict::kWait, kj::str()};
     try {
       talosctl::Client client(wait.call.world, targetOf(wait.context, node.getEndpoint()));
-      judgement = co_await talosctl::within(timer, kAnswer, talosctl::judge(client, node.getAddress(), outcome, kAnswer));
+      judgement = co_await talosctl::within(
+          timer, kAnswer, talosctl::judge(client, node.getAddress(), outcome, kAnswer));
     } catch (const kj::Exception& e) {
       judgement = outcome.silent(messageOf(e));
     }
@@ -70,12 +71,13 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
     }
     if (judgement.verdict == talosctl::Verdict::kDone) co_return;
     if (judgement.verdict == talosctl::Verdict::kFailed) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(node.getName(), ": ", judgement.text, consoleTail(wait.stateFolder, node.getName())));
+      fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), ": ", judgement.text,
+                                                   consoleTail(wait.stateFolder, node.getName())));
     }
     if (timer.now() > wait.until) {
-      fail(ErrorKind::kDeadlineExceeded, kj::str(node.getName(), ": not up in time: ", judgement.text,
-                                                 consoleTail(wait.stateFolder, node.getName())));
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str(node.getName(), ": not up in time: ", judgement.text,
+                   consoleTail(wait.stateFolder, node.getName())));
     }
     co_await timer.afterDelay(kPause);
   }

@@ -1,4 +1,5 @@
-// Waits until every node of a new cluster answers and all its services are up, telling what it waits for.
+// Waits until every node of a new cluster answers and all its services are up, telling what it
+// waits for.
 #pragma once
 
 #include "rpc/cluster.capnp.h"
@@ -6,8 +7,9 @@
 
 namespace talos::cluster {
 
-// Reads <stateFolder>/talosconfig. DeadlineExceeded naming the node and what was last seen of it, with the end of its console.
-kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
-                              kj::Duration deadline);
+// Reads <stateFolder>/talosconfig. DeadlineExceeded naming the node and what was last seen of it,
+// with the end of its console.
+kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                              kj::StringPtr stateFolder, kj::Duration deadline);
 
 }  // namespace talos::cluster
