@@ -22,6 +22,11 @@ host_mirror() {  # the URI from which this host's apt takes a suite whose codena
   . /etc/os-release
   apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: ${VERSION_CODENAME:-none}$1" | head -n 1
 }
+# apt tells its sources only of lists that it has: a fresh machine has none yet.
+if [ -z "${MIRROR:-}" ] && [ -z "$(host_mirror '')" ]; then
+  say "updating this host's package lists"
+  apt-get update -qq
+fi
 mirror=${MIRROR:-$(host_mirror '')}
 security=${SECURITY_MIRROR:-$(host_mirror -security)}
 [ -n "$mirror" ] || die "this host's apt names no Debian mirror; say one: make MIRROR=http://<mirror>/debian"
