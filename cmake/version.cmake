@@ -1,5 +1,6 @@
 # Writes common/version-data.h:  cmake -DSOURCE=… -DOUT=… -P version.cmake
 # Runs at every build and touches the file only when something changed.
+cmake_minimum_required(VERSION 3.25)
 set(tag v0.9.0)
 set(sha none)
 set(built 1970-01-01T00:00:00Z)

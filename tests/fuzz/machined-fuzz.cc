@@ -1,0 +1,32 @@
+// A daemon of the same machine that sends machined anything: its socket's server with all that is
+// behind it, in one process without a socket.
+//
+// link: machined-api machined-resources machined-services machined-telemetry
+#include "tests/fuzz/machined-world.h"
+#include "tests/fuzz/pipe-server.h"
+
+namespace {
+
+using namespace talos;
+
+struct World {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  fuzz::MachinedWorld machined{io, timer};
+  fuzz::PipeServer server{io.waitScope, timer, [this]() { return machined.open(); }};
+  kj::Array<kj::byte> right = machined.conversation();
+
+  World() { server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures); }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World* world = new World;
+  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
+  world->machined.emptyStore();
+  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+    fuzz::MachinedWorld::use(kj::mv(bootstrap)).wait(scope);
+  });
+  return 0;
+}

@@ -1,0 +1,32 @@
+// A daemon of the same machine that sends networkd anything: its socket's server with its
+// controller, on a model of the kernel, in one process without a socket.
+//
+// link: networkd-lib
+#include "tests/fuzz/networkd-world.h"
+#include "tests/fuzz/pipe-server.h"
+
+namespace {
+
+using namespace talos;
+
+struct World {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  fuzz::NetworkdWorld networkd{timer};
+  fuzz::PipeServer server{scope, timer, [this]() { return networkd.open(); }};
+  kj::Array<kj::byte> right = fuzz::NetworkdWorld::conversation();
+
+  World() { server.check(right, fuzz::NetworkdWorld::kResults, 0); }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World* world = new World;
+  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
+  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+    fuzz::NetworkdWorld::use(kj::mv(bootstrap)).wait(scope);
+  });
+  return 0;
+}

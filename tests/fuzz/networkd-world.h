@@ -1,0 +1,56 @@
+// What stands behind networkd.sock: its controller on a model of the kernel, and what machined says
+// to it (rpc Networkd).
+#pragma once
+
+#include "common/netlink-model.h"
+#include "networkd/fakes.h"
+#include "networkd/server.h"
+#include "tests/fuzz/conversation.h"
+
+namespace talos::fuzz {
+
+class NetworkdWorld {
+ public:
+  explicit NetworkdWorld(kj::Timer& timer)
+      : controller(kernel, *monitor, board, host, timer, work, [] { return 0.5; }) {
+    board.synced = true;
+    board.addresses.add(kj::str("10.5.0.2/24"));
+    board.defaultRoute = true;
+    running = controller.run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(NetworkdWorld);
+
+  capnp::Capability::Client open() { return networkd::makeServer(controller); }
+
+  static kj::Promise<void> use(capnp::Capability::Client bootstrap) {
+    auto networkd = bootstrap.castAs<rpc::Networkd>();
+    co_await networkd.readyRequest().send().ignoreResult();
+    auto network = networkd.networkRequest().send().getNetwork();
+    auto interfaces = co_await network.interfacesRequest().send();
+    KJ_ASSERT(interfaces.getInterfaces().size() == 2);
+  }
+
+  static kj::Array<kj::byte> conversation() {
+    Conversation c;
+    c.call<rpc::Networkd, rpc::Networkd::NetworkParams>(1, 0, 0);
+    c.call<rpc::Networkd, rpc::Networkd::ReadyParams>(2, 0, 1);
+    for (unsigned i = 0; i < 4; ++i) {
+      c.call<rpc::Network, rpc::Network::InterfacesParams>(3 + 2 * i, 1, 0);
+      c.call<rpc::Network, rpc::Network::RoutesParams>(4 + 2 * i, 1, 1);
+    }
+    return c.finish();
+  }
+  static constexpr unsigned kResults = 11;  // to the calls of the conversation
+
+ private:
+  netlink::ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  kj::Own<netlink::Monitor> monitor = kernel.monitor();
+  networkd::FakeBoard board;
+  networkd::FakeHost host;
+  networkd::Signal work;
+  networkd::Controller controller;
+  kj::Promise<void> running = nullptr;
+};
+
+}  // namespace talos::fuzz
