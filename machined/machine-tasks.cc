@@ -25,6 +25,7 @@ constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
 constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
 constexpr auto kNetworkPatience = 30 * kj::SECONDS;
 constexpr auto kServicesPatience = 15 * kj::MINUTES;
+constexpr auto kServicesFirst = 3 * kj::SECONDS;
 
 kj::String smbiosUuid() {
   KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
@@ -100,8 +101,15 @@ kj::Promise<void> RealTasks::loadNetworkModules() {
   return loadModules("kernel/drivers/net/");
 }
 
+// A driver that is being set up holds the processor whatever its priority, so these give way to the
+// services for a moment; they do not depend on them.
 kj::Promise<void> RealTasks::loadDeviceModules() {
-  return loadModules("");
+  kj::Vector<kj::Promise<void>> up;
+  for (auto& id : world.supervisor.ids()) up.add(world.supervisor.whenUp(id));
+  co_await kj::joinPromises(up.releaseAsArray())
+      .catch_([](kj::Exception&&) {})  // startAllServices tells
+      .exclusiveJoin(world.timer.afterDelay(kServicesFirst));
+  co_await loadModules("");
 }
 
 kj::Promise<void> RealTasks::setResourceLimits() {

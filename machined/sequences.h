@@ -20,7 +20,7 @@ class MachineTasks {
   virtual kj::Promise<void> writeRequiredSysctls() = 0;
   virtual kj::Promise<void> setupSystemDirectory() = 0;
   virtual kj::Promise<void> loadNetworkModules() = 0;  // what networkd will look for
-  virtual kj::Promise<void> loadDeviceModules() = 0;   // all others, beside the services' start
+  virtual kj::Promise<void> loadDeviceModules() = 0;   // all others, once the services are up
   virtual kj::Promise<void> setResourceLimits() = 0;
   virtual kj::Promise<void> createEtcNetworkFiles() = 0;
   virtual kj::Promise<void> discoverNetwork() = 0;  // before there is a config

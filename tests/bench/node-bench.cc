@@ -117,6 +117,7 @@ void first(kj::AsyncIoContext& io, kj::StringPtr path) {
 }
 
 void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
+  KJ_REQUIRE(count > 0, "node-bench calls TALOSCONFIG CALLS");
   Door door(io, path);
   auto node = door.node();
   kj::Vector<double> took;

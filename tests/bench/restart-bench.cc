@@ -188,10 +188,13 @@ void run(unsigned kills) {
 
 int main(int argc, char** argv) {
   auto failure = kj::runCatchingExceptions([&] {
-    if (argc == 5 && strcmp(argv[1], "watch") == 0) {
-      talos::machined::watch(argv[2], atoi(argv[3]), atoi(argv[4]));
+    bool watching = argc == 5 && strcmp(argv[1], "watch") == 0;
+    int kills = watching ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 200;
+    KJ_REQUIRE(kills > 0, "restart-bench [KILLS] | restart-bench watch NAME KILLS PAUSE");
+    if (watching) {
+      talos::machined::watch(argv[2], kills, atoi(argv[4]));
     } else {
-      talos::machined::run(argc > 1 ? atoi(argv[1]) : 200);
+      talos::machined::run(kills);
     }
   });
   KJ_IF_MAYBE (e, failure) {
