@@ -203,7 +203,9 @@ kj::Promise<void> RealTasks::maintain() {
 }
 
 void RealTasks::publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file) {
-  check(config::parse(text, file), file);
+  auto parsed = config::parse(text, file);
+  check(parsed, file);
+  world.configReader.know(kj::mv(parsed));
   putRecord<rpc::MachineConfigSpec>(world.store, "config", kMachineConfigs, kMachineConfigId,
                                     [&](rpc::MachineConfigSpec::Builder spec) {
                                       auto document = spec.initDocument(text.size());

@@ -52,6 +52,19 @@ struct ConfigTest : public testing::Test {
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
 
+  // Over `version` of the resource; 0: there is none yet.
+  void publish(kj::StringPtr document, uint64_t version = 0) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    auto metadata = resource.initMetadata();
+    metadata.setType(kMachineConfigs);
+    metadata.setId(kMachineConfigId);
+    metadata.setVersion(version);
+    metadata.setOwner("test");
+    resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(document);
+    store.put(resource.asReader());
+  }
+
   pki::CertificateAndKey makeAuthority() {
     return pki::makeAuthority({.organization = "talos", .notBefore = clock.time - 1 * kj::DAYS});
   }
@@ -329,26 +342,29 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
 TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   MachineConfigReader reader;
   EXPECT_TRUE(reader.document(store) == nullptr);
-  auto put = [&](kj::StringPtr text, uint64_t version) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(kMachineConfigs);
-    metadata.setId(kMachineConfigId);
-    metadata.setVersion(version);
-    metadata.setOwner("test");
-    resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(text);
-    store.put(resource.asReader());
-  };
-  put("machine:\n    type: init\n", 0);
+  publish("machine:\n    type: init\n");
   auto first = KJ_ASSERT_NONNULL(reader.document(store)).bytes();
   EXPECT_EQ(KJ_ASSERT_NONNULL(reader.document(store)).bytes().begin(), first.begin());
-  put("machine:\n    type: worker\n", 1);
+  publish("machine:\n    type: worker\n", 1);
   auto& second = KJ_ASSERT_NONNULL(reader.document(store));
   EXPECT_EQ(kj::str(second.bytes()), "machine:\n    type: worker\n");
   store.destroy("", kMachineConfigs, kMachineConfigId, "test");
   EXPECT_TRUE(reader.document(store) == nullptr);
   EXPECT_TRUE(reader.view(store) == nullptr);
+}
+
+// Would catch: what was checked before it is published parsed a second time, or taken for what
+// another wrote.
+TEST_F(ConfigTest, ADocumentThatIsKnownIsParsedOnce) {
+  MachineConfigReader reader;
+  auto text = "machine:\n    type: init\n"_kj;
+  auto checked = config::parse(text, "test");
+  auto bytes = checked.bytes();
+  reader.know(kj::mv(checked));
+  publish(text);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(reader.document(store)).bytes().begin(), bytes.begin());
+  reader.know(config::parse("machine:\n    type: worker\n"_kj, "test"));
+  EXPECT_EQ(kj::str(KJ_ASSERT_NONNULL(reader.document(store)).bytes()), text);
 }
 
 }  // namespace

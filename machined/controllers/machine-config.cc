@@ -64,12 +64,22 @@ kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
   return nullptr;
 }
 
+void MachineConfigReader::know(config::MachineConfig document) {
+  parsed = kj::mv(document);
+  version = 0;  // of no resource yet
+}
+
+bool MachineConfigReader::isParsed(kj::ArrayPtr<const char> text) const {
+  KJ_IF_MAYBE (p, parsed) return p->bytes() == text;
+  return false;
+}
+
 kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& store) {
   KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
     auto metadata = stored->getMetadata();
     if (parsed == nullptr || metadata.getVersion() != version || metadata.getUpdated() != updated) {
       auto text = stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
-      parsed = config::parse(text.asArray(), "machine config");
+      if (!isParsed(text.asArray())) parsed = config::parse(text.asArray(), "machine config");
       version = metadata.getVersion();
       updated = metadata.getUpdated();
     }

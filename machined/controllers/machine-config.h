@@ -30,6 +30,8 @@ kj::Maybe<MachineConfigView> storedMachineConfig(Store& store);
 // The same for several readers: a document is parsed once for each version of the resource.
 class MachineConfigReader {
  public:
+  // Of the document that will be published next: the same bytes need not be parsed again.
+  void know(config::MachineConfig document);
   kj::Maybe<MachineConfigView> view(Store& store);
   // Valid until the next call.
   kj::Maybe<const config::MachineConfig&> document(Store& store);
@@ -37,6 +39,8 @@ class MachineConfigReader {
  private:
   uint64_t version = 0, updated = 0;
   kj::Maybe<config::MachineConfig> parsed;
+
+  bool isParsed(kj::ArrayPtr<const char> text) const;
 };
 
 }  // namespace talos::machined
