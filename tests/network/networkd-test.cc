@@ -95,7 +95,8 @@ class Node {
     auto argv = pointers(arguments), environment = pointers(variables);
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
-    if (dup2(networkdSocket, 9) < 0) _exit(125);
+    // dup2() of a descriptor onto itself leaves it close-on-exec.
+    if (dup2(networkdSocket, 9) < 0 || fcntl(9, F_SETFD, 0) < 0) _exit(125);
     execve(wrapper.cStr(), argv.begin(), environment.begin());
     _exit(127);
   }
