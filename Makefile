@@ -35,7 +35,7 @@ image: all
 	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(OUT) $(BUILD)/image
 
 test:
-	@CHECKOUT=$(CHECKOUT) OUT=$(OUT) SAN=$(SAN) tests/run.sh
+	@CHECKOUT=$(CHECKOUT) ROOT=$(ROOT) OUT=$(OUT) SAN=$(SAN) tests/run.sh
 
 lint: configure
 	@$(IN_ROOT) tests/lint.sh $(OUT)

@@ -8,6 +8,11 @@ target_precompile_headers(pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/pch.h)
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)
 
+set(test_flags)   # of every unit test
+if(NOT SANITIZE)   # there the log names the tests that are skipped, and why
+  set(test_flags --gtest_brief=1)
+endif()
+
 function(talos_library name)
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
@@ -25,7 +30,7 @@ function(talos_library name)
     add_executable(${name}-test ${tests})
     target_precompile_headers(${name}-test REUSE_FROM pch)
     target_link_libraries(${name}-test PRIVATE ${name} GTest::gmock_main)
-    add_test(NAME unit-${name} COMMAND ${name}-test --gtest_brief=1)
+    add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
   endif()
 endfunction()

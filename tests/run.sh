@@ -1,10 +1,11 @@
 #!/bin/bash
 # Everything that shows that the project works, in order: build, lint, unit tests, fuzzing, machines.
-# Called by `make test` with CHECKOUT, OUT and SAN set. With SAN only what runs under sanitizers.
+# Called by `make test` with CHECKOUT, ROOT, OUT and SAN set. With SAN only what runs under sanitizers,
+# and a list of the tests that cannot.
 # Each step says how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
-root=$CHECKOUT/build/root
+root=$ROOT
 began=$SECONDS
 step() {  # step "what" command...
   local what=$1 from=$SECONDS
@@ -23,6 +24,9 @@ fuzz_configure() {
 if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make --no-print-directory all SAN="$SAN"
   ctest --test-dir "$OUT" -L unit
+  printf '== not possible with sanitizers:\n'
+  awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' \
+    "$OUT/Testing/Temporary/LastTest.log"
   exit
 fi
 step "build" make --no-print-directory image

@@ -4,17 +4,16 @@
 #include <malloc.h>
 #include <stddef.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TALOS_SANITIZED_HEAP 1
+#include "common/sanitizers.h"
+
+#ifdef TALOS_ADDRESS_SANITIZER
 extern "C" size_t __sanitizer_get_current_allocated_bytes();
-#endif
 #endif
 
 namespace talos {
 
 inline size_t heapInUse() {
-#ifdef TALOS_SANITIZED_HEAP
+#ifdef TALOS_ADDRESS_SANITIZER
   return __sanitizer_get_current_allocated_bytes();
 #else
   auto info = mallinfo2();
