@@ -13,6 +13,7 @@
 
 #include "common/file.h"
 #include "common/netlink.h"
+#include "common/sanitizers.h"
 #include "common/server.h"
 #include "machined/resources/server.h"
 #include "rpc/local.capnp.h"
@@ -85,13 +86,23 @@ class Node {
   void start() {
     auto program = required("NETWORKD"), wrapper = required("CONFINE");
     // As on a node: an own uid, two capabilities, and only the calls and files that it needs.
-    auto arguments = kj::arr(
-        kj::str(wrapper), kj::str("--uid=", kUid), kj::str("--capabilities=net_admin,net_raw"),
-        kj::str("--seccomp=network"), kj::str("--landlock-read=/proc/sys/kernel/hostname"),
-        kj::str("--landlock-write=", path("state")), kj::str("--"), kj::str(program));
+    kj::Vector<kj::String> line;
+    line.add(kj::str(wrapper));
+    line.add(kj::str("--uid=", kUid));
+    line.add(kj::str("--capabilities=net_admin,net_raw"));
+    line.add(kj::str("--seccomp=network"));
+    // With sanitizers it is not static, and Landlock's rules would refuse it its loader.
+    if (!kAddressSanitizer) {
+      line.add(kj::str("--landlock-read=/proc/sys/kernel/hostname"));
+      line.add(kj::str("--landlock-write=", path("state")));
+    }
+    line.add(kj::str("--"));
+    line.add(kj::str(program));
+    auto arguments = line.releaseAsArray();
+    // Its leaks cannot be looked for: that takes ptrace.
     auto variables =
         kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
-                kj::str("TALOS_STATE=", path("state")));
+                kj::str("TALOS_STATE=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
     auto argv = pointers(arguments), environment = pointers(variables);
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
