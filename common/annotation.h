@@ -19,6 +19,8 @@ enum Id : uint64_t {
   kResource = 0xc1c8a1f3f0a3d00c,
   kColumn = 0xc1c8a1f3f0a3d00d,
   kAlias = 0xc1c8a1f3f0a3d00f,
+  kNoun = 0xc1c8a1f3f0a3d010,
+  kOctal = 0xc1c8a1f3f0a3d011,
 };
 
 // `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.

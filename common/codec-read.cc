@@ -28,14 +28,16 @@ struct Path {
   kj::StringPtr key;
   kj::Maybe<size_t> index;
 
-  kj::String toString() const {
+  kj::String toString(bool numbered = true) const {
     if (parent == nullptr) return kj::str();
-    KJ_IF_MAYBE (i, index) return kj::str(parent->toString(), "[", *i, "]");
+    KJ_IF_MAYBE (i, index) {
+      return kj::str(parent->toString(numbered), "[", numbered ? kj::str(*i) : kj::str(), "]");
+    }
     bool simple = key.size() > 0;
     for (char c : key)
       simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
-    if (!simple) return kj::str(parent->toString(), "[", jsonString(key), "]");
-    return parent->parent == nullptr ? kj::str(key) : kj::str(parent->toString(), ".", key);
+    if (!simple) return kj::str(parent->toString(numbered), "[", jsonString(key), "]");
+    return parent->parent == nullptr ? kj::str(key) : kj::str(parent->toString(numbered), ".", key);
   }
 };
 
@@ -181,17 +183,39 @@ class TreeReader {
     if (places != nullptr) places->add(path.toString(), place);
   }
 
+  // "a or b.c" where the key is known one level below.
+  static kj::String placesOf(kj::StringPtr key, StructSchema schema) {
+    kj::Vector<kj::String> found;
+    for (auto field : schema.getFields()) {
+      if (!field.getType().isStruct() || fieldFor(key, field.getType().asStruct()) == nullptr)
+        continue;
+      found.add(kj::str(keyOf(field)));
+    }
+    return kj::strArray(found, " or ");
+  }
+
   void reportUnknown(const Entry& entry, StructSchema schema, const Path& parent) {
+    Path path{&parent, entry.key, nullptr};
+    for (auto& later : options.laterKeys) {
+      if (path.toString(false) != later.path) continue;
+      report(entry.place, path,
+             kj::str("this key is one of version ", later.since, " and later; it has no effect"),
+             kj::str(), Problem::Severity::kWarning);
+      return;
+    }
     kj::Vector<kj::StringPtr> names;
     for (auto field : schema.getFields()) names.add(keyOf(field));
     kj::String hint;
-    KJ_IF_MAYBE (name, closest(entry.key, names)) {
+    auto below = placesOf(entry.key, schema);
+    if (below.size() > 0) {
+      hint = kj::str("it belongs below ", below);
+    } else KJ_IF_MAYBE (name, closest(entry.key, names)) {
       hint = kj::str("did you mean \"", *name, "\"?");
     } else if (names.size() <= 12) {
       hint = kj::str("known keys here: ", kj::strArray(names, ", "));
     }
     report(
-        entry.place, Path{&parent, entry.key, nullptr}, kj::str("unknown key \"", entry.key, "\""),
+        entry.place, path, kj::str("unknown key \"", entry.key, "\""),
         kj::mv(hint),
         options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError);
   }
@@ -212,8 +236,11 @@ class TreeReader {
       target.set(field, capnp::VOID);
       return;
     }
-    // A key without a value says nothing.
-    if (node.kind == YamlNode::Kind::kNull) return;
+    if (node.kind == YamlNode::Kind::kNull) {
+      // A key without a value says nothing, unless there is nothing more to say.
+      if (type.isStruct() && type.asStruct().getFields().size() == 0) target.init(field);
+      return;
+    }
     if (annotation::has(field, annotation::kMap)) {
       readMap(node, target, field, path);
     } else if (type.isStruct()) {
@@ -354,9 +381,17 @@ class TreeReader {
       }
       names.add(annotation::nameOf(enumerant));
     }
-    kj::String hint = kj::str("it must be one of ", kj::strArray(names, ", "));
-    KJ_IF_MAYBE (name, closest(node.text, names)) hint = kj::str("did you mean \"", *name, "\"?");
-    report(node.place, path, kj::str(quoted(node, secret), " is not known here"), kj::mv(hint));
+    auto all = kj::strArray(names, ", ");
+    auto noun = annotation::text(schema, annotation::kNoun);
+    auto hint = kj::str("it must be one of ", all);
+    KJ_IF_MAYBE (name, closest(node.text, names)) {
+      hint = noun.size() == 0 ? kj::str("did you mean \"", *name, "\"?")
+                              : kj::str("did you mean \"", *name, "\"? (", all, ")");
+    }
+    report(node.place, path,
+           noun.size() == 0 ? kj::str(quoted(node, secret), " is not known here")
+                            : kj::str(quoted(node, secret), " is not ", noun),
+           kj::mv(hint));
     return nullptr;
   }
 

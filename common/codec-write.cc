@@ -1,6 +1,7 @@
 // Structs as trees of nodes, and those as text.
 
 #include <kj/encoding.h>
+#include <stdio.h>
 
 #include "common/annotation.h"
 #include "common/codec.h"
@@ -81,6 +82,7 @@ class TreeWriter {
       return node;
     }
     if (annotation::has(field, annotation::kMap)) return ofMap(member.as<DynamicList>());
+    if (annotation::has(field, annotation::kOctal)) return ofOctal(member.as<uint64_t>());
     return ofValue(member, field.getType());
   }
 
@@ -115,6 +117,12 @@ class TreeWriter {
     node.plain = true;
     node.text = kj::mv(content);
     return node;
+  }
+
+  const YamlNode& ofOctal(uint64_t value) {
+    char digits[24];
+    snprintf(digits, sizeof(digits), "0o%03lo", static_cast<unsigned long>(value));
+    return plain(kj::str(digits));
   }
 
   // The enumerant's number where the schema does not know it: written by a newer program.

@@ -44,8 +44,16 @@ class Places {
   size_t bytes = 0;
 };
 
+// A key that only later versions of a format have.
+struct LaterKey {
+  kj::StringPtr path;   // list items as "[]": "machine.network.interfaces[].bridge"
+  kj::StringPtr since;  // "v1.3"
+};
+
 struct ReadOptions {
   kj::StringPtr file = "";  // for Problem::file
+  // Unknown keys that are warnings, with what is below them.
+  kj::ArrayPtr<const LaterKey> laterKeys = nullptr;
   bool unknownKeysAreWarnings = false;
 };
 

@@ -103,8 +103,8 @@ TEST(Config, FindsEachMistake) {
     const char* problem;
   } table[] = {
       {"type: controlplane", "type: controlplan",
-       "c.yaml:4:9: machine.type: \"controlplan\" is not known here; did you mean "
-       "\"controlplane\"?\n"},
+       "c.yaml:4:9: machine.type: \"controlplan\" is not a machine type; did you mean "
+       "\"controlplane\"? (worker, init, controlplane)\n"},
       {"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
        "c.yaml:5:3: machine.token: this is not a token; 6 characters, a dot and 16 characters of "
        "a-z and 0-9\n"},
@@ -148,7 +148,7 @@ TEST(Config, FindsEachMistake) {
        "prefix length; as "
        "10.5.0.2/24\n"},
       {"  network:\n    hostname", "  netwrok: {}\n  network:\n    hostname",
-       "c.yaml:7:3: warning: machine.netwrok: unknown key \"netwrok\"; did you mean "
+       "c.yaml:7:3: machine.netwrok: unknown key \"netwrok\"; did you mean "
        "\"network\"?\n"},
   };
   for (auto& row : table) {

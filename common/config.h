@@ -2,8 +2,8 @@
 //
 // Bytes are what is stored, hashed, compared and patched; the view is rpc/config.capnp. Every
 // mistake is a Problem with file, line, column, path and a hint; parsing never throws for bad text,
-// and time and memory are bounded (common/codec.h). Keys that this version does not know are
-// warnings. Pure.
+// and time and memory are bounded (common/codec.h). Keys that this format does not
+// have are errors, those of later versions warnings (common/config-check.h). Pure.
 #pragma once
 
 #include <capnp/message.h>

@@ -55,6 +55,11 @@ class YamlStream {
 
   kj::ArrayPtr<const YamlNode* const> documents() const { return roots; }
 
+  // For readers that correct what was written before they decode it: a node to change, which all
+  // its aliases share, and a new one.
+  YamlNode& edit(const YamlNode& node) { return const_cast<YamlNode&>(node); }
+  YamlNode& make() { return arena.allocate<YamlNode>(); }
+
   // The text of a parsed node on its own: its source with indentation removed, comments and all,
   // or, where the source cannot stand alone (flow style, aliases), the same value written anew.
   kj::String textOf(const YamlNode& node) const;

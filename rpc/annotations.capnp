@@ -51,6 +51,12 @@ annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.
 
+annotation noun @0xc1c8a1f3f0a3d010 (enum) :Text;
+# What a word of the enum is, with its article, for messages: "a bonding mode".
+
+annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
+# A number that YAML writes in octal (0o644); any notation is read.
+
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev
   namespace @1 :Text;         # the namespace that an empty one means

@@ -1,0 +1,99 @@
+// machine: identity, kubelet, time, environment and kernel parameters.
+
+#include "common/config-check.h"
+#include "common/config-value.h"
+#include "common/config.h"
+
+namespace talos::config {
+namespace {
+
+constexpr kj::StringPtr kKubeletArguments[] = {
+    "bootstrap-kubeconfig"_kj, "kubeconfig"_kj,         "container-runtime"_kj,
+    "config"_kj,               "dynamic-config-dir"_kj, "container-runtime-endpoint"_kj,
+    "cert-dir"_kj,             "cni-conf-dir"_kj,       "hostname-override"_kj,
+};
+
+void checkKubelet(Report& report, Kubelet::Reader kubelet) {
+  report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
+  size_t i = 0;
+  for (auto mount : kubelet.getExtraMounts()) {
+    auto path = kj::str("machine.kubelet.extraMounts[", i++, "]");
+    report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
+    // The source of a bind mount is a path; of others it is whatever the file system takes.
+    bool bind = mount.getType() == "bind";
+    if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
+    if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
+      report.error(kj::str(path, ".source"), kj::str("a bind mount needs the path that it shows"));
+  }
+}
+
+void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
+  for (auto variable : variables) {
+    auto name = variable.getKey();
+    bool bad = name.size() == 0 || (name[0] >= '0' && name[0] <= '9');
+    for (char c : name) bad = bad || c == '=' || static_cast<unsigned char>(c) <= ' ';
+    if (bad) {
+      report.error("machine.env", kj::str("\"", name, "\" is not the name of a variable"),
+                   "letters, digits and _, not a digit at the front");
+    }
+  }
+}
+
+void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
+  for (auto sysctl : sysctls) {
+    auto name = sysctl.getKey();
+    // Dots become slashes below /proc/sys; a slash stands for a dot, as in names of links.
+    bool bad = name.size() == 0 || name[0] == '.' || name[0] == '/' || name.endsWith(".");
+    char before = 0;
+    for (char c : name) {
+      bad = bad || static_cast<unsigned char>(c) <= ' ' || c == '=' || (c == '.' && before == '.');
+      before = c;
+    }
+    if (bad) {
+      report.error("machine.sysctls", kj::str("\"", name, "\" is not the name of a kernel parameter"),
+                   "as net.ipv4.ip_forward");
+    } else if (name.findFirst('.') == nullptr && name.findFirst('/') == nullptr) {
+      report.error(kj::str("machine.sysctls.", name),
+                   kj::str("\"", name, "\" names no kernel parameter but a group of them"),
+                   "as net.ipv4.ip_forward");
+    }
+  }
+}
+
+void checkIdentity(Report& report, Machine::Reader machine) {
+  bool controlPlane = isControlPlane(machine.getType());
+  if (!report.has("machine.type"))
+    report.warn("machine.type", kj::str("this key is missing; the machine will be a worker"));
+  if (machine.getToken().size() == 0) {
+    report.warn("machine.token", kj::str("there is no token"));
+  } else if (!isToken(machine.getToken())) {
+    report.error("machine.token", kj::str("this is not a token"),
+                 "6 characters, a dot and 16 characters of a-z and 0-9");
+  }
+  report.authority("machine.ca", machine.getCa(), controlPlane);
+  if (controlPlane && !machine.hasCa()) {
+    report.error("machine.ca", kj::str("a control-plane machine needs the certificate authority of "
+                                       "the machine API"));
+  }
+  report.hosts("machine.certSANs", machine.getCertSANs());
+}
+
+}  // namespace
+
+void checkMachine(Report& report, Machine::Reader machine) {
+  checkIdentity(report, machine);
+  checkKubelet(report, machine.getKubelet());
+  if (machine.hasNetwork()) checkNetwork(report, machine.getNetwork(), machine.getType());
+  size_t i = 0;
+  for (auto server : machine.getTime().getServers()) {
+    auto path = kj::str("machine.time.servers[", i++, "]");
+    if (!isHost(server))
+      report.error(path, kj::str("\"", server, "\" is neither an IP address nor a DNS name"));
+  }
+  checkEnvironment(report, machine.getEnv());
+  checkSysctls(report, machine.getSysctls());
+  checkStorage(report, machine);
+  checkRegistries(report, machine.getRegistries());
+}
+
+}  // namespace talos::config
