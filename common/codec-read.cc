@@ -197,12 +197,15 @@ class TreeReader {
   void reportUnknown(const Entry& entry, StructSchema schema, const Path& parent) {
     Path path{&parent, entry.key, nullptr};
     for (auto& later : options.laterKeys) {
-      if (path.toString(false) != later.path) continue;
+      if (!later.path.endsWith(entry.key) || path.toString(false) != later.path) continue;
       report(entry.place, path,
              kj::str("this key is one of version ", later.since, " and later; it has no effect"),
              kj::str(), Problem::Severity::kWarning);
       return;
     }
+    auto severity =
+        options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError;
+    if (counts[static_cast<int>(severity)] >= kMaxProblems) return;
     kj::Vector<kj::StringPtr> names;
     for (auto field : schema.getFields()) names.add(keyOf(field));
     kj::String hint;
@@ -214,10 +217,7 @@ class TreeReader {
     } else if (names.size() <= 12) {
       hint = kj::str("known keys here: ", kj::strArray(names, ", "));
     }
-    report(
-        entry.place, path, kj::str("unknown key \"", entry.key, "\""),
-        kj::mv(hint),
-        options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError);
+    report(entry.place, path, kj::str("unknown key \"", entry.key, "\""), kj::mv(hint), severity);
   }
 
   void readField(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,

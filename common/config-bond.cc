@@ -73,7 +73,8 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
                 kj::str("miimon is set as well; the kernel takes one of the two"));
   }
   if (bond.getArpInterval() > 0 && bond.getArpIPTarget().size() == 0) {
-    report.warn(kj::str(path, ".arpInterval"), kj::str("without arpIPTarget this monitors nothing"));
+    report.warn(kj::str(path, ".arpInterval"),
+                kj::str("without arpIPTarget this monitors nothing"));
   }
   if (bond.getArpIPTarget().size() > kArpTargets)
     report.error(kj::str(path, ".arpIPTarget"), kj::str("there can be 16 targets at most"));

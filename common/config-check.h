@@ -13,8 +13,11 @@
 
 namespace talos::config {
 
-// Collects problems with the place at which their path stood in the document. A value that the
-// decoder complained about is not complained about again.
+// As the decoder writes the path of a key of a mapping with free keys.
+kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
+
+// Collects problems with the place at which their path stood in the document, codec::kMaxProblems
+// of each severity. What the decoder refused is not complained about again.
 class Report {
  public:
   Report(const codec::Places& places, kj::StringPtr file, Problems& problems)
@@ -39,7 +42,8 @@ class Report {
   const codec::Places& places;
   kj::StringPtr file;
   Problems& problems;
-  size_t decoders;  // problems that were there before
+  size_t decoders;        // problems that were there before
+  size_t counts[2] = {};  // by severity
 
   void add(Problem::Severity severity, kj::StringPtr path, kj::String message, kj::StringPtr hint);
 };
@@ -56,7 +60,7 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
 
 // Known slips of documents in circulation, put right in the tree before it is decoded, each with a
-// warning.
+// warning (codec::kMaxProblems of them). Time is linear in the size of the tree.
 void correct(codec::YamlStream& stream, const codec::YamlNode& root, kj::StringPtr file,
              Problems& problems);
 

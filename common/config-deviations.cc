@@ -60,7 +60,8 @@ enum class Treatment {
 using Rewrite = kj::Maybe<kj::String> (*)(kj::StringPtr);
 
 struct Deviation {
-  kj::StringPtr where;  // a mapping: keys, "[]" for all items and "*" for all keys, with '/' between
+  kj::StringPtr
+      where;  // a mapping: keys, "[]" for all items and "*" for all keys, with '/' between
   kj::StringPtr key;
   Treatment treatment;
   kj::StringPtr other = ""_kj;
@@ -140,12 +141,15 @@ class Corrector {
   YamlStream& stream;
   kj::StringPtr file;
   Problems& problems;
+  size_t count = 0;
 
   static kj::String below(kj::StringPtr path, kj::StringPtr key) {
     return path.size() == 0 ? kj::str(key) : kj::str(path, ".", key);
   }
 
   void report(Problem::Severity severity, codec::Place place, kj::String path, kj::String message) {
+    // An error is never lost among warnings.
+    if (count++ >= codec::kMaxProblems && severity == Problem::Severity::kWarning) return;
     auto& problem = problems.add();
     problem.severity = severity;
     problem.file = kj::str(file);
@@ -241,8 +245,9 @@ class Corrector {
 
   void listOfOne(const Deviation& row, Entry& entry, kj::StringPtr path) {
     if (entry.value->kind != YamlNode::Kind::kMapping) return;
-    warn(entry.value->place, below(path, row.key),
-         kj::str("a list is expected; this mapping is read as its one item (begin it with \"- \")"));
+    warn(
+        entry.value->place, below(path, row.key),
+        kj::str("a list is expected; this mapping is read as its one item (begin it with \"- \")"));
     auto& list = stream.make();
     list.kind = YamlNode::Kind::kSequence;
     list.place = entry.value->place;
@@ -253,22 +258,21 @@ class Corrector {
   void adopt(const Deviation& row, YamlNode& mapping, kj::StringPtr path) {
     auto& parent = KJ_ASSERT_NONNULL(find(mapping, row.key));
     if (parent.value->kind != YamlNode::Kind::kNull) return;
-    kj::Vector<kj::String> keys;
-    for (auto& entry : mapping.entries) {
-      if (entry.key != row.key && find(stream.edit(*entry.value), row.other) != nullptr)
-        keys.add(kj::str(entry.key));
-    }
-    if (keys.size() == 0) return;
     auto& node = stream.make();
     node.kind = YamlNode::Kind::kMapping;
     node.place = parent.place;
     parent.value = &node;
-    for (auto& key : keys) {
-      auto entry = take(mapping, key);
-      warn(entry.place, below(path, key),
+    kj::Vector<Entry> kept;
+    for (auto& entry : mapping.entries) {
+      if (entry.key == row.key || find(stream.edit(*entry.value), row.other) == nullptr) {
+        kept.add(kj::mv(entry));
+        continue;
+      }
+      warn(entry.place, below(path, entry.key),
            kj::str("this is read as one of ", row.key, "; indent it further"));
       node.entries.add(kj::mv(entry));
     }
+    mapping.entries = kj::mv(kept);
   }
 
   void rewrite(const Deviation& row, Entry& entry, kj::StringPtr path) {

@@ -8,9 +8,15 @@ namespace talos::config {
 namespace {
 
 constexpr kj::StringPtr kKubeletArguments[] = {
-    "bootstrap-kubeconfig"_kj, "kubeconfig"_kj,         "container-runtime"_kj,
-    "config"_kj,               "dynamic-config-dir"_kj, "container-runtime-endpoint"_kj,
-    "cert-dir"_kj,             "cni-conf-dir"_kj,       "hostname-override"_kj,
+    "bootstrap-kubeconfig"_kj,
+    "kubeconfig"_kj,
+    "container-runtime"_kj,
+    "config"_kj,
+    "dynamic-config-dir"_kj,
+    "container-runtime-endpoint"_kj,
+    "cert-dir"_kj,
+    "cni-conf-dir"_kj,
+    "hostname-override"_kj,
 };
 
 void checkKubelet(Report& report, Kubelet::Reader kubelet) {
@@ -33,7 +39,8 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
     bool bad = name.size() == 0 || (name[0] >= '0' && name[0] <= '9');
     for (char c : name) bad = bad || c == '=' || static_cast<unsigned char>(c) <= ' ';
     if (bad) {
-      report.error("machine.env", kj::str("\"", name, "\" is not the name of a variable"),
+      report.error(keyPath("machine.env", name),
+                   kj::str("\"", name, "\" is not the name of a variable"),
                    "letters, digits and _, not a digit at the front");
     }
   }
@@ -50,10 +57,11 @@ void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
       before = c;
     }
     if (bad) {
-      report.error("machine.sysctls", kj::str("\"", name, "\" is not the name of a kernel parameter"),
+      report.error(keyPath("machine.sysctls", name),
+                   kj::str("\"", name, "\" is not the name of a kernel parameter"),
                    "as net.ipv4.ip_forward");
     } else if (name.findFirst('.') == nullptr && name.findFirst('/') == nullptr) {
-      report.error(kj::str("machine.sysctls.", name),
+      report.error(keyPath("machine.sysctls", name),
                    kj::str("\"", name, "\" names no kernel parameter but a group of them"),
                    "as net.ipv4.ip_forward");
     }

@@ -85,7 +85,9 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
                  "remove vip, or set machine.type to controlplane");
   }
   auto place = kj::str(path, ".ip");
-  if (Ip::parse(vip.getIp()) == nullptr) {
+  if (vip.getIp().size() == 0) {
+    report.error(place, kj::str("the shared address is missing"));
+  } else if (Ip::parse(vip.getIp()) == nullptr) {
     report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
                  Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
   }
@@ -156,7 +158,9 @@ void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
   size_t i = 0;
   for (auto entry : entries) {
     auto path = kj::str("machine.network.extraHostEntries[", i++, "]");
-    if (Ip::parse(entry.getIp()) == nullptr) {
+    if (entry.getIp().size() == 0) {
+      report.error(kj::str(path, ".ip"), kj::str("the address is missing"));
+    } else if (Ip::parse(entry.getIp()) == nullptr) {
       report.error(kj::str(path, ".ip"), kj::str("\"", entry.getIp(), "\" is not an IP address"));
     }
     if (entry.getAliases().size() == 0)

@@ -15,14 +15,6 @@
 namespace talos::config {
 namespace {
 
-// As Path::toString() of the decoder writes the path of a mapping's key.
-kj::String keyPath(kj::StringPtr parent, kj::StringPtr key) {
-  for (char c : key) {
-    if (c == '.' || c == '[' || c == ' ') return kj::str(parent, "[", codec::jsonString(key), "]");
-  }
-  return kj::str(parent, ".", key);
-}
-
 void checkRegistryName(Report& report, kj::StringPtr path, kj::StringPtr name, bool wildcard) {
   if ((wildcard && name == "*") || isHostAndPort(name, false)) return;
   auto parsed = parseEndpoint(name);

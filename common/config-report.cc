@@ -9,11 +9,29 @@
 
 namespace talos::config {
 
+namespace {
+
+bool isWithin(kj::StringPtr path, kj::StringPtr ancestor) {
+  if (ancestor.size() == 0 || !path.startsWith(ancestor)) return false;
+  return path.size() == ancestor.size() || path[ancestor.size()] == '.' ||
+         path[ancestor.size()] == '[';
+}
+
+}  // namespace
+
+kj::String keyPath(kj::StringPtr parent, kj::StringPtr key) {
+  bool simple = key.size() > 0;
+  for (char c : key)
+    simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
+  return simple ? kj::str(parent, ".", key) : kj::str(parent, "[", codec::jsonString(key), "]");
+}
+
 void Report::add(Problem::Severity severity, kj::StringPtr path, kj::String message,
                  kj::StringPtr hint) {
   for (auto& earlier : problems.asPtr().slice(0, decoders)) {
-    if (earlier.path == path && earlier.severity == Problem::Severity::kError) return;
+    if (earlier.severity == Problem::Severity::kError && isWithin(path, earlier.path)) return;
   }
+  if (counts[static_cast<int>(severity)]++ >= codec::kMaxProblems) return;
   auto place = places.find(path);
   auto& problem = problems.add();
   problem.severity = severity;
@@ -76,7 +94,8 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool 
   auto certificate = kj::heapString(pair.getCrt().asChars());
   auto thrown = kj::runCatchingExceptions([&]() {
     if (!pki::inspect(certificate).authority) {
-      error(kj::str(path, ".crt"), kj::str("this certificate is not one of an authority (CA:true)"));
+      error(kj::str(path, ".crt"),
+            kj::str("this certificate is not one of an authority (CA:true)"));
     }
   });
   KJ_IF_MAYBE (e, thrown) {
@@ -98,7 +117,7 @@ void Report::arguments(kj::StringPtr path, capnp::List<StringPair>::Reader argum
                        kj::ArrayPtr<const kj::StringPtr> taken) {
   for (auto argument : arguments) {
     auto name = argument.getKey();
-    auto place = kj::str(path, ".", name);
+    auto place = keyPath(path, name);
     if (name.size() == 0) {
       error(path, kj::str("an argument has no name"));
     } else if (name.startsWith("-")) {

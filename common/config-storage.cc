@@ -18,7 +18,8 @@ void checkDevice(Report& report, kj::StringPtr path, kj::StringPtr device) {
     if (report.has(path))
       report.error(path, kj::str("the path of the disk is empty"), "as /dev/sdb");
   } else if (!device.startsWith("/dev/") || !isCleanPath(device)) {
-    report.error(path, kj::str("\"", device, "\" is not the path of a block device"), "as /dev/sdb");
+    report.error(path, kj::str("\"", device, "\" is not the path of a block device"),
+                 "as /dev/sdb");
   }
 }
 
@@ -68,8 +69,7 @@ void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
 }
 
 void checkInstall(Report& report, Install::Reader install) {
-  if (install.getDisk().size() > 0)
-    checkDevice(report, "machine.install.disk", install.getDisk());
+  if (install.getDisk().size() > 0) checkDevice(report, "machine.install.disk", install.getDisk());
   auto size = install.getDiskSelector().getSize();
   for (auto sign : {">="_kj, "<="_kj, "=="_kj, ">"_kj, "<"_kj}) {
     if (!size.startsWith(sign)) continue;
@@ -91,13 +91,12 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
     report.absolutePath(kj::str(path, ".path"), file.getPath());
     if (file.getPermissions() > kAllPermissions) {
       report.error(kj::str(path, ".permissions"),
-                   kj::str(file.getPermissions(), " are no permissions"),
-                   "four octal digits, as 0644");
+                   kj::str("this is more than all permissions, 0o7777"), "as 0644");
     }
     auto target = file.getPath();
     bool inPlace = target.startsWith("/var/") || target.startsWith(kManifests);
-    if (isCleanPath(target) && file.getOp() == FileOp::CREATE &&
-        report.has(kj::str(path, ".op")) && !inPlace) {
+    if (isCleanPath(target) && file.getOp() == FileOp::CREATE && report.has(kj::str(path, ".op")) &&
+        !inPlace) {
       report.error(kj::str(path, ".op"),
                    kj::str("a file can be created below /var only, not \"", target, "\""),
                    "overwrite and append change the files that the system has");

@@ -95,13 +95,12 @@ void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Probl
   Report report(config.places(), file, problems);
   auto machine = config.get().getMachine();
   if (!machine.hasInstall()) {
-    report.error("machine.install",
-                  kj::str("a machine of metal needs to know where to install to"),
-                  "install: {disk: /dev/sda}");
+    report.error("machine.install", kj::str("a machine of metal needs to know where to install to"),
+                 "install: {disk: /dev/sda}");
   } else if (machine.getInstall().getDisk().size() == 0 &&
              !machine.getInstall().hasDiskSelector()) {
     report.error("machine.install.disk", kj::str("the disk to install to is missing"),
-                  "as /dev/sda");
+                 "as /dev/sda");
   }
 }
 
