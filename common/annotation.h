@@ -9,6 +9,8 @@ namespace talos::annotation {
 enum Id : uint64_t {
   kName = 0xc1c8a1f3f0a3d001,
   kDoc = 0xc1c8a1f3f0a3d002,
+  kSince = 0xc1c8a1f3f0a3d004,
+  kDefault = 0xc1c8a1f3f0a3d005,
   kSecret = 0xc1c8a1f3f0a3d003,
   kRequired = 0xc1c8a1f3f0a3d006,
   kMap = 0xc1c8a1f3f0a3d007,
