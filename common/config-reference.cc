@@ -142,10 +142,9 @@ Reference reference(Config::Reader example) {
   writer.parts.add(
       kj::str("# Machine config\n\n"
               "One YAML document says what a machine is. This page is made from the schema,\n"
-              "rpc/config.capnp; `talosctl gen config` writes complete documents, and\n"
-              "`talosctl validate` names what is wrong with one. What is on this page is read and "
-              "checked;\n"
-              "the pages of the daemons say what they do with it in this version.\n"));
+              "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
+              "is here is read and checked; the pages of the daemons say what they do with it in\n"
+              "this version.\n"));
   const DynamicStruct::Reader root[] = {example};
   writer.section("", capnp::Schema::from<Config>(), root, "");
   writer.result.markdown = kj::strArray(writer.parts, "");
