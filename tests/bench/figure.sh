@@ -1,5 +1,8 @@
 # Shared by the scripts of this folder; sourced with $root, the build root, and $json set.
 
+set -E
+trap 'echo "${BASH_SOURCE[0]##*/}: line $LINENO failed: $BASH_COMMAND" >&2' ERR
+
 # jq, like everything else, is the build root's.
 jq() { "$root/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/jq" "$@"; }
 

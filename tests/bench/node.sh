@@ -34,13 +34,14 @@ qemu_pid() {
   return 1
 }
 start_time() { sed 's/.*) //' | awk '{ printf "%.2f", $20 / 100 }'; }   # of /proc/<pid>/stat, in seconds since boot
-pid_of() { talosctl processes | awk -v program="$1" '$NF == program { print $2; exit }'; }
+# Everything is read to its end: a writer that meets a closed pipe fails.
+pid_of() { talosctl processes | awk -v program="$1" '$NF == program && !found { print $2; found = 1 }'; }
 # Seconds from the kernel's first line to the one with these words.
 kernel_time() {
   talosctl dmesg | awk -v words="$1" '
     function seconds(line,   t) { match(line, /T[0-9:.]+Z/); split(substr(line, RSTART + 1, RLENGTH - 2), t, ":"); return t[1] * 3600 + t[2] * 60 + t[3] }
     /Linux version/ && !first { first = seconds($0) }
-    index($0, words) { took = seconds($0) - first; printf "%.3f\n", took < 0 ? took + 86400 : took; exit }'
+    index($0, words) && !found { found = 1; took = seconds($0) - first; printf "%.3f\n", took < 0 ? took + 86400 : took }'
 }
 
 for run in $(seq "$runs"); do
