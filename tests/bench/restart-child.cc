@@ -18,7 +18,7 @@ int main() {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (name == nullptr || strlen(name) > sizeof address.sun_path - 2) return 101;
-  strcpy(address.sun_path + 1, name);
+  memcpy(address.sun_path + 1, name, strlen(name));  // an abstract name: no zero at its end
   auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + strlen(name));
   int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (sendto(s, &nanoseconds, sizeof nanoseconds, 0, reinterpret_cast<sockaddr*>(&address), size) !=
