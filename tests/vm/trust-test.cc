@@ -83,6 +83,20 @@ int dial() {
 
 }  // namespace
 
+// Would catch: a listener that asks for a certificate and goes on without one.
+TEST(Trust, NoCertificateIsRefusedAndLogged) {
+  // Reads until the node closes: in TLS 1.3 the refusal comes behind the handshake.
+  auto anonymous = harness::run(
+      {"openssl", "s_client", "-connect", endpoint() + ":50000", "-tls1_3", "-ign_eof"}, 30);
+  EXPECT_NE(anonymous.status, 0);
+  EXPECT_NE(anonymous.status, -1) << "the node kept a connection without a certificate";
+  EXPECT_TRUE(contains(anonymous.out + anonymous.err, "certificate required"))
+      << anonymous.out << anonymous.err;
+  auto log = machine().ok({"logs", "apid"});
+  EXPECT_TRUE(contains(log, "did not return a certificate")) << log;
+  expectUnharmed();
+}
+
 TEST(Trust, AStrangersCertificateIsRefused) {
   auto stranger = pki::makeAuthority({.organization = "talos"});
   auto refused = as(configWith("foreign", client(stranger, "os:admin")), {"version"});
