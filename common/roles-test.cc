@@ -202,17 +202,20 @@ TEST_F(Roles, SinkWorksAndKeepsFlowControl) {
 // Catches: a change of the schema that opens or closes a method. Change this list only on purpose.
 TEST(RolesTable, EveryMethodIsListed) {
   constexpr const char* kReader[] = {
-      "Cluster.node",   "Cluster.withRoles", "Events.watch",       "Files.diskUsage",
-      "Files.list",     "Logs.kernel",       "Logs.list",          "Logs.read",
-      "Machine.memory", "Machine.mounts",    "Machine.processes",  "Machine.stats",
-      "Machine.status", "Machine.version",   "Network.interfaces", "Network.routes",
-      "Node.events",    "Node.files",        "Node.logs",          "Node.machine",
-      "Node.network",   "Node.resources",    "Node.services",      "Resources.get",
-      "Resources.list", "Resources.types",   "Resources.watch",    "Services.list",
+      "Cluster.node",   "Cluster.withRoles",  "Events.watch",       "Files.diskUsage",
+      "Files.list",     "Logs.kernel",        "Logs.list",          "Logs.read",
+      "Machine.memory", "Machine.mounts",     "Machine.processes",  "Machine.stats",
+      "Machine.status", "Machine.version",    "Network.interfaces", "Network.routes",
+      "Machine.time",   "Node.configuration", "Node.storage",       "Storage.disks",
+      "Node.events",    "Node.files",         "Node.logs",          "Node.machine",
+      "Node.network",   "Node.resources",     "Node.services",      "Resources.get",
+      "Resources.list", "Resources.types",    "Resources.watch",    "Services.list",
   };
   // Sinks are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {
       "ByteSink.write",
+      "Configuration.apply",
+      "Configuration.generate",
       "EventSink.events",
       "EventSink.missed",
       "FileSink.files",

@@ -57,6 +57,14 @@ annotation noun @0xc1c8a1f3f0a3d010 (enum) :Text;
 annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
 # A number that YAML writes in octal (0o644); any notation is read.
 
+annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
+# Of the machine config: a change of the field, or of anything below it, takes effect without a reboot
+# (common/config-change.h).
+
+annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
+# Also served by a machine that has no config yet, where nobody can show a certificate: whoever reaches the
+# port may call it. Without this a method is Unimplemented there.
+
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev
   namespace @1 :Text;         # the namespace that an empty one means

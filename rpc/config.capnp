@@ -10,12 +10,12 @@ $Cxx.namespace("talos::config");
 using A = import "annotations.capnp";
 
 struct Config {
-  version @0 :Text $A.keepEmpty $A.doc("Version of this format; v1alpha1 is the only one.");
-  debug @1 :Bool $A.keepEmpty $A.doc("Copy the logs of all system services to the console as well.");
-  persist @2 :Bool $A.keepEmpty
+  version @0 :Text $A.live $A.keepEmpty $A.doc("Version of this format; v1alpha1 is the only one.");
+  debug @1 :Bool $A.live $A.keepEmpty $A.doc("Copy the logs of all system services to the console as well.");
+  persist @2 :Bool $A.live $A.keepEmpty
       $A.doc("Keep this document on the machine's disk. Without it the document is fetched again at each boot.");
   machine @3 :Machine $A.required $A.doc("The machine itself: its role, identity, network and disks.");
-  cluster @4 :Cluster $A.required $A.doc("The Kubernetes cluster that the machine belongs to.");
+  cluster @4 :Cluster $A.live $A.required $A.doc("The Kubernetes cluster that the machine belongs to.");
 }
 
 struct CertificateAndKey {
@@ -31,16 +31,16 @@ struct Machine {
   type @0 :MachineType $A.keepEmpty $A.default("worker")
       $A.doc("Role of the machine. A control-plane machine also runs etcd and the Kubernetes control plane; "
              "init is a control-plane machine that starts a new etcd cluster by itself.");
-  token @1 :Text $A.secret $A.keepEmpty
+  token @1 :Text $A.live $A.secret $A.keepEmpty
       $A.doc("Shared secret with which machines ask the control plane to sign the certificate of their API: "
              "6 characters, a dot and 16 characters of a-z and 0-9.");
   ca @2 :CertificateAndKey
       $A.doc("Certificate authority of the machine API. Only control-plane machines have its key.");
-  certSANs @3 :List(Text)
+  certSANs @3 :List(Text) $A.live
       $A.doc("More names and addresses for the certificate of the machine API, besides those of the machine.");
-  kubelet @4 :Kubelet $A.doc("The kubelet of this machine.");
-  network @5 :Network $A.doc("Host name, links, addresses, routes and resolvers.");
-  install @6 :Install $A.doc("How the system is installed on a disk.");
+  kubelet @4 :Kubelet $A.live $A.doc("The kubelet of this machine.");
+  network @5 :Network $A.live $A.doc("Host name, links, addresses, routes and resolvers.");
+  install @6 :Install $A.live $A.doc("How the system is installed on a disk.");
   registries @7 :Registries $A.doc("Where container images are pulled from, and with which credentials.");
   disks @8 :List(Disk)
       $A.doc("Further disks, which are partitioned, formatted and mounted if they are empty.");
@@ -48,8 +48,8 @@ struct Machine {
       $A.doc("Files that are written at each boot, in this order.");
   env @10 :List(StringPair) $A.map
       $A.doc("Environment variables of all services, as http_proxy, https_proxy and no_proxy.");
-  time @11 :Time $A.doc("Where the machine gets the time from.");
-  sysctls @12 :List(StringPair) $A.map
+  time @11 :Time $A.live $A.doc("Where the machine gets the time from.");
+  sysctls @12 :List(StringPair) $A.live $A.map
       $A.doc("Kernel parameters, by their name below /proc/sys with dots, as net.ipv4.ip_forward.");
   systemDiskEncryption @13 :SystemDiskEncryption
       $A.doc("Encryption of the partitions that the system keeps its data on.");
@@ -313,7 +313,7 @@ struct StaticKey {
 struct NodeId {}
 
 struct Registries {
-  mirrors @0 :List(Mirror) $A.map
+  mirrors @0 :List(Mirror) $A.live $A.map
       $A.doc("Endpoints that are tried instead of a registry, by its host name; * stands for all others.");
   config @1 :List(RegistryEntry) $A.map
       $A.doc("TLS and credentials, by the host (and port) of an endpoint.");
@@ -323,7 +323,7 @@ struct Registries {
 }
 
 struct RegistryConfig {
-  tls @0 :RegistryTls $A.doc("How the registry is authenticated, and this machine to it.");
+  tls @0 :RegistryTls $A.live $A.doc("How the registry is authenticated, and this machine to it.");
   auth @1 :RegistryAuth $A.doc("Credentials, as in config.json of docker.");
 }
 struct RegistryTls {

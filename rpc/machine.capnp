@@ -6,10 +6,11 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
 
 interface Machine {
-  version @0 () -> Version $allow("os:reader");
-  status @1 () -> Status $allow("os:reader");
+  version @0 () -> Version $allow("os:reader") $maintenance;
+  status @1 () -> Status $allow("os:reader") $maintenance;
   memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
   # Every line of /proc/meminfo in its order.
   mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
@@ -21,6 +22,16 @@ interface Machine {
   # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
   # tells another one. A running sequence is pre-empted.
   shutdown @7 () -> (bootId :Text) $allow("os:admin");
+
+  time @8 (server :Text) -> (answer :Time) $allow("os:reader");
+  # One question to an NTP server: the one that is named, else the one that the clock follows, else the first
+  # one of the config. Unavailable with the reason when it does not answer.
+}
+
+struct Time {
+  server @0 :Text;
+  local @1 :Int64;          # ns since 1970, when the answer came
+  remote @2 :Int64;         # what the server's clock was then
 }
 
 struct Version {

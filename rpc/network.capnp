@@ -5,9 +5,10 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
 
 interface Network {
-  interfaces @0 () -> (interfaces :List(Interface)) $allow("os:reader");
+  interfaces @0 () -> (interfaces :List(Interface)) $allow("os:reader") $maintenance;
   routes @1 () -> (routes :List(Route)) $allow("os:reader");
 }
 struct Interface {

@@ -9,6 +9,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
 using import "stream.capnp".LogSink;
 using Machine = import "machine.capnp".Machine;
 using Services = import "machine.capnp".Services;
@@ -16,11 +17,13 @@ using Events = import "machine.capnp".Events;
 using Files = import "files.capnp".Files;
 using Resources = import "resources.capnp".Resources;
 using Network = import "network.capnp".Network;
+using Configuration = import "configuration.capnp".Configuration;
+using Storage = import "storage.capnp".Storage;
 
 interface Cluster {
   # The bootstrap capability of TCP 50000.
 
-  node @0 (address :Text) -> (node :Node) $allow("os:reader");
+  node @0 (address :Text) -> (node :Node) $allow("os:reader") $maintenance;
   # The machine at this address, through this one. Empty, or an address of this machine: this machine.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
   # roles go with the call, so forwarding never adds a right.
@@ -31,16 +34,18 @@ interface Cluster {
 }
 
 interface Node {
-  machine @0 () -> (machine :Machine) $allow("os:reader");
+  machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance;
   services @1 () -> (services :Services) $allow("os:reader");
   events @2 () -> (events :Events) $allow("os:reader");
   logs @3 () -> (logs :Logs) $allow("os:reader");
   files @4 () -> (files :Files) $allow("os:reader");
   resources @5 () -> (resources :Resources) $allow("os:reader");
   # Without the types that are marked sensitive.
-  network @6 () -> (network :Network) $allow("os:reader");
+  network @6 () -> (network :Network) $allow("os:reader") $maintenance;
   sensitiveResources @7 () -> (resources :Resources) $allow("os:admin");
   # All types, secrets included.
+  configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
+  storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
 }
 
 interface Logs {

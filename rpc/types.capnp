@@ -30,8 +30,11 @@ struct BootstrapStatusSpec $A.resource((type = "BootstrapStatuses.v1alpha1.talos
 }
 struct TimeStatusSpec $A.resource((type = "TimeStatuses.v1alpha1.talos.dev", namespace = "runtime")) {
   synced @0 :Bool $A.column("Synced");
-  epoch @1 :Int64;
+  epoch @1 :Int64;                              # how often the clock was stepped
   syncDisabled @2 :Bool;
+  server @3 :Text $A.column("Server");          # that the clock follows: what the config names, and its address
+  offset @4 :Text $A.column("Offset");          # of the newest measurement, as -1.25ms
+  problem @5 :Text;                             # why it is not synced
 }
 struct MachineStatusSpec $A.resource((type = "MachineStatuses.runtime.talos.dev", namespace = "runtime")) {
   # Why a machine does not go on is here, on its console and in Machine.status().
@@ -123,6 +126,9 @@ struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev
   ca @0 :Data $A.base64;                        # PEM, one or more certificates
   server @1 :KeyPair;                           # certificate of port 50000
   client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
+  maintenance @3 :Bool;
+  # The machine has no config: `server` is a throw-away certificate, there is nothing else, and anybody may
+  # call what is marked $maintenance.
 }
 struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["rootSecret", "rootSecrets", "rs"])) $A.inline {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/error.h"
-#include "talosctl/resolver.h"
+#include "common/resolver.h"
 #include "talosctl/text.h"
 
 namespace talos::talosctl {

@@ -7,10 +7,10 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/pki.h"
+#include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/commands.h"
 #include "talosctl/run.h"
-#include "talosctl/talosconfig.h"
 #include "talosctl/test-world.h"
 
 namespace talos::talosctl {

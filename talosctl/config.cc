@@ -1,11 +1,11 @@
 // config …: the client configuration
 #include "common/error.h"
 #include "common/file.h"
+#include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/commands.h"
 #include "talosctl/output.h"
 #include "talosctl/render.h"
-#include "talosctl/talosconfig.h"
 
 namespace talos::talosctl {
 

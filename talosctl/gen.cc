@@ -3,8 +3,8 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/generate.h"
 #include "talosctl/commands.h"
-#include "talosctl/generate.h"
 
 namespace talos::talosctl {
 
@@ -20,7 +20,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     fail(ErrorKind::kInvalidArgument, kj::str("there is no schema \"", call.text("version"),
                                               "\" of machine configs; --version knows v1alpha1"));
   }
-  checkEndpoint(call.arguments[1]);
+  config::checkEndpoint(call.arguments[1]);
   auto folder = call.given("output-dir") ? kj::str(call.text("output-dir")) : kj::str(".");
   auto pathOf = [&](kj::StringPtr name) {
     return folder == "." ? kj::str(name) : kj::str(folder, "/", name);
@@ -38,16 +38,16 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     KJ_IF_MAYBE (tag, call.world.environment("TAG"))
       image = kj::str("ghcr.io/talos-systems/installer:", *tag);
   }
-  GenerateOptions options{.installDisk = call.text("install-disk"),
-                          .installImage = image,
-                          .additionalSans = call.list("additional-sans"),
-                          .dnsDomain = call.text("dns-domain"),
-                          .talosVersion = call.text("talos-version"),
-                          .kubernetesVersion = call.text("kubernetes-version"),
-                          .registryMirrors = call.list("registry-mirror"),
-                          .persist = call.on("persist")};
+  config::GenerateOptions options{.installDisk = call.text("install-disk"),
+                                  .installImage = image,
+                                  .additionalSans = call.list("additional-sans"),
+                                  .dnsDomain = call.text("dns-domain"),
+                                  .talosVersion = call.text("talos-version"),
+                                  .kubernetesVersion = call.text("kubernetes-version"),
+                                  .registryMirrors = call.list("registry-mirror"),
+                                  .persist = call.on("persist")};
   call.out("generating PKI and tokens\n");
-  auto made = generate(call.arguments[0], call.arguments[1], options);
+  auto made = config::generate(call.arguments[0], call.arguments[1], options);
   makeDirectories(folder);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}, File{"talosconfig", made.talosconfig}}) {

@@ -1,4 +1,4 @@
-#include "talosctl/resolver.h"
+#include "common/resolver.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,9 +1,9 @@
 // Where a call goes and as whom: flags first, then the context of the client configuration.
 #include "common/error.h"
 #include "common/problem.h"
+#include "common/resolver.h"
+#include "common/talosconfig.h"
 #include "talosctl/client.h"
-#include "talosctl/resolver.h"
-#include "talosctl/talosconfig.h"
 
 namespace talos::talosctl {
 

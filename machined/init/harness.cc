@@ -50,9 +50,7 @@ std::string childPath() {
   return path.substr(0, path.rfind('/', path.rfind('/') - 1)) + "/init/init-test-child";
 }
 
-void copyFile(const char* from, const char* to) {
-  int in = open(from, O_RDONLY | O_CLOEXEC);
-  must(in >= 0, "open init-test-child");
+void copyFile(int in, const char* to) {
   int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
   char buffer[65536];
   for (ssize_t n; (n = read(in, buffer, sizeof(buffer))) > 0;) {
@@ -65,9 +63,12 @@ void copyFile(const char* from, const char* to) {
 // An empty root: process 1 unmounts all it can see when it goes down, and must not see this
 // machine's.
 void enterEmptyRoot(const std::string& child, bool cgroups) {
+  // Before the mount below: it hides programs that were built in a folder of /tmp.
+  int program = open(child.c_str(), O_RDONLY | O_CLOEXEC);
+  must(program >= 0, "open init-test-child");
   must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
   must(mount("tmpfs", "/tmp", "tmpfs", 0, nullptr) == 0, "mount a tmpfs");
-  copyFile(child.c_str(), "/tmp/child");
+  copyFile(program, "/tmp/child");
   for (const char* d : {"/tmp/old", "/tmp/proc", "/tmp/dev", "/tmp/cg"}) mkdir(d, 0755);
   must(mknod("/tmp/dev/null", S_IFCHR | 0666, makedev(1, 3)) == 0, "make /dev/null");
   must(chdir("/tmp") == 0 && syscall(SYS_pivot_root, ".", "old") == 0 && chroot(".") == 0,

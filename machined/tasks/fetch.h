@@ -10,10 +10,9 @@
 #include <kj/timer.h>
 
 #include "common/kernel-arguments.h"
+#include "machined/config/sources.h"
 
 namespace talos::machined {
-
-constexpr size_t kMostConfigBytes = 4u << 20;
 
 struct ConfigSource {
   kj::String host;  // numeric: nothing resolves names this early

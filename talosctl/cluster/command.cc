@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
+#include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/cluster/configs.h"
 #include "talosctl/cluster/launch.h"
@@ -17,7 +18,6 @@
 #include "talosctl/cluster/show.h"
 #include "talosctl/cluster/state.h"
 #include "talosctl/cluster/wait.h"
-#include "talosctl/talosconfig.h"
 
 namespace talos::talosctl {
 namespace {

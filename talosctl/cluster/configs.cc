@@ -2,8 +2,8 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/generate.h"
 #include "talosctl/cluster/plan.h"
-#include "talosctl/generate.h"
 
 namespace talos::cluster {
 namespace {
@@ -17,10 +17,10 @@ config::MachineType typeOf(kj::StringPtr name) {
 }  // namespace
 
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
-  talosctl::GenerateOptions options;
+  config::GenerateOptions options;
   options.installDisk = "/dev/vda";
   options.docs = false;
-  auto secrets = talosctl::makeSecrets(options);
+  auto secrets = config::makeSecrets(options);
   auto prefix = parseCidr(cluster.getCidr()).length;
   auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
   kj::Vector<kj::String> endpoints, nodes;
@@ -28,20 +28,20 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     auto type = typeOf(node.getType());
     auto cidr = kj::str(node.getAddress(), "/", prefix);
     auto certSans = kj::arr(kj::str(node.getEndpoint()));
-    talosctl::NodeSettings settings;
+    config::NodeSettings settings;
     settings.hostname = node.getName();
     settings.cidr = cidr;
     settings.gateway = cluster.getGateway();
     settings.certSans = certSans;
     auto text =
-        talosctl::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
+        config::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
     writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), text, 0600);
     if (type == config::MachineType::WORKER) continue;
     endpoints.add(kj::str(node.getEndpoint()));
     nodes.add(kj::str(node.getAddress()));
   }
   auto path = kj::str(stateFolder, "/talosconfig");
-  talosctl::adminConfig(secrets, cluster.getName(), endpoints, nodes).save(path);
+  config::adminConfig(secrets, cluster.getName(), endpoints, nodes).save(path);
   return path;
 }
 

@@ -4,10 +4,10 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/judge.h"
 #include "talosctl/progress.h"
-#include "talosctl/talosconfig.h"
 #include "talosctl/text.h"
 
 namespace talos::cluster {
@@ -16,7 +16,7 @@ namespace {
 constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
 constexpr kj::Duration kPause = 100 * kj::MILLISECONDS;
 
-talosctl::Target targetOf(const talosctl::Context& context, kj::StringPtr endpoint) {
+talosctl::Target targetOf(const Context& context, kj::StringPtr endpoint) {
   talosctl::Target target{.endpoints = {}, .nodes = {}, .credentials = context.credentials()};
   target.endpoints.add(kj::str(endpoint));
   return target;
@@ -24,7 +24,7 @@ talosctl::Target targetOf(const talosctl::Context& context, kj::StringPtr endpoi
 
 struct Wait {
   talosctl::Invocation& call;
-  const talosctl::Context& context;
+  const Context& context;
   kj::StringPtr stateFolder;
   kj::TimePoint until;
   talosctl::Progress progress;
@@ -87,7 +87,7 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
 
 kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                               kj::StringPtr stateFolder, kj::Duration deadline) {
-  auto config = talosctl::Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
+  auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   kj::Vector<kj::String> names;
   for (auto node : cluster.getNodes()) names.add(kj::str(node.getName()));
   Wait wait{.call = call,

@@ -21,8 +21,8 @@
 
 #include "common/error.h"
 #include "common/server.h"
+#include "common/talosconfig.h"
 #include "rpc/node.capnp.h"
-#include "talosctl/talosconfig.h"
 
 namespace talos {
 namespace {
@@ -55,7 +55,7 @@ class Door {
  public:
   Door(kj::AsyncIoContext& io, kj::StringPtr path)
       : io(io),
-        config(talosctl::Talosconfig::load(path)),
+        config(Talosconfig::load(path)),
         context(config.resolve()),
         tls(context.credentials()) {
     KJ_REQUIRE(context.endpoints.size() > 0, path);
@@ -85,8 +85,8 @@ class Door {
 
  private:
   kj::AsyncIoContext& io;
-  talosctl::Talosconfig config;
-  const talosctl::Context& context;
+  Talosconfig config;
+  const Context& context;
   TlsEndpoint tls;
   kj::Maybe<kj::Own<Connection>> connection;
 };

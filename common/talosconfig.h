@@ -14,7 +14,7 @@
 #include "common/pki.h"
 #include "common/tls.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 struct Context {
   kj::Vector<kj::String> endpoints;  // hosts, without a port
@@ -64,4 +64,4 @@ class Talosconfig {
   kj::String checkName(kj::StringPtr name) const;
 };
 
-}  // namespace talos::talosctl
+}  // namespace talos

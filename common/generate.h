@@ -8,10 +8,10 @@
 #include <kj/vector.h>
 
 #include "common/pki.h"
+#include "common/talosconfig.h"
 #include "rpc/config.capnp.h"
-#include "talosctl/talosconfig.h"
 
-namespace talos::talosctl {
+namespace talos::config {
 
 // Everything that is secret in a cluster. Made once; all machine configs of the cluster share it.
 struct Secrets {
@@ -23,12 +23,12 @@ struct Secrets {
 struct GenerateOptions {
   kj::StringPtr installDisk = "/dev/sda";
   kj::StringPtr installImage = "";  // empty: the installer of this version
-  kj::ArrayPtr<const kj::String> additionalSans;
+  kj::ArrayPtr<const kj::String> additionalSans = nullptr;
   kj::StringPtr dnsDomain = "cluster.local";
   kj::StringPtr talosVersion = "";  // contract "v<major>.<minor>"; empty: the newest
   kj::StringPtr kubernetesVersion =
       "";  // "1.20.6", a leading v is ignored; empty: no images are named
-  kj::ArrayPtr<const kj::String> registryMirrors;  // host=URL
+  kj::ArrayPtr<const kj::String> registryMirrors = nullptr;  // host=URL
   bool persist = true;
   bool debug = false;
   bool docs = true;  // each key with its description as a comment
@@ -40,8 +40,8 @@ struct NodeSettings {
   kj::StringPtr interface = "eth0";
   kj::StringPtr cidr = "";     // empty: no interface is named
   kj::StringPtr gateway = "";  // empty: no default route
-  kj::ArrayPtr<const kj::String> nameservers;
-  kj::ArrayPtr<const kj::String> certSans;  // of the machine API
+  kj::ArrayPtr<const kj::String> nameservers = nullptr;
+  kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.
@@ -50,9 +50,9 @@ void checkEndpoint(kj::StringPtr url);
 Secrets makeSecrets(const GenerateOptions& options = {});
 
 // One machine config. Throws InvalidArgument for an option that makes no sense.
-kj::String machineConfig(const Secrets& secrets, config::MachineType type,
-                         kj::StringPtr clusterName, kj::StringPtr endpoint,
-                         const GenerateOptions& options = {}, const NodeSettings& node = {});
+kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr clusterName,
+                         kj::StringPtr endpoint, const GenerateOptions& options = {},
+                         const NodeSettings& node = {});
 
 // The administrator's context: a new certificate with O=os:admin. `endpoints` and `nodes` go in as
 // they are.
@@ -67,4 +67,4 @@ struct Generated {
 Generated generate(kj::StringPtr clusterName, kj::StringPtr endpoint,
                    const GenerateOptions& options = {});
 
-}  // namespace talos::talosctl
+}  // namespace talos::config

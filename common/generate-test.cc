@@ -1,4 +1,4 @@
-#include "talosctl/generate.h"
+#include "common/generate.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/printing.h"
 
-namespace talos::talosctl {
+namespace talos::config {
 namespace {
 
 template <typename F>
@@ -26,19 +26,19 @@ bool contains(kj::StringPtr text, const char* what) {
 TEST(Generate, MakesAWholeCluster) {
   auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
   for (auto* text : {&made.init, &made.controlplane, &made.join}) {
-    auto config = config::parse(*text, "f");
+    auto config = parse(*text, "f");
     EXPECT_EQ(kj::str(), render(config.problems()));
     Problems problems;
-    config::checkMode(config, config::Mode::kMetal, "f", problems);
+    checkMode(config, Mode::kMetal, "f", problems);
     EXPECT_EQ(kj::str(), render(problems));
     EXPECT_TRUE(config.get().getPersist());
     EXPECT_EQ(kj::StringPtr("/dev/sda"), config.get().getMachine().getInstall().getDisk());
   }
-  auto control = config::parse(made.controlplane, "f");
-  auto join = config::parse(made.join, "f");
-  EXPECT_EQ(config::MachineType::CONTROLPLANE, control.get().getMachine().getType());
-  EXPECT_EQ(config::MachineType::INIT, config::parse(made.init, "f").get().getMachine().getType());
-  EXPECT_EQ(config::MachineType::WORKER, join.get().getMachine().getType());
+  auto control = parse(made.controlplane, "f");
+  auto join = parse(made.join, "f");
+  EXPECT_EQ(MachineType::CONTROLPLANE, control.get().getMachine().getType());
+  EXPECT_EQ(MachineType::INIT, parse(made.init, "f").get().getMachine().getType());
+  EXPECT_EQ(MachineType::WORKER, join.get().getMachine().getType());
   EXPECT_FALSE(join.get().getMachine().hasCa());
   auto cluster = join.get().getCluster();
   EXPECT_EQ(control.get().getCluster().getCa().getCrt(), cluster.getCa().getCrt());
@@ -103,7 +103,7 @@ TEST(Generate, HonoursItsOptions) {
                         .persist = false,
                         .debug = true,
                         .docs = false});
-  auto config = config::parse(made.controlplane, "f");
+  auto config = parse(made.controlplane, "f");
   auto cluster = config.get().getCluster();
   EXPECT_EQ(kj::StringPtr("/dev/vda"), config.get().getMachine().getInstall().getDisk());
   EXPECT_EQ(kj::StringPtr("example.org/i:1"), config.get().getMachine().getInstall().getImage());
@@ -129,7 +129,7 @@ TEST(Generate, HonoursItsOptions) {
 TEST(Generate, GivesAMachineItsOwnNetwork) {
   auto secrets = makeSecrets();
   auto nameservers = kj::arr(kj::str("8.8.8.8"));
-  auto text = machineConfig(secrets, config::MachineType::WORKER, "test", "https://10.5.0.2:6443",
+  auto text = machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443",
                             {.docs = false},
                             {.hostname = "test-worker-1",
                              .cidr = "10.5.0.3/24",
@@ -148,7 +148,7 @@ TEST(Generate, GivesAMachineItsOwnNetwork) {
                        "        nameservers:\n"
                        "            - 8.8.8.8\n"))
       << text.cStr();
-  EXPECT_NE(text, machineConfig(makeSecrets(), config::MachineType::WORKER, "test",
+  EXPECT_NE(text, machineConfig(makeSecrets(), MachineType::WORKER, "test",
                                 "https://10.5.0.2:6443", {.docs = false}));
 }
 
@@ -185,4 +185,4 @@ TEST(Generate, RefusesNonsense) {
 }
 
 }  // namespace
-}  // namespace talos::talosctl
+}  // namespace talos::config

@@ -5,7 +5,7 @@
 #include <kj/async.h>
 #include <kj/string.h>
 
-namespace talos::talosctl {
+namespace talos {
 
 struct ResolverOptions {
   kj::StringPtr servers = "";  // "127.0.0.1:5353,[::1]:53" instead of those of /etc/resolv.conf
@@ -21,4 +21,4 @@ kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host, const ResolverOpt
 // Whether the text is an IPv4 or IPv6 address, brackets allowed; if so, without them.
 kj::Maybe<kj::String> asAddress(kj::StringPtr text);
 
-}  // namespace talos::talosctl
+}  // namespace talos

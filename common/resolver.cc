@@ -1,4 +1,4 @@
-#include "talosctl/resolver.h"
+#include "common/resolver.h"
 
 #include <ares.h>
 #include <arpa/inet.h>
@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 namespace {
 
@@ -92,4 +92,4 @@ kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host, const ResolverOpt
   return paf.promise.attach(kj::mv(lookup));
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -1,4 +1,4 @@
-#include "talosctl/generate.h"
+#include "common/generate.h"
 
 #include <capnp/message.h>
 #include <kj/encoding.h>
@@ -10,7 +10,7 @@
 #include "common/ip.h"
 #include "common/version.h"
 
-namespace talos::talosctl {
+namespace talos::config {
 namespace {
 
 constexpr kj::StringPtr kInstaller = "ghcr.io/talos-systems/installer"_kj;
@@ -66,13 +66,12 @@ bool isNewContract(kj::StringPtr version) {
        kj::str("\"", version, "\" is not a version; it has the form v0.9"));
 }
 
-void setPair(config::CertificateAndKey::Builder to, const pki::CertificateAndKey& from,
-             bool withKey) {
+void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from, bool withKey) {
   to.setCrt(from.certificate.asBytes());
   if (withKey) to.setKey(from.key.bytes());
 }
 
-void setImages(config::Config::Builder config, kj::StringPtr version, bool controlPlane) {
+void setImages(Config::Builder config, kj::StringPtr version, bool controlPlane) {
   if (version.size() == 0) return;
   auto plain = version.startsWith("v") ? version.slice(1) : version;
   for (char c : plain) {
@@ -91,14 +90,14 @@ void setImages(config::Config::Builder config, kj::StringPtr version, bool contr
   cluster.getScheduler().setImage(image("kube-scheduler"));
 }
 
-void setMirrors(config::Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors) {
+void setMirrors(Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors) {
   if (mirrors.size() == 0) return;
   kj::TreeMap<kj::String, kj::String> byHost;
   for (auto& mirror : mirrors) {
     KJ_IF_MAYBE (equals, mirror.findFirst('=')) {
       auto host = kj::heapString(mirror.slice(0, *equals));
       auto url = kj::str(mirror.slice(*equals + 1));
-      auto parsed = config::parseEndpoint(url);
+      auto parsed = parseEndpoint(url);
       if (host.size() > 0 && parsed.problem.size() == 0) {
         byHost.upsert(kj::mv(host), kj::mv(url),
                       [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
@@ -117,7 +116,7 @@ void setMirrors(config::Machine::Builder machine, kj::ArrayPtr<const kj::String>
   }
 }
 
-void setNetwork(config::Network::Builder network, const NodeSettings& node) {
+void setNetwork(Network::Builder network, const NodeSettings& node) {
   if (node.hostname.size() > 0) network.setHostname(node.hostname);
   if (node.nameservers.size() > 0) {
     auto list = network.initNameservers(node.nameservers.size());
@@ -134,7 +133,7 @@ void setNetwork(config::Network::Builder network, const NodeSettings& node) {
   }
 }
 
-void setMachine(config::Machine::Builder machine, const Secrets& secrets, config::MachineType type,
+void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType type,
                 const GenerateOptions& options, const NodeSettings& node) {
   machine.setType(type);
   machine.setToken(kj::StringPtr(secrets.machineToken));
@@ -142,7 +141,7 @@ void setMachine(config::Machine::Builder machine, const Secrets& secrets, config
     auto sans = machine.initCertSANs(node.certSans.size());
     for (size_t i = 0; i < node.certSans.size(); ++i) sans.set(i, node.certSans[i]);
   }
-  if (config::isControlPlane(type)) setPair(machine.initCa(), secrets.machineAuthority, true);
+  if (isControlPlane(type)) setPair(machine.initCa(), secrets.machineAuthority, true);
   machine.initKubelet();
   setNetwork(machine.initNetwork(), node);
   auto install = machine.initInstall();
@@ -152,9 +151,9 @@ void setMachine(config::Machine::Builder machine, const Secrets& secrets, config
   setMirrors(machine, options.registryMirrors);
 }
 
-void setCluster(config::Cluster::Builder cluster, const Secrets& secrets, bool controlPlane,
+void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPlane,
                 kj::StringPtr clusterName, kj::StringPtr endpoint, const GenerateOptions& options) {
-  auto host = config::parseEndpoint(endpoint).value.host;
+  auto host = parseEndpoint(endpoint).value.host;
   cluster.initControlPlane().setEndpoint(endpoint);
   auto network = cluster.initNetwork();
   auto& subnets = host.findFirst(':') == nullptr ? kIpv4Subnets : kIpv6Subnets;
@@ -184,12 +183,12 @@ void setCluster(config::Cluster::Builder cluster, const Secrets& secrets, bool c
 }  // namespace
 
 void checkEndpoint(kj::StringPtr url) {
-  auto parsed = config::parseEndpoint(url);
+  auto parsed = parseEndpoint(url);
   if (parsed.problem.size() == 0 && parsed.value.scheme == "https") return;
   // What was meant: the same host under https, on the port that the API has.
   kj::String guess;
-  auto retry = config::parseEndpoint(kj::str("https://", url));
-  auto bracketed = config::parseEndpoint(kj::str("https://[", url, "]"));
+  auto retry = parseEndpoint(kj::str("https://", url));
+  auto bracketed = parseEndpoint(kj::str("https://[", url, "]"));
   auto& best = parsed.problem.size() == 0 ? parsed : retry.problem.size() == 0 ? retry : bracketed;
   if (best.problem.size() == 0) {
     auto& host = best.value.host;
@@ -230,15 +229,15 @@ Secrets makeSecrets(const GenerateOptions& options) {
   return secrets;
 }
 
-kj::String machineConfig(const Secrets& secrets, config::MachineType type,
-                         kj::StringPtr clusterName, kj::StringPtr endpoint,
-                         const GenerateOptions& options, const NodeSettings& node) {
+kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr clusterName,
+                         kj::StringPtr endpoint, const GenerateOptions& options,
+                         const NodeSettings& node) {
   checkEndpoint(endpoint);
   if (clusterName.size() == 0)
     fail(ErrorKind::kInvalidArgument, kj::str("the name of the cluster is empty"));
-  bool controlPlane = config::isControlPlane(type);
+  bool controlPlane = isControlPlane(type);
   SecretMessage message;
-  auto root = message.builder.initRoot<config::Config>();
+  auto root = message.builder.initRoot<Config>();
   root.setVersion("v1alpha1");
   root.setDebug(options.debug);
   root.setPersist(options.persist);
@@ -250,7 +249,7 @@ kj::String machineConfig(const Secrets& secrets, config::MachineType type,
                                {.empties = codec::Empties::kOmit, .comments = options.docs});
   // The reader's checks hold for what we write too: a bad option is found here and not on a
   // machine.
-  auto parsed = config::parse(text, "the generated config");
+  auto parsed = parse(text, "the generated config");
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
   return text;
 }
@@ -280,13 +279,13 @@ Generated generate(kj::StringPtr clusterName, kj::StringPtr endpoint,
                    const GenerateOptions& options) {
   checkEndpoint(endpoint);  // before the keys are made: RSA takes its time
   auto secrets = makeSecrets(options);
-  auto write = [&](config::MachineType type) {
+  auto write = [&](MachineType type) {
     return machineConfig(secrets, type, clusterName, endpoint, options);
   };
   auto endpoints = kj::arr(kj::str("127.0.0.1"));
-  return Generated{write(config::MachineType::INIT), write(config::MachineType::CONTROLPLANE),
-                   write(config::MachineType::WORKER),
+  return Generated{write(MachineType::INIT), write(MachineType::CONTROLPLANE),
+                   write(MachineType::WORKER),
                    adminConfig(secrets, clusterName, endpoints).toYaml()};
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos::config

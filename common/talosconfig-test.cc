@@ -1,4 +1,4 @@
-#include "talosctl/talosconfig.h"
+#include "common/talosconfig.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/file.h"
 #include "common/printing.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 Context context(kj::StringPtr endpoint) {
@@ -143,4 +143,4 @@ TEST(Talosconfig, SavesForItsOwnerOnly) {
 }
 
 }  // namespace
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -1,4 +1,4 @@
-#include "talosctl/talosconfig.h"
+#include "common/talosconfig.h"
 
 #include <capnp/message.h>
 
@@ -7,7 +7,7 @@
 #include "common/file.h"
 #include "rpc/talosconfig.capnp.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 constexpr size_t kLargestFile = codec::kMaxDocumentBytes;
@@ -185,4 +185,4 @@ kj::Vector<Talosconfig::Rename> Talosconfig::merge(Talosconfig&& other) {
   return renames;
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

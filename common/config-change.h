@@ -1,0 +1,23 @@
+// What differs between two machine configs, and what of it needs a reboot. Pure.
+//
+// Which changes take effect at once is a property of the schema ($live in rpc/config.capnp): a
+// change is live when its field or any field above it is.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "rpc/config.capnp.h"
+
+namespace talos::config {
+
+struct Change {
+  kj::String path;  // the deepest value that differs: machine.network.interfaces[0].cidr
+  bool live;
+};
+
+// In the schema's order; empty for two documents that mean the same. Mappings with free keys are
+// compared by key, in any order; lists item by item, and a list of another length is one change.
+kj::Vector<Change> changes(Config::Reader from, Config::Reader to);
+
+}  // namespace talos::config

@@ -1,0 +1,36 @@
+// Where a machine config may come from when none is on the machine's disk (spec
+// boot-and-services.md §5.1-5.2), and getting it.
+//
+// In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`), a
+// volume labelled `cidata` (NoCloud), in container mode the environment's USERDATA. The first that
+// exists is the only one that is asked. What comes back is foreign text of at most 4 MiB that
+// nobody has looked at yet, unpacked if it was gzip. Nothing is kept: after a crash the search
+// begins anew.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/async.h>
+#include <kj/string.h>
+#include <kj/time.h>
+
+namespace talos::machined {
+
+constexpr size_t kMostConfigBytes = 4u << 20;
+
+struct FoundConfig {
+  kj::Array<char> text;
+  kj::String
+      from;  // for logs and problems: an URL without its query, "volume metal-iso: config.yaml"
+};
+
+class ConfigSources {
+ public:
+  virtual ~ConfigSources() noexcept(false) = default;
+
+  // One search of at most `limit`, with retries inside. None: no source is named and no volume is
+  // there, hence maintenance. Throws InvalidArgument when a source is named wrongly (saying what
+  // would be right), Unavailable with the last cause when it exists and gives nothing.
+  virtual kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit = 70 * kj::SECONDS) = 0;
+};
+
+}  // namespace talos::machined
