@@ -19,24 +19,12 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 using harness::lines;
+using harness::processesWith;
+using harness::slurp;
 namespace fs = std::filesystem;
 
 std::vector<std::string> size(const char* masters) {
   return {"--masters", masters, "--workers", "0", "--memory", "384"};
-}
-
-// Every process whose command line has this text.
-std::set<int> processesWith(const std::string& text) {
-  std::set<int> found;
-  for (auto& entry : fs::directory_iterator("/proc")) {
-    auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-    std::stringstream all;
-    all << in.rdbuf();
-    if (contains(all.str(), text) && std::stoi(name) != getpid()) found.insert(std::stoi(name));
-  }
-  return found;
 }
 
 std::set<std::string> networkNamespaces() {
@@ -47,13 +35,6 @@ std::set<std::string> networkNamespaces() {
     if (!link.empty()) all.insert(link.string());
   }
   return all;
-}
-
-std::string text(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream all;
-  all << in.rdbuf();
-  return all.str();
 }
 
 TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
@@ -138,7 +119,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
     EXPECT_EQ(theirs.size(), 2) << "the check below would see nothing";
     a.ok({"cluster", "destroy"});
     EXPECT_FALSE(fs::exists(one));
-    EXPECT_FALSE(contains(text(a.talosconfig()), "twin-a")) << "its context leads nowhere";
+    EXPECT_FALSE(contains(slurp(a.talosconfig()), "twin-a")) << "its context leads nowhere";
     EXPECT_EQ(b.talosctl({"version"}).status, 0) << "the other cluster was hit";
   }
   EXPECT_TRUE(
@@ -153,7 +134,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
         return true;
       },
       10));
-  auto mounts = text("/proc/self/mountinfo");
+  auto mounts = slurp("/proc/self/mountinfo");
   EXPECT_FALSE(contains(mounts, "talos-test"));
 }
 
@@ -184,10 +165,7 @@ TEST(Clusters, AKilledSupervisorTakesItsMachinesAlong) {
   Cluster cluster("orphan", size("1"));
   auto all = processesWith(cluster.stateFolder());
   ASSERT_GE(all.size(), 2) << "supervisor and QEMU";
-  for (int pid : all) {
-    if (contains(text("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run"))
-      kill(pid, SIGKILL);
-  }
+  kill(cluster.supervisor(), SIGKILL);
   EXPECT_TRUE(eventually([&] { return processesWith(cluster.stateFolder()).empty(); }, 10));
   auto show = cluster.talosctl({"cluster", "show"});
   EXPECT_TRUE(contains(show.err, "does not run")) << show.err;

@@ -17,13 +17,6 @@ std::string tail(const std::string& text, size_t count) {
   return text.size() <= count ? text : "…" + text.substr(text.size() - count);
 }
 
-std::string slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream all;
-  all << in.rdbuf();
-  return all.str();
-}
-
 }  // namespace
 
 std::string talosctlPath() {
@@ -88,6 +81,13 @@ std::string Cluster::ok(std::vector<std::string> arguments, double deadlineSecon
 
 std::string Cluster::console(const std::string& node) const {
   return slurp(stateFolder() + "/" + node + ".log");
+}
+
+pid_t Cluster::supervisor() const {
+  for (int pid : processesWith(stateFolder())) {
+    if (contains(slurp("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run")) return pid;
+  }
+  KJ_FAIL_REQUIRE("the cluster has no supervisor", name.c_str());
 }
 
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {

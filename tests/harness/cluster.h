@@ -31,6 +31,9 @@ class Cluster {
   std::string console(const std::string& node) const;  // what it wrote so far
   const Result& creation() const { return created; }
 
+  // Of the process that owns the cluster's network namespace.
+  pid_t supervisor() const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   static constexpr const char* kFirst = "10.5.0.2";
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;

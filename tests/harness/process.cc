@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace talos::harness {
@@ -166,6 +168,26 @@ std::vector<std::string> lines(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) all.push_back(line);
   return all;
+}
+
+std::set<int> processesWith(const std::string& text) {
+  std::set<int> found;
+  for (auto& entry : std::filesystem::directory_iterator("/proc")) {
+    auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
+    std::stringstream all;
+    all << in.rdbuf();
+    if (contains(all.str(), text) && std::stoi(name) != getpid()) found.insert(std::stoi(name));
+  }
+  return found;
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
 }
 
 }  // namespace talos::harness

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,12 @@ class Background {
 // announces.
 bool eventually(const std::function<bool()>& condition, double deadlineSeconds,
                 double stepSeconds = 0.1);
+
+// Every process, but this one, whose command line has this text.
+std::set<int> processesWith(const std::string& text);
+
+// What a file holds; empty when there is none.
+std::string slurp(const std::string& path);
 
 bool contains(const std::string& text, const std::string& part);
 std::vector<std::string> lines(const std::string& text);

@@ -1,0 +1,59 @@
+// A web server inside a local cluster's network that behaves as it is told, for each client: late,
+// slow, cut short, or something else than what was asked for.
+//
+// One thread that accepts, one for each connection; all end with the object. What it does is told
+// by data, so a test reads as a table.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace talos::harness {
+
+enum class Manner {
+  kGood,
+  kSlow,      // a byte each second
+  kHalf,      // announces all of the body, sends half of it, closes
+  kReset,     // the same, with a reset
+  kNotFound,  // 404
+  kEmpty,     // 200 without a body
+  kSilent,    // takes the request and never answers
+};
+
+class Web {
+ public:
+  // Listens in the network namespace of `processInNamespace` at once; throws when it cannot.
+  Web(pid_t processInNamespace, const std::string& address, int port);
+  ~Web();
+  Web(const Web&) = delete;
+
+  // What a client (an address; "" means all others) gets for any path from now on.
+  void answer(const std::string& client, Manner manner, const std::string& body = "");
+  // Requests of this client so far.
+  int asked(const std::string& client) const;
+
+ private:
+  struct Answer {
+    Manner manner = Manner::kNotFound;
+    std::string body;
+  };
+  int listening = -1;
+  int stop[2] = {-1, -1};
+  mutable std::mutex mutex;
+  std::map<std::string, Answer> answers;
+  std::map<std::string, int> requests;
+  std::thread acceptor;
+  std::vector<std::thread> workers;
+
+  void accept();
+  void serve(int fd, const std::string& client);
+  bool stopped(int milliseconds) const;
+};
+
+}  // namespace talos::harness
