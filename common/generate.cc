@@ -141,6 +141,10 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
     auto sans = machine.initCertSANs(node.certSans.size());
     for (size_t i = 0; i < node.certSans.size(); ++i) sans.set(i, node.certSans[i]);
   }
+  if (node.timeServers.size() > 0) {
+    auto servers = machine.initTime().initServers(node.timeServers.size());
+    for (size_t i = 0; i < node.timeServers.size(); ++i) servers.set(i, node.timeServers[i]);
+  }
   if (isControlPlane(type)) setPair(machine.initCa(), secrets.machineAuthority, true);
   machine.initKubelet();
   setNetwork(machine.initNetwork(), node);

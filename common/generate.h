@@ -42,6 +42,7 @@ struct NodeSettings {
   kj::StringPtr gateway = "";  // empty: no default route
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
   kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
+  kj::ArrayPtr<const kj::String> timeServers = nullptr;
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.

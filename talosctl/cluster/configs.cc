@@ -23,6 +23,7 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
   auto secrets = config::makeSecrets(options);
   auto prefix = parseCidr(cluster.getCidr()).length;
   auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
+  auto timeServers = kj::arr(kj::str(cluster.getGateway()));
   kj::Vector<kj::String> endpoints, nodes;
   for (auto node : cluster.getNodes()) {
     auto type = typeOf(node.getType());
@@ -33,6 +34,7 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.cidr = cidr;
     settings.gateway = cluster.getGateway();
     settings.certSans = certSans;
+    settings.timeServers = timeServers;
     auto text =
         config::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
     writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), text, 0600);

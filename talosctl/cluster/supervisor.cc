@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/ntp.h"
 #include "common/server.h"
 #include "talosctl/cluster/config-server.h"
 #include "talosctl/cluster/forwarder.h"
@@ -16,6 +17,7 @@
 #include "talosctl/cluster/network.h"
 #include "talosctl/cluster/plan.h"
 #include "talosctl/cluster/state.h"
+#include "talosctl/cluster/time-server.h"
 
 namespace talos::cluster {
 namespace {
@@ -38,6 +40,8 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
                                 cluster.getMtu());
     serveConfigFiles();
+    tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
+                                                Address::parse(cluster.getGateway()), ntp::kPort)));
     auto doorOf = doors.begin();
     for (auto node : cluster.getNodes()) {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(*doorOf++), kj::str(node.getAddress()),
