@@ -16,6 +16,10 @@ struct LocalCluster {
   initramfs @8 :Text;
   qemuRoot @9 :Text;               # tree that holds QEMU and its libraries; empty: the host's own QEMU
   nodes @10 :List(LocalNode);
+  withoutConfig @11 :Bool;         # the nodes boot into maintenance mode
+  isoPath @12 :Text;               # a volume that every node has read-only; empty: none
+  extraKernelArguments @13 :List(Text);  # one word each; a key replaces that of the usual ones
+  isoInDrive @14 :Bool;            # it is an ISO 9660 volume: in a CD-ROM drive, else a disk
 }
 struct LocalNode {
   name @0 :Text;
@@ -26,4 +30,5 @@ struct LocalNode {
   cpus @5 :UInt32;
   memory @6 :UInt64;               # bytes
   disk @7 :UInt64;                 # bytes
+  stateDisk @8 :UInt64;            # bytes; 0 in clusters that were made before there was one
 }

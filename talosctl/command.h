@@ -54,7 +54,14 @@ struct World {
   uint16_t apiPort = 50000;  // of every node; another one only in tests
 };
 
-enum class FlagKind { kBool, kText, kNumber, kList, kDuration };
+enum class FlagKind {
+  kBool,
+  kText,
+  kNumber,
+  kList,   // any number of times, each with items between commas
+  kTexts,  // any number of times, each as it stands
+  kDuration
+};
 
 struct Flag {
   kj::StringPtr name;         // without dashes
@@ -120,6 +127,7 @@ class Invocation {
   bool on(kj::StringPtr flag) const;
   kj::StringPtr text(kj::StringPtr flag) const;
   int64_t number(kj::StringPtr flag) const;
+  // The values of a list.
   kj::ArrayPtr<const kj::String> list(kj::StringPtr flag) const;
   kj::Duration duration(kj::StringPtr flag) const;
   bool given(kj::StringPtr flag) const;  // on the command line

@@ -60,8 +60,9 @@ void declareFlags(Declared& declared) {
       option = declared.app->add_flag(names);
     } else {
       option = declared.app->add_option(names)->type_size(1)->expected(1);
-      option->multi_option_policy(flag.kind == FlagKind::kList ? CLI::MultiOptionPolicy::TakeAll
-                                                               : CLI::MultiOptionPolicy::TakeLast);
+      bool many = flag.kind == FlagKind::kList || flag.kind == FlagKind::kTexts;
+      option->multi_option_policy(many ? CLI::MultiOptionPolicy::TakeAll
+                                       : CLI::MultiOptionPolicy::TakeLast);
       option->allow_extra_args(false);
     }
     declared.flags.emplace_back(&flag, option);

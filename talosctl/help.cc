@@ -11,6 +11,7 @@ kj::StringPtr placeholder(FlagKind kind) {
     case FlagKind::kBool:
       return "";
     case FlagKind::kText:
+    case FlagKind::kTexts:
       return " text";
     case FlagKind::kNumber:
       return " number";

@@ -12,6 +12,7 @@
 #include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/cluster/configs.h"
+#include "talosctl/cluster/disks.h"
 #include "talosctl/cluster/launch.h"
 #include "talosctl/cluster/plan.h"
 #include "talosctl/cluster/probe.h"
@@ -24,6 +25,14 @@ namespace {
 
 using cluster::StateDirectory;
 
+// The supervisor has another working directory.
+kj::String absolute(kj::StringPtr path) {
+  if (path.startsWith("/")) return kj::str(path);
+  char here[4096];
+  KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
+  return kj::str(here, "/", path);
+}
+
 StateDirectory stateOf(Invocation& call) {
   kj::String base;
   if (call.given("state")) {
@@ -35,12 +44,7 @@ StateDirectory stateOf(Invocation& call) {
       fail(ErrorKind::kInvalidArgument, "--state: HOME is not set; name a folder for clusters");
     }
   }
-  if (!base.startsWith("/")) {  // the supervisor has another working directory
-    char here[4096];
-    KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
-    base = kj::str(here, "/", base);
-  }
-  return StateDirectory(base, call.text("name"));
+  return StateDirectory(absolute(base), call.text("name"));
 }
 
 unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
@@ -67,6 +71,27 @@ kj::String chooseAccelerator(Invocation& call, const cluster::Qemu& qemu, kj::St
   return kj::str(cluster::kvmWorks(qemu, kernel) ? "kvm" : "tcg");
 }
 
+// A volume with a config, as an ISO or any other file system.
+void chooseMedium(Invocation& call, cluster::Request& request) {
+  if (!call.given("iso-path")) return;
+  request.isoPath = absolute(call.text("iso-path"));
+  if (access(request.isoPath.cStr(), R_OK) < 0) {
+    fail(ErrorKind::kNotFound, kj::str("--iso-path: ", request.isoPath, " cannot be read"));
+  }
+  request.isoInDrive = cluster::isIso9660(request.isoPath);
+}
+
+cluster::ConfigOptions configOptions(Invocation& call) {
+  return {.generate = {.installDisk = "/dev/vda",
+                       .installImage = call.text("install-image"),
+                       .dnsDomain = call.text("dns-domain"),
+                       .kubernetesVersion = call.text("kubernetes-version"),
+                       .registryMirrors = call.list("registry-mirror"),
+                       .debug = call.on("with-debug"),
+                       .docs = false},
+          .nameservers = call.list("nameservers")};
+}
+
 cluster::Request requestOf(Invocation& call) {
   cluster::Request request;
   request.name = kj::str(call.text("name"));
@@ -90,6 +115,9 @@ cluster::Request requestOf(Invocation& call) {
   request.cidr = kj::str(call.text("cidr"));
   request.mtu = count(call, "mtu", 65535);
   request.withInitNode = call.on("with-init-node");
+  request.withoutConfig = call.on("skip-injecting-config");
+  request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
+  chooseMedium(call, request);
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
   auto qemu = cluster::findQemu(call.text("qemu-root"));
@@ -108,16 +136,6 @@ bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
     if (!canBind(kj::str("127.", a, ".", b, ".", 2 + i))) return false;
   }
   return true;
-}
-
-void makeDisks(rpc::LocalCluster::Reader cluster, const StateDirectory& state) {
-  for (auto node : cluster.getNodes()) {
-    int raw;
-    auto path = state.file(kj::str(node.getName(), ".disk"));
-    KJ_SYSCALL(raw = open(path.cStr(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600), path);
-    kj::AutoCloseFd fd(raw);
-    KJ_SYSCALL(ftruncate(fd, node.getDisk()), path);  // sparse
-  }
 }
 
 // The new context becomes the current one of the user's own configuration.
@@ -152,6 +170,14 @@ void discard(Invocation& call, const StateDirectory& state) {
   removeTree(state.path());
 }
 
+void sayWhereConfigsAre(Invocation& call, rpc::LocalCluster::Reader cluster,
+                        const StateDirectory& state) {
+  for (auto node : cluster.getNodes()) {
+    call.out(kj::str("created ", state.file(kj::str(node.getName(), ".yaml")), "\n"));
+  }
+  call.out("the nodes wait for their configs\n");
+}
+
 kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   call.out("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
@@ -161,14 +187,16 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   makeDirectories(state.path(), 0700);
   state.save(cluster);
-  auto talosconfig = cluster::writeConfigs(cluster, state.path());
-  makeDisks(cluster, state);
+  auto talosconfig = cluster::writeConfigs(cluster, state.path(), configOptions(call));
+  cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   call.err(kj::str("creating master nodes (", cluster.getNodes().size(), ", accelerator ",
                    cluster.getAccelerator(), ")\n"));
   co_await cluster::launchSupervisor(call.world.lowLevel, call.world.timer, state.path());
   mergeContext(call, talosconfig);
-  if (call.on("wait")) {
+  if (call.on("skip-injecting-config")) {
+    sayWhereConfigsAre(call, cluster, state);
+  } else if (call.on("wait")) {
     call.out("waiting for API\n");
     co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
   }
@@ -269,6 +297,21 @@ void addCreateFlags(Command& create) {
                .fallback = "auto",
                .help = "auto: KVM where it really works",
                .choices = {"auto", "kvm", "tcg"}});
+  text("iso-path", "", "volume that every node gets read-only, as with a config in it");
+  text("extra-boot-kernel-args", "",
+       "'a=b c=d': more kernel arguments; a key that is there already is replaced");
+  text("install-image", "", "installer image (default: that of this version)");
+  text("kubernetes-version", "", "name the images of this version, as 1.20.6");
+  text("dns-domain", "cluster.local", "DNS domain of the cluster");
+  create.flag({.name = "registry-mirror",
+               .kind = FlagKind::kList,
+               .help = "host=URL: fetch images of the host from there"});
+  create.flag({.name = "nameservers",
+               .kind = FlagKind::kList,
+               .help = "name servers of the nodes (default: none)"});
+  create.flag({.name = "with-debug", .help = "services log more"});
+  create.flag({.name = "skip-injecting-config",
+               .help = "boot the nodes without a config and say where the files are"});
   create.flag({.name = "with-init-node", .help = "the first node is of type init"});
   create.flag(
       {.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});

@@ -16,11 +16,9 @@ config::MachineType typeOf(kj::StringPtr name) {
 
 }  // namespace
 
-kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
-  config::GenerateOptions options;
-  options.installDisk = "/dev/vda";
-  options.docs = false;
-  auto secrets = config::makeSecrets(options);
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
+                        const ConfigOptions& options) {
+  auto secrets = config::makeSecrets(options.generate);
   auto prefix = parseCidr(cluster.getCidr()).length;
   auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
   auto timeServers = kj::arr(kj::str(cluster.getGateway()));
@@ -33,10 +31,11 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.hostname = node.getName();
     settings.cidr = cidr;
     settings.gateway = cluster.getGateway();
+    settings.nameservers = options.nameservers;
     settings.certSans = certSans;
     settings.timeServers = timeServers;
-    auto text =
-        config::machineConfig(secrets, type, cluster.getName(), kubernetes, options, settings);
+    auto text = config::machineConfig(secrets, type, cluster.getName(), kubernetes,
+                                      options.generate, settings);
     writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), text, 0600);
     if (type == config::MachineType::WORKER) continue;
     endpoints.add(kj::str(node.getEndpoint()));

@@ -3,13 +3,20 @@
 
 #include <kj/string.h>
 
+#include "common/generate.h"
 #include "rpc/cluster.capnp.h"
 
 namespace talos::cluster {
 
+struct ConfigOptions {
+  config::GenerateOptions generate;
+  kj::ArrayPtr<const kj::String> nameservers = nullptr;
+};
+
 // Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns
 // the path of the latter. Endpoints are the nodes' loopback addresses, nodes the addresses of the
-// masters.
-kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+// masters. Throws InvalidArgument for options that make no sense, before anything is written.
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
+                        const ConfigOptions& options);
 
 }  // namespace talos::cluster

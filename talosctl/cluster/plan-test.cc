@@ -1,12 +1,16 @@
 #include "talosctl/cluster/plan.h"
 
 #include <capnp/message.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 
 namespace talos::cluster {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Request request() {
   Request r;
@@ -86,6 +90,62 @@ TEST(ClusterPlan, WrongFlagsAreNamed) {
   r = request();
   r.name = kj::str("Demo/..");
   EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a cluster name"));
+}
+
+kj::String argumentsOf(const Request& r) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  return kernelArguments(out, out.asReader().getNodes()[0]);
+}
+
+// Would catch: an own talos.config that stands behind the usual one, of which the node takes the
+// first; a key taken for another that it begins; the words lost when there is no usual one.
+TEST(ClusterPlan, AnExtraKernelArgumentReplacesTheUsualOne) {
+  auto r = request();
+  EXPECT_THAT(argumentsOf(r).cStr(),
+              HasSubstr(" talos.config=http://10.5.0.1:8080/demo-master-1.yaml ip=10.5.0.2::"));
+  r.extraKernelArguments = kj::str(" talos.config=metal-iso  panic=5\ttalos.con=1 quiet=x ");
+  auto text = argumentsOf(r);
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("http:")));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("panic=1")));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("quiet ")));
+  EXPECT_THAT(text.cStr(), HasSubstr(" ip=10.5.0.2::"));
+  EXPECT_TRUE(text.endsWith(":eth0:off talos.config=metal-iso panic=5 talos.con=1 quiet=x"))
+      << text.cStr();
+}
+
+TEST(ClusterPlan, ANodeWithoutAConfigIsToldOfNone) {
+  auto r = request();
+  r.withoutConfig = true;
+  EXPECT_THAT(argumentsOf(r).cStr(), Not(HasSubstr("talos.config")));
+  EXPECT_THAT(argumentsOf(r).cStr(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
+}
+
+std::string qemuOf(const Request& r, kj::StringPtr state) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7), " ").cStr();
+}
+
+// Would catch: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where
+// there is none, a vfat volume in a drive whose sectors are too large for it, a writable medium, a
+// path with a comma that becomes an option.
+TEST(ClusterPlan, DisksAndMedia) {
+  auto r = request();
+  auto plain = qemuOf(r, "/s,x");
+  EXPECT_THAT(plain, HasSubstr("file=/s,,x/demo-master-1.disk -device virtio-blk-pci,drive=disk "
+                               "-drive if=none,id=state,"));
+  EXPECT_THAT(plain,
+              HasSubstr("file=/s,,x/demo-master-1.state -device virtio-blk-pci,drive=state"));
+  EXPECT_THAT(plain, Not(HasSubstr("scsi")));
+  r.isoPath = kj::str("/m.img");
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=disk,file=/m.img -device "
+                                         "virtio-blk-pci,drive=medium"));
+  r.isoInDrive = true;
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=cdrom,file=/m.img -device "
+                                         "virtio-scsi-pci -device scsi-cd,drive=medium"));
 }
 
 }  // namespace

@@ -72,6 +72,50 @@ kj::String mac(uint32_t seed, unsigned number) {
   return kj::str(text);
 }
 
+// Split at white space, as the kernel does it.
+kj::Vector<kj::String> words(kj::StringPtr text) {
+  kj::Vector<kj::String> result;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    bool blank = i == text.size() || text[i] == ' ' || text[i] == '\t' || text[i] == '\n';
+    if (!blank) continue;
+    if (i > begin) result.add(kj::heapString(text.slice(begin, i)));
+    begin = i + 1;
+  }
+  return result;
+}
+
+kj::ArrayPtr<const char> keyOf(kj::StringPtr argument) {
+  KJ_IF_MAYBE (equals, argument.findFirst('=')) return argument.slice(0, *equals);
+  return argument.asArray();
+}
+
+// A comma ends a value in QEMU's lists of options; two stand for one.
+kj::String escaped(kj::StringPtr path) {
+  kj::Vector<char> result;
+  for (char c : path) {
+    result.add(c);
+    if (c == ',') result.add(c);
+  }
+  return kj::heapString(result.asPtr());
+}
+
+// What a node of a local cluster is always started with.
+kj::String usualArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
+  auto cidr = parseCidr(cluster.getCidr());
+  auto source = cluster.getWithoutConfig()
+                    ? kj::str()
+                    : kj::str(" talos.config=http://", cluster.getGateway(), ":", kConfigPort, "/",
+                              node.getName(), ".yaml");
+  // ip= gives the node a network before it has a config; the config names the same address and the
+  // default route. The kernel's tests of its own ciphers, at the start and for each signed module,
+  // would be a third of the time that an emulated processor takes to boot.
+  return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
+                 "init_on_alloc=1 talos.platform=metal", source, " ip=", node.getAddress(),
+                 "::", cluster.getGateway(), ":", netmask(cidr.length), ":", node.getName(),
+                 ":eth0:off");
+}
+
 }  // namespace
 
 Prefix parseCidr(kj::StringPtr text) {
@@ -119,6 +163,12 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setKernel(request.kernel);
   out.setInitramfs(request.initramfs);
   out.setQemuRoot(request.qemuRoot);
+  out.setWithoutConfig(request.withoutConfig);
+  out.setIsoPath(request.isoPath);
+  out.setIsoInDrive(request.isoInDrive);
+  auto extra = words(request.extraKernelArguments);
+  auto list = out.initExtraKernelArguments(extra.size());
+  for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
   auto nodes = out.initNodes(count);
   auto macSeed = hash(request.name);
   unsigned cpus = request.cpus > 0 ? static_cast<unsigned>(ceil(request.cpus))
@@ -135,20 +185,20 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setCpus(cpus);
     node.setMemory(request.memory << 20);
     node.setDisk(request.disk << 20);
+    node.setStateDisk(kStateDiskBytes);
   }
 }
 
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
-  auto cidr = parseCidr(cluster.getCidr());
-  // ip= gives the node a network before it has a config; the config, fetched from the supervisor
-  // over that network, names the same address and the default route.
-  // The kernel's tests of its own ciphers, at the start and for each signed module, would be a
-  // third of the time that an emulated processor takes to boot.
-  return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
-                 "init_on_alloc=1 ", "talos.platform=metal talos.config=http://",
-                 cluster.getGateway(), ":", kConfigPort, "/", node.getName(),
-                 ".yaml ip=", node.getAddress(), "::", cluster.getGateway(), ":",
-                 netmask(cidr.length), ":", node.getName(), ":eth0:off");
+  auto extra = cluster.getExtraKernelArguments();
+  kj::Vector<kj::String> result;
+  for (auto& word : words(usualArguments(cluster, node))) {
+    bool replaced = false;
+    for (auto other : extra) replaced = replaced || keyOf(other) == keyOf(word);
+    if (!replaced) result.add(kj::mv(word));
+  }
+  for (auto word : extra) result.add(kj::str(word));
+  return kj::strArray(result, " ");
 }
 
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
@@ -164,14 +214,29 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-cpu"), add(kvm ? "host" : "max");
   add("-smp"), add(node.getCpus());
   add("-m"), add(node.getMemory() >> 20);
-  add("-chardev"), add("file,id=console,append=on,path=", state, "/", node.getName(), ".log");
+  add("-chardev"),
+      add("file,id=console,append=on,path=", escaped(state), "/", node.getName(), ".log");
   add("-serial"), add("chardev:console");
   add("-kernel"), add(cluster.getKernel());
   add("-initrd"), add(cluster.getInitramfs());
   add("-append"), add(kernelArguments(cluster, node));
-  add("-drive"), add("if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=", state, "/",
-                     node.getName(), ".disk");
+  add("-drive"), add("if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=", escaped(state),
+                     "/", node.getName(), ".disk");
   add("-device"), add("virtio-blk-pci,drive=disk");
+  if (node.getStateDisk() > 0) {
+    add("-drive"),
+        add("if=none,id=state,format=raw,cache=unsafe,discard=unmap,file=", escaped(state), "/",
+            node.getName(), ".state");
+    add("-device"), add("virtio-blk-pci,drive=state");
+  }
+  if (cluster.getIsoPath().size() > 0) {
+    add("-drive"),
+        add("if=none,id=medium,format=raw,readonly=on,media=",
+            cluster.getIsoInDrive() ? "cdrom" : "disk", ",file=", escaped(cluster.getIsoPath()));
+    if (cluster.getIsoInDrive()) add("-device"), add("virtio-scsi-pci");
+    add("-device"),
+        add(cluster.getIsoInDrive() ? "scsi-cd,drive=medium" : "virtio-blk-pci,drive=medium");
+  }
   add("-netdev"), add("tap,id=net,fd=", tapFd);
   // 802.3ad keeps ports down while the speed is unknown, hence speed and duplex; no boot ROM is
   // needed.

@@ -26,6 +26,12 @@ struct Request {
   kj::String accelerator;  // kvm or tcg
   kj::String kernel, initramfs, qemuRoot;
   bool withInitNode = false;  // the first master is of type init
+  bool withoutConfig = false;
+  kj::String isoPath;  // absolute, or empty
+  // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is
+  // a disk that cannot be written.
+  bool isoInDrive = false;
+  kj::String extraKernelArguments;  // "a=b c=d"
 };
 
 // Fills in `out`. Throws InvalidArgument naming the flag and what would be right.
@@ -37,7 +43,11 @@ void plan(const Request& request,
 // An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
 Prefix parseCidr(kj::StringPtr text);
 
-// The kernel command line of a node.
+// The smallest that XFS can be made on.
+constexpr uint64_t kStateDiskBytes = 300u << 20;
+
+// The kernel command line of a node: the usual words, without those whose key one of the extra ones
+// has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
 // The words of a QEMU invocation, without the program. `tapFd` is inherited by it.

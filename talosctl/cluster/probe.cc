@@ -68,23 +68,26 @@ bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
 
 }  // namespace
 
-// QEMU of the build root is started through that tree's own loader and libraries: no chroot, no
-// mounts, and the host's C library does not matter.
-kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
+kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program) {
   kj::Vector<kj::String> words;
-  if (qemu.root.size() > 0) {
-    words.add(kj::str(qemu.root, "/lib64/ld-linux-x86-64.so.2"));
+  if (root.size() > 0) {
+    words.add(kj::str(root, "/lib64/ld-linux-x86-64.so.2"));
     words.add(kj::str("--library-path"));
-    words.add(kj::str(qemu.root, "/usr/lib/x86_64-linux-gnu"));
+    words.add(kj::str(root, "/usr/lib/x86_64-linux-gnu"));
     words.add(kj::str("--argv0"));
-    words.add(kj::str("qemu-system-x86_64"));
-    words.add(kj::str(qemu.program));
+    KJ_IF_MAYBE (slash, program.findLast('/')) words.add(kj::str(program.slice(*slash + 1)));
+  }
+  words.add(kj::str(program));
+  return words;
+}
+
+kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
+  auto words = inTree(qemu.root, qemu.program);
+  if (qemu.root.size() > 0) {
     for (auto folder : {"qemu", "seabios"}) {
       words.add(kj::str("-L"));
       words.add(kj::str(qemu.root, "/usr/share/", folder));
     }
-  } else {
-    words.add(kj::str(qemu.program));
   }
   for (auto& argument : arguments) words.add(kj::str(argument));
   return words;

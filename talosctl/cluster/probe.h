@@ -14,9 +14,12 @@ struct Qemu {
 // `root` is what the user named, or empty. Throws NotFound saying where it looked.
 Qemu findQemu(kj::StringPtr root);
 
-// The words that start QEMU with these arguments: one of a tree is started through that tree's own
-// loader and libraries, so there is no chroot, there are no mounts, and the host's C library does
-// not matter.
+// The words that start a program of a tree: through that tree's own loader and libraries, so there
+// is no chroot, there are no mounts, and the host's C library does not matter. An empty root is the
+// host itself.
+kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program);
+
+// The words that start QEMU with these arguments.
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments);
 
 // Whether KVM really runs guests: a device that opens, and even runs instructions, is not enough

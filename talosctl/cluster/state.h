@@ -3,7 +3,8 @@
 //   state.yaml        what the cluster is (rpc/cluster.capnp)
 //   lock              held by the supervisor as long as it lives: tells who and whether
 //   <node>.yaml       machine config, 0600      <node>.log   its serial console
-//   <node>.disk       its disk, sparse          supervisor.log
+//   <node>.disk       its disks, sparse: what it would be installed on,
+//   <node>.state      and where it keeps its config          supervisor.log
 #pragma once
 
 #include <capnp/message.h>

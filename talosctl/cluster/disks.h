@@ -1,0 +1,20 @@
+// The disk files of a local cluster's nodes, all sparse:
+//
+//   <node>.disk    empty: what the node would be installed on
+//   <node>.state   an empty XFS labelled STATE: where it keeps its config over reboots
+#pragma once
+
+#include <kj/string.h>
+
+#include "rpc/cluster.capnp.h"
+
+namespace talos::cluster {
+
+// Throws NotFound when there is no mkfs.xfs, Internal with its words when it fails.
+void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+
+// Whether the file begins as an ISO 9660 volume does (ECMA-119 §8.1.2). Throws when it cannot be
+// read.
+bool isIso9660(kj::StringPtr path);
+
+}  // namespace talos::cluster
