@@ -1,0 +1,56 @@
+// link: networkd-dhcp
+// DHCPv4 as anybody on the network can send it: as a message, as what carries one, and as ARP. The
+// first octet chooses.
+#include <ctype.h>
+#include <kj/debug.h>
+
+#include "networkd/dhcp/message4.h"
+#include "networkd/dhcp/packet4.h"
+
+using namespace talos::networkd::dhcp;
+
+namespace {
+
+void checkName(kj::StringPtr name) {
+  KJ_ASSERT(name.size() <= 253);
+  for (char c : name) KJ_ASSERT(isalnum(c) || c == '-' || c == '_' || c == '.');
+}
+
+void message(Bytes bytes) {
+  auto parsed = parse4(bytes);
+  KJ_ASSERT((parsed.message == nullptr) == (parsed.problem.size() > 0));
+  KJ_IF_MAYBE (m, parsed.message) {
+    checkName(m->hostname);
+    checkName(m->domain);
+    for (auto& name : m->search) checkName(name);
+    KJ_IF_MAYBE (routes, m->classlessRoutes) {
+      for (auto& r : *routes) KJ_ASSERT(r.destination == r.destination.masked());
+    }
+    auto again = parse4(encode(*m));
+    KJ_ASSERT(KJ_ASSERT_NONNULL(again.message) == *m, "what was understood can be said again");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  auto bytes = kj::arrayPtr(data + 1, size - 1);
+  switch (data[0] & 3) {
+    case 0:
+      KJ_IF_MAYBE (datagram, unwrap4(bytes, kClientPort4, false)) {
+        KJ_ASSERT(datagram->payload.begin() >= bytes.begin() &&
+                  datagram->payload.end() <= bytes.end());
+        message(datagram->payload);
+      }
+      break;
+    case 1:
+      KJ_IF_MAYBE (arp, parseArp(bytes)) {
+        KJ_ASSERT(encode(*arp).asPtr() == bytes.slice(0, 28));
+      }
+      break;
+    default:
+      message(bytes);
+  }
+  return 0;
+}
