@@ -34,6 +34,7 @@
 #include "machined/services/server.h"
 #include "machined/services/supervisor.h"
 #include "machined/services/table.h"
+#include "machined/storage/state.h"
 #include "machined/tasks/etc.h"
 #include "machined/telemetry/server.h"
 #include "rpc/types.capnp.h"
@@ -92,6 +93,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   ControllerRuntime controllers;
   Sequencer sequencer;
   Supervisor supervisor;
+  RealVolumes volumes;
+  StateVolume state;
   RealTasks machineTasks;
   bool debugging = false;  // the config asks for all logs on the console
   kj::Own<void> configChanged;
@@ -115,8 +118,10 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
             Supervisor::World{process1, timer, clock, [this]() { return chance(); },
                               [this](kj::StringPtr id) { return logs.writer(id); },
                               [this](rpc::ServiceStateEvent::Reader event) { announce(event); }}),
+        volumes(uv, io.unixEventPort, timer, [this](kj::StringPtr line) { console.say(line); }),
+        state(uv, timer, volumes, [this](kj::StringPtr line) { console.say(line); }),
         machineTasks(RealTasks::World{
-            arguments, mode, console, status, store, configReader, controllers, supervisor,
+            arguments, mode, console, status, store, configReader, controllers, supervisor, state,
             process1, events, uv, timer,
             FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
                        [this](kj::StringPtr line) { console.say(line); }}}),

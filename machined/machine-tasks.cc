@@ -10,9 +10,9 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
-#include "machined/host/modules.h"
 #include "machined/records.h"
 #include "machined/services/table.h"
+#include "machined/storage/drivers.h"
 #include "machined/tasks/etc.h"
 #include "machined/tasks/kernel.h"
 #include "rpc/types.capnp.h"
@@ -84,21 +84,28 @@ kj::Promise<void> RealTasks::setupSystemDirectory() {
 }
 
 // What the kernel refuses is told and does not stop the machine: others of its devices may do.
-kj::Promise<void> RealTasks::loadModules(kj::StringPtr only) {
-  auto problems = co_await world.uv.blocking([only]() {
-    // Devices that nobody waits for yet give way to the services that start meanwhile.
-    int niceness = only == nullptr ? 19 : 0;
+kj::Promise<void> RealTasks::loadModules(LoadDrivers load, int niceness) {
+  auto problems = co_await world.uv.blocking([load, niceness]() {
     setpriority(PRIO_PROCESS, 0, niceness);
     KJ_DEFER(setpriority(PRIO_PROCESS, 0, 0));
     kj::Vector<kj::String> problems;
-    Modules::ofRunningKernel().coldplug([&](kj::StringPtr p) { problems.add(kj::str(p)); }, only);
+    load(Modules::ofRunningKernel(), [&](kj::StringPtr p) { problems.add(kj::str(p)); });
     return problems;
   });
   for (auto& p : problems) world.console.say(kj::str("warning: ", p));
 }
 
 kj::Promise<void> RealTasks::loadNetworkModules() {
-  return loadModules("kernel/drivers/net/");
+  return loadModules([](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+    kj::StringPtr network[] = {"kernel/drivers/net/"_kj};
+    modules.coldplug(kj::mv(failed), network);
+  });
+}
+
+kj::Promise<void> RealTasks::loadDiskModules() {
+  return loadModules([](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+    loadDiskDrivers(modules, kj::mv(failed));
+  });
 }
 
 // A driver that is being set up holds the processor whatever its priority, so these give way to the
@@ -109,7 +116,12 @@ kj::Promise<void> RealTasks::loadDeviceModules() {
   co_await kj::joinPromises(up.releaseAsArray())
       .catch_([](kj::Exception&&) {})  // startAllServices tells
       .exclusiveJoin(world.timer.afterDelay(kServicesFirst));
-  co_await loadModules("");
+  // Devices that nobody waits for yet give way to the services that start meanwhile.
+  co_await loadModules(
+      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+        modules.coldplug(kj::mv(failed));
+      },
+      19);
 }
 
 kj::Promise<void> RealTasks::setResourceLimits() {

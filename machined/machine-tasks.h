@@ -11,10 +11,12 @@
 #include "common/uv.h"
 #include "machined/console.h"
 #include "machined/controllers/machine-config.h"
+#include "machined/host/modules.h"
 #include "machined/machine-status.h"
 #include "machined/resources/controller.h"
 #include "machined/sequences.h"
 #include "machined/services/supervisor.h"
+#include "machined/storage/state.h"
 #include "machined/tasks/fetch.h"
 #include "machined/telemetry/events.h"
 
@@ -31,6 +33,7 @@ class RealTasks final : public MachineTasks {
     MachineConfigReader& configReader;
     ControllerRuntime& controllers;
     Supervisor& supervisor;
+    StateVolume& state;
     Process1& process1;
     Events& events;
     UvLoop& uv;
@@ -44,10 +47,12 @@ class RealTasks final : public MachineTasks {
   kj::Promise<void> writeRequiredSysctls() override;
   kj::Promise<void> setupSystemDirectory() override;
   kj::Promise<void> loadNetworkModules() override;
+  kj::Promise<void> loadDiskModules() override;
   kj::Promise<void> loadDeviceModules() override;
   kj::Promise<void> setResourceLimits() override;
   kj::Promise<void> createEtcNetworkFiles() override;
   kj::Promise<void> discoverNetwork() override;
+  kj::Promise<void> mountState() override { return world.state.mount(); }
   kj::Promise<void> loadConfig() override;
   kj::Promise<void> setupNetwork() override;
   kj::Promise<void> validateConfig() override;
@@ -55,6 +60,7 @@ class RealTasks final : public MachineTasks {
   kj::Promise<void> startAllServices() override;
   kj::Promise<void> stopNetworkd() override;
   kj::Promise<void> stopAllServices() override;
+  kj::Promise<void> unmountState() override { return world.state.unmount(); }
   kj::Promise<void> goDown(unsigned command) override;
 
  private:
@@ -66,7 +72,8 @@ class RealTasks final : public MachineTasks {
   kj::String publishedConfig();
   kj::Promise<void> maintain();
   kj::Promise<void> warnOnly(kj::Promise<void> promise);
-  kj::Promise<void> loadModules(kj::StringPtr only);
+  using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
+  kj::Promise<void> loadModules(LoadDrivers load, int niceness = 0);
   bool networkApplied(kj::String& waitingFor);
 };
 

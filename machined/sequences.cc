@@ -24,6 +24,7 @@ void add(Sequence& sequence, MachineTasks& tasks, kj::StringPtr phase,
 void addEnd(Sequence& sequence, MachineTasks& tasks, kj::StringPtr name, unsigned command) {
   add(sequence, tasks, "cleanup", {{"stopNetworkd", &MachineTasks::stopNetworkd}});
   add(sequence, tasks, "stopEverything", {{"stopAllServices", &MachineTasks::stopAllServices}});
+  add(sequence, tasks, "unmountSystem", {{"unmountStatePartition", &MachineTasks::unmountState}});
   auto& last = sequence.phases.add(Phase{kj::str(name), {}});
   last.tasks.add(Task{kj::str(name), [&tasks, command]() { return tasks.goDown(command); }});
 }
@@ -32,8 +33,8 @@ void addEnd(Sequence& sequence, MachineTasks& tasks, kj::StringPtr name, unsigne
 
 Mode modeOfPlatform(kj::StringPtr platform) {
   if (platform == "container") return Mode::kContainer;
-  for (auto cloud :
-       {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "openstack"_kj, "vmware"_kj}) {
+  for (auto cloud : {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "nocloud"_kj,
+                     "openstack"_kj, "vmware"_kj}) {
     if (platform == cloud) return Mode::kCloud;
   }
   return Mode::kMetal;
@@ -68,7 +69,10 @@ Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
        {"loadNetworkModules", &T::loadNetworkModules},
        {"setRLimit", &T::setResourceLimits}});
   add(s, tasks, "etc", {{"createEtcNetworkFiles", &T::createEtcNetworkFiles}});
-  add(s, tasks, "discoverNetwork", {{"setupDiscoveryNetwork", &T::discoverNetwork}});
+  // Side by side: networkd waits for the kernel most of the time.
+  add(s, tasks, "discoverNetwork",
+      {{"setupDiscoveryNetwork", &T::discoverNetwork}, {"loadDiskModules", &T::loadDiskModules}});
+  add(s, tasks, "mountSystem", {{"mountStatePartition", &T::mountState}});
   add(s, tasks, "config", {{"loadConfig", &T::loadConfig}});
   add(s, tasks, "setupNetwork", {{"setupDiscoveryNetwork", &T::setupNetwork}});
   return s;

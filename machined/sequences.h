@@ -20,10 +20,12 @@ class MachineTasks {
   virtual kj::Promise<void> writeRequiredSysctls() = 0;
   virtual kj::Promise<void> setupSystemDirectory() = 0;
   virtual kj::Promise<void> loadNetworkModules() = 0;  // what networkd will look for
+  virtual kj::Promise<void> loadDiskModules() = 0;     // what the config may be on
   virtual kj::Promise<void> loadDeviceModules() = 0;   // all others, once the services are up
   virtual kj::Promise<void> setResourceLimits() = 0;
   virtual kj::Promise<void> createEtcNetworkFiles() = 0;
   virtual kj::Promise<void> discoverNetwork() = 0;  // before there is a config
+  virtual kj::Promise<void> mountState() = 0;
   virtual kj::Promise<void> loadConfig() = 0;
   virtual kj::Promise<void> setupNetwork() = 0;  // with the config
   virtual kj::Promise<void> validateConfig() = 0;
@@ -31,6 +33,7 @@ class MachineTasks {
   virtual kj::Promise<void> startAllServices() = 0;
   virtual kj::Promise<void> stopNetworkd() = 0;
   virtual kj::Promise<void> stopAllServices() = 0;
+  virtual kj::Promise<void> unmountState() = 0;
   virtual kj::Promise<void> goDown(unsigned command) = 0;  // reboot(2)'s; does not return
 };
 

@@ -22,10 +22,12 @@ class NotedTasks final : public MachineTasks {
   kj::Promise<void> writeRequiredSysctls() override { return note("sysctls"); }
   kj::Promise<void> setupSystemDirectory() override { return note("directory"); }
   kj::Promise<void> loadNetworkModules() override { return note("net-modules"); }
+  kj::Promise<void> loadDiskModules() override { return note("disk-modules"); }
   kj::Promise<void> loadDeviceModules() override { return note("modules"); }
   kj::Promise<void> setResourceLimits() override { return note("rlimit"); }
   kj::Promise<void> createEtcNetworkFiles() override { return note("etc"); }
   kj::Promise<void> discoverNetwork() override { return note("discover"); }
+  kj::Promise<void> mountState() override { return note("mount-state"); }
   kj::Promise<void> loadConfig() override { return note("load"); }
   kj::Promise<void> setupNetwork() override { return note("network"); }
   kj::Promise<void> validateConfig() override { return note("validate"); }
@@ -33,6 +35,7 @@ class NotedTasks final : public MachineTasks {
   kj::Promise<void> startAllServices() override { return note("start"); }
   kj::Promise<void> stopNetworkd() override { return note("stop-networkd"); }
   kj::Promise<void> stopAllServices() override { return note("stop"); }
+  kj::Promise<void> unmountState() override { return note("unmount-state"); }
   kj::Promise<void> goDown(unsigned command) override {
     return note(command == LINUX_REBOOT_CMD_RESTART     ? "restart"
                 : command == LINUX_REBOOT_CMD_POWER_OFF ? "power-off"
@@ -75,7 +78,8 @@ TEST_F(SequencesTest, NamesAndOrder) {
       "initialize: logger(setupLogger=logger) systemRequirements(enforceKSPPRequirements=kspp,"
       "writeRequiredSysctls=sysctls,setupSystemDirectory=directory,loadNetworkModules=net-modules,"
       "setRLimit=rlimit) etc(createEtcNetworkFiles=etc) "
-      "discoverNetwork(setupDiscoveryNetwork=discover) "
+      "discoverNetwork(setupDiscoveryNetwork=discover,loadDiskModules=disk-modules) "
+      "mountSystem(mountStatePartition=mount-state) "
       "config(loadConfig=load) setupNetwork(setupDiscoveryNetwork=network)",
       show(initializeSequence(tasks, Mode::kMetal), tasks));
   EXPECT_EQ(
@@ -89,11 +93,11 @@ TEST_F(SequencesTest, NamesAndOrder) {
       show(bootSequence(tasks, Mode::kMetal), tasks));
   EXPECT_EQ(
       "reboot: cleanup(stopNetworkd=stop-networkd) stopEverything(stopAllServices=stop) "
-      "reboot(reboot=restart)",
+      "unmountSystem(unmountStatePartition=unmount-state) reboot(reboot=restart)",
       show(rebootSequence(tasks), tasks));
   EXPECT_EQ(
       "shutdown: cleanup(stopNetworkd=stop-networkd) stopEverything(stopAllServices=stop) "
-      "shutdown(shutdown=halt)",
+      "unmountSystem(unmountStatePartition=unmount-state) shutdown(shutdown=halt)",
       show(shutdownSequence(tasks, LINUX_REBOOT_CMD_HALT), tasks));
 }
 

@@ -99,11 +99,11 @@ TEST(Modules, coldplugGoesOnAfterAFailure) {
         ++failures;
         EXPECT_TRUE(problem.startsWith("cannot open the kernel module")) << problem.cStr();
       },
-      "", kj::str(root, "/devices"));
+      nullptr, kj::str(root, "/devices"));
   EXPECT_EQ(0u, loaded);
   EXPECT_EQ(3u, failures);
-  modules.coldplug([&](kj::StringPtr) { ++failures; }, "kernel/drivers/block/",
-                   kj::str(root, "/devices"));
+  kj::StringPtr blockOnly[] = {"kernel/drivers/block/"_kj, "kernel/drivers/scsi/"_kj};
+  modules.coldplug([&](kj::StringPtr) { ++failures; }, blockOnly, kj::str(root, "/devices"));
   EXPECT_EQ(3u, failures) << "a network device is not a block device";
   EXPECT_FALSE(modules.load("unknown"));
   EXPECT_TRUE(modules.load("ext4"));

@@ -189,15 +189,20 @@ void eachModalias(kj::AutoCloseFd directory, unsigned depth, kj::Function<void(k
 
 }  // namespace
 
-unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed, kj::StringPtr only,
-                           kj::StringPtr devices) const {
+unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed,
+                           kj::ArrayPtr<const kj::StringPtr> only, kj::StringPtr devices) const {
   unsigned count = 0;
+  auto wanted = [&](kj::StringPtr file) {
+    bool any = only.size() == 0;
+    for (auto& folder : only) any = any || file.startsWith(folder);
+    return any;
+  };
   kj::Function<void(kj::StringPtr)> each = [&](kj::StringPtr modalias) {
     // What a processor can do is a dozen ciphers; the kernel asks for the one that somebody uses.
     if (modalias.startsWith("cpu:")) return;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    KJ_IF_MAYBE (found, index.find(modalias)) {
-                     if (found->files.empty() || !found->files.back().startsWith(only)) return;
+                     if (found->files.empty() || !wanted(found->files.back())) return;
                      for (auto& file : found->files) insert(file);
                      ++count;
                    }

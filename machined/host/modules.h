@@ -63,8 +63,10 @@ class Modules {
 
   // Loads what the devices that exist ask for by their modalias below `devices`. A module that the
   // kernel refuses is reported to `failed` and does not stop the others. Returns how many devices
-  // had a module. `only`: those whose own file is below this folder ("kernel/drivers/net/").
-  unsigned coldplug(kj::Function<void(kj::StringPtr problem)> failed, kj::StringPtr only = "",
+  // had a module. `only`: those whose own file is below one of these folders
+  // ("kernel/drivers/net/"); none given: all.
+  unsigned coldplug(kj::Function<void(kj::StringPtr problem)> failed,
+                    kj::ArrayPtr<const kj::StringPtr> only = nullptr,
                     kj::StringPtr devices = "/sys/devices") const;
 
  private:

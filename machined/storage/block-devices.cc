@@ -1,0 +1,121 @@
+#include "machined/storage/block-devices.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <kj/debug.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostOfAFile = 64u << 10;
+
+kj::Maybe<kj::String> line(kj::StringPtr directory, kj::StringPtr name) {
+  kj::Maybe<kj::String> text;
+  // A device that goes meanwhile: ENODEV in the middle of a read.
+  if (kj::runCatchingExceptions(
+          [&]() { text = tryReadFile(kj::str(directory, "/", name), kMostOfAFile); }) != nullptr) {
+    return nullptr;
+  }
+  return text.map([](kj::String& t) {
+    size_t end = t.size();
+    while (end > 0 && (t[end - 1] == '\n' || t[end - 1] == ' ')) --end;
+    return kj::heapString(t.slice(0, end));
+  });
+}
+
+// The value of a line "KEY=value" of uevent.
+kj::String ofUevent(kj::StringPtr uevent, kj::StringPtr key) {
+  auto wanted = kj::str(key, "=");
+  while (uevent.size() > 0) {
+    auto end = uevent.findFirst('\n').orDefault(uevent.size());
+    auto one = uevent.slice(0, end);
+    if (uevent.startsWith(wanted)) return kj::heapString(one.slice(wanted.size(), end));
+    uevent = end < uevent.size() ? uevent.slice(end + 1) : ""_kj;
+  }
+  return kj::String();
+}
+
+// The folder of a partition lies in that of its disk, and the entries of /sys/class/block are links
+// to them: "../../devices/…/block/vda/vda1".
+kj::String diskOf(kj::StringPtr entry, kj::StringPtr name) {
+  char target[4096];
+  ssize_t size = readlink(entry.cStr(), target, sizeof(target) - 1);
+  if (size <= 0) return kj::str(name);
+  target[size] = 0;
+  kj::StringPtr path = target;
+  KJ_IF_MAYBE (last, path.findLast('/')) {
+    auto above = kj::heapString(path.slice(0, *last));
+    KJ_IF_MAYBE (before, above.findLast('/')) return kj::heapString(above.slice(*before + 1));
+  }
+  return kj::str(name);
+}
+
+kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
+  auto entry = kj::str(sys, "/class/block/", name);
+  BlockDevice device;
+  device.name = kj::str(name);
+  KJ_IF_MAYBE (sectors, line(entry, "size")) {
+    device.bytes = sectors->tryParseAs<uint64_t>().orDefault(0) * 512;  // whatever the device's are
+  } else {
+    return nullptr;
+  }
+  device.whole = line(entry, "partition") == nullptr;
+  device.disk = device.whole ? kj::str(name) : diskOf(entry, name);
+  device.readOnly = line(entry, "ro").orDefault(kj::String()) == "1";
+  device.cdrom = name.startsWith("sr");
+  KJ_IF_MAYBE (uevent, line(entry, "uevent")) {
+    device.partitionName = ofUevent(*uevent, "PARTNAME");
+  }
+  return kj::mv(device);
+}
+
+}  // namespace
+
+bool isDiskName(kj::StringPtr name) {
+  for (auto other : {"loop"_kj, "ram"_kj, "zram"_kj, "dm-"_kj, "md"_kj, "sg"_kj, "nbd"_kj}) {
+    if (name.startsWith(other)) return false;
+  }
+  return !(name.startsWith("fd") && name.size() <= 3);
+}
+
+bool comesBefore(kj::StringPtr a, kj::StringPtr b) {
+  // Runs of letters and runs of digits in turn; the shorter run is the smaller one.
+  size_t i = 0, j = 0;
+  auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  while (i < a.size() && j < b.size()) {
+    size_t ai = i, bj = j;
+    bool number = digit(a[i]);
+    if (number != digit(b[j])) return a[i] < b[j];
+    while (i < a.size() && digit(a[i]) == number) ++i;
+    while (j < b.size() && digit(b[j]) == number) ++j;
+    if (i - ai != j - bj) return i - ai < j - bj;
+    int order = memcmp(a.begin() + ai, b.begin() + bj, i - ai);
+    if (order != 0) return order < 0;
+  }
+  return j < b.size();
+}
+
+kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys) {
+  kj::Vector<BlockDevice> devices;
+  auto path = kj::str(sys, "/class/block");
+  DIR* stream = opendir(path.cStr());
+  if (stream == nullptr) return devices;  // a kernel without block devices
+  KJ_DEFER(closedir(stream));
+  while (auto* entry = readdir(stream)) {
+    kj::StringPtr name = entry->d_name;
+    if (name.startsWith(".") || !isDiskName(name)) continue;
+    KJ_IF_MAYBE (device, readOne(sys, name)) devices.add(kj::mv(*device));
+  }
+  std::sort(devices.begin(), devices.end(),
+            [](auto& a, auto& b) { return comesBefore(a.name, b.name); });
+  return devices;
+}
+
+}  // namespace talos::machined

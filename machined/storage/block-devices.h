@@ -1,0 +1,35 @@
+// The block devices of the machine, as the kernel lists them in sysfs.
+//
+// Blocking (a file or two for each device): for the thread pool. A device that goes while it is
+// read is left out. The root of sysfs is passed in, so that tests bring their own.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+struct BlockDevice {
+  kj::String name;           // "vda1"; its node is /dev/<name>
+  kj::String disk;           // that it is a part of; of a whole disk its own name
+  kj::String partitionName;  // in the GPT; empty when there is none
+  uint64_t bytes = 0;
+  bool whole = true;
+  bool readOnly = false;
+  bool cdrom = false;
+
+  kj::String node() const { return kj::str("/dev/", name); }
+};
+
+// Disks, their partitions and CD-ROM drives (not loop, RAM and mapped devices), in the order of
+// comesBefore().
+kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys = "/sys");
+
+// The kernel's own order of disk names: vda, vdb, … vdz, vdaa; a disk before its partitions, sda2
+// before sda10.
+bool comesBefore(kj::StringPtr a, kj::StringPtr b);
+
+// Whether it is none of those that are made of memory, files or other devices.
+bool isDiskName(kj::StringPtr name);
+
+}  // namespace talos::machined

@@ -1,0 +1,45 @@
+#include "machined/storage/drivers.h"
+
+#include <dirent.h>
+
+#include "common/error.h"
+#include "common/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kControllers[] = {"kernel/drivers/block/"_kj, "kernel/drivers/ata/"_kj,
+                                          "kernel/drivers/scsi/"_kj, "kernel/drivers/nvme/"_kj,
+                                          "kernel/drivers/message/"_kj};
+constexpr kj::StringPtr kCdrom = "scsi:t-0x05"_kj;  // the peripheral device type of SPC
+
+}  // namespace
+
+void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> failed,
+                     kj::StringPtr sys) {
+  modules.coldplug([&](kj::StringPtr problem) { failed(problem); }, kControllers,
+                   kj::str(sys, "/devices"));
+  // The kernel has looked for the devices of a controller when the loading of its driver returns.
+  loadScsiDrivers(modules, false, failed, sys);
+}
+
+void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::StringPtr)>& failed,
+                     kj::StringPtr sys) {
+  auto path = kj::str(sys, "/bus/scsi/devices");
+  DIR* stream = opendir(path.cStr());
+  if (stream == nullptr) return;  // no such controller
+  KJ_DEFER(closedir(stream));
+  while (auto* entry = readdir(stream)) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, "/", entry->d_name, "/modalias"))) {
+                     size_t end = text->findFirst('\n').orDefault(text->size());
+                     auto alias = kj::heapString(text->slice(0, end));
+                     if (cdroms || !alias.startsWith(kCdrom)) modules.load(alias);
+                   }
+                 })) {
+      failed(messageOf(*e));
+    }
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,18 @@
+// Drivers of disks, which nothing else loads on this system; by the modaliases of what is there.
+// Idempotent and blocking, like all of machined/host/modules.h; what the kernel refuses is told to
+// `failed` and stops nothing.
+#pragma once
+
+#include "machined/host/modules.h"
+
+namespace talos::machined {
+
+// Controllers, and the disks on them: there when it returns.
+void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> failed,
+                     kj::StringPtr sys = "/sys");
+
+// For what hangs on SCSI (and SATA) controllers: disks, and CD-ROM drives if asked for.
+void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::StringPtr)>& failed,
+                     kj::StringPtr sys = "/sys");
+
+}  // namespace talos::machined

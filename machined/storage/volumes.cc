@@ -1,0 +1,155 @@
+#include "machined/storage/volumes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "machined/storage/device-events.h"
+#include "machined/storage/drivers.h"
+#include "machined/storage/mount.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kDevicePatience = 10 * kj::SECONDS;
+// Drives do not report a disc by themselves.
+constexpr auto kLookAgain = 2 * kj::SECONDS;
+
+VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const kj::String> names,
+                      size_t limit) {
+  auto mount = openFileSystem(device, type, Access::kReadOnly);
+  VolumeFiles result;
+  result.device = kj::str(device);
+  result.files = KJ_MAP(name, names) {
+    return readFileAt(mount, name, limit);
+  };
+  return result;
+}
+
+}  // namespace
+
+kj::StringPtr Volume::label() const {
+  KJ_IF_MAYBE (c, content) return c->label;
+  return "";
+}
+
+bool Volume::holds(FileSystem type) const {
+  KJ_IF_MAYBE (c, content) return c->type == type;
+  return false;
+}
+
+kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                      kj::Vector<kj::String>& others) {
+  kj::Maybe<const Volume&> chosen;
+  for (auto& v : volumes) {
+    if (strcasecmp(v.label().cStr(), label.cStr()) != 0 || v.holds(FileSystem::kLuks)) continue;
+    KJ_IF_MAYBE (first, chosen) {
+      if (first->device.disk != v.device.disk) others.add(v.device.node());
+    } else {
+      chosen = v;
+    }
+  }
+  return chosen;
+}
+
+kj::Maybe<Superblock> probeDevice(kj::StringPtr node) {
+  int fd = open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a drive may be empty
+  if (fd < 0) return nullptr;
+  kj::AutoCloseFd device(fd);
+  return readSuperblock([fd](uint64_t offset, size_t size) {
+    auto bytes = kj::heapArray<kj::byte>(size);
+    size_t filled = 0;
+    while (filled < size) {
+      ssize_t part =
+          pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(offset + filled));
+      if (part < 0 && errno == EINTR) continue;
+      if (part <= 0) break;
+      filled += static_cast<size_t>(part);
+    }
+    return kj::heapArray<const kj::byte>(bytes.begin(), filled);
+  });
+}
+
+void RealVolumes::sayOnce(kj::String line) {
+  if (told.find(line) != nullptr) return;
+  say(line);
+  told.insert(kj::mv(line));
+}
+
+kj::Promise<kj::Maybe<Volume>> RealVolumes::probe(BlockDevice device) {
+  auto node = device.node();
+  auto job = uv.blocking([node = kj::str(node)]() {
+    struct Answer {
+      kj::Maybe<Superblock> content;
+    };
+    return Answer{probeDevice(node)};
+  });
+  bool late = false;
+  Volume volume;
+  co_await job.then([&volume](auto&& answer) { volume.content = kj::mv(answer.content); })
+      .exclusiveJoin(timer.afterDelay(kDevicePatience).then([&late]() { late = true; }));
+  if (late) {
+    if (silent.find(device.name) == nullptr) silent.insert(kj::str(device.name));
+    say(kj::str("warning: ", node, " does not answer; it is left out"));
+    co_return nullptr;
+  }
+  volume.device = kj::mv(device);
+  co_return kj::mv(volume);
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
+  auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
+  kj::Vector<kj::Promise<kj::Maybe<Volume>>> probes;
+  for (auto& device : devices) {
+    if (device.bytes == 0 || silent.find(device.name) != nullptr) continue;
+    probes.add(probe(kj::mv(device)));
+  }
+  auto found = co_await kj::joinPromises(probes.releaseAsArray());
+  kj::Vector<Volume> volumes;
+  for (auto& f : found) {
+    KJ_IF_MAYBE (volume, f) volumes.add(kj::mv(*volume));
+  }
+  co_return kj::mv(volumes);
+}
+
+// A drive that comes later has nobody else to load its driver.
+kj::Promise<void> RealVolumes::loadDrivers() {
+  auto problems = co_await uv.blocking([]() {
+    kj::Vector<kj::String> problems;
+    kj::Function<void(kj::StringPtr)> failed = [&](kj::StringPtr p) { problems.add(kj::str(p)); };
+    loadScsiDrivers(Modules::ofRunningKernel(), true, failed);
+    return problems;
+  });
+  for (auto& p : problems) sayOnce(kj::str("warning: ", p));
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
+                                                      kj::Array<kj::String> names, size_t limit,
+                                                      kj::Duration patience) {
+  auto wanted = kj::str(label);
+  auto deadline = timer.now() + patience;
+  DeviceEvents events(port);
+  for (;;) {
+    auto changed = events.next();
+    co_await loadDrivers();
+    auto volumes = co_await look();
+    kj::Vector<kj::String> others;
+    KJ_IF_MAYBE (volume, chooseVolume(volumes, wanted, others)) {
+      auto node = volume->device.node();
+      if (!others.empty()) {
+        sayOnce(kj::str("warning: more than one volume is labelled ", wanted, "; ", node,
+                        " is read and not ", kj::strArray(others, ", ")));
+      }
+      auto type = KJ_ASSERT_NONNULL(volume->content).type;
+      co_return co_await uv.blocking([node = kj::mv(node), type, names = kj::mv(names), limit]() {
+        return readFiles(node, type, names, limit);
+      });
+    }
+    if (timer.now() >= deadline) co_return nullptr;
+    co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));
+  }
+}
+
+}  // namespace talos::machined

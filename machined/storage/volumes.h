@@ -1,0 +1,76 @@
+// Volumes: disks and partitions with the file systems on them, found by their labels.
+//
+// Nothing is remembered between two looks but the devices that do not answer, and nothing stays
+// mounted, whatever happens (mount.h). All work on devices is in the thread pool; a device that
+// does not answer within 10 s is told, and left out from then on, since each try would keep a
+// thread.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/timer.h>
+
+#include "common/uv.h"
+#include "machined/storage/block-devices.h"
+#include "machined/storage/superblock.h"
+
+namespace talos::machined {
+
+struct Volume {
+  BlockDevice device;
+  kj::Maybe<Superblock> content;  // none: nothing that we know
+
+  kj::StringPtr label() const;  // "" without one
+  bool holds(FileSystem type) const;
+};
+
+// The one to read: with this label (capitals do not count: FAT has nothing else) and a file system
+// that can be mounted. Of several the first; `others` gets what had to be passed over, without what
+// is on the same disk (a disc image made for sticks shows twice).
+kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                      kj::Vector<kj::String>& others);
+
+struct VolumeFiles {
+  kj::String device;                            // "/dev/sr0"
+  kj::Array<kj::Maybe<kj::Array<char>>> files;  // as they were asked for; none: not there
+};
+
+class Volumes {
+ public:
+  virtual ~Volumes() noexcept(false) = default;
+  // Everything that is there now.
+  virtual kj::Promise<kj::Vector<Volume>> look() = 0;
+  // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
+  // for it to appear for at most `patience` (drives and discs come late). None: no such volume.
+  // Throws naming the device and the cause when it is there and cannot be read.
+  virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
+                                                   size_t limit, kj::Duration patience) = 0;
+};
+
+// Those of this machine.
+class RealVolumes final : public Volumes {
+ public:
+  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer,
+              kj::Function<void(kj::StringPtr line)> say)
+      : uv(uv), port(port), timer(timer), say(kj::mv(say)) {}
+
+  kj::Promise<kj::Vector<Volume>> look() override;
+  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
+                                           size_t limit, kj::Duration patience) override;
+
+ private:
+  UvLoop& uv;
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
+  kj::Function<void(kj::StringPtr line)> say;
+  kj::TreeSet<kj::String> silent;  // devices that did not answer
+  kj::TreeSet<kj::String> told;    // said once
+
+  kj::Promise<kj::Maybe<Volume>> probe(BlockDevice device);
+  kj::Promise<void> loadDrivers();
+  void sayOnce(kj::String line);
+};
+
+// What is on a device, by its node. Blocking.
+kj::Maybe<Superblock> probeDevice(kj::StringPtr node);
+
+}  // namespace talos::machined
