@@ -11,6 +11,7 @@ namespace talos::apid {
 namespace {
 
 constexpr size_t kMostRoles = 64;
+constexpr unsigned kMostVisitorLines = 10;
 
 kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
   return KJ_MAP(text, texts) {
@@ -44,15 +45,29 @@ kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
   return common.releaseAsArray();
 }
 
-rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                            kj::StringPtr machinedSocket) {
-  return reconnecting([&lowLevel, &timer, path = kj::str(machinedSocket)]() {
-           return connectUnix(lowLevel, timer, path).then([](kj::Own<Connection>&& connection) {
-             auto machined = connection->bootstrap().castAs<rpc::Machined>();
-             return Dialed{kj::mv(connection), machined.nodeRequest().send().getNode()};
+rpc::Node::Client nodeOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                         kj::StringPtr path, rpc::Node::Client (*ask)(rpc::Machined::Client)) {
+  return reconnecting([&lowLevel, &timer, path = kj::str(path), ask]() {
+           return connectUnix(lowLevel, timer, path).then([ask](kj::Own<Connection>&& connection) {
+             auto node = ask(connection->bootstrap().castAs<rpc::Machined>());
+             return Dialed{kj::mv(connection), kj::mv(node)};
            });
          })
       .castAs<rpc::Node>();
+}
+
+rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::StringPtr machinedSocket) {
+  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
+    return rpc::Node::Client(machined.nodeRequest().send().getNode());
+  });
+}
+
+rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  kj::StringPtr machinedSocket) {
+  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
+    return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
+  });
 }
 
 // One connection of a client. Referenced by the membrane, and so by everything that the client
@@ -65,6 +80,21 @@ struct Gate::Client : kj::Refcounted {
 
   explicit Client(Clients& all);
   ~Client() noexcept(false);
+
+  rpc::Node::Client thisNode(kj::Function<rpc::Node::Client()>& connect) {
+    KJ_IF_MAYBE (there, node) {
+      return *there;
+    }
+    return node.emplace(connect());
+  }
+
+  unsigned refusals = 0;
+
+  // Anybody can come in there, so one client gets only so many lines.
+  void auditVisitor(kj::StringPtr method) {
+    if (++refusals > kMostVisitorLines) return;
+    log::warn("call refused in maintenance mode", {{"peer", address}, {"method", method}});
+  }
 
   void audit(kj::ArrayPtr<const kj::String> roles, kj::StringPtr method, kj::StringPtr needed) {
     log::warn("call denied", {{"peer", address},
@@ -100,7 +130,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
   kj::Promise<void> node(NodeContext context) override {
     auto target = resolveTarget(context.getParams().getAddress(), gate.self);
     if (target.is<ThisNode>()) {
-      context.getResults().setNode(thisNode());
+      context.getResults().setNode(client->thisNode(gate.localNode));
       return kj::READY_NOW;
     }
     auto address = target.get<Address>();
@@ -128,13 +158,6 @@ class Gate::Roles final : public rpc::Cluster::Server {
   kj::Own<Client> client;
   kj::Array<kj::String> roles;
   bool forwards;
-
-  rpc::Node::Client thisNode() {
-    KJ_IF_MAYBE (node, client->node) {
-      return *node;
-    }
-    return client->node.emplace(gate.localNode());
-  }
 };
 
 // Another machine's apid.
@@ -166,6 +189,30 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Own<Client> client;
 };
 
+// The Cluster of a client without a certificate, in maintenance mode; inside the membrane.
+class Gate::Visitor final : public rpc::Cluster::Server {
+ public:
+  Visitor(Gate& gate, MaintenanceDoor& door, kj::Own<Client> client)
+      : gate(gate), door(door), client(kj::mv(client)) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    auto target = resolveTarget(context.getParams().getAddress(), gate.self);
+    KJ_IF_MAYBE (address, target.tryGet<Address>()) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(address->toString(), " is not an address of this machine, and a machine in ",
+                   "maintenance mode forwards to no other"));
+    }
+    context.getResults().setNode(client->thisNode(door.localNode));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Gate& gate;
+  MaintenanceDoor& door;
+  kj::Own<Client> client;
+};
+
 Gate::Client::Client(Clients& all) : all(all) {
   all.list.add(*this);
 }
@@ -178,10 +225,12 @@ Gate::Client::~Client() noexcept(false) {
   }
 }
 
-Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self)
+Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self,
+           kj::Maybe<MaintenanceDoor> door)
     : localNode(kj::mv(localNode)),
       fleet(fleet),
       self(self),
+      door(kj::mv(door)),
       rules(capnp::Schema::from<rpc::Cluster>()),
       clients(kj::heap<Clients>()) {}
 
@@ -206,14 +255,35 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::Strin
       .castAs<rpc::Cluster>();
 }
 
-rpc::Cluster::Client Gate::open(const Peer& peer) {
+Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Client> client) {
+  auto inner = kj::heap<Visitor>(*this, door, kj::addRef(*client));
+  auto audit = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
+    client->auditVisitor(method);
+  };
+  return {attenuateToMaintenance(
+              rules, rpc::Cluster::Client(kj::mv(inner)), [&door]() { return door.open(); },
+              kj::mv(audit)),
+          door.closed()};
+}
+
+Welcome Gate::open(const Peer& peer) {
   auto client = kj::refcounted<Client>(*clients);
   client->address = kj::str(peer.address);
   client->commonName = kj::str(peer.commonName);
+  if (peer.anonymous) {
+    // The handshake may have begun in a maintenance mode that is over.
+    KJ_IF_MAYBE (d, door) {
+      if (d->open()) return openToVisitor(*d, kj::mv(client));
+    }
+    fail(ErrorKind::kUnauthenticated,
+         "this machine has a config: a client needs a certificate of its authority");
+  }
   auto roles = rolesIn(peer.organizations);
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
-  if (impersonates && roles.size() == 0) return kj::heap<Impersonator>(*this, kj::mv(client));
+  if (impersonates && roles.size() == 0) {
+    return rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client)));
+  }
   if (roles.size() == 0) {
     log::warn("client without a role", {{"peer", peer.address},
                                         {"cn", peer.commonName},

@@ -15,40 +15,56 @@
 #include "apid/fleet.h"
 #include "apid/target.h"
 #include "common/roles.h"
+#include "common/server.h"
 #include "common/tls.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
 
+// How clients come in that nobody can authenticate, and how long they stay.
+struct MaintenanceDoor {
+  kj::Function<bool()> open;                 // the machine has no config, as far as is known here
+  kj::Function<kj::Promise<void>()> closed;  // when connections that came in by it are to end
+  kj::Function<rpc::Node::Client()> localNode;  // by which machined knows what it is for
+};
+
 class Gate {
  public:
   // `localNode` makes a connection of its own to machined for each client, so that one client's
   // calls do not count against another's limits; `self` is read at each call.
-  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self);
+  // Without a door, a client without a certificate is always refused.
+  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self,
+       kj::Maybe<MaintenanceDoor> door = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
 
-  rpc::Cluster::Client open(const Peer& peer);
+  Welcome open(const Peer& peer);
 
  private:
   struct Client;
   struct Clients;
   class Roles;
   class Impersonator;
+  class Visitor;
   kj::Function<rpc::Node::Client()> localNode;
   Fleet& fleet;
   const Self& self;
+  kj::Maybe<MaintenanceDoor> door;
   Rules rules;
   kj::Own<Clients> clients;
 
   rpc::Cluster::Client clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
                                  bool forwards);
+  Welcome openToVisitor(MaintenanceDoor& door, kj::Own<Client> client);
 };
 
 // This machine's Node: a connection of its own to machined, dialled when it is first used and again
 // when machined was restarted.
 rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                             kj::StringPtr machinedSocket);
+// The same for visitors in maintenance mode.
+rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  kj::StringPtr machinedSocket);
 
 // The rights that both have: a role of either that the other includes.
 kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,

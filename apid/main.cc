@@ -19,6 +19,9 @@ constexpr uint16_t kPort = 50000;
 // Fewer than machined lets one user have: every client has a connection to it.
 constexpr ServerLimits kLimits = {.connections = 240, .connectionsPerPeer = 120, .questions = 2048};
 
+// What a visitor's last call has to be answered in, once maintenance mode is over.
+constexpr auto kFarewell = 2 * kj::SECONDS;
+
 void run() {
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;
@@ -35,7 +38,14 @@ void run() {
     auto text = address.toString();
     return connectTls(lowLevel, timer, trust.client(), text, kPort, text);
   });
-  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, trust.self());
+  MaintenanceDoor door{
+      [&] { return trust.inMaintenance(); },
+      [&] {
+        return trust.maintenanceOver().then([&timer] { return timer.afterDelay(kFarewell); });
+      },
+      [&] { return maintenanceNode(lowLevel, timer, machined); }};
+  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, trust.self(),
+            kj::mv(door));
   log::info("apid waits for its certificates");
   trust.ready().wait(io.waitScope);
   log::info("apid serves");

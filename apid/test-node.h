@@ -22,6 +22,9 @@ namespace talos::apid::testing {
 struct Model {
   kj::String tag;
   unsigned versions = 0, reboots = 0;
+  unsigned visits = 0;   // who came for the node of maintenance mode
+  unsigned applies = 0;  // configs that came in
+  kj::Maybe<kj::ForkedPromise<void>> applyGate;  // an apply is answered when this resolves
   unsigned sent = 0;     // lines that a log's reader took
   unsigned reads = 0;    // of logs, ever
   unsigned readers = 0;  // of logs, now
@@ -76,11 +79,31 @@ class ModelLogs final : public rpc::Logs::Server {
   Model& model;
 };
 
+class ModelConfiguration final : public rpc::Configuration::Server {
+ public:
+  explicit ModelConfiguration(Model& model) : model(model) {}
+
+ protected:
+  kj::Promise<void> apply(ApplyContext context) override {
+    ++model.applies;
+    context.getResults().initResult().setBootId("this boot");
+    KJ_IF_MAYBE (gate, model.applyGate) return gate->addBranch();
+    return kj::READY_NOW;
+  }
+
+ private:
+  Model& model;
+};
+
 class ModelNode final : public rpc::Node::Server {
  public:
   explicit ModelNode(Model& model) : model(model) {}
 
  protected:
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    context.getResults().setConfiguration(kj::heap<ModelConfiguration>(model));
+    return kj::READY_NOW;
+  }
   kj::Promise<void> machine(MachineContext context) override {
     context.getResults().setMachine(kj::heap<ModelMachine>(model));
     return kj::READY_NOW;
@@ -146,6 +169,11 @@ class ModelMachined final : public rpc::Machined::Server {
     context.getResults().setStore(kj::heap<ModelStore>(model));
     return kj::READY_NOW;
   }
+  kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
+    ++model.visits;
+    context.getResults().setNode(kj::heap<ModelNode>(model));
+    return kj::READY_NOW;
+  }
 
  private:
   Model& model;
@@ -197,7 +225,13 @@ class TestNode {
         machinedListening(listenUnix(socketPath, 0600)),
         fleet(timer, kj::mv(dial)),
         gate([this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); }, fleet,
-             trust.self()) {
+             trust.self(),
+             MaintenanceDoor{
+                 [this] { return trust.inMaintenance(); },
+                 [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
+                 [this] {
+                   return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath);
+                 }}) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
     sockaddr_in name{};
@@ -221,6 +255,16 @@ class TestNode {
                                   return kj::heap<ModelMachined>(model);
                                 })
                           .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+  }
+  // A machine without a config: the throw-away certificate of `authority`.
+  void maintain(const Authority& authority) {
+    auto message = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = message->initRoot<rpc::ApiCertificateSpec>();
+    auto issued = authority.issue("", nullptr, {address});
+    spec.initServer().setCrt(issued.certificate.asBytes());
+    spec.getServer().setKey(issued.key.bytes());
+    spec.setMaintenance(true);
+    publish(kj::mv(message));
   }
   void stopMachined() {
     machinedServing = nullptr;
@@ -249,6 +293,8 @@ class TestNode {
   kj::String directory = makeDirectory();
   kj::String socketPath = kj::str(directory, "/machined.sock");
   uint16_t port = 0;
+  // How long a visitor's connection lasts after maintenance mode.
+  kj::Function<kj::Promise<void>()> farewell = [] { return kj::Promise<void>(kj::READY_NOW); };
 
  private:
   kj::AutoCloseFd listening, machinedListening;

@@ -6,7 +6,6 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::apid {
 namespace {
@@ -17,14 +16,6 @@ kj::String text(capnp::Data::Reader bytes) {
 
 Credentials credentials(capnp::Data::Reader authorities, rpc::KeyPair::Reader pair) {
   return {text(authorities), text(pair.getCrt()), pki::Pem(text(pair.getKey()))};
-}
-
-void replace(kj::Maybe<kj::Own<TlsEndpoint>>& end, Credentials credentials) {
-  KJ_IF_MAYBE (existing, end) {
-    (*existing)->replace(kj::mv(credentials));
-  } else {
-    end = kj::heap<TlsEndpoint>(kj::mv(credentials));
-  }
 }
 
 kj::String lower(kj::StringPtr name) {
@@ -48,35 +39,61 @@ Trust::Trust(StoreClient& store, kj::StringPtr hostname)
 
 Trust::~Trust() noexcept(false) {}
 
-TlsEndpoint& Trust::server() {
-  return *KJ_REQUIRE_NONNULL(serverEnd, "there are no certificates yet");
-}
-
-TlsEndpoint& Trust::client() {
-  return *KJ_REQUIRE_NONNULL(clientEnd, "there are no certificates yet");
-}
-
 void Trust::certificatesChanged() {
   KJ_IF_MAYBE (held, certificates->resources().find("api"_kj)) {
     auto stored = held->get().getMetadata().getVersion();
     if (stored == version) return;
     version = stored;
-    auto failure = kj::runCatchingExceptions([&]() {
-      auto spec = held->spec<rpc::ApiCertificateSpec>();
-      auto server = credentials(spec.getCa(), spec.getServer());
-      auto client = credentials(spec.getCa(), spec.getClient());
-      TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or none
-      replace(clientEnd, kj::mv(client));
-      replace(serverEnd, kj::mv(server));
-    });
+    auto spec = held->spec<rpc::ApiCertificateSpec>();
+    if (!spec.getMaintenance()) endMaintenance();
+    auto failure = kj::runCatchingExceptions([&]() { use(spec); });
     KJ_IF_MAYBE (e, failure) {
       log::error("the node's API certificates cannot be used",
                  {{"version", stored}, {"reason", messageOf(*e)}});
       return;
     }
-    log::info("API certificates are in use", {{"version", stored}});
+    log::info(spec.getMaintenance() ? "maintenance mode: clients are not asked for a certificate"_kj
+                                    : "API certificates are in use"_kj,
+              {{"version", stored}});
     becameReady->fulfill();
+  } else {
+    version = 0;
+    endMaintenance();
   }
+}
+
+void Trust::use(rpc::ApiCertificateSpec::Reader spec) {
+  if (spec.getMaintenance()) {
+    serverEnd.replaceAnonymous(text(spec.getServer().getCrt()),
+                               credentials({}, spec.getServer()).key);
+    clientEnd.close();
+    beginMaintenance();
+    return;
+  }
+  TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or none
+  clientEnd.replace(credentials(spec.getCa(), spec.getClient()));
+  serverEnd.replace(credentials(spec.getCa(), spec.getServer()));
+}
+
+void Trust::beginMaintenance() {
+  if (maintenance != nullptr) return;
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  maintenance = Maintenance{kj::mv(paf.fulfiller), paf.promise.fork()};
+}
+
+void Trust::endMaintenance() {
+  KJ_IF_MAYBE (m, maintenance) {
+    auto ended = kj::mv(*m);
+    maintenance = nullptr;
+    serverEnd.close();
+    ended.end->fulfill();
+    log::info("maintenance mode is over");
+  }
+}
+
+kj::Promise<void> Trust::maintenanceOver() {
+  KJ_IF_MAYBE (m, maintenance) return m->over.addBranch();
+  return kj::READY_NOW;
 }
 
 void Trust::selfChanged() {

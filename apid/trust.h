@@ -3,12 +3,14 @@
 // on.
 //
 // A certificate that does not parse, or does not belong to its key, is logged and the old one
-// stays.
+// stays; but the throw-away one of maintenance mode never outlives it: whatever else the store says
+// ends that mode here.
 #pragma once
 
 #include "apid/target.h"
 #include "common/store-client.h"
 #include "common/tls.h"
+#include "rpc/types.capnp.h"
 
 namespace talos::apid {
 
@@ -21,22 +23,36 @@ class Trust {
 
   // Resolves once there are certificates.
   kj::Promise<void> ready() { return readiness.addBranch(); }
-  // After ready().
-  TlsEndpoint& server();
-  TlsEndpoint& client();
+  // They refuse every handshake while there is nothing for it. In maintenance mode there is no
+  // client.
+  TlsEndpoint& server() { return serverEnd; }
+  TlsEndpoint& client() { return clientEnd; }
+
+  // The machine has no config: nobody has a certificate to show.
+  bool inMaintenance() const { return maintenance != nullptr; }
+  // Resolves when the maintenance of now is over; at once when there is none.
+  kj::Promise<void> maintenanceOver();
 
   const Self& self() const { return known; }
 
  private:
   kj::String hostname;
   Self known;
-  kj::Maybe<kj::Own<TlsEndpoint>> serverEnd, clientEnd;
+  TlsEndpoint serverEnd, clientEnd;
+  struct Maintenance {
+    kj::Own<kj::PromiseFulfiller<void>> end;
+    kj::ForkedPromise<void> over;
+  };
+  kj::Maybe<Maintenance> maintenance;
   uint64_t version = 0;  // of the certificates in use
   kj::Own<kj::PromiseFulfiller<void>> becameReady;
   kj::ForkedPromise<void> readiness;
   kj::Own<Watched> certificates, addresses, names;
 
   void certificatesChanged();
+  void use(rpc::ApiCertificateSpec::Reader spec);
+  void beginMaintenance();
+  void endMaintenance();
   void selfChanged();
 };
 

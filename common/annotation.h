@@ -20,9 +20,12 @@ enum Id : uint64_t {
   kKeepEmpty = 0xc1c8a1f3f0a3d00b,
   kResource = 0xc1c8a1f3f0a3d00c,
   kColumn = 0xc1c8a1f3f0a3d00d,
+  kAllow = 0xc1c8a1f3f0a3d00e,
   kAlias = 0xc1c8a1f3f0a3d00f,
   kNoun = 0xc1c8a1f3f0a3d010,
   kOctal = 0xc1c8a1f3f0a3d011,
+  kLive = 0xc1c8a1f3f0a3d012,
+  kMaintenance = 0xc1c8a1f3f0a3d013,
 };
 
 // `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.

@@ -17,7 +17,8 @@ struct Change {
 };
 
 // In the schema's order; empty for two documents that mean the same. Mappings with free keys are
-// compared by key, in any order; lists item by item, and a list of another length is one change.
+// compared by key, in any order, and an entry that came or went differs in every key that it sets;
+// lists item by item, and a list of another length is one change.
 kj::Vector<Change> changes(Config::Reader from, Config::Reader to);
 
 }  // namespace talos::config

@@ -47,11 +47,11 @@ class Writer {
 
   // One section for the struct at `path`, and those below it.
   void section(kj::StringPtr path, StructSchema schema,
-               kj::ArrayPtr<const DynamicStruct::Reader> instances, kj::StringPtr doc) {
+               kj::ArrayPtr<const DynamicStruct::Reader> instances, kj::StringPtr doc, bool live) {
     if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n\n", doc, "\n"));
     parts.add(kj::str("\n"));
     for (auto field : schema.getFields()) {
-      describe(field);
+      describe(field, isLive(field, live));
       bool given = false;
       for (auto& instance : instances)
         given = given || instance.has(field, capnp::HasMode::NON_DEFAULT);
@@ -66,7 +66,7 @@ class Writer {
                       : field.getType().isList()               ? "[]"_kj
                                                                : ""_kj;
         section(kj::str(pathOf(path, field), suffix), *below, values,
-                annotation::text(field, annotation::kDoc));
+                annotation::text(field, annotation::kDoc), isLive(field, live));
       }
     }
   }
@@ -76,7 +76,22 @@ class Writer {
     return kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
   }
 
-  void describe(StructSchema::Field field) {
+  static bool isLive(StructSchema::Field field, bool above) {
+    return above || annotation::has(field, annotation::kLive);
+  }
+
+  // Of a mapping that has a section of its own, and in which only some keys are live, that section
+  // tells.
+  static bool anyLiveBelow(StructSchema::Field field) {
+    KJ_IF_MAYBE (below, nested(field)) {
+      for (auto inner : below->getFields()) {
+        if (annotation::has(inner, annotation::kLive) || anyLiveBelow(inner)) return true;
+      }
+    }
+    return false;
+  }
+
+  void describe(StructSchema::Field field, bool live) {
     kj::Vector<kj::String> notes;
     notes.add(annotation::has(field, annotation::kMap) ? kj::str("mapping with keys of your own")
                                                        : typeName(field.getType()));
@@ -88,6 +103,13 @@ class Writer {
     note("default: ", annotation::kDefault);
     note("since ", annotation::kSince);
     if (annotation::has(field, annotation::kSecret)) notes.add(kj::str("secret"));
+    if (live) {
+      notes.add(kj::str("changes without a reboot"));
+    } else if (anyLiveBelow(field)) {
+      notes.add(kj::str("some of it changes without a reboot"));
+    } else {
+      notes.add(kj::str("a change needs a reboot"));
+    }
     parts.add(kj::str("- `", codec::keyOf(field), "` (", kj::strArray(notes, "; "),
                       "): ", annotation::text(field, annotation::kDoc), "\n"));
   }
@@ -144,9 +166,11 @@ Reference reference(Config::Reader example) {
               "One YAML document says what a machine is. This page is made from the schema,\n"
               "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
               "is here is read and checked; the pages of the daemons say what they do with it in\n"
-              "this version.\n"));
+              "this version.\n\n"
+              "Each key says whether a change of it takes effect at once (`talosctl apply-config\n"
+              "--immediate`, `--mode=no-reboot`) or needs a reboot.\n"));
   const DynamicStruct::Reader root[] = {example};
-  writer.section("", capnp::Schema::from<Config>(), root, "");
+  writer.section("", capnp::Schema::from<Config>(), root, "", false);
   writer.result.markdown = kj::strArray(writer.parts, "");
   return kj::mv(writer.result);
 }

@@ -269,6 +269,24 @@ Pem makeKey(KeyType type) {
   return writeKey(generate(type).get());
 }
 
+kj::String selfSign(kj::StringPtr keyPem, const LeafOptions& options) {
+  auto key = readKey(keyPem);
+  auto certificate = newCertificate(key.get());
+  auto* raw = certificate.get();
+  setValidity(raw, options.notBefore, options.lifetime);
+  auto* subject = X509_get_subject_name(raw);
+  fillSubject(subject, options.commonName, options.organizations);
+  check(X509_set_issuer_name(raw, subject) == 1, "writing an issuer");
+  addExtension(raw, raw, NID_key_usage, "critical,digitalSignature");
+  addExtension(raw, raw, NID_ext_key_usage, "serverAuth");
+  auto names = alternativeNames(options);
+  if (hasNames(names)) {
+    check(X509_add1_ext_i2d(raw, NID_subject_alt_name, names.get(), 0, 0) == 1, "writing names");
+  }
+  check(X509_sign(raw, key.get(), digestFor(key.get())) > 0, "signing a certificate");
+  return writeCertificate(raw);
+}
+
 Pem toPkcs8(kj::StringPtr keyPem) {
   return writePkcs8(readKey(keyPem).get());
 }

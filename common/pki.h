@@ -72,6 +72,10 @@ CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr author
 
 Pem makeKey(KeyType type);
 
+// A certificate of this key that it signed itself, for who has no authority: a leaf, which nobody
+// can trust but by its fingerprint.
+kj::String selfSign(kj::StringPtr keyPem, const LeafOptions& options);
+
 // The key under the label "PRIVATE KEY" (PKCS#8), which every TLS library reads.
 Pem toPkcs8(kj::StringPtr keyPem);
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "common/annotation.h"
 #include "common/error.h"
-#include "rpc/annotations.capnp.h"
 
 namespace talos {
 namespace {
@@ -17,11 +17,12 @@ kj::StringPtr shortName(capnp::Schema schema) {
 }
 
 kj::String neededBy(capnp::InterfaceSchema::Method method) {
-  constexpr uint64_t kAllow = 0xc1c8a1f3f0a3d00e;  // rpc/annotations.capnp, "allow"
-  for (auto annotation : method.getProto().getAnnotations()) {
-    if (annotation.getId() == kAllow) return kj::str(annotation.getValue().getText());
-  }
-  return kj::str(kRoleAdmin);
+  auto role = annotation::text(method, annotation::kAllow);
+  return kj::str(role.size() == 0 ? kRoleAdmin : role);
+}
+
+bool servedInMaintenance(capnp::InterfaceSchema::Method method) {
+  return annotation::has(method, annotation::kMaintenance);
 }
 
 class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
@@ -54,6 +55,42 @@ class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
   Denied denied;
 };
 
+class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcounted {
+ public:
+  MaintenancePolicy(const Rules& rules, kj::Function<bool()> open, Denied denied)
+      : rules(rules), open(kj::mv(open)), denied(kj::mv(denied)) {}
+
+  kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
+                                                   capnp::Capability::Client target) override {
+    auto rule = rules.find(interfaceId, methodId);
+    if (!open()) {
+      return refuse(rule.method, ErrorKind::kUnauthenticated,
+                    "this machine has a config now: connect again, with a client certificate");
+    }
+    if (rule.maintenance) return nullptr;
+    return refuse(rule.method, ErrorKind::kUnimplemented,
+                  kj::str(rule.method, " is not served in maintenance mode: this machine has no "
+                                       "config yet"));
+  }
+
+  kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
+                                                    capnp::Capability::Client) override {
+    return nullptr;  // the caller's own capabilities
+  }
+
+  kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
+
+ private:
+  const Rules& rules;
+  kj::Function<bool()> open;
+  Denied denied;
+
+  capnp::Capability::Client refuse(kj::StringPtr method, ErrorKind kind, kj::StringPtr why) {
+    denied(method, "maintenance");
+    return capnp::Capability::Client(error(kind, why));
+  }
+};
+
 }  // namespace
 
 bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed) {
@@ -72,7 +109,8 @@ void Rules::add(capnp::InterfaceSchema schema) {
   if (byInterface.find(id) != nullptr) return;
   auto& rules = byInterface.insert(id, {}).value;
   for (auto method : schema.getMethods()) {
-    rules.add(Rule{kj::str(shortName(schema), '.', method.getProto().getName()), neededBy(method)});
+    rules.add(Rule{kj::str(shortName(schema), '.', method.getProto().getName()), neededBy(method),
+                   servedInMaintenance(method)});
   }
   kj::TreeSet<uint64_t> seen;
   for (auto method : schema.getMethods()) {
@@ -98,17 +136,19 @@ Rules::Rule Rules::find(uint64_t interfaceId, uint16_t methodId) const {
   KJ_IF_MAYBE (rules, byInterface.find(interfaceId)) {
     if (methodId < rules->size()) {
       auto& rule = (*rules)[methodId];
-      return {kj::str(rule.method), kj::str(rule.needed)};
+      return {kj::str(rule.method), kj::str(rule.needed), rule.maintenance};
     }
   }
   return {kj::str("method ", methodId, " of interface 0x", kj::hex(interfaceId)),
-          kj::str(kRoleAdmin)};
+          kj::str(kRoleAdmin), false};
 }
 
 kj::Vector<Rules::Rule> Rules::all() const {
   kj::Vector<Rule> result;
   for (auto& entry : byInterface) {
-    for (auto& rule : entry.value) result.add(Rule{kj::str(rule.method), kj::str(rule.needed)});
+    for (auto& rule : entry.value) {
+      result.add(Rule{kj::str(rule.method), kj::str(rule.needed), rule.maintenance});
+    }
   }
   std::sort(result.begin(), result.end(),
             [](const Rule& a, const Rule& b) { return a.method < b.method; });
@@ -119,6 +159,13 @@ capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Clien
                                     kj::Array<kj::String> held, Denied denied) {
   return capnp::membrane(kj::mv(inner),
                          kj::refcounted<Policy>(rules, kj::mv(held), kj::mv(denied)));
+}
+
+capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
+                                                 capnp::Capability::Client inner,
+                                                 kj::Function<bool()> open, Denied denied) {
+  return capnp::membrane(
+      kj::mv(inner), kj::refcounted<MaintenancePolicy>(rules, kj::mv(open), kj::mv(denied)));
 }
 
 }  // namespace talos

@@ -30,8 +30,10 @@ class Rules {
   struct Rule {
     kj::String method;  // "Machine.reboot"
     kj::String needed;  // "os:admin"
+    bool maintenance;   // $maintenance: served to anybody by a machine without a config
   };
-  // A method that is in no known interface has a number for a name and needs os:admin.
+  // A method that is in no known interface has a number for a name, needs os:admin and is not for
+  // maintenance mode.
   Rule find(uint64_t interfaceId, uint16_t methodId) const;
   // Every rule, sorted by method.
   kj::Vector<Rule> all() const;
@@ -47,5 +49,12 @@ using Denied = kj::Function<void(kj::StringPtr method, kj::StringPtr needed)>;
 // `rules` must outlive the capability and everything that comes from it.
 capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Client inner,
                                     kj::Array<kj::String> held, Denied denied);
+
+// The same for callers that nobody could authenticate: only $maintenance methods, and these only
+// as long as `open` says that the machine has no config, which is asked at each call. Everything
+// else is Unimplemented; once `open` says no, everything is Unauthenticated.
+capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
+                                                 capnp::Capability::Client inner,
+                                                 kj::Function<bool()> open, Denied denied);
 
 }  // namespace talos

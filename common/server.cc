@@ -69,7 +69,7 @@ struct Caller {
 
 struct Established {
   kj::Own<kj::AsyncIoStream> stream;
-  capnp::Capability::Client bootstrap;
+  Welcome welcome;
 };
 
 // At most so many lines in a stretch of time, so that a flood of peers is not a flood of log.
@@ -223,8 +223,10 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
     auto established = co_await shakeHands(kj::mv(stream), caller);
     KJ_IF_MAYBE (ready, established) {
-      auto reason =
-          co_await serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->bootstrap), limits);
+      auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
+                                    limits);
+      auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
+      auto reason = co_await served.exclusiveJoin(kj::mv(over));
       KJ_IF_MAYBE (text, reason) {
         lines.warn("connection closed", caller, *text);
       }
@@ -304,7 +306,7 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller&) mutable -> kj::Promise<Established> {
     auto capability = bootstrap(unixPeer(*stream));
-    return Established{kj::mv(stream), kj::mv(capability)};
+    return Established{kj::mv(stream), Welcome(kj::mv(capability))};
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
                                 kj::mv(establish)));
@@ -312,8 +314,7 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
-                           ServerLimits limits) {
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits) {
   auto identify = [](kj::AsyncIoStream& stream) {
     sockaddr_storage name{};
     kj::uint length = sizeof name;
@@ -321,14 +322,14 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
     auto address = Address::of(reinterpret_cast<sockaddr&>(name));
     return Caller{address.toString(), address.toString()};
   };
-  auto establish = [&tls, bootstrap = kj::mv(bootstrap)](
+  auto establish = [&tls, welcome = kj::mv(welcome)](
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller& caller) mutable -> kj::Promise<Established> {
     tuneTcp(*stream);
     return tls.accept(kj::mv(stream), kj::str(caller.text))
-        .then([&bootstrap](TlsEndpoint::Accepted&& accepted) {
-          auto capability = bootstrap(accepted.peer);
-          return Established{kj::mv(accepted.stream), kj::mv(capability)};
+        .then([&welcome](TlsEndpoint::Accepted&& accepted) {
+          auto given = welcome(accepted.peer);
+          return Established{kj::mv(accepted.stream), kj::mv(given)};
         });
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),

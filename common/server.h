@@ -42,10 +42,17 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                             kj::AutoCloseFd listening,
                             kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
                             ServerLimits limits = {});
+// What one connection gets, and how long it may last: it is closed when `until` resolves.
+struct Welcome {
+  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE)
+      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)) {}
+  capnp::Capability::Client bootstrap;
+  kj::Promise<void> until;
+};
+// `welcome` may throw: the connection is closed and the reason logged.
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<capnp::Capability::Client(const Peer&)> bootstrap,
-                           ServerLimits limits = {});
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {});
 
 // One connection of such a server, on a stream that is up. Resolves when it has ended: with the
 // reason, if the peer did not simply go.

@@ -41,6 +41,20 @@ kj::Own<kj::TlsContext> makeContext(const Credentials& credentials) {
   return context;
 }
 
+kj::Own<kj::TlsContext> makeAnonymousContext(kj::StringPtr certificate, kj::StringPtr key) {
+  pki::checkPair(certificate, key);
+  kj::TlsKeypair pair{kj::TlsPrivateKey(kj::StringPtr(pki::toPkcs8(key))),
+                      kj::TlsCertificate(certificate)};
+  kj::TlsContext::Options options;
+  options.useSystemTrustStore = false;
+  options.verifyClients = false;
+  options.minVersion = kj::TlsVersion::TLS_1_3;
+  options.defaultKeypair = pair;
+  auto context = kj::heap<kj::TlsContext>(kj::mv(options));
+  harden(*context);
+  return context;
+}
+
 kj::Exception handshakeError(const kj::Exception& e, kj::StringPtr with) {
   auto kind = e.getType() == kj::Exception::Type::DISCONNECTED ? ErrorKind::kUnavailable
                                                                : ErrorKind::kUnauthenticated;
@@ -53,28 +67,48 @@ struct TlsEndpoint::State {
   // Refcounted: a handshake that began before replace() ends with what it had.
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
-    explicit Context(kj::Own<kj::TlsContext> tls) : tls(kj::mv(tls)) {}
+    bool anonymous;
+    Context(kj::Own<kj::TlsContext> tls, bool anonymous)
+        : tls(kj::mv(tls)), anonymous(anonymous) {}
   };
-  kj::Own<Context> current;
+  kj::Maybe<kj::Own<Context>> current;
+
+  kj::Own<Context> use() {
+    KJ_IF_MAYBE (c, current) return kj::addRef(**c);
+    fail(ErrorKind::kFailedPrecondition, "TLS handshake: this machine has no certificate for it");
+  }
 };
 
 TlsEndpoint::TlsEndpoint(Credentials credentials) : state(kj::heap<State>()) {
   replace(kj::mv(credentials));
 }
 
+TlsEndpoint::TlsEndpoint() : state(kj::heap<State>()) {}
+
 TlsEndpoint::~TlsEndpoint() noexcept(false) {}
 
 void TlsEndpoint::replace(Credentials credentials) {
-  state->current = kj::refcounted<State::Context>(makeContext(credentials));
+  state->current = kj::refcounted<State::Context>(makeContext(credentials), false);
+}
+
+void TlsEndpoint::replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key) {
+  state->current = kj::refcounted<State::Context>(makeAnonymousContext(certificate, key), true);
+}
+
+void TlsEndpoint::close() {
+  state->current = nullptr;
 }
 
 kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream> stream,
                                                        kj::String peerAddress) {
-  auto context = kj::addRef(*state->current);
+  auto context = state->use();
   kj::Maybe<kj::Exception> failure;
   try {
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
+    if (context->anonymous) {
+      co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), nullptr, {}, true}};
+    }
     auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
     co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), kj::mv(info.commonName),
                                                kj::mv(info.organizations)}};
@@ -86,7 +120,7 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIoStream> stream,
                                                              kj::StringPtr expectedName) {
-  auto context = kj::addRef(*state->current);
+  auto context = state->use();
   auto name = kj::str(expectedName);
   kj::Maybe<kj::Exception> failure;
   try {

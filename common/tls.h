@@ -3,6 +3,10 @@
 // A Credentials value is immutable. A TlsEndpoint holds the current one; replace() takes effect for
 // the next handshake, and connections that are already up go on with what they had, so a renewed
 // certificate needs no restart and drops nothing.
+//
+// An endpoint can also serve clients that nobody can authenticate (a machine without a config); who
+// came in that way is marked, and whoever hands out rights looks at the mark, not at what the
+// endpoint does by now: a handshake may end later than the state that it began in.
 #pragma once
 
 #include <kj/async-io.h>
@@ -24,6 +28,7 @@ struct Peer {
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   // Roles are the O entries that begin with "os:".
+  bool anonymous = false;  // was not asked for a certificate: nothing is known but the address
 };
 
 // The words of OpenSSL in the failure of a handshake, or of a read or write after it (a client
@@ -36,8 +41,13 @@ class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
   explicit TlsEndpoint(Credentials credentials);
+  // Refuses every handshake until it is given something.
+  TlsEndpoint();
   virtual ~TlsEndpoint() noexcept(false);
   void replace(Credentials credentials);
+  // From now on a server that asks its clients for no certificate, with this one (PEM).
+  void replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key);
+  void close();
 
   struct Accepted {
     kj::Own<kj::AsyncIoStream> stream;

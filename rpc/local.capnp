@@ -12,6 +12,10 @@ interface Machined {
   # Bootstrap of /run/talos/machined.sock. Who is calling is told by SO_PEERCRED.
   node @0 () -> (node :Node);      # uid 0 and apid only; all rights: apid attenuates it for its clients
   store @1 () -> (store :Store);
+  maintenanceNode @2 () -> (node :Node);
+  # The same callers as node(). For clients that apid could not authenticate: serves what is marked
+  # $maintenance, and that only while the machine has no config; machined itself looks at each call, so
+  # nothing that apid has not heard yet opens a machine that has one.
 }
 interface Networkd {
   # Bootstrap of /run/talos/networkd.sock.

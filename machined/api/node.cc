@@ -44,6 +44,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setResources(parts.sensitiveResources);
     return kj::READY_NOW;
   }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    context.getResults().setConfiguration(parts.configuration);
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;
@@ -51,14 +55,21 @@ class NodeServer final : public rpc::Node::Server {
 
 class MachinedServer final : public rpc::Machined::Server {
  public:
-  MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Store::Client store)
-      : uid(uid), nodeClient(kj::mv(node)), storeClient(kj::mv(store)) {}
+  MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
+                 rpc::Store::Client store)
+      : uid(uid),
+        nodeClient(kj::mv(node)),
+        maintenanceClient(kj::mv(maintenanceNode)),
+        storeClient(kj::mv(store)) {}
 
   kj::Promise<void> node(NodeContext context) override {
-    if (!mayHaveNode(uid)) {
-      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not have the node's API"));
-    }
+    checkCaller();
     context.getResults().setNode(nodeClient);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
+    checkCaller();
+    context.getResults().setNode(maintenanceClient);
     return kj::READY_NOW;
   }
   kj::Promise<void> store(StoreContext context) override {
@@ -67,8 +78,13 @@ class MachinedServer final : public rpc::Machined::Server {
   }
 
  private:
+  void checkCaller() const {
+    if (mayHaveNode(uid)) return;
+    fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not have the node's API"));
+  }
+
   unsigned uid;
-  rpc::Node::Client nodeClient;
+  rpc::Node::Client nodeClient, maintenanceClient;
   rpc::Store::Client storeClient;
 };
 
@@ -82,9 +98,16 @@ bool mayHaveNode(unsigned uid) {
   return uid == kRootUid || uid == kApidUid;
 }
 
+rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
+                                   kj::Function<bool()> open) {
+  return attenuateToMaintenance(rules, kj::mv(node), kj::mv(open),
+                                [](kj::StringPtr, kj::StringPtr) {})  // apid tells
+      .castAs<rpc::Node>();
+}
+
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
-                                    rpc::Store::Client store) {
-  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(store));
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store) {
+  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store));
 }
 
 }  // namespace talos::machined

@@ -2,6 +2,7 @@
 // machine's API, to those of them that may have it (apid, which attenuates it for its clients).
 #pragma once
 
+#include "common/roles.h"
 #include "common/server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/node.capnp.h"
@@ -17,6 +18,7 @@ struct NodeParts {
   rpc::Resources::Client resources;           // without sensitive types
   rpc::Resources::Client sensitiveResources;  // all types
   rpc::Networkd::Client networkd;             // dials again when networkd was restarted
+  rpc::Configuration::Client configuration;
 };
 
 rpc::Node::Client serveNode(NodeParts parts);
@@ -24,8 +26,14 @@ rpc::Node::Client serveNode(NodeParts parts);
 // Who may have the Node: root (so that a debugging tool could) and apid.
 bool mayHaveNode(unsigned uid);
 
+// The node for clients that nobody could authenticate: serves while `open` says that the machine has
+// no config, and then only what is marked $maintenance. `rules` are those of Node and must outlive
+// it.
+rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
+                                   kj::Function<bool()> open);
+
 // For one connection. `store` gives what this uid may do with resources.
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
-                                    rpc::Store::Client store);
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store);
 
 }  // namespace talos::machined

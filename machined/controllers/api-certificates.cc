@@ -15,6 +15,7 @@ constexpr kj::StringPtr kOutputs[] = {kCertificates};
 const Controller::Input kInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kAddresses}, {"", kHostnames}};
 
+constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
 constexpr auto kLifetime = 24 * kj::HOURS;
 constexpr auto kMargin = 5 * kj::MINUTES;  // for peers whose clock is behind
 
@@ -39,14 +40,14 @@ kj::Vector<kj::String> nodeAddresses(Store& store) {
   return result;
 }
 
-ApiNames namesFrom(Store& store, const MachineConfigView& config) {
+ApiNames namesFrom(Store& store, kj::ArrayPtr<const kj::String> certSans) {
   kj::StringPtr hostname, domain;
   for (auto resource : store.list("", kHostnames)) {
     auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
     hostname = spec.getHostname();
     domain = spec.getDomainname();
   }
-  return apiNames(hostname, domain, nodeAddresses(store), config.certSans);
+  return apiNames(hostname, domain, nodeAddresses(store), certSans);
 }
 
 struct Issued {
@@ -79,8 +80,12 @@ void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
 }  // namespace
 
 ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
-                             ReadConfig readConfig)
-    : uv(uv), timer(timer), clock(clock), readConfig(kj::mv(readConfig)) {}
+                             ReadConfig readConfig, kj::Function<bool()> inMaintenance)
+    : uv(uv),
+      timer(timer),
+      clock(clock),
+      readConfig(kj::mv(readConfig)),
+      inMaintenance(kj::mv(inMaintenance)) {}
 
 kj::ArrayPtr<const Controller::Input> ApiController::inputs() const {
   return kInputs;
@@ -98,6 +103,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   Outputs outputs("", kCertificates, name());
   auto found = readConfig(store);
   if (found == nullptr) {
+    if (inMaintenance()) return maintain(store);
     outputs.apply(store);
     return kj::READY_NOW;
   }
@@ -108,7 +114,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
          "machine.ca of the config has no certificate and key to sign this node's API "
          "certificates with; getting them from a control plane node (trustd) is not built");
   }
-  auto names = namesFrom(store, config);
+  auto names = namesFrom(store, config.certSans);
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
     if (whyIssue(spec, config.authority, names, clock.now()) == nullptr) {
@@ -117,6 +123,37 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
     }
   }
   return renew(store, kj::mv(config), kj::mv(names));
+}
+
+// One key operation, so it is not worth the thread pool.
+kj::Promise<void> ApiController::maintain(Store& store) {
+  auto names = namesFrom(store, nullptr);
+  pki::Pem key;
+  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
+    if (isGoodForMaintenance(spec, names, clock.now())) {
+      scheduleRenewal(maintenanceHalfLife(spec));
+      return kj::READY_NOW;
+    }
+    if (spec.getMaintenance()) key = pki::Pem(kj::str(spec.getServer().getKey().asChars()));
+  }
+  if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
+  auto certificate =
+      pki::selfSign(key, {.commonName = names.commonName.size() > 0
+                                            ? kj::StringPtr(names.commonName)
+                                            : kMaintenanceName,
+                          .dnsNames = copy(names.dns),
+                          .addresses = copy(names.addresses),
+                          .lifetime = kLifetime,
+                          .notBefore = clock.now() - kMargin});
+  Outputs outputs("", kCertificates, name());
+  auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
+  spec.initServer().setCrt(certificate.asBytes());
+  spec.getServer().setKey(key.bytes());
+  spec.setMaintenance(true);
+  scheduleRenewal(maintenanceHalfLife(spec.asReader()));
+  outputs.apply(store);
+  return kj::READY_NOW;
 }
 
 kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, ApiNames names) {

@@ -2,7 +2,9 @@
 //
 // Issued here on a machine whose config has the key of machine.ca. New ones are made only when what
 // they are made of has changed (authority, names, addresses) or half of their life is over;
-// otherwise they stay, over restarts of the brain too. The key operations run in the thread pool. A
+// otherwise they stay, over restarts of the brain too. In maintenance mode there is one that the
+// machine signs itself, which anybody may be served by; its key is the same until the machine leaves
+// that mode, over restarts of the brain too, because an operator compares its fingerprint. The key operations run in the thread pool. A
 // machine without that key gets its certificates from trustd, which is not built: the controller
 // says so and nothing is stored.
 #pragma once
@@ -20,8 +22,10 @@ class ApiController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
 
-  ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
-                ReadConfig readConfig = storedMachineConfig);
+  ApiController(
+      UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
+      ReadConfig readConfig = storedMachineConfig,
+      kj::Function<bool()> inMaintenance = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }
   kj::ArrayPtr<const Input> inputs() const override;
@@ -34,9 +38,11 @@ class ApiController final : public Controller {
   kj::Timer& timer;
   const kj::Clock& clock;
   ReadConfig readConfig;
+  kj::Function<bool()> inMaintenance;  // whoever changes it pokes this controller
   kj::Function<void()> wake = [] {};
   kj::Promise<void> renewal = nullptr;
 
+  kj::Promise<void> maintain(Store& store);
   kj::Promise<void> renew(Store& store, MachineConfigView config, ApiNames names);
   void scheduleRenewal(kj::Date due);
 };

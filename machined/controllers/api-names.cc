@@ -94,4 +94,21 @@ kj::Date halfLife(rpc::ApiCertificateSpec::Reader stored) {
   return std::min(halfOf(lives.server), halfOf(lives.client));
 }
 
+bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const ApiNames& names,
+                          kj::Date now) {
+  if (!stored.getMaintenance()) return false;
+  bool good = false;
+  auto damaged = kj::runCatchingExceptions([&] {
+    auto info = pki::inspect(textOf(stored.getServer().getCrt()));
+    good = same(names.dns, kj::mv(info.dnsNames)) &&
+           same(names.addresses, kj::mv(info.addresses)) && now < halfOf(info) &&
+           now >= info.notBefore;
+  });
+  return damaged == nullptr && good;
+}
+
+kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored) {
+  return halfOf(pki::inspect(textOf(stored.getServer().getCrt())));
+}
+
 }  // namespace talos::machined

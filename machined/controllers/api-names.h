@@ -30,4 +30,9 @@ kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::St
 // When half of the life of these certificates is over.
 kj::Date halfLife(rpc::ApiCertificateSpec::Reader stored);
 
+// The same for the throw-away certificate of maintenance mode.
+bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const ApiNames& names,
+                          kj::Date now);
+kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored);
+
 }  // namespace talos::machined

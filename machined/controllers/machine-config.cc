@@ -53,6 +53,11 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
   view.authority = kj::str(machine.getCa().getCrt().asChars());
   view.authorityKey = pki::Pem(kj::str(machine.getCa().getKey().asChars()));
   for (auto san : machine.getCertSANs()) view.certSans.add(kj::str(san));
+  // Whoever asks at the shared address may get to this machine.
+  for (auto interface : machine.getNetwork().getInterfaces()) {
+    auto shared = interface.getVip().getIp();
+    if (shared.size() > 0) view.certSans.add(kj::str(shared));
+  }
   view.network = networkOf(machine.getNetwork());
   return view;
 }

@@ -1,0 +1,60 @@
+#include "machined/config/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "machined/config/sources.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String folderOf(kj::StringPtr path) {
+  return kj::heapString(path.slice(0, KJ_ASSERT_NONNULL(path.findLast('/'))));
+}
+
+void removeDurably(kj::StringPtr path) {
+  if (unlink(path.cStr()) != 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("unlink", errno, path);
+  }
+  auto folder = folderOf(path);
+  int fd;
+  KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd owned(fd);
+  KJ_SYSCALL(fsync(fd), folder);
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> StateDisk::read() {
+  return tryReadFile(path, kMostConfigBytes);
+}
+
+kj::Promise<void> StateDisk::write(kj::Array<char> text) {
+  return uv.blocking([path = kj::str(path), text = kj::mv(text)]() mutable {
+    KJ_DEFER(zeroize(text));
+    writeFileAtomically(path, text, 0600);
+  });
+}
+
+kj::Promise<void> StateDisk::remove() {
+  return uv.blocking([path = kj::str(path)]() { removeDurably(path); });
+}
+
+kj::Maybe<kj::String> StateDisk::whyNotDurable() {
+  auto folder = folderOf(path);
+  struct statfs info;
+  if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is not there");
+  if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) {
+    return kj::str("no disk is mounted at ", folder, ", which is memory and empty after a reboot");
+  }
+  return nullptr;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,380 @@
+#include "machined/config/keeper.h"
+
+#include <string.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "machined/records.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr auto kLongestPause = 64 * kj::SECONDS;  // between searches in maintenance
+
+// The resource has a few words beside the document.
+constexpr size_t kLargestDocument = kLargestResource - 4096;
+
+// Checked on the loop when that takes less than a moment.
+constexpr size_t kCheckedAtOnce = 64u << 10;
+
+bool toldMaintenance(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+    return stored->getSpec().getAs<rpc::ApiCertificateSpec>().getMaintenance();
+  }
+  return false;
+}
+
+bool published(Store& store) {
+  return store.tryGet("", kMachineConfigs, kMachineConfigId) != nullptr;
+}
+
+void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
+  while (text.size() > 0) {
+    auto end = text.findFirst('\n').orDefault(text.size());
+    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
+    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+  }
+}
+
+}  // namespace
+
+ConfigKeeper::ConfigKeeper(World world) : world(kj::mv(world)), tasks(*this) {}
+ConfigKeeper::~ConfigKeeper() noexcept(false) {}
+
+void ConfigKeeper::taskFailed(kj::Exception&& e) {
+  world.say(kj::str("a change of the machine config failed: ", messageOf(e)), Tone::kAlarm);
+}
+
+kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
+  KJ_IF_MAYBE (m, maintenance) return m->reasons.asPtr();
+  return nullptr;
+}
+
+// --- looking at a document ---
+
+ConfigKeeper::Checked ConfigKeeper::check(kj::ArrayPtr<const char> text, kj::StringPtr file,
+                                          config::Mode mode) {
+  Checked result{config::parse(text, file), {}, {}};
+  Problems problems;
+  if (!result.config.empty()) config::checkMode(result.config, mode, file, problems);
+  auto sort = [&](const Problems& list) {
+    for (auto& p : list) {
+      auto& into = p.severity == Problem::Severity::kError ? result.errors : result.warnings;
+      into.add(p.toString());
+    }
+  };
+  sort(result.config.problems());
+  sort(problems);
+  if (result.config.empty()) {
+    result.errors.add(
+        kj::str(file, ": this is not a machine config: there is no document with the key machine"));
+  }
+  if (text.size() > kLargestDocument) {
+    result.errors.add(kj::str(file, ": a machine config has at most ", kLargestDocument,
+                              " bytes, this one has ", text.size()));
+  }
+  return result;
+}
+
+kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> text,
+                                                              kj::String file) {
+  if (text.size() <= kCheckedAtOnce) {
+    KJ_DEFER(zeroize(text));
+    return check(text, file, world.mode);
+  }
+  return world.uv.blocking(
+      [text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
+        KJ_DEFER(zeroize(text));
+        return check(text, file, mode);
+      });
+}
+
+// --- what the predecessor left ---
+
+kj::Promise<void> ConfigKeeper::recover() {
+  if (!published(world.store) && toldMaintenance(world.store)) {
+    kj::Vector<kj::String> reasons;
+    reasons.add(kj::str("no machine config was found; machined was started again and looks anew"));
+    enterMaintenance(kj::mv(reasons));
+  }
+  KJ_IF_MAYBE (pending, takePending(world.process1)) {
+    auto mode = pending->mode;
+    world.say(kj::str("machine config: finishing what machined had begun before it was started ",
+                      "again (mode ", nameOf(mode), ")"),
+              Tone::kInfo);
+    auto checked = check(pending->text, "machine config", world.mode);
+    if (!checked.errors.empty()) {  // it was good a moment ago
+      world.say("machine config: what was left of it cannot be read; nothing is changed",
+                Tone::kAlarm);
+      co_await dropPending(world.process1);
+      co_return;
+    }
+    co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
+      taskFailed(kj::mv(e));
+    });
+    co_await dropPending(world.process1);
+  }
+}
+
+// --- at boot ---
+
+kj::Promise<void> ConfigKeeper::load() {
+  if (published(world.store)) {
+    world.say("machine config: that of this boot, from before machined was started again",
+              Tone::kInfo);
+    co_return;
+  }
+  bool again = maintenance != nullptr;
+  bool searchable = true;
+  if (!again) {
+    kj::Vector<kj::String> reasons;
+    if (takeKept(reasons)) co_return;
+    searchable = co_await search(reasons);
+    if (published(world.store)) co_return;
+    enterMaintenance(kj::mv(reasons));
+  }
+  auto over = KJ_ASSERT_NONNULL(maintenance).over.addBranch();
+  if (searchable) over = over.exclusiveJoin(searchOn(again));
+  co_await over;
+}
+
+// A copy that cannot be used is told and passed over: what it was saved by may have been an older
+// version, or a disk that lost it.
+bool ConfigKeeper::takeKept(kj::Vector<kj::String>& reasons) {
+  kj::Maybe<kj::String> text;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = world.disk.read(); })) {
+    reasons.add(kj::str(world.disk.name(), ": ", messageOf(*e)));
+  }
+  KJ_IF_MAYBE (kept, text) {
+    KJ_DEFER(zeroize(*kept));
+    auto checked = check(kept->asArray(), world.disk.name(), world.mode);
+    if (checked.errors.empty() && checked.config.get().getPersist()) {
+      world.say(kj::str("machine config: ", world.disk.name()), Tone::kInfo);
+      for (auto& line : checked.warnings) world.say(kj::str("warning: ", line), Tone::kInfo);
+      publish(kj::mv(checked.config));
+      return true;
+    }
+    for (auto& line : checked.errors) reasons.add(kj::mv(line));
+  }
+  for (auto& line : reasons) world.say(kj::str("passed over: ", line), Tone::kAlarm);
+  return false;
+}
+
+// Whether there is any source. A good document is published, and otherwise `reasons` tells why
+// there is none.
+kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
+  kj::Maybe<FoundConfig> found;
+  bool named = true;
+  auto failure = co_await world.sources.find().then(
+      [&](kj::Maybe<FoundConfig>&& f) -> kj::Maybe<kj::Exception> {
+        found = kj::mv(f);
+        named = found != nullptr;
+        return nullptr;
+      },
+      [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    addLines(reasons, kj::str("no machine config: ", messageOf(*e)));
+  }
+  KJ_IF_MAYBE (f, found) {
+    auto from = kj::str(f->from);
+    auto checked = co_await checkOffLoop(kj::mv(f->text), kj::str(from));
+    // An apply may be under way meanwhile: it was first.
+    KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
+    if (published(world.store)) co_return true;
+    if (checked.errors.empty()) {
+      world.say(kj::str("machine config: ", from), Tone::kInfo);
+      for (auto& line : checked.warnings) world.say(kj::str("warning: ", line), Tone::kInfo);
+      publish(kj::mv(checked.config));
+      co_return true;
+    }
+    reasons.add(kj::str("the machine config that was found cannot be used:"));
+    for (auto& line : checked.errors) reasons.add(kj::mv(line));
+  }
+  if (!named) {
+    reasons.add(kj::str("no machine config: the kernel parameter talos.config is absent or none, "
+                        "and no volume has one"));
+  }
+  co_return named;
+}
+
+// Ends when a document was published, by whomever.
+kj::Promise<void> ConfigKeeper::searchOn(bool atOnce) {
+  auto pause = 1 * kj::SECONDS;
+  for (;;) {
+    if (!atOnce) {
+      co_await world.timer.afterDelay(pause);
+      pause = kj::min(pause * 2, kLongestPause);
+    }
+    atOnce = false;
+    kj::Vector<kj::String> reasons;
+    bool named = co_await search(reasons);
+    if (published(world.store)) co_return;
+    setReasons(kj::mv(reasons));
+    if (!named) co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+}
+
+// --- maintenance ---
+
+void ConfigKeeper::enterMaintenance(kj::Vector<kj::String> reasons) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  maintenance = Maintenance{{}, kj::mv(paf.fulfiller), paf.promise.fork()};
+  setReasons(kj::mv(reasons));
+}
+
+void ConfigKeeper::setReasons(kj::Vector<kj::String> reasons) {
+  KJ_IF_MAYBE (m, maintenance) {
+    bool same = m->reasons.size() == reasons.size();
+    for (size_t i = 0; same && i < reasons.size(); i++) same = m->reasons[i] == reasons[i];
+    if (same) return;
+    for (auto& line : reasons) world.say(kj::str("maintenance: ", line), Tone::kAlarm);
+    m->reasons = kj::mv(reasons);
+    world.changed();
+  }
+}
+
+void ConfigKeeper::publish(config::MachineConfig config) {
+  // First: from here on nobody without a certificate is served.
+  auto ended = kj::mv(maintenance);
+  maintenance = nullptr;
+  auto text = kj::heapString(config.bytes());
+  KJ_DEFER(zeroize(text));
+  world.reader.know(kj::mv(config));
+  putRecord<rpc::MachineConfigSpec>(
+      world.store, "config", kMachineConfigs, kMachineConfigId,
+      [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(text); });
+  KJ_IF_MAYBE (m, ended) {
+    m->end->fulfill();
+    world.changed();
+  }
+}
+
+// --- tasks of the boot ---
+
+void ConfigKeeper::validate() {
+  KJ_IF_MAYBE (config, world.reader.document(world.store)) {
+    auto checked = check(config->bytes(), "machine config", world.mode);
+    if (checked.errors.empty()) return;
+    fail(ErrorKind::kInvalidArgument, kj::str("the machine config cannot be used:\n",
+                                              kj::strArray(checked.errors, "\n")));
+  }
+  fail(ErrorKind::kNotFound, "there is no machine config to validate");
+}
+
+kj::Promise<void> ConfigKeeper::save() {
+  KJ_IF_MAYBE (config, world.reader.document(world.store)) return toDisk(*config);
+  fail(ErrorKind::kNotFound, "there is no machine config to save");
+}
+
+// With persist: false an older copy must not be the one of the next boot.
+kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
+  if (!config.get().getPersist()) return world.disk.remove();
+  return world.disk.write(kj::heapArray(config.bytes()));
+}
+
+// --- apply ---
+
+Situation ConfigKeeper::situation() {
+  Situation now;
+  now.maintenance = inMaintenance();
+  now.failed = world.failed();
+  now.canReboot = world.mode != config::Mode::kContainer;
+  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+    if (running->good() && !running->empty()) now.running = running->get();
+  }
+  now.notDurable = world.disk.whyNotDurable();
+  return now;
+}
+
+void ConfigKeeper::checkFree(Caller caller) {
+  if (caller == Caller::kVisitor && !inMaintenance()) {
+    fail(ErrorKind::kUnauthenticated,
+         "this machine has a config now: connect again, with a client certificate");
+  }
+  KJ_IF_MAYBE (w, work) {
+    fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
+                                       "); nothing of this one was done"));
+  }
+  auto sequence = world.sequence();
+  if (!inMaintenance() && sequence.size() > 0) {
+    fail(ErrorKind::kConflict,
+         kj::str("the sequence ", sequence, " runs; nothing was done, try again when it is over"));
+  }
+}
+
+kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
+                                                       rpc::ApplyMode mode, bool dryRun,
+                                                       Caller caller) {
+  auto copy = kj::heapArray(document.asPtr());
+  auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
+  if (!checked.errors.empty()) {
+    zeroize(document);
+    fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
+  }
+  if (!dryRun || caller == Caller::kVisitor) checkFree(caller);
+  auto decision = decide(mode, checked.config.get(), situation());
+  for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
+  if (dryRun) {
+    zeroize(document);
+    co_return Outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), {}};
+  }
+  co_return co_await begin(kj::mv(decision), kj::mv(checked), kj::mv(document));
+}
+
+// The work goes on whether or not the caller waits for it. After a reboot has been decided there is
+// no other.
+kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Decision decision, Checked checked,
+                                                       kj::Array<char> document) {
+  auto mode = decision.mode;
+  bool first = inMaintenance();
+  world.say(kj::str("machine config: a new one is applied, mode ", nameOf(mode),
+                    first ? kj::str(", the first") : kj::str(", changes: ", decision.changes.size())),
+            Tone::kInfo);
+  auto doing = carryOut(Pending(mode, kj::mv(document)), kj::mv(checked.config)).fork();
+  auto settled = doing.addBranch()
+                     .then([]() { return true; },
+                           [this](kj::Exception&& e) {
+                             taskFailed(kj::mv(e));
+                             return false;
+                           })
+                     .then([this, mode](bool good) {
+                       if (!good || mode != rpc::ApplyMode::REBOOT) work = nullptr;
+                     })
+                     .fork();
+  work = Work{kj::str("mode ", nameOf(mode)), kj::mv(settled)};
+  tasks.add(KJ_ASSERT_NONNULL(work).done.addBranch());
+  return doing.addBranch().then(
+      [outcome = Outcome{mode, kj::mv(checked.warnings), kj::mv(decision.changes), {}}]() mutable {
+        return kj::mv(outcome);
+      });
+}
+
+kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig config) {
+  auto mode = pending.mode;
+  co_await holdPending(world.process1, pending);
+  auto failure = co_await finish(mode, kj::mv(config))
+                     .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                           [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  co_await dropPending(world.process1);
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  if (mode == rpc::ApplyMode::REBOOT) world.reboot();
+}
+
+// Steps 3 and 4; the same when they are done again.
+kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfig config) {
+  co_await toDisk(config);
+  switch (mode) {
+    case rpc::ApplyMode::NO_REBOOT:
+      publish(kj::mv(config));
+      break;
+    case rpc::ApplyMode::REBOOT:
+      co_await world.intendReboot();
+      break;
+    default:  // staged
+      break;
+  }
+}
+
+}  // namespace talos::machined

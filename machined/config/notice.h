@@ -1,0 +1,29 @@
+// What the console says to whoever stands before a machine in maintenance mode: how it is reached,
+// how it is recognised, and what to type (spec boot-and-services.md §5.7, talosctl.md §6.1).
+#pragma once
+
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+// Lines, each with its newline. `addresses` are those that somebody else can reach; there may be
+// none.
+kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint);
+
+// Says it when the certificate is there and networkd has told the addresses, and again when either
+// is another one.
+class MaintenanceNotice {
+ public:
+  MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say);
+  KJ_DISALLOW_COPY_AND_MOVE(MaintenanceNotice);
+
+ private:
+  Store& store;
+  kj::Function<void(kj::StringPtr)> say;
+  kj::String said;
+  kj::Own<void> certificates, addresses;
+
+  void look();
+};
+
+}  // namespace talos::machined
