@@ -122,6 +122,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.plain = tag == "?";
     node.text = kj::heapString(value.data(), value.size());
     if (value.find('\0') != value.npos) refuse(mark, "a zero byte in a text");
+    awaitingEnd.add(&node);
     attach(mark, node);
   }
 
@@ -155,6 +156,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YAML::anchor_t anchor;
     kj::Maybe<kj::String> key;
     Place keyPlace;
+    size_t keyBegin = 0;
   };
 
   kj::Arena& arena;
@@ -192,6 +194,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     if (anchor != 0 || (tag != "?" && tag != "!")) {
       node.selfContained = false;
+      node.decorated = true;
       for (auto& level : stack) level.node->selfContained = false;
     }
     pendingAnchor = anchor;
@@ -208,7 +211,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     if (stack.size() + 1 > kMaxDepth) refuse(mark, tooDeep());
     node.kind = kind;
-    if (style == YAML::EmitterStyle::Flow) node.selfContained = false;
+    node.flow = style == YAML::EmitterStyle::Flow;
+    if (node.flow) node.selfContained = false;
     pendingAnchor = 0;
     stack.add(Level{&node, mark, anchor, nullptr, {}});
   }
@@ -239,7 +243,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     KJ_IF_MAYBE (key, level.key) {
-      parent.entries.add(Entry{kj::mv(*key), level.keyPlace, &node, nullptr});
+      parent.entries.add(Entry{kj::mv(*key), level.keyPlace, &node, nullptr, level.keyBegin});
       level.key = nullptr;
       return;
     }
@@ -250,6 +254,7 @@ class TreeBuilder final : public YAML::EventHandler {
       refuse(mark, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
     level.key = kj::str(node.text);
     level.keyPlace = placeOf(mark);
+    level.keyBegin = mark.pos;
   }
 
   // Merges "<<" and refuses a key that is there twice.
@@ -276,6 +281,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void merge(YamlNode& node) {
     node.selfContained = false;
+    node.merged = true;
     kj::Vector<Entry> own;
     kj::Vector<const YamlNode*> sources;
     for (auto& entry : node.entries) {

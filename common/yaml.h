@@ -20,6 +20,7 @@ struct Entry {
   Place place;
   const YamlNode* value;
   kj::StringPtr comment;  // written above the key; may have several lines
+  size_t begin = 0;       // of a parsed entry: where its key is in the source
 };
 
 // Its text is zeroed at the end: it may be a secret.
@@ -36,7 +37,10 @@ struct YamlNode {
   // Of a parsed node:
   bool selfContained =
       true;  // block style, no anchor, alias or tag in it: its source can stand alone
-  size_t begin = 0, end = 0;  // bytes of the source
+  size_t begin = 0, end = 0;  // bytes of the source, up to the node behind it
+  bool flow = false;          // written in brackets or braces
+  bool decorated = false;     // with an anchor or a tag
+  bool merged = false;        // has entries of other mappings, by "<<"
   size_t size = 1;            // nodes in it, aliases expanded
   unsigned height = 1;        // levels in it, aliases expanded
 
@@ -54,6 +58,8 @@ class YamlStream {
   KJ_DISALLOW_COPY_AND_MOVE(YamlStream);
 
   kj::ArrayPtr<const YamlNode* const> documents() const { return roots; }
+  // What the nodes' offsets count in: the text without a byte order mark.
+  kj::ArrayPtr<const char> text() const { return source; }
 
   // For readers that correct what was written before they decode it: a node to change, which all
   // its aliases share, and a new one.
