@@ -22,12 +22,12 @@ namespace talos::apid::testing {
 struct Model {
   kj::String tag;
   unsigned versions = 0, reboots = 0;
-  unsigned visits = 0;   // who came for the node of maintenance mode
-  unsigned applies = 0;  // configs that came in
+  unsigned visits = 0;                           // who came for the node of maintenance mode
+  unsigned applies = 0;                          // configs that came in
   kj::Maybe<kj::ForkedPromise<void>> applyGate;  // an apply is answered when this resolves
-  unsigned sent = 0;     // lines that a log's reader took
-  unsigned reads = 0;    // of logs, ever
-  unsigned readers = 0;  // of logs, now
+  unsigned sent = 0;                             // lines that a log's reader took
+  unsigned reads = 0;                            // of logs, ever
+  unsigned readers = 0;                          // of logs, now
   unsigned watches = 0;
   unsigned connections = 0;  // to machined, apid's own for the store among them
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> certificates;

@@ -11,7 +11,8 @@ namespace {
 
 kj::String document(kj::StringPtr machine, kj::StringPtr cluster = "") {
   return kj::str(
-      "version: v1alpha1\npersist: true\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n",
+      "version: v1alpha1\npersist: true\nmachine:\n  type: worker\n  token: "
+      "aaaaaa.aaaaaaaaaaaaaaaa\n",
       machine, "cluster:\n  controlPlane:\n    endpoint: https://10.0.0.1:6443\n", cluster);
 }
 
@@ -36,7 +37,8 @@ std::string between(kj::StringPtr from, kj::StringPtr to, int) {
 // Catches: a comment, an order or a default taken for a change, which would reboot for nothing.
 TEST(ConfigChange, DocumentsThatMeanTheSame) {
   EXPECT_EQ("", between(document(""), kj::str("# a comment\n", document(""))));
-  EXPECT_EQ("", between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2', a.b: '1'}\n", 0));
+  EXPECT_EQ("",
+            between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2', a.b: '1'}\n", 0));
   EXPECT_EQ("", between("", "  time: {}\n", 0));
   EXPECT_EQ("", between("", "  time: {disabled: false}\n", 0));
 }
@@ -53,21 +55,21 @@ TEST(ConfigChange, LiveIsWhatIsBelowALiveField) {
                     0));
   EXPECT_EQ("machine.env.http_proxy!",
             between("  env: {http_proxy: 'http://a'}\n", "  env: {http_proxy: 'http://b'}\n", 0));
-  EXPECT_EQ("cluster.clusterName",
-            between(document(""), document("", "  clusterName: other\n")));
+  EXPECT_EQ("cluster.clusterName", between(document(""), document("", "  clusterName: other\n")));
 }
 
 // Catches: a key that came or went and is not seen, or is judged by its neighbours.
 TEST(ConfigChange, EntriesOfMappings) {
-  EXPECT_EQ("machine.sysctls.a.b", between("  sysctls: {a.b: '1', c.d: '2'}\n",
-                                           "  sysctls: {c.d: '2'}\n", 0));
+  EXPECT_EQ("machine.sysctls.a.b",
+            between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2'}\n", 0));
   EXPECT_EQ("machine.sysctls.a.b machine.sysctls.e.f",
             between("  sysctls: {a.b: '1'}\n", "  sysctls: {a.b: '2', e.f: '1'}\n", 0));
   EXPECT_EQ("machine.registries.config.r.io.tls.insecureSkipVerify",
             between("", "  registries: {config: {r.io: {tls: {insecureSkipVerify: true}}}}\n", 0));
-  EXPECT_EQ("machine.registries.config.r.io.auth.username! "
-            "machine.registries.config.r.io.auth.password!",
-            between("  registries: {config: {r.io: {auth: {username: u, password: p}}}}\n", "", 0));
+  EXPECT_EQ(
+      "machine.registries.config.r.io.auth.username! "
+      "machine.registries.config.r.io.auth.password!",
+      between("  registries: {config: {r.io: {auth: {username: u, password: p}}}}\n", "", 0));
   EXPECT_EQ("machine.registries.mirrors.docker.io.endpoints",
             between("", "  registries: {mirrors: {docker.io: {endpoints: ['http://m']}}}\n", 0));
 }
@@ -85,9 +87,10 @@ TEST(ConfigChange, AMappingWithoutKeysSaysSomethingByBeingThere) {
   auto encryption = [](kj::StringPtr key) {
     return kj::str("  systemDiskEncryption: {state: {keys: [{", key, ", slot: 0}]}}\n");
   };
-  EXPECT_EQ("machine.systemDiskEncryption.state.keys[0].static.passphrase! "
-            "machine.systemDiskEncryption.state.keys[0].nodeID!",
-            between(encryption("static: {passphrase: x}"), encryption("nodeID: {}"), 0));
+  EXPECT_EQ(
+      "machine.systemDiskEncryption.state.keys[0].static.passphrase! "
+      "machine.systemDiskEncryption.state.keys[0].nodeID!",
+      between(encryption("static: {passphrase: x}"), encryption("nodeID: {}"), 0));
 }
 
 }  // namespace

@@ -69,8 +69,9 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
     }
     if (rule.maintenance) return nullptr;
     return refuse(rule.method, ErrorKind::kUnimplemented,
-                  kj::str(rule.method, " is not served in maintenance mode: this machine has no "
-                                       "config yet"));
+                  kj::str(rule.method,
+                          " is not served in maintenance mode: this machine has no "
+                          "config yet"));
   }
 
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
@@ -164,8 +165,8 @@ capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Clien
 capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
                                                  capnp::Capability::Client inner,
                                                  kj::Function<bool()> open, Denied denied) {
-  return capnp::membrane(
-      kj::mv(inner), kj::refcounted<MaintenancePolicy>(rules, kj::mv(open), kj::mv(denied)));
+  return capnp::membrane(kj::mv(inner),
+                         kj::refcounted<MaintenancePolicy>(rules, kj::mv(open), kj::mv(denied)));
 }
 
 }  // namespace talos

@@ -223,8 +223,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
     auto established = co_await shakeHands(kj::mv(stream), caller);
     KJ_IF_MAYBE (ready, established) {
-      auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
-                                    limits);
+      auto served =
+          serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap), limits);
       auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
       auto reason = co_await served.exclusiveJoin(kj::mv(over));
       KJ_IF_MAYBE (text, reason) {

@@ -68,8 +68,7 @@ struct TlsEndpoint::State {
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
     bool anonymous;
-    Context(kj::Own<kj::TlsContext> tls, bool anonymous)
-        : tls(kj::mv(tls)), anonymous(anonymous) {}
+    Context(kj::Own<kj::TlsContext> tls, bool anonymous) : tls(kj::mv(tls)), anonymous(anonymous) {}
   };
   kj::Maybe<kj::Own<Context>> current;
 

@@ -17,6 +17,10 @@
 #include "machined/api/kmsg.h"
 #include "machined/api/machine.h"
 #include "machined/api/node.h"
+#include "machined/config/fetch-sources.h"
+#include "machined/config/keeper.h"
+#include "machined/config/notice.h"
+#include "machined/config/server.h"
 #include "machined/console.h"
 #include "machined/controllers/api-certificates.h"
 #include "machined/controllers/hostname.h"
@@ -44,6 +48,30 @@ namespace {
 
 constexpr kj::StringPtr kSelf = "machined"_kj;
 constexpr auto kSettled = 5 * kj::SECONDS;  // after that, nothing of the start is needed any more
+
+kj::String smbiosUuid() {
+  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
+    auto end = text->findFirst('\n').orDefault(text->size());
+    return kj::heapString(text->slice(0, end));
+  }
+  return kj::str("");
+}
+
+kj::String thisBootId() {
+  auto text = readFile("/proc/sys/kernel/random/boot_id");
+  return kj::heapString(text.slice(0, text.findFirst('\n').orDefault(text.size())));
+}
+
+config::Mode configMode(Mode mode) {
+  switch (mode) {
+    case Mode::kCloud:
+      return config::Mode::kCloud;
+    case Mode::kContainer:
+      return config::Mode::kContainer;
+    default:
+      return config::Mode::kMetal;
+  }
+}
 
 kj::String platformOf(const KernelArguments& arguments) {
   if (auto* fromEnvironment = getenv("PLATFORM")) return kj::str(fromEnvironment);
@@ -92,10 +120,16 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   MachineStatus status;
   ControllerRuntime controllers;
   Sequencer sequencer;
+  Rules nodeRules{capnp::Schema::from<rpc::Node>()};
   Supervisor supervisor;
   RealVolumes volumes;
   StateVolume state;
+  FetchSources sources;
+  StateDisk stateDisk;
+  ConfigKeeper config;
+  MaintenanceNotice notice;
   RealTasks machineTasks;
+  bool wired = false;      // controllers and services are there
   bool debugging = false;  // the config asks for all logs on the console
   kj::Own<void> configChanged;
   kj::AutoCloseFd networkdListener, apidListener;
@@ -120,11 +154,20 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                               [this](rpc::ServiceStateEvent::Reader event) { announce(event); }}),
         volumes(uv, io.unixEventPort, timer, [this](kj::StringPtr line) { console.say(line); }),
         state(uv, timer, volumes, [this](kj::StringPtr line) { console.say(line); }),
-        machineTasks(RealTasks::World{
-            arguments, mode, console, status, store, configReader, controllers, supervisor, state,
-            process1, events, uv, timer,
-            FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
-                       [this](kj::StringPtr line) { console.say(line); }}}),
+        sources(arguments, smbiosUuid(),
+                FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
+                           [this](kj::StringPtr line) { console.say(line); }}),
+        stateDisk(uv),
+        config(ConfigKeeper::World{
+            configMode(mode), process1, store, configReader, sources, stateDisk, uv, timer,
+            [this](kj::StringPtr line, Tone tone) { console.say(line, tone); },
+            [this]() { return kj::str(sequencer.currentSequence()); },
+            [this]() { return status.stage() == MachineStatus::Stage::FAILED; },
+            [this]() { return intendReboot(); }, [this]() { soon([this]() { reboot(); }); },
+            [this]() { maintenanceChanged(); }}),
+        notice(store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }),
+        machineTasks(RealTasks::World{arguments, mode, console, status, store, controllers,
+                                      supervisor, state, process1, events, uv, timer, config}),
         tasks(*this) {}
 
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
@@ -191,17 +234,32 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   }
 
   kj::Promise<void> serve(kj::AutoCloseFd listening) {
-    auto node = serveNode(NodeParts{machineServer(), serveServices(supervisor), serveEvents(events),
-                                    serveLogs(logs,
-                                              [this](rpc::Logs::KernelParams::Reader params) {
-                                                return serveKernelLog(io.unixEventPort, params);
-                                              }),
-                                    kj::heap<FilesServer>(uv), serveResources(store, false),
-                                    serveResources(store, true), networkd()});
-    return serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                     [this, node = kj::mv(node)](const UnixPeer& peer) mutable {
-                       return serveMachined(peer, node, serveStore(store, peer.uid));
-                     });
+    NodeParts parts{machineServer(),
+                    serveServices(supervisor),
+                    serveEvents(events),
+                    serveLogs(logs,
+                              [this](rpc::Logs::KernelParams::Reader params) {
+                                return serveKernelLog(io.unixEventPort, params);
+                              }),
+                    kj::heap<FilesServer>(uv),
+                    serveResources(store, false),
+                    serveResources(store, true),
+                    networkd(),
+                    configuration(ConfigKeeper::Caller::kAdmin)};
+    auto forVisitors = parts;
+    forVisitors.configuration = configuration(ConfigKeeper::Caller::kVisitor);
+    auto node = serveNode(kj::mv(parts));
+    auto visitors = serveMaintenance(nodeRules, serveNode(kj::mv(forVisitors)),
+                                     [this]() { return config.inMaintenance(); });
+    return serveUnix(
+        *io.lowLevelProvider, timer, kj::mv(listening),
+        [this, node = kj::mv(node), visitors = kj::mv(visitors)](const UnixPeer& peer) mutable {
+          return serveMachined(peer, node, visitors, serveStore(store, peer.uid));
+        });
+  }
+
+  rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {
+    return kj::heap<ConfigurationServer>(config, configReader, store, uv, caller, thisBootId());
   }
 
   void fillStatus(rpc::Status::Builder out) {
@@ -232,7 +290,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   void addControllers() {
     controllers.add(kj::heap<MachineTypeController>(configView()));
     controllers.add(kj::heap<NetworkController>(arguments, configView()));
-    controllers.add(kj::heap<ApiController>(uv, timer, clock, configView()));
+    controllers.add(kj::heap<ApiController>(uv, timer, clock, configView(),
+                                            [this]() { return config.inMaintenance(); }));
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
@@ -248,8 +307,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
 
   void readDebug() {
     debugging = false;
-    KJ_IF_MAYBE (config, configReader.document(store)) {
-      debugging = config->good() && !config->empty() && config->get().getDebug();
+    KJ_IF_MAYBE (document, configReader.document(store)) {
+      debugging = document->good() && !document->empty() && document->get().getDebug();
     }
   }
 
@@ -276,13 +335,37 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
       fail(ErrorKind::kFailedPrecondition,
            "not possible in mode container: the machine is its host's");
     }
-    tasks.add(timer.afterDelay(100 * kj::MILLISECONDS).then(kj::mv(begin)));
+    soon(kj::mv(begin));
     return kj::READY_NOW;
+  }
+  void soon(kj::Function<void()> begin) {
+    tasks.add(timer.afterDelay(100 * kj::MILLISECONDS).then(kj::mv(begin)));
   }
   void reboot() { goDown(LINUX_REBOOT_CMD_RESTART); }
   void shutdown() {
     bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
     goDown(halt ? LINUX_REBOOT_CMD_HALT : LINUX_REBOOT_CMD_POWER_OFF);
+  }
+  // From here on a new brain takes the machine down.
+  kj::Promise<void> intendReboot() {
+    progress.stage = Progress::Stage::kGoingDown;
+    progress.command = LINUX_REBOOT_CMD_RESTART;
+    return holdProgress(process1, progress);
+  }
+  // Without a config there are no certificates but the throw-away ones, and networkd and apid have
+  // to run for somebody to bring one.
+  void maintenanceChanged() {
+    kj::Vector<kj::String> reasons;
+    for (auto& line : config.maintenanceReasons()) reasons.add(kj::str(line));
+    if (wired) controllers.poke("secrets.ApiController");
+    if (!config.inMaintenance()) {
+      status.set(MachineStatus::Stage::BOOTING);
+      return;
+    }
+    if (wired) {
+      status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(reasons));
+      for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
+    }
   }
   void goDown(unsigned command) {
     bool restart = command == LINUX_REBOOT_CMD_RESTART;
@@ -340,12 +423,15 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
       console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
     }
     co_await store.attachJournal(process1);
+    co_await config.recover();
     watchDebug();
     co_await openDoors();
     addControllers();
     supervisor.loadSelf(kSelf);
     supervisor.load(networkdService(networkdListener.get(), networkd()));
     supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
+    wired = true;
+    if (config.inMaintenance()) maintenanceChanged();
     tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
     for (;;) {
       switch (co_await process1.nextWish()) {

@@ -10,7 +10,6 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
-#include "machined/records.h"
 #include "machined/services/table.h"
 #include "machined/storage/drivers.h"
 #include "machined/tasks/etc.h"
@@ -20,37 +19,16 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
-
 constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
 constexpr auto kNetworkPatience = 30 * kj::SECONDS;
 constexpr auto kServicesPatience = 15 * kj::MINUTES;
 constexpr auto kServicesFirst = 3 * kj::SECONDS;
-
-kj::String smbiosUuid() {
-  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
-    auto end = text->findFirst('\n').orDefault(text->size());
-    return kj::heapString(text->slice(0, end));
-  }
-  return kj::str("");
-}
 
 // Empty as long as nobody has named the machine.
 kj::String kernelHostname() {
   struct utsname names;
   KJ_SYSCALL(uname(&names));
   return kj::str(names.nodename) == "(none)" ? kj::str("") : kj::str(names.nodename);
-}
-
-config::Mode configMode(Mode mode) {
-  switch (mode) {
-    case Mode::kCloud:
-      return config::Mode::kCloud;
-    case Mode::kContainer:
-      return config::Mode::kContainer;
-    default:
-      return config::Mode::kMetal;
-  }
 }
 
 }  // namespace
@@ -149,85 +127,8 @@ kj::Promise<void> RealTasks::discoverNetwork() {
                   kj::str("networkd was not up within ", kNetworkdPatience / kj::SECONDS, " s"));
 }
 
-// Throws all its problems together, one a line; warnings go to the console.
-void RealTasks::check(const config::MachineConfig& config, kj::StringPtr file) {
-  Problems problems;
-  config::checkMode(config, configMode(world.mode), file, problems);
-  kj::Vector<kj::String> errors;
-  auto sort = [&](const Problems& list) {
-    for (auto& p : list) {
-      if (p.severity == Problem::Severity::kError) {
-        errors.add(p.toString());
-      } else {
-        world.console.say(kj::str("warning: ", p.toString()));
-      }
-    }
-  };
-  sort(config.problems());
-  sort(problems);
-  if (config.empty())
-    errors.add(
-        kj::str(file, ": this is not a machine config: there is no document with the key machine"));
-  if (!errors.empty()) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("the machine config cannot be used:\n", kj::strArray(errors, "\n")));
-  }
-}
-
-// Only a document that asks for it is used again at the next boot.
-kj::Maybe<kj::Array<char>> RealTasks::keptConfig() {
-  KJ_IF_MAYBE (text, tryReadFile(kStateConfig, kMostConfigBytes)) {
-    auto parsed = config::parse(text->asArray(), kStateConfig);
-    if (parsed.good() && !parsed.empty() && parsed.get().getPersist()) {
-      return kj::heapArray(text->asArray());
-    }
-  }
-  return nullptr;
-}
-
 kj::Promise<void> RealTasks::loadConfig() {
-  KJ_IF_MAYBE (kept, keptConfig()) {
-    world.console.say(kj::str("machine config: ", kStateConfig));
-    publishConfig(*kept, kStateConfig);
-    co_return;
-  }
-  KJ_IF_MAYBE (source, configSource(world.arguments, smbiosUuid())) {
-    auto shown = kj::str(source->shown);
-    world.console.say(kj::str("machine config: ", shown));
-    auto text = co_await fetchConfig(world.fetch, kj::mv(*source));
-    publishConfig(text, shown);
-    co_return;
-  }
-  co_await maintain();
-}
-
-// Until somebody sets talos.config and starts the machine again: there is nothing else to wait for
-// here.
-kj::Promise<void> RealTasks::maintain() {
-  auto why = kj::str(
-      "no machine config: the kernel parameter talos.config is absent or none; "
-      "start the machine with talos.config=http://<address>/<path>");
-  world.console.say(kj::str("maintenance: ", why), Tone::kAlarm);
-  kj::Vector<kj::String> problems;
-  problems.add(kj::mv(why));
-  world.status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(problems));
-  return kj::NEVER_DONE;
-}
-
-void RealTasks::publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file) {
-  auto parsed = config::parse(text, file);
-  check(parsed, file);
-  world.configReader.know(kj::mv(parsed));
-  putRecord<rpc::MachineConfigSpec>(world.store, "config", kMachineConfigs, kMachineConfigId,
-                                    [&](rpc::MachineConfigSpec::Builder spec) {
-                                      auto document = spec.initDocument(text.size());
-                                      memcpy(document.begin(), text.begin(), text.size());
-                                    });
-}
-
-kj::String RealTasks::publishedConfig() {
-  auto resource = world.store.get("config", kMachineConfigs, kMachineConfigId);
-  return kj::heapString(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+  return world.config.load();
 }
 
 // Whether the kernel has what the specs ask for, as networkd tells.
@@ -269,19 +170,12 @@ kj::Promise<void> RealTasks::setupNetwork() {
 // --- boot ---
 
 kj::Promise<void> RealTasks::validateConfig() {
-  constexpr auto kFile = "machine config"_kj;
-  KJ_IF_MAYBE (config, world.configReader.document(world.store)) {
-    check(*config, kFile);
-  } else {
-    fail(ErrorKind::kNotFound, "there is no machine config to validate");
-  }
+  world.config.validate();
   return kj::READY_NOW;
 }
 
 kj::Promise<void> RealTasks::saveConfig() {
-  auto text = publishedConfig();
-  return world.uv.blocking(
-      [text = kj::mv(text)]() { writeFileAtomically(kStateConfig, text.asArray(), 0600); });
+  return world.config.save();
 }
 
 kj::Promise<void> RealTasks::startAllServices() {

@@ -1,7 +1,6 @@
 // What the tasks of the sequences do on a real machine.
 //
-// The config lives in the store from the moment that it was checked (MachineConfigs/v1alpha1), so
-// that the controllers derive everything else from it and a new brain finds it there.
+// The tasks that load, check and save the machine config are the keeper's (machined/config).
 #pragma once
 
 #include <kj/async-io.h>
@@ -9,15 +8,14 @@
 #include "common/config.h"
 #include "common/kernel-arguments.h"
 #include "common/uv.h"
+#include "machined/config/keeper.h"
 #include "machined/console.h"
-#include "machined/controllers/machine-config.h"
 #include "machined/host/modules.h"
 #include "machined/machine-status.h"
 #include "machined/resources/controller.h"
 #include "machined/sequences.h"
 #include "machined/services/supervisor.h"
 #include "machined/storage/state.h"
-#include "machined/tasks/fetch.h"
 #include "machined/telemetry/events.h"
 
 namespace talos::machined {
@@ -30,7 +28,6 @@ class RealTasks final : public MachineTasks {
     Console& console;
     MachineStatus& status;
     Store& store;
-    MachineConfigReader& configReader;
     ControllerRuntime& controllers;
     Supervisor& supervisor;
     StateVolume& state;
@@ -38,7 +35,7 @@ class RealTasks final : public MachineTasks {
     Events& events;
     UvLoop& uv;
     kj::Timer& timer;
-    FetchWorld fetch;
+    ConfigKeeper& config;
   };
   explicit RealTasks(World world) : world(kj::mv(world)) {}
 
@@ -66,11 +63,6 @@ class RealTasks final : public MachineTasks {
  private:
   World world;
 
-  kj::Maybe<kj::Array<char>> keptConfig();
-  void check(const config::MachineConfig& config, kj::StringPtr file);
-  void publishConfig(kj::ArrayPtr<const char> text, kj::StringPtr file);
-  kj::String publishedConfig();
-  kj::Promise<void> maintain();
   kj::Promise<void> warnOnly(kj::Promise<void> promise);
   using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
   kj::Promise<void> loadModules(LoadDrivers load, int niceness = 0);

@@ -26,9 +26,9 @@ rpc::Node::Client serveNode(NodeParts parts);
 // Who may have the Node: root (so that a debugging tool could) and apid.
 bool mayHaveNode(unsigned uid);
 
-// The node for clients that nobody could authenticate: serves while `open` says that the machine has
-// no config, and then only what is marked $maintenance. `rules` are those of Node and must outlive
-// it.
+// The node for clients that nobody could authenticate: serves while `open` says that the machine
+// has no config, and then only what is marked $maintenance. `rules` are those of Node and must
+// outlive it.
 rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
                                    kj::Function<bool()> open);
 

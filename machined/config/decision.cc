@@ -42,9 +42,10 @@ void checkForNextBoot(config::Config::Reader wanted, const Decision& decision,
                    needing.size() == 0 ? kj::str() : kj::str("; a reboot is needed for", needing)));
   }
   if (!wanted.getPersist()) {
-    refuse("the next boot would not read this document: it says persist: false, so the machine "
-           "fetches its config again. Set persist: true, or use mode no-reboot for changes that "
-           "can take effect at once");
+    refuse(
+        "the next boot would not read this document: it says persist: false, so the machine "
+        "fetches its config again. Set persist: true, or use mode no-reboot for changes that "
+        "can take effect at once");
   }
   KJ_IF_MAYBE (why, now.notDurable) {
     refuse(kj::str("the next boot would not read this document: ", *why,
@@ -69,8 +70,9 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
   }
   if (now.maintenance) {
     if (asked == rpc::ApplyMode::STAGED) {
-      refuse("in maintenance mode the machine waits for its config and takes it at once: nothing "
-             "can be staged");
+      refuse(
+          "in maintenance mode the machine waits for its config and takes it at once: nothing "
+          "can be staged");
     }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
   } else {

@@ -19,7 +19,7 @@ struct Situation {
 };
 
 struct Decision {
-  rpc::ApplyMode mode;                // never auto; in maintenance always noReboot
+  rpc::ApplyMode mode;                 // never auto; in maintenance always noReboot
   kj::Vector<config::Change> changes;  // from the config that runs; empty when there is none
   kj::Vector<kj::String> warnings;
 };

@@ -84,11 +84,10 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
     KJ_DEFER(zeroize(text));
     return check(text, file, world.mode);
   }
-  return world.uv.blocking(
-      [text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
-        KJ_DEFER(zeroize(text));
-        return check(text, file, mode);
-      });
+  return world.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
+    KJ_DEFER(zeroize(text));
+    return check(text, file, mode);
+  });
 }
 
 // --- what the predecessor left ---
@@ -193,8 +192,9 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
     for (auto& line : checked.errors) reasons.add(kj::mv(line));
   }
   if (!named) {
-    reasons.add(kj::str("no machine config: the kernel parameter talos.config is absent or none, "
-                        "and no volume has one"));
+    reasons.add(
+        kj::str("no machine config: the kernel parameter talos.config is absent or none, "
+                "and no volume has one"));
   }
   co_return named;
 }
@@ -257,8 +257,8 @@ void ConfigKeeper::validate() {
   KJ_IF_MAYBE (config, world.reader.document(world.store)) {
     auto checked = check(config->bytes(), "machine config", world.mode);
     if (checked.errors.empty()) return;
-    fail(ErrorKind::kInvalidArgument, kj::str("the machine config cannot be used:\n",
-                                              kj::strArray(checked.errors, "\n")));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the machine config cannot be used:\n", kj::strArray(checked.errors, "\n")));
   }
   fail(ErrorKind::kNotFound, "there is no machine config to validate");
 }
@@ -294,8 +294,8 @@ void ConfigKeeper::checkFree(Caller caller) {
          "this machine has a config now: connect again, with a client certificate");
   }
   KJ_IF_MAYBE (w, work) {
-    fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
-                                       "); nothing of this one was done"));
+    fail(ErrorKind::kConflict,
+         kj::str("another config is being applied (", w->what, "); nothing of this one was done"));
   }
   auto sequence = world.sequence();
   if (!inMaintenance() && sequence.size() > 0) {
@@ -329,9 +329,10 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Decision decision, Checke
                                                        kj::Array<char> document) {
   auto mode = decision.mode;
   bool first = inMaintenance();
-  world.say(kj::str("machine config: a new one is applied, mode ", nameOf(mode),
-                    first ? kj::str(", the first") : kj::str(", changes: ", decision.changes.size())),
-            Tone::kInfo);
+  world.say(
+      kj::str("machine config: a new one is applied, mode ", nameOf(mode),
+              first ? kj::str(", the first") : kj::str(", changes: ", decision.changes.size())),
+      Tone::kInfo);
   auto doing = carryOut(Pending(mode, kj::mv(document)), kj::mv(checked.config)).fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },

@@ -1,15 +1,16 @@
 // Which machine config runs, which one is on disk, and every change of either.
 //
 // The config that runs is the resource MachineConfigs/v1alpha1: controllers derive everything from
-// it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A machine
-// that finds none is in maintenance: it waits for an apply, and, if a source is named that gave
-// nothing good, goes on asking it; the first good document ends that. From then on, and before
+// it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A
+// machine that finds none is in maintenance: it waits for an apply, and, if a source is named that
+// gave nothing good, goes on asking it; the first good document ends that. From then on, and before
 // anybody can see the document, callers without a certificate are refused (inMaintenance()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
 //   1. the document is checked whole, the mode decided (decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending.h);
-//   3. the copy on disk is replaced in one rename, or removed when the document says persist: false;
+//   3. the copy on disk is replaced in one rename, or removed when the document says persist:
+//   false;
 //   4. no-reboot: the document is published. reboot: process 1 holds that the machine goes down;
 //   5. what process 1 held of it is dropped.
 // A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
@@ -62,8 +63,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   KJ_DISALLOW_COPY_AND_MOVE(ConfigKeeper);
 
   // Once, when the store has its journal and before the controllers run: takes up what the
-  // predecessor left. After a change that it had begun and that ends in a reboot, intendReboot() has
-  // been called.
+  // predecessor left. After a change that it had begun and that ends in a reboot, intendReboot()
+  // has been called.
   kj::Promise<void> recover();
 
   // The task loadConfig: resolves when a good config is published, however long that takes.

@@ -29,8 +29,9 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
   lines.add(kj::str("this machine waits for its config, on port 50000 of"));
   for (auto& address : addresses) lines.add(kj::str("  ", address));
   if (addresses.size() == 0) {
-    lines.add(kj::str("  no address yet: nothing but this console reaches it; give it one with the "
-                      "kernel parameter ip="));
+    lines.add(
+        kj::str("  no address yet: nothing but this console reaches it; give it one with the "
+                "kernel parameter ip="));
   }
   lines.add(kj::str("the fingerprint of its certificate is ", fingerprint));
   if (addresses.size() > 0) lines.add(kj::str("give it a config with one of"));
@@ -52,9 +53,9 @@ void MaintenanceNotice::look() {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
     if (!spec.getMaintenance()) return;
     KJ_IF_MAYBE (told, store.tryGet("", kAddresses, "current")) {
-      auto notice = maintenanceNotice(
-          reachable(told->getSpec().getAs<rpc::NodeAddressSpec>()),
-          pki::fingerprint(kj::str(spec.getServer().getCrt().asChars())));
+      auto notice =
+          maintenanceNotice(reachable(told->getSpec().getAs<rpc::NodeAddressSpec>()),
+                            pki::fingerprint(kj::str(spec.getServer().getCrt().asChars())));
       if (notice == said) return;
       say(notice);
       said = kj::mv(notice);

@@ -2,8 +2,8 @@
 // ("config/pending"): what to do and the whole document, in a sealed memory file.
 //
 // It is held before anything that lasts is changed and dropped when everything is. So a brain that
-// finds one knows that its predecessor died in between, and does all of it again; each step comes to
-// the same end when it is done twice. One that is not held has not begun. Mode reboot is the one
+// finds one knows that its predecessor died in between, and does all of it again; each step comes
+// to the same end when it is done twice. One that is not held has not begun. Mode reboot is the one
 // that leaves another intention behind (machined/progress.h, going down), which is held before this
 // one is dropped.
 #pragma once

@@ -1,6 +1,6 @@
 // The Configuration capability (rpc/configuration.capnp): what comes over the wire, handed to the
-// keeper. There is one for callers with a certificate and one for those without, who are served only
-// as long as the machine has no config.
+// keeper. There is one for callers with a certificate and one for those without, who are served
+// only as long as the machine has no config.
 #pragma once
 
 #include "machined/config/keeper.h"

@@ -138,14 +138,13 @@ kj::Promise<void> ApiController::maintain(Store& store) {
     if (spec.getMaintenance()) key = pki::Pem(kj::str(spec.getServer().getKey().asChars()));
   }
   if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
-  auto certificate =
-      pki::selfSign(key, {.commonName = names.commonName.size() > 0
-                                            ? kj::StringPtr(names.commonName)
-                                            : kMaintenanceName,
-                          .dnsNames = copy(names.dns),
-                          .addresses = copy(names.addresses),
-                          .lifetime = kLifetime,
-                          .notBefore = clock.now() - kMargin});
+  auto certificate = pki::selfSign(
+      key, {.commonName =
+                names.commonName.size() > 0 ? kj::StringPtr(names.commonName) : kMaintenanceName,
+            .dnsNames = copy(names.dns),
+            .addresses = copy(names.addresses),
+            .lifetime = kLifetime,
+            .notBefore = clock.now() - kMargin});
   Outputs outputs("", kCertificates, name());
   auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
   spec.initServer().setCrt(certificate.asBytes());

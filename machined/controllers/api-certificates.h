@@ -3,10 +3,10 @@
 // Issued here on a machine whose config has the key of machine.ca. New ones are made only when what
 // they are made of has changed (authority, names, addresses) or half of their life is over;
 // otherwise they stay, over restarts of the brain too. In maintenance mode there is one that the
-// machine signs itself, which anybody may be served by; its key is the same until the machine leaves
-// that mode, over restarts of the brain too, because an operator compares its fingerprint. The key operations run in the thread pool. A
-// machine without that key gets its certificates from trustd, which is not built: the controller
-// says so and nothing is stored.
+// machine signs itself, which anybody may be served by; its key is the same until the machine
+// leaves that mode, over restarts of the brain too, because an operator compares its fingerprint.
+// The key operations run in the thread pool. A machine without that key gets its certificates from
+// trustd, which is not built: the controller says so and nothing is stored.
 #pragma once
 
 #include <kj/timer.h>

@@ -39,7 +39,8 @@ class MachinedWorld final : private kj::Clock {
             {makeMachine(timer), machined::serveServices(supervisor), machined::serveEvents(events),
              machined::serveLogs(logs, emptyKernelLog), kj::heap<machined::FilesServer>(uv),
              machined::serveResources(store, false), machined::serveResources(store, true),
-             KJ_EXCEPTION(DISCONNECTED, "networkd does not run")})) {
+             KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
+             KJ_EXCEPTION(DISCONNECTED, "no config is kept here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;
@@ -58,7 +59,8 @@ class MachinedWorld final : private kj::Clock {
 
   // For a client of this uid, which by what it may do is root, or networkd.
   capnp::Capability::Client open(unsigned uid = 0) {
-    return machined::serveMachined(UnixPeer{1, uid, uid}, node, machined::serveStore(store, uid));
+    return machined::serveMachined(UnixPeer{1, uid, uid}, node, node,
+                                   machined::serveStore(store, uid));
   }
 
   // What somebody with the right to do so has put into the store is not a leak.
