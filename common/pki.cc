@@ -319,6 +319,7 @@ RequestInfo inspectRequest(kj::StringPtr requestPem) {
   }
   auto* subject = X509_REQ_get_subject_name(request.get());
   RequestInfo info;
+  info.keyType = typeOf(key);
   info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
   info.organizations = namesOf(subject, NID_organizationName);
   auto* extensions = X509_REQ_get_extensions(request.get());

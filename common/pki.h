@@ -86,6 +86,7 @@ kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options);
 // What a request asks for. InvalidArgument when it does not parse, when its signature is not by the
 // key that it carries, or when it asks to be an authority.
 struct RequestInfo {
+  KeyType keyType = KeyType::kEd25519;
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   kj::Vector<kj::String> dnsNames, addresses;

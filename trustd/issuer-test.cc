@@ -1,0 +1,158 @@
+#include "trustd/issuer.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "common/printing.h"
+
+namespace talos::trustd {
+namespace {
+
+Ip ip(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
+}
+
+struct Wall final : kj::Clock {
+  kj::Date date = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+  kj::Date now() const override { return date; }
+};
+struct Steady final : kj::MonotonicClock {
+  kj::TimePoint time = kj::origin<kj::TimePoint>() + 1 * kj::DAYS;
+  kj::TimePoint now() const override { return time; }
+};
+
+struct Asked {
+  pki::Pem key;
+  kj::String request;
+};
+
+Asked ask(kj::StringPtr address, kj::StringPtr name = "w1",
+          pki::KeyType type = pki::KeyType::kEd25519) {
+  auto key = pki::makeKey(type);
+  pki::LeafOptions options;
+  options.commonName = "root";
+  options.organizations = kj::arr(kj::str("os:admin"));
+  options.addresses = kj::arr(kj::str(address));
+  if (name.size() > 0) options.dnsNames = kj::arr(kj::str(name));
+  auto request = pki::makeRequest(key, options);
+  return {kj::mv(key), kj::mv(request)};
+}
+
+class Issuing : public ::testing::Test {
+ public:
+  ~Issuing() noexcept(true) override = default;
+  Wall wall;
+  Steady steady;
+  pki::CertificateAndKey authority =
+      pki::makeAuthority({.organization = "talos", .notBefore = wall.date - 1 * kj::DAYS});
+  kj::Vector<kj::String> recorded;
+  Issuer issuer{wall, steady, [this](const Record& r) { recorded.add(kj::str(r.serial)); }};
+  const Ip worker = ip("10.0.0.9");
+  static constexpr auto kToken = "abcdef.0123456789abcdef"_kj;
+
+  void SetUp() override { use(authority); }
+  void use(const pki::CertificateAndKey& pair) {
+    Authority a;
+    a.certificate = kj::str(pair.certificate);
+    a.key = pair.key.clone();
+    a.token = pki::Pem(kj::str(kToken));
+    auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"));
+    a.reserved = reservedBy(hosts, "cluster.local");
+    issuer.use(kj::mv(a));
+  }
+  kj::Maybe<ErrorKind> refusal(kj::StringPtr request, kj::StringPtr token = kToken) {
+    auto failure = kj::runCatchingExceptions([&] { issuer.issue(request, token, worker); });
+    return failure.map([](const kj::Exception& e) { return kindOf(e); });
+  }
+  void patience() { steady.time += 10 * kj::MINUTES; }
+};
+
+// Would catch: a subject, a usage or a lifetime that the caller chose.
+TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
+  for (auto type : {pki::KeyType::kEd25519, pki::KeyType::kEcdsaP256}) {
+    auto asked = ask("10.0.0.9", "w1", type);
+    auto issued = issuer.issue(asked.request, kToken, worker);
+    EXPECT_EQ(issued.authority, authority.certificate);
+    pki::checkPair(issued.certificate, asked.key);
+    auto info = pki::inspect(issued.certificate);
+    EXPECT_EQ(info.commonName, "");
+    EXPECT_EQ(info.organizations.size(), 0u);
+    EXPECT_FALSE(info.authority);
+    ASSERT_EQ(info.dnsNames.size(), 1u);
+    EXPECT_EQ(info.dnsNames[0], "w1");
+    ASSERT_EQ(info.addresses.size(), 1u);
+    EXPECT_EQ(info.addresses[0], "10.0.0.9");
+    EXPECT_EQ((info.notAfter - wall.date) / kj::HOURS, 24);
+    EXPECT_EQ((wall.date - info.notBefore) / kj::MINUTES, 5);
+  }
+  EXPECT_EQ(recorded.size(), 2u);
+  EXPECT_NE(recorded[0], recorded[1]);
+}
+
+TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
+  auto asked = ask("10.0.0.9");
+  for (kj::StringPtr wrong : {""_kj, "abcdef.0123456789abcdeg"_kj, "abcdef.0123456789abcdef0"_kj,
+                              "abcdef.0123456789abcde"_kj}) {
+    EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnauthenticated) << wrong.cStr();
+    EXPECT_TRUE(refusal(asked.request) == ErrorKind::kUnavailable) << "heard at once again";
+    patience();
+  }
+  EXPECT_TRUE(refusal(asked.request) == nullptr);
+  EXPECT_EQ(recorded.size(), 1u);
+}
+
+// Would catch: an empty machine.token that lets everybody in.
+TEST_F(Issuing, AnEmptyTokenIsNobodys) {
+  Authority a;
+  a.certificate = kj::str(authority.certificate);
+  a.key = authority.key.clone();
+  issuer.use(kj::mv(a));
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request, "") == ErrorKind::kUnauthenticated);
+}
+
+TEST_F(Issuing, WhatIsNotShownIsRefusedAndNotRecorded) {
+  auto forged = ask("10.0.0.9");
+  auto at = forged.request.size() / 2;
+  forged.request[at] = forged.request[at] == 'A' ? 'B' : 'A';
+  auto large = kj::str(ask("10.0.0.9").request, kj::repeat('\n', kMostRequestBytes));
+  struct Row {
+    const char* what;
+    kj::String request;
+    ErrorKind kind;
+  } rows[] = {
+      {"a foreign address", ask("10.0.0.10").request, ErrorKind::kPermissionDenied},
+      {"the control plane's name", ask("10.0.0.9", "cp1").request, ErrorKind::kPermissionDenied},
+      {"a changed request", kj::mv(forged.request), ErrorKind::kInvalidArgument},
+      {"too large", kj::mv(large), ErrorKind::kInvalidArgument},
+      {"no request", kj::str("hello"), ErrorKind::kInvalidArgument},
+      {"a certificate", kj::str(authority.certificate), ErrorKind::kInvalidArgument},
+      {"an RSA key", ask("10.0.0.9", "w1", pki::KeyType::kRsa4096).request,
+       ErrorKind::kInvalidArgument},
+  };
+  for (auto& row : rows) {
+    EXPECT_TRUE(refusal(row.request) == row.kind) << row.what;
+    patience();
+  }
+  EXPECT_EQ(recorded.size(), 0u);
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr) << "the next honest call fails";
+}
+
+TEST_F(Issuing, NamesStayTakenOverARestart) {
+  Record before;
+  before.caller = ip("10.0.0.77");
+  before.dnsNames.add(kj::str("w1"));
+  before.notAfter = wall.date + 1 * kj::HOURS;
+  issuer.remember(before);
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == ErrorKind::kPermissionDenied);
+  patience();
+  wall.date += 2 * kj::HOURS;
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+}
+
+TEST_F(Issuing, WithoutAnAuthorityItSaysSo) {
+  issuer.forgetAuthority();
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == ErrorKind::kUnavailable);
+}
+
+}  // namespace
+}  // namespace talos::trustd

@@ -1,0 +1,100 @@
+#include "trustd/issuer.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include "common/error.h"
+#include "common/log.h"
+
+namespace talos::trustd {
+namespace {
+
+// In a time that tells neither where two tokens differ nor how long the right one is.
+bool sameToken(kj::StringPtr a, kj::StringPtr b) {
+  unsigned char first[SHA256_DIGEST_LENGTH], second[SHA256_DIGEST_LENGTH];
+  SHA256(a.asBytes().begin(), a.size(), first);
+  SHA256(b.asBytes().begin(), b.size(), second);
+  bool same = CRYPTO_memcmp(first, second, sizeof first) == 0;
+  return same && b.size() > 0;
+}
+
+kj::Array<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
+  return KJ_MAP(text, texts) {
+    return kj::str(text);
+  };
+}
+
+}  // namespace
+
+Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic,
+               kj::Function<void(const Record&)> record, kj::Duration lifetime)
+    : clock(clock), monotonic(monotonic), record(kj::mv(record)), lifetime(lifetime) {}
+
+void Issuer::use(Authority next) {
+  pki::checkPair(next.certificate, next.key);
+  authority = kj::mv(next);
+}
+
+void Issuer::forgetAuthority() {
+  authority = nullptr;
+}
+
+void Issuer::remember(const Record& record) {
+  for (auto& name : record.dnsNames) book.enter(name, record.caller, record.notAfter);
+}
+
+Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {
+  auto now = monotonic.now();
+  auto wait = throttle.wait(caller, now);
+  if (wait > 0 * kj::SECONDS) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("earlier requests from ", caller.toString(),
+                 " were refused; it is heard again in ", wait / kj::MILLISECONDS, " ms"));
+  }
+  auto& by = KJ_UNWRAP_OR(authority, {
+    fail(ErrorKind::kUnavailable, "this machine does not have the authority's key (yet)");
+  });
+  kj::Maybe<Issued> issued;
+  auto refusal = kj::runCatchingExceptions([&]() {
+    if (!sameToken(token, by.token)) {
+      fail(ErrorKind::kUnauthenticated, "the token is not machine.token of this control plane");
+    }
+    issued = sign(by, request, caller);
+  });
+  KJ_IF_MAYBE (e, refusal) {
+    throttle.failed(caller, now);
+    log::warn("certificate refused", {{"peer", caller.toString()}, {"reason", messageOf(*e)}});
+    kj::throwFatalException(kj::mv(*e));
+  }
+  throttle.succeeded(caller);
+  return kj::mv(KJ_ASSERT_NONNULL(issued));
+}
+
+Issuer::Issued Issuer::sign(const Authority& by, kj::StringPtr request, const Ip& caller) {
+  if (request.size() > kMostRequestBytes) {
+    fail(ErrorKind::kInvalidArgument, kj::str("the request has ", request.size(),
+                                              " octets; at most ", kMostRequestBytes, " are read"));
+  }
+  auto info = pki::inspectRequest(request);
+  auto now = clock.now();
+  auto grant = judge(info, caller, by.reserved, book, by.anyAddress, now);
+  auto certificate = pki::signRequest(by.certificate, by.key, request,
+                                      {.dnsNames = copy(grant.dnsNames),
+                                       .addresses = copy(grant.addresses),
+                                       .server = true,
+                                       .client = false,
+                                       .lifetime = lifetime + kBackdated,
+                                       .notBefore = now - kBackdated});
+  Record made;
+  made.serial = pki::inspect(certificate).serial;
+  made.caller = caller;
+  made.dnsNames = kj::mv(grant.dnsNames);
+  made.addresses = kj::mv(grant.addresses);
+  made.notBefore = now - kBackdated;
+  made.notAfter = now + lifetime;
+  remember(made);
+  record(made);
+  return {kj::str(by.certificate), kj::mv(certificate)};
+}
+
+}  // namespace talos::trustd

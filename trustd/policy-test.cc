@@ -1,0 +1,130 @@
+#include "trustd/policy.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "common/printing.h"
+
+namespace talos::trustd {
+namespace {
+
+Ip ip(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
+}
+
+kj::Date at(int64_t seconds) {
+  return kj::UNIX_EPOCH + seconds * kj::SECONDS;
+}
+
+pki::RequestInfo request(std::initializer_list<kj::StringPtr> names,
+                         std::initializer_list<kj::StringPtr> addresses) {
+  pki::RequestInfo info;
+  for (auto name : names) info.dnsNames.add(kj::str(name));
+  for (auto address : addresses) info.addresses.add(kj::str(address));
+  return info;
+}
+
+Reserved controlPlane() {
+  auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"), kj::str("api.example.org"));
+  return reservedBy(hosts, "cluster.local");
+}
+
+struct Row {
+  const char* what;
+  pki::RequestInfo info;
+  kj::Maybe<ErrorKind> refused;  // none: granted
+  bool anyAddress = false;
+  const char* caller = "10.0.0.9";
+};
+
+// Would catch: a rule that is left out; each row breaks exactly one.
+TEST(Policy, OnlyWhatTheCallerHasShown) {
+  auto denied = ErrorKind::kPermissionDenied;
+  auto invalid = ErrorKind::kInvalidArgument;
+  Row rows[] = {
+      {"its own address", request({}, {"10.0.0.9"}), nullptr},
+      {"its own address and a name", request({"w1"}, {"10.0.0.9"}), nullptr},
+      {"no address", request({"w1"}, {}), denied},
+      {"another address", request({"w1"}, {"10.0.0.10"}), denied},
+      {"another address besides its own", request({}, {"10.0.0.9", "10.0.0.10"}), denied},
+      {"the control plane's address", request({}, {"10.0.0.9", "10.0.0.1"}), denied},
+      {"the control plane's address behind translation", request({}, {"10.0.0.1"}), denied, true},
+      {"an address behind translation", request({}, {"192.168.7.7"}), nullptr, true},
+      {"nothing behind translation", request({"w1"}, {}), invalid, true},
+      {"loopback behind translation", request({}, {"127.0.0.1"}), invalid, true},
+      {"all addresses behind translation", request({}, {"0.0.0.0"}), invalid, true},
+      {"the control plane's name", request({"cp1"}, {"10.0.0.9"}), denied},
+      {"the same in capitals", request({"CP1"}, {"10.0.0.9"}), denied},
+      {"the same with a dot behind it", request({"cp1."}, {"10.0.0.9"}), denied},
+      {"a name below the control plane's", request({"x.api.example.org"}, {"10.0.0.9"}), denied},
+      {"a name that only ends alike", request({"myapi.example.org"}, {"10.0.0.9"}), nullptr},
+      {"a service", request({"kubernetes.default.svc"}, {"10.0.0.9"}), denied},
+      {"a service with the cluster's domain",
+       request({"kubernetes.default.svc.cluster.local"}, {"10.0.0.9"}), denied},
+      {"localhost", request({"localhost"}, {"10.0.0.9"}), denied},
+      {"a wildcard", request({"*.example.org"}, {"10.0.0.9"}), invalid},
+      {"no name at all", request({""}, {"10.0.0.9"}), invalid},
+      {"an address as a name", request({"10.0.0.10"}, {"10.0.0.9"}), invalid},
+      {"no address in fact", request({}, {"10.0.0.9", "ten"}), invalid},
+      {"IPv6 of its own", request({}, {"fd00:0::9"}), nullptr, false, "fd00::9"},
+      {"the control plane itself", request({}, {"10.0.0.1"}), nullptr, false, "10.0.0.1"},
+  };
+  auto reserved = controlPlane();
+  NameBook book;
+  for (auto& row : rows) {
+    kj::Maybe<ErrorKind> got;
+    auto failure = kj::runCatchingExceptions(
+        [&] { judge(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0)); });
+    KJ_IF_MAYBE (e, failure) got = kindOf(*e);
+    EXPECT_TRUE(got == row.refused) << row.what;
+  }
+}
+
+TEST(Policy, TooManyNamesAreRefused) {
+  pki::RequestInfo info;
+  info.addresses.add(kj::str("10.0.0.9"));
+  for (size_t i = 0; i < kMostNames; ++i) info.dnsNames.add(kj::str("w", i));
+  auto failure = kj::runCatchingExceptions(
+      [&] { judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0)); });
+  EXPECT_TRUE(failure != nullptr);
+  info.dnsNames.removeLast();
+  auto grant = judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0));
+  EXPECT_EQ(grant.dnsNames.size(), kMostNames - 1);
+}
+
+TEST(Policy, WhatIsGrantedIsCanonicalAndOnce) {
+  auto grant = judge(request({"W1", "w1", "w1."}, {"fd00:0:0::9", "fd00::9"}), ip("fd00::9"),
+                     controlPlane(), NameBook(), false, at(0));
+  ASSERT_EQ(grant.dnsNames.size(), 1u);
+  EXPECT_EQ(grant.dnsNames[0], "w1");
+  ASSERT_EQ(grant.addresses.size(), 1u);
+  EXPECT_EQ(grant.addresses[0], "fd00::9");
+}
+
+// Would catch: a worker that takes over another one's name, and one that cannot renew its own.
+TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
+  NameBook book;
+  book.enter("w1", ip("10.0.0.9"), at(100));
+  auto ask = [&](kj::StringPtr address, int64_t now) {
+    return kj::runCatchingExceptions([&] {
+             judge(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now));
+           }) == nullptr;
+  };
+  EXPECT_TRUE(ask("10.0.0.9", 50));
+  EXPECT_FALSE(ask("10.0.0.10", 50));
+  EXPECT_TRUE(ask("10.0.0.10", 100));
+}
+
+TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {
+  NameBook book(3);
+  book.enter("a", ip("10.0.0.2"), at(300));
+  book.enter("b", ip("10.0.0.3"), at(100));
+  book.enter("c", ip("10.0.0.4"), at(200));
+  book.enter("d", ip("10.0.0.5"), at(400));
+  EXPECT_EQ(book.size(), 3u);
+  EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0)) == nullptr);
+  EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0)) != nullptr);
+}
+
+}  // namespace
+}  // namespace talos::trustd

@@ -1,0 +1,151 @@
+#include "trustd/policy.h"
+
+#include <ctype.h>
+
+#include "common/config-value.h"
+#include "common/error.h"
+
+namespace talos::trustd {
+namespace {
+
+kj::String lower(kj::StringPtr text) {
+  auto end = text.endsWith(".") ? text.size() - 1 : text.size();
+  auto result = kj::heapString(text.slice(0, end));
+  for (char& c : result) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+bool isBelow(kj::StringPtr name, kj::StringPtr parent) {
+  return name.size() > parent.size() && name.endsWith(parent) &&
+         name[name.size() - parent.size() - 1] == '.';
+}
+
+void addOnce(kj::Vector<kj::String>& list, kj::String text) {
+  for (auto& there : list) {
+    if (there == text) return;
+  }
+  list.add(kj::mv(text));
+}
+
+[[noreturn]] void deny(kj::String why) {
+  fail(ErrorKind::kPermissionDenied, why);
+}
+
+void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, const NameBook& book,
+               kj::Date now) {
+  if (!config::isDnsName(name)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request asks for \"", name, "\", which is not a host name"));
+  }
+  for (auto& other : reserved.names) {
+    if (name == other || isBelow(name, other)) {
+      deny(kj::str("the name ", name, " belongs to the control plane"));
+    }
+  }
+  KJ_IF_MAYBE (holder, book.holder(name, caller, now)) {
+    deny(kj::str("the name ", name, " has a certificate that is still valid, for ",
+                 holder->toString(), "; two machines cannot have one host name"));
+  }
+}
+
+void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved, bool anyAddress) {
+  for (auto& other : reserved.addresses) {
+    if (address == other && address != caller) {
+      deny(kj::str("the address ", address.toString(), " belongs to the control plane"));
+    }
+  }
+  if (address == caller) return;
+  if (address.isAny() || address.isLoopback() || address.isMulticast()) {
+    fail(ErrorKind::kInvalidArgument, kj::str("the request asks for ", address.toString(),
+                                              ", which is no machine's own address"));
+  }
+  if (!anyAddress) {
+    deny(kj::str("the request asks for the address ", address.toString(), ", but comes from ",
+                 caller.toString(), ": only the address that a machine calls from is signed"));
+  }
+}
+
+}  // namespace
+
+Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomain) {
+  Reserved result;
+  for (auto& host : hosts) {
+    KJ_IF_MAYBE (address, Ip::parse(host)) {
+      result.addresses.add(*address);
+    } else if (host.size() > 0) {
+      addOnce(result.names, lower(host));
+    }
+  }
+  for (auto service : {"localhost"_kj, "kubernetes"_kj, "kubernetes.default"_kj}) {
+    addOnce(result.names, kj::str(service));
+  }
+  addOnce(result.names, kj::str("kubernetes.default.svc"));
+  if (dnsDomain.size() > 0) addOnce(result.names, lower(dnsDomain));
+  return result;
+}
+
+kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date now) const {
+  KJ_IF_MAYBE (entry, entries.find(name)) {
+    if (entry->until > now && entry->holder != asking) return entry->holder;
+  }
+  return nullptr;
+}
+
+void NameBook::makeRoom() {
+  const kj::String* first = nullptr;
+  kj::Date earliest = kj::UNIX_EPOCH;
+  for (auto& row : entries) {
+    if (first == nullptr || row.value.until < earliest) {
+      first = &row.key;
+      earliest = row.value.until;
+    }
+  }
+  if (first != nullptr) entries.erase(kj::str(*first));
+}
+
+void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date until) {
+  KJ_IF_MAYBE (entry, entries.find(name)) {
+    *entry = Entry{holder, until};
+    return;
+  }
+  if (entries.size() >= most) makeRoom();
+  entries.insert(kj::str(name), Entry{holder, until});
+}
+
+Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
+            const NameBook& book, bool anyAddress, kj::Date now) {
+  if (request.keyType == pki::KeyType::kRsa4096) {
+    fail(ErrorKind::kInvalidArgument, "the request's key is RSA; right is Ed25519 or ECDSA P-256");
+  }
+  if (request.dnsNames.size() + request.addresses.size() > kMostNames) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request asks for ", request.dnsNames.size() + request.addresses.size(),
+                 " names and addresses; at most ", kMostNames, " are signed"));
+  }
+  Grant grant;
+  bool named = false;
+  for (auto& text : request.addresses) {
+    auto address = KJ_UNWRAP_OR(Ip::parse(text), {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("the request asks for \"", text, "\", which is not an address"));
+    });
+    checkAddress(address, caller, reserved, anyAddress);
+    named = named || address == caller;
+    addOnce(grant.addresses, address.toString());
+  }
+  if (!named && !anyAddress) {
+    deny(kj::str("the request does not name ", caller.toString(),
+                 ", the address that it comes from"));
+  }
+  if (grant.addresses.empty()) {
+    fail(ErrorKind::kInvalidArgument, "the request names no address at all");
+  }
+  for (auto& text : request.dnsNames) {
+    auto name = lower(text);
+    checkName(name, caller, reserved, book, now);
+    addOnce(grant.dnsNames, kj::mv(name));
+  }
+  return grant;
+}
+
+}  // namespace talos::trustd
