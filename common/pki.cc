@@ -177,6 +177,15 @@ Certificate newCertificate(EVP_PKEY* key) {
 }
 
 // A leaf for the public half of `key`.
+// Critical where there is no subject (RFC 5280 §4.1.2.6).
+void addAlternativeNames(X509* certificate, const LeafOptions& options) {
+  auto names = alternativeNames(options);
+  if (!hasNames(names)) return;
+  bool critical = X509_NAME_entry_count(X509_get_subject_name(certificate)) == 0;
+  check(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names.get(), critical, 0) == 1,
+        "writing names");
+}
+
 kj::String signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions& options) {
   auto certificate = newCertificate(key);
   auto* raw = certificate.get();
@@ -193,12 +202,7 @@ kj::String signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions
                                                   : "clientAuth");
   }
   addExtension(raw, issuer, NID_authority_key_identifier, "keyid");
-  auto names = alternativeNames(options);
-  if (hasNames(names)) {
-    bool critical = X509_NAME_entry_count(subject) == 0;  // RFC 5280 §4.1.2.6
-    check(X509_add1_ext_i2d(raw, NID_subject_alt_name, names.get(), critical, 0) == 1,
-          "writing names");
-  }
+  addAlternativeNames(raw, options);
   check(X509_sign(raw, authority.key.get(), digestFor(authority.key.get())) > 0,
         "signing a certificate");
   return writeCertificate(raw);
@@ -254,6 +258,11 @@ CertificateAndKey makeAuthority(const AuthorityOptions& options) {
   addExtension(raw, raw, NID_key_usage, "critical,digitalSignature,keyCertSign");
   addExtension(raw, raw, NID_ext_key_usage, "serverAuth,clientAuth");
   addExtension(raw, raw, NID_subject_key_identifier, "hash");
+  LeafOptions own;
+  own.addresses = KJ_MAP(a, options.addresses) {
+    return kj::str(a);
+  };
+  addAlternativeNames(raw, own);
   check(X509_sign(raw, key.get(), digestFor(key.get())) > 0, "signing an authority");
   return {writeCertificate(raw), writeKey(key.get())};
 }

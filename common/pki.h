@@ -53,6 +53,7 @@ struct AuthorityOptions {
   KeyType keyType = KeyType::kEd25519;
   kj::Duration lifetime = 87600 * kj::HOURS;
   kj::Maybe<kj::Date> notBefore = nullptr;
+  kj::ArrayPtr<const kj::String> addresses = nullptr;  // names of its own, when it is a server too
 };
 // Self-signed, CA:true, keyCertSign + digitalSignature, serverAuth + clientAuth.
 CertificateAndKey makeAuthority(const AuthorityOptions& options);

@@ -33,7 +33,7 @@ void addAbsentCommands(Command& root) {
   }
   addAbsent(root, "containers", {"c"});
   KJ_IF_MAYBE (gen, root.child("gen")) {
-    for (kj::StringPtr name : {"ca", "crt", "csr", "key", "keypair", "secrets"})
+    for (kj::StringPtr name : {"secrets"})
       addAbsent(*gen, name);
   }
 }

@@ -5,6 +5,7 @@ namespace talos::talosctl {
 void addCommands(Command& root) {
   addConfigCommands(root);
   addGenerateCommands(root);
+  addPkiCommands(root);
   addMachineCommands(root);
   addProcessCommands(root);
   addNetworkCommands(root);

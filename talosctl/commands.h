@@ -11,6 +11,7 @@ void addCommands(Command& root);
 
 void addConfigCommands(Command& root);     // config.cc
 void addGenerateCommands(Command& root);   // gen.cc
+void addPkiCommands(Command& root);        // gen-pki.cc: gen ca, key, csr, crt, keypair
 void addMachineCommands(Command& root);    // machine.cc: version, memory, mounts, stats
 void addProcessCommands(Command& root);    // processes.cc
 void addNetworkCommands(Command& root);    // network.cc: interfaces, routes
