@@ -5,13 +5,15 @@
 #include <map>
 #include <string_view>
 
-#include "common/patch-source.h"
 #include "common/patch-value.h"
+#include "common/yaml-source.h"
 
 namespace talos::patch {
 namespace {
 
 using codec::Entry;
+using codec::SourceText;
+using codec::Unclear;
 using codec::YamlStream;
 
 struct Edit {
@@ -30,7 +32,7 @@ struct Slot {
 // Values as nodes to write, with what did not change as the text that it has.
 class Renderer {
  public:
-  Renderer(const YamlStream& stream, const Source& source, const YamlNode& root, bool keepText)
+  Renderer(const YamlStream& stream, const SourceText& source, const YamlNode& root, bool keepText)
       : stream(stream), source(source), root(root), keepText(keepText) {}
 
   const YamlNode& node(const Value& value) {
@@ -69,7 +71,7 @@ class Renderer {
 
  private:
   const YamlStream& stream;
-  const Source& source;
+  const SourceText& source;
   const YamlNode& root;
   bool keepText;
   kj::Arena arena;
@@ -221,7 +223,7 @@ class Splicer {
   }
 
  private:
-  Source source;
+  SourceText source;
   Renderer renderer;
   bool json;
   unsigned unit;
@@ -246,7 +248,7 @@ class Splicer {
     if (leaf && isSame(was, now)) return;
     bool sameKind = was.kind == now.kind && !was.members.empty() && !now.members.empty();
     bool open = sameKind && !node.decorated && !node.merged &&
-                (slot.kind == Slot::Kind::kRoot || !Source::isAlias(node, slot.after));
+                (slot.kind == Slot::Kind::kRoot || !SourceText::isAlias(node, slot.after));
     size_t before = edits.size();
     if (open) {
       try {

@@ -1,53 +1,51 @@
-#include "common/patch-source.h"
+#include "common/yaml-source.h"
 
 #include <algorithm>
 
-namespace talos::patch {
+namespace talos::codec {
 
-using codec::Entry;
-using codec::YamlNode;
 using Kind = YamlNode::Kind;
 
-size_t Source::lineStart(size_t position) const {
+size_t SourceText::lineStart(size_t position) const {
   while (position > 0 && text[position - 1] != '\n') --position;
   return position;
 }
 
-size_t Source::lineEnd(size_t position) const {
+size_t SourceText::lineEnd(size_t position) const {
   size_t begin = position;
   while (position < end && text[position] != '\n') ++position;
   if (position > begin && position < end && text[position - 1] == '\r') --position;
   return position;
 }
 
-size_t Source::beforeLine(size_t position) const {
+size_t SourceText::beforeLine(size_t position) const {
   size_t start = lineStart(position);
   if (start == 0) return 0;
   return start > 1 && text[start - 2] == '\r' ? start - 2 : start - 1;
 }
 
-bool Source::isFirstOfLine(size_t position) const {
+bool SourceText::isFirstOfLine(size_t position) const {
   for (size_t i = lineStart(position); i < position; ++i) {
     if (text[i] != ' ') return false;
   }
   return true;
 }
 
-bool Source::isInOneLine(size_t a, size_t b) const {
+bool SourceText::isInOneLine(size_t a, size_t b) const {
   return std::find(text.begin() + a, text.begin() + b, '\n') == text.begin() + b;
 }
 
-bool Source::hasComment(size_t a, size_t b) const {
+bool SourceText::hasComment(size_t a, size_t b) const {
   return std::find(text.begin() + a, text.begin() + b, '#') != text.begin() + b;
 }
 
-size_t Source::indentation(size_t start) const {
+size_t SourceText::indentation(size_t start) const {
   size_t i = start;
   while (at(i) == ' ') ++i;
   return i - start;
 }
 
-size_t Source::leadStart(size_t position, size_t floor) const {
+size_t SourceText::leadStart(size_t position, size_t floor) const {
   size_t start = lineStart(position), column = position - start;
   while (start > 0) {
     size_t above = lineStart(start - 1);
@@ -57,7 +55,7 @@ size_t Source::leadStart(size_t position, size_t floor) const {
   return start;
 }
 
-kj::String Source::leadText(size_t position) const {
+kj::String SourceText::leadText(size_t position) const {
   size_t start = lineStart(position), column = position - start;
   if (!isFirstOfLine(position)) return kj::str();
   kj::Vector<kj::ArrayPtr<const char>> lines;
@@ -69,7 +67,7 @@ kj::String Source::leadText(size_t position) const {
   return kj::str(kj::delimited(lines, ""));
 }
 
-kj::String Source::commentText(size_t from, size_t to) const {
+kj::String SourceText::commentText(size_t from, size_t to) const {
   kj::Vector<char> out;
   for (size_t i = from; i < to;) {
     size_t last = std::min(lineEnd(i), to);
@@ -87,17 +85,17 @@ kj::String Source::commentText(size_t from, size_t to) const {
   return kj::String(out.releaseAsArray());
 }
 
-size_t Source::skipBlanks(size_t i) const {
+size_t SourceText::skipBlanks(size_t i) const {
   while (i < end && isBlank(text[i])) ++i;
   return i;
 }
 
-size_t Source::wordEnd(size_t i) const {
+size_t SourceText::wordEnd(size_t i) const {
   while (!isBlank(at(i)) && !isBreak(at(i)) && at(i) != ',' && at(i) != ']' && at(i) != '}') ++i;
   return i;
 }
 
-bool Source::isNullWord(size_t i) const {
+bool SourceText::isNullWord(size_t i) const {
   auto word = text.slice(i, wordEnd(i));
   for (kj::StringPtr null : {"~"_kj, "null"_kj, "Null"_kj, "NULL"_kj}) {
     if (word == null.asArray()) return true;
@@ -105,7 +103,7 @@ bool Source::isNullWord(size_t i) const {
   return false;
 }
 
-size_t Source::beginOf(const YamlNode& node, size_t after) const {
+size_t SourceText::beginOf(const YamlNode& node, size_t after) const {
   if (node.kind == Kind::kNull || isAlias(node, after)) {
     size_t i = skipBlanks(after);
     if (isAlias(node, after) ? at(i) == '*' : isNullWord(i)) return i;
@@ -115,7 +113,7 @@ size_t Source::beginOf(const YamlNode& node, size_t after) const {
   return node.begin;
 }
 
-size_t Source::endOf(const YamlNode& node, size_t after) const {
+size_t SourceText::endOf(const YamlNode& node, size_t after) const {
   if (node.kind == Kind::kNull || isAlias(node, after)) {
     size_t begin = beginOf(node, after);
     return begin == after && !isNullWord(begin) ? after : wordEnd(begin);
@@ -142,7 +140,7 @@ size_t Source::endOf(const YamlNode& node, size_t after) const {
   return endOfLines(node.begin, limit);
 }
 
-size_t Source::endOfQuoted(size_t begin) const {
+size_t SourceText::endOfQuoted(size_t begin) const {
   char quote = text[begin];
   for (size_t i = begin + 1; i < end; ++i) {
     if (quote == '"' && text[i] == '\\') {
@@ -155,7 +153,7 @@ size_t Source::endOfQuoted(size_t begin) const {
   throw Unclear();
 }
 
-size_t Source::endOfBlockScalar(size_t begin, size_t limit) const {
+size_t SourceText::endOfBlockScalar(size_t begin, size_t limit) const {
   size_t headerEnd = lineEnd(begin), result = headerEnd;
   size_t indent = 0;
   bool keeps = false;
@@ -179,7 +177,7 @@ size_t Source::endOfBlockScalar(size_t begin, size_t limit) const {
 }
 
 // In a flow collection quotes begin a text only where a text can begin.
-size_t Source::endOfFlow(size_t begin) const {
+size_t SourceText::endOfFlow(size_t begin) const {
   size_t depth = 0;
   bool fresh = true;
   for (size_t i = begin; i < end; ++i) {
@@ -203,7 +201,7 @@ size_t Source::endOfFlow(size_t begin) const {
 }
 
 // For what has no mark at its end: up to the last line that is neither empty nor a comment.
-size_t Source::endOfLines(size_t begin, size_t limit) const {
+size_t SourceText::endOfLines(size_t begin, size_t limit) const {
   size_t result = begin;
   for (size_t i = begin; i < limit;) {
     size_t last = std::min(lineEnd(i), limit), first = skipBlanks(i), stop = last;
@@ -221,7 +219,7 @@ size_t Source::endOfLines(size_t begin, size_t limit) const {
   return result;
 }
 
-size_t Source::afterKey(const Entry& entry) const {
+size_t SourceText::afterKey(const Entry& entry) const {
   size_t i = entry.begin, size = entry.key.size();
   if (at(i) == '"' || at(i) == '\'') {
     i = endOfQuoted(i);
@@ -235,7 +233,7 @@ size_t Source::afterKey(const Entry& entry) const {
   return i + 1;
 }
 
-kj::Array<size_t> Source::afterDashes(const YamlNode& sequence) const {
+kj::Array<size_t> SourceText::afterDashes(const YamlNode& sequence) const {
   kj::Vector<size_t> result(sequence.items.size());
   size_t position = sequence.begin, column = position - lineStart(position);
   for (auto* item : sequence.items) {
@@ -258,4 +256,4 @@ kj::Array<size_t> Source::afterDashes(const YamlNode& sequence) const {
   return result.releaseAsArray();
 }
 
-}  // namespace talos::patch
+}  // namespace talos::codec

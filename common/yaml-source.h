@@ -4,30 +4,30 @@
 
 #include "common/yaml.h"
 
-namespace talos::patch {
+namespace talos::codec {
 
 // Thrown where a part cannot be told from its surroundings.
 struct Unclear {};
 
-class Source {
+class SourceText {
  public:
-  Source(kj::ArrayPtr<const char> text, size_t end) : text(text), end(end) {}
+  SourceText(kj::ArrayPtr<const char> text, size_t end) : text(text), end(end) {}
 
   const kj::ArrayPtr<const char> text;
   const size_t end;  // of the document
 
   // `after` is the offset behind the ":" or "-" that a node belongs to. Nodes of before it are
   // those of an anchor.
-  static bool isAlias(const codec::YamlNode& node, size_t after) { return node.begin < after; }
-  size_t beginOf(const codec::YamlNode& node, size_t after) const;
+  static bool isAlias(const YamlNode& node, size_t after) { return node.begin < after; }
+  size_t beginOf(const YamlNode& node, size_t after) const;
   // Behind the last character of the node, comments and newline not counted. `after` itself for a
   // null that is not written.
-  size_t endOf(const codec::YamlNode& node, size_t after) const;
+  size_t endOf(const YamlNode& node, size_t after) const;
 
   // Behind the colon.
-  size_t afterKey(const codec::Entry& entry) const;
+  size_t afterKey(const Entry& entry) const;
   // Behind the dash of each item of a block sequence.
-  kj::Array<size_t> afterDashes(const codec::YamlNode& sequence) const;
+  kj::Array<size_t> afterDashes(const YamlNode& sequence) const;
 
   size_t lineStart(size_t position) const;
   size_t lineEnd(size_t position) const;      // without the newline
@@ -57,4 +57,4 @@ class Source {
   size_t indentation(size_t start) const;
 };
 
-}  // namespace talos::patch
+}  // namespace talos::codec
