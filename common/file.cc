@@ -82,9 +82,14 @@ kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
   int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (raw < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return nullptr;
+    if (errno == EACCES) fail(ErrorKind::kPermissionDenied, kj::str(path, ": permission denied"));
     KJ_FAIL_SYSCALL("open", errno, path);
   }
   kj::AutoCloseFd file(raw);
+  struct stat st;
+  KJ_SYSCALL(fstat(file, &st), path);
+  if (S_ISDIR(st.st_mode))
+    fail(ErrorKind::kInvalidArgument, kj::str(path, ": is a directory, not a file"));
   kj::Vector<char> content;
   for (;;) {
     char chunk[65536];  // not st_size: files in /proc have none

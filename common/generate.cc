@@ -170,7 +170,7 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
 
   cluster.setClusterName(clusterName);
   cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));
-  if (secrets.aggregatorAuthority.certificate.size() > 0) {
+  if (isNewContract(options.talosVersion) && secrets.aggregatorAuthority.certificate.size() > 0) {
     setPair(cluster.initAggregatorCA(), secrets.aggregatorAuthority, true);
     cluster.initServiceAccount().setKey(secrets.serviceAccountKey.bytes());
   }
@@ -282,7 +282,19 @@ Talosconfig adminConfig(const Secrets& secrets, kj::StringPtr clusterName,
 Generated generate(kj::StringPtr clusterName, kj::StringPtr endpoint,
                    const GenerateOptions& options) {
   checkEndpoint(endpoint);  // before the keys are made: RSA takes its time
-  auto secrets = makeSecrets(options);
+  return generate(makeSecrets(options), clusterName, endpoint, options);
+}
+
+Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::StringPtr endpoint,
+                   const GenerateOptions& options) {
+  checkEndpoint(endpoint);
+  bool complete = secrets.aggregatorAuthority.certificate.size() > 0 &&
+                  secrets.serviceAccountKey.bytes().size() > 0;
+  if (isNewContract(options.talosVersion) && !complete) {
+    fail(ErrorKind::kInvalidArgument,
+         "the secrets have no aggregator authority or no key of the service accounts: they are "
+         "those of a cluster before v0.9 (--talos-version v0.8)");
+  }
   auto write = [&](MachineType type) {
     return machineConfig(secrets, type, clusterName, endpoint, options);
   };

@@ -67,5 +67,9 @@ struct Generated {
 };
 Generated generate(kj::StringPtr clusterName, kj::StringPtr endpoint,
                    const GenerateOptions& options = {});
+// The same cluster again. Throws InvalidArgument when the secrets lack what the version needs; what
+// it does not know is left out.
+Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::StringPtr endpoint,
+                   const GenerateOptions& options = {});
 
 }  // namespace talos::config

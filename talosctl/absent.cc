@@ -25,17 +25,13 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 void addAbsentCommands(Command& root) {
   addAbsent(root, "apply-config", {"apply"});
   for (kj::StringPtr name :
-       {"bootstrap",     "conformance", "convert-k8s", "crashdump", "dashboard",   "disks",
-        "edit",          "etcd",        "health",      "images",    "inspect",     "kubeconfig",
-        "machineconfig", "patch",       "pcap",        "recover",   "reset",       "restart",
-        "rollback",      "support",     "time",        "upgrade",   "upgrade-k8s", "validate"}) {
+       {"bootstrap",     "conformance", "convert-k8s", "crashdump", "dashboard",  "disks",
+        "edit",          "etcd",        "health",      "images",    "inspect",    "kubeconfig",
+        "machineconfig", "patch",       "pcap",        "recover",   "reset",      "restart",
+        "rollback",      "support",     "time",        "upgrade",   "upgrade-k8s"}) {
     addAbsent(root, name);
   }
   addAbsent(root, "containers", {"c"});
-  KJ_IF_MAYBE (gen, root.child("gen")) {
-    for (kj::StringPtr name : {"secrets"})
-      addAbsent(*gen, name);
-  }
 }
 
 }  // namespace talos::talosctl

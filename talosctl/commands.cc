@@ -6,6 +6,8 @@ void addCommands(Command& root) {
   addConfigCommands(root);
   addGenerateCommands(root);
   addPkiCommands(root);
+  addSecretsCommand(root);
+  addValidateCommand(root);
   addMachineCommands(root);
   addProcessCommands(root);
   addNetworkCommands(root);

@@ -11,6 +11,8 @@ void addCommands(Command& root);
 
 void addConfigCommands(Command& root);     // config.cc
 void addGenerateCommands(Command& root);   // gen.cc
+void addSecretsCommand(Command& root);     // gen-secrets.cc
+void addValidateCommand(Command& root);    // validate.cc
 void addPkiCommands(Command& root);        // gen-pki.cc: gen ca, key, csr, crt, keypair
 void addMachineCommands(Command& root);    // machine.cc: version, memory, mounts, stats
 void addProcessCommands(Command& root);    // processes.cc

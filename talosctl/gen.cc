@@ -4,6 +4,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/generate.h"
+#include "common/secrets-bundle.h"
 #include "talosctl/commands.h"
 
 namespace talos::talosctl {
@@ -14,6 +15,18 @@ struct File {
   kj::StringPtr name;
   kj::StringPtr content;
 };
+
+config::Generated generate(Invocation& call, const config::GenerateOptions& options) {
+  auto cluster = kj::StringPtr(call.arguments[0]), endpoint = kj::StringPtr(call.arguments[1]);
+  if (call.given("with-secrets")) {
+    auto file = call.text("with-secrets");
+    auto text = readFile(file);
+    KJ_DEFER(zeroize(text));
+    return config::generate(config::readSecrets(text, file), cluster, endpoint, options);
+  }
+  call.out("generating PKI and tokens\n");
+  return config::generate(cluster, endpoint, options);
+}
 
 kj::Promise<int> runGenConfig(Invocation& call) {
   if (call.text("version") != "v1alpha1") {
@@ -45,9 +58,9 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .talosVersion = call.text("talos-version"),
                                   .kubernetesVersion = call.text("kubernetes-version"),
                                   .registryMirrors = call.list("registry-mirror"),
-                                  .persist = call.on("persist")};
-  call.out("generating PKI and tokens\n");
-  auto made = config::generate(call.arguments[0], call.arguments[1], options);
+                                  .persist = call.on("persist"),
+                                  .docs = call.on("with-docs")};
+  auto made = generate(call, options);
   makeDirectories(folder);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}, File{"talosconfig", made.talosconfig}}) {
@@ -83,6 +96,10 @@ void addGenerateCommands(Command& root) {
                .letter = "p",
                .fallback = "true",
                .help = "nodes keep their config on disk"});
+  text("with-secrets", "", "file of \"gen secrets\": the same authorities and tokens again");
+  config.flag({.name = "with-docs",
+               .fallback = "true",
+               .help = "each key with its description as a comment"});
   config.flag({.name = "output-dir",
                .letter = "o",
                .kind = FlagKind::kText,
