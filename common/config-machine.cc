@@ -7,6 +7,9 @@
 namespace talos::config {
 namespace {
 
+// Of what a child of process 1 can be given.
+constexpr size_t kMostEnvironment = 16384, kMostVariables = 256;
+
 constexpr kj::StringPtr kKubeletArguments[] = {
     "bootstrap-kubeconfig"_kj,
     "kubeconfig"_kj,
@@ -34,6 +37,7 @@ void checkKubelet(Report& report, Kubelet::Reader kubelet) {
 }
 
 void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
+  size_t size = 0;
   for (auto variable : variables) {
     auto name = variable.getKey();
     bool bad = name.size() == 0 || (name[0] >= '0' && name[0] <= '9');
@@ -43,24 +47,30 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
                    kj::str("\"", name, "\" is not the name of a variable"),
                    "letters, digits and _, not a digit at the front");
     }
+    size += name.size() + variable.getValue().size() + 2;
+    if (variable.getValue().findFirst('\0') != nullptr) {
+      report.error(keyPath("machine.env", name),
+                   kj::str("the value has a zero byte in it, which no variable can have"));
+    }
+  }
+  if (size > kMostEnvironment || variables.size() > kMostVariables) {
+    report.error("machine.env",
+                 kj::str("these are more variables than a process is given: ", variables.size(),
+                         " of ", size, " bytes"),
+                 kj::str("at most ", kMostVariables, " of ", kMostEnvironment, " bytes"));
   }
 }
 
 void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
   for (auto sysctl : sysctls) {
     auto name = sysctl.getKey();
-    // Dots become slashes below /proc/sys; a slash stands for a dot, as in names of links.
-    bool bad = name.size() == 0 || name[0] == '.' || name[0] == '/' || name.endsWith(".");
-    char before = 0;
-    for (char c : name) {
-      bad = bad || static_cast<unsigned char>(c) <= ' ' || c == '=' || (c == '.' && before == '.');
-      before = c;
-    }
-    if (bad) {
+    bool group = name.findFirst('.') == nullptr && name.findFirst('/') == nullptr &&
+                 sysctlPath(kj::str(name, "/x")) != nullptr;
+    if (!group && sysctlPath(name) == nullptr) {
       report.error(keyPath("machine.sysctls", name),
                    kj::str("\"", name, "\" is not the name of a kernel parameter"),
                    "as net.ipv4.ip_forward");
-    } else if (name.findFirst('.') == nullptr && name.findFirst('/') == nullptr) {
+    } else if (group) {
       report.error(keyPath("machine.sysctls", name),
                    kj::str("\"", name, "\" names no kernel parameter but a group of them"),
                    "as net.ipv4.ip_forward");

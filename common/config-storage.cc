@@ -94,7 +94,8 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
                    kj::str("this is more than all permissions, 0o7777"), "as 0644");
     }
     auto target = file.getPath();
-    bool inPlace = target.startsWith("/var/") || target.startsWith(kManifests);
+    bool inPlace = target.startsWith("/var/") ||
+                   (target.startsWith(kManifests) && target.findLast('/') == kManifests.size() - 1);
     if (isCleanPath(target) && file.getOp() == FileOp::CREATE && report.has(kj::str(path, ".op")) &&
         !inPlace) {
       report.error(kj::str(path, ".op"),

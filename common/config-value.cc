@@ -166,6 +166,20 @@ bool isCleanPath(kj::StringPtr path) {
   return true;
 }
 
+kj::Maybe<kj::String> sysctlPath(kj::StringPtr name) {
+  auto dot = name.findFirst('.').orDefault(name.size());
+  auto slash = name.findFirst('/').orDefault(name.size());
+  if (dot == slash) return nullptr;  // no separator: it names no parameter but a group
+  auto path = kj::heapString(name);
+  for (char& c : path) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '=') return nullptr;
+    if (slash < dot) continue;
+    c = c == '.' ? '/' : c == '/' ? '.' : c;
+  }
+  if (path.endsWith("/") || !isCleanPath(kj::str("/", path))) return nullptr;
+  return kj::mv(path);
+}
+
 kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
   if (text == "0") return kj::Duration(0 * kj::NANOSECONDS);
   if (text.size() == 0 || text.size() > kLongestNumber) return nullptr;

@@ -17,6 +17,7 @@
 #include "machined/api/kmsg.h"
 #include "machined/api/machine.h"
 #include "machined/api/node.h"
+#include "machined/config-effects.h"
 #include "machined/config/fetch-sources.h"
 #include "machined/config/keeper.h"
 #include "machined/config/notice.h"
@@ -128,6 +129,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   StateDisk stateDisk;
   ConfigKeeper config;
   MaintenanceNotice notice;
+  ConfigEffects effects;
   RealTasks machineTasks;
   bool wired = false;      // controllers and services are there
   bool debugging = false;  // the config asks for all logs on the console
@@ -151,7 +153,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         supervisor(
             Supervisor::World{process1, timer, clock, [this]() { return chance(); },
                               [this](kj::StringPtr id) { return logs.writer(id); },
-                              [this](rpc::ServiceStateEvent::Reader event) { announce(event); }}),
+                              [this](rpc::ServiceStateEvent::Reader event) { announce(event); },
+                              environmentOfServices()}),
         volumes(uv, io.unixEventPort, timer, [this](kj::StringPtr line) { console.say(line); }),
         state(uv, timer, volumes, [this](kj::StringPtr line) { console.say(line); }),
         sources(arguments, smbiosUuid(),
@@ -166,8 +169,10 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
             [this]() { return intendReboot(); }, [this]() { soon([this]() { reboot(); }); },
             [this]() { maintenanceChanged(); }}),
         notice(store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }),
+        effects(ConfigEffects::World{store, configReader, supervisor, console, uv, timer}),
         machineTasks(RealTasks::World{arguments, mode, console, status, store, controllers,
-                                      supervisor, state, process1, events, uv, timer, config}),
+                                      supervisor, state, effects, process1, events, uv, timer,
+                                      config}),
         tasks(*this) {}
 
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
@@ -287,7 +292,15 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     return [this](Store& view) { return configReader.view(view); };
   }
 
+  kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>
+  environmentOfServices() {
+    return [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
+      return effects.environment(id, own);
+    };
+  }
+
   void addControllers() {
+    effects.addControllers(controllers);
     controllers.add(kj::heap<MachineTypeController>(configView()));
     controllers.add(kj::heap<NetworkController>(arguments, configView()));
     controllers.add(kj::heap<ApiController>(uv, timer, clock, configView(),

@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/kernel-arguments.h"
 #include "common/uv.h"
+#include "machined/config-effects.h"
 #include "machined/config/keeper.h"
 #include "machined/console.h"
 #include "machined/host/modules.h"
@@ -31,6 +32,7 @@ class RealTasks final : public MachineTasks {
     ControllerRuntime& controllers;
     Supervisor& supervisor;
     StateVolume& state;
+    ConfigEffects& effects;
     Process1& process1;
     Events& events;
     UvLoop& uv;
@@ -54,6 +56,16 @@ class RealTasks final : public MachineTasks {
   kj::Promise<void> setupNetwork() override;
   kj::Promise<void> validateConfig() override;
   kj::Promise<void> saveConfig() override;
+  kj::Promise<void> setUserEnvVars() override { return world.effects.setUserEnvVars(); }
+  kj::Promise<void> mountEphemeralPartition() override {
+    return world.effects.mountEphemeralPartition();
+  }
+  kj::Promise<void> setupVarDirectory() override { return world.effects.setupVarDirectory(); }
+  kj::Promise<void> mountOverlayFilesystems() override {
+    return world.effects.mountOverlayFilesystems();
+  }
+  kj::Promise<void> writeUserFiles() override { return world.effects.writeUserFiles(); }
+  kj::Promise<void> writeUserSysctls() override { return world.effects.writeUserSysctls(); }
   kj::Promise<void> startAllServices() override;
   kj::Promise<void> stopNetworkd() override;
   kj::Promise<void> stopAllServices() override;

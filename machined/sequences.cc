@@ -83,6 +83,15 @@ Sequence bootSequence(MachineTasks& tasks, Mode mode) {
   Sequence s{kj::str("boot"), {}};
   add(s, tasks, "validateConfig", {{"validateConfig", &T::validateConfig}});
   add(s, tasks, "saveConfig", {{"saveConfig", &T::saveConfig}});
+  add(s, tasks, "env", {{"setUserEnvVars", &T::setUserEnvVars}});
+  bool ownMounts = mode != Mode::kContainer;
+  if (ownMounts)
+    add(s, tasks, "ephemeral", {{"mountEphemeralPartition", &T::mountEphemeralPartition}});
+  add(s, tasks, "var", {{"setupVarDirectory", &T::setupVarDirectory}});
+  if (ownMounts)
+    add(s, tasks, "overlay", {{"mountOverlayFilesystems", &T::mountOverlayFilesystems}});
+  add(s, tasks, "userSetup",
+      {{"writeUserFiles", &T::writeUserFiles}, {"writeUserSysctls", &T::writeUserSysctls}});
   if (mode == Mode::kContainer) {
     add(s, tasks, "startEverything", {{"startAllServices", &T::startAllServices}});
   } else {

@@ -30,6 +30,12 @@ class MachineTasks {
   virtual kj::Promise<void> setupNetwork() = 0;  // with the config
   virtual kj::Promise<void> validateConfig() = 0;
   virtual kj::Promise<void> saveConfig() = 0;
+  virtual kj::Promise<void> setUserEnvVars() = 0;
+  virtual kj::Promise<void> mountEphemeralPartition() = 0;
+  virtual kj::Promise<void> setupVarDirectory() = 0;
+  virtual kj::Promise<void> mountOverlayFilesystems() = 0;
+  virtual kj::Promise<void> writeUserFiles() = 0;
+  virtual kj::Promise<void> writeUserSysctls() = 0;
   virtual kj::Promise<void> startAllServices() = 0;
   virtual kj::Promise<void> stopNetworkd() = 0;
   virtual kj::Promise<void> stopAllServices() = 0;

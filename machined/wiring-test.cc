@@ -32,6 +32,12 @@ class NotedTasks final : public MachineTasks {
   kj::Promise<void> setupNetwork() override { return note("network"); }
   kj::Promise<void> validateConfig() override { return note("validate"); }
   kj::Promise<void> saveConfig() override { return note("save"); }
+  kj::Promise<void> setUserEnvVars() override { return note("env"); }
+  kj::Promise<void> mountEphemeralPartition() override { return note("ephemeral"); }
+  kj::Promise<void> setupVarDirectory() override { return note("var"); }
+  kj::Promise<void> mountOverlayFilesystems() override { return note("overlay"); }
+  kj::Promise<void> writeUserFiles() override { return note("files"); }
+  kj::Promise<void> writeUserSysctls() override { return note("user-sysctls"); }
   kj::Promise<void> startAllServices() override { return note("start"); }
   kj::Promise<void> stopNetworkd() override { return note("stop-networkd"); }
   kj::Promise<void> stopAllServices() override { return note("stop"); }
@@ -89,8 +95,17 @@ TEST_F(SequencesTest, NamesAndOrder) {
       show(initializeSequence(tasks, Mode::kContainer), tasks));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig=validate) saveConfig(saveConfig=save) "
+      "env(setUserEnvVars=env) ephemeral(mountEphemeralPartition=ephemeral) "
+      "var(setupVarDirectory=var) overlay(mountOverlayFilesystems=overlay) "
+      "userSetup(writeUserFiles=files,writeUserSysctls=user-sysctls) "
       "startEverything(startAllServices=start,loadDeviceModules=modules)",
       show(bootSequence(tasks, Mode::kMetal), tasks));
+  EXPECT_EQ(
+      "boot: validateConfig(validateConfig=validate) saveConfig(saveConfig=save) "
+      "env(setUserEnvVars=env) var(setupVarDirectory=var) "
+      "userSetup(writeUserFiles=files,writeUserSysctls=user-sysctls) "
+      "startEverything(startAllServices=start)",
+      show(bootSequence(tasks, Mode::kContainer), tasks));
   EXPECT_EQ(
       "reboot: cleanup(stopNetworkd=stop-networkd) stopEverything(stopAllServices=stop) "
       "unmountSystem(unmountStatePartition=unmount-state) reboot(reboot=restart)",

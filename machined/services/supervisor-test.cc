@@ -43,6 +43,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   std::vector<std::string> told;  // "id State message"
+  kj::StringPtr configured = "";  // a variable of every service
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
 
@@ -62,7 +63,11 @@ class SupervisorTest : public testing::Test, public kj::Clock {
         [this](rpc::ServiceStateEvent::Reader e) {
           told.push_back(
               kj::str(e.getService(), " ", nameOf(e.getState()), " ", e.getMessage()).cStr());
-        }});
+        },
+        kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
+            [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
+              return kj::arr(kj::str(id, own.size()), kj::str(configured));
+            })});
   }
   void crashBrain() {
     run();
@@ -125,6 +130,24 @@ TEST_F(SupervisorTest, StartsThroughItsStates) {
                                 "a Running Started /usr/bin/a (PID 100)"));
   EXPECT_TRUE(machine.runs("a"));
   EXPECT_TRUE(supervisor->isUp("a"));
+}
+
+// Catches: an environment of the time at which the service was loaded.
+TEST_F(SupervisorTest, TheEnvironmentIsThatOfTheStart) {
+  auto d = define("a");
+  d.environment = kj::arr(kj::str("OWN=1"));
+  supervisor->load(kj::mv(d));
+  for (auto value : {"PROXY=x"_kj, "PROXY=y"_kj}) {
+    configured = value;
+    supervisor->start("a");
+    run();
+    auto& environment = machine.child("a").environment;
+    ASSERT_EQ(2u, environment.size());
+    EXPECT_EQ("a1", environment[0]);
+    EXPECT_EQ(value, environment[1]);
+    auto stopped = supervisor->stop("a");
+    EXPECT_TRUE(done(stopped));
+  }
 }
 
 // Catches: a start of what runs already that makes a second process.

@@ -271,9 +271,13 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     request.argv = KJ_MAP(a, d.argv) {
       return kj::str(a);
     };
-    request.environment = KJ_MAP(e, d.environment) {
-      return kj::str(e);
-    };
+    KJ_IF_MAYBE (make, world.environment) {
+      request.environment = (*make)(d.id, d.environment);
+    } else {
+      request.environment = KJ_MAP(e, d.environment) {
+        return kj::str(e);
+      };
+    }
     request.cgroup = kj::str(d.cgroup);
     request.stdoutFd = output.get();
     for (auto& s : d.sockets) request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});

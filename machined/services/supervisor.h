@@ -63,6 +63,10 @@ class Supervisor {
     kj::Function<kj::Promise<kj::AutoCloseFd>(kj::StringPtr id)> output;
     // Every state or health change, at once: the event ring and the console.
     kj::Function<void(rpc::ServiceStateEvent::Reader)> announce;
+    // What a service is started with, K=V, made of its definition's at each start. None: just that.
+    kj::Maybe<
+        kj::Function<kj::Array<kj::String>(kj::StringPtr id, kj::ArrayPtr<const kj::String> own)>>
+        environment = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
   explicit Supervisor(World world);

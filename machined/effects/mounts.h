@@ -1,0 +1,36 @@
+// The mounts that the machine config asks for: the edge to the kernel, so that what decides can be
+// tested without it. Each of them is there whole or not at all.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+
+namespace talos::machined {
+
+class Mounts {
+ public:
+  virtual ~Mounts() noexcept(false) = default;
+
+  virtual bool isMountPoint(kj::StringPtr path) const = 0;  // false for what is not there
+  virtual void tmpfs(kj::StringPtr target, kj::StringPtr options) = 0;  // nosuid, nodev
+  virtual void overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringPtr work,
+                       kj::StringPtr target) = 0;
+  // Shows one file in the place of another: read-only, nosuid, nodev.
+  virtual void bindReadOnly(kj::StringPtr source, kj::StringPtr target) = 0;
+  virtual void unmount(kj::StringPtr target) = 0;
+  // The same directory without what is mounted on things in it.
+  virtual kj::AutoCloseFd withoutMounts(int directory) const = 0;
+};
+
+class KernelMounts final : public Mounts {
+ public:
+  bool isMountPoint(kj::StringPtr path) const override;
+  void tmpfs(kj::StringPtr target, kj::StringPtr options) override;
+  void overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringPtr work,
+               kj::StringPtr target) override;
+  void bindReadOnly(kj::StringPtr source, kj::StringPtr target) override;
+  void unmount(kj::StringPtr target) override;
+  kj::AutoCloseFd withoutMounts(int directory) const override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,29 @@
+#include "machined/effects/sysctl-controller.h"
+
+#include "common/error.h"
+
+namespace talos::machined {
+
+kj::ArrayPtr<const Controller::Input> SysctlController::inputs() const {
+  static const Input kInputs[] = {{"", "MachineConfigs.config.talos.dev"_kj, "v1alpha1"}};
+  return kInputs;
+}
+
+kj::Promise<void> SysctlController::reconcile(Store& store) {
+  if (!sysctls.begun()) return kj::READY_NOW;
+  KJ_IF_MAYBE (wanted, read(store)) return follow(kj::mv(*wanted));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
+  auto problems = co_await uv.blocking(
+      [&sysctls = sysctls, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
+  auto text = kj::strArray(problems, "\n");
+  if (text != reported) {
+    for (auto& p : problems) warn(p);
+    reported = kj::str(text);
+  }
+  if (!problems.empty()) fail(ErrorKind::kFailedPrecondition, text);
+}
+
+}  // namespace talos::machined
