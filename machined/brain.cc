@@ -10,6 +10,7 @@
 #include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/log.h"
 #include "common/memory.h"
 #include "common/server.h"
 #include "common/version.h"
@@ -29,6 +30,7 @@
 #include "machined/controllers/machine-type.h"
 #include "machined/controllers/network.h"
 #include "machined/controllers/service.h"
+#include "machined/controllers/time-status.h"
 #include "machined/machine-status.h"
 #include "machined/machine-tasks.h"
 #include "machined/progress.h"
@@ -42,6 +44,8 @@
 #include "machined/storage/state.h"
 #include "machined/tasks/etc.h"
 #include "machined/telemetry/server.h"
+#include "machined/time/kernel.h"
+#include "machined/time/service.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -122,6 +126,9 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   ControllerRuntime controllers;
   Sequencer sequencer;
   Rules nodeRules{capnp::Schema::from<rpc::Node>()};
+  KernelClock kernelClock;
+  UdpTimeNetwork timeNetwork;
+  TimeService time;  // in front of the supervisor, which runs it
   Supervisor supervisor;
   RealVolumes volumes;
   StateVolume state;
@@ -150,6 +157,14 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         status([this]() { controllers.poke("runtime.MachineStatusController"); }),
         controllers(store, logs, timer, clock, [this]() { return chance(); }),
         sequencer(*this, timer, kj::systemPreciseMonotonicClock()),
+        kernelClock(uv, [this](kj::StringPtr line) { sayOfTime(line); }),
+        timeNetwork(io.unixEventPort),
+        time(supervisor,
+             TimeFollower::World{timer, kernelClock, timeNetwork, [this]() { return chance(); },
+                                 randomNonce, [this](kj::StringPtr line) { sayOfTime(line); },
+                                 [this]() { controllers.poke("v1alpha1.TimeStatusController"); },
+                                 // Certificates that are not valid any more, or not yet.
+                                 [this]() { controllers.poke("secrets.ApiController"); }}),
         supervisor(
             Supervisor::World{process1, timer, clock, [this]() { return chance(); },
                               [this](kj::StringPtr id) { return logs.writer(id); },
@@ -196,6 +211,11 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     console.say(kj::str("service[", id, "](", nameOf(event.getState()), "): ", event.getMessage()));
   }
 
+  void sayOfTime(kj::StringPtr line) {
+    logs.append(kTimed, kj::str(log::format(log::Level::kInfo, line, {}), "\n").asArray());
+    console.say(kj::str(kTimed, ": ", line));
+  }
+
   // --- the world ---
 
   // A listening socket is made once in the life of the machine.
@@ -235,6 +255,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     hooks.shutdown = [this]() { return accept([this]() { shutdown(); }); };
     hooks.status = [this](rpc::Status::Builder out) { fillStatus(out); };
     hooks.services = [this]() { return cgroups(); };
+    hooks.time = [this](kj::String server) { return askTime(kj::mv(server)); };
     return kj::heap<MachineServer>(uv, timer, kj::mv(identity), kj::mv(hooks));
   }
 
@@ -299,6 +320,27 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     };
   }
 
+  kj::Promise<TimeAnswer> askTime(kj::String server) {
+    auto a = co_await time.check(kj::mv(server));
+    co_return TimeAnswer{kj::mv(a.server), a.local, a.remote};
+  }
+
+  kj::Own<Controller> timeController() {
+    TimeStatusController::World world;
+    world.container = mode == Mode::kContainer;
+    world.readConfig = configView();
+    world.keepTime = [this](kj::Array<kj::String> servers) { time.keepTime(kj::mv(servers)); };
+    world.leaveAlone = [this](kj::StringPtr why) { time.leaveAlone(why); };
+    world.seen = [this]() {
+      auto& s = time.state();
+      kj::String offset;
+      KJ_IF_MAYBE (o, s.offset) offset = ntp::showOffset(*o);
+      return TimeStatusController::Seen{s.steps, kj::str(s.server), kj::mv(offset),
+                                        kj::str(s.problem)};
+    };
+    return kj::heap<TimeStatusController>(kj::mv(world));
+  }
+
   void addControllers() {
     effects.addControllers(controllers);
     controllers.add(kj::heap<MachineTypeController>(configView()));
@@ -308,6 +350,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
+    controllers.add(timeController());
     controllers.add(kj::heap<MachineStatusController>([this]() { return machineState(); }));
   }
 

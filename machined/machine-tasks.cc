@@ -90,7 +90,9 @@ kj::Promise<void> RealTasks::loadDiskModules() {
 // services for a moment; they do not depend on them.
 kj::Promise<void> RealTasks::loadDeviceModules() {
   kj::Vector<kj::Promise<void>> up;
-  for (auto& id : world.supervisor.ids()) up.add(world.supervisor.whenUp(id));
+  for (auto& id : world.supervisor.ids()) {
+    if (world.supervisor.isAwaited(id)) up.add(world.supervisor.whenUp(id));
+  }
   co_await kj::joinPromises(up.releaseAsArray())
       .catch_([](kj::Exception&&) {})  // startAllServices tells
       .exclusiveJoin(world.timer.afterDelay(kServicesFirst));
@@ -182,6 +184,7 @@ kj::Promise<void> RealTasks::startAllServices() {
   kj::Vector<kj::Promise<void>> up;
   for (auto& id : world.supervisor.ids()) {
     world.supervisor.start(id);
+    if (!world.supervisor.isAwaited(id)) continue;
     up.add(within(world.timer, kServicesPatience, world.supervisor.whenUp(id),
                   kj::str("service \"", id, "\" was not up within 15 minutes")));
   }

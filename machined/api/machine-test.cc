@@ -35,6 +35,12 @@ class Machine : public testing::Test {
                        kj::Vector<ServiceCgroup> services;
                        services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
                        return services;
+                     },
+                     [](kj::String server) -> kj::Promise<TimeAnswer> {
+                       if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
+                       return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
+                                         kj::UNIX_EPOCH + 1 * kj::SECONDS,
+                                         kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
                      }},
         paths);
   }
@@ -65,6 +71,21 @@ TEST_F(Machine, RebootNamesTheBootThatEnds) {
   auto failure =
       kj::runCatchingExceptions([&] { machine.rebootRequest().send().wait(io.waitScope); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+}
+
+// Catches: local and remote exchanged, a failure that looks like an answer.
+TEST_F(Machine, TimeIsWhatAServerSays) {
+  auto ask = [&](kj::StringPtr server) {
+    auto request = client().timeRequest();
+    request.setServer(server);
+    return request.send().wait(io.waitScope);
+  };
+  auto answer = ask("");
+  EXPECT_EQ(kj::StringPtr(answer.getAnswer().getServer()), "followed");
+  EXPECT_EQ(answer.getAnswer().getLocal(), 1'000'000'000);
+  EXPECT_EQ(answer.getAnswer().getRemote(), 3);
+  auto failure = kj::runCatchingExceptions([&] { ask("x"); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnavailable);
 }
 
 // Catches: facts that do not reach their fields.

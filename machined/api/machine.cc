@@ -140,4 +140,13 @@ kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
   return hooks.shutdown();
 }
 
+kj::Promise<void> MachineServer::time(TimeContext context) {
+  auto answer = co_await hooks.time(kj::str(context.getParams().getServer()));
+  auto nanoseconds = [](kj::Date d) { return (d - kj::UNIX_EPOCH) / kj::NANOSECONDS; };
+  auto out = context.getResults().initAnswer();
+  out.setServer(answer.server);
+  out.setLocal(nanoseconds(answer.local));
+  out.setRemote(nanoseconds(answer.remote));
+}
+
 }  // namespace talos::machined

@@ -22,12 +22,19 @@ struct MachineIdentity {
   kj::String mode;      // metal, cloud, container
 };
 
+struct TimeAnswer {
+  kj::String server;
+  kj::Date local, remote;  // at the same moment
+};
+
 struct MachineHooks {
   // Resolve when the sequence is accepted, before it ends anything; reject when it is not.
   kj::Function<kj::Promise<void>()> reboot;
   kj::Function<kj::Promise<void>()> shutdown;
   kj::Function<void(rpc::Status::Builder)> status;
   kj::Function<kj::Vector<ServiceCgroup>()> services;  // those that run
+  // Asks a time server once; "": the one that the clock follows. Ends by itself.
+  kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
 };
 
 struct MachinePaths {
@@ -48,6 +55,7 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> stats(StatsContext context) override;
   kj::Promise<void> reboot(RebootContext context) override;
   kj::Promise<void> shutdown(ShutdownContext context) override;
+  kj::Promise<void> time(TimeContext context) override;
 
  private:
   UvLoop& uv;

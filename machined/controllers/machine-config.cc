@@ -59,6 +59,8 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
     if (shared.size() > 0) view.certSans.add(kj::str(shared));
   }
   view.network = networkOf(machine.getNetwork());
+  view.timeDisabled = machine.getTime().getDisabled();
+  for (auto server : machine.getTime().getServers()) view.timeServers.add(kj::str(server));
   return view;
 }
 

@@ -18,6 +18,8 @@ struct MachineConfigView {
   pki::Pem authorityKey;
   kj::Vector<kj::String> certSans;
   NetworkConfig network;
+  bool timeDisabled = false;
+  kj::Vector<kj::String> timeServers;  // as the config has them
 };
 
 // Of a document; InvalidArgument with its problems when it cannot be read.

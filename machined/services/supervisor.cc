@@ -40,6 +40,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     ServiceDefinition definition;
     bool self = false;
     bool again = false;  // start once it is down
+    bool unloaded = false;
     ServicePhase phase = ServicePhase::kIdle;
     ServiceRecord record;
     RestartPolicy policy;
@@ -51,11 +52,13 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     // `turn`.
     kj::Promise<void> work = nullptr;
     kj::Promise<void> health = nullptr;
+    kj::Promise<void> part = nullptr;
     uint64_t turn = 0;
   };
 
   World world;
   kj::TreeMap<kj::String, kj::Own<Entry>> entries;
+  kj::Vector<kj::Own<Entry>> unloaded;  // of which a promise may know still
   kj::Vector<Process1::Survivor> survivors;
   bool closed = false;  // stopAll() was called
   kj::Own<kj::PromiseFulfiller<void>> changeFulfiller;
@@ -118,9 +121,8 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
 
   // --- the table, and the doing ---
 
-  // A promise must not be
-  // destroyed by what runs inside it, so the old work is let go one turn later; its inputs no
-  // longer count, because their turn is over.
+  // A promise must not be destroyed by what runs inside it, so the old work is let go one turn
+  // later; its inputs no longer count, because their turn is over.
   void replace(kj::Promise<void>& slot, kj::Promise<void> next) {
     tasks.add(kj::evalLater([old = kj::mv(slot)]() {}));
     slot = kj::mv(next);
@@ -137,6 +139,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     if (entry.turn == turn) feed(entry, input);
   }
   void feed(Entry& entry, ServiceInput input) {
+    if (entry.unloaded) return;
     auto next = step(entry.phase, input);
     if (next.next == entry.phase && next.action == ServiceAction::kNone) return;
     entry.phase = next.next;
@@ -160,11 +163,14 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
         return busy(entry.work, [&, turn = entry.turn]() { return prepare(entry, turn); });
       case ServiceAction::kSpawn:
         if (entry.phase == ServicePhase::kStarting) tell(entry, "Creating service runner");
+        if (entry.definition.part != nullptr) return feedLater(entry, ServiceInput::kStarted);
         return busy(entry.work, [&]() { return spawn(entry); });
       case ServiceAction::kAttend:
         entry.startedAt = world.timer.now();
         entry.record.forgetHealth();
-        tell(entry, kj::str("Started ", entry.definition.command, " (PID ", entry.pid, ")"));
+        tell(entry, entry.definition.part != nullptr
+                        ? kj::str("Started ", entry.definition.command)
+                        : kj::str("Started ", entry.definition.command, " (PID ", entry.pid, ")"));
         attend(entry);
         return;
       case ServiceAction::kPause: {
@@ -178,6 +184,11 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
       }
       case ServiceAction::kTerminate:
         idle(entry.health);
+        if (entry.definition.part != nullptr) {
+          tell(entry, kj::str("Ending ", entry.definition.command));
+          idle(entry.part);
+          return feedLater(entry, ServiceInput::kExited);
+        }
         tell(entry,
              kj::str("Sending SIGTERM to ", entry.definition.command, " (PID ", entry.pid, ")"));
         world.process1.signal(id, SIGTERM);
@@ -217,6 +228,25 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     entry.pid = 0;
     entry.record.forgetHealth();
     idle(entry.health);
+    idle(entry.part);
+  }
+
+  // --- parts of this program ---
+
+  void feedLater(Entry& entry, ServiceInput input) {
+    busy(entry.work, [this, &entry, input]() -> kj::Promise<void> {
+      feed(entry, input);
+      return kj::READY_NOW;
+    });
+  }
+
+  kj::Promise<void> runPart(Entry& entry, uint64_t turn) {
+    auto why = co_await kj::evalNow([&]() { return KJ_ASSERT_NONNULL(entry.definition.part)(); })
+                   .then([]() { return kj::str("it is over"); },
+                         [](kj::Exception&& e) { return messageOf(e); });
+    if (entry.turn != turn) co_return;
+    entry.reason = kj::str(entry.definition.command, " ended: ", why);
+    feed(entry, ServiceInput::kExited);
   }
 
   // --- waiting and starting ---
@@ -324,6 +354,9 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
 
   void attend(Entry& entry) {
     idle(entry.work);
+    if (entry.definition.part != nullptr) {
+      busy(entry.part, [this, &entry, turn = entry.turn]() { return runPart(entry, turn); });
+    }
     if (entry.definition.health == nullptr) return idle(entry.health);
     busy(entry.health, [this, &entry, turn = entry.turn]() { return watchHealth(entry, turn); });
   }
@@ -394,6 +427,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     auto before = restore(entry);
     if (pid != 0) return adopt(entry, pid, before);
     using St = rpc::ServiceState;
+    if (entry.definition.part != nullptr && before == St::RUNNING) before = St::WAITING;
     switch (before) {
       case St::RUNNING:
         // Its exit may still be on its way; the pause lets that be acknowledged first.
@@ -495,6 +529,20 @@ void Supervisor::load(ServiceDefinition definition) {
   impl->takeUp(ref);
 }
 
+void Supervisor::unload(kj::StringPtr id, kj::StringPtr why) {
+  auto& entry = impl->find(id);
+  KJ_REQUIRE(entry.definition.part != nullptr, id);
+  entry.phase = ServicePhase::kFinished;
+  ++entry.turn;
+  entry.unloaded = true;
+  impl->ended(entry);
+  impl->idle(entry.work);
+  impl->tell(entry, kj::str("Service unloaded: ", why));
+  impl->unloaded.add(kj::mv(KJ_ASSERT_NONNULL(impl->entries.find(id))));
+  impl->entries.erase(entry.definition.id);
+  impl->changed();
+}
+
 void Supervisor::loadSelf(kj::StringPtr id) {
   auto entry = kj::heap<Impl::Entry>();
   entry->definition.id = kj::str(id);
@@ -524,6 +572,10 @@ void Supervisor::restart(kj::StringPtr id) {
 
 void Supervisor::signal(kj::StringPtr id, int number) {
   auto& entry = impl->find(id);
+  if (entry.definition.part != nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("service \"", id, "\" has no process of its own; it can be restarted"));
+  }
   if (entry.pid == 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("service \"", id, "\" does not run"));
   }
@@ -548,7 +600,7 @@ kj::Promise<void> Supervisor::stopAll() {
 kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
   auto& entry = impl->find(name);
   while (!impl->isUp(entry.definition.id)) {
-    if (entry.phase == ServicePhase::kFailed) {
+    if (entry.phase == ServicePhase::kFailed || entry.unloaded) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("service \"", entry.definition.id, "\" is down: ", entry.record.lastMessage()));
     }
@@ -558,6 +610,9 @@ kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
 
 bool Supervisor::isUp(kj::StringPtr id) const {
   return impl->isUp(id);
+}
+bool Supervisor::isAwaited(kj::StringPtr id) const {
+  return impl->find(id).definition.awaited;
 }
 bool Supervisor::mayBeStarted(kj::StringPtr id) const {
   return impl->find(id).definition.mayBeStarted;

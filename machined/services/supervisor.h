@@ -7,7 +7,8 @@
 // After a crash of the brain at any line the successor, which loads the same definitions, adopts
 // the children that process 1 still has: nothing is restarted, history is taken up again (it is
 // held by process 1 under "service/<id>"), health is asked anew. A service that had been stopped
-// stays stopped, one that was waiting waits again, one that was being stopped is stopped.
+// stays stopped, one that was waiting waits again, one that was being stopped is stopped. A service
+// that is a part of this program begins again.
 #pragma once
 
 #include <kj/async.h>
@@ -48,6 +49,11 @@ struct ServiceDefinition {
     int as;
   };
   kj::Vector<Socket> sockets;
+  // Instead of a process: a part of this program. It runs until it is dropped, which is how it is
+  // stopped; when it ends or rejects, it is begun again as a process would be. No successor adopts
+  // it: that one begins its own.
+  kj::Maybe<kj::Function<kj::Promise<void>()>> part;
+  bool awaited = true;  // the boot is not over before it is up
   // Over the API. Who answers the API, or carries it, is not to be stopped by it.
   bool mayBeStarted = true, mayBeStopped = true;
 };
@@ -74,17 +80,20 @@ class Supervisor {
   KJ_DISALLOW_COPY_AND_MOVE(Supervisor);
 
   void load(ServiceDefinition definition);  // state Initialized, or what the predecessor left
+  // Ends a part at once; it is no service of this machine any more, until it is loaded again.
+  void unload(kj::StringPtr id, kj::StringPtr why);
   // Nothing to do when it was started before. One that is stopping is started when it has ended.
   void start(kj::StringPtr id);
   // Stop, then start, whether or not the caller stays (it may hang on this very service). Begins
   // after 100 ms, so that the caller's answer gets out before.
   void restart(kj::StringPtr id);
-  // To its process, as late as a restart begins; FailedPrecondition when there is none.
+  // To its process, as late as a restart begins; FailedPrecondition when it has none.
   void signal(kj::StringPtr id, int number);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
   bool isUp(kj::StringPtr id) const;
+  bool isAwaited(kj::StringPtr id) const;
   bool mayBeStarted(kj::StringPtr id) const;  // and restarted
   bool mayBeStopped(kj::StringPtr id) const;
 

@@ -144,6 +144,9 @@ class MachinedWorld final : private kj::Clock {
     };
     hooks.status = [](rpc::Status::Builder status) { status.setPhase("probe"); };
     hooks.services = []() { return kj::Vector<machined::ServiceCgroup>(); };
+    hooks.time = [](kj::String server) -> kj::Promise<machined::TimeAnswer> {
+      return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
+    };
     return kj::heap<machined::MachineServer>(uv, timer, kj::mv(identity), kj::mv(hooks));
   }
 
