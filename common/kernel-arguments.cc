@@ -36,6 +36,14 @@ kj::Maybe<kj::StringPtr> KernelArguments::first(kj::StringPtr key) const {
   return nullptr;
 }
 
+kj::Vector<kj::StringPtr> KernelArguments::all(kj::StringPtr key) const {
+  kj::Vector<kj::StringPtr> values;
+  for (auto& a : arguments) {
+    if (a.key == key) values.add(a.value);
+  }
+  return values;
+}
+
 bool KernelArguments::contains(kj::StringPtr key, kj::StringPtr value) const {
   for (auto& a : arguments) {
     if (a.key == key && a.value == value) return true;

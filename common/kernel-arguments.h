@@ -14,6 +14,7 @@ class KernelArguments {
   static KernelArguments ofThisKernel();
 
   kj::Maybe<kj::StringPtr> first(kj::StringPtr key) const;
+  kj::Vector<kj::StringPtr> all(kj::StringPtr key) const;
   bool contains(kj::StringPtr key, kj::StringPtr value) const;
 
  private:

@@ -57,6 +57,11 @@ kj::String peerCertificate(kj::TlsPeerIdentity& identity) {
   return pki::writeCertificate(static_cast<X509*>(identity.*reach(PeerCertificate())));
 }
 
+void explainRefusals(kj::TlsContext& context) {
+  auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
+  SSL_CTX_set_verify(raw, SSL_CTX_get_verify_mode(raw), explain);
+}
+
 void harden(kj::TlsContext& context) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
   pki::check(SSL_CTX_set1_groups_list(raw, "X25519") == 1, "choosing a key exchange");
@@ -64,7 +69,7 @@ void harden(kj::TlsContext& context) {
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(raw,
                       SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
-  SSL_CTX_set_verify(raw, SSL_CTX_get_verify_mode(raw), explain);
+  explainRefusals(context);
 }
 
 }  // namespace talos

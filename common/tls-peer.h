@@ -13,8 +13,11 @@ namespace talos {
 // The verified certificate of the other end, as PEM.
 kj::String peerCertificate(kj::TlsPeerIdentity& identity);
 
-// Spec machine-api.md §4.2: key exchange X25519, no session tickets. And a certificate that is
-// refused leaves its reason ("certificate has expired") in the exception of the handshake.
+// A certificate that is refused leaves its reason ("certificate has expired") in the exception of
+// the handshake.
+void explainRefusals(kj::TlsContext& context);
+
+// Spec machine-api.md §4.2: key exchange X25519, no session tickets; and explainRefusals().
 void harden(kj::TlsContext& context);
 
 }  // namespace talos

@@ -63,6 +63,30 @@ kj::Exception handshakeError(const kj::Exception& e, kj::StringPtr with) {
 
 }  // namespace
 
+TlsVerifier::TlsVerifier(kj::StringPtr authorities) {
+  auto trusted = certificatesOf(authorities);
+  kj::TlsContext::Options options;
+  options.useSystemTrustStore = false;
+  options.trustedCertificates = trusted;
+  options.minVersion = kj::TlsVersion::TLS_1_2;
+  context = kj::heap<kj::TlsContext>(kj::mv(options));
+  explainRefusals(*context);
+}
+
+TlsVerifier::~TlsVerifier() noexcept(false) {}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> TlsVerifier::connect(kj::Own<kj::AsyncIoStream> stream,
+                                                             kj::StringPtr expectedName) {
+  auto name = kj::str(expectedName);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_return co_await context->wrapClient(kj::mv(stream), name);
+  } catch (...) {
+    failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
+}
+
 struct TlsEndpoint::State {
   // Refcounted: a handshake that began before replace() ends with what it had.
   struct Context : kj::Refcounted {

@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/memory.h"
+#include "common/resolver.h"
 #include "common/server.h"
 #include "common/version.h"
 #include "machined/api/files.h"
@@ -19,8 +20,8 @@
 #include "machined/api/machine.h"
 #include "machined/api/node.h"
 #include "machined/config-effects.h"
-#include "machined/config/fetch-sources.h"
 #include "machined/config/keeper.h"
+#include "machined/config/node-sources.h"
 #include "machined/config/notice.h"
 #include "machined/config/server.h"
 #include "machined/console.h"
@@ -83,6 +84,11 @@ kj::String platformOf(const KernelArguments& arguments) {
   return kj::str(arguments.first("talos.platform").orDefault("metal"));
 }
 
+kj::Maybe<kj::StringPtr> userData() {
+  if (auto* data = getenv("USERDATA")) return kj::StringPtr(data);
+  return nullptr;
+}
+
 // In its own order, one line each.
 kj::Vector<kj::String> linesOf(kj::StringPtr text) {
   kj::Vector<kj::String> lines;
@@ -132,7 +138,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   Supervisor supervisor;
   RealVolumes volumes;
   StateVolume state;
-  FetchSources sources;
+  NodeConfigSources sources;
   StateDisk stateDisk;
   ConfigKeeper config;
   MaintenanceNotice notice;
@@ -172,9 +178,11 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                               environmentOfServices()}),
         volumes(uv, io.unixEventPort, timer, [this](kj::StringPtr line) { console.say(line); }),
         state(uv, timer, volumes, [this](kj::StringPtr line) { console.say(line); }),
-        sources(arguments, smbiosUuid(),
-                FetchWorld{io.provider->getNetwork(), timer, [this]() { return chance(); },
-                           [this](kj::StringPtr line) { console.say(line); }}),
+        sources(NodeConfigSources::World{arguments, platform, userData(), smbiosUuid, volumes, uv,
+                                         io.provider->getNetwork(), timer, clock,
+                                         [this]() { return chance(); },
+                                         [this](kj::StringPtr line) { console.say(line); },
+                                         [](kj::StringPtr host) { return resolve(host); }}),
         stateDisk(uv),
         config(ConfigKeeper::World{
             configMode(mode), process1, store, configReader, sources, stateDisk, uv, timer,

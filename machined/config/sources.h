@@ -19,8 +19,8 @@ constexpr size_t kMostConfigBytes = 4u << 20;
 
 struct FoundConfig {
   kj::Array<char> text;
-  kj::String
-      from;  // for logs and problems: an URL without its query, "volume metal-iso: config.yaml"
+  // For logs and problems: an URL without its query, "volume metal-iso (/dev/sr0): config.yaml".
+  kj::String from;
 };
 
 class ConfigSources {

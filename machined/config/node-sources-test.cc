@@ -1,0 +1,207 @@
+// Which source is asked, in which order, and what is said when it gives nothing.
+#include "machined/config/node-sources.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include "common/error.h"
+#include "machined/api/test-tree.h"
+#include "machined/config/test-server.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// What is on the volumes, by their labels; notes what is looked for.
+class FakeVolumes final : public Volumes {
+ public:
+  kj::HashMap<kj::String, kj::HashMap<kj::String, kj::String>> volumes;
+  kj::Maybe<kj::Exception> broken;
+  std::vector<std::string> looked;
+
+  void file(kj::StringPtr label, kj::StringPtr name, kj::StringPtr text) {
+    volumes.findOrCreate(label, [&]() { return decltype(volumes)::Entry{kj::str(label), {}}; })
+        .insert(kj::str(name), kj::str(text));
+  }
+  kj::Promise<kj::Vector<Volume>> look() override { return kj::Vector<Volume>(); }
+  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names, size_t,
+                                           kj::Duration patience) override {
+    looked.push_back(kj::str(label, " ", patience / kj::SECONDS, " s").cStr());
+    KJ_IF_MAYBE (e, broken) return kj::cp(*e);
+    KJ_IF_MAYBE (volume, volumes.find(label)) {
+      VolumeFiles result;
+      result.device = kj::str("/dev/sr0");
+      result.files = KJ_MAP(name, names)->kj::Maybe<kj::Array<char>> {
+        return volume->find(name).map([](kj::String& s) { return kj::heapArray(s.asArray()); });
+      };
+      return kj::Maybe<VolumeFiles>(kj::mv(result));
+    }
+    return kj::Maybe<VolumeFiles>(nullptr);
+  }
+};
+
+class SourcesTest : public testing::Test {
+ protected:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  UvLoop uv{io.unixEventPort, timer};
+  FakeVolumes volumes;
+  TestTree tree;
+  std::vector<std::string> said;
+  kj::Maybe<kj::StringPtr> userData;
+  kj::String bundle = tree.at("bundle.crt");
+
+  ~SourcesTest() noexcept override {}
+
+  // "from: text", "none", or "InvalidArgument: why"
+  std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
+                   kj::Duration limit = 9 * kj::SECONDS) {
+    KernelArguments arguments(commandLine.asArray());
+    NodeConfigSources sources(NodeConfigSources::World{
+        arguments, platform, userData, []() { return kj::str("u-1"); }, volumes, uv,
+        io.provider->getNetwork(), timer, kj::systemPreciseCalendarClock(), []() { return 0.0; },
+        [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+        [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+          return kj::arr(kj::str(host));
+        },
+        bundle});
+    try {
+      auto found = sources.find(limit).wait(io.waitScope);
+      KJ_IF_MAYBE (f, found) return kj::str(f->from, ": ", f->text).cStr();
+      return "none";
+    } catch (const kj::Exception& e) {
+      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+    }
+  }
+};
+
+// Catches: a volume that is read although the command line names a source, and one that is not read
+// although nothing else is named; `none` taken for a source.
+TEST_F(SourcesTest, Precedence) {
+  volumes.file("metal-iso", "config.yaml", "machine: {}");
+  volumes.file("cidata", "user-data", "#cloud-config\nmachine:\n");
+  EXPECT_EQ("volume metal-iso (/dev/sr0): config.yaml: machine: {}",
+            find("talos.config=metal-iso"));
+  EXPECT_THAT(volumes.looked, ElementsAre("metal-iso 9 s"));
+  auto cidata = "volume cidata (/dev/sr0): user-data: #cloud-config\nmachine:\n";
+  EXPECT_EQ(cidata, find("a=b"));
+  EXPECT_EQ(cidata, find("talos.config=none"));
+  EXPECT_EQ(cidata, find("", "aws"));
+}
+
+// Catches: a machine without any source that waits for one, or does not wait for the one it was
+// promised.
+TEST_F(SourcesTest, NoSource) {
+  EXPECT_EQ("none", find(""));
+  EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s"));
+  EXPECT_THAT(find("", "nocloud"),
+              HasSubstr("Unavailable: volume cidata: no such volume appeared within 9 s"));
+  EXPECT_EQ("cidata 9 s", volumes.looked.back());
+  EXPECT_THAT(find("talos.config=metal-iso"),
+              HasSubstr("Unavailable: volume metal-iso: no such volume appeared within 9 s"));
+}
+
+// Catches: a platform whose service is not asked, and nobody says so.
+TEST_F(SourcesTest, PlatformsThatAreNotBuilt) {
+  EXPECT_THAT(find("", "aws"),
+              HasSubstr("InvalidArgument: platform aws: its metadata service is not read"));
+  EXPECT_THAT(find("talos.config=guestinfo", "vmware"),
+              HasSubstr("InvalidArgument: kernel parameter talos.config"));
+}
+
+// Catches: a volume with something else on it that ends in a message without its name, or in none.
+TEST_F(SourcesTest, VolumesWithSomethingElse) {
+  volumes.file("metal-iso", "readme", "x");
+  volumes.file("cidata", "user-data", "#cloud-config\nusers: []\n# machine: no\n");
+  EXPECT_EQ("Unavailable: volume metal-iso (/dev/sr0) has no file config.yaml",
+            find("talos.config=metal-iso"));
+  EXPECT_EQ(
+      "Unavailable: volume cidata (/dev/sr0): user-data is not a machine config: it has no key "
+      "\"machine\"",
+      find(""));
+  volumes.file("cidata", "meta-data", "x");
+  volumes.volumes.clear();
+  volumes.file("cidata", "meta-data", "x");
+  volumes.file("metal-iso", "config.yaml", "<html>");
+  EXPECT_EQ("Unavailable: volume cidata (/dev/sr0): user-data is not there", find(""));
+  EXPECT_THAT(find("talos.config=metal-iso"),
+              HasSubstr("metal-iso (/dev/sr0): config.yaml: what was sent is a web page"));
+  volumes.broken =
+      error(ErrorKind::kUnavailable, "cannot mount /dev/sr0 (iso9660): Input/output error");
+  EXPECT_EQ("Unavailable: volume metal-iso: cannot mount /dev/sr0 (iso9660): Input/output error",
+            find("talos.config=metal-iso"));
+}
+
+// Catches: a file that is read through a folder's name, one that is absent and not named.
+TEST_F(SourcesTest, Files) {
+  tree.file("config.yaml", "machine: {}");
+  auto url = kj::str("file://", tree.root, "/config.yaml");
+  EXPECT_EQ(kj::str(url, ": machine: {}").cStr(), find(kj::str("talos.config=", url)));
+  EXPECT_THAT(find(kj::str("talos.config=", url, "x")),
+              HasSubstr("config.yamlx: there is no such file"));
+  EXPECT_THAT(find("talos.config=file:///nowhere/x"),
+              HasSubstr("file:///nowhere/x: cannot open /nowhere/: No such"));
+  EXPECT_THAT(find(kj::str("talos.config=file://", tree.root)), HasSubstr("is not a regular file"));
+  EXPECT_THAT(volumes.looked, IsEmpty());
+}
+
+// Catches: a container that reads its host's kernel parameters or disks.
+TEST_F(SourcesTest, Container) {
+  volumes.file("cidata", "user-data", "machine:");
+  EXPECT_EQ("none", find("talos.config=http://127.0.0.1:1/", "container"));
+  EXPECT_THAT(volumes.looked, IsEmpty());
+  auto encoded = kj::encodeBase64("machine: {}"_kj.asBytes());
+  userData = encoded;
+  EXPECT_EQ("environment variable USERDATA: machine: {}", find("", "container"));
+  userData = "!"_kj;
+  EXPECT_THAT(find("", "container"),
+              HasSubstr("InvalidArgument: environment variable USERDATA is not base64"));
+}
+
+// Catches: public authorities trusted beside the one that was named; a bundle that is read although
+// nobody needs it, or absent and not named.
+TEST_F(SourcesTest, WhomToTrust) {
+  auto authority = pki::makeAuthority({.organization = "private"});
+  auto pair = pki::issue(authority.certificate, authority.key,
+                         {.addresses = kj::arr(kj::str("127.0.0.1"))});
+  kj::TlsKeypair keys{kj::TlsPrivateKey(kj::StringPtr(pki::toPkcs8(pair.key))),
+                      kj::TlsCertificate(pair.certificate)};
+  kj::TlsContext::Options options;
+  options.useSystemTrustStore = false;
+  options.defaultKeypair = keys;
+  kj::TlsContext tls(kj::mv(options));
+  TestServer open(io, ok("machine: {}"));
+  TestServer server(io, ok("machine: {}"), tls);
+  auto url = kj::str("https://127.0.0.1:", server.port(), "/c");
+  auto parameter = kj::str("talos.config=", url);
+  // Over before the first pause: nobody waits for a clock here.
+  auto find = [this](kj::StringPtr line) {
+    return SourcesTest::find(line, "metal", 900 * kj::MILLISECONDS);
+  };
+  auto good = kj::str(url, ": machine: {}");
+
+  EXPECT_THAT(find(kj::str("talos.config=http://127.0.0.1:", open.port(), "/")),
+              HasSubstr("/: machine: {}"));
+  EXPECT_THAT(find(parameter), HasSubstr("https needs to know whom to trust: there is no "));
+  tree.file("bundle.crt",
+            kj::str("# comment\n", pki::makeAuthority({.organization = "a"}).certificate,
+                    authority.certificate));
+  EXPECT_EQ(good.cStr(), find(parameter));
+  auto other = kj::encodeBase64(pki::makeAuthority({.organization = "b"}).certificate.asBytes());
+  EXPECT_THAT(find(kj::str(parameter, " talos.config.ca=", other)), HasSubstr("certificate"));
+  auto own = kj::encodeBase64(authority.certificate.asBytes());
+  tree.file("bundle.crt", "nonsense");
+  EXPECT_THAT(find(parameter), HasSubstr("no certificate of an authority"));
+  EXPECT_EQ(good.cStr(),
+            find(kj::str(parameter, " talos.config.ca=", other, " talos.config.ca=", own)));
+  EXPECT_THAT(find(kj::str(parameter, " talos.config.ca=?")),
+              HasSubstr("talos.config.ca, number 1: this is not base64"));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,203 @@
+#include "machined/config/node-sources.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "machined/storage/mount.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCidata = "cidata"_kj;
+constexpr kj::StringPtr kNoCloud = "nocloud"_kj;
+// For a volume that nobody has named: drivers of drives were loaded a moment ago.
+constexpr auto kUnnamedPatience = 1 * kj::SECONDS;
+
+[[noreturn]] void unavailable(kj::StringPtr why) {
+  fail(ErrorKind::kUnavailable, why);
+}
+
+// Platforms with a metadata service, which this version does not ask.
+bool isCloud(kj::StringPtr platform) {
+  for (auto name : {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "openstack"_kj, "packet"_kj,
+                    "vmware"_kj}) {
+    if (platform == name) return true;
+  }
+  return false;
+}
+
+// A key of the document's top, as every machine config has it.
+bool hasMachineKey(kj::ArrayPtr<const char> text) {
+  constexpr kj::StringPtr kKey = "machine:"_kj;
+  for (size_t i = 0; i + kKey.size() <= text.size(); ++i) {
+    if (i > 0 && text[i - 1] != '\n') continue;
+    if (memcmp(text.begin() + i, kKey.begin(), kKey.size()) == 0) return true;
+  }
+  return false;
+}
+
+// What was read, unpacked and looked at; `from` names it in what is thrown.
+FoundConfig checked(kj::Array<char> body, kj::String from) {
+  FoundConfig found;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 found.text = unpack(kj::mv(body));
+                 requireText(found.text);
+               })) {
+    unavailable(kj::str(from, ": ", messageOf(*e)));
+  }
+  found.from = kj::mv(from);
+  return found;
+}
+
+kj::Array<char> readConfigFile(kj::StringPtr path) {
+  size_t slash = KJ_ASSERT_NONNULL(path.findLast('/'));
+  auto folder = kj::str(path.slice(0, slash), "/");
+  int fd = open(folder.cStr(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) unavailable(kj::str("cannot open ", folder, ": ", strerror(errno)));
+  kj::AutoCloseFd directory(fd);
+  KJ_IF_MAYBE (content, readFileAt(directory, path.slice(slash + 1), kMostConfigBytes)) {
+    return kj::mv(*content);
+  }
+  unavailable("there is no such file");
+}
+
+}  // namespace
+
+NodeConfigSources::NodeConfigSources(World w)
+    : world(kj::mv(w)),
+      fetch{world.network,
+            world.timer,
+            world.clock,
+            [this]() { return world.random(); },
+            [this](kj::StringPtr line) { world.say(line); },
+            [this](kj::StringPtr host) { return world.resolve(host); },
+            [this]() { return verifier(); }} {}
+
+kj::Promise<kj::Own<TlsVerifier>> NodeConfigSources::verifier() {
+  auto given = configAuthorities(world.arguments);
+  return world.uv.blocking([given = kj::mv(given), bundle = kj::str(world.bundle)]() mutable {
+    KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
+    KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
+    unavailable(kj::str("https needs to know whom to trust: there is no ", bundle,
+                        "; give the authority as talos.config.ca=<base64>"));
+  });
+}
+
+kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Duration limit) {
+  auto shown = kj::str(source.shown);
+  FoundConfig found;
+  found.text = co_await fetchConfig(fetch, kj::mv(source), limit);
+  found.from = kj::mv(shown);
+  co_return kj::mv(found);
+}
+
+kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Duration limit) {
+  auto shown = kj::str(source.shown);
+  auto read = world.uv.blocking([path = kj::mv(source.path)]() { return readConfigFile(path); });
+  auto late = world.timer.afterDelay(limit).then([limit]() -> kj::Array<char> {
+    unavailable(kj::str("it could not be read within ", limit / kj::SECONDS, " s"));
+  });
+  auto content = co_await read.exclusiveJoin(kj::mv(late))
+                     .catch_([&shown](kj::Exception&& e) -> kj::Array<char> {
+                       unavailable(kj::str(shown, ": ", messageOf(e)));
+                     });
+  co_return checked(kj::mv(content), kj::mv(shown));
+}
+
+kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Duration limit) {
+  auto read = world.volumes.read(label, kj::arr(kj::str("config.yaml")), kMostConfigBytes, limit);
+  auto answer = co_await read.catch_([&label](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
+    unavailable(kj::str("volume ", label, ": ", messageOf(e)));
+  });
+  KJ_IF_MAYBE (volume, answer) {
+    KJ_IF_MAYBE (content, volume->files[0]) {
+      co_return checked(kj::mv(*content),
+                        kj::str("volume ", label, " (", volume->device, "): config.yaml"));
+    }
+    unavailable(kj::str("volume ", label, " (", volume->device, ") has no file config.yaml"));
+  }
+  unavailable(
+      kj::str("volume ", label, ": no such volume appeared within ", limit / kj::SECONDS, " s"));
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
+                                                                  kj::Duration limit) {
+  auto patience = expected ? limit : kj::min(limit, kUnnamedPatience);
+  auto read =
+      world.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, patience);
+  auto answer = co_await read.catch_([](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
+    unavailable(kj::str("volume cidata: ", messageOf(e)));
+  });
+  KJ_IF_MAYBE (volume, answer) {
+    auto name = kj::str("volume cidata (", volume->device, "): user-data");
+    KJ_IF_MAYBE (content, volume->files[0]) {
+      auto found = checked(kj::mv(*content), kj::mv(name));
+      // What other systems read there may be on it as well.
+      if (!hasMachineKey(found.text)) {
+        unavailable(kj::str(found.from, " is not a machine config: it has no key \"machine\""));
+      }
+      co_return kj::mv(found);
+    }
+    unavailable(kj::str(name, " is not there"));
+  }
+  if (expected) {
+    unavailable(kj::str("volume cidata: no such volume appeared within ", patience / kj::SECONDS,
+                        " s, and the platform is nocloud"));
+  }
+  co_return nullptr;
+}
+
+kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
+  constexpr auto kFrom = "environment variable USERDATA"_kj;
+  auto data = world.userData.orDefault("");
+  if (data == nullptr) return nullptr;
+  auto bytes = kj::decodeBase64(data);
+  if (bytes.hadErrors) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(kFrom, " is not base64; right is the base64 of a machine config"));
+  }
+  return checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::Duration limit) {
+  KJ_SWITCH_ONEOF(source) {
+    KJ_CASE_ONEOF(server, HttpSource) {
+      world.say(kj::str("machine config: asking ", server.shown));
+      co_return co_await fromServer(kj::mv(server), limit);
+    }
+    KJ_CASE_ONEOF(file, FileSource) {
+      co_return co_await fromFile(kj::mv(file), limit);
+    }
+    KJ_CASE_ONEOF(volume, VolumeSource) {
+      world.say(kj::str("machine config: looking for the volume ", volume.label));
+      co_return co_await fromVolume(kj::mv(volume.label), limit);
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
+  // The kernel's parameters and disks are the host's.
+  if (world.platform == "container") co_return fromEnvironment();
+  KJ_IF_MAYBE (source, configSource(world.arguments, world.uuid())) {
+    co_return co_await named(kj::mv(*source), limit);
+  }
+  KJ_IF_MAYBE (found, co_await fromCidata(world.platform == kNoCloud, limit)) {
+    co_return kj::mv(*found);
+  }
+  if (isCloud(world.platform)) {
+    fail(
+        ErrorKind::kInvalidArgument,
+        kj::str("platform ", world.platform,
+                ": its metadata service is not read by this version; right is the kernel parameter "
+                "talos.config=<url>, a volume labelled cidata, or talos.platform=metal"));
+  }
+  co_return nullptr;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,51 @@
+// The sources of this machine (sources.h), by its kernel parameters, its platform and its volumes.
+//
+// Public authorities come from the image's bundle, unless talos.config.ca names others: then only
+// those are trusted.
+#pragma once
+
+#include "common/kernel-arguments.h"
+#include "common/uv.h"
+#include "machined/config/fetch.h"
+#include "machined/config/sources.h"
+#include "machined/storage/volumes.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+
+class NodeConfigSources final : public ConfigSources {
+ public:
+  struct World {
+    const KernelArguments& arguments;
+    kj::StringPtr platform;
+    kj::Maybe<kj::StringPtr> userData;  // the environment's USERDATA
+    kj::Function<kj::String()> uuid;    // of the machine, by its firmware
+    Volumes& volumes;
+    UvLoop& uv;
+    kj::Network& network;
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    kj::Function<double()> random;
+    kj::Function<void(kj::StringPtr line)> say;
+    kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
+    kj::StringPtr bundle = kAuthoritiesBundle;
+  };
+  explicit NodeConfigSources(World world);
+
+  kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit) override;
+
+ private:
+  World world;
+  FetchWorld fetch;
+
+  kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);
+  kj::Promise<FoundConfig> fromServer(HttpSource source, kj::Duration limit);
+  kj::Promise<FoundConfig> fromFile(FileSource source, kj::Duration limit);
+  kj::Promise<FoundConfig> fromVolume(kj::String label, kj::Duration limit);
+  kj::Promise<kj::Maybe<FoundConfig>> fromCidata(bool expected, kj::Duration limit);
+  kj::Maybe<FoundConfig> fromEnvironment();
+  kj::Promise<kj::Own<TlsVerifier>> verifier();
+};
+
+}  // namespace talos::machined
