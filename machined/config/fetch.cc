@@ -225,7 +225,11 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source, k
     KJ_IF_MAYBE (bytes, body) co_return kj::mv(*bytes);
     auto why = reasonOf(KJ_ASSERT_NONNULL(failure), state);
     KJ_IF_MAYBE (moved, state.movedTo) why = kj::str(moved->shown, ": ", why);
-    if (why != last) world.say(kj::str("retrying error: ", source.shown, ": ", why));
+    auto line = kj::str("retrying error: ", source.shown, ": ", why);
+    if (line != world.said) {
+      world.say(line);
+      world.said = kj::mv(line);
+    }
     last = kj::mv(why);
     auto pause = ((1u << kj::min(n, 6u)) - 1) * kj::SECONDS +
                  static_cast<int64_t>(world.random() * 1e9) * kj::NANOSECONDS;

@@ -35,6 +35,7 @@ struct FetchWorld {
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
   // Who is trusted with https; asked at the first need.
   kj::Function<kj::Promise<kj::Own<TlsVerifier>>()> verifier;
+  kj::String said = nullptr;  // the last one, over all fetches
 };
 
 // GET until it answers 200 with what could be a config: tries after 0, 1, 3, 7, 15 … s plus up to 1

@@ -164,17 +164,23 @@ kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
   return checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
 }
 
+void NodeConfigSources::announce(kj::String line) {
+  if (line == announced) return;
+  world.say(line);
+  announced = kj::mv(line);
+}
+
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::Duration limit) {
   KJ_SWITCH_ONEOF(source) {
     KJ_CASE_ONEOF(server, HttpSource) {
-      world.say(kj::str("machine config: asking ", server.shown));
+      announce(kj::str("machine config: asking ", server.shown));
       co_return co_await fromServer(kj::mv(server), limit);
     }
     KJ_CASE_ONEOF(file, FileSource) {
       co_return co_await fromFile(kj::mv(file), limit);
     }
     KJ_CASE_ONEOF(volume, VolumeSource) {
-      world.say(kj::str("machine config: looking for the volume ", volume.label));
+      announce(kj::str("machine config: looking for the volume ", volume.label));
       co_return co_await fromVolume(kj::mv(volume.label), limit);
     }
   }

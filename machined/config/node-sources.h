@@ -38,7 +38,9 @@ class NodeConfigSources final : public ConfigSources {
  private:
   World world;
   FetchWorld fetch;
+  kj::String announced;  // what is asked is said once, however often it is asked
 
+  void announce(kj::String line);
   kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);
   kj::Promise<FoundConfig> fromServer(HttpSource source, kj::Duration limit);
   kj::Promise<FoundConfig> fromFile(FileSource source, kj::Duration limit);
