@@ -314,5 +314,160 @@ TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
   while (a.model.connections > 1) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
+// --- maintenance mode ---
+
+struct Maintained : Apid {
+  ~Maintained() noexcept override {}
+
+  void startMaintained(TestNode& node) {
+    node.maintain(authority);
+    node.startMachined();
+    node.startApid();
+    wait(node.trust.ready());
+    while (node.trust.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  // Somebody without a certificate of his own, who knows the machine's.
+  Session visit(TestNode& node) {
+    auto own = pki::makeAuthority({});
+    return connect(node, {kj::str(authority.pair.certificate), kj::mv(own.certificate),
+                          kj::mv(own.key)});
+  }
+  static kj::Promise<kj::String> apply(rpc::Cluster::Client cluster) {
+    return cluster.nodeRequest()
+        .send()
+        .getNode()
+        .configurationRequest()
+        .send()
+        .getConfiguration()
+        .applyRequest()
+        .send()
+        .then([](auto&& r) { return kj::str(r.getResult().getBootId()); });
+  }
+  template <typename T>
+  std::string failure(kj::Promise<T> promise) {
+    auto e = failureOf(kj::mv(promise));
+    return std::string(nameOf(kindOf(e)).cStr()) + ": " + messageOf(e).cStr();
+  }
+};
+
+// Catches: a method that is open to everybody without the mark, one with it that is not, and a
+// machine in maintenance that is a way to others.
+TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
+  startMaintained(a);
+  start(b);
+  auto session = visit(a);
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(machine(session.cluster, "10.0.0.1")), "node 10.0.0.1"_kj);
+  EXPECT_EQ(wait(apply(session.cluster)), "this boot"_kj);
+  EXPECT_GE(a.model.visits, 1u);  // machined knows whom it serves
+
+  constexpr const char* kText = " is not served in maintenance mode: this machine has no config yet";
+  EXPECT_EQ(failure(machine(session.cluster).rebootRequest().send().ignoreResult()),
+            std::string("Unimplemented: Machine.reboot") + kText);
+  auto node = session.cluster.nodeRequest().send().getNode();
+  EXPECT_EQ(failure(node.logsRequest().send().ignoreResult()),
+            std::string("Unimplemented: Node.logs") + kText);
+  EXPECT_EQ(failure(node.sensitiveResourcesRequest().send().ignoreResult()),
+            std::string("Unimplemented: Node.sensitiveResources") + kText);
+  EXPECT_EQ(failure(withRoles(session.cluster, {"os:admin"}).whenResolved()),
+            std::string("Unimplemented: Cluster.withRoles") + kText);
+  EXPECT_EQ(a.model.reboots, 0u);
+
+  auto request = session.cluster.nodeRequest();
+  request.setAddress("10.0.0.2");
+  auto text = failure(request.send().ignoreResult());
+  EXPECT_NE(text.find("FailedPrecondition: 10.0.0.2 is not an address of this machine"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(b.model.connections, 1u);  // apid's own for the store
+}
+
+// Catches: a moment in which a machine with a config serves somebody without a certificate: on a
+// connection that is up, on one whose handshake began before, and on a new one.
+TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
+  startMaintained(a);
+  auto never = kj::newPromiseAndFulfiller<void>();
+  auto farewell = never.promise.fork();
+  a.farewell = [&]() { return farewell.addBranch(); };
+  auto up = visit(a);
+  auto held = machine(up.cluster);
+  EXPECT_EQ(version(held), "node 10.0.0.1"_kj);
+
+  // A TCP connection that says nothing yet, and one in the middle of its handshake.
+  auto late = pki::makeAuthority({});
+  auto slow = kj::heap<TlsEndpoint>(Credentials{kj::str(authority.pair.certificate),
+                                                kj::mv(late.certificate), kj::mv(late.key)});
+  auto silent = wait(io.provider->getNetwork().parseAddress("127.0.0.1", a.port).then(
+      [](kj::Own<kj::NetworkAddress>&& address) {
+        auto promise = address->connect();
+        return promise.attach(kj::mv(address));
+      }));
+  wait(timer.afterDelay(1 * kj::MILLISECONDS));  // apid has it
+  auto visits = a.model.visits, versions = a.model.versions;
+
+  a.certify(authority);
+  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  auto text = failure(held.versionRequest().send().ignoreResult());
+  EXPECT_EQ(text, "Unauthenticated: this machine has a config now: connect again, with a client "
+                  "certificate");
+  text = failure(apply(up.cluster));
+  EXPECT_NE(text.find("Unauthenticated: "), std::string::npos) << text;
+  EXPECT_NE(failure(slow->connect(kj::mv(silent), "10.0.0.1").then([this](auto&& stream) {
+    return serveConnection(timer, kj::mv(stream), nullptr).ignoreResult();
+  })),
+            "Internal: nothing failed");
+  EXPECT_NE(failure([&]() { return machine(visit(a).cluster).versionRequest().send().ignoreResult(); }()),
+            "");
+  EXPECT_EQ(a.model.visits, visits);
+  EXPECT_EQ(a.model.versions, versions);
+  EXPECT_EQ(a.model.applies, 0u);
+  EXPECT_TRUE(up.connection->alive());
+
+  never.fulfiller->fulfill();
+  wait(up.connection->onDisconnect());
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: the answer to the apply that ends maintenance mode cut off by that end.
+TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
+  startMaintained(a);
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  a.model.applyGate = paf.promise.fork();
+  auto gone = kj::newPromiseAndFulfiller<void>();
+  auto farewell = gone.promise.fork();
+  a.farewell = [&]() { return farewell.addBranch(); };
+  auto session = visit(a);
+  auto call = apply(session.cluster).eagerlyEvaluate(nullptr);
+  while (a.model.applies == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  a.certify(authority);
+  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  paf.fulfiller->fulfill();
+  EXPECT_EQ(wait(kj::mv(call)), "this boot"_kj);
+  gone.fulfiller->fulfill();
+  wait(session.connection->onDisconnect());
+}
+
+// Catches: maintenance mode that stays because the certificates after it cannot be used or made.
+TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
+  startMaintained(a);
+  auto broken = kj::heap<capnp::MallocMessageBuilder>();
+  broken->initRoot<rpc::ApiCertificateSpec>().setCa("no certificate"_kj.asBytes());
+  auto session = visit(a);
+  version(machine(session.cluster));
+  a.publish(kj::mv(broken));
+  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(session.connection->onDisconnect());
+  EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
+
+  start(b);  // and there is none at all
+  b.maintain(authority);
+  while (!b.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  auto other = visit(b);
+  version(machine(other.cluster));
+  b.withdraw();
+  while (b.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(other.connection->onDisconnect());
+}
+
 }  // namespace
 }  // namespace talos::apid

@@ -281,6 +281,11 @@ class TestNode {
       request.send().wait(io.waitScope);
     }
   }
+  // There are no certificates any more.
+  void withdraw() {
+    model.certificates = nullptr;
+    for (auto& sink : model.sinks) sink.snapshotRequest().send().wait(io.waitScope);
+  }
   // apid comes up: it serves once there are certificates.
   void startApid(ServerLimits limits = {}) {
     serving = serveWhenReady(limits).eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });

@@ -87,6 +87,8 @@ class FakeMachine {
   // Set: the next hold() takes effect, and is answered, only when this resolves.
   kj::Maybe<kj::Promise<void>> holdGate;
 
+  // Another boot: nothing is held any more.
+  void drop() { held.clear(); }
   // The held descriptor; putting one there, as a predecessor did.
   int heldFd(kj::StringPtr name) const {
     for (auto& h : held) {

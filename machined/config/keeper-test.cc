@@ -1,0 +1,610 @@
+// The keeper on a model of process 1, of the disk and of the sources: what runs and what is on disk
+// after every mode, after a crash between any two steps, and when two ask at once.
+#include "machined/config/keeper.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <string>
+
+#include "common/error.h"
+#include "machined/process1-fake.h"
+#include "machined/records.h"
+#include "machined/resources/store-fixture.h"
+
+namespace talos::machined {
+namespace {
+
+using rpc::ApplyMode;
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+
+// A worker's config for mode cloud, told from others by its host name.
+kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool persist = true) {
+  return kj::str("version: v1alpha1\npersist: ", persist,
+                 "\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n"
+                 "  network:\n    hostname: ",
+                 hostname, "\n", more,
+                 "cluster:\n  token: bbbbbb.bbbbbbbbbbbbbbbb\n"
+                 "  controlPlane:\n    endpoint: https://10.0.0.1:6443\n");
+}
+// Differs from document("…") in a key that needs a reboot.
+constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
+
+// What outlives the brain: its own copy of a file.
+struct ModelDisk final : public ConfigDisk {
+  kj::Maybe<kj::String> content;
+  bool broken = false;
+  kj::Maybe<kj::String> volatileBecause;
+  unsigned writes = 0, removals = 0;
+  kj::Maybe<kj::Promise<void>> gate;  // the next write is done when this resolves
+
+  kj::StringPtr name() const override { return "config.yaml"; }
+  kj::Maybe<kj::String> read() override {
+    return content.map([](kj::String& c) { return kj::str(c); });
+  }
+  kj::Promise<void> write(kj::Array<char> text) override {
+    ++writes;
+    if (broken) return error(ErrorKind::kResourceExhausted, "config.yaml: no space left on device");
+    auto put = [this, text = kj::mv(text)]() { content = kj::str(text.asPtr()); };
+    KJ_IF_MAYBE (g, gate) {
+      auto waiting = kj::mv(*g);
+      gate = nullptr;
+      return waiting.then(kj::mv(put));
+    }
+    put();
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> remove() override {
+    ++removals;
+    content = nullptr;
+    return kj::READY_NOW;
+  }
+  kj::Maybe<kj::String> whyNotDurable() override {
+    return volatileBecause.map([](kj::String& why) { return kj::str(why); });
+  }
+};
+
+struct ModelSources final : public ConfigSources {
+  // What the next searches give, in turn; the last one stays. "": none; "!…": an error.
+  kj::Vector<kj::String> answers;
+  unsigned searches = 0;
+  kj::Maybe<kj::Promise<void>> gate;
+
+  kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration) override {
+    auto& answer = answers[kj::min(searches++, answers.size() - 1)];
+    kj::Promise<void> first = kj::READY_NOW;
+    KJ_IF_MAYBE (g, gate) {
+      first = kj::mv(*g);
+      gate = nullptr;
+    }
+    return first.then([text = kj::str(answer)]() mutable -> kj::Maybe<FoundConfig> {
+      if (text.size() == 0) return nullptr;
+      if (text[0] == '!') fail(ErrorKind::kUnavailable, text.slice(1));
+      auto copy = kj::heapArray(text.asArray().slice(0, text.size()));
+      return FoundConfig{kj::mv(copy), kj::str("http://source/")};
+    });
+  }
+};
+
+// A whole brain as far as configs go; destroy it, and that is its crash.
+struct ModelBrain {
+  FakeProcess1 process1;
+  Store store;
+  MachineConfigReader reader;
+  bool failed = false;
+  kj::String sequence = kj::str();
+  unsigned intended = 0, reboots = 0, changes = 0;
+  kj::Vector<kj::String> said;
+  ConfigKeeper keeper;
+
+  ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
+             ModelDisk& disk, ModelSources& sources, UvLoop& uv, kj::Timer& timer,
+             config::Mode mode, kj::WaitScope& scope)
+      : process1(machine),
+        store(registry, clock),
+        keeper(ConfigKeeper::World{
+            mode, process1, store, reader, sources, disk, uv, timer,
+            [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
+            [this]() { return kj::str(sequence); }, [this]() { return failed; },
+            [this]() -> kj::Promise<void> {
+              ++intended;
+              return kj::READY_NOW;
+            },
+            [this]() { ++reboots; }, [this]() { ++changes; }}) {
+    store.attachJournal(process1).wait(scope);
+    keeper.recover().wait(scope);
+  }
+
+  bool saidThat(const char* part) const {
+    for (auto& line : said) {
+      if (std::string(line.cStr()).find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+};
+
+struct KeeperTest : public testing::Test {
+  ~KeeperTest() noexcept override {}
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Registry registry;
+  TestClock clock;
+  FakeMachine machine;
+  ModelDisk disk;
+  ModelSources sources;
+  config::Mode mode = config::Mode::kCloud;
+  kj::Maybe<kj::Own<ModelBrain>> current;
+
+  ModelBrain& start() {
+    current = nullptr;
+    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, uv, timer, mode,
+                                     io.waitScope);
+    return *current.emplace(kj::mv(made));
+  }
+  ModelBrain& brain() { return *KJ_ASSERT_NONNULL(current); }
+  // One whose boot is over, with this config running and on disk.
+  ModelBrain& booted(kj::StringPtr text) {
+    sources.answers.clear();
+    sources.answers.add(kj::str(text));
+    auto& b = start();
+    load();
+    b.keeper.save().wait(io.waitScope);
+    return b;
+  }
+
+  void load() {
+    auto loading = brain().keeper.load();
+    if (loading.poll(io.waitScope)) return loading.wait(io.waitScope);
+    KJ_FAIL_REQUIRE("no config was taken", brain().said);
+  }
+
+  kj::Promise<ConfigKeeper::Outcome> apply(
+      kj::StringPtr text, ApplyMode mode, bool dryRun = false,
+      ConfigKeeper::Caller caller = ConfigKeeper::Caller::kAdmin) {
+    return brain().keeper.apply(kj::heapArray(text.asArray().slice(0, text.size())), mode, dryRun,
+                                caller);
+  }
+  std::string refusal(kj::Promise<ConfigKeeper::Outcome> promise) {
+    std::string text = "nothing was refused";
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { promise.wait(io.waitScope); })) {
+      text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();
+    }
+    return text;
+  }
+
+  // The host name of a document, or "-".
+  static std::string named(kj::StringPtr text) {
+    auto parsed = config::parse(text.asArray(), "f");
+    if (!parsed.good() || parsed.empty()) return "broken";
+    return parsed.get().getMachine().getNetwork().getHostname().cStr();
+  }
+  std::string running() {
+    KJ_IF_MAYBE (r, brain().store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+      return named(r->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+    }
+    return "-";
+  }
+  std::string onDisk() {
+    KJ_IF_MAYBE (text, disk.content) return named(*text);
+    return "-";
+  }
+  // "running/disk", "*" when something is pending.
+  std::string state() {
+    return running() + "/" + onDisk() + (machine.holds(kPendingName) ? "*" : "");
+  }
+  // All that can be done without time passing.
+  void settle() {
+    for (int i = 0; i < 20; i++) io.waitScope.poll();
+  }
+  void pass(kj::Duration time) {
+    settle();
+    timer.advanceTo(timer.now() + time);
+    settle();
+  }
+};
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+// --- modes ---
+
+// Catches: a mode that changes more than it says: the running config before its reboot, or the disk
+// in memory's place.
+TEST_F(KeeperTest, EachModeChangesWhatItSays) {
+  struct {
+    ApplyMode mode;
+    kj::StringPtr more;
+    const char* state;
+    ApplyMode done;
+    unsigned reboots;
+  } rows[] = {
+      {ApplyMode::NO_REBOOT, "", "b/b", ApplyMode::NO_REBOOT, 0},
+      {ApplyMode::REBOOT, "", "a/b", ApplyMode::REBOOT, 1},
+      {ApplyMode::STAGED, "", "a/b", ApplyMode::STAGED, 0},
+      {ApplyMode::AUTO, "", "b/b", ApplyMode::NO_REBOOT, 0},
+      {ApplyMode::AUTO, kEnv, "a/b", ApplyMode::REBOOT, 1},
+  };
+  for (auto& row : rows) {
+    machine.drop();
+    disk.content = nullptr;
+    auto& b = booted(document("a"));
+    ASSERT_EQ("a/a", state());
+    auto outcome = apply(document("b", row.more), row.mode).wait(io.waitScope);
+    EXPECT_EQ(row.done, outcome.mode);
+    EXPECT_EQ("machine.network.hostname", outcome.changes[0].path);
+    EXPECT_EQ(row.state, state());
+    settle();
+    EXPECT_EQ(row.reboots, b.reboots);
+    EXPECT_EQ(row.reboots, b.intended);
+  }
+}
+
+// Catches: a dry run that leaves something behind.
+TEST_F(KeeperTest, ADryRunChangesNothing) {
+  auto& b = booted(document("a"));
+  auto writes = disk.writes;
+  auto outcome = apply(document("b", kEnv), ApplyMode::AUTO, true).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
+  ASSERT_EQ(2u, outcome.changes.size());
+  EXPECT_FALSE(outcome.changes[1].live);
+  settle();
+  EXPECT_EQ("a/a", state());
+  EXPECT_EQ(writes, disk.writes);
+  EXPECT_EQ(0u, b.reboots);
+}
+
+// Catches: half an answer about what needs a reboot, and a refused apply that changed something.
+TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
+  booted(document("a"));
+  auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "\n  machine.env.a\n  machine.env.c\n")) << text;
+  EXPECT_FALSE(contains(text, "hostname")) << text;
+
+  text = refusal(apply("machine:\n  type: masterr\n  bogus: 1\n", ApplyMode::AUTO));
+  EXPECT_TRUE(contains(text, "InvalidArgument: ")) << text;
+  EXPECT_TRUE(contains(text, "machine config:2:9: machine.type")) << text;
+  EXPECT_TRUE(contains(text, "bogus")) << text;
+
+  for (auto mode : {ApplyMode::REBOOT, ApplyMode::STAGED}) {
+    text = refusal(apply(document("b", "", false), mode));
+    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not read")) << text;
+  }
+  disk.volatileBecause = kj::str("it is memory");
+  text = refusal(apply(document("b"), ApplyMode::STAGED));
+  EXPECT_TRUE(contains(text, "it is memory")) << text;
+  disk.volatileBecause = nullptr;
+
+  text = refusal(apply(document("b"), static_cast<ApplyMode>(77)));
+  EXPECT_TRUE(contains(text, "InvalidArgument: mode 77")) << text;
+  settle();
+  EXPECT_EQ("a/a", state());
+  EXPECT_EQ(0u, brain().reboots);
+}
+
+// Catches: an old copy that comes back at the next boot.
+TEST_F(KeeperTest, WithoutPersistNothingStaysOnDisk) {
+  booted(document("a"));
+  auto outcome = apply(document("b", "", false), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("b/-", state());
+  ASSERT_LE(1u, outcome.warnings.size());
+  EXPECT_TRUE(outcome.warnings.back().startsWith("persist: false"));
+}
+
+// Catches: an answer before the truth, and a full disk that costs the old copy or the running
+// config.
+TEST_F(KeeperTest, AFailedWriteChangesNothingAndIsOver) {
+  booted(document("a"));
+  disk.broken = true;
+  for (auto mode : {ApplyMode::REBOOT, ApplyMode::NO_REBOOT, ApplyMode::STAGED}) {
+    auto text = refusal(apply(document("b"), mode));
+    EXPECT_TRUE(contains(text, "no space left")) << text;
+    EXPECT_EQ("a/a", state());
+  }
+  EXPECT_EQ(0u, brain().reboots + brain().intended);
+  disk.broken = false;
+  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);  // nothing is in its way
+  EXPECT_EQ("c/c", state());
+}
+
+// --- who is in whose way ---
+
+// Catches: two documents mixed, a second one that is lost in silence, and a keeper that is busy for
+// ever.
+TEST_F(KeeperTest, OneAtATime) {
+  booted(document("a"));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto first = apply(document("b"), ApplyMode::NO_REBOOT);
+  EXPECT_FALSE(first.poll(io.waitScope));
+  auto text = refusal(apply(document("c"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "Conflict: another config is being applied (mode no-reboot)")) << text;
+  paf.fulfiller->fulfill();
+  first.wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("c/c", state());
+  apply(document("d"), ApplyMode::REBOOT).wait(io.waitScope);
+  text = refusal(apply(document("e"), ApplyMode::STAGED));  // the machine is about to go down
+  EXPECT_TRUE(contains(text, "Conflict: another config is being applied (mode reboot)")) << text;
+  EXPECT_EQ("c/d", state());
+}
+
+// Catches: an apply that gets between the tasks of a boot.
+TEST_F(KeeperTest, NotDuringAnotherSequence) {
+  booted(document("a"));
+  brain().sequence = kj::str("boot");
+  auto text = refusal(apply(document("b"), ApplyMode::STAGED));
+  EXPECT_TRUE(contains(text, "Conflict: the sequence boot runs")) << text;
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: work that ends with the call that asked for it.
+TEST_F(KeeperTest, ACallerThatGoesAwayChangesNothing) {
+  booted(document("a"));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  {
+    auto call = apply(document("b"), ApplyMode::NO_REBOOT);
+    EXPECT_FALSE(call.poll(io.waitScope));
+  }
+  EXPECT_EQ("a/a*", state());
+  paf.fulfiller->fulfill();
+  settle();
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: a boot that failed and can only be repaired by hand.
+TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
+  booted(document("a"));
+  brain().failed = true;
+  auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  auto outcome = apply(document("b"), ApplyMode::AUTO).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
+  EXPECT_EQ("a/b", state());
+}
+
+// Catches: a container that is told to reboot its host.
+TEST_F(KeeperTest, AContainerDoesNotReboot) {
+  mode = config::Mode::kContainer;
+  booted(document("a"));
+  auto text = refusal(apply(document("b", kEnv), ApplyMode::AUTO));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: in mode container")) << text;
+  EXPECT_TRUE(contains(text, "machine.env.a")) << text;
+  apply(document("b", kEnv), ApplyMode::STAGED).wait(io.waitScope);
+  EXPECT_EQ("a/b", state());
+}
+
+// --- crashes of the brain ---
+
+// Catches, at every step: a document that is half in place after a crash, an intention that is
+// forgotten, or one that is carried out again and again.
+TEST_F(KeeperTest, ACrashAtAnyStep) {
+  struct {
+    ApplyMode mode;
+    const char* end;
+    unsigned intended;
+  } modes[] = {{ApplyMode::NO_REBOOT, "b/b", 0},
+               {ApplyMode::REBOOT, "a/b", 1},
+               {ApplyMode::STAGED, "a/b", 0}};
+  for (auto& row : modes) {
+    // 0: before process 1 has it. 1: it has. 2: written. 3: published.
+    for (int step = 0; step <= 3; step++) {
+      SCOPED_TRACE(testing::Message() << nameOf(row.mode).cStr() << " step " << step);
+      machine.drop();
+      disk.content = nullptr;
+      booted(document("a"));
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto& gate = step == 0 ? machine.holdGate : disk.gate;
+      gate = kj::mv(paf.promise);
+      auto call = apply(document("b"), row.mode);
+      EXPECT_FALSE(call.poll(io.waitScope));
+      if (step >= 2) disk.content = kj::str(document("b"));
+      if (step >= 3 && row.mode == ApplyMode::NO_REBOOT) {
+        putRecord<rpc::MachineConfigSpec>(
+            brain().store, "config", kMachineConfigs, kMachineConfigId,
+            [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document("b")); });
+      }
+      call = ConfigKeeper::Outcome();
+      auto& next = start();
+      EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
+      EXPECT_EQ(step == 0 ? 0u : row.intended, next.intended);
+      EXPECT_EQ(0u, next.reboots);  // that is for whoever goes on with what is intended
+      auto& another = start();
+      EXPECT_EQ(0u, another.intended);
+      EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
+    }
+  }
+}
+
+// Catches: a full disk at the worst moment, which would keep every new brain from starting.
+TEST_F(KeeperTest, RecoveryThatFailsIsGivenUp) {
+  booted(document("a"));
+  holdPending(brain().process1, Pending(ApplyMode::NO_REBOOT, kj::heapArray(
+                                                                  document("b").asArray())))
+      .wait(io.waitScope);
+  disk.broken = true;
+  start();
+  EXPECT_EQ("a/a", state());
+  EXPECT_TRUE(brain().saidThat("no space left"));
+}
+
+// Catches: a memory file that somebody else wrote taken for a document.
+TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
+  booted(document("a"));
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd a(ends[0]), b(ends[1]);
+  machine.keep(kPendingName, kj::mv(a));
+  start();
+  EXPECT_EQ("a", running());
+}
+
+// --- at boot ---
+
+// Catches: an order of sources that is another one, and a copy that is used though it should not.
+TEST_F(KeeperTest, WhatTheBootTakes) {
+  sources.answers.add(kj::str(document("source")));
+  disk.content = kj::str(document("kept"));
+  start();
+    load();
+  EXPECT_EQ("kept", running());
+  EXPECT_EQ(0u, sources.searches);
+
+  for (auto& passedOver : {document("kept", "", false), kj::str("machine: [\n"), kj::str(),
+                           document("kept", "  bogus: 1\n")}) {
+    SCOPED_TRACE(passedOver.cStr());
+    machine.drop();
+    disk.content = kj::str(passedOver);
+    start();
+    load();
+    EXPECT_EQ("source", running());
+  }
+  EXPECT_TRUE(brain().saidThat("passed over: config.yaml:8:"));
+  brain().keeper.save().wait(io.waitScope);
+  EXPECT_EQ("source", onDisk());
+
+  sources.answers.clear();
+  sources.answers.add(kj::str("!gone"));
+  start();
+    load();  // the brain crashed: its config runs
+  EXPECT_EQ("source", running());
+}
+
+// Catches: a machine that waits without saying why, and one that nobody can help any more.
+TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
+  sources.answers.add(kj::str());
+  auto& b = start();
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  EXPECT_TRUE(b.keeper.inMaintenance());
+  ASSERT_EQ(1u, b.keeper.maintenanceReasons().size());
+  EXPECT_TRUE(b.keeper.maintenanceReasons()[0].startsWith("no machine config: "));
+  EXPECT_EQ(1u, b.changes);
+  b.sequence = kj::str("initialize");  // of which this is a task
+
+  auto visitor = ConfigKeeper::Caller::kVisitor;
+  auto text = refusal(apply(document("b"), ApplyMode::STAGED, false, visitor));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: in maintenance mode")) << text;
+  text = refusal(apply("machine: {}\n", ApplyMode::REBOOT, false, visitor));
+  EXPECT_TRUE(contains(text, "InvalidArgument")) << text;
+  EXPECT_TRUE(b.keeper.inMaintenance());
+  auto outcome = apply(document("b"), ApplyMode::REBOOT, true, visitor).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
+  EXPECT_EQ("-/-", state());
+
+  apply(document("b"), ApplyMode::REBOOT, false, visitor).wait(io.waitScope);
+  loading.wait(io.waitScope);
+  EXPECT_FALSE(b.keeper.inMaintenance());
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(0u, b.reboots);
+  EXPECT_EQ(2u, b.changes);
+}
+
+// Catches: a call without a certificate that a machine with a config takes. Tried from every moment
+// on: beside a document that comes from the source, beside another visitor's, and afterwards.
+TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
+  auto visitor = ConfigKeeper::Caller::kVisitor;
+  sources.answers.add(kj::str("!nothing yet"));
+  sources.answers.add(kj::str(document("source")));
+  auto& b = start();
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  ASSERT_TRUE(b.keeper.inMaintenance());
+  // Its document is so large that it is looked at elsewhere while the other one comes.
+  auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
+  auto beside = apply(large, ApplyMode::AUTO, false, visitor);
+  pass(1 * kj::SECONDS);
+  loading.wait(io.waitScope);
+  EXPECT_EQ("source", running());
+  auto text = refusal(kj::mv(beside));
+  EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
+  for (bool dryRun : {true, false}) {
+    text = refusal(apply(document("b"), ApplyMode::AUTO, dryRun, visitor));
+    EXPECT_TRUE(contains(text, "Unauthenticated")) << text;
+  }
+  EXPECT_EQ("source", running());
+}
+
+// Catches: a source that is asked only once, too often, or after somebody else was faster.
+TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
+  sources.answers.add(kj::str("!http://source/: connection refused"));
+  sources.answers.add(kj::str("<html>\n"));
+  sources.answers.add(kj::str(document("late")));
+  auto& b = start();
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  EXPECT_TRUE(b.keeper.inMaintenance());
+  EXPECT_EQ("no machine config: http://source/: connection refused",
+            b.keeper.maintenanceReasons()[0]);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(2u, sources.searches);
+  EXPECT_EQ("the machine config that was found cannot be used:", b.keeper.maintenanceReasons()[0]);
+  EXPECT_TRUE(b.keeper.maintenanceReasons()[1].startsWith("http://source/:1:1"))
+      << b.keeper.maintenanceReasons()[1].cStr();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(2u, sources.searches);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(3u, sources.searches);
+  loading.wait(io.waitScope);
+  EXPECT_EQ("late", running());
+  EXPECT_FALSE(b.keeper.inMaintenance());
+}
+
+// Catches: the document of an operator overwritten by one that was on its way.
+TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
+  sources.answers.add(kj::str("!not now"));
+  sources.answers.add(kj::str(document("source")));
+  auto& b = start();
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto call = apply(document("operator"), ApplyMode::AUTO);
+  EXPECT_FALSE(call.poll(io.waitScope));
+  pass(1 * kj::SECONDS);  // the source answers while the operator's is being written
+  EXPECT_EQ(2u, sources.searches);
+  EXPECT_EQ("-/-*", state());
+  paf.fulfiller->fulfill();
+  call.wait(io.waitScope);
+  loading.wait(io.waitScope);
+  settle();
+  EXPECT_EQ("operator/operator", state());
+  (void)b;
+}
+
+// Catches: a new brain that lets the machine out of maintenance for a while, so that the certificate
+// that somebody was told is replaced.
+TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
+  sources.answers.add(kj::str());
+  auto& first = start();
+  auto loading = first.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  putRecord<rpc::ApiCertificateSpec>(
+      first.store, "", kCertificates, "api",
+      [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
+  loading = kj::NEVER_DONE;
+  auto& second = start();
+  EXPECT_TRUE(second.keeper.inMaintenance());
+  loading = second.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  EXPECT_TRUE(second.keeper.maintenanceReasons()[0].startsWith("no machine config: the kernel"));
+  // A config that was accepted ends it for every brain.
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto call = apply(document("b"), ApplyMode::AUTO);
+  EXPECT_FALSE(call.poll(io.waitScope));
+  call = ConfigKeeper::Outcome();
+  loading = kj::NEVER_DONE;
+  auto& third = start();
+  EXPECT_FALSE(third.keeper.inMaintenance());
+  EXPECT_EQ("b/b", state());
+  third.keeper.load().wait(io.waitScope);
+}
+
+}  // namespace
+}  // namespace talos::machined
