@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/config-redact.h"
+#include "common/diff.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "machined/records.h"
@@ -316,24 +318,36 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
   if (!dryRun || caller == Caller::kVisitor) checkFree(caller);
   auto decision = decide(mode, checked.config.get(), situation());
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
+  Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
+                  difference(checked.config)};
   if (dryRun) {
     zeroize(document);
-    co_return Outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), {}};
+    co_return kj::mv(outcome);
   }
-  co_return co_await begin(kj::mv(decision), kj::mv(checked), kj::mv(document));
+  co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(document));
+}
+
+// From the config that runs; a machine without one has nothing to compare with.
+kj::String ConfigKeeper::difference(const config::MachineConfig& wanted) {
+  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+    auto shown = config::redact(running->bytes(), wanted.bytes());
+    return unifiedDiff(shown.from, shown.to, "running", "new");
+  }
+  return kj::str();
 }
 
 // The work goes on whether or not the caller waits for it. After a reboot has been decided there is
 // no other.
-kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Decision decision, Checked checked,
+kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
+                                                       config::MachineConfig config,
                                                        kj::Array<char> document) {
-  auto mode = decision.mode;
+  auto mode = outcome.mode;
   bool first = inMaintenance();
   world.say(
       kj::str("machine config: a new one is applied, mode ", nameOf(mode),
-              first ? kj::str(", the first") : kj::str(", changes: ", decision.changes.size())),
+              first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
       Tone::kInfo);
-  auto doing = carryOut(Pending(mode, kj::mv(document)), kj::mv(checked.config)).fork();
+  auto doing = carryOut(Pending(mode, kj::mv(document)), kj::mv(config)).fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },
                            [this](kj::Exception&& e) {
@@ -347,9 +361,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Decision decision, Checke
   work = Work{kj::str("mode ", nameOf(mode)), kj::mv(settled)};
   tasks.add(KJ_ASSERT_NONNULL(work).done.addBranch());
   return doing.addBranch().then(
-      [outcome = Outcome{mode, kj::mv(checked.warnings), kj::mv(decision.changes), {}}]() mutable {
-        return kj::mv(outcome);
-      });
+      [outcome = kj::mv(outcome)]() mutable { return kj::mv(outcome); });
 }
 
 kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig config) {

@@ -122,7 +122,9 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> carryOut(Pending pending, config::MachineConfig config);
   kj::Promise<void> toDisk(const config::MachineConfig& config);
   kj::Promise<void> finish(rpc::ApplyMode mode, config::MachineConfig config);
-  kj::Promise<Outcome> begin(Decision decision, Checked checked, kj::Array<char> document);
+  kj::String difference(const config::MachineConfig& wanted);
+  kj::Promise<Outcome> begin(Outcome outcome, config::MachineConfig config,
+                             kj::Array<char> document);
   void taskFailed(kj::Exception&& e) override;
 };
 
