@@ -42,6 +42,7 @@
 #include "machined/services/server.h"
 #include "machined/services/supervisor.h"
 #include "machined/services/table.h"
+#include "machined/storage/disks.h"
 #include "machined/storage/state.h"
 #include "machined/tasks/etc.h"
 #include "machined/telemetry/server.h"
@@ -279,7 +280,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                     serveResources(store, false),
                     serveResources(store, true),
                     networkd(),
-                    configuration(ConfigKeeper::Caller::kAdmin)};
+                    configuration(ConfigKeeper::Caller::kAdmin),
+                    serveStorage(uv)};
     auto forVisitors = parts;
     forVisitors.configuration = configuration(ConfigKeeper::Caller::kVisitor);
     auto node = serveNode(kj::mv(parts));

@@ -48,6 +48,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setConfiguration(parts.configuration);
     return kj::READY_NOW;
   }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(parts.storage);
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;

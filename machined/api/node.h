@@ -19,6 +19,7 @@ struct NodeParts {
   rpc::Resources::Client sensitiveResources;  // all types
   rpc::Networkd::Client networkd;             // dials again when networkd was restarted
   rpc::Configuration::Client configuration;
+  rpc::Storage::Client storage;
 };
 
 rpc::Node::Client serveNode(NodeParts parts);

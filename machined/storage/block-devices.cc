@@ -8,27 +8,10 @@
 
 #include <algorithm>
 
-#include "common/error.h"
-#include "common/file.h"
+#include "machined/storage/sysfs.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr size_t kMostOfAFile = 64u << 10;
-
-kj::Maybe<kj::String> line(kj::StringPtr directory, kj::StringPtr name) {
-  kj::Maybe<kj::String> text;
-  // A device that goes meanwhile: ENODEV in the middle of a read.
-  if (kj::runCatchingExceptions(
-          [&]() { text = tryReadFile(kj::str(directory, "/", name), kMostOfAFile); }) != nullptr) {
-    return nullptr;
-  }
-  return text.map([](kj::String& t) {
-    size_t end = t.size();
-    while (end > 0 && (t[end - 1] == '\n' || t[end - 1] == ' ')) --end;
-    return kj::heapString(t.slice(0, end));
-  });
-}
 
 // The value of a line "KEY=value" of uevent.
 kj::String ofUevent(kj::StringPtr uevent, kj::StringPtr key) {
@@ -61,16 +44,18 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   auto entry = kj::str(sys, "/class/block/", name);
   BlockDevice device;
   device.name = kj::str(name);
-  KJ_IF_MAYBE (sectors, line(entry, "size")) {
+  KJ_IF_MAYBE (sectors, readAttributeLine(entry, "size")) {
     device.bytes = sectors->tryParseAs<uint64_t>().orDefault(0) * 512;  // whatever the device's are
   } else {
     return nullptr;
   }
-  device.whole = line(entry, "partition") == nullptr;
+  // One path of several to an NVMe disk, which has no node.
+  if (readAttributeLine(entry, "hidden").orDefault(kj::String()) == "1") return nullptr;
+  device.whole = readAttributeLine(entry, "partition") == nullptr;
   device.disk = device.whole ? kj::str(name) : diskOf(entry, name);
-  device.readOnly = line(entry, "ro").orDefault(kj::String()) == "1";
+  device.readOnly = readAttributeLine(entry, "ro").orDefault(kj::String()) == "1";
   device.cdrom = name.startsWith("sr");
-  KJ_IF_MAYBE (uevent, line(entry, "uevent")) {
+  KJ_IF_MAYBE (uevent, readAttributeLine(entry, "uevent")) {
     device.partitionName = ofUevent(*uevent, "PARTNAME");
   }
   return kj::mv(device);

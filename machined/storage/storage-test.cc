@@ -10,6 +10,7 @@
 #include "machined/api/test-tree.h"
 #include "machined/storage/block-devices.h"
 #include "machined/storage/device-events.h"
+#include "machined/storage/disks.h"
 #include "machined/storage/mount.h"
 #include "machined/storage/state.h"
 
@@ -74,6 +75,60 @@ TEST(BlockDevices, Order) {
       EXPECT_EQ(i < j, comesBefore(inOrder[i], inOrder[j])) << inOrder[i] << " " << inOrder[j];
     }
   }
+}
+
+// Catches: attributes of another device's place, a CD-ROM drive or a partition among the disks, an
+// empty card reader; a serial number with its padding.
+TEST(Disks, Facts) {
+  Sysfs sys;
+  sys.disk("sda", "2000\n");
+  sys.file2("devices/x/block/sda/device", "model", "QEMU HARDDISK   \n");
+  sys.file2("devices/x/block/sda/device", "vpd_pg80", kj::StringPtr("\0\x80\0\4 S1x", 8));
+  sys.file2("devices/x/block/sda/device", "modalias", "scsi:t-0x00\n");
+  sys.file2("devices/x/block/sda/device", "wwid", "naa.5000\n");
+  sys.file2("devices/x/block/sda/queue", "rotational", "1\n");
+  sys.partition("sda", "sda1", "EFI");
+  sys.disk("sdb", "0\n");
+  sys.disk("sr0", "700\n");
+  sys.disk("nvme0n1", "8\n");
+  sys.file2("devices/x/block/nvme0n1", "uuid", "u-1\n");
+  sys.file2("devices/x/block/nvme0n1/device", "serial", "n\x1b[31m1 \n");
+  sys.file2("devices/x/block/nvme0n1/queue", "rotational", "0\n");
+  sys.disk("nvme0c0n1", "8\n");
+  sys.file2("devices/x/block/nvme0c0n1", "hidden", "1\n");
+  sys.disk("mmcblk0", "8\n");
+  sys.file2("devices/x/block/mmcblk0/device", "type", "SD\n");
+  sys.disk("vda", "8\n");
+  auto disks = readDisks(sys.root);
+  EXPECT_EQ("sda vda nvme0n1 mmcblk0",
+            kj::strArray(KJ_MAP(d, disks) { return kj::str(d.name); }, " "));
+  EXPECT_EQ(2000u * 512, disks[0].bytes);
+  EXPECT_EQ("QEMU HARDDISK", disks[0].model);
+  EXPECT_EQ("scsi:t-0x00", disks[0].modalias);
+  EXPECT_EQ("naa.5000", disks[0].wwid);
+  EXPECT_EQ("", disks[0].uuid);
+  EXPECT_EQ("S1x", disks[0].serial);
+  EXPECT_EQ(rpc::Disk::Type::HDD, disks[0].type);
+  EXPECT_EQ(rpc::Disk::Type::UNKNOWN, disks[1].type);
+  EXPECT_EQ("u-1", disks[2].uuid);
+  EXPECT_EQ("n?[31m1", disks[2].serial);
+  EXPECT_EQ(rpc::Disk::Type::NVME, disks[2].type);
+  EXPECT_EQ(rpc::Disk::Type::SD, disks[3].type);
+}
+
+// Catches: a read behind the page's end; the page's head taken for the number.
+TEST(Disks, SerialNumberPage) {
+  auto page = [](std::initializer_list<int> head, kj::StringPtr text) {
+    kj::Vector<char> bytes;
+    for (int b : head) bytes.add(static_cast<char>(b));
+    bytes.addAll(text);
+    return serialOfPage(bytes);
+  };
+  EXPECT_EQ("QM00001", page({0, 0x80, 0, 10}, " QM00001  rest"));
+  EXPECT_EQ("QM", page({0, 0x80, 0xff, 0xff}, "QM"));
+  EXPECT_EQ("", page({0, 0x80, 0}, ""));
+  EXPECT_EQ("", page({0, 0x83, 0, 2}, "QM"));
+  EXPECT_EQ("", page({0, 0x80, 0, 3}, "   "));
 }
 
 Volume volume(kj::StringPtr name, FileSystem type, kj::StringPtr label) {

@@ -40,7 +40,8 @@ class MachinedWorld final : private kj::Clock {
              machined::serveLogs(logs, emptyKernelLog), kj::heap<machined::FilesServer>(uv),
              machined::serveResources(store, false), machined::serveResources(store, true),
              KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
-             KJ_EXCEPTION(DISCONNECTED, "no config is kept here")})) {
+             KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
+             KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;

@@ -1,0 +1,98 @@
+#include "machined/storage/disks.h"
+
+#include "machined/storage/sysfs.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String clean(kj::String text) {
+  for (auto& c : text) {
+    if (c < 0x20 || c == 0x7f) c = '?';  // and whatever is not ASCII
+  }
+  return text;
+}
+
+// The first of these files that says something.
+kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> names) {
+  for (auto name : names) {
+    auto text = readAttributeLine(device, name).orDefault(kj::String());
+    if (text.size() > 0) return clean(kj::mv(text));
+  }
+  return kj::String();
+}
+
+rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
+  if (name.startsWith("nvme")) return rpc::Disk::Type::NVME;
+  // eMMC is soldered on; what is called SD can be pulled out.
+  if (firstOf(device, {"device/type"_kj}) == "SD") return rpc::Disk::Type::SD;
+  auto rotates = firstOf(device, {"queue/rotational"_kj});
+  return rotates == "1"   ? rpc::Disk::Type::HDD
+         : rotates == "0" ? rpc::Disk::Type::SSD
+                          : rpc::Disk::Type::UNKNOWN;
+}
+
+class StorageServer final : public rpc::Storage::Server {
+ public:
+  StorageServer(UvLoop& uv, kj::StringPtr sys) : uv(uv), sys(kj::str(sys)) {}
+
+  kj::Promise<void> disks(DisksContext context) override {
+    auto found = co_await uv.blocking([sys = kj::str(sys)]() { return readDisks(sys); });
+    auto list = context.getResults().initDisks(static_cast<unsigned>(found.size()));
+    for (unsigned i = 0; i < found.size(); ++i) {
+      list[i].setDevice(kj::str("/dev/", found[i].name));
+      list[i].setSize(found[i].bytes);
+      list[i].setModel(found[i].model);
+      list[i].setSerial(found[i].serial);
+      list[i].setModalias(found[i].modalias);
+      list[i].setUuid(found[i].uuid);
+      list[i].setWwid(found[i].wwid);
+      list[i].setType(found[i].type);
+    }
+  }
+
+ private:
+  UvLoop& uv;
+  kj::String sys;
+};
+
+}  // namespace
+
+kj::String serialOfPage(kj::ArrayPtr<const char> page) {
+  constexpr size_t kHead = 4;
+  if (page.size() < kHead || page[1] != '\x80') return kj::String();
+  size_t told = static_cast<unsigned char>(page[2]) << 8 | static_cast<unsigned char>(page[3]);
+  auto text = page.slice(kHead, kHead + kj::min(told, page.size() - kHead));
+  size_t begin = 0, end = text.size();
+  auto blank = [](char c) { return c == ' ' || c == 0; };
+  while (begin < end && blank(text[begin])) ++begin;
+  while (end > begin && blank(text[end - 1])) --end;
+  return clean(kj::heapString(text.slice(begin, end)));
+}
+
+kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
+  kj::Vector<DiskFacts> disks;
+  for (auto& device : readBlockDevices(sys)) {
+    if (!device.whole || device.cdrom || device.bytes == 0) continue;
+    auto path = kj::str(sys, "/class/block/", device.name);
+    DiskFacts disk;
+    disk.bytes = device.bytes;
+    disk.model = firstOf(path, {"device/model"_kj, "device/name"_kj});
+    disk.serial = firstOf(path, {"serial"_kj, "device/serial"_kj});
+    if (disk.serial == nullptr) {
+      KJ_IF_MAYBE (page, readAttribute(path, "device/vpd_pg80")) disk.serial = serialOfPage(*page);
+    }
+    disk.modalias = firstOf(path, {"device/modalias"_kj, "device/device/modalias"_kj});
+    disk.uuid = firstOf(path, {"uuid"_kj, "device/uuid"_kj});
+    disk.wwid = firstOf(path, {"wwid"_kj, "device/wwid"_kj});
+    disk.type = typeOf(device.name, path);
+    disk.name = kj::mv(device.name);
+    disks.add(kj::mv(disk));
+  }
+  return disks;
+}
+
+rpc::Storage::Client serveStorage(UvLoop& uv, kj::StringPtr sys) {
+  return kj::heap<StorageServer>(uv, sys);
+}
+
+}  // namespace talos::machined

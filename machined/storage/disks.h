@@ -1,0 +1,27 @@
+// The capability Storage (rpc/storage.capnp): what the machine can keep data on, as sysfs tells it
+// at the moment of the call.
+#pragma once
+
+#include "common/uv.h"
+#include "machined/storage/block-devices.h"
+#include "rpc/storage.capnp.h"
+
+namespace talos::machined {
+
+struct DiskFacts {
+  kj::String name;  // "vda"
+  uint64_t bytes = 0;
+  // Each empty where the disk does not say; one clean line.
+  kj::String model, serial, modalias, uuid, wwid;
+  rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
+};
+// In the order of comesBefore(). Blocking, like readBlockDevices().
+kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
+
+// The serial number in a unit serial number page (SPC-4 §7.8.17), which the disk wrote: anything is
+// parsed. Empty when there is none.
+kj::String serialOfPage(kj::ArrayPtr<const char> page);
+
+rpc::Storage::Client serveStorage(UvLoop& uv, kj::StringPtr sys = "/sys");
+
+}  // namespace talos::machined
