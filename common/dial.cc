@@ -74,15 +74,14 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
   }
 }
 
-kj::Promise<kj::Own<Connection>> tryTls(kj::LowLevelAsyncIoProvider& lowLevel, TlsEndpoint& tls,
-                                        Address::SocketName name, kj::String expectedName,
-                                        kj::String where) {
+kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, Secure secure,
+                                        Address::SocketName name, kj::String where) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto stream =
       co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
   tuneTcp(*stream);
-  auto secured = co_await tls.connect(kj::mv(stream), expectedName);
+  auto secured = co_await secure(kj::mv(stream));
   co_return kj::heap<ConnectionImpl>(kj::mv(secured), kj::mv(where));
 }
 
@@ -190,16 +189,25 @@ kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLev
       kj::str(path));
 }
 
-kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
-                                            kj::StringPtr expectedName, kj::Duration deadline) {
+kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            kj::StringPtr address, uint16_t port, Secure secure,
+                                            kj::Duration deadline) {
   auto parsed = Address::parse(address);
   auto where = kj::str(parsed.isIpv4() ? ""_kj : "["_kj, parsed.toString(),
                        parsed.isIpv4() ? ""_kj : "]"_kj, ":", port);
-  auto trying = tryTls(lowLevel, tls, parsed.withPort(port), kj::str(expectedName), kj::str(where));
+  auto trying = tryTcp(lowLevel, kj::mv(secure), parsed.withPort(port), kj::str(where));
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::mv(where));
+}
+
+kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
+                                            kj::StringPtr expectedName, kj::Duration deadline) {
+  Secure secure = [&tls, name = kj::str(expectedName)](kj::Own<kj::AsyncIoStream> stream) {
+    return tls.connect(kj::mv(stream), name);
+  };
+  return connectTcp(lowLevel, timer, address, port, kj::mv(secure), deadline);
 }
 
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {

@@ -94,6 +94,14 @@ kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLeve
                                             kj::StringPtr expectedName,
                                             kj::Duration deadline = 10 * kj::SECONDS);
 
+// What makes a connection that is up a secure one.
+using Secure =
+    kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
+// The same as connectTls() with another way to secure the connection.
+kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            kj::StringPtr address, uint16_t port, Secure secure,
+                                            kj::Duration deadline = 10 * kj::SECONDS);
+
 // A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next
 // call dials anew. For daemons of the same machine that may restart at any time. What came from it
 // (a returned capability) lives as long as the connection it came by, and that at most as long as

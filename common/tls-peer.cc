@@ -50,6 +50,19 @@ int explain(int ok, X509_STORE_CTX* store) {
   return ok;
 }
 
+// The place of OpenSSL's own verification of a chain. KJ looks at the store's error afterwards.
+int judgeLeaf(X509_STORE_CTX* store, void* argument) {
+  auto& accept = *static_cast<kj::Function<bool(kj::StringPtr)>*>(argument);
+  bool good = false;
+  auto failed = kj::runCatchingExceptions([&] {  // no exception passes through C
+    auto* leaf = X509_STORE_CTX_get0_cert(store);
+    good = leaf != nullptr && accept(pki::writeCertificate(leaf));
+  });
+  good = good && failed == nullptr;
+  X509_STORE_CTX_set_error(store, good ? X509_V_OK : X509_V_ERR_APPLICATION_VERIFICATION);
+  return good ? 1 : 0;
+}
+
 }  // namespace
 
 kj::String peerCertificate(kj::TlsPeerIdentity& identity) {
@@ -70,6 +83,12 @@ void harden(kj::TlsContext& context) {
   SSL_CTX_set_options(raw,
                       SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
   explainRefusals(context);
+}
+
+void acceptOnlyBy(kj::TlsContext& context, kj::Function<bool(kj::StringPtr leaf)>& accept) {
+  auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
+  SSL_CTX_set_cert_verify_callback(raw, judgeLeaf, &accept);
+  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);  // a refusal ends the handshake
 }
 
 }  // namespace talos
