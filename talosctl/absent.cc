@@ -23,12 +23,10 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 }  // namespace
 
 void addAbsentCommands(Command& root) {
-  addAbsent(root, "apply-config", {"apply"});
   for (kj::StringPtr name :
-       {"bootstrap",     "conformance", "convert-k8s", "crashdump", "dashboard",  "disks",
-        "edit",          "etcd",        "health",      "images",    "inspect",    "kubeconfig",
-        "machineconfig", "patch",       "pcap",        "recover",   "reset",      "restart",
-        "rollback",      "support",     "time",        "upgrade",   "upgrade-k8s"}) {
+       {"bootstrap", "conformance", "convert-k8s", "crashdump", "dashboard", "etcd", "health",
+        "images", "inspect", "kubeconfig", "machineconfig", "pcap", "recover", "reset", "restart",
+        "rollback", "support", "upgrade", "upgrade-k8s"}) {
     addAbsent(root, name);
   }
   addAbsent(root, "containers", {"c"});

@@ -1,9 +1,11 @@
 #include "talosctl/client.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/error.h"
 #include "common/resolver.h"
+#include "common/tls-unverified.h"
 #include "talosctl/text.h"
 
 namespace talos::talosctl {
@@ -19,8 +21,8 @@ constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
 
 }  // namespace
 
-Client::Client(World& world, Target targetParam)
-    : world(world), target(kj::mv(targetParam)), tls(kj::mv(target.credentials)) {
+Client::Client(World& world, Target targetParam) : world(world), target(kj::mv(targetParam)) {
+  if (!target.insecure) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
   shuffle(target.endpoints);
 }
 
@@ -88,8 +90,8 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   for (auto& address : addresses) {
     kj::Maybe<kj::Exception> failure;
     try {
-      co_return co_await connectTls(world.lowLevel, world.timer, tls, address, world.apiPort, name,
-                                    deadline / addresses.size());
+      co_return co_await connectTcp(world.lowLevel, world.timer, address, world.apiPort,
+                                    secure(name), deadline / addresses.size());
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -100,14 +102,62 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
 }
 
+Secure Client::secure(kj::StringPtr name) {
+  KJ_IF_MAYBE (verified, tls) {
+    return [&endpoint = **verified, name = kj::str(name)](kj::Own<kj::AsyncIoStream> stream) {
+      return endpoint.connect(kj::mv(stream), name);
+    };
+  }
+  return [this](kj::Own<kj::AsyncIoStream> stream) {
+    return connectUnverified(kj::mv(stream), target.fingerprints)
+        .then([this](UnverifiedStream&& made) {
+          fingerprint = kj::mv(made.fingerprint);
+          return kj::mv(made.stream);
+        });
+  };
+}
+
+kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
+  if (fingerprint.size() == 0 || target.fingerprints.size() > 0) return nullptr;
+  return kj::StringPtr(fingerprint);
+}
+
 rpc::Node::Client Client::node(kj::StringPtr address) {
   auto request = KJ_REQUIRE_NONNULL(connection, "not connected")
                      ->bootstrap()
                      .castAs<rpc::Cluster>()
                      .nodeRequest();
-  request.setAddress(address);
+  // A machine without a config may not know the address that leads to it.
+  if (!target.insecure) request.setAddress(address);
   return request.send().getNode();
 }
+
+namespace {
+
+// Tells the user whom we talk to, and that it is a machine without a config, before anything is
+// sent: one with a config ends the connection when it sees that we have no certificate.
+kj::Promise<void> greet(Invocation& call, Session& session) {
+  auto& client = session.client;
+  KJ_IF_MAYBE (fingerprint, client.unknownFingerprint()) {
+    call.err(kj::str("WARNING: nobody vouches for ", client.endpoint(), ": its fingerprint is ",
+                     *fingerprint, "; compare it with the one on the machine's console, or give ",
+                     "that one with --cert-fingerprint\n"));
+  }
+  kj::Promise<void> answer = client.node("").whenResolved();
+  auto failure = co_await within(call.world.timer, session.deadline, kj::mv(answer))
+                     .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                           [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (strstr(e->getDescription().cStr(), "certificate required") == nullptr) {
+      kj::throwFatalException(kj::mv(*e));
+    }
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(client.endpoint(), " has a config already, and asks for a certificate: leave out ",
+                 "--insecure"));
+  }
+}
+
+}  // namespace
 
 kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback) {
   auto session = kj::heap<Session>(call.world, resolveTarget(call), call.deadline(fallback));
@@ -117,6 +167,7 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallbac
          "node\"");
   }
   co_await session->client.connect(session->deadline);
+  if (session->client.insecure()) co_await greet(call, *session);
   co_return kj::mv(session);
 }
 

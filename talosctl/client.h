@@ -4,6 +4,9 @@
 // The endpoints are tried in a random order that is fixed for the life of the client; a name is
 // resolved and each of its addresses tried. When no endpoint answers, the error names every one and
 // why.
+//
+// A machine without a config (--insecure) is called directly and without certificates: its key is
+// compared with the fingerprints that the user gave, or shown to the user when none was given.
 #pragma once
 
 #include <kj/async.h>
@@ -20,10 +23,18 @@ struct Target {
   kj::Vector<kj::String> endpoints;  // hosts, without a port
   kj::Vector<kj::String> nodes;      // as the user named them
   Credentials credentials;
+  bool insecure = false;
+  kj::Vector<kj::String> fingerprints;  // of a machine without a config; any of them
 };
 
+// Declares --insecure and --cert-fingerprint.
+void addInsecureFlags(Command& command);
+// Whether the call goes to a machine without a config.
+bool isInsecure(const Invocation& call);
+
 // Reads the client configuration that the call's flags and environment name. Throws with file, line
-// and column, or telling what is missing and how to set it.
+// and column, or telling what is missing and how to set it. With --insecure no file is read, and
+// exactly one node is named by --nodes.
 Target resolveTarget(Invocation& call);
 // Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
 kj::String configPath(Invocation& call);
@@ -51,19 +62,24 @@ class Client {
 
   // The endpoint of the newest connection.
   kj::StringPtr endpoint() const { return current; }
+  // Of a machine without a config, when the user gave none to compare it with.
+  kj::Maybe<kj::StringPtr> unknownFingerprint() const;
+  bool insecure() const { return target.insecure; }
   kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
 
   World& world;
 
  private:
   Target target;
-  TlsEndpoint tls;
+  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure
+  kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;
   kj::String current;
   bool dialling = false;
   kj::Maybe<kj::ForkedPromise<void>> connecting;
 
   kj::Promise<void> dialAll(kj::Duration deadline);
+  Secure secure(kj::StringPtr name);
   kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::Duration deadline);
 };
 

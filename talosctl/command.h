@@ -52,6 +52,9 @@ struct World {
   Console& console;
   kj::Function<kj::Maybe<kj::String>(kj::StringPtr name)> environment;
   uint16_t apiPort = 50000;  // of every node; another one only in tests
+  int input = 0;             // standard input
+  // A child has the terminal: Ctrl-C is meant for it, not for us.
+  bool terminalLent = false;
 };
 
 enum class FlagKind {
@@ -131,6 +134,8 @@ class Invocation {
   kj::ArrayPtr<const kj::String> list(kj::StringPtr flag) const;
   kj::Duration duration(kj::StringPtr flag) const;
   bool given(kj::StringPtr flag) const;  // on the command line
+  // Whether the command has such a flag at all.
+  bool declared(kj::StringPtr flag) const { return values.find(flag) != nullptr; }
 
   // --timeout, or `fallback` when it was not given.
   kj::Duration deadline(kj::Duration fallback) const;

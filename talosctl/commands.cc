@@ -18,6 +18,11 @@ void addCommands(Command& root) {
   addFileCommands(root);
   addTransferCommands(root);
   addLifecycleCommands(root);
+  addApplyCommands(root);
+  addEditCommands(root);
+  addPatchCommands(root);
+  addStorageCommands(root);
+  addTimeCommands(root);
   addShellCommands(root);
   addAbsentCommands(root);
 }

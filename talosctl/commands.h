@@ -24,6 +24,11 @@ void addEventCommands(Command& root);      // events.cc
 void addFileCommands(Command& root);       // files.cc: list, usage
 void addTransferCommands(Command& root);   // transfer.cc: read, copy
 void addLifecycleCommands(Command& root);  // lifecycle.cc: reboot, shutdown
+void addApplyCommands(Command& root);      // apply-config.cc: apply-config, apply
+void addEditCommands(Command& root);       // edit.cc
+void addPatchCommands(Command& root);      // patch.cc
+void addStorageCommands(Command& root);    // storage.cc: disks
+void addTimeCommands(Command& root);       // time.cc
 void addShellCommands(Command& root);      // shell.cc: completion, help
 void addAbsentCommands(Command& root);     // absent.cc: known by name, not built
 

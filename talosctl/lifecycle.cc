@@ -1,24 +1,12 @@
 // reboot, shutdown
-//
-// Each node is followed over a connection of its own until it is known what became of it: after a
-// reboot until it answers with another boot id and its services are up, after a shutdown until it
-// is gone.
 #include "common/error.h"
 #include "talosctl/commands.h"
-#include "talosctl/judge.h"
-#include "talosctl/outcome.h"
+#include "talosctl/follow.h"
 #include "talosctl/output.h"
-#include "talosctl/progress.h"
-#include "talosctl/text.h"
 
 namespace talos::talosctl {
 
 namespace {
-
-constexpr kj::Duration kWait =
-    10 * kj::MINUTES;  // for the outcome, unless --timeout says otherwise
-constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question while following
-constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 
 using RebootResults = rpc::Machine::RebootResults;
 using ShutdownResults = rpc::Machine::ShutdownResults;
@@ -32,45 +20,6 @@ struct Task {
   size_t good = 0;
 };
 
-// Until the verdict; the last state is in the error when the time is up.
-kj::Promise<void> follow(Task& task, size_t index, kj::String bootId) {
-  auto& timer = task.call.world.timer;
-  kj::StringPtr name = task.names[index];
-  auto start = timer.now();
-  auto deadline = task.call.deadline(kWait);
-  Outcome outcome(task.kind, bootId);
-  kj::Maybe<kj::Own<Client>> client;
-  for (;;) {
-    kj::Maybe<kj::Exception> failure;
-    kj::Maybe<Judgement> judgement;
-    try {
-      if (client == nullptr) client = kj::heap<Client>(task.call.world, resolveTarget(task.call));
-      judgement = co_await within(timer, kAnswer,
-                                  judge(*KJ_ASSERT_NONNULL(client), name, outcome, kAnswer));
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
-    KJ_IF_MAYBE (e, failure) {
-      client = nullptr;  // a machine that is off leaves a connection behind that looks alive
-      judgement = outcome.silent(messageOf(*e));
-    }
-    auto& j = KJ_ASSERT_NONNULL(judgement);
-    if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
-    if (j.verdict == Verdict::kDone) {
-      task.progress.set(index,
-                        kj::str(j.text, " after ",
-                                durationText((timer.now() - start) / kj::SECONDS * kj::SECONDS)));
-      co_return;
-    }
-    if (timer.now() - start > deadline) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("no outcome within ", durationText(deadline), "; its last state: ", j.text));
-    }
-    task.progress.set(index, j.text);
-    co_await timer.afterDelay(kPause);
-  }
-}
-
 // One node from the request to its outcome; failures are kept, not thrown.
 template <typename Results>
 kj::Promise<void> takeDown(Task& task, size_t index, kj::Promise<capnp::Response<Results>> answer,
@@ -82,7 +31,10 @@ kj::Promise<void> takeDown(Task& task, size_t index, kj::Promise<capnp::Response
       auto response = co_await within(task.call.world.timer, deadline, kj::mv(answer));
       bootId = kj::str(response.getBootId());
     }
-    if (task.call.on("wait")) co_await follow(task, index, kj::mv(bootId));
+    if (task.call.on("wait")) {
+      co_await follow(task.call, task.kind, task.names[index], kj::mv(bootId), task.progress,
+                      index);
+    }
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
   }
@@ -134,7 +86,7 @@ kj::Promise<int> runShutdown(Invocation& call) {
 }
 
 void declare(Command& command, Run run, kj::StringPtr details) {
-  command.flag({.name = "wait", .fallback = "true", .help = "wait for the outcome and show it"});
+  addWaitFlag(command, true);
   addStreamOutputFlag(command);
   command.details = details;
   command.run = run;

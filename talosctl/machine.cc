@@ -162,6 +162,7 @@ void addMachineCommands(Command& root) {
   version.flag({.name = "client", .help = "only the client's; needs no node"});
   version.flag({.name = "short", .help = "the client's version in one line"});
   addOutputFlag(version);
+  addInsecureFlags(version);
   version.run = runVersion;
 
   auto& memory = root.add("memory", "Show memory usage in MiB");

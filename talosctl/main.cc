@@ -12,17 +12,19 @@ namespace talos::talosctl {
 
 namespace {
 
-// The first SIGINT or SIGTERM; from then on both end the process.
-kj::Promise<void> interrupt(kj::UnixEventPort& port) {
-  return port.onSignal(SIGINT).exclusiveJoin(port.onSignal(SIGTERM)).then([](siginfo_t&&) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int s : {SIGINT, SIGTERM}) {
-      signal(s, SIG_DFL);
-      sigaddset(&set, s);
-    }
-    sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  });
+// The first SIGINT or SIGTERM that is meant for us; from then on both end the process.
+kj::Promise<void> interrupt(World& world) {
+  for (;;) {
+    auto info = co_await world.port.onSignal(SIGINT).exclusiveJoin(world.port.onSignal(SIGTERM));
+    if (info.si_signo == SIGTERM || !world.terminalLent) break;
+  }
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGINT, SIGTERM}) {
+    signal(s, SIG_DFL);
+    sigaddset(&set, s);
+  }
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
@@ -43,7 +45,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  return run(world, *root, words, interrupt(io.unixEventPort)).wait(io.waitScope);
+  return run(world, *root, words, interrupt(world)).wait(io.waitScope);
 }
 
 }  // namespace

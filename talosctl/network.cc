@@ -57,6 +57,7 @@ kj::String renderRoutes(kj::ArrayPtr<const Reply<Routes>> replies) {
 void addNetworkCommands(Command& root) {
   auto& interfaces = root.add("interfaces", "List network interfaces and their addresses");
   addOutputFlag(interfaces);
+  addInsecureFlags(interfaces);
   interfaces.run = runInterfaces;
 
   auto& routes = root.add("routes", "List routes");

@@ -23,6 +23,9 @@ kj::String renderProcesses(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResul
 kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesResults>> replies);
 kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
 
+kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> replies);
+kj::String renderTimes(kj::ArrayPtr<const Reply<rpc::Machine::TimeResults>> replies);
+
 // `now`: ns since 1970.
 kj::String renderServices(kj::ArrayPtr<const Reply<rpc::Services::ListResults>> replies,
                           uint64_t now);

@@ -3,6 +3,7 @@
 #include "common/problem.h"
 #include "common/resolver.h"
 #include "common/talosconfig.h"
+#include "common/tls-unverified.h"
 #include "talosctl/client.h"
 
 namespace talos::talosctl {
@@ -43,14 +44,56 @@ kj::String configPath(Invocation& call) {
        "no client configuration: neither --talosconfig nor $TALOSCONFIG nor $HOME is set");
 }
 
+void addInsecureFlags(Command& command) {
+  command.flag({.name = "insecure",
+                .letter = "i",
+                .help = "call the one node that --nodes names directly and without a certificate: "
+                        "a machine that has no config yet"});
+  command.flag({.name = "cert-fingerprint",
+                .kind = FlagKind::kList,
+                .help = "with --insecure: what the node's console shows; another node is refused"});
+}
+
+bool isInsecure(const Invocation& call) {
+  return call.declared("insecure") && call.on("insecure");
+}
+
+namespace {
+
+Target resolveInsecure(Invocation& call) {
+  if (call.given("endpoints")) {
+    failUsage("--insecure goes to the node itself: --endpoints has no meaning with it");
+  }
+  auto nodes = call.list("nodes");
+  if (nodes.size() != 1) {
+    failUsage(
+        kj::str("--insecure works on exactly one node, named by --nodes, not on ", nodes.size()));
+  }
+  checkHost(nodes[0], "node");
+  Target target{.endpoints = copy(nodes),
+                .nodes = copy(nodes),
+                .credentials = {},
+                .insecure = true,
+                .fingerprints = copy(call.list("cert-fingerprint"))};
+  for (auto& fingerprint : target.fingerprints) checkFingerprint(fingerprint);
+  return target;
+}
+
+}  // namespace
+
 Target resolveTarget(Invocation& call) {
+  if (isInsecure(call)) return resolveInsecure(call);
+  if (call.declared("cert-fingerprint") && call.given("cert-fingerprint")) {
+    failUsage("--cert-fingerprint is for --insecure: otherwise the certificate itself is verified");
+  }
   auto path = configPath(call);
   auto config = Talosconfig::load(path);
   auto& context = config.resolve(call.text("context"));
   Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints")
                                                           : context.endpoints.asPtr()),
                 .nodes = copy(call.given("nodes") ? call.list("nodes") : context.nodes.asPtr()),
-                .credentials = context.credentials()};
+                .credentials = context.credentials(),
+                .fingerprints = {}};
   if (target.endpoints.empty()) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,

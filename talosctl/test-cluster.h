@@ -16,6 +16,7 @@
 #include "rpc/types.capnp.h"
 #include "talosctl/commands.h"
 #include "talosctl/run.h"
+#include "talosctl/test-config.h"
 #include "talosctl/test-world.h"
 
 namespace talos::talosctl {
@@ -37,6 +38,8 @@ struct FakeNode {
   kj::Vector<rpc::LogSink::Client> followers;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;  // `from` of each read()
+  FakeConfig config;
+  kj::String timeServer;  // that was asked for
 };
 
 class FakeMachine final : public rpc::Machine::Server {
@@ -68,6 +71,14 @@ class FakeMachine final : public rpc::Machine::Server {
     field.setName("MemTotal");
     field.setValue(2048);
     field.setUnit("kB");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> time(TimeContext context) override {
+    node_.timeServer = kj::str(context.getParams().getServer());
+    auto answer = context.getResults().initAnswer();
+    answer.setServer(node_.timeServer.size() > 0 ? node_.timeServer.asPtr() : "10.5.0.1"_kj);
+    answer.setLocal(1'615'000'000'000'000'001);
+    answer.setRemote(1'615'000'000'250'000'000);
     return kj::READY_NOW;
   }
   kj::Promise<void> reboot(RebootContext context) override {
@@ -229,6 +240,14 @@ class FakeResources final : public rpc::Resources::Server {
   }
   kj::Promise<void> get(GetContext context) override {
     auto params = context.getParams();
+    if (params.getKind().getType() == "MachineConfigs.config.talos.dev") {
+      if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
+      ++node_.config.readings;
+      auto resource = context.getResults().initResource();
+      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1", 1);
+      resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+      return kj::READY_NOW;
+    }
     if (params.getId() != "apid")
       fail(ErrorKind::kNotFound, kj::str("resource \"", params.getId(), "\" doesn't exist"));
     fillService(context.getResults().initResource(), "apid", 3);
@@ -293,6 +312,16 @@ class FakeNodeServer final : public rpc::Node::Server {
     context.getResults().setNetwork(kj::heap<FakeNetwork>(node_));
     return kj::READY_NOW;
   }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    context.getResults().setConfiguration(
+        kj::heap<FakeConfiguration>(node_.config, node_.bootId, node_.rebooting));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(kj::heap<FakeStorage>());
+    return kj::READY_NOW;
+  }
   kj::Promise<void> resources(ResourcesContext context) override {
     context.getResults().setResources(kj::heap<FakeResources>(node_));
     return kj::READY_NOW;
@@ -313,6 +342,7 @@ class FakeClusterServer final : public rpc::Cluster::Server {
   explicit FakeClusterServer(kj::TreeMap<kj::String, FakeNode>& nodes) : nodes(nodes) {}
   kj::Promise<void> node(NodeContext context) override {
     auto address = context.getParams().getAddress();
+    if (address.size() == 0) address = "127.0.0.1";  // itself
     KJ_IF_MAYBE (n, nodes.find(address)) {
       if (!n->off) {
         context.getResults().setNode(kj::heap<FakeNodeServer>(*n));

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
+#include "common/table.h"
 #include "common/talosconfig.h"
 #include "talosctl/client.h"
 #include "talosctl/cluster/configs.h"
@@ -19,6 +20,7 @@
 #include "talosctl/cluster/show.h"
 #include "talosctl/cluster/state.h"
 #include "talosctl/cluster/wait.h"
+#include "talosctl/patches.h"
 
 namespace talos::talosctl {
 namespace {
@@ -81,7 +83,17 @@ void chooseMedium(Invocation& call, cluster::Request& request) {
   request.isoInDrive = cluster::isIso9660(request.isoPath);
 }
 
-cluster::ConfigOptions configOptions(Invocation& call) {
+// The patches for the nodes of a cluster.
+struct Patches {
+  kj::Vector<Patch> all, controlPlane, join;
+  explicit Patches(Invocation& call)
+      : all(readPatches(call.list("config-patch"), "config-patch")),
+        controlPlane(
+            readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
+        join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
+};
+
+cluster::ConfigOptions configOptions(Invocation& call, const Patches& patches) {
   return {.generate = {.installDisk = "/dev/vda",
                        .installImage = call.text("install-image"),
                        .dnsDomain = call.text("dns-domain"),
@@ -89,7 +101,10 @@ cluster::ConfigOptions configOptions(Invocation& call) {
                        .registryMirrors = call.list("registry-mirror"),
                        .debug = call.on("with-debug"),
                        .docs = false},
-          .nameservers = call.list("nameservers")};
+          .nameservers = call.list("nameservers"),
+          .patches = patches.all,
+          .controlPlanePatches = patches.controlPlane,
+          .joinPatches = patches.join};
 }
 
 cluster::Request requestOf(Invocation& call) {
@@ -115,7 +130,7 @@ cluster::Request requestOf(Invocation& call) {
   request.cidr = kj::str(call.text("cidr"));
   request.mtu = count(call, "mtu", 65535);
   request.withInitNode = call.on("with-init-node");
-  request.withoutConfig = call.on("skip-injecting-config");
+  request.withoutConfig = call.on("skip-injecting-config") || call.on("with-apply-config");
   request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
   chooseMedium(call, request);
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
@@ -175,28 +190,59 @@ void sayWhereConfigsAre(Invocation& call, rpc::LocalCluster::Reader cluster,
   for (auto node : cluster.getNodes()) {
     call.out(kj::str("created ", state.file(kj::str(node.getName(), ".yaml")), "\n"));
   }
-  call.out("the nodes wait for their configs\n");
+}
+
+// What the user needs for `apply-config --insecure`.
+void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
+                   kj::ArrayPtr<const kj::String> fingerprints) {
+  Table table({"NAME", "ENDPOINT", "FINGERPRINT"});
+  for (size_t i = 0; i < fingerprints.size(); ++i) {
+    auto node = cluster.getNodes()[i];
+    table.add(node.getName(), node.getEndpoint(), fingerprints[i]);
+  }
+  call.out(kj::str("\n", table.render()));
+}
+
+// Without a config from the supervisor the nodes wait for one.
+kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader cluster,
+                                    const StateDirectory& state, bool apply) {
+  call.out("waiting for the nodes to ask for their configs\n");
+  auto fingerprints = co_await cluster::waitForMaintenance(call, cluster, state.path(),
+                                                           call.duration("wait-timeout"));
+  if (apply) {
+    call.out("applying configs\n");
+    co_await cluster::applyConfigs(call, cluster, state.path(), fingerprints);
+  } else {
+    sayHowToApply(call, cluster, fingerprints);
+  }
 }
 
 kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   call.out("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();
+  if (call.on("skip-injecting-config") && call.on("with-apply-config")) {
+    failUsage("--skip-injecting-config and --with-apply-config contradict each other");
+  }
   cluster::plan(requestOf(call), loopbackFree, cluster);
   call.out("generating PKI and tokens\n");
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   makeDirectories(state.path(), 0700);
   state.save(cluster);
-  auto talosconfig = cluster::writeConfigs(cluster, state.path(), configOptions(call));
+  auto talosconfig =
+      cluster::writeConfigs(cluster, state.path(), configOptions(call, Patches(call)));
   cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   call.err(kj::str("creating master nodes (", cluster.getNodes().size(), ", accelerator ",
                    cluster.getAccelerator(), ")\n"));
   co_await cluster::launchSupervisor(call.world.lowLevel, call.world.timer, state.path());
   mergeContext(call, talosconfig);
-  if (call.on("skip-injecting-config")) {
-    sayWhereConfigsAre(call, cluster, state);
-  } else if (call.on("wait")) {
+  bool wait = call.on("wait"), apply = call.on("with-apply-config");
+  if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);
+  if (apply || (wait && cluster.getWithoutConfig())) {
+    co_await meetInMaintenance(call, cluster, state, apply);
+  }
+  if (wait && (apply || !cluster.getWithoutConfig())) {
     call.out("waiting for API\n");
     co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
   }
@@ -310,6 +356,14 @@ void addCreateFlags(Command& create) {
                .kind = FlagKind::kList,
                .help = "name servers of the nodes (default: none)"});
   create.flag({.name = "with-debug", .help = "services log more"});
+  for (auto& [name, help] :
+       {std::pair("config-patch"_kj, "patch of every config, or @ and a file with it"_kj),
+        std::pair("config-patch-control-plane"_kj, "the same for control-plane nodes"_kj),
+        std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
+    create.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
+  }
+  create.flag({.name = "with-apply-config",
+               .help = "boot the nodes without a config and give it to them through their API"});
   create.flag({.name = "skip-injecting-config",
                .help = "boot the nodes without a config and say where the files are"});
   create.flag({.name = "with-init-node", .help = "the first node is of type init"});

@@ -1,5 +1,6 @@
 #include "talosctl/cluster/configs.h"
 
+#include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/generate.h"
@@ -14,6 +15,16 @@ config::MachineType typeOf(kj::StringPtr name) {
   return config::MachineType::WORKER;
 }
 
+kj::String patched(kj::StringPtr made, config::MachineType type, const ConfigOptions& options) {
+  auto own = config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches;
+  auto common = talosctl::applyPatches(made, "the generated config", options.patches);
+  auto text = talosctl::applyPatches(common, "the generated config", own);
+  zeroize(common);
+  auto parsed = config::parse(text, "the patched config");
+  if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+  return text;
+}
+
 }  // namespace
 
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
@@ -22,7 +33,7 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
   auto prefix = parseCidr(cluster.getCidr()).length;
   auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
   auto timeServers = kj::arr(kj::str(cluster.getGateway()));
-  kj::Vector<kj::String> endpoints, nodes;
+  kj::Vector<kj::String> endpoints, nodes, texts;
   for (auto node : cluster.getNodes()) {
     auto type = typeOf(node.getType());
     auto cidr = kj::str(node.getAddress(), "/", prefix);
@@ -36,8 +47,13 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.timeServers = timeServers;
     auto text = config::machineConfig(secrets, type, cluster.getName(), kubernetes,
                                       options.generate, settings);
-    writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), text, 0600);
-    if (type == config::MachineType::WORKER) continue;
+    texts.add(patched(text, type, options));
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto node = cluster.getNodes()[i];
+    writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), texts[i], 0600);
+    zeroize(texts[i]);
+    if (node.getType() == "join") continue;
     endpoints.add(kj::str(node.getEndpoint()));
     nodes.add(kj::str(node.getAddress()));
   }

@@ -5,12 +5,16 @@
 
 #include "common/generate.h"
 #include "rpc/cluster.capnp.h"
+#include "talosctl/patches.h"
 
 namespace talos::cluster {
 
 struct ConfigOptions {
   config::GenerateOptions generate;
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
+  // For every node, and then for those of a kind.
+  kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
+                                      joinPatches = nullptr;
 };
 
 // Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns

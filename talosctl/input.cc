@@ -1,0 +1,56 @@
+#include "talosctl/input.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/file.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// The description is shared with the shell: it must not become non-blocking.
+bool readable(int fd) {
+  struct pollfd p = {fd, POLLIN, 0};
+  return poll(&p, 1, 0) > 0;
+}
+
+// A regular file never keeps anybody waiting, and cannot be watched.
+bool isFile(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+kj::Promise<kj::String> readInput(World& world, size_t limit) {
+  kj::Maybe<kj::UnixEventPort::FdObserver> observer;
+  if (!isFile(world.input)) {
+    observer.emplace(world.port, world.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
+  }
+  kj::Vector<char> text;
+  char chunk[65536];
+  KJ_DEFER(zeroize(chunk));
+  for (;;) {
+    KJ_IF_MAYBE (o, observer) {
+      auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
+      if (!readable(world.input)) co_await ready;
+    }
+    ssize_t n;
+    KJ_SYSCALL(n = read(world.input, chunk, sizeof chunk), "standard input");
+    if (n == 0) break;
+    text.addAll(chunk, chunk + n);
+    if (text.size() > limit) {
+      fail(ErrorKind::kInvalidArgument, kj::str("standard input: more than ", limit, " bytes"));
+    }
+  }
+  auto result = kj::heapString(text.asPtr());
+  zeroize(text);
+  co_return kj::mv(result);
+}
+
+}  // namespace talos::talosctl
