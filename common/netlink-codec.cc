@@ -3,15 +3,16 @@
 #include <errno.h>
 #include <kj/debug.h>
 #include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
-#include <linux/veth.h>
-#include <net/if.h>
 #include <string.h>
 
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/netlink-attributes.h"
+#include "common/netlink-link.h"
 
 namespace talos::netlink {
 
@@ -19,7 +20,6 @@ namespace talos::netlink {
 // --------------------------------------------------------------------------------------
 namespace {
 constexpr size_t kMaxMessage = 8192;
-constexpr size_t kMaxName = IFNAMSIZ - 1;
 }  // namespace
 
 MessageBuilder::MessageBuilder(uint16_t type, uint16_t flags)
@@ -27,6 +27,10 @@ MessageBuilder::MessageBuilder(uint16_t type, uint16_t flags)
       message(mnl_nlmsg_put_header(buffer.begin())) {
   message->nlmsg_type = type;
   message->nlmsg_flags = flags;
+}
+
+MessageBuilder::~MessageBuilder() noexcept(false) {
+  explicit_bzero(buffer.begin(), message->nlmsg_len);
 }
 
 size_t MessageBuilder::room(size_t wanted) const {
@@ -54,6 +58,10 @@ void MessageBuilder::putU16(uint16_t attribute, uint16_t value) {
 void MessageBuilder::putU32(uint16_t attribute, uint32_t value) {
   put(attribute, kj::arrayPtr(reinterpret_cast<kj::byte*>(&value), sizeof(value)));
 }
+void MessageBuilder::putU16Big(uint16_t attribute, uint16_t value) {
+  kj::byte bytes[] = {kj::byte(value >> 8), kj::byte(value)};
+  put(attribute, bytes);
+}
 void MessageBuilder::putText(uint16_t attribute, kj::StringPtr text) {
   put(attribute, kj::arrayPtr(reinterpret_cast<const kj::byte*>(text.cStr()), text.size() + 1));
 }
@@ -79,66 +87,10 @@ kj::Array<kj::byte> MessageBuilder::finish() {
 // --------------------------------------------------------------------------------------
 namespace {
 
-constexpr uint16_t kRequest = NLM_F_REQUEST | NLM_F_ACK;
-constexpr uint16_t kCreate = kRequest | NLM_F_CREATE | NLM_F_EXCL;
 constexpr uint16_t kReplace = kRequest | NLM_F_CREATE | NLM_F_REPLACE;
-
-void putName(MessageBuilder& out, uint16_t attribute, kj::StringPtr name) {
-  if (name.size() == 0 || name.size() > kMaxName) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("link name \"", name, "\": must have 1 to ", kMaxName, " characters"));
-  }
-  out.putText(attribute, name);
-}
 
 void putIp(MessageBuilder& out, uint16_t attribute, const Ip& ip) {
   out.put(attribute, ip.bytes());
-}
-
-kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
-  MessageBuilder out(RTM_NEWLINK, kRequest);
-  auto& header = out.header<ifinfomsg>();
-  header.ifi_index = set.index;
-  KJ_IF_MAYBE (up, set.up) {
-    header.ifi_change = IFF_UP;
-    header.ifi_flags = *up ? IFF_UP : 0;
-  }
-  KJ_IF_MAYBE (mtu, set.mtu) out.putU32(IFLA_MTU, *mtu);
-  KJ_IF_MAYBE (master, set.master) out.putU32(IFLA_MASTER, *master);
-  KJ_IF_MAYBE (name, set.name) putName(out, IFLA_IFNAME, *name);
-  KJ_IF_MAYBE (fd, set.namespaceFd) out.putU32(IFLA_NET_NS_FD, *fd);
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeAddLink(const AddLink& add) {
-  MessageBuilder out(RTM_NEWLINK, kCreate);
-  out.header<ifinfomsg>();
-  putName(out, IFLA_IFNAME, add.name);
-  KJ_IF_MAYBE (vlan, add.kind.tryGet<Vlan>()) out.putU32(IFLA_LINK, vlan->parent);
-  out.nest(IFLA_LINKINFO, [&] {
-    KJ_SWITCH_ONEOF(add.kind) {
-      KJ_CASE_ONEOF(bridge, Bridge) {
-        out.putText(IFLA_INFO_KIND, "bridge");
-      }
-      KJ_CASE_ONEOF(dummy, Dummy) {
-        out.putText(IFLA_INFO_KIND, "dummy");
-      }
-      KJ_CASE_ONEOF(veth, Veth) {
-        out.putText(IFLA_INFO_KIND, "veth");
-        out.nest(IFLA_INFO_DATA, [&] {
-          out.nest(VETH_INFO_PEER, [&] {
-            out.header<ifinfomsg>();
-            putName(out, IFLA_IFNAME, veth.peer);
-          });
-        });
-      }
-      KJ_CASE_ONEOF(vlan, Vlan) {
-        out.putText(IFLA_INFO_KIND, "vlan");
-        out.nest(IFLA_INFO_DATA, [&] { out.putU16(IFLA_VLAN_ID, vlan.id); });
-      }
-    }
-  });
-  return out.finish();
 }
 
 kj::Array<kj::byte> encodeDeleteLink(const DeleteLink& del) {
@@ -205,6 +157,15 @@ kj::Array<kj::byte> encode(const Change& change) {
     KJ_CASE_ONEOF(c, AddLink) {
       return encodeAddLink(c);
     }
+    KJ_CASE_ONEOF(c, SetBond) {
+      return encodeSetBond(c);
+    }
+    KJ_CASE_ONEOF(c, SetBridge) {
+      return encodeSetBridge(c);
+    }
+    KJ_CASE_ONEOF(c, SetWireguard) {
+      fail(ErrorKind::kInternal, "WireGuard is not of this protocol");
+    }
     KJ_CASE_ONEOF(c, DeleteLink) {
       return encodeDeleteLink(c);
     }
@@ -246,109 +207,6 @@ kj::Array<kj::byte> encodeRouteDump() {
 // --- decoding
 // --------------------------------------------------------------------------------------
 namespace {
-
-kj::ArrayPtr<const kj::byte> payload(const nlattr* attribute) {
-  return kj::arrayPtr(static_cast<const kj::byte*>(mnl_attr_get_payload(attribute)),
-                      mnl_attr_get_payload_len(attribute));
-}
-
-template <typename T>
-kj::Maybe<T> number(const nlattr* attribute) {
-  auto bytes = payload(attribute);
-  if (bytes.size() < sizeof(T)) return nullptr;
-  T value;
-  memcpy(&value, bytes.begin(), sizeof(T));
-  return value;
-}
-
-template <typename T>
-void read(const nlattr* attribute, T& target) {
-  KJ_IF_MAYBE (value, number<T>(attribute)) target = *value;
-}
-
-// Up to the first NUL, or all of it; control characters cannot come through.
-kj::String text(kj::ArrayPtr<const kj::byte> bytes) {
-  auto chars = bytes.asChars();
-  auto result = kj::heapString(chars.begin(), strnlen(chars.begin(), chars.size()));
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return result;
-}
-
-// Calls handle(type, attribute) for each attribute in [start, end) that is whole.
-template <typename F>
-void eachIn(const void* start, const char* end, F&& handle) {
-  auto attribute = static_cast<const nlattr*>(start);
-  while (mnl_attr_ok(attribute, end - reinterpret_cast<const char*>(attribute))) {
-    handle(mnl_attr_get_type(attribute), attribute);
-    attribute = mnl_attr_next(attribute);
-  }
-}
-
-// The attributes behind a fixed header of `skip` bytes.
-template <typename F>
-void eachAttribute(const nlmsghdr* message, size_t skip, F&& handle) {
-  eachIn(mnl_nlmsg_get_payload_offset(message, skip),
-         static_cast<const char*>(mnl_nlmsg_get_payload_tail(message)), handle);
-}
-
-template <typename F>
-void eachNested(const nlattr* parent, F&& handle) {
-  auto start = static_cast<const char*>(mnl_attr_get_payload(parent));
-  eachIn(start, start + mnl_attr_get_payload_len(parent), handle);
-}
-
-template <typename T>
-kj::Maybe<T> fixedHeader(const nlmsghdr* message) {
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(T)) return nullptr;
-  T header;
-  memcpy(&header, mnl_nlmsg_get_payload(message), sizeof(T));
-  return header;
-}
-
-kj::Maybe<Link> decodeLink(const nlmsghdr* message) {
-  KJ_IF_MAYBE (header, fixedHeader<ifinfomsg>(message)) {
-    Link link;
-    link.index = header->ifi_index;
-    link.type = header->ifi_type;
-    link.flags = header->ifi_flags;
-    eachAttribute(message, sizeof(ifinfomsg), [&](unsigned type, const nlattr* attribute) {
-      switch (type) {
-        case IFLA_IFNAME:
-          link.name = text(payload(attribute));
-          break;
-        case IFLA_MTU:
-          read(attribute, link.mtu);
-          break;
-        case IFLA_ADDRESS:
-          link.hardwareAddress = kj::heapArray(payload(attribute));
-          break;
-        case IFLA_MASTER:
-          read(attribute, link.master);
-          break;
-        case IFLA_LINK:
-          read(attribute, link.parent);
-          break;
-        case IFLA_OPERSTATE:
-          read(attribute, link.operState);
-          break;
-        case IFLA_CARRIER:
-          link.carrier = number<uint8_t>(attribute).orDefault(0) != 0;
-          break;
-        case IFLA_LINKINFO:
-          eachNested(attribute, [&](unsigned inner, const nlattr* nested) {
-            if (inner == IFLA_INFO_KIND) link.kind = text(payload(nested));
-          });
-          break;
-        default:
-          break;
-      }
-    });
-    return kj::mv(link);
-  }
-  return nullptr;
-}
 
 // An address of this family, or none when the length is another.
 kj::Maybe<Ip> ipOf(const nlattr* attribute, int family) {
@@ -531,11 +389,31 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
   return true;
 }
 
-}  // namespace
+// A message of a family of generic netlink; errors and ends look as everywhere.
+bool decodeGenericBody(const nlmsghdr* message, Message& out) {
+  if (message->nlmsg_type < NLMSG_MIN_TYPE) return decodeBody(message, out);
+  KJ_IF_MAYBE (header, fixedHeader<genlmsghdr>(message)) {
+    Generic generic;
+    generic.family = message->nlmsg_type;
+    generic.command = header->cmd;
+    generic.size = mnl_nlmsg_get_payload_len(message) - GENL_HDRLEN;
+    generic.attributes = kj::heapArray<uint64_t>(generic.size / sizeof(uint64_t) + 1);
+    memset(generic.attributes.begin(), 0, generic.attributes.asBytes().size());
+    if (generic.size > 0) {
+      memcpy(generic.attributes.begin(), mnl_nlmsg_get_payload_offset(message, GENL_HDRLEN),
+             generic.size);
+    }
+    out.body = kj::mv(generic);
+    return true;
+  }
+  return false;
+}
 
-Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
+Decoded decodeWith(kj::ArrayPtr<const kj::byte> datagram,
+                   bool (*decodeOne)(const nlmsghdr*, Message&)) {
   // The structures want alignment, which a caller's bytes need not have.
   auto aligned = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
+  KJ_DEFER(explicit_bzero(aligned.begin(), aligned.asBytes().size()));
   memset(aligned.begin(), 0, aligned.asBytes().size());
   if (datagram.size() > 0) memcpy(aligned.begin(), datagram.begin(), datagram.size());
 
@@ -547,7 +425,7 @@ Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
     Message out;
     out.sequence = message->nlmsg_seq;
     out.flags = message->nlmsg_flags;
-    if (!decodeBody(message, out)) {
+    if (!decodeOne(message, out)) {
       result.problem = kj::str("message of type ", message->nlmsg_type, " with only ",
                                mnl_nlmsg_get_payload_len(message), " bytes");
       return result;
@@ -559,6 +437,19 @@ Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
     result.problem = kj::str(left, " bytes at the end that are not a message");
   }
   return result;
+}
+
+}  // namespace
+
+Generic::~Generic() noexcept(false) {
+  if (attributes.size() > 0) explicit_bzero(attributes.begin(), attributes.asBytes().size());
+}
+
+Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
+  return decodeWith(datagram, decodeBody);
+}
+Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram) {
+  return decodeWith(datagram, decodeGenericBody);
 }
 
 }  // namespace talos::netlink

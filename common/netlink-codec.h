@@ -14,10 +14,11 @@ struct nlmsghdr;
 namespace talos::netlink {
 
 // A message in the making. Attributes go in order; what does not fit in 8 KiB is an error
-// (kInvalidArgument).
+// (kInvalidArgument). Its memory is zeroed at the end: there may have been a key in it.
 class MessageBuilder {
  public:
   MessageBuilder(uint16_t type, uint16_t flags);
+  ~MessageBuilder() noexcept(false);
   KJ_DISALLOW_COPY(MessageBuilder);
 
   // The fixed header behind the netlink header (or, inside a nest, a further one), zeroed.
@@ -30,6 +31,7 @@ class MessageBuilder {
   void putU8(uint16_t attribute, uint8_t value);
   void putU16(uint16_t attribute, uint16_t value);
   void putU32(uint16_t attribute, uint32_t value);
+  void putU16Big(uint16_t attribute, uint16_t value);    // in network order
   void putText(uint16_t attribute, kj::StringPtr text);  // with its NUL
   template <typename F>
   void nest(uint16_t attribute, F&& fill) {
@@ -50,8 +52,8 @@ class MessageBuilder {
   size_t room(size_t wanted) const;
 };
 
-// A request that makes the change, with NLM_F_ACK. Throws kInvalidArgument for a name that is too
-// long.
+// A request of rtnetlink that makes the change, with NLM_F_ACK. Throws kInvalidArgument for a name
+// that is too long. Not for SetWireguard: see netlink-wireguard.h.
 kj::Array<kj::byte> encode(const Change& change);
 kj::Array<kj::byte> encodeLinkDump();
 kj::Array<kj::byte> encodeAddressDump();
@@ -72,17 +74,31 @@ struct Removed {
 struct Other {
   uint16_t type;
 };
+// A message of generic netlink, for the codec of its family. May hold keys: it is zeroed at the
+// end.
+struct Generic {
+  uint16_t family = 0;
+  uint8_t command = 0;
+  kj::Array<uint64_t> attributes;  // as they came, from the first one on
+  size_t size = 0;                 // in bytes
+  Generic() = default;
+  Generic(Generic&&) = default;
+  Generic& operator=(Generic&&) = default;
+  ~Generic() noexcept(false);
+};
 
 struct Message {
   uint32_t sequence = 0;
   uint16_t flags = 0;
-  kj::OneOf<Link, Address, Route, Ack, Done, Removed, Other> body;
+  kj::OneOf<Link, Address, Route, Ack, Done, Removed, Other, Generic> body;
 };
 struct Decoded {
   kj::Vector<Message> messages;
   kj::Maybe<kj::String> problem;  // why reading stopped before the end
 };
-// All messages of one datagram.
+// All messages of one datagram of rtnetlink, or of generic netlink (whose numbers mean other
+// things).
 Decoded decode(kj::ArrayPtr<const kj::byte> datagram);
+Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram);
 
 }  // namespace talos::netlink

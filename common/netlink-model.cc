@@ -124,10 +124,19 @@ kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> cha
 int ModelKernel::applyOne(const Change& change, kj::String& message) {
   KJ_SWITCH_ONEOF(change) {
     KJ_CASE_ONEOF(c, SetLink) {
-      return set(c);
+      return set(c, message);
     }
     KJ_CASE_ONEOF(c, AddLink) {
-      return add(c);
+      return add(c, message);
+    }
+    KJ_CASE_ONEOF(c, SetBond) {
+      return set(c, message);
+    }
+    KJ_CASE_ONEOF(c, SetBridge) {
+      return set(c);
+    }
+    KJ_CASE_ONEOF(c, SetWireguard) {
+      return set(c);
     }
     KJ_CASE_ONEOF(c, DeleteLink) {
       if (device(c.index) == nullptr) return ENODEV;
@@ -156,131 +165,6 @@ ModelKernel::Device* ModelKernel::device(unsigned index) {
     if (device.link.index == index) return &device;
   }
   return nullptr;
-}
-
-// --- links
-// -------------------------------------------------------------------------------------------
-unsigned ModelKernel::plug(kj::StringPtr name) {
-  Device added;
-  added.link.index = nextIndex++;
-  added.link.name = kj::str(name);
-  added.link.type = ARPHRD_ETHER;
-  added.link.flags = IFF_BROADCAST | IFF_MULTICAST;
-  added.link.mtu = 1500;
-  added.link.hardwareAddress = kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, 0, 0});
-  added.link.hardwareAddress[5] = added.link.index;
-  added.link.operState = IF_OPER_DOWN;
-  added.link.carrier = true;
-  unsigned index = added.link.index;
-  devices.add(kj::mv(added));
-  notify({.links = true});
-  return index;
-}
-
-void ModelKernel::unplug(unsigned index) {
-  removeIf(addressList, [&](auto& a) { return a.link == index; });
-  removeIf(routeList, [&](auto& r) { return r.link == index; });
-  removeIf(devices, [&](auto& d) { return d.link.index == index; });
-  notify({.links = true, .addresses = true, .routes = true});
-}
-
-void ModelKernel::setCarrier(unsigned index, bool carrier) {
-  auto& link = KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).link;
-  link.carrier = carrier;
-  link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
-  notify({.links = true});
-}
-
-void ModelKernel::refuse(unsigned index, int code) {
-  KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).refused = code;
-}
-
-int ModelKernel::set(const SetLink& set) {
-  auto found = device(set.index);
-  if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
-  KJ_IF_MAYBE (mtu, set.mtu) {
-    if (*mtu < 68 || *mtu > 65536) return EINVAL;
-    found->link.mtu = *mtu;
-  }
-  KJ_IF_MAYBE (master, set.master) {
-    if (*master != 0 && device(*master) == nullptr) return EINVAL;
-    found->link.master = *master;
-  }
-  KJ_IF_MAYBE (name, set.name) found->link.name = kj::str(*name);
-  KJ_IF_MAYBE (up, set.up) {
-    if (*up && !found->link.up()) goUp(*found);
-    if (!*up && found->link.up()) goDown(*found);
-  }
-  if (set.namespaceFd != nullptr) unplug(set.index);
-  notify({.links = true});
-  return 0;
-}
-
-int ModelKernel::add(const AddLink& add) {
-  for (auto& device : devices) {
-    if (device.link.name == add.name) return EEXIST;
-  }
-  unsigned index = plug(add.name);
-  auto name = [&](kj::StringPtr kind) { device(index)->link.kind = kj::str(kind); };
-  KJ_SWITCH_ONEOF(add.kind) {
-    KJ_CASE_ONEOF(k, Bridge) {
-      name("bridge");
-    }
-    KJ_CASE_ONEOF(k, Dummy) {
-      name("dummy");
-    }
-    KJ_CASE_ONEOF(k, Veth) {
-      name("veth");
-      unsigned peer = plug(k.peer);
-      device(peer)->link.kind = kj::str("veth");
-      device(peer)->link.parent = index;
-      device(index)->link.parent = peer;
-    }
-    KJ_CASE_ONEOF(k, Vlan) {
-      name("vlan");
-      device(index)->link.parent = k.parent;
-    }
-  }
-  return 0;
-}
-
-void ModelKernel::goUp(Device& device) {
-  auto& link = device.link;
-  link.flags |= IFF_UP | IFF_RUNNING;
-  if (!link.loopback()) link.operState = link.carrier ? IF_OPER_UP : IF_OPER_DOWN;
-  bool any4 = false;
-  for (auto& address : addressList) {
-    if (address.link != link.index || !is4(address.prefix)) continue;
-    any4 = true;
-    addConnected(address);
-  }
-  auto automatic = [&](kj::StringPtr prefix, uint8_t scope, uint8_t protocol) {
-    Address address{.link = link.index,
-                    .prefix = KJ_ASSERT_NONNULL(Prefix::parse(prefix)),
-                    .scope = scope,
-                    .flags = IFA_F_PERMANENT,
-                    .protocol = protocol};
-    addressList.add(address);
-    addConnected(address);
-  };
-  if (link.loopback()) {
-    if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
-    if (ipv6) automatic("::1/128", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
-  } else if (ipv6) {
-    automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(link.index), "/64"), RT_SCOPE_LINK,
-              IFAPROT_KERNEL_LL);
-  }
-  notify({.links = true, .addresses = true, .routes = true});
-}
-
-void ModelKernel::goDown(Device& device) {
-  unsigned index = device.link.index;
-  device.link.flags &= ~(IFF_UP | IFF_RUNNING);
-  device.link.operState = IF_OPER_DOWN;
-  removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
-  removeIf(routeList, [&](auto& r) { return r.link == index; });
-  notify({.links = true, .addresses = true, .routes = true});
 }
 
 // --- addresses

@@ -1,9 +1,14 @@
 // A kernel in memory, for tests: refuses and does by itself what Linux does.
 //
+// Links: bonds whose options want them down, empty or in a mode, that open and close their members
+// and give them their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
+// that take networks from each other. What belongs to links is in netlink-model-link.cc.
+//
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
-// ENETDOWN. Figures and errno values were compared with Linux by common/netlink-kernel-test.cc.
+// ENETDOWN. Figures and errno values were compared with Linux by common/netlink-kernel-test.cc and,
+// for bonds, VLANs and WireGuard, in a guest (tests/kernel).
 #pragma once
 
 #include "common/netlink.h"
@@ -19,6 +24,7 @@ class ModelKernel final : public Kernel {
   kj::Vector<Link> links() override;
   kj::Vector<Address> addresses() override;
   kj::Vector<Route> routes() override;
+  WireguardDevice wireguard(unsigned index) override;
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override;
 
   // Hardware appears (down, with carrier), goes, or loses its cable.
@@ -40,6 +46,10 @@ class ModelKernel final : public Kernel {
   struct Device {
     Link link;
     int refused = 0;
+    unsigned ownMtu = 0;     // of a bond's member: what it gets back
+    bool mtuChosen = false;  // of a bridge: it does not follow its ports any more
+    unsigned preferred = 0;  // of a bond: the primary, also while that is no member
+    WireguardDevice wireguard;
   };
   bool ipv6;
   unsigned nextIndex = 1;
@@ -52,8 +62,22 @@ class ModelKernel final : public Kernel {
   Device* device(unsigned index);
   void notify(Notice notice);
   int applyOne(const Change& change, kj::String& message);
-  int set(const SetLink& set);
-  int add(const AddLink& add);
+  int set(const SetLink& set, kj::String& message);
+  int setMtu(Device& device, unsigned mtu);
+  int setMaster(unsigned index, unsigned master, kj::String& message);
+  void release(unsigned index);
+  int join(unsigned index, unsigned master, kj::String& message);
+  int setUp(Device& device, bool up);
+  void refreshCarrier(unsigned index);
+  size_t memberCount(unsigned master) const;
+  int set(const SetBond& set, kj::String& message);
+  int setBondNumber(Device& bond, const BondRule& rule, uint32_t value, const BondOptions& request,
+                    kj::String& message);
+  int set(const SetBridge& set);
+  int set(const SetWireguard& set);
+  int add(const AddLink& add, kj::String& message);
+  int addVlan(const Vlan& vlan, unsigned mtu, unsigned index);
+  unsigned make(kj::StringPtr name, kj::StringPtr kind);
   int add(Address address);
   int remove(const Address& address);
   int add(const Route& route, bool replace, kj::String& message);

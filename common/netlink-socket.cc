@@ -95,7 +95,7 @@ kj::Maybe<Decoded> Socket::receive(kj::TimePoint until, kj::StringPtr what) {
     kj::ArrayPtr<const kj::byte> datagram;
     switch (receiveFrom(fd, buffer, datagram)) {
       case Received::kMessage:
-        return decode(datagram);
+        return protocol == NETLINK_GENERIC ? decodeGeneric(datagram) : decode(datagram);
       case Received::kForeign:
         continue;
       case Received::kOverrun:
@@ -133,6 +133,7 @@ void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector
     reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
     bytes.addAll(request);
   }
+  KJ_DEFER(if (protocol == NETLINK_GENERIC) explicit_bzero(bytes.begin(), bytes.size()));
   auto until = kj::systemPreciseMonotonicClock().now() + deadline;
   send(bytes);
 
@@ -163,6 +164,10 @@ void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector
   }
 }
 
+void Socket::wipe() {
+  explicit_bzero(buffer.begin(), buffer.asBytes().size());
+}
+
 kj::Vector<Message> Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what) {
   auto until = kj::systemPreciseMonotonicClock().now() + deadline;
   for (unsigned attempt = 0; attempt < kMaxInterruptions; ++attempt) {
@@ -185,8 +190,12 @@ kj::Vector<Message> Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what
             }
             done = true;
           } else KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
-            fail(ErrorKind::kInternal,
-                 kj::str(what, ": ", ack->message, " (", strerror(ack->code), ")"));
+            if (ack->code != 0) {
+              fail(ErrorKind::kFailedPrecondition,
+                   kj::str(what, ": ", ack->message, ack->message.size() > 0 ? " (" : "",
+                           strerror(ack->code), ack->message.size() > 0 ? ")" : ""));
+            }
+            done = true;
           } else {
             all.add(kj::mv(message));
           }

@@ -21,9 +21,11 @@ class Socket {
   // whose answer was lost has code ENOBUFS.
   kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
 
-  // Everything that the request lists. Starts again when the kernel says that the list changed
-  // meanwhile.
+  // Everything that the request lists, or the answer to a request with NLM_F_ACK. Starts again when
+  // the kernel says that the list changed meanwhile. kFailedPrecondition in the kernel's words.
   kj::Vector<Message> dump(kj::Array<kj::byte> request, kj::StringPtr what);
+  // Zeroes what was received, after a secret.
+  void wipe();
 
  private:
   int protocol;

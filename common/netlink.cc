@@ -1,5 +1,6 @@
 #include "common/netlink.h"
 
+#include <errno.h>
 #include <kj/debug.h>
 #include <linux/netlink.h>
 #include <net/if.h>
@@ -18,10 +19,28 @@ bool Link::loopback() const {
 }
 
 Link Link::clone() const {
-  return {index,         kj::str(name), type,
-          flags,         mtu,           kj::heapArray<kj::byte>(hardwareAddress),
-          kj::str(kind), master,        parent,
-          operState,     carrier};
+  Link copy;
+  copy.index = index;
+  copy.name = kj::str(name);
+  copy.type = type;
+  copy.flags = flags;
+  copy.mtu = mtu;
+  copy.hardwareAddress = kj::heapArray<kj::byte>(hardwareAddress);
+  copy.kind = kj::str(kind);
+  copy.master = master;
+  copy.parent = parent;
+  copy.operState = operState;
+  copy.carrier = carrier;
+  copy.broadcastAddress = kj::heapArray<kj::byte>(broadcastAddress);
+  copy.queueDiscipline = kj::str(queueDiscipline);
+  copy.memberKind = kj::str(memberKind);
+  copy.group = group;
+  copy.vlan = vlan;
+  copy.bond = bond;
+  copy.bondPartner = bondPartner;
+  copy.bondMember = bondMember;
+  copy.bridge = bridge;
+  return copy;
 }
 
 // --- describing
@@ -40,7 +59,13 @@ kj::String kindName(const LinkKind& kind) {
       return kj::str("veth with peer ", k.peer);
     }
     KJ_CASE_ONEOF(k, Vlan) {
-      return kj::str("vlan ", k.id, " on link ", k.parent);
+      return kj::str(k.protocol == 0x88a8 ? "802.1ad vlan " : "vlan ", k.id, " on link ", k.parent);
+    }
+    KJ_CASE_ONEOF(k, Bond) {
+      return k.options.empty() ? kj::str("bond") : kj::str("bond with ", describe(k.options));
+    }
+    KJ_CASE_ONEOF(k, Wireguard) {
+      return kj::str("wireguard");
     }
   }
   KJ_UNREACHABLE;
@@ -51,6 +76,7 @@ kj::String describeSet(const SetLink& set) {
   KJ_IF_MAYBE (mtu, set.mtu) text = kj::str(text, " mtu ", *mtu);
   KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", *master);
   KJ_IF_MAYBE (name, set.name) text = kj::str(text, " name ", *name);
+  KJ_IF_MAYBE (group, set.group) text = kj::str(text, " group ", *group);
   if (set.namespaceFd != nullptr) text = kj::str(text, " to another namespace");
   KJ_IF_MAYBE (up, set.up) text = kj::str(text, *up ? " up" : " down");
   return text;
@@ -71,6 +97,20 @@ kj::String describe(const Change& change) {
     }
     KJ_CASE_ONEOF(c, AddLink) {
       return kj::str("add link ", c.name, ", ", kindName(c.kind));
+    }
+    KJ_CASE_ONEOF(c, SetBond) {
+      return kj::str("set bond ", c.index, ": ", describe(c.options));
+    }
+    KJ_CASE_ONEOF(c, SetBridge) {
+      auto text = kj::str("set bridge ", c.index);
+      if (c.options.stp) text = kj::str(text, *c.options.stp ? " with" : " without", " STP");
+      if (c.options.vlanFiltering) {
+        text = kj::str(text, *c.options.vlanFiltering ? " with" : " without", " VLAN filtering");
+      }
+      return text;
+    }
+    KJ_CASE_ONEOF(c, SetWireguard) {
+      return describe(c);
     }
     KJ_CASE_ONEOF(c, DeleteLink) {
       return kj::str("delete link ", c.index);
@@ -97,7 +137,8 @@ namespace {
 
 class MachineKernel final : public Kernel {
  public:
-  explicit MachineKernel(kj::Duration deadline) : socket(NETLINK_ROUTE, deadline) {}
+  explicit MachineKernel(kj::Duration deadline)
+      : socket(NETLINK_ROUTE, deadline), deadline(deadline) {}
 
   kj::Vector<Link> links() override { return pick<Link>(encodeLinkDump(), "list links"); }
   kj::Vector<Address> addresses() override {
@@ -111,28 +152,81 @@ class MachineKernel final : public Kernel {
     return result;
   }
 
+  WireguardDevice wireguard(unsigned index) override {
+    auto what = kj::str("read WireGuard of link ", index);
+    WireguardDevice device;
+    KJ_DEFER(generic().wipe());
+    for (auto& message : generic().dump(encodeWireguardDump(wireguardFamily(), index), what)) {
+      KJ_IF_MAYBE (part, message.body.tryGet<Generic>()) readWireguard(*part, device);
+    }
+    return device;
+  }
+
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override {
-    auto requests = KJ_MAP(change, changes) {
-      return encode(change);
-    };
-    auto acks = socket.transact(requests);
     kj::Vector<kj::Maybe<Failure>> result(changes.size());
-    for (size_t i = 0; i < changes.size(); ++i) {
-      auto& ack = acks[i];
-      if (ack.code == 0) {
-        result.add(nullptr);
-        continue;
-      }
-      auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
-                                        : kj::str(strerror(ack.code));
-      auto message = kj::str(describe(changes[i]), ": ", why);
-      result.add(Failure{ack.code, kj::mv(why), kj::mv(message)});
+    while (changes.size() > 0) {
+      size_t count = 0;  // as many as go together over the same socket
+      while (count < changes.size() && !changes[count].is<SetWireguard>()) ++count;
+      applyLinks(changes.slice(0, count), result);
+      changes = changes.slice(count, changes.size());
+      if (changes.size() == 0) break;
+      result.add(failureOf(changes[0], setWireguard(changes[0].get<SetWireguard>())));
+      changes = changes.slice(1, changes.size());
     }
     return result;
   }
 
  private:
   Socket socket;
+  kj::Duration deadline;
+  kj::Maybe<Socket> genericSocket;
+  kj::Maybe<uint16_t> familyNumber;  // of "wireguard"; stays until the kernel restarts
+
+  Socket& generic() {
+    KJ_IF_MAYBE (there, genericSocket) return *there;
+    return genericSocket.emplace(NETLINK_GENERIC, deadline);
+  }
+
+  uint16_t wireguardFamily() {
+    KJ_IF_MAYBE (there, familyNumber) return *there;
+    for (auto& message : generic().dump(encodeFamilyRequest("wireguard"), "find WireGuard")) {
+      KJ_IF_MAYBE (part, message.body.tryGet<Generic>()) {
+        KJ_IF_MAYBE (number, readFamily(*part)) familyNumber = *number;
+      }
+    }
+    KJ_IF_MAYBE (found, familyNumber) return *found;
+    fail(ErrorKind::kUnavailable, "the kernel did not say how to talk to WireGuard");
+  }
+
+  static kj::Maybe<Failure> failureOf(const Change& change, const Ack& ack) {
+    if (ack.code == 0) return nullptr;
+    auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
+                                      : kj::str(strerror(ack.code));
+    auto message = kj::str(describe(change), ": ", why);
+    return Failure{ack.code, kj::mv(why), kj::mv(message)};
+  }
+
+  void applyLinks(kj::ArrayPtr<const Change> changes, kj::Vector<kj::Maybe<Failure>>& result) {
+    auto requests = KJ_MAP(change, changes) {
+      return encode(change);
+    };
+    auto acks = socket.transact(requests);
+    for (size_t i = 0; i < changes.size(); ++i) result.add(failureOf(changes[i], acks[i]));
+  }
+
+  // The first of its messages that fails stops the others.
+  Ack setWireguard(const SetWireguard& set) {
+    try {
+      for (auto& message : encodeWireguard(wireguardFamily(), set)) {
+        KJ_DEFER(explicit_bzero(message.begin(), message.size()));
+        auto acks = generic().transact(kj::arrayPtr(&message, 1));
+        if (acks[0].code != 0) return kj::mv(acks[0]);
+      }
+    } catch (const kj::Exception& e) {
+      return Ack{EPROTO, messageOf(e)};
+    }
+    return Ack{};
+  }
 
   template <typename T>
   kj::Vector<T> pick(kj::Array<kj::byte> request, kj::StringPtr what) {
@@ -209,6 +303,7 @@ class MachineMonitor final : public Monitor {
       KJ_CASE_ONEOF(m, Ack) {}
       KJ_CASE_ONEOF(m, Done) {}
       KJ_CASE_ONEOF(m, Other) {}
+      KJ_CASE_ONEOF(m, Generic) {}
     }
   }
 };

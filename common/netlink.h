@@ -2,8 +2,9 @@
 //
 // Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
 // (common/netlink-model.h) one in memory for tests. Messages are encoded and decoded by pure
-// functions in common/netlink-codec.h and carried by common/netlink-socket.h. A new kind of link
-// (bond, WireGuard ...) is one more variant of LinkKind and its attributes in the codec.
+// functions in common/netlink-codec.h and carried by common/netlink-socket.h. A new kind of link is
+// one more variant of LinkKind and its attributes in common/netlink-link.cc; bonds and WireGuard
+// have files of their own (netlink-bond.h, netlink-wireguard.h).
 //
 // Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
 // loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
@@ -19,9 +20,25 @@
 #include <kj/vector.h>
 #include <linux/rtnetlink.h>
 
+#include <optional>
+
 #include "common/ip.h"
+#include "common/netlink-bond.h"
+#include "common/netlink-wireguard.h"
 
 namespace talos::netlink {
+
+// What a VLAN is on its parent.
+struct VlanTag {
+  uint16_t id = 0;
+  uint16_t protocol = 0x8100;  // or 0x88a8: IEEE 802.1ad
+  bool operator==(const VlanTag&) const = default;
+};
+
+struct BridgeOptions {
+  std::optional<bool> stp, vlanFiltering;
+  bool operator==(const BridgeOptions&) const = default;
+};
 
 struct Link {
   unsigned index = 0;
@@ -35,6 +52,15 @@ struct Link {
   unsigned parent = 0;    // index of the link below (VLAN) or of the peer (veth)
   uint8_t operState = 0;  // IF_OPER_*
   bool carrier = false;
+  kj::Array<kj::byte> broadcastAddress = nullptr;
+  kj::String queueDiscipline = nullptr;
+  kj::String memberKind = nullptr;  // what it is a member of: "bond", "bridge"
+  uint32_t group = 0;  // a mark without effect in the kernel, set when the link is made
+  std::optional<VlanTag> vlan = {};
+  std::optional<BondOptions> bond = {};
+  std::optional<BondPartner> bondPartner = {};
+  std::optional<BondMember> bondMember = {};
+  std::optional<BridgeOptions> bridge = {};
 
   bool up() const;
   bool loopback() const;
@@ -65,7 +91,9 @@ struct Route {
 
 // --- changes
 // ---------------------------------------------------------------------------------------
-struct Bridge {};
+struct Bridge {
+  BridgeOptions options = {};
+};
 struct Dummy {};
 struct Veth {
   kj::String peer;
@@ -73,8 +101,13 @@ struct Veth {
 struct Vlan {
   unsigned parent;
   uint16_t id;
+  uint16_t protocol = 0x8100;
 };
-using LinkKind = kj::OneOf<Bridge, Dummy, Veth, Vlan>;
+struct Bond {
+  BondOptions options = {};
+};
+struct Wireguard {};  // its keys and peers: SetWireguard
+using LinkKind = kj::OneOf<Bridge, Dummy, Veth, Vlan, Bond, Wireguard>;
 
 // Only what is given is changed; several in one request, in the order mtu, master, up.
 struct SetLink {
@@ -83,11 +116,24 @@ struct SetLink {
   kj::Maybe<unsigned> mtu = nullptr;
   kj::Maybe<unsigned> master = nullptr;  // 0 releases
   kj::Maybe<kj::String> name = nullptr;
+  kj::Maybe<uint32_t> group = nullptr;
   kj::Maybe<int> namespaceFd = nullptr;  // moves it there (an open /proc/<pid>/ns/net)
 };
 struct AddLink {
   kj::String name;
   LinkKind kind;
+  uint32_t group = 0;
+  unsigned mtu = 0;  // 0: the kind's own
+};
+// The options that are there; the kernel takes them one by one and stops at the first that it
+// refuses.
+struct SetBond {
+  unsigned index;
+  BondOptions options;
+};
+struct SetBridge {
+  unsigned index;
+  BridgeOptions options;
 };
 struct DeleteLink {
   unsigned index;
@@ -105,8 +151,8 @@ struct AddRoute {
 struct DeleteRoute {
   Route route;
 };
-using Change =
-    kj::OneOf<SetLink, AddLink, DeleteLink, AddAddress, DeleteAddress, AddRoute, DeleteRoute>;
+using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, AddAddress,
+                         DeleteAddress, AddRoute, DeleteRoute>;
 
 // "add address 10.5.0.2/24 to link 2": for logs and problems.
 kj::String describe(const Change& change);
@@ -125,6 +171,9 @@ class Kernel {
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
   virtual kj::Vector<Route> routes() = 0;
+  // Of a link of kind "wireguard"; never its private key. Throws kFailedPrecondition in the
+  // kernel's words for another link.
+  virtual WireguardDevice wireguard(unsigned index) = 0;
 
   // Makes the changes in order, sent together; one that fails does not stop the others. Element i
   // of the result says how change i failed.

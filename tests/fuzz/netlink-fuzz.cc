@@ -10,16 +10,57 @@ namespace {
 void checkText(kj::StringPtr text) {
   for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c != 0x7f);
 }
+
+// As generic netlink, every message is taken for one of WireGuard and for the answer of the
+// controller.
+void readGeneric(const Decoded& decoded) {
+  WireguardDevice device;
+  for (auto& message : decoded.messages) {
+    KJ_IF_MAYBE (generic, message.body.tryGet<Generic>()) {
+      readWireguard(*generic, device);
+      readFamily(*generic);
+    }
+  }
+  SetWireguard set{.index = 1};
+  for (auto& peer : device.peers) {
+    for (auto& network : peer.allowed) {
+      KJ_ASSERT(network == network.masked());
+      checkText(network.toString());
+    }
+    if (peer.endpoint) checkText(peer.endpoint->toString());
+    set.peers.push_back({.publicKey = peer.publicKey,
+                         .endpoint = peer.endpoint,
+                         .replaceAllowed = true,
+                         .allowed = peer.allowed});
+  }
+  checkText(describe(set));
+  WireguardDevice again;
+  for (auto& message : encodeWireguard(30, set)) {
+    for (auto& part : decodeGeneric(message).messages)
+      readWireguard(part.body.get<Generic>(), again);
+  }
+}
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto decoded = decode(kj::arrayPtr(data, size));
+  auto bytes = kj::arrayPtr(data, size);
+  readGeneric(decodeGeneric(bytes));
+  auto decoded = decode(bytes);
   KJ_ASSERT(decoded.messages.size() <= size / 16);
   for (auto& message : decoded.messages) {
     KJ_SWITCH_ONEOF(message.body) {
       KJ_CASE_ONEOF(link, Link) {
         checkText(link.name);
         checkText(link.kind);
+        checkText(link.memberKind);
+        checkText(link.queueDiscipline);
+        if (link.bond) {
+          // What was read can be asked for again, and is then the same.
+          checkText(describe(*link.bond));
+          auto again = decode(encode(SetBond{link.index, *link.bond}));
+          KJ_ASSERT(again.messages[0].body.get<Link>().bond.value_or(BondOptions{}) == *link.bond);
+        }
+        if (link.bondMember) checkText(miiStatusName(link.bondMember->miiStatus));
       }
       KJ_CASE_ONEOF(address, Address) {
         // What was read can be asked for again, and printed.
@@ -41,6 +82,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       KJ_CASE_ONEOF(removed, Removed) {}
       KJ_CASE_ONEOF(other, Other) {}
+      KJ_CASE_ONEOF(generic, Generic) {
+        KJ_FAIL_ASSERT("rtnetlink has none");
+      }
     }
   }
   return 0;
