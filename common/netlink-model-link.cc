@@ -142,6 +142,7 @@ int ModelKernel::setMtu(Device& found, unsigned mtu) {
   }
   link.mtu = mtu;
   if (link.kind == "bridge") found.mtuChosen = true;
+  if (link.master != 0) adjustBridge(link.master);
   for (auto& other : devices) {
     if (isBond(link) && other.link.master == link.index) setMtu(other, mtu);
     // A VLAN cannot have more than its parent, and shrinks with it.
@@ -150,6 +151,17 @@ int ModelKernel::setMtu(Device& found, unsigned mtu) {
     }
   }
   return 0;
+}
+
+// A bridge has the smallest MTU of its ports until somebody sets another.
+void ModelKernel::adjustBridge(unsigned index) {
+  auto bridge = device(index);
+  if (bridge == nullptr || bridge->link.kind != "bridge" || bridge->mtuChosen) return;
+  unsigned least = 0;
+  for (auto& port : devices) {
+    if (port.link.master == index && (least == 0 || port.link.mtu < least)) least = port.link.mtu;
+  }
+  bridge->link.mtu = least == 0 ? kEtherMtu : least;
 }
 
 int ModelKernel::setUp(Device& found, bool up) {
@@ -244,6 +256,7 @@ void ModelKernel::release(unsigned index) {
   member.link.master = 0;
   member.link.memberKind = kj::String();
   member.link.bondMember = {};
+  adjustBridge(from);
   if (bond == nullptr || !isBond(bond->link)) return;
   member.link.flags &= ~IFF_SLAVE;
   if (member.link.up()) setUp(member, false);  // the bond closes it
@@ -260,9 +273,9 @@ int ModelKernel::join(unsigned index, unsigned master, kj::String& message) {
   if (upper->link.kind == "bridge") {
     if (member.link.loopback()) return EINVAL;
     if (member.link.kind == "bridge") return ELOOP;
-    if (!upper->mtuChosen) upper->link.mtu = std::min(upper->link.mtu, member.link.mtu);
     member.link.master = master;
     member.link.memberKind = kj::str("bridge");
+    adjustBridge(master);
     return 0;
   }
   if (!isBond(upper->link)) return EOPNOTSUPP;

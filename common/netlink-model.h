@@ -15,7 +15,7 @@
 
 namespace talos::netlink {
 
-class ModelKernel final : public Kernel {
+class ModelKernel : public Kernel {
  public:
   // With a loopback link, down, as in a new network namespace.
   explicit ModelKernel(bool ipv6 = true);
@@ -67,6 +67,7 @@ class ModelKernel final : public Kernel {
   int setMaster(unsigned index, unsigned master, kj::String& message);
   void release(unsigned index);
   int join(unsigned index, unsigned master, kj::String& message);
+  void adjustBridge(unsigned index);
   int setUp(Device& device, bool up);
   void refreshCarrier(unsigned index);
   size_t memberCount(unsigned master) const;

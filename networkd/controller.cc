@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <kj/debug.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -134,9 +135,7 @@ kj::Promise<void> Controller::hostLoop() {
 // --- one pass
 // ----------------------------------------------------------------------------------------------
 Observed Controller::observe() {
-  // Each list is whole in itself; where they do not fit together, a notice of the change is on its
-  // way.
-  return {kernel.links(), kernel.addresses(), kernel.routes(), host.ipv6()};
+  return networkd::observe(kernel, host.ipv6(), time(nullptr));
 }
 
 bool Controller::pass() {

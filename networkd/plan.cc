@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "networkd/plan-links.h"
+
 namespace talos::networkd {
 
 using netlink::Address;
@@ -30,14 +32,15 @@ kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
 // One comparison; its members are filled in the order of the methods.
 class Planner {
  public:
-  Planner(const Wanted& wanted, const Observed& observed) : wanted(wanted), observed(observed) {
+  Planner(const Wanted& wanted, const Observed& observed)
+      : wanted(wanted), observed(observed), links(wanted, observed, result) {
     for (size_t i = 0; i < observed.addresses.size(); ++i) keepAddress.add(false);
     for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
   }
 
   Plan run() {
+    setLinks = links.run();
     planLoopback();
-    for (auto& link : wanted.links) planLink(link);
     for (auto& address : wanted.addresses) planAddress(address);
     for (auto& route : wanted.routes) planRoute(route);
     removeStale();
@@ -57,7 +60,7 @@ class Planner {
   Plan result;
   kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
   kj::Vector<bool> keepAddress, keepRoute;
-  kj::Vector<unsigned> goingUp, goingDown;
+  LinkPlanner links;
 
   template <typename... Parts>
   void problem(Parts&&... parts) {
@@ -68,16 +71,12 @@ class Planner {
     list.add(Step{kj::mv(change), kj::mv(what)});
   }
 
-  bool willBeUp(const Link& link) const {
-    auto in = [&](const kj::Vector<unsigned>& list) {
-      return std::find(list.begin(), list.end(), link.index) != list.end();
-    };
-    return in(goingUp) || (link.up() && !in(goingDown));
-  }
-
   // The link of a spec, or a problem that names those that there are.
   kj::Maybe<const Link&> find(kj::StringPtr name, kj::StringPtr forWhat) {
-    KJ_IF_MAYBE (link, observed.link(name)) return *link;
+    if (links.isNew(name)) return nullptr;  // with the next plan, when it is there
+    KJ_IF_MAYBE (link, observed.link(name)) {
+      if (!links.goesAway(link->index)) return *link;
+    }
     auto names = kj::strArray(KJ_MAP(l, observed.links) { return kj::str(l.name); }, ", ");
     problem(forWhat, ": there is no link \"", name, "\"; there are ", names);
     return nullptr;
@@ -86,13 +85,7 @@ class Planner {
   void planLoopback() {
     for (auto& link : observed.links) {
       if (!link.loopback()) continue;
-      if (!link.up()) {
-        // It gets its addresses by itself.
-        goingUp.add(link.index);
-        add(setLinks, netlink::SetLink{.index = link.index, .up = true},
-            kj::str("link ", link.name));
-        continue;
-      }
+      if (!link.up()) continue;  // it gets them by itself when it goes up
       auto want = [&](kj::StringPtr text) {
         WantedAddress address{.link = kj::str(link.name),
                               .prefix = KJ_ASSERT_NONNULL(Prefix::parse(text)),
@@ -101,25 +94,6 @@ class Planner {
       };
       want("127.0.0.1/8");
       if (observed.ipv6) want("::1/128");
-    }
-  }
-
-  void planLink(const WantedLink& want) {
-    auto what = kj::str("link ", want.name);
-    KJ_IF_MAYBE (link, find(want.name, what)) {
-      netlink::SetLink set{.index = link->index};
-      if (want.mtu != 0 && want.mtu != link->mtu) set.mtu = want.mtu;
-      if (link->loopback()) {
-        if (!want.up) problem(what, ": loopback stays up");
-      } else if (want.up != link->up()) {
-        set.up = want.up;
-        (want.up ? goingUp : goingDown).add(link->index);
-      }
-      if (set.mtu == nullptr && set.up == nullptr) {
-        result.applied += want.version;
-      } else {
-        add(setLinks, kj::mv(set), kj::mv(what));
-      }
     }
   }
 
@@ -177,7 +151,7 @@ class Planner {
       problem(what, ": this machine has IPv6 switched off");
       return;
     }
-    if (!willBeUp(link)) {
+    if (!links.willBeUp(link)) {
       problem(what, ": the link is down, and no LinkSpec wants it up");
       return;
     }
@@ -221,7 +195,7 @@ class Planner {
   void removeStale() {
     for (size_t i = 0; i < observed.routes.size(); ++i) {
       auto& route = observed.routes[i];
-      if (keepRoute[i] || route.protocol != kMark) continue;
+      if (keepRoute[i] || route.protocol != kMark || links.goesAway(route.link)) continue;
       add(removeRoutes, netlink::DeleteRoute{route},
           kj::str("route ", route.destination, " on ", networkd::nameOf(observed, route.link)));
     }
@@ -230,6 +204,7 @@ class Planner {
       for (size_t i = 0; i < observed.addresses.size(); ++i) {
         auto& address = observed.addresses[i];
         if (keepAddress[i] || address.protocol != kMark) continue;
+        if (links.goesAway(address.link)) continue;
         if (((address.flags & IFA_F_SECONDARY) != 0) != secondary) continue;
         add(removeAddresses, netlink::DeleteAddress{address},
             kj::str("address ", address.prefix, " on ", networkd::nameOf(observed, address.link)));
@@ -257,6 +232,17 @@ kj::Maybe<const Link&> Observed::link(unsigned index) const {
 kj::String nameOf(const Observed& observed, unsigned index) {
   KJ_IF_MAYBE (link, observed.link(index)) return kj::str(link->name);
   return kj::str("link ", index);
+}
+
+Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now) {
+  Observed observed{kernel.links(), kernel.addresses(), kernel.routes(), ipv6};
+  observed.now = now;
+  for (auto& link : observed.links) {
+    if (link.kind == "wireguard") {
+      observed.tunnels.add(Observed::Tunnel{link.index, kernel.wireguard(link.index)});
+    }
+  }
+  return observed;
 }
 
 bool duplicated(const Address& address) {

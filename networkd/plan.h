@@ -2,13 +2,16 @@
 // idempotent.
 //
 // plan() compares and lists ordered steps; when nothing differs, there are none. What networkd
-// makes it marks with kMark (the protocol of addresses and routes), and it removes nothing without
-// that mark, so addresses and routes of other programs and of the kernel stay, and after a crash at
-// any line the next plan finds what is its own by the mark alone. Loopback is always wanted: up,
+// makes it marks with kMark (the protocol of addresses and routes, the group of links, which the
+// kernel sets in the same moment in which it makes them), and it removes nothing without that mark,
+// so links, addresses and routes of other programs and of the kernel stay, and after a crash at any
+// line the next plan finds what is its own by the mark alone. Loopback is always wanted: up,
 // 127.0.0.1/8 and ::1/128.
 //
-// A step may change more than itself (an address that goes takes its routes along), so the caller
-// applies, reads the kernel again and plans again until the plan is empty.
+// A step may change more than itself (an address that goes takes its routes along), and what stands
+// on a new link needs its index, so the caller applies, reads the kernel again and plans again
+// until the plan is empty. The rules for links (what must be down, empty or there before what) are
+// in plan-links.h.
 #pragma once
 
 #include <kj/map.h>
@@ -19,15 +22,37 @@
 
 namespace talos::networkd {
 
-// IFA_PROTO of addresses and rtm_protocol of routes that are ours ("t"); no registered protocol's
-// number.
+// IFA_PROTO of addresses, rtm_protocol of routes and IFLA_GROUP of links that are ours ("t"); no
+// registered protocol's number.
 constexpr uint8_t kMark = 116;
+
+struct WantedPeer {
+  netlink::WireguardKey publicKey{};
+  kj::String endpoint;                        // as it was given; empty: it calls us
+  std::optional<netlink::Endpoint> resolved;  // what the endpoint is now
+  bool moved = false;      // it was set to another one by us: a peer that roams is not called back
+  uint16_t keepalive = 0;  // s
+  std::vector<Prefix> allowed;
+};
+struct WantedWireguard {
+  kj::Maybe<netlink::WireguardSecret> privateKey;  // none: it has not arrived yet
+  uint16_t listenPort = 0;                         // 0: any
+  uint32_t firewallMark = 0;
+  kj::Vector<WantedPeer> peers;
+};
 
 struct WantedLink {
   kj::String name;
   bool up = true;
-  unsigned mtu = 0;      // 0: leave it
-  uint64_t version = 0;  // of its spec
+  unsigned mtu = 0;           // 0: leave it
+  uint64_t version = 0;       // of its spec
+  kj::String kind = nullptr;  // "bond", "bridge", "dummy", "vlan", "wireguard"; empty: hardware
+  kj::String parent = nullptr, master = nullptr;
+  netlink::VlanTag vlan = {};
+  netlink::BondOptions bond = {};  // what is not given is to be the kernel's standard
+  kj::String primary = nullptr;
+  netlink::BridgeOptions bridge = {};
+  WantedWireguard wireguard = {};
 };
 struct WantedAddress {
   kj::String link;
@@ -54,6 +79,12 @@ struct Observed {
   kj::Vector<netlink::Address> addresses;
   kj::Vector<netlink::Route> routes;
   bool ipv6 = true;  // whether this kernel speaks it
+  struct Tunnel {
+    unsigned link;
+    netlink::WireguardDevice device;
+  };
+  kj::Vector<Tunnel> tunnels = {};  // of the links of kind "wireguard"
+  int64_t now = 0;                  // s since 1970, against which handshakes are old
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;
@@ -73,6 +104,9 @@ Plan plan(const Wanted& wanted, const Observed& observed);
 
 // "eth0", or "link 7" when it is gone.
 kj::String nameOf(const Observed& observed, unsigned index);
+// Everything that plan() looks at. Each list is whole in itself; where they do not fit together, a
+// notice of the change is on its way.
+Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now);
 // Whether the kernel found that another machine has this address.
 bool duplicated(const netlink::Address& address);
 

@@ -29,11 +29,6 @@ void problem(Wanted& wanted, Parts&&... parts) {
 
 }  // namespace
 
-void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSpec::Reader spec) {
-  kj::StringPtr name = spec.hasName() ? kj::StringPtr(spec.getName()) : id;
-  wanted.links.add(WantedLink{kj::str(name), spec.getUp(), spec.getMtu(), version});
-}
-
 void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
                 rpc::AddressSpecSpec::Reader spec) {
   KJ_IF_MAYBE (prefix, Prefix::parse(spec.getAddress())) {

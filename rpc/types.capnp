@@ -5,6 +5,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
+using Config = import "config.capnp";
 
 struct NamespaceSpec $A.resource((type = "Namespaces.meta.cosi.dev", namespace = "meta", aliases = ["ns"])) {
   description @0 :Text $A.keepEmpty;
@@ -57,6 +58,34 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   up @1 :Bool $A.column("Up");
   mtu @2 :UInt32 $A.column("Mtu");              # 0: leave it
   layer @3 :Text;                               # default, cmdline or configuration
+  logical @4 :Bool;                             # networkd makes it, and removes it when it is not wanted any more
+  kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, vlan, wireguard; empty: hardware
+  parentName @6 :Text $A.column("Parent");      # the link under a VLAN
+  masterName @7 :Text $A.column("Master");      # the bond or bridge that it belongs to
+  vlan @8 :VlanSpec;
+  bondMaster @9 :Config.Bond;
+  bridgeMaster @10 :BridgeSpec;
+  wireguard @11 :WireguardSpec;                 # its private key: WireguardKeys/<link>
+}
+struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
+struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
+struct WireguardSpec {
+  publicKey @0 :Text;                           # of this machine
+  listenPort @1 :UInt16;
+  firewallMark @2 :UInt32;
+  peers @3 :List(Peer);
+  struct Peer {
+    publicKey @0 :Text;
+    endpoint @1 :Text;
+    persistentKeepaliveInterval @2 :UInt32;     # s
+    allowedIPs @3 :List(Text);
+    lastHandshake @4 :Int64;                    # s since 1970; with the next two only in statuses
+    received @5 :UInt64;
+    sent @6 :UInt64;
+  }
+}
+struct WireguardKeySpec $A.resource((type = "WireguardKeys.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  privateKey @0 :Text $A.secret;                # base64
 }
 struct AddressSpecSpec $A.resource((type = "AddressSpecs.net.talos.dev", namespace = "network")) {
   address @0 :Text $A.column("Address");        # CIDR
@@ -91,6 +120,25 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
   flags @5 :List(Text);
   operationalState @6 :Text $A.column("Oper State");
   linkState @7 :Bool $A.column("Link State");   # carrier
+  linkIndex @8 :UInt32;                         # of the link under a VLAN, or of the peer
+  masterIndex @9 :UInt32;
+  broadcastAddress @10 :Text $A.name("broadcastAddr");
+  queueDiscipline @11 :Text $A.name("queueDisc");
+  memberKind @12 :Text $A.name("slaveKind");
+  vlan @13 :VlanSpec;
+  bondMaster @14 :Config.Bond;
+  bondMember @15 :BondMember $A.name("bondSlave");
+  bridgeMaster @16 :BridgeSpec;
+  wireguard @17 :WireguardSpec;
+  logical @18 :Bool;                            # networkd made it
+  struct BondMember {
+    state @0 :Text;                             # active or backup
+    miiStatus @1 :Text;
+    failures @2 :UInt32;
+    permanentAddress @3 :Text $A.name("permanentAddr");
+    aggregator @4 :UInt16;
+    partner @5 :Text;                           # of LACP: its hardware address
+  }
 }
 struct AddressStatusSpec $A.resource((type = "AddressStatuses.net.talos.dev", namespace = "network", aliases = ["address", "addresses"])) {
   address @0 :Text $A.column("Address");
@@ -117,6 +165,14 @@ struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", na
   hostnameReady @2 :Bool $A.column("Hostname");
   applied @3 :UInt64;                           # sum of the versions of the specs that the kernel now has
   problems @4 :List(Text);                      # what could not be done, in the kernel's words
+  overruns @5 :UInt64;                          # how often the kernel had more to tell than could be followed
+  repairs @6 :UInt64;                           # how often what somebody else had changed was made good
+}
+struct LinkPlanSpec $A.resource((type = "LinkPlans.net.talos.dev", namespace = "network", aliases = ["linkplan", "linkplans"])) {
+  # What networkd would do next: none while everything is as it is wanted.
+  steps @0 :List(Text) $A.column("Steps");
+  problems @1 :List(Text) $A.column("Problems");
+  retry @2 :Text $A.column("Retry");            # when it tries again, as 1.5s
 }
 
 # --- secrets -------------------------------------------------------------------------------------------
