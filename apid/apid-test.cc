@@ -330,8 +330,8 @@ struct Maintained : Apid {
   // Somebody without a certificate of his own, who knows the machine's.
   Session visit(TestNode& node) {
     auto own = pki::makeAuthority({});
-    return connect(node, {kj::str(authority.pair.certificate), kj::mv(own.certificate),
-                          kj::mv(own.key)});
+    return connect(node,
+                   {kj::str(authority.pair.certificate), kj::mv(own.certificate), kj::mv(own.key)});
   }
   static kj::Promise<kj::String> apply(rpc::Cluster::Client cluster) {
     return cluster.nodeRequest()
@@ -362,7 +362,8 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   EXPECT_EQ(wait(apply(session.cluster)), "this boot"_kj);
   EXPECT_GE(a.model.visits, 1u);  // machined knows whom it serves
 
-  constexpr const char* kText = " is not served in maintenance mode: this machine has no config yet";
+  constexpr const char* kText =
+      " is not served in maintenance mode: this machine has no config yet";
   EXPECT_EQ(failure(machine(session.cluster).rebootRequest().send().ignoreResult()),
             std::string("Unimplemented: Machine.reboot") + kText);
   auto node = session.cluster.nodeRequest().send().getNode();
@@ -396,21 +397,23 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
 
   // A TCP connection that says nothing yet, and one in the middle of its handshake.
   auto late = pki::makeAuthority({});
-  auto slow = kj::heap<TlsEndpoint>(Credentials{kj::str(authority.pair.certificate),
-                                                kj::mv(late.certificate), kj::mv(late.key)});
-  auto silent = wait(io.provider->getNetwork().parseAddress("127.0.0.1", a.port).then(
-      [](kj::Own<kj::NetworkAddress>&& address) {
-        auto promise = address->connect();
-        return promise.attach(kj::mv(address));
-      }));
+  auto slow = kj::heap<TlsEndpoint>(
+      Credentials{kj::str(authority.pair.certificate), kj::mv(late.certificate), kj::mv(late.key)});
+  auto silent = wait(io.provider->getNetwork()
+                         .parseAddress("127.0.0.1", a.port)
+                         .then([](kj::Own<kj::NetworkAddress>&& address) {
+                           auto promise = address->connect();
+                           return promise.attach(kj::mv(address));
+                         }));
   wait(timer.afterDelay(1 * kj::MILLISECONDS));  // apid has it
   auto visits = a.model.visits, versions = a.model.versions;
 
   a.certify(authority);
   while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto text = failure(held.versionRequest().send().ignoreResult());
-  EXPECT_EQ(text, "Unauthenticated: this machine has a config now: connect again, with a client "
-                  "certificate");
+  EXPECT_EQ(text,
+            "Unauthenticated: this machine has a config now: connect again, with a client "
+            "certificate");
   text = failure(apply(up.cluster));
   EXPECT_NE(text.find("Unauthenticated: "), std::string::npos) << text;
   ::testing::internal::CaptureStderr();

@@ -102,15 +102,15 @@ struct ModelBrain {
              config::Mode mode, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
-        keeper(ConfigKeeper::World{
-            mode, process1, store, reader, sources, disk, uv, timer,
-            [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
-            [this]() { return kj::str(sequence); }, [this]() { return failed; },
-            [this]() -> kj::Promise<void> {
-              ++intended;
-              return kj::READY_NOW;
-            },
-            [this]() { ++reboots; }, [this]() { ++changes; }}) {
+        keeper(ConfigKeeper::World{mode, process1, store, reader, sources, disk, uv, timer,
+                                   [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
+                                   [this]() { return kj::str(sequence); },
+                                   [this]() { return failed; },
+                                   [this]() -> kj::Promise<void> {
+                                     ++intended;
+                                     return kj::READY_NOW;
+                                   },
+                                   [this]() { ++reboots; }, [this]() { ++changes; }}) {
     store.attachJournal(process1).wait(scope);
     keeper.recover().wait(scope);
   }
@@ -424,8 +424,8 @@ TEST_F(KeeperTest, ACrashAtAnyStep) {
 // Catches: a full disk at the worst moment, which would keep every new brain from starting.
 TEST_F(KeeperTest, RecoveryThatFailsIsGivenUp) {
   booted(document("a"));
-  holdPending(brain().process1, Pending(ApplyMode::NO_REBOOT, kj::heapArray(
-                                                                  document("b").asArray())))
+  holdPending(brain().process1,
+              Pending(ApplyMode::NO_REBOOT, kj::heapArray(document("b").asArray())))
       .wait(io.waitScope);
   disk.broken = true;
   start();
@@ -451,7 +451,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   sources.answers.add(kj::str(document("source")));
   disk.content = kj::str(document("kept"));
   start();
-    load();
+  load();
   EXPECT_EQ("kept", running());
   EXPECT_EQ(0u, sources.searches);
 
@@ -471,7 +471,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   sources.answers.clear();
   sources.answers.add(kj::str("!gone"));
   start();
-    load();  // the brain crashed: its config runs
+  load();  // the brain crashed: its config runs
   EXPECT_EQ("source", running());
 }
 
@@ -577,8 +577,8 @@ TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
   (void)b;
 }
 
-// Catches: a new brain that lets the machine out of maintenance for a while, so that the certificate
-// that somebody was told is replaced.
+// Catches: a new brain that lets the machine out of maintenance for a while, so that the
+// certificate that somebody was told is replaced.
 TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
   auto& first = start();

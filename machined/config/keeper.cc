@@ -360,8 +360,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
                      .fork();
   work = Work{kj::str("mode ", nameOf(mode)), kj::mv(settled)};
   tasks.add(KJ_ASSERT_NONNULL(work).done.addBranch());
-  return doing.addBranch().then(
-      [outcome = kj::mv(outcome)]() mutable { return kj::mv(outcome); });
+  return doing.addBranch().then([outcome = kj::mv(outcome)]() mutable { return kj::mv(outcome); });
 }
 
 kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig config) {
