@@ -188,7 +188,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         config(ConfigKeeper::World{
             configMode(mode), process1, store, configReader, sources, stateDisk, uv, timer,
             [this](kj::StringPtr line, Tone tone) { console.say(line, tone); },
-            [this]() { return kj::str(sequencer.currentSequence()); },
+            [this]() { return sequenceOrNext(); },
             [this]() { return status.stage() == MachineStatus::Stage::FAILED; },
             [this]() { return intendReboot(); }, [this]() { soon([this]() { reboot(); }); },
             [this]() { maintenanceChanged(); }}),
@@ -411,6 +411,21 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   void shutdown() {
     bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
     goDown(halt ? LINUX_REBOOT_CMD_HALT : LINUX_REBOOT_CMD_POWER_OFF);
+  }
+  // Between two sequences there is a moment that belongs to the next one.
+  kj::String sequenceOrNext() {
+    auto current = sequencer.currentSequence();
+    if (current.size() > 0) return kj::str(current);
+    switch (progress.stage) {
+      case Progress::Stage::kInitialize:
+        return kj::str("initialize");
+      case Progress::Stage::kBoot:
+        return kj::str("boot");
+      case Progress::Stage::kGoingDown:
+        return kj::str(progress.command == LINUX_REBOOT_CMD_RESTART ? "reboot" : "shutdown");
+      default:
+        return kj::str();
+    }
   }
   // From here on a new brain takes the machine down.
   kj::Promise<void> intendReboot() {

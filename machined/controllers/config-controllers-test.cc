@@ -187,6 +187,62 @@ TEST_F(ConfigTest, WithoutTheAuthoritysKeyThereAreNoCertificatesAndTheLogSaysWhy
   EXPECT_TRUE(strstr(log.cStr(), "trustd") != nullptr) << log.cStr();
 }
 
+// Catches: a fingerprint that changes under an operator's eyes, a throw-away certificate that stays
+// in use or lends its key to the real one.
+TEST_F(ConfigTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
+  present = false;
+  bool maintenance = true;
+  putAddress("10.5.0.2/24");
+  runtime.add(kj::heap<ApiController>(uv, timer, clock, reader(), [&] { return maintenance; }));
+  awaitCertificates(1);
+  auto print = [&] {
+    auto pem = kj::str(certificates().getServer().getCrt().asChars());
+    pki::checkPair(pem, kj::str(certificates().getServer().getKey().asChars()));
+    return pki::fingerprint(pem);
+  };
+  auto told = print();
+  EXPECT_TRUE(certificates().getMaintenance());
+  EXPECT_EQ(0u, certificates().getCa().size() + certificates().getClient().getKey().size());
+  auto info = inspect(certificates().getServer().getCrt());
+  EXPECT_EQ(joined(info.addresses), "10.5.0.2 127.0.0.1 ::1");
+  EXPECT_FALSE(info.authority);
+  EXPECT_EQ((24 * kj::HOURS) / kj::SECONDS, (info.notAfter - info.notBefore) / kj::SECONDS);
+  poll();
+  EXPECT_EQ(version(), 1u);
+
+  putAddress("10.5.0.3/24", 1);
+  awaitCertificates(2);
+  EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
+            "10.5.0.3 127.0.0.1 ::1");
+  EXPECT_EQ(told, print());
+  clock.time += 13 * kj::HOURS;
+  timer.advanceTo(timer.now() + 2 * kj::HOURS);
+  awaitCertificates(3);
+  EXPECT_EQ(told, print());
+
+  maintenance = false;
+  present = true;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(4);
+  EXPECT_FALSE(certificates().getMaintenance());
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+  EXPECT_NE(told, print());
+}
+
+// Catches: a machine whose config cannot give it certificates, and that stays open to everybody.
+TEST_F(ConfigTest, AConfigEndsTheThrowAwayCertificateInAnyCase) {
+  present = false;
+  bool maintenance = true;
+  runtime.add(kj::heap<ApiController>(uv, timer, clock, reader(), [&] { return maintenance; }));
+  awaitCertificates(1);
+  maintenance = false;
+  present = true;
+  withKey = false;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
+}
+
 TEST_F(ConfigTest, NothingIsIssuedBeforeThereIsAConfig) {
   present = false;
   addApi();
