@@ -11,16 +11,20 @@ interface Configuration {
   apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance;
   # Every document is checked whole before anything changes: InvalidArgument with all its problems, one a line.
   # Conflict while a sequence other than waiting for a config runs, or while another apply is under way.
-  # FailedPrecondition when the mode cannot be: `noReboot` with changes that need a reboot (each is named), a
-  # staged document that the next boot would not read (persist: false). What was answered has happened: the
-  # document is on disk, whole, or (noReboot with persist: false) only in memory, as it asks. A caller that goes
-  # away does not stop what has begun. In maintenance mode: the machine goes on with the document; `staged` is
-  # refused.
+  # FailedPrecondition when the mode cannot be: `noReboot` with changes that need a reboot (each is named, one a
+  # line), or on a machine whose boot has failed; `reboot` or `staged` with a document that the next boot would
+  # not read (persist: false, or no disk is mounted for it), `reboot` in mode container. What was answered has
+  # happened: the document is on disk, whole, or (noReboot with persist: false) only in memory, as it asks, and
+  # an older copy is gone. A caller that goes away does not stop what has begun. In maintenance mode: the machine
+  # goes on with the document, the answered mode is noReboot, and there are no changes and no diff, since there is
+  # nothing to compare with; `staged` is refused. Callers without a certificate: Unauthenticated from the moment
+  # that there is a config.
 
   generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance;
   # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` makes
   # them, by this machine's version: with new secrets on a machine that has no config, with those of its own
-  # cluster on a control-plane machine. FailedPrecondition on a worker, which has none.
+  # cluster on a control-plane machine (where an empty name or endpoint means its own). FailedPrecondition on a
+  # worker, which has none.
 }
 
 enum ApplyMode {
@@ -38,8 +42,8 @@ struct ApplyRequest {
 struct ApplyResult {
   mode @0 :ApplyMode;           # what is (dryRun: would be) done; never auto
   warnings @1 :List(Text);      # one problem each, as they are printed
-  changes @2 :List(ConfigChange);
-  diff @3 :Text;                # unified, of the documents; secrets are ***
+  changes @2 :List(ConfigChange);   # from the config that runs
+  diff @3 :Text;                # unified, from the text of the config that runs; secrets are ***
   bootId @4 :Text;              # of the boot that ends, when mode is reboot
 }
 struct ConfigChange {
