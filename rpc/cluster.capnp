@@ -20,6 +20,7 @@ struct LocalCluster {
   isoPath @12 :Text;               # a volume that every node has read-only; empty: none
   extraKernelArguments @13 :List(Text);  # one word each; a key replaces that of the usual ones
   isoInDrive @14 :Bool;            # it is an ISO 9660 volume: in a CD-ROM drive, else a disk
+  clock @15 :Text;                 # what the nodes' clocks show at the start; empty: the time
 }
 struct LocalNode {
   name @0 :Text;

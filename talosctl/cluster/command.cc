@@ -132,6 +132,7 @@ cluster::Request requestOf(Invocation& call) {
   request.withInitNode = call.on("with-init-node");
   request.withoutConfig = call.on("skip-injecting-config") || call.on("with-apply-config");
   request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
+  request.clock = kj::str(call.text("clock"));
   chooseMedium(call, request);
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
@@ -346,6 +347,7 @@ void addCreateFlags(Command& create) {
   text("iso-path", "", "volume that every node gets read-only, as with a config in it");
   text("extra-boot-kernel-args", "",
        "'a=b c=d': more kernel arguments; a key that is there already is replaced");
+  text("clock", "", "what the nodes' clocks show at first, in UTC, as 2020-12-31T23:59:00");
   text("install-image", "", "installer image (default: that of this version)");
   text("kubernetes-version", "", "name the images of this version, as 1.20.6");
   text("dns-domain", "cluster.local", "DNS domain of the cluster");

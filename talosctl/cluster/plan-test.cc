@@ -148,5 +148,18 @@ TEST(ClusterPlan, DisksAndMedia) {
                                          "virtio-scsi-pci -device scsi-cd,drive=medium"));
 }
 
+// Would catch: an option of QEMU's own in the value, a clock that is set though nobody asked.
+TEST(ClusterPlan, AClockThatIsWrong) {
+  auto r = request();
+  EXPECT_THAT(qemuOf(r, "/s"), Not(HasSubstr("-rtc")));
+  r.clock = kj::str("2020-12-31T23:59:00");
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr(" -rtc base=2020-12-31T23:59:00 "));
+  for (auto bad : {"2020-12-31"_kj, "2020-12-31T23:59:0x"_kj, "2020-12-31T23:59:00,driftfix"_kj,
+                   "2020-12-31 23:59:00"_kj}) {
+    r.clock = kj::str(bad);
+    EXPECT_THAT(refusal(r).cStr(), HasSubstr("--clock: ")) << bad.cStr();
+  }
+}
+
 }  // namespace
 }  // namespace talos::cluster

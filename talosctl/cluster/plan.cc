@@ -51,6 +51,17 @@ void chooseLoopback(kj::StringPtr name, unsigned nodes,
        "clusters, or see what listens there with `ss -ltnp`");
 }
 
+// The form only; QEMU knows the calendar.
+bool isTime(kj::StringPtr text) {
+  constexpr kj::StringPtr kForm = "0000-00-00T00:00:00"_kj;
+  if (text.size() != kForm.size()) return false;
+  for (auto i : kj::indices(kForm)) {
+    bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == '0' ? !digit : text[i] != kForm[i]) return false;
+  }
+  return true;
+}
+
 // The host with this number in the network: 1 is the gateway.
 kj::String host(const Prefix& network, uint32_t number) {
   uint32_t raw;
@@ -150,6 +161,10 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
   if (request.cpus < 0 || request.cpus > 64) refuse("--cpus", "must be above 0 and at most 64");
 
+  if (request.clock.size() > 0 && !isTime(request.clock)) {
+    refuse("--clock", kj::str("\"", request.clock, "\" is not a time such as 2020-12-31T23:59:00"));
+  }
+
   unsigned a = 0, b = 0;
   chooseLoopback(request.name, count, loopbackFree, a, b);
 
@@ -166,6 +181,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setWithoutConfig(request.withoutConfig);
   out.setIsoPath(request.isoPath);
   out.setIsoInDrive(request.isoInDrive);
+  out.setClock(request.clock);
   auto extra = words(request.extraKernelArguments);
   auto list = out.initExtraKernelArguments(extra.size());
   for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
@@ -213,6 +229,7 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-accel"), add(kvm ? "kvm" : "tcg,thread=multi");
   add("-cpu"), add(kvm ? "host" : "max");
   add("-smp"), add(node.getCpus());
+  if (cluster.getClock().size() > 0) add("-rtc"), add("base=", cluster.getClock());
   add("-m"), add(node.getMemory() >> 20);
   add("-chardev"),
       add("file,id=console,append=on,path=", escaped(state), "/", node.getName(), ".log");

@@ -30,6 +30,7 @@ struct Request {
   kj::String isoPath;  // absolute, or empty
   // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is
   // a disk that cannot be written.
+  kj::String clock;  // YYYY-MM-DDTHH:MM:SS in UTC; empty: the time
   bool isoInDrive = false;
   kj::String extraKernelArguments;  // "a=b c=d"
 };
