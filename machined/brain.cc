@@ -338,6 +338,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   kj::Own<Controller> timeController() {
     TimeStatusController::World world;
     world.container = mode == Mode::kContainer;
+    world.beforeConfig = arguments.first("talos.config").orDefault("").startsWith("https://");
     world.readConfig = configView();
     world.keepTime = [this](kj::Array<kj::String> servers) { time.keepTime(kj::mv(servers)); };
     world.leaveAlone = [this](kj::StringPtr why) { time.leaveAlone(why); };

@@ -9,7 +9,7 @@ struct TimeStatusTest : public StoreTest {
   ~TimeStatusTest() noexcept override {}
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   kj::String log = kj::str("");
-  bool present = false, disabled = false;
+  bool present = false, disabled = false, beforeConfig = false;
   kj::Vector<kj::String> servers;
   std::string told;  // to the service
   uint64_t steps = 0;
@@ -22,6 +22,7 @@ struct TimeStatusTest : public StoreTest {
         [] { return 0.5; });
     TimeStatusController::World world;
     world.container = container;
+    world.beforeConfig = beforeConfig;
     world.readConfig = [this](Store&) -> kj::Maybe<MachineConfigView> {
       if (!present) return nullptr;
       MachineConfigView view;
@@ -86,6 +87,17 @@ TEST_F(TimeStatusTest, FollowsConfigAndService) {
   EXPECT_EQ(status(), "synced epoch 0 s +1us: ");
   timed(false, 1);
   EXPECT_EQ(status(), "not epoch 0 s +1us: ");
+}
+
+// Catches: a config whose server cannot be believed because the clock is wrong, and a machine that
+// goes on asking strangers when its config is there.
+TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
+  beforeConfig = true;
+  start();
+  EXPECT_EQ(told, "keep pool.ntp.org");
+  present = disabled = true;
+  poke();
+  EXPECT_EQ(told, "leave");
 }
 
 // Catches: everything that waits for the time, on a machine that will never ask for it.

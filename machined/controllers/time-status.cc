@@ -13,8 +13,12 @@ const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId},
                                      {"", kServices, "timed"}};
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
+kj::Array<kj::String> defaultServers() {
+  return kj::arr(kj::str(kDefaultServer));
+}
+
 kj::Array<kj::String> serversOf(const MachineConfigView& config) {
-  if (config.timeServers.empty()) return kj::arr(kj::str(kDefaultServer));
+  if (config.timeServers.empty()) return defaultServers();
   return KJ_MAP(s, config.timeServers) {
     return kj::str(s);
   };
@@ -57,6 +61,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
     }
   } else {
     missing = "there is no machine config yet";
+    if (world.beforeConfig && !world.container) world.keepTime(defaultServers());
   }
 
   auto seen = world.seen();

@@ -2,7 +2,8 @@
 // asks for, told to the service timed.
 //
 // Synchronised is a machine whose service timed is healthy, and one that leaves its clock to others
-// (machine.time.disabled, or a container): nothing is to wait there.
+// (machine.time.disabled, or a container): nothing is to wait there. A machine that fetches its
+// config by https asks the default servers until it has one.
 #pragma once
 
 #include "machined/controllers/machine-config.h"
@@ -19,6 +20,8 @@ class TimeStatusController final : public Controller {
   };
   struct World {
     bool container = false;  // the clock is the host's
+    // The config comes by https: a clock that is wrong would find its server's certificate wrong.
+    bool beforeConfig = false;
     kj::Function<kj::Maybe<MachineConfigView>(Store&)> readConfig = storedMachineConfig;
     kj::Function<void(kj::Array<kj::String> servers)> keepTime;
     kj::Function<void(kj::StringPtr why)> leaveAlone;

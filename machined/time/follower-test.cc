@@ -189,7 +189,7 @@ TEST_F(FollowerTest, PollsAreMinutesApart) {
   EXPECT_GE(s.asked.size(), 24 * 3600 / 1087);
   EXPECT_LE(s.asked.size(), 24 * 3600 / 1000);
   EXPECT_LT(wrongBy(), 3 * kj::MILLISECONDS);
-  EXPECT_EQ(clock.constants.front(), 4);
+  EXPECT_EQ(clock.constants.front(), 2);
   EXPECT_EQ(clock.constants.back(), 10);  // of 2^10 s between corrections
 }
 

@@ -16,7 +16,8 @@ constexpr auto kLeastInterval = 64 * kj::SECONDS, kMostExtra = 1023 * kj::SECOND
 constexpr auto kSteady = 10 * kj::MILLISECONDS;
 constexpr unsigned kFailuresOfQuorum = 3;
 // The loop's is fitting to the interval of its corrections (RFC 5905 §12).
-constexpr unsigned kLeastConstant = 4, kMostConstant = 10;
+// The first correction teaches the loop no frequency and may be quick: half of it in 11 s.
+constexpr unsigned kFirstConstant = 2, kLeastConstant = 4, kMostConstant = 10;
 // What two good servers' claims may lie apart: stamps are taken by programs, and a volley lasts.
 constexpr auto kSlack = 5 * kj::MILLISECONDS;
 constexpr auto kCheckPatience = 5 * kj::SECONDS;
@@ -232,14 +233,16 @@ class TimeFollower::Session {
   }
 
   kj::Promise<void> more() {
+    kj::Maybe<Choice> choice;
     for (unsigned i = 0; i < kMoreRounds; ++i) {
       co_await world.timer.afterDelay(kBetweenRounds);
       co_await round();
+      choice = choose();
+      KJ_IF_MAYBE (c, choice) note(*c);
+      world.changed();
     }
-    auto choice = choose();
     KJ_IF_MAYBE (c, choice) {
       sure = true;
-      note(*c);
       if (size(c->sample.offset) > kStep) {
         step(*c);
       } else {
@@ -257,7 +260,7 @@ class TimeFollower::Session {
                       choice.source.shown()));
     ++status.steps;
     steadyPolls = 0;
-    corrected = world.timer.now();
+    corrected = nullptr;
     sources.forgetSamples();
     world.stepped();
   }
@@ -266,8 +269,10 @@ class TimeFollower::Session {
     auto& sample = choice.sample;
     auto by = believed(sample.offset, sample.delay - choice.source.leastDelay());
     auto now = world.timer.now();
-    auto since = now - corrected.orDefault(now);
-    auto constant = kj::max(kLeastConstant, kj::min(kMostConstant, log2Seconds(since)));
+    auto constant = kFirstConstant;
+    KJ_IF_MAYBE (c, corrected) {
+      constant = kj::max(kLeastConstant, kj::min(kMostConstant, log2Seconds(now - *c)));
+    }
     corrected = now;
     steadyPolls = size(sample.offset) > kSteady ? 0 : steadyPolls + 1;
     world.clock.slew(by, sample.error(), constant);

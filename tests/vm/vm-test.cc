@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include <time.h>
+
 #include <fstream>
 #include <memory>
 #include <regex>
@@ -22,7 +24,12 @@ std::unique_ptr<harness::Cluster> shared;
 
 class Environment final : public ::testing::Environment {
  public:
-  void SetUp() override { shared = std::make_unique<harness::Cluster>("vmtest"); }
+  // Its clock is years behind when it starts, as that of a board without a battery.
+  void SetUp() override {
+    shared = std::make_unique<harness::Cluster>(
+        "vmtest", std::vector<std::string>{"--masters", "1", "--workers", "0", "--memory", "512",
+                                           "--clock", "2020-01-01T00:00:00"});
+  }
   void TearDown() override { shared.reset(); }
 };
 
@@ -80,7 +87,7 @@ TEST(Vm, A2_AllServicesRun) {
   auto table = machine().ok({"services"});
   EXPECT_TRUE(contains(lines(table)[0], "NODE       SERVICE    STATE     HEALTH   LAST CHANGE"))
       << table;
-  for (auto service : {"machined", "networkd", "apid"}) {
+  for (auto service : {"machined", "networkd", "apid", "timed"}) {
     EXPECT_TRUE(std::regex_search(
         table, std::regex(std::string(R"(10\.5\.0\.2\s+)") + service + R"(\s+Running)")))
         << table;
@@ -109,6 +116,51 @@ TEST(Vm, A4_NoShellNoInterpreterNoPackageManager) {
                    "rpm", "ssh", "sshd", "login", "su", "sudo"}) {
     EXPECT_EQ(names.count(bad), 0) << bad << " is on the node";
   }
+}
+
+// Would catch: a clock that stays wrong, one that is right until the next start only.
+TEST(Vm, A4_TheClockIsSetFromTheConfigsServer) {
+  auto& m = machine();
+  auto status = m.ok({"get", "timestatus", "node", "-o", "yaml"});
+  EXPECT_TRUE(contains(status, "synced: true")) << status;
+  EXPECT_TRUE(contains(status, "server: 10.5.0.1")) << status;
+  EXPECT_FALSE(contains(status, "epoch: 0")) << status;
+  auto day = [](time_t t) {
+    char text[16];
+    struct tm utc;
+    gmtime_r(&t, &utc);
+    strftime(text, sizeof text, "%Y-%m-%d", &utc);
+    return std::string(text);
+  };
+  auto before = day(time(nullptr));
+  auto clocks = m.ok({"time"});
+  auto chip = m.ok({"read", "/proc/driver/rtc"});
+  auto after = day(time(nullptr));
+  EXPECT_TRUE(contains(clocks, "10.5.0.1")) << clocks;
+  EXPECT_TRUE(contains(clocks, before) || contains(clocks, after)) << clocks;
+  EXPECT_TRUE(contains(chip, before) || contains(chip, after)) << chip;
+  auto nobody = m.talosctl({"time", "--check", "10.5.0.77"}, 20);
+  EXPECT_EQ(nobody.status, 1) << nobody.out;
+  EXPECT_TRUE(contains(nobody.err, "10.5.0.77: ")) << nobody.err;
+}
+
+// Would catch: a service of the config that needs a reboot to come or go.
+TEST(Vm, A4_TheServiceTimedFollowsTheConfig) {
+  auto& m = machine();
+  auto disable = [&](const char* value) {
+    m.ok({"patch", "mc", "--immediate", "-p",
+          std::string(R"([{"op":"replace","path":"/machine/time/disabled","value":)") + value +
+              "}]"});
+  };
+  disable("true");
+  EXPECT_TRUE(eventually([&] { return !contains(m.ok({"services"}), "timed"); }, 20));
+  auto status = m.ok({"get", "timestatus", "node", "-o", "yaml"});
+  EXPECT_TRUE(contains(status, "syncDisabled: true")) << status;
+  disable("false");
+  EXPECT_TRUE(eventually([&] { return contains(m.ok({"services"}), "timed"); }, 20));
+  EXPECT_TRUE(allUp(30)) << m.ok({"services"});
+  EXPECT_EQ(m.talosctl({"service", "timed", "restart"}).status, 0);
+  EXPECT_TRUE(allUp(30)) << m.ok({"services"});
 }
 
 TEST(Vm, A5_EveryReadingCommandShowsThisGuest) {
