@@ -66,23 +66,26 @@ class FetchTest : public testing::Test {
   std::vector<std::string> said;
   kj::Vector<kj::String> addresses;
   kj::String authorities;
+  kj::Own<TlsVerifier> verifier;
   unsigned resolved = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "private"});
 
-  FetchWorld world{
-      io.provider->getNetwork(),
-      timer,
-      kj::systemPreciseCalendarClock(),
-      []() { return 0.5; },
-      [this](kj::StringPtr line) { said.push_back(line.cStr()); },
-      [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
-        ++resolved;
-        if (addresses.empty()) return kj::arr(kj::str(host));
-        return KJ_MAP(a, addresses) {
-          return kj::str(a);
-        };
-      },
-      [this]() -> kj::Promise<kj::Own<TlsVerifier>> { return kj::heap<TlsVerifier>(authorities); }};
+  FetchWorld world{io.provider->getNetwork(),
+                   timer,
+                   kj::systemPreciseCalendarClock(),
+                   []() { return 0.5; },
+                   [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+                   [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+                     ++resolved;
+                     if (addresses.empty()) return kj::arr(kj::str(host));
+                     return KJ_MAP(a, addresses) {
+                       return kj::str(a);
+                     };
+                   },
+                   [this]() -> kj::Promise<TlsVerifier*> {
+                     verifier = kj::heap<TlsVerifier>(authorities);
+                     return verifier.get();
+                   }};
 
   FetchTest() { authorities = kj::str(authority.certificate); }
   ~FetchTest() noexcept override {}

@@ -69,7 +69,6 @@ class Fetcher {
   FetchWorld& world;
   kj::Own<kj::HttpHeaderTable> table;
   kj::HttpHeaderId accept, userAgent;
-  kj::Maybe<kj::Own<TlsVerifier>> verifier;
 
   struct Answer {
     kj::Maybe<kj::Array<char>> body;
@@ -108,8 +107,8 @@ class Fetcher {
   kj::Promise<kj::Own<kj::AsyncIoStream>> secure(kj::Own<kj::AsyncIoStream> stream,
                                                  const HttpSource& at, Try& state) {
     state.doing = kj::str("waiting for the TLS handshake");
-    if (verifier == nullptr) verifier = co_await world.verifier();
-    auto up = KJ_ASSERT_NONNULL(verifier)->connect(kj::mv(stream), at.host);
+    auto* verifier = co_await world.verifier();
+    auto up = verifier->connect(kj::mv(stream), at.host);
     // The clock of a machine without a config is whatever its battery kept.
     co_return co_await up.catch_([this](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
       auto why = messageOf(e);

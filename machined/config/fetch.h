@@ -33,8 +33,8 @@ struct FetchWorld {
   kj::Function<void(kj::StringPtr line)> say;  // one line per distinct error
   // The addresses of a name, best first.
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
-  // Who is trusted with https; asked at the first need.
-  kj::Function<kj::Promise<kj::Own<TlsVerifier>>()> verifier;
+  // Who is trusted with https; asked when it is needed, and lives as long as the fetch.
+  kj::Function<kj::Promise<TlsVerifier*>()> verifier;
   kj::String said = nullptr;  // the last one, over all fetches
 };
 

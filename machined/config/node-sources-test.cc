@@ -187,7 +187,8 @@ TEST_F(SourcesTest, WhomToTrust) {
 
   EXPECT_THAT(find(kj::str("talos.config=http://127.0.0.1:", open.port(), "/")),
               HasSubstr("/: machine: {}"));
-  EXPECT_THAT(find(parameter), HasSubstr("https needs to know whom to trust: there is no "));
+  EXPECT_THAT(find(parameter),
+              HasSubstr("Unavailable: https needs to know whom to trust: there is no "));
   tree.file("bundle.crt",
             kj::str("# comment\n", pki::makeAuthority({.organization = "a"}).certificate,
                     authority.certificate));
@@ -199,8 +200,9 @@ TEST_F(SourcesTest, WhomToTrust) {
   EXPECT_THAT(find(parameter), HasSubstr("no certificate of an authority"));
   EXPECT_EQ(good.cStr(),
             find(kj::str(parameter, " talos.config.ca=", other, " talos.config.ca=", own)));
-  EXPECT_THAT(find(kj::str(parameter, " talos.config.ca=?")),
-              HasSubstr("talos.config.ca, number 1: this is not base64"));
+  EXPECT_THAT(
+      find(kj::str(parameter, " talos.config.ca=?")),
+      HasSubstr("InvalidArgument: kernel parameter talos.config.ca, number 1: this is not base64"));
 }
 
 }  // namespace

@@ -78,18 +78,25 @@ NodeConfigSources::NodeConfigSources(World w)
             [this](kj::StringPtr host) { return world.resolve(host); },
             [this]() { return verifier(); }} {}
 
-kj::Promise<kj::Own<TlsVerifier>> NodeConfigSources::verifier() {
-  auto given = configAuthorities(world.arguments);
-  return world.uv.blocking([given = kj::mv(given), bundle = kj::str(world.bundle)]() mutable {
-    KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
-    KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
-    unavailable(kj::str("https needs to know whom to trust: there is no ", bundle,
-                        "; give the authority as talos.config.ca=<base64>"));
-  });
+kj::Promise<TlsVerifier*> NodeConfigSources::verifier() {
+  if (trusted == nullptr) {
+    auto given = configAuthorities(world.arguments);
+    trusted = co_await world.uv.blocking(
+        [given = kj::mv(given), bundle = kj::str(world.bundle)]() mutable {
+          KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
+          KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
+          unavailable(kj::str("https needs to know whom to trust: there is no ", bundle,
+                              "; give the authority as talos.config.ca=<base64>"));
+        });
+  }
+  co_return KJ_ASSERT_NONNULL(trusted).get();
 }
 
 kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
+  // What is wrong here is wrong at every try.
+  trusted = nullptr;
+  if (source.secure) co_await verifier();
   FoundConfig found;
   found.text = co_await fetchConfig(fetch, kj::mv(source), limit);
   found.from = kj::mv(shown);

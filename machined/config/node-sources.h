@@ -38,7 +38,8 @@ class NodeConfigSources final : public ConfigSources {
  private:
   World world;
   FetchWorld fetch;
-  kj::String announced;  // what is asked is said once, however often it is asked
+  kj::Maybe<kj::Own<TlsVerifier>> trusted;  // of this search
+  kj::String announced;                     // what is asked is said once, however often it is asked
 
   void announce(kj::String line);
   kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);
@@ -47,7 +48,7 @@ class NodeConfigSources final : public ConfigSources {
   kj::Promise<FoundConfig> fromVolume(kj::String label, kj::Duration limit);
   kj::Promise<kj::Maybe<FoundConfig>> fromCidata(bool expected, kj::Duration limit);
   kj::Maybe<FoundConfig> fromEnvironment();
-  kj::Promise<kj::Own<TlsVerifier>> verifier();
+  kj::Promise<TlsVerifier*> verifier();
 };
 
 }  // namespace talos::machined
