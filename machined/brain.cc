@@ -105,7 +105,6 @@ void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {
   KJ_SYSCALL(sethostname(hostname.begin(), hostname.size()), hostname);
   KJ_SYSCALL(setdomainname(domainname.begin(), domainname.size()), domainname);
   writeEtcFile("", "hostname", kj::str(hostname, "\n"));
-  writeEtcFile("", "hosts", hostsFile(hostname, domainname));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "common/file.h"
 #include "common/server.h"
 #include "machined/effects/environment.h"
+#include "machined/effects/hosts-controller.h"
+#include "machined/effects/registries-controller.h"
 #include "machined/effects/sysctl-controller.h"
 #include "machined/effects/user-files.h"
 #include "machined/effects/var.h"
@@ -15,6 +17,16 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kRenewPatience = 30 * kj::SECONDS;
+
+kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {
+  kj::Vector<HostLine> lines;
+  for (auto entry : machine.getNetwork().getExtraHostEntries()) {
+    HostLine line{kj::str(entry.getIp()), {}};
+    for (auto alias : entry.getAliases()) line.names.add(kj::str(alias));
+    lines.add(kj::mv(line));
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -32,6 +44,14 @@ config::Machine::Reader ConfigEffects::machineConfig() {
 }
 
 void ConfigEffects::addControllers(ControllerRuntime& controllers) {
+  runtime = controllers;
+  controllers.add(kj::heap<HostsController>(
+      [this](Store& view) { return find(view).map(hostLines).orDefault(kj::Vector<HostLine>()); },
+      [](kj::StringPtr content) { writeEtcFile("", "hosts", content); }));
+  controllers.add(kj::heap<RegistriesController>(world.uv, [this](Store& view) {
+    return find(view).map(
+        [](config::Machine::Reader m) { return registryFiles(m.getRegistries()); });
+  }));
   controllers.add(kj::heap<SysctlController>(
       world.uv, sysctls, [this](Store& view) { return find(view).map(wantedSysctls); },
       [this](kj::StringPtr problem) { world.console.say(kj::str("warning: ", problem)); }));
@@ -102,12 +122,13 @@ kj::Promise<void> ConfigEffects::writeUserFiles() {
 }
 
 // What the kernel refuses does not keep the machine from its work: told, and tried again by the
-// controller.
+// controller, which works from now on.
 kj::Promise<void> ConfigEffects::writeUserSysctls() {
   auto wanted = wantedSysctls(machineConfig());
   auto problems = co_await world.uv.blocking(
       [this, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
-  for (auto& p : problems) world.console.say(kj::str("warning: ", p));
+  for (auto& p : problems.list) world.console.say(kj::str("warning: ", p));
+  KJ_IF_MAYBE (c, runtime) c->poke("runtime.SysctlController");
 }
 
 }  // namespace talos::machined

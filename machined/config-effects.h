@@ -38,6 +38,7 @@ class ConfigEffects {
 
  private:
   World world;
+  kj::Maybe<ControllerRuntime&> runtime;
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};
 

@@ -108,7 +108,7 @@ fi
 tree=$work/tree
 rm -rf "$tree"
 mkdir -p "$tree"/{boot,dev,proc,sys,run,system,tmp,var,opt,root} "$tree"/usr/{bin,sbin,lib,libexec/kubernetes,etc/udev,share} \
-  "$tree"/etc/{kubernetes,cni}
+  "$tree"/etc/{kubernetes,cni,cri,ssl/certs}
 for link in bin sbin lib; do ln -s "usr/$link" "$tree/$link"; done
 cp -a "$work/modules/usr/lib/modules" "$tree/usr/lib/"
 while read -r name path links; do
@@ -130,6 +130,10 @@ install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
 ln -s /proc/self/mounts "$tree/etc/mtab"
+install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
+# The public certificate authorities, under the name that programs look for and the one that users' documents give.
+install -m 0644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
+ln -s ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates"
 
 "$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT
 # Packages are our programs, the Debian packages whose static libraries the linker was given for them
-# (taken from the build's own link commands), and the kernel; files are all regular files of the tree.
+# (taken from the build's own link commands), the kernel and the public certificate authorities; files are all regular files of the tree.
 # Does nothing when STAMP says that nothing changed. The time is SOURCE_DATE_EPOCH.
 set -euo pipefail
 export LC_ALL=C
@@ -43,6 +43,8 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
     IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
     entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
+  IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' ca-certificates)
+  entry ca-certificates "$v" "$(licence ca-certificates)" "/etc/ssl/certs/ca-certificates.crt; Debian source package $sp $sv" "pkg:deb/debian/ca-certificates@$v"
   kp=$(dpkg-deb -f "$deb" Package) kv=$(dpkg-deb -f "$deb" Version)
   entry "$kp" "$kv" "$(licence linux-image)" "kernel and modules; Debian source package $(dpkg-deb -f "$deb" Source)" "pkg:deb/debian/$kp@$kv"
 } >"$result.packages"

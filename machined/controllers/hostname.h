@@ -1,5 +1,5 @@
 // network.HostnameController: what the store says the machine is called, told to the kernel and
-// written to /etc/hosts and /etc/hostname (links to /system/etc). networkd may not: it needs a
+// written to /etc/hostname (a link to /system/etc). networkd may not: it needs a
 // right that would let it do far more.
 #pragma once
 

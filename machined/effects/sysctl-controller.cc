@@ -18,12 +18,11 @@ kj::Promise<void> SysctlController::reconcile(Store& store) {
 kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
   auto problems = co_await uv.blocking(
       [&sysctls = sysctls, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
-  auto text = kj::strArray(problems, "\n");
-  if (text != reported) {
-    for (auto& p : problems) warn(p);
-    reported = kj::str(text);
+  if (problems.news) {
+    for (auto& p : problems.list) warn(p);
   }
-  if (!problems.empty()) fail(ErrorKind::kFailedPrecondition, text);
+  if (!problems.list.empty())
+    fail(ErrorKind::kFailedPrecondition, kj::strArray(problems.list, "\n"));
 }
 
 }  // namespace talos::machined

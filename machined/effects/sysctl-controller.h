@@ -26,7 +26,6 @@ class SysctlController final : public Controller {
   UserSysctls& sysctls;
   Read read;
   Warn warn;
-  kj::String reported;
 
   kj::Promise<void> follow(kj::Vector<WantedSysctl> wanted);
 };

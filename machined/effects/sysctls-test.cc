@@ -41,7 +41,7 @@ class SysctlsTest : public testing::Test {
     kj::Vector<WantedSysctl> wanted;
     for (auto& item : list) wanted.add(WantedSysctl{kj::str(item.first), kj::str(item.second)});
     std::vector<std::string> problems;
-    for (auto& p : sysctls->apply(wanted)) problems.push_back(p.cStr());
+    for (auto& p : sysctls->apply(wanted).list) problems.push_back(p.cStr());
     return problems;
   }
   // As the kernel shows it: what was written is not cut.

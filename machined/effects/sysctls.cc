@@ -111,7 +111,7 @@ bool UserSysctls::begun() const {
   return access(notes.cStr(), F_OK) == 0;
 }
 
-kj::Vector<kj::String> UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
+SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
   std::lock_guard lock(mutex);
   kj::Vector<kj::String> problems;
   Kernel kernel(procSys);
@@ -164,7 +164,10 @@ kj::Vector<kj::String> UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wante
       }
     }
   }
-  return problems;
+  auto text = kj::strArray(problems, "\n");
+  bool news = text != told;
+  told = kj::mv(text);
+  return {kj::mv(problems), news};
 }
 
 }  // namespace talos::machined

@@ -22,6 +22,11 @@ struct WantedSysctl {
 };
 kj::Vector<WantedSysctl> wantedSysctls(config::Machine::Reader machine);
 
+struct SysctlProblems {
+  kj::Vector<kj::String> list;  // what is not as it was asked for, one line each
+  bool news;                    // not the same as the last time
+};
+
 // Blocking calls, from any thread; one at a time does its work.
 class UserSysctls {
  public:
@@ -31,11 +36,10 @@ class UserSysctls {
 
   // Whether apply() was called since the machine started.
   bool begun() const;
-  // Returns what is not as it was asked for, one line each.
-  kj::Vector<kj::String> apply(kj::ArrayPtr<const WantedSysctl> wanted);
+  SysctlProblems apply(kj::ArrayPtr<const WantedSysctl> wanted);
 
  private:
-  kj::String procSys, notes;
+  kj::String procSys, notes, told;
   std::mutex mutex;
 };
 

@@ -7,13 +7,33 @@
 
 namespace talos::machined {
 
-kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname) {
+namespace {
+
+// The config's check lets no blank through; a file must not depend on that.
+bool isWord(kj::StringPtr text) {
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '#') return false;
+  }
+  return text.size() > 0;
+}
+
+}  // namespace
+
+kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::StringPtr address,
+                     kj::ArrayPtr<const HostLine> more) {
   auto names = hostname == nullptr     ? kj::str("localhost")
                : domainname == nullptr ? kj::str(hostname)
                                        : kj::str(hostname, ".", domainname, " ", hostname);
-  return kj::str("127.0.0.1 localhost\n127.0.1.1 ", names,
+  auto lines = kj::str();
+  for (auto& line : more) {
+    bool good = isWord(line.address) && !line.names.empty();
+    for (auto& name : line.names) good = good && isWord(name);
+    if (good) lines = kj::str(lines, line.address, " ", kj::strArray(line.names, " "), "\n");
+  }
+  return kj::str("127.0.0.1 localhost\n", address == nullptr ? "127.0.1.1"_kj : address, " ", names,
                  "\n::1 localhost ip6-localhost ip6-loopback\nff02::1 ip6-allnodes\n"
-                 "ff02::2 ip6-allrouters\n");
+                 "ff02::2 ip6-allrouters\n",
+                 lines);
 }
 
 kj::String resolvFile(kj::ArrayPtr<const kj::String> servers) {

@@ -3,10 +3,18 @@
 #pragma once
 
 #include <kj/string.h>
+#include <kj/vector.h>
 
 namespace talos::machined {
 
-kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname);
+// A line of the hosts file that the machine config asks for.
+struct HostLine {
+  kj::String address;
+  kj::Vector<kj::String> names;
+};
+// `address` is the machine's own; "" while it has none. Nothing in it can begin a line of its own.
+kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::StringPtr address = "",
+                     kj::ArrayPtr<const HostLine> more = nullptr);
 kj::String resolvFile(kj::ArrayPtr<const kj::String> servers);
 
 // mkdir 0700 of /system/{etc,run,var,state} below `root`; /system/etc is 0755, for every daemon

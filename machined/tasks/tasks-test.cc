@@ -76,12 +76,23 @@ TEST(SystemDirectory, Modes) {
   EXPECT_EQ(0700u, s.st_mode & 07777);
 }
 
-// Catches: a domain glued to the name, an empty name that becomes an empty alias.
+// Catches: a domain glued to the name, an empty name that becomes an empty alias, an entry that
+// makes a line of its own.
 TEST(EtcFiles, Contents) {
   EXPECT_THAT(hostsFile("m1", "cluster.local").cStr(),
               HasSubstr("127.0.1.1 m1.cluster.local m1\n"));
   EXPECT_THAT(hostsFile("m1", "").cStr(), HasSubstr("127.0.1.1 m1\n"));
   EXPECT_THAT(hostsFile("", "").cStr(), HasSubstr("127.0.1.1 localhost\n"));
+  auto line = [](kj::StringPtr address, kj::StringPtr name) {
+    HostLine result{kj::str(address), {}};
+    result.names.add(kj::str(name));
+    return result;
+  };
+  auto more = kj::arr(line("10.0.0.9", "nas"), line("10.0.0.9", "a\n1.2.3.4 evil"), line("", "x"));
+  EXPECT_EQ(
+      "127.0.0.1 localhost\n10.5.0.2 m1.x m1\n::1 localhost ip6-localhost ip6-loopback\n"
+      "ff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n10.0.0.9 nas\n",
+      hostsFile("m1", "x", "10.5.0.2", more));
   EXPECT_EQ("nameserver 1.1.1.1\nnameserver 8.8.8.8\n",
             resolvFile(kj::arr(kj::str("1.1.1.1"), kj::str("8.8.8.8"))));
 }

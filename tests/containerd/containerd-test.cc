@@ -1,0 +1,209 @@
+// What machined writes for machine.registries, read by containerd 1.7 itself: the merged
+// configuration, and where a pull goes.
+#include <gmock/gmock.h>
+#include <kj/encoding.h>
+#include <stdlib.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "common/file.h"
+#include "machined/effects/registries.h"
+#include "tests/containerd/model-registry.h"
+#include "tests/harness/process.h"
+
+namespace talos::test {
+namespace {
+
+using harness::Background;
+using harness::run;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+std::string base64(kj::StringPtr text) {
+  return kj::encodeBase64(text.asBytes()).cStr();
+}
+
+class ContainerdTest : public testing::Test {
+ public:
+  ~ContainerdTest() noexcept override {}
+
+ protected:
+  kj::String folder;
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "registry"});
+
+  ContainerdTest() {
+    char name[] = "/tmp/containerd-test-XXXXXX";
+    folder = kj::str(mkdtemp(name));
+    makeDirectories(kj::str(folder, "/user"));
+  }
+  void TearDown() override {
+    daemon.reset();
+    removeTree(folder);
+  }
+  std::string path(const std::string& name) { return std::string(folder.cStr()) + "/" + name; }
+  void put(const std::string& name, kj::StringPtr content) {
+    writeFileAtomically(path(name).c_str(), content.asArray(), 0600);
+  }
+
+  // As machined does it; `yaml` is what stands below machine.registries.
+  void configure(const std::string& yaml) {
+    auto text = kj::str("machine:\n  registries:\n", yaml, "\n");
+    auto config = config::parse(text.asArray(), "test");
+    for (auto& p : config.problems()) {
+      if (p.path.startsWith("machine.registries")) ADD_FAILURE() << p.toString().cStr();
+    }
+    auto cri = kj::str(folder, "/cri");
+    auto files = machined::registryFiles(config.get().getMachine().getRegistries(), cri);
+    machined::writeRegistryFiles(cri, files);
+  }
+
+  // The image's base file, with the folders of this test.
+  std::string base() {
+    auto text = harness::slurp(getenv("BASE_FILE"));
+    auto replace = [&](const std::string& from, const std::string& to) {
+      auto at = text.find(from);
+      EXPECT_NE(std::string::npos, at) << from;
+      if (at != std::string::npos) text.replace(at, from.size(), to);
+    };
+    replace("/system/etc/cri/conf.d", path("cri/conf.d"));
+    replace("/var/cri/conf.d", path("user"));
+    put("base.toml", text.c_str());
+    return path("base.toml");
+  }
+  std::string merged() {
+    auto result = run({"containerd", "--config", base(), "config", "dump"});
+    EXPECT_EQ(0, result.status) << result.err;
+    return result.out;
+  }
+
+  std::optional<Background> daemon;
+  std::vector<std::string> ctr(std::vector<std::string> words) {
+    words.insert(words.begin(), {"ctr", "--address", path("socket")});
+    return words;
+  }
+  void start() {
+    daemon.emplace(std::vector<std::string>{"containerd", "--config", base(), "--address",
+                                            path("socket"), "--root", path("root"), "--state",
+                                            path("state")});
+    ASSERT_TRUE(harness::eventually([&]() { return run(ctr({"version"})).status == 0; }, 60))
+        << daemon->err();
+  }
+  // Empty when it was fetched; otherwise why it was not.
+  std::string fetch(const std::string& image) {
+    auto result = run(ctr({"content", "fetch", "--hosts-dir", path("cri/certs.d"), image}));
+    return result.status == 0 ? "" : result.err + result.out;
+  }
+};
+
+// Catches: a file that containerd does not take, a section that another file of ours or a user's
+// file for something else replaces, credentials under a name that is not looked up.
+TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
+  configure(
+      "    config:\n      a.example:5000: {auth: {username: \"u\\\"x\", password: p}}\n"
+      "      docker.io: {auth: {identityToken: t}}");
+  put("user/metrics.toml", "[metrics]\n  address = \"0.0.0.0:11234\"\n");
+  auto dump = merged();
+  EXPECT_THAT(dump, HasSubstr("config_path = \"" + path("cri/certs.d") + "\""));
+  EXPECT_THAT(dump, HasSubstr("registry.configs.\"a.example:5000\".auth]"));
+  EXPECT_THAT(dump, HasSubstr("username = \"u\\\"x\""));
+  EXPECT_THAT(dump, HasSubstr("registry.configs.\"registry-1.docker.io\".auth]"));
+  EXPECT_THAT(dump, HasSubstr("identitytoken = \"t\""));
+  EXPECT_THAT(dump, HasSubstr("address = \"0.0.0.0:11234\""));
+  // What the documentation says of a user's file with the plugin's section.
+  put("user/own.toml",
+      "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"x\"\n");
+  dump = merged();
+  EXPECT_THAT(dump, HasSubstr("sandbox_image = \"x\""));
+  EXPECT_THAT(dump, Not(HasSubstr(path("cri/certs.d"))));
+}
+
+// Catches: a plugin that does not start with what we write (mirrors and config_path exclude each
+// other), without any registries as well.
+TEST_F(ContainerdTest, ThePluginStarts) {
+  for (auto yaml : {"    mirrors: {}",
+                    "    mirrors: {'*': {endpoints: [\"http://m\"]}}\n"
+                    "    config: {m2: {tls: {insecureSkipVerify: true}, auth: {auth: dTpw}}}"}) {
+    configure(yaml);
+    start();
+    auto plugins = run(ctr({"plugins", "list"}));
+    bool found = false;
+    for (auto& line : harness::lines(plugins.out)) {
+      if (line.find("grpc.v1") == std::string::npos || line.find(" cri ") == std::string::npos)
+        continue;
+      found = true;
+      EXPECT_THAT(line, HasSubstr(" ok")) << daemon->err();
+    }
+    EXPECT_TRUE(found) << plugins.out << plugins.err;
+    daemon.reset();
+  }
+}
+
+// Catches: an endpoint that is asked at another path or in another order, the mirror of all others
+// asked although there is one of this name, a slash at the end that breaks the path.
+TEST_F(ContainerdTest, MirrorsAreAskedAsTheConfigSays) {
+  ModelRegistry exact{{}}, others{{}}, deep{{.root = "/a/b/"}}, empty{{.root = "/nothing"}};
+  configure("    mirrors:\n      docker.io: {endpoints: [\"" + exact.url() + "/\"]}\n" +
+            "      deep.example: {endpoints: [\"" + empty.url() + "\", \"" + deep.url() +
+            "/a/b/\"]}\n      '*': {endpoints: [\"" + others.url() + "\"]}");
+  start();
+  EXPECT_EQ("", fetch("docker.io/library/x:1"));
+  EXPECT_THAT(exact.asked(), Contains(StartsWith("/v2/library/x/manifests/1")));
+  EXPECT_THAT(others.asked(), IsEmpty());
+  EXPECT_EQ("", fetch("some.example:5000/y:2"));
+  EXPECT_THAT(others.asked(), Contains(StartsWith("/v2/y/manifests/2?ns=some.example")));
+  EXPECT_EQ("", fetch("deep.example/z:3"));
+  EXPECT_THAT(empty.asked(), Contains(StartsWith("/v2/z/manifests/3")));
+  EXPECT_THAT(deep.asked(), Contains(StartsWith("/a/b/z/manifests/3")));
+  EXPECT_THAT(deep.asked(), Not(Contains(HasSubstr("/v2"))));
+  // Live: the next pull reads the files again.
+  configure("    mirrors:\n      some.example:5000: {endpoints: [\"" + exact.url() + "\"]}");
+  EXPECT_EQ("", fetch("some.example:5000/w:4"));
+  EXPECT_THAT(exact.asked(), Contains(StartsWith("/v2/w/manifests/4")));
+  EXPECT_THAT(others.asked(), Not(Contains(HasSubstr("/w/"))));
+}
+
+// Catches: an authority or a client's certificate that is not used, for a mirror and for a registry
+// itself; TLS that is not checked when nobody asked for that.
+TEST_F(ContainerdTest, TlsIsThatOfTheHost) {
+  ModelRegistry tls{{.kind = ModelRegistry::Kind::kTls, .authority = authority}};
+  ModelRegistry mutual{{.kind = ModelRegistry::Kind::kMutualTls, .authority = authority}};
+  auto mirrors = "    mirrors:\n      a.example: {endpoints: [\"" + tls.url() +
+                 "\"]}\n      b.example: {endpoints: [\"" + mutual.url() + "\"]}\n";
+  configure(mirrors);
+  start();
+  EXPECT_THAT(fetch("a.example/x:1"), HasSubstr("certificate"));
+  EXPECT_THAT(tls.asked(), IsEmpty());
+
+  auto own = pki::issue(authority.certificate, authority.key, {});
+  auto ca = "ca: " + base64(authority.certificate);
+  configure(mirrors + "    config:\n      " + tls.host() + ":\n        tls: {" + ca + "}\n      " +
+            mutual.host() + ":\n        tls:\n          " + ca +
+            "\n          clientIdentity: {crt: " + base64(own.certificate) +
+            ", key: " + base64(own.key) + "}\n");
+  EXPECT_EQ("", fetch("a.example/x:1"));
+  EXPECT_THAT(tls.asked(), Contains(StartsWith("/v2/x/manifests/1")));
+  EXPECT_EQ("", fetch("b.example/x:1"));
+  EXPECT_EQ("", fetch(mutual.host() + "/y:1")) << "the registry itself";
+  EXPECT_THAT(mutual.asked(), Contains(StartsWith("/v2/y/manifests/1")));
+
+  ModelRegistry unknown{{.kind = ModelRegistry::Kind::kTls, .authority = authority}};
+  ModelRegistry others{{.root = "/nothing"}};
+  configure("    mirrors:\n      '*': {endpoints: [\"" + others.url() +
+            "\"]}\n    config:\n      " + unknown.host() +
+            ":\n        tls: {insecureSkipVerify: true}");
+  EXPECT_EQ("", fetch(unknown.host() + "/z:1"));
+  EXPECT_THAT(others.asked(), Contains(StartsWith("/v2/z/manifests/1")))
+      << "the mirror comes first";
+  EXPECT_THAT(unknown.asked(), Contains(StartsWith("/v2/z/manifests/1")));
+}
+
+}  // namespace
+}  // namespace talos::test

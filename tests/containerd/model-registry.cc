@@ -1,0 +1,153 @@
+#include "tests/containerd/model-registry.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <kj/async-io.h>
+#include <kj/compat/http.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <openssl/sha.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/tls.h"
+#include "tests/harness/process.h"
+
+namespace talos::test {
+namespace {
+
+constexpr kj::StringPtr kManifestType = "application/vnd.oci.image.manifest.v1+json"_kj;
+constexpr kj::StringPtr kConfig =
+    R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}})"_kj;
+
+kj::String digestOf(kj::StringPtr text) {
+  kj::byte sum[SHA256_DIGEST_LENGTH];
+  SHA256(text.asBytes().begin(), text.size(), sum);
+  return kj::str("sha256:", kj::encodeHex(sum));
+}
+
+kj::String manifest() {
+  return kj::str(R"({"schemaVersion":2,"mediaType":")", kManifestType,
+                 R"(","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")",
+                 digestOf(kConfig), R"(","size":)", kConfig.size(), R"(},"layers":[]})");
+}
+
+class Service final : public kj::HttpService {
+ public:
+  Service(kj::HttpHeaderTable& table, kj::StringPtr root, kj::StringPtr notes)
+      : table(table), root(root), notes(open(notes.cStr(), O_WRONLY | O_APPEND | O_CLOEXEC)) {}
+
+  kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders&,
+                            kj::AsyncInputStream&, Response& response) override {
+    auto line = kj::str(url, "\n");
+    KJ_SYSCALL(write(notes, line.begin(), line.size()));
+    kj::HttpHeaders headers(table);
+    if (!url.startsWith(root)) return response.sendError(404, "Not Found", table);
+    auto body = manifest();
+    auto digest = digestOf(body);
+    bool isManifest = harness::contains(url.cStr(), "/manifests/");
+    if (!isManifest) body = kj::str(kConfig);
+    headers.set(kj::HttpHeaderId::CONTENT_TYPE, isManifest ? kManifestType : "text/plain"_kj);
+    if (isManifest) headers.add("Docker-Content-Digest", digest);
+    auto stream = response.send(200, "OK", headers, body.size());
+    if (method == kj::HttpMethod::HEAD) return kj::READY_NOW;
+    auto written = stream->write(body.begin(), body.size());
+    return written.attach(kj::mv(stream), kj::mv(body));
+  }
+
+ private:
+  kj::HttpHeaderTable& table;
+  kj::StringPtr root;
+  kj::AutoCloseFd notes;
+};
+
+// Of connections: one that fails is the client's affair.
+struct Ignore final : public kj::TaskSet::ErrorHandler {
+  void taskFailed(kj::Exception&&) override {}
+};
+
+kj::Own<TlsEndpoint> endpointOf(const ModelRegistry::Options& options) {
+  auto& authority = KJ_REQUIRE_NONNULL(options.authority);
+  pki::LeafOptions leaf;
+  leaf.addresses = kj::arr(kj::str("127.0.0.1"));
+  auto own = pki::issue(authority.certificate, authority.key, kj::mv(leaf));
+  auto endpoint = kj::heap<TlsEndpoint>();
+  if (options.kind == ModelRegistry::Kind::kTls) {
+    endpoint->replaceAnonymous(own.certificate, own.key);
+  } else {
+    endpoint->replace(
+        Credentials{kj::str(authority.certificate), kj::mv(own.certificate), kj::mv(own.key)});
+  }
+  return endpoint;
+}
+
+kj::Promise<void> serveOne(kj::HttpServer& server, kj::Maybe<kj::Own<TlsEndpoint>>& tls,
+                           kj::Own<kj::AsyncIoStream> stream) {
+  KJ_IF_MAYBE (endpoint, tls) {
+    auto accepted = co_await (*endpoint)->accept(kj::mv(stream), kj::str("client"));
+    stream = kj::mv(accepted.stream);
+  }
+  co_await server.listenHttp(kj::mv(stream));
+}
+
+[[noreturn]] void serve(kj::AutoCloseFd listening, const ModelRegistry::Options& options,
+                        kj::StringPtr notes) {
+  auto io = kj::setupAsyncIo();
+  auto table = kj::HttpHeaderTable::Builder().build();
+  Service service(*table, options.root.c_str(), notes);
+  kj::HttpServer server(io.provider->getTimer(), *table, service);
+  kj::Maybe<kj::Own<TlsEndpoint>> tls;
+  if (options.kind != ModelRegistry::Kind::kPlain) tls = endpointOf(options);
+  auto receiver = io.lowLevelProvider->wrapListenSocketFd(kj::mv(listening));
+  Ignore ignore;
+  kj::TaskSet tasks(ignore);
+  for (;;) tasks.add(serveOne(server, tls, receiver->accept().wait(io.waitScope)));
+}
+
+}  // namespace
+
+ModelRegistry::ModelRegistry(Options given) : options(kj::mv(given)) {
+  int raw;
+  KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  kj::AutoCloseFd listening(raw);
+  struct sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  KJ_SYSCALL(bind(listening, reinterpret_cast<struct sockaddr*>(&address), size));
+  KJ_SYSCALL(listen(listening, 64));
+  KJ_SYSCALL(getsockname(listening, reinterpret_cast<struct sockaddr*>(&address), &size));
+  port = ntohs(address.sin_port);
+  char name[] = "/tmp/model-registry-XXXXXX";
+  kj::AutoCloseFd file(mkstemp(name));
+  notes = name;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    auto failed =
+        kj::runCatchingExceptions([&]() { serve(kj::mv(listening), options, notes.c_str()); });
+    _exit(failed == nullptr ? 0 : 1);
+  }
+}
+
+ModelRegistry::~ModelRegistry() noexcept(false) {
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  unlink(notes.c_str());
+}
+
+std::string ModelRegistry::host() const {
+  return "127.0.0.1:" + std::to_string(port);
+}
+std::string ModelRegistry::url() const {
+  return (options.kind == Kind::kPlain ? "http://" : "https://") + host();
+}
+std::vector<std::string> ModelRegistry::asked() const {
+  return harness::lines(harness::slurp(notes));
+}
+
+}  // namespace talos::test

@@ -1,0 +1,40 @@
+// A registry of container images that has one image, without layers, under every name. It is a
+// process of its own, ends with its object, and notes what it was asked.
+#pragma once
+
+#include <kj/common.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/pki.h"
+
+namespace talos::test {
+
+class ModelRegistry {
+ public:
+  enum class Kind { kPlain, kTls, kMutualTls };
+  struct Options {
+    Kind kind = Kind::kPlain;
+    std::string root = "/v2";  // where its interface begins
+    // Of TLS: signs the server's certificate, and the clients' that are accepted.
+    kj::Maybe<const pki::CertificateAndKey&> authority = nullptr;
+  };
+  explicit ModelRegistry(Options options);
+  ~ModelRegistry() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(ModelRegistry);
+
+  std::string host() const;  // 127.0.0.1:port
+  std::string url() const;
+  // Targets of the requests so far, those that failed included.
+  std::vector<std::string> asked() const;
+
+ private:
+  Options options;
+  unsigned port = 0;
+  int pid = -1;
+  std::string notes;
+};
+
+}  // namespace talos::test
