@@ -37,6 +37,24 @@ int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good
 // "10.0.0.3: no answer within 30s"
 kj::String describe(const Failure& failure);
 
+// The order in which nodes are asked for what takes them down. The one through which the others are
+// reached comes last: with it goes the connection, and the answers that are still on their way.
+class Turns {
+ public:
+  Turns(size_t nodes, kj::Maybe<size_t> last);
+  // When this node may be asked; once for each node.
+  kj::Promise<void> start(size_t index);
+  // It has answered, or will not; exactly once for each node.
+  void answered(size_t index);
+
+ private:
+  kj::Maybe<size_t> last;
+  size_t before;  // nodes that have not answered yet and go before the last one
+  kj::PromiseFulfillerPair<void> allAnswered = kj::newPromiseAndFulfiller<void>();
+};
+// Asks who they are, when there are several.
+kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
+
 // `request` maps a node to the RemotePromise of a call on it; all calls are made before the first
 // wait.
 template <typename Results, typename F>

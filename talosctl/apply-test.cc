@@ -170,7 +170,7 @@ TEST_F(Configs, ADryRunShowsWhatWouldHappen) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
   EXPECT_TRUE(it.dryRun);
   EXPECT_EQ(out(),
-            "10.0.0.2: the node would reboot, what is marked so needs it\n"
+            "10.0.0.2: the node would reboot, machine.install.disk needs it\n"
             "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\\x07\n\n"
             "CHANGE                 EFFECT\n"
             "machine.time.servers   at once\n"
@@ -203,6 +203,25 @@ TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
   node("10.0.0.2").stage = rpc::Status::Stage::FAILED;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--wait"}), 1);
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: rebooted, but cannot go on"));
+}
+
+// Catches: a node that reboots under the request to another one, which it forwards.
+TEST_F(Configs, TheNodeThatForwardsComesLast) {
+  for (auto name : {"127.0.0.1", "10.0.0.2"}) node(name).bootId = kj::str("boot-of-the-endpoint");
+  node("10.0.0.4").hangs = true;
+  for (kj::StringPtr verb : {"apply-config"_kj, "reboot"_kj}) {
+    auto run = verb == "reboot"
+                   ? c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "--wait=false"})
+                   : c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "-f", file()});
+    c.settle();
+    c.clock.advanceTo(c.clock.now() + 6 * kj::SECONDS);  // one does not say who it is
+    c.settle();
+    EXPECT_TRUE(node("10.0.0.3").rebooting) << verb.cStr();
+    EXPECT_FALSE(node("10.0.0.2").rebooting) << verb.cStr();
+    EXPECT_EQ(c.finish(kj::mv(run)), 1);
+    EXPECT_TRUE(node("10.0.0.2").rebooting) << verb.cStr();
+    for (auto name : {"10.0.0.2", "10.0.0.3"}) node(name).rebooting = false;
+  }
 }
 
 // --- a machine without a config

@@ -50,6 +50,7 @@ struct Task {
   kj::Array<kj::String> names;
   Progress progress;
   Documents documents;
+  kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
 
@@ -61,7 +62,8 @@ struct Task {
         done(kj::mv(done)),
         names(kj::mv(namesParam)),
         progress(call.world.console, names),
-        documents(call, formatOf(call)) {}
+        documents(call, formatOf(call)),
+        turns(kj::heap<Turns>(names.size(), nullptr)) {}
 
   void tell(kj::StringPtr node, rpc::ApplyResult::Reader result) {
     call.err(renderWarnings(node, result));
@@ -84,6 +86,8 @@ kj::Promise<void> deliver(Task& task, Session& session, size_t index, kj::String
   bool reboots;
   kj::Maybe<kj::Exception> failure;
   try {
+    KJ_DEFER(task.turns->answered(index));
+    co_await task.turns->start(index);
     auto answer = send(session.client.node(node), document, settings);
     auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
     auto result = response.getResult();
@@ -114,13 +118,14 @@ kj::StringPtr tense(const ApplySettings& settings, kj::StringPtr real, kj::Strin
 
 // Why a machine has to reboot for this document.
 kj::String whyReboot(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
+  kj::Vector<kj::String> paths;
   for (auto change : result.getChanges()) {
-    if (!change.getLive()) return kj::str("what is marked so needs it");
+    if (!change.getLive()) paths.add(printable(change.getPath()));
   }
-  if (settings.mode == ApplyMode::REBOOT) {
-    return kj::str("as it was asked to; --mode=no-reboot would do");
-  }
-  return kj::str();
+  if (paths.size() == 1) return kj::str(", ", paths[0], " needs it");
+  if (paths.size() > 1) return kj::str(", ", paths.size(), " of the changes need it");
+  if (settings.mode != ApplyMode::REBOOT || result.getChanges().size() == 0) return kj::str();
+  return kj::str(", as it was asked to; --mode=no-reboot would do");
 }
 
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
@@ -130,11 +135,9 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
                          "the machine would start with this config"));
   }
   switch (result.getMode()) {
-    case ApplyMode::REBOOT: {
-      auto why = whyReboot(result, settings);
+    case ApplyMode::REBOOT:
       return kj::str(tense(settings, "applied: the node reboots", "the node would reboot"),
-                     changed && settings.dryRun && why.size() > 0 ? kj::str(", ", why) : kj::str());
-    }
+                     settings.dryRun ? whyReboot(result, settings) : kj::str());
     case ApplyMode::STAGED:
       return kj::str(tense(settings, "applied: in effect from the next boot on",
                            "would be in effect from the next boot on"));
@@ -229,6 +232,8 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
     return kj::str(p.node);
   };
   Task task(call, settings, session.client.insecure(), kj::mv(done), kj::mv(names));
+  bool mayReboot = settings.mode == ApplyMode::REBOOT || settings.mode == ApplyMode::AUTO;
+  if (mayReboot && !settings.dryRun) task.turns = co_await takeTurns(session, task.names);
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(parcels.size());
   for (size_t i = 0; i < parcels.size(); ++i) {
     waits.add(deliverOrKeep(task, session, i, parcels[i].document));

@@ -1,4 +1,6 @@
 // reboot, shutdown
+#include <kj/debug.h>
+
 #include "common/error.h"
 #include "talosctl/commands.h"
 #include "talosctl/follow.h"
@@ -16,19 +18,26 @@ struct Task {
   Outcome::Kind kind;
   kj::ArrayPtr<const kj::String> names;
   Progress progress;
+  kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
 };
 
+template <typename Results>
+using Request = capnp::RemotePromise<Results> (*)(rpc::Machine::Client machine);
+
 // One node from the request to its outcome; failures are kept, not thrown.
 template <typename Results>
-kj::Promise<void> takeDown(Task& task, size_t index, kj::Promise<capnp::Response<Results>> answer,
-                           kj::Duration deadline) {
+kj::Promise<void> takeDown(Task& task, Session& session, size_t index, Request<Results> request) {
   kj::Maybe<kj::Exception> failure;
   try {
     kj::String bootId;
     {
-      auto response = co_await within(task.call.world.timer, deadline, kj::mv(answer));
+      KJ_DEFER(task.turns->answered(index));
+      co_await task.turns->start(index);
+      auto machine = session.client.node(task.names[index]).machineRequest().send().getMachine();
+      kj::Promise<capnp::Response<Results>> answer = request(kj::mv(machine));
+      auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
       bootId = kj::str(response.getBootId());
     }
     if (task.call.on("wait")) {
@@ -51,20 +60,20 @@ kj::Promise<void> takeDown(Task& task, size_t index, kj::Promise<capnp::Response
 }
 
 template <typename Results>
-kj::Promise<int> run(Invocation& call, Outcome::Kind kind,
-                     capnp::RemotePromise<Results> (*request)(rpc::Machine::Client machine)) {
+kj::Promise<int> run(Invocation& call, Outcome::Kind kind, Request<Results> request) {
   // The deadline of the request itself; --timeout is that of the outcome when it is waited for.
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
+  auto turns = co_await takeTurns(*session, names);
   Task task{.call = call,
             .kind = kind,
             .names = names,
             .progress = Progress(call.world.console, names),
+            .turns = kj::mv(turns),
             .failures = {}};
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    auto machine = session->client.node(names[i]).machineRequest().send().getMachine();
-    waits.add(takeDown<Results>(task, i, request(kj::mv(machine)), session->deadline));
+    waits.add(takeDown<Results>(task, *session, i, request));
   }
   co_await kj::joinPromises(waits.finish());
   if (formatOf(call) == Format::kJson) {

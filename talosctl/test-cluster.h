@@ -82,6 +82,7 @@ class FakeMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> reboot(RebootContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
     context.getResults().setBootId(node_.bootId);
     node_.rebooting = true;
     return kj::READY_NOW;
