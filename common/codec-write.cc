@@ -45,7 +45,9 @@ class TreeWriter {
  public:
   explicit TreeWriter(const WriteOptions& options) : options(options) {}
 
-  const YamlNode& ofStruct(DynamicStruct::Reader value) {
+  using Example = kj::Maybe<DynamicStruct::Reader>;
+
+  const YamlNode& ofStruct(DynamicStruct::Reader value, Example example = nullptr) {
     auto schema = value.getSchema();
     if (annotation::has(schema, annotation::kInline)) {
       for (auto field : schema.getFields()) {
@@ -61,8 +63,13 @@ class TreeWriter {
       bool chosen = annotation::inUnion(field) && field.getProto().getDiscriminantValue() > 0;
       bool keep = options.empties == Empties::kKeep ||
                   annotation::has(field, annotation::kKeepEmpty) || chosen;
-      if (!keep && !value.has(field, capnp::HasMode::NON_DEFAULT)) continue;
-      auto& child = ofField(value, field);
+      if (!keep && !value.has(field, capnp::HasMode::NON_DEFAULT)) {
+        addExample(node, example, field);
+        continue;
+      }
+      auto& child = isPlainStruct(field)
+                        ? ofStruct(value.get(field).as<DynamicStruct>(), exampleOf(example, field))
+                        : ofField(value, field);
       if (!keep && isEmpty(child)) continue;
       node.entries.add(Entry{kj::str(keyOf(field)), {}, &child, commentOf(field)});
     }
@@ -95,6 +102,35 @@ class TreeWriter {
     if (!annotation::inUnion(field)) return true;
     KJ_IF_MAYBE (which, value.which()) return *which == field;
     return false;
+  }
+
+  static bool isPlainStruct(StructSchema::Field field) {
+    return field.getType().isStruct() && !annotation::has(field, annotation::kSecret) &&
+           !annotation::inUnion(field);
+  }
+
+  static Example exampleOf(const Example& example, StructSchema::Field field) {
+    KJ_IF_MAYBE (e, example) {
+      if (e->has(field)) return e->get(field).as<DynamicStruct>();
+    }
+    return nullptr;
+  }
+
+  // A key that is absent, as the user would write it, behind '#'.
+  void addExample(YamlNode& node, const Example& example, StructSchema::Field field) {
+    KJ_IF_MAYBE (e, example) {
+      if (!e->has(field, capnp::HasMode::NON_DEFAULT)) return;
+      auto comment = commentOf(field);
+      kj::Vector<kj::String> lines;
+      if (comment.size() > 0) {
+        lines.add(kj::str("# "));
+        for (char c : comment) lines.add(c == '\n' ? kj::str("\n# ") : kj::str(c));
+        lines.add(kj::str("\n"));
+      }
+      auto text = renderYamlEntry(keyOf(field), ofField(*e, field), options.indent, 0);
+      lines.add(kj::str(text.slice(0, text.size() - 1)));
+      node.entries.add(Entry{kj::str(), {}, nullptr, arena.copyString(kj::strArray(lines, ""))});
+    }
   }
 
   kj::StringPtr commentOf(StructSchema::Field field) {
@@ -214,7 +250,7 @@ kj::StringPtr keyOf(StructSchema::Field field) {
 
 kj::String writeYaml(DynamicStruct::Reader value, const WriteOptions& options) {
   TreeWriter writer(options);
-  return renderYaml(writer.ofStruct(value), options.indent, options.startColumn);
+  return renderYaml(writer.ofStruct(value, options.examples), options.indent, options.startColumn);
 }
 
 kj::String writeYamlEntry(kj::StringPtr key, DynamicStruct::Reader value,

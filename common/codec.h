@@ -72,6 +72,8 @@ struct WriteOptions {
   Empties empties = Empties::kKeep;
   Secrets secrets = Secrets::kShow;
   bool comments = false;  // $doc as '#' lines above each key
+  // Of the same schema: what it has and the value has not is written as a comment. YAML only.
+  kj::Maybe<capnp::DynamicStruct::Reader> examples = nullptr;
 };
 
 // YAML 1.2 block style, ends with '\n'. A struct with $inline is written as its only value. $raw

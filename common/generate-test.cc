@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/config-example.h"
 #include "common/config.h"
 #include "common/error.h"
 #include "common/printing.h"
@@ -129,12 +130,12 @@ TEST(Generate, HonoursItsOptions) {
 TEST(Generate, GivesAMachineItsOwnNetwork) {
   auto secrets = makeSecrets();
   auto nameservers = kj::arr(kj::str("8.8.8.8"));
-  auto text = machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443",
-                            {.docs = false},
-                            {.hostname = "test-worker-1",
-                             .cidr = "10.5.0.3/24",
-                             .gateway = "10.5.0.1",
-                             .nameservers = nameservers});
+  auto text =
+      machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443", {.docs = false},
+                    {.hostname = "test-worker-1",
+                     .cidr = "10.5.0.3/24",
+                     .gateway = "10.5.0.1",
+                     .nameservers = nameservers});
   EXPECT_TRUE(contains(text,
                        "    network:\n"
                        "        hostname: test-worker-1\n"
@@ -148,8 +149,8 @@ TEST(Generate, GivesAMachineItsOwnNetwork) {
                        "        nameservers:\n"
                        "            - 8.8.8.8\n"))
       << text.cStr();
-  EXPECT_NE(text, machineConfig(makeSecrets(), MachineType::WORKER, "test",
-                                "https://10.5.0.2:6443", {.docs = false}));
+  EXPECT_NE(text, machineConfig(makeSecrets(), MachineType::WORKER, "test", "https://10.5.0.2:6443",
+                                {.docs = false}));
 }
 
 // Catches: a config written from nonsense; a message without the URL that was meant.
@@ -182,6 +183,44 @@ TEST(Generate, RefusesNonsense) {
   EXPECT_TRUE(
       contains(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),
                "<registry host>=<URL>"));
+}
+
+// Catches: an example that is not valid, one that is read as if it were set, one that is lost, and
+// comments that hide a key.
+TEST(Generate, ShowsExamplesOfAbsentKeys) {
+  for (bool controlPlane : {false, true}) {
+    auto example = parse(configExample(controlPlane), "example");
+    for (auto& problem : example.problems())
+      EXPECT_NE(Problem::Severity::kError, problem.severity) << problem.toString().cStr();
+  }
+  auto secrets = makeSecrets();
+  auto write = [&](MachineType type, bool docs, bool examples) {
+    return machineConfig(secrets, type, "test", "https://10.5.0.2:6443",
+                         {.docs = docs, .examples = examples});
+  };
+  for (auto type : {MachineType::CONTROLPLANE, MachineType::WORKER}) {
+    auto plain = write(type, false, false), with = write(type, false, true);
+    kj::Vector<kj::String> kept;
+    size_t begin = 0;
+    for (size_t i = 0; i < with.size(); ++i) {
+      if (with[i] != '\n') continue;
+      auto line = with.slice(begin, i + 1);
+      size_t first = 0;
+      while (line[first] == ' ') ++first;
+      if (line[first] != '#') kept.add(kj::heapString(line));
+      begin = i + 1;
+    }
+    EXPECT_EQ(plain, kj::strArray(kept, ""));
+    EXPECT_TRUE(
+        contains(with,
+                 "    kubelet: {}\n        # image: ghcr.io/talos-systems/kubelet:v1.20.6\n"
+                 "        # extraArgs:\n        #     feature-gates: ServerSideApply=true\n"));
+    EXPECT_TRUE(contains(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
+  }
+  EXPECT_TRUE(contains(write(MachineType::WORKER, true, true),
+                       "    # # More names and addresses for the certificate of the machine API, "
+                       "besides those of the\n    # # machine.\n    # certSANs:\n"));
+  EXPECT_FALSE(contains(write(MachineType::WORKER, true, true), "apiServer"));
 }
 
 }  // namespace

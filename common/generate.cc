@@ -4,6 +4,7 @@
 #include <kj/encoding.h>
 
 #include "common/codec.h"
+#include "common/config-example.h"
 #include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
@@ -249,8 +250,13 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
   setCluster(root.initCluster(), secrets, controlPlane, clusterName, endpoint, options);
   setImages(root, options.kubernetesVersion, controlPlane);
 
-  auto text = codec::writeYaml(root.asReader(),
-                               {.empties = codec::Empties::kOmit, .comments = options.docs});
+  codec::WriteOptions form{.empties = codec::Empties::kOmit, .comments = options.docs};
+  kj::Maybe<MachineConfig> examples;
+  if (options.examples) {
+    auto& example = examples.emplace(parse(configExample(controlPlane), "example"));
+    form.examples = capnp::DynamicStruct::Reader(example.get());
+  }
+  auto text = codec::writeYaml(root.asReader(), form);
   // The reader's checks hold for what we write too: a bad option is found here and not on a
   // machine.
   auto parsed = parse(text, "the generated config");

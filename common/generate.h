@@ -31,7 +31,8 @@ struct GenerateOptions {
   kj::ArrayPtr<const kj::String> registryMirrors = nullptr;  // host=URL
   bool persist = true;
   bool debug = false;
-  bool docs = true;  // each key with its description as a comment
+  bool docs = true;       // each key with its description as a comment
+  bool examples = false;  // and examples of keys that are absent
 };
 
 // What is one machine's own, for clusters whose machines are known beforehand.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "common/patch-value.h"
@@ -361,12 +362,14 @@ class Splicer {
       parts.push_back(part(entry.begin, source.afterKey(entry), *entry.value, floor));
       floor = parts.back().end;
     }
+    std::vector<bool> stays(parts.size());
     kj::Maybe<size_t> kept;
     for (size_t i = 0; i < parts.size(); ++i) {
       auto& key = node.entries[i].key;
       auto found = wanted.find({key.begin(), key.size()});
       if (found == wanted.end()) continue;
       kept = i;
+      stays[i] = true;
       Slot slot{Slot::Kind::kKey, parts[i].after, column};
       diff(slot, *node.entries[i].value, *was.members[i].value, *found->second);
       wanted.erase(found);
@@ -379,8 +382,8 @@ class Splicer {
       insertBehind(parts[last].end, kj::heapString(text.slice(0, text.size() - 1)));
     }
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (find(now, node.entries[i].key) != nullptr) continue;
-      bool nextStays = i + 1 < parts.size() && find(now, node.entries[i + 1].key) != nullptr;
+      if (stays[i]) continue;
+      bool nextStays = i + 1 < parts.size() && stays[i + 1];
       remove(parts[i], nextStays ? &parts[i + 1] : nullptr, parts[i].lead == 0);
     }
   }
@@ -388,17 +391,17 @@ class Splicer {
   // For each item of `now`, the item of the sequence that it was; in order.
   std::vector<kj::Maybe<size_t>> match(const YamlNode& node, const Value& was, const Value& now) {
     std::vector<kj::Maybe<size_t>> result(now.members.size());
+    std::set<std::pair<const YamlNode*, size_t>> places;  // an anchor's item may be there often
+    for (size_t k = 0; k < node.items.size(); ++k) places.emplace(node.items[k], k);
     size_t next = 0;
     bool any = false;
     for (size_t i = 0; i < result.size(); ++i) {
       auto* origin = now.members[i].value->origin;
-      for (size_t k = next; origin != nullptr && k < node.items.size(); ++k) {
-        if (node.items[k] != origin) continue;
-        result[i] = k;
-        next = k + 1;
-        any = true;
-        break;
-      }
+      auto place = places.lower_bound({origin, next});
+      if (place == places.end() || place->first != origin) continue;
+      result[i] = place->second;
+      next = place->second + 1;
+      any = true;
     }
     if (any) return result;
     // A list that was written anew: what is the same at its beginning and its end.

@@ -236,8 +236,9 @@ size_t SourceText::afterKey(const Entry& entry) const {
 kj::Array<size_t> SourceText::afterDashes(const YamlNode& sequence) const {
   kj::Vector<size_t> result(sequence.items.size());
   size_t position = sequence.begin, column = position - lineStart(position);
-  for (auto* item : sequence.items) {
+  while (result.size() < sequence.items.size()) {
     if (result.size() > 0) {
+      position = endOf(*sequence.items[result.size() - 1], result.back());
       do {
         position = lineEnd(position);
         while (position < end && text[position] != '\n') ++position;
@@ -251,7 +252,6 @@ kj::Array<size_t> SourceText::afterDashes(const YamlNode& sequence) const {
     }
     if (at(position) != '-') throw Unclear();
     result.add(position + 1);
-    position = endOf(*item, position + 1);
   }
   return result.releaseAsArray();
 }

@@ -187,9 +187,16 @@ class YamlWriter {
   // Collections begin at multiples of the unit; only "- " moves what follows by two.
   unsigned below(unsigned column) const { return unit * ((column + unit) / unit); }
 
+  static bool hasEntries(const YamlNode& mapping) {
+    for (auto& entry : mapping.entries) {
+      if (entry.value != nullptr) return true;
+    }
+    return false;
+  }
+
   static bool isBlock(const YamlNode& node) {
     return (node.kind == YamlNode::Kind::kSequence && node.items.size() > 0) ||
-           (node.kind == YamlNode::Kind::kMapping && node.entries.size() > 0) ||
+           (node.kind == YamlNode::Kind::kMapping && hasEntries(node)) ||
            (node.kind == YamlNode::Kind::kRaw && node.text.size() > 0);
   }
 
@@ -226,6 +233,8 @@ class YamlWriter {
       out.add(' ');
       scalar(node);
       out.add('\n');
+      bool placed = false;
+      for (auto& entry : node.entries) comment(entry.comment, below(column), placed);
     }
   }
 
@@ -260,6 +269,7 @@ class YamlWriter {
     } else {
       for (auto& entry : node.entries) {
         if (entry.comment.size() > 0) comment(entry.comment, column, firstPlaced);
+        if (entry.value == nullptr) continue;
         if (!firstPlaced) pad(column);
         firstPlaced = false;
         out.addAll(yamlScalar(entry.key));

@@ -18,7 +18,7 @@ struct YamlNode;
 struct Entry {
   kj::String key;
   Place place;
-  const YamlNode* value;
+  const YamlNode* value;  // null, for a writer: there is only the comment
   kj::StringPtr comment;  // written above the key; may have several lines
   size_t begin = 0;       // of a parsed entry: where its key is in the source
 };

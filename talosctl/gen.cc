@@ -5,7 +5,9 @@
 #include "common/file.h"
 #include "common/generate.h"
 #include "common/secrets-bundle.h"
+#include "talosctl/apply.h"
 #include "talosctl/commands.h"
+#include "talosctl/patches.h"
 
 namespace talos::talosctl {
 
@@ -15,6 +17,21 @@ struct File {
   kj::StringPtr name;
   kj::StringPtr content;
 };
+
+struct Patches {
+  kj::Vector<Patch> all, controlPlane, join;
+  explicit Patches(Invocation& call)
+      : all(readPatches(call.list("config-patch"), "config-patch")),
+        controlPlane(
+            readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
+        join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
+};
+
+void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
+  auto patched = applyPatches(text, "the generated config", patches);
+  zeroize(text);
+  text = kj::mv(patched);
+}
 
 config::Generated generate(Invocation& call, const config::GenerateOptions& options) {
   auto cluster = kj::StringPtr(call.arguments[0]), endpoint = kj::StringPtr(call.arguments[1]);
@@ -59,8 +76,21 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .kubernetesVersion = call.text("kubernetes-version"),
                                   .registryMirrors = call.list("registry-mirror"),
                                   .persist = call.on("persist"),
-                                  .docs = call.on("with-docs")};
+                                  .docs = call.on("with-docs"),
+                                  .examples = call.on("with-examples")};
+  Patches patches(call);  // a file that cannot be read is told before the keys are made
   auto made = generate(call, options);
+  for (auto* text : {&made.init, &made.controlplane}) {
+    patch(*text, patches.all);
+    patch(*text, patches.controlPlane);
+  }
+  patch(made.join, patches.all);
+  patch(made.join, patches.join);
+  for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
+                     File{"join.yaml", made.join}}) {
+    KJ_IF_MAYBE (mistakes, mistakesOf(file.content, kj::str("the patched ", file.name)))
+      fail(ErrorKind::kInvalidArgument, *mistakes);
+  }
   makeDirectories(folder);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}, File{"talosconfig", made.talosconfig}}) {
@@ -100,6 +130,12 @@ void addGenerateCommands(Command& root) {
   config.flag({.name = "with-docs",
                .fallback = "true",
                .help = "each key with its description as a comment"});
+  config.flag({.name = "with-examples",
+               .fallback = "true",
+               .help = "keys that are absent with an example, as comments"});
+  text("config-patch", "", "patch of every config, or @ and a file with it", FlagKind::kTexts);
+  text("config-patch-control-plane", "", "the same for control-plane machines", FlagKind::kTexts);
+  text("config-patch-join", "", "the same for workers", FlagKind::kTexts);
   config.flag({.name = "output-dir",
                .letter = "o",
                .kind = FlagKind::kText,

@@ -153,10 +153,47 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
 }
 
 // Catches: flags that are read and then forgotten.
-TEST_F(Validate, GenConfigLeavesDocsOut) {
-  auto o = in("o");
-  EXPECT_EQ(generate({"-o", o, "--with-docs=false"}), 0) << err();
+TEST_F(Validate, GenConfigHonoursItsFlags) {
+  auto o = in("o"), examples = in("examples");
+  EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
   EXPECT_THAT(readFile(kj::str(o, "/init.yaml")).cStr(), Not(HasSubstr("#")));
+  EXPECT_EQ(generate({"-o", examples, "--with-docs=false"}), 0) << err();
+  EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), HasSubstr("# sysctls:"));
+  EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), Not(HasSubstr("# # ")));
+}
+
+// Catches: a patch that reaches the wrong files, and files that are written although one is wrong.
+TEST_F(Validate, GenConfigPatchesWhatItWrites) {
+  auto o = in("o");
+  auto sysctl = file("p.yaml", "machine:\n  sysctls:\n    kernel.panic: \"7\"\n");
+  EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", sysctl),
+                      "--config-patch-control-plane",
+                      R"([{"op":"add","path":"/machine/env","value":{"A":"1, 2"}}])",
+                      "--config-patch-join", "machine: {network: {hostname: w}}"}),
+            0)
+      << err();
+  auto control = std::string(readFile(kj::str(o, "/controlplane.yaml")).cStr());
+  auto init = std::string(readFile(kj::str(o, "/init.yaml")).cStr());
+  auto join = std::string(readFile(kj::str(o, "/join.yaml")).cStr());
+  for (auto& text : {control, init}) {
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("\n    sysctls:\n        kernel.panic: \"7\"\n"),
+                      HasSubstr("\n    env:\n        A: 1, 2\n"), Not(HasSubstr("hostname: w"))));
+  }
+  EXPECT_THAT(join, AllOf(HasSubstr("kernel.panic"), HasSubstr("        hostname: w\n"),
+                          Not(HasSubstr("A: 1, 2"))));
+  EXPECT_THAT(join, HasSubstr("    # Host name, links, addresses, routes and resolvers.\n"));
+
+  auto none = in("none");
+  EXPECT_EQ(generate({"-o", none, "--config-patch-join", "machine: {type: boss}"}), 1);
+  EXPECT_THAT(err(), HasSubstr("machine.type: \"boss\" is not a machine type"));
+  EXPECT_EQ(generate({"-o", none, "--config-patch",
+                      R"([{"op":"replace","path":"/machine/typ","value":"x"}])"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--config-patch:1:2: /machine/typ: there is nothing at this path"));
+  EXPECT_EQ(generate({"-o", none, "--config-patch", "@/nothing"}), 1);
+  EXPECT_THAT(err(), HasSubstr("/nothing: no such file"));
+  EXPECT_EQ(tryReadFile(kj::str(none, "/join.yaml")), nullptr);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ kj::String document() {
                             "https://10.5.0.2:6443", {.kubernetesVersion = "1.20.6"});
   kj::Vector<kj::String> parts;
   parts.add(kj::str("machine:\n  network:\n    interfaces:\n"));
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 24; ++i) {
     parts.add(kj::str("      - interface: eth", i, "\n        cidr: 10.", i,
                       ".0.2/24\n        mtu: 9000\n        routes:\n          - network: 172.", i,
                       ".0.0/16\n            gateway: 10.", i,
@@ -47,12 +47,13 @@ kj::String document() {
                       ".0.2/24\n            dhcp: false\n"));
   }
   parts.add(kj::str("  files:\n"));
-  for (int i = 0; i < 12; ++i) {
-    parts.add(kj::str("    - path: /var/etc/file", i, "\n      permissions: 0o644\n      op: create",
+  for (int i = 0; i < 24; ++i) {
+    parts.add(kj::str("    - path: /var/etc/file", i,
+                      "\n      permissions: 0o644\n      op: create",
                       "\n      content: |\n        [section]\n        key = value\n"));
   }
   parts.add(kj::str("  sysctls:\n"));
-  for (int i = 0; i < 20; ++i) parts.add(kj::str("    net.ipv4.key", i, ": \"", i, "\"\n"));
+  for (int i = 0; i < 40; ++i) parts.add(kj::str("    net.ipv4.key", i, ": \"", i, "\"\n"));
   Problems problems;
   auto patched = applyPatch(text, kj::strArray(parts, ""), problems);
   KJ_IF_MAYBE (whole, patched) return kj::mv(*whole);
@@ -110,21 +111,22 @@ std::vector<Hostile> hostileDocuments() {
     state = state * 1664525 + 1013904223;
     c = " \n:-{}[]'\"#&*!|>abc"[(state >> 16) % 20];
   }
-  return {{"2000 nested mappings", nested},
-          {"1 MiB of [", std::string(kMiB, '[')},
-          {"1 MiB of {", std::string(kMiB, '{')},
-          {"1 MiB of '- '", repeated("- ", kMiB)},
-          {"alias bomb, 8^30 values", bomb},
-          {"1 MiB of YAML's own characters", noise},
-          {"1 MiB of tabs", std::string(kMiB, '\t')},
-          {"1 MiB of 'a: '", repeated("a: ", kMiB)},
-          {"90 000 sysctls", keys},
-          {"90 000 unknown keys", unknown},
-          {"a text of 4 MB", "machine:\n  token: " + std::string(4'000'000, 'x') + "\n"},
-          {"a quoted text of 4 MB", "machine:\n  token: \"" + std::string(4'000'000, 'x') + "\"\n"},
-          {"4 MB that are a comment", "#" + std::string(4'000'000, 'x')},
-          {"1 MiB of list items", "machine:\n  certSANs:\n" + repeated("  - a\n", kMiB)},
-          {"1 MiB of a list in brackets", "machine:\n  certSANs: [" + repeated("a,", kMiB) + "]\n"}};
+  return {
+      {"2000 nested mappings", nested},
+      {"1 MiB of [", std::string(kMiB, '[')},
+      {"1 MiB of {", std::string(kMiB, '{')},
+      {"1 MiB of '- '", repeated("- ", kMiB)},
+      {"alias bomb, 8^30 values", bomb},
+      {"1 MiB of YAML's own characters", noise},
+      {"1 MiB of tabs", std::string(kMiB, '\t')},
+      {"1 MiB of 'a: '", repeated("a: ", kMiB)},
+      {"90 000 sysctls", keys},
+      {"90 000 unknown keys", unknown},
+      {"a text of 4 MB", "machine:\n  token: " + std::string(4'000'000, 'x') + "\n"},
+      {"a quoted text of 4 MB", "machine:\n  token: \"" + std::string(4'000'000, 'x') + "\"\n"},
+      {"4 MB that are a comment", "#" + std::string(4'000'000, 'x')},
+      {"1 MiB of list items", "machine:\n  certSANs:\n" + repeated("  - a\n", kMiB)},
+      {"1 MiB of a list in brackets", "machine:\n  certSANs: [" + repeated("a,", kMiB) + "]\n"}};
 }
 
 // Of a process that reads the document and nothing else.
@@ -147,8 +149,8 @@ kj::String measure(const Hostile& hostile) {
     }
     double milliseconds = (nanoseconds() - began) / 1e6;
     char line[200];
-    int size = snprintf(line, sizeof line, "{\"name\":\"%s\",\"ms\":%.1f,\"KiB\":%ld}", hostile.name,
-                        milliseconds, peak() - before);
+    int size = snprintf(line, sizeof line, "{\"name\":\"%s\",\"ms\":%.1f,\"KiB\":%ld}",
+                        hostile.name, milliseconds, peak() - before);
     _exit(write(ends[1], line, size) == size ? 0 : 1);
   }
   close(ends[1]);
@@ -175,9 +177,10 @@ void run(unsigned runs) {
   });
   double yamlCpp = medianMicroseconds(runs, [&] { YAML::Load(copy); });
   double libyaml = medianMicroseconds(runs, [&] { loadWithLibyaml(text); });
-  printf("{\"bytes\":%zu,\"ours\":{\"p50us\":%.1f},\"yamlCpp\":{\"p50us\":%.1f},"
-         "\"libyaml\":{\"p50us\":%.1f},\"hostile\":[%s]}\n",
-         text.size(), ours, yamlCpp, libyaml, kj::strArray(hostile, ",").cStr());
+  printf(
+      "{\"bytes\":%zu,\"ours\":{\"p50us\":%.1f},\"yamlCpp\":{\"p50us\":%.1f},"
+      "\"libyaml\":{\"p50us\":%.1f},\"hostile\":[%s]}\n",
+      text.size(), ours, yamlCpp, libyaml, kj::strArray(hostile, ",").cStr());
 }
 
 }  // namespace

@@ -57,6 +57,17 @@ figure "events that the stopped one got, and was told it missed (of 100 000)" ev
   "$(fan '.stoppedReceived + .stoppedMissed')" ""
 figure "deliveries" 1/s "$(fan .deliveriesPerSecond)" ""
 
+# --- configs ------------------------------------------------------------------------------------------------
+say "configs"
+rm -f "$bench/config"
+for _ in 1 2 3; do in_root "$out/config-bench" >>"$bench/config"; done
+config() { jq "$1" "$bench/config" | median; }
+figure "parse and validate a config of $(config .bytes) bytes, p50" us "$(config .ours.p50us)" 800 \
+  "yaml-cpp, load only" "$(config .yamlCpp.p50us)"
+figure "the same beside another library" us "$(config .ours.p50us)" "" "libyaml, load only" "$(config .libyaml.p50us)"
+figure "hostile documents: the longest time of one" ms "$(config '[.hostile[].ms] | max')" ""
+figure "hostile documents: the most memory of one" KiB "$(config '[.hostile[].KiB] | max')" ""
+
 # --- supervision --------------------------------------------------------------------------------------------
 say "restarts"
 ours=$(in_root "$out/restart-bench" 200)
