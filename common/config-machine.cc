@@ -48,10 +48,6 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
                    "letters, digits and _, not a digit at the front");
     }
     size += name.size() + variable.getValue().size() + 2;
-    if (variable.getValue().findFirst('\0') != nullptr) {
-      report.error(keyPath("machine.env", name),
-                   kj::str("the value has a zero byte in it, which no variable can have"));
-    }
   }
   if (size > kMostEnvironment || variables.size() > kMostVariables) {
     report.error("machine.env",

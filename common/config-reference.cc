@@ -161,14 +161,14 @@ class Writer {
 
 Reference reference(Config::Reader example) {
   Writer writer;
-  writer.parts.add(
-      kj::str("# Machine config\n\n"
-              "One YAML document says what a machine is. This page is made from the schema,\n"
-              "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
-              "is here is read and checked; the pages of the daemons say what they do with it in\n"
-              "this version.\n\n"
-              "Each key says whether a change of it takes effect at once (`talosctl apply-config\n"
-              "--immediate`, `--mode=no-reboot`) or needs a reboot.\n"));
+  writer.parts.add(kj::str(
+      "# Machine config\n\n"
+      "One YAML document says what a machine is. This page is made from the schema,\n"
+      "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
+      "is here is read and checked; config-effects.md and the pages of the daemons say what\n"
+      "they do with it in this version.\n\n"
+      "Each key says whether a change of it takes effect at once (`talosctl apply-config\n"
+      "--immediate`, `--mode=no-reboot`) or needs a reboot.\n"));
   const DynamicStruct::Reader root[] = {example};
   writer.section("", capnp::Schema::from<Config>(), root, "", false);
   writer.result.markdown = kj::strArray(writer.parts, "");

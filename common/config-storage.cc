@@ -84,11 +84,30 @@ void checkInstall(Report& report, Install::Reader install) {
   }
 }
 
+// What the system has in memory while it runs, and what of the image is a link to that.
+void checkFilePath(Report& report, kj::StringPtr path, kj::StringPtr target) {
+  report.absolutePath(path, target);
+  if (!isCleanPath(target)) return;
+  if (target.endsWith("/"))
+    report.error(path, kj::str("\"", target, "\" is a directory"), "without the / at its end");
+  for (auto folder : {"/dev/"_kj, "/proc/"_kj, "/run/"_kj, "/sys/"_kj, "/system/"_kj, "/tmp/"_kj,
+                      "/var/system/"_kj}) {
+    if (target.startsWith(folder))
+      report.error(path, kj::str(folder, " is the system's own"), "files belong below /var");
+  }
+  for (auto own : {"hosts"_kj, "hostname"_kj, "resolv.conf"_kj}) {
+    if (target == kj::str("/etc/", own)) {
+      report.error(path, kj::str(target, " is written by the system"),
+                   "use machine.network: hostname, extraHostEntries and nameservers");
+    }
+  }
+}
+
 void checkFiles(Report& report, capnp::List<File>::Reader files) {
   size_t i = 0;
   for (auto file : files) {
     auto path = kj::str("machine.files[", i++, "]");
-    report.absolutePath(kj::str(path, ".path"), file.getPath());
+    checkFilePath(report, kj::str(path, ".path"), file.getPath());
     if (file.getPermissions() > kAllPermissions) {
       report.error(kj::str(path, ".permissions"),
                    kj::str("this is more than all permissions, 0o7777"), "as 0644");

@@ -235,6 +235,22 @@ TEST(Config, TellsNothingFromWrong) {
 }
 
 // Catches: a disk that is demanded where nothing is installed, or not demanded where it is.
+// Would catch: more variables than process 1 can hand to a child, so that no service starts.
+TEST(Config, BoundsTheEnvironment) {
+  auto problems = [](unsigned count, size_t size) {
+    auto text = kj::str("machine:\n  env:\n");
+    for (unsigned i = 0; i < count; ++i)
+      text = kj::str(text, "    V", i, ": ", kj::repeat('x', size), "\n");
+    unsigned found = 0;
+    for (auto& p : parse(text.asArray(), "f").problems()) found += p.path == "machine.env";
+    return found;
+  };
+  EXPECT_EQ(0u, problems(256, 10));
+  EXPECT_EQ(1u, problems(257, 10));
+  EXPECT_EQ(0u, problems(1, 16000));
+  EXPECT_EQ(1u, problems(2, 8200));
+}
+
 TEST(Config, NeedsADiskOnlyOnMetal) {
   auto check = [](const std::string& text, Mode mode) {
     auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");

@@ -67,24 +67,29 @@ AppendedNotes::~AppendedNotes() noexcept(false) {
   for (auto& entry : blocks) wipe(entry.value);
 }
 
-AppendedNotes AppendedNotes::load(kj::StringPtr path) {
+AppendedNotes AppendedNotes::parse(kj::ArrayPtr<const char> content) {
   AppendedNotes notes;
+  auto words = kj::heapArray<capnp::word>(content.size() / sizeof(capnp::word));
+  KJ_DEFER(zeroize(words.asChars()));
+  memcpy(words.begin(), content.begin(), words.asBytes().size());
+  auto failed = kj::runCatchingExceptions([&]() {
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = words.size() + 1024;  // each block is read once
+    capnp::FlatArrayMessageReader reader(words, options);
+    for (auto file : reader.getRoot<rpc::AppendedBlocks>().getFiles()) {
+      for (auto block : file.getBlocks()) notes.note(file.getPath(), block.asChars());
+    }
+  });
+  if (failed != nullptr) fail(ErrorKind::kInvalidArgument, "these notes are damaged");
+  return notes;
+}
+
+AppendedNotes AppendedNotes::load(kj::StringPtr path) {
   KJ_IF_MAYBE (content, tryReadFile(path, kMostNotes)) {
     KJ_DEFER(zeroize(content->asArray()));
-    auto words = kj::heapArray<capnp::word>(content->size() / sizeof(capnp::word));
-    KJ_DEFER(zeroize(words.asChars()));
-    memcpy(words.begin(), content->begin(), words.asBytes().size());
-    auto failed = kj::runCatchingExceptions([&]() {
-      capnp::ReaderOptions options;
-      options.traversalLimitInWords = kMostNotes;
-      capnp::FlatArrayMessageReader reader(words, options);
-      for (auto file : reader.getRoot<rpc::AppendedBlocks>().getFiles()) {
-        for (auto block : file.getBlocks()) notes.note(file.getPath(), block.asChars());
-      }
-    });
-    if (failed != nullptr) fail(ErrorKind::kInvalidArgument, kj::str(path, " is damaged"));
+    return parse(content->asArray());
   }
-  return notes;
+  return AppendedNotes();
 }
 
 void AppendedNotes::save(kj::StringPtr path) const {

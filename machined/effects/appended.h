@@ -20,7 +20,9 @@ kj::Array<char> withoutBlock(kj::ArrayPtr<const char> text, kj::ArrayPtr<const B
 
 class AppendedNotes {
  public:
-  // Absent: no notes. InvalidArgument when it cannot be read.
+  // InvalidArgument when it cannot be read.
+  static AppendedNotes parse(kj::ArrayPtr<const char> content);
+  // Absent: no notes.
   static AppendedNotes load(kj::StringPtr path);
   void save(kj::StringPtr path) const;
 

@@ -174,6 +174,17 @@ TEST_F(UserFilesTest, AppendAfterACrashAtAnyLine) {
   EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
 }
 
+// Catches: a file that is written before what is written was noted.
+TEST_F(UserFilesTest, TheNotesComeFirst) {
+  tree.put("/var/f", "base\n");
+  ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  makeDirectories(tree.path("/var/.talos-new"));  // in the way of every write
+  EXPECT_THAT(write({append("/var/f", "B\n")}), testing::SizeIs(1));
+  auto notes = AppendedNotes::load(tree.path("/var/system/appended"));
+  EXPECT_EQ(2u, notes.of("/var/f").size());
+  EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
+}
+
 // Catches: lost or broken notes that double the text or stop the boot for ever.
 TEST_F(UserFilesTest, AppendWithoutItsNotes) {
   tree.put("/var/f", "base\n");

@@ -1,0 +1,23 @@
+// link: machined-effects
+// The notes of what was appended to files: from a disk that somebody else may have written.
+#include <kj/debug.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "machined/effects/appended.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace talos::machined;
+  auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 auto notes = AppendedNotes::parse(text);
+                 for (auto& file : notes.files()) {
+                   auto blocks = notes.of(file);
+                   KJ_ASSERT(blocks.size() > 0, "a file without a block");
+                   KJ_ASSERT(withoutBlock(text, blocks).size() <= size);
+                 }
+               })) {
+    KJ_ASSERT(talos::kindOf(*e) == talos::ErrorKind::kInvalidArgument, *e);
+  }
+  return 0;
+}
