@@ -409,7 +409,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   auto visits = a.model.visits, versions = a.model.versions;
 
   a.certify(authority);
-  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(a.trust.maintenanceOver());
   auto text = failure(held.versionRequest().send().ignoreResult());
   EXPECT_EQ(text,
             "Unauthenticated: this machine has a config now: connect again, with a client "
@@ -448,7 +448,7 @@ TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
   auto call = apply(session.cluster).eagerlyEvaluate(nullptr);
   while (a.model.applies == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   a.certify(authority);
-  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(a.trust.maintenanceOver());
   paf.fulfiller->fulfill();
   EXPECT_EQ(wait(kj::mv(call)), "this boot"_kj);
   gone.fulfiller->fulfill();
@@ -463,7 +463,7 @@ TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
   auto session = visit(a);
   version(machine(session.cluster));
   a.publish(kj::mv(broken));
-  while (a.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(a.trust.maintenanceOver());
   wait(session.connection->onDisconnect());
   EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
 
@@ -473,7 +473,7 @@ TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
   auto other = visit(b);
   version(machine(other.cluster));
   b.withdraw();
-  while (b.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  wait(b.trust.maintenanceOver());
   wait(other.connection->onDisconnect());
 }
 

@@ -294,7 +294,7 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
   EXPECT_EQ("-/-", state());
 
   apply(document("b"), ApplyMode::REBOOT, false, visitor).wait(io.waitScope);
-  loading.wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
   EXPECT_FALSE(b.keeper.inMaintenance());
   EXPECT_EQ("b/b", state());
   EXPECT_EQ(0u, b.reboots);
@@ -315,7 +315,7 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
   auto beside = apply(large, ApplyMode::AUTO, false, visitor);
   pass(1 * kj::SECONDS);
-  loading.wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
   EXPECT_EQ("source", running());
   auto text = refusal(kj::mv(beside));
   EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
@@ -346,7 +346,7 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   EXPECT_EQ(2u, sources.searches);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(3u, sources.searches);
-  loading.wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
   EXPECT_EQ("late", running());
   EXPECT_FALSE(b.keeper.inMaintenance());
 }
@@ -367,7 +367,7 @@ TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
   EXPECT_EQ("-/-*", state());
   paf.fulfiller->fulfill();
   call.wait(io.waitScope);
-  loading.wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
   settle();
   EXPECT_EQ("operator/operator", state());
   (void)b;
