@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "machined/storage/device-events.h"
+#include "machined/storage/disks.h"
 #include "machined/storage/superblock.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -15,6 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   KJ_IF_MAYBE (f, found) {
     for (unsigned char c : f->label) KJ_ASSERT(c >= 0x20 && c != 0x7f, "a label is one clean line");
+  }
+  for (unsigned char c : serialOfPage(kj::arrayPtr(reinterpret_cast<const char*>(data), size))) {
+    KJ_ASSERT(c >= 0x20 && c < 0x7f, "a serial number is one clean line");
   }
   concernsDisks(kj::arrayPtr(reinterpret_cast<const char*>(data), size));
   return 0;
