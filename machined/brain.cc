@@ -177,7 +177,10 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                               [this](rpc::ServiceStateEvent::Reader event) { announce(event); },
                               environmentOfServices()}),
         volumes(uv, io.unixEventPort, timer, [this](kj::StringPtr line) { console.say(line); }),
-        state(uv, timer, volumes, [this](kj::StringPtr line) { console.say(line); }),
+        state(uv, timer, volumes,
+              [this](kj::StringPtr line) {
+                console.say(line, line.startsWith("warning: ") ? Tone::kAlarm : Tone::kInfo);
+              }),
         sources(NodeConfigSources::World{arguments, platform, userData(), smbiosUuid, volumes, uv,
                                          io.provider->getNetwork(), timer, clock,
                                          [this]() { return chance(); },
