@@ -10,7 +10,6 @@
 namespace talos::networkd::dhcp {
 
 constexpr uint16_t kServerPort6 = 547, kClientPort6 = 546;
-constexpr uint32_t kInfinite = 0xffffffff;  // of every lifetime
 
 struct Status6 {
   enum : uint16_t {

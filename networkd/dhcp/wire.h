@@ -12,6 +12,8 @@ namespace talos::networkd::dhcp {
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
+constexpr uint32_t kInfinite = 0xffffffff;  // of every lifetime in seconds
+
 // After a read of more than there is, `bad()` stays true and every read gives zeros.
 class Reader {
  public:
