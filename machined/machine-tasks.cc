@@ -133,6 +133,22 @@ kj::Promise<void> RealTasks::loadConfig() {
   return world.config.load();
 }
 
+// Whether there is an address, where a network has to be asked for one: that takes longer than to
+// apply what is known. One is enough; the other cards may have no cable.
+bool RealTasks::addressed(kj::String& waitingFor) {
+  if (world.store.list("network", "AddressSpecs.net.talos.dev").size() > 0) return true;
+  auto operators = world.store.list("network", "OperatorSpecs.net.talos.dev");
+  for (auto resource : operators) {
+    auto id = resource.getMetadata().getId();
+    waitingFor = kj::str(id, " has given no address");
+    KJ_IF_MAYBE (status, world.store.tryGet("network", "OperatorStatuses.net.talos.dev", id)) {
+      auto spec = status->getSpec().getAs<rpc::OperatorStatusSpec>();
+      waitingFor = kj::str(waitingFor, " (", spec.getState(), ")");
+    }
+  }
+  return operators.size() == 0;
+}
+
 // Whether the kernel has what the specs ask for, as networkd tells.
 bool RealTasks::networkApplied(kj::String& waitingFor) {
   uint64_t wanted = 0;
@@ -144,7 +160,7 @@ bool RealTasks::networkApplied(kj::String& waitingFor) {
   }
   KJ_IF_MAYBE (resource, world.store.tryGet("network", "NetworkStatuses.net.talos.dev", "status")) {
     auto status = resource->getSpec().getAs<rpc::NetworkStatusSpec>();
-    if (status.getApplied() == wanted) return true;
+    if (status.getApplied() == wanted) return addressed(waitingFor);
     waitingFor =
         kj::str("networkd has applied ", status.getApplied(), " of ", wanted, " spec versions");
     for (auto problem : status.getProblems()) waitingFor = kj::str(waitingFor, "; ", problem);

@@ -79,6 +79,7 @@ class RealTasks final : public MachineTasks {
   using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
   kj::Promise<void> loadModules(LoadDrivers load, int niceness = 0);
   bool networkApplied(kj::String& waitingFor);
+  bool addressed(kj::String& waitingFor);
 };
 
 }  // namespace talos::machined

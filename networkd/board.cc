@@ -35,11 +35,13 @@ kj::Maybe<Intent> StoreBoard::intent() {
   for (auto& [id, held] : hostnames->resources()) {
     auto spec = held.spec<rpc::HostnameSpecSpec>();
     intent.hostname = kj::str(spec.getHostname());
-    intent.domain = kj::str(spec.getDomainname());
   }
   for (auto& [id, held] : resolvers->resources()) {
     for (auto server : held.spec<rpc::ResolverSpecSpec>().getDnsServers()) {
       intent.resolvers.add(kj::str(server));
+    }
+    for (auto domain : held.spec<rpc::ResolverSpecSpec>().getSearchDomains()) {
+      intent.search.add(kj::str(domain));
     }
   }
   for (auto& [id, held] : nodeAddresses->resources()) {

@@ -229,7 +229,7 @@ kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress)
 
 bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
   auto failure = kj::runCatchingExceptions(
-      [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.domain)); });
+      [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.search)); });
   KJ_IF_MAYBE (e, failure) {
     problems.add(kj::str("resolver file: ", messageOf(*e)));
     return false;

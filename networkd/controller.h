@@ -22,8 +22,7 @@ namespace talos::networkd {
 struct Intent {
   Wanted wanted;
   kj::String hostname;  // empty: none yet
-  kj::String domain;
-  kj::Vector<kj::String> resolvers;
+  kj::Vector<kj::String> resolvers, search;
   NodeAddresses previous;  // what was written before: default and accumulative stay
 };
 

@@ -1,9 +1,9 @@
 // networkd: the network of a node. Wiring only; what it does is told in controller.h.
 //
 // Environment: TALOS_LISTEN_FD, the listening unix socket that its supervisor holds; TALOS_STORE
-// (default /run/talos/machined.sock); TALOS_STATE, the folder of resolv.conf (default
-// /run/talos/networkd). Wants CAP_NET_ADMIN and CAP_NET_RAW and nothing else; started by the exec
-// wrapper that takes the rest away.
+// (default /run/talos/machined.sock); TALOS_STATE, the folder of resolv.conf and of leases (default
+// /run/talos/networkd). Wants CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else;
+// started by the exec wrapper that takes the rest away.
 #include <stdlib.h>
 
 #include <random>
@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/server.h"
 #include "networkd/board.h"
+#include "networkd/operators.h"
 #include "networkd/server.h"
 
 namespace talos::networkd {
@@ -25,22 +26,26 @@ void run() {
   auto listening = inheritedSocket("TALOS_LISTEN_FD");
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  std::minstd_rand generator(std::random_device{}());
+  std::mt19937 generator(std::random_device{}());
   std::uniform_real_distribution<double> unit(0, 1);
 
   auto kernel = netlink::openKernel();
   auto monitor = netlink::openMonitor(io.unixEventPort);
-  auto host = openHost(io.unixEventPort, setting("TALOS_STATE", "/run/talos/networkd"));
+  auto state = setting("TALOS_STATE", "/run/talos/networkd");
+  auto host = openHost(io.unixEventPort, state);
   StoreClient store(*io.lowLevelProvider, timer, setting("TALOS_STORE", "/run/talos/machined.sock"),
                     kj::str("networkd"));
   Signal changed;
   StoreBoard board(store, [&] { changed.set(); });
   Controller controller(*kernel, *monitor, board, *host, timer, changed,
                         [&] { return unit(generator); });
+  auto operatorMonitor = netlink::openMonitor(io.unixEventPort);
+  Operators operators(io.unixEventPort, timer, store, *operatorMonitor, state,
+                      [&] { return uint64_t(generator()) << 32 | generator(); });
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(controller); });
   log::info("networkd runs");
-  controller.run().exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
+  controller.run().exclusiveJoin(operators.run()).exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
 }
 
 }  // namespace talos::networkd

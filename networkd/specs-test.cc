@@ -109,10 +109,11 @@ TEST(Specs, readsRoutes) {
 TEST(Specs, resolverFile) {
   auto servers = kj::arr(kj::str("10.5.0.1"), kj::str("1.1.1.1\nnameserver 6.6.6.6"),
                          kj::str("fd00::53"), kj::str("8.8.8.8"), kj::str("9.9.9.9"));
+  auto search = kj::arr(kj::str("example.org"), kj::str("a\nnameserver 6.6.6.6"), kj::str("b.org"));
   EXPECT_STREQ(
-      resolverFile(servers, "example.org").cStr(),
-      "nameserver 10.5.0.1\nnameserver fd00::53\nnameserver 8.8.8.8\nsearch example.org\n");
-  EXPECT_STREQ(resolverFile(nullptr, "a\nnameserver 6.6.6.6").cStr(), "");
+      resolverFile(servers, search).cStr(),
+      "nameserver 10.5.0.1\nnameserver fd00::53\nnameserver 8.8.8.8\nsearch example.org b.org\n");
+  EXPECT_STREQ(resolverFile(nullptr, search.slice(1, 2)).cStr(), "");
 }
 
 }  // namespace

@@ -84,15 +84,20 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
   wanted.routes.add(kj::mv(route));
 }
 
-kj::String resolverFile(kj::ArrayPtr<const kj::String> servers, kj::StringPtr domain) {
+kj::String resolverFile(kj::ArrayPtr<const kj::String> servers,
+                        kj::ArrayPtr<const kj::String> search) {
   kj::Vector<kj::String> lines;
   for (auto& server : servers) {
     if (lines.size() == kMaxResolvers) break;
     KJ_IF_MAYBE (ip, Ip::parse(server)) lines.add(kj::str("nameserver ", *ip, "\n"));
   }
-  bool plain = domain.size() > 0;
-  for (char c : domain) plain = plain && c > ' ' && c < 0x7f;
-  if (plain) lines.add(kj::str("search ", domain, "\n"));
+  kj::Vector<kj::StringPtr> domains;
+  for (auto& domain : search) {
+    bool plain = domain.size() > 0;
+    for (char c : domain) plain = plain && c > ' ' && c < 0x7f;
+    if (plain) domains.add(domain);
+  }
+  if (domains.size() > 0) lines.add(kj::str("search ", kj::strArray(domains, " "), "\n"));
   return kj::strArray(lines, "");
 }
 

@@ -22,7 +22,8 @@ netlink::BondOptions bondOptions(config::Bond::Reader bond);
 void fillBond(config::Bond::Builder out, const netlink::BondOptions& options);
 constexpr kj::StringPtr k8021q = "802.1q"_kj, k8021ad = "802.1ad"_kj;
 
-// The text of resolv.conf: the first three servers that are addresses, then the search domain.
-kj::String resolverFile(kj::ArrayPtr<const kj::String> servers, kj::StringPtr domain);
+// The text of resolv.conf: the first three servers that are addresses, then the search domains.
+kj::String resolverFile(kj::ArrayPtr<const kj::String> servers,
+                        kj::ArrayPtr<const kj::String> search);
 
 }  // namespace talos::networkd

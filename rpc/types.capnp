@@ -102,14 +102,47 @@ struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace =
   metric @4 :UInt32 $A.name("priority") $A.column("Metric");
   layer @5 :Text;
 }
-struct HostnameSpecSpec $A.resource((type = "HostnameSpecs.net.talos.dev", namespace = "network")) {
+struct HostnameSpecSpec $A.resource((type = "HostnameSpecs.net.talos.dev", namespace = "network", aliases = ["hostname", "hostnames"])) {
   hostname @0 :Text $A.column("Hostname");
   domainname @1 :Text $A.column("Domainname");
   layer @2 :Text;
 }
-struct ResolverSpecSpec $A.resource((type = "ResolverSpecs.net.talos.dev", namespace = "network")) {
+struct ResolverSpecSpec $A.resource((type = "ResolverSpecs.net.talos.dev", namespace = "network", aliases = ["resolver", "resolvers"])) {
   dnsServers @0 :List(Text) $A.column("Resolvers");
   layer @1 :Text;
+  searchDomains @2 :List(Text);
+}
+struct TimeServerSpecSpec $A.resource((type = "TimeServerSpecs.net.talos.dev", namespace = "network",
+    aliases = ["timeserver", "timeservers"])) {
+  timeServers @0 :List(Text) $A.column("Timeservers");
+  layer @1 :Text;
+}
+# What asks a network for its settings: networkd runs one for each spec, and tells by OperatorStatuses what
+# it was given, from which machined makes specs of the layer `operator`.
+struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", namespace = "network")) {
+  operator @0 :Text $A.column("Operator");      # dhcp4, dhcp6
+  linkName @1 :Text $A.column("Link");
+  requireUp @2 :Bool;
+  routeMetric @3 :UInt32;                       # of the routes that it gives
+  hostname @4 :Text;                            # told to the server
+  layer @5 :Text;
+}
+struct OperatorStatusSpec $A.resource((type = "OperatorStatuses.net.talos.dev", namespace = "network",
+    aliases = ["lease", "leases"])) {
+  operator @0 :Text;
+  linkName @1 :Text $A.column("Link");
+  state @2 :Text $A.column("State");
+  addresses @3 :List(Text) $A.column("Addresses");    # CIDR
+  server @4 :Text $A.column("Server");
+  lease @5 :Text $A.column("Lease");            # for how long the address was given; "forever"
+  routes @6 :List(Route);
+  mtu @7 :UInt32;
+  dnsServers @8 :List(Text);
+  searchDomains @9 :List(Text);
+  hostname @10 :Text;                           # stays when the lease has ended
+  domainname @11 :Text;
+  timeServers @12 :List(Text);
+  struct Route { destination @0 :Text $A.name("dst"); gateway @1 :Text; }
 }
 struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespace = "network", aliases = ["link", "links"])) {
   index @0 :UInt32;

@@ -22,6 +22,12 @@ NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
   device.interface = kj::str(interface.getInterface());
   device.mtu = interface.getMtu();
   device.ignore = interface.getIgnore();
+  // One that gets both is refused by the config's checks; the address would win.
+  bool dhcp = interface.getDhcp() && interface.getCidr().size() == 0;
+  auto options = interface.getDhcpOptions();
+  device.dhcp4 = dhcp && (!interface.hasDhcpOptions() || options.getIpv4());
+  device.dhcp6 = dhcp && interface.hasDhcpOptions() && options.getIpv6();
+  device.dhcpMetric = options.getRouteMetric();
   if (interface.getCidr().size() > 0) device.addresses.add(kj::str(interface.getCidr()));
   for (auto address : interface.getAddresses()) device.addresses.add(kj::str(address));
   for (auto route : interface.getRoutes()) {
@@ -60,7 +66,10 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
   }
   view.network = networkOf(machine.getNetwork());
   view.timeDisabled = machine.getTime().getDisabled();
-  for (auto server : machine.getTime().getServers()) view.timeServers.add(kj::str(server));
+  for (auto server : machine.getTime().getServers()) {
+    view.timeServers.add(kj::str(server));
+    view.network.timeServers.add(kj::str(server));
+  }
   return view;
 }
 

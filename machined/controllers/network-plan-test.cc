@@ -204,6 +204,146 @@ TEST(NetworkPlanTest, HostNamesThatAreNone) {
   }
 }
 
+kj::Vector<KnownLink> cards() {
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{1, kj::str("lo"), true});
+  for (auto name : {"eth0"_kj, "eth1"_kj, "enp3s0"_kj, "wlan0"_kj}) {
+    links.add(KnownLink{2, kj::str(name), false, true});
+  }
+  links.add(KnownLink{9, kj::str("eni5a"), false, false});  // a container's
+  return links;
+}
+kj::String operators(const NetworkPlan& plan) {
+  auto shown = KJ_MAP(o, plan.operators) {
+    return kj::str(o.kind, "/", o.link, " ", o.metric, " (", o.layer, ")");
+  };
+  return kj::strArray(shown, "; ");
+}
+
+// Catches: DHCP on a link that somebody has configured, or on the end of a container's cable; none
+// where a machine has no config yet.
+TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
+  auto links = cards();
+  EXPECT_EQ(operators(plan("", nullptr, links)),
+            "dhcp4/eth0 1024 (default); dhcp4/eth1 1024 (default); dhcp4/enp3s0 1024 (default)");
+  EXPECT_EQ(shown(plan("", nullptr, links)), "eth0 (default); eth1 (default); enp3s0 (default)");
+  EXPECT_EQ(operators(plan("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth1",
+                           nullptr, links)),
+            "dhcp4/enp3s0 1024 (default)");
+  NetworkConfig config;
+  config.devices.add(device("eth0", "10.0.0.2/24"));
+  config.devices.add(device("eth1"));
+  config.devices[1].ignore = true;
+  config.devices.add(device("enp3s0"));  // an MTU, say: addresses are left to router advertisements
+  EXPECT_EQ(operators(plan("", config, links)), "");
+}
+
+TEST(NetworkPlanTest, DhcpOfTheConfigTakesThePlaceOfTheCommandLine) {
+  NetworkConfig config;
+  config.devices.add(device("eth0"));
+  config.devices[0].dhcp4 = config.devices[0].dhcp6 = true;
+  config.devices[0].dhcpMetric = 77;
+  config.devices[0].routes.add(
+      NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("10.0.0.1"), 55});
+  auto p = plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config, threeLinks());
+  EXPECT_EQ(operators(p), "dhcp4/eth0 77 (configuration); dhcp6/eth0 77 (configuration)");
+  EXPECT_EQ(shown(p),
+            "eth0 (configuration); eth0 to 10.9.0.0/16 via 10.0.0.1 metric 55 (configuration)");
+}
+
+Lease lease(kj::StringPtr link, kj::StringPtr prefix, kj::StringPtr gateway) {
+  Lease lease;
+  lease.kind = kj::str(kDhcp4);
+  lease.link = kj::str(link);
+  lease.addresses.add(KJ_ASSERT_NONNULL(Prefix::parse(prefix)));
+  lease.routes.add(Lease::Route{Prefix::all(AF_INET), Ip::parse(gateway)});
+  return lease;
+}
+NetworkPlan leased(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config,
+                   kj::Vector<Lease> leases) {
+  auto links = cards();
+  return planNetwork(KernelArguments(cmdline.asArray()), config, links, leases);
+}
+
+// Catches: two default routes of one metric, of which the kernel takes one; a lease that stays when
+// its operator is gone; an MTU of a server over that of the config.
+TEST(NetworkPlanTest, LeasesAreTheLayerBelowTheConfig) {
+  NetworkConfig config;
+  config.devices.add(device("eth1"));
+  config.devices[0].dhcp4 = true;
+  config.devices[0].mtu = 1400;
+  config.devices.add(device("enp3s0", "192.168.0.2/24"));
+  kj::Vector<Lease> leases;
+  leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
+  leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
+  leases.add(lease("enp3s0", "192.168.0.9/24", "192.168.0.1"));
+  leases[0].mtu = 9000;
+  leases[1].mtu = 8000;
+  EXPECT_EQ(shown(leased("", config, kj::mv(leases))),
+            "eth1 mtu 1400 (configuration); enp3s0 (configuration); eth0 mtu 8000 (default); "
+            "enp3s0 192.168.0.2/24 (configuration); eth0 10.0.0.9/24 (operator); "
+            "eth1 10.1.0.9/24 (operator); eth0 to 0.0.0.0/0 via 10.0.0.1 metric 1024 (operator); "
+            "eth1 to 0.0.0.0/0 via 10.1.0.1 metric 1025 (operator)");
+}
+
+TEST(NetworkPlanTest, NamesOfLeases) {
+  struct Row {
+    kj::StringPtr cmdline, config, hostname, domain, name, layer;
+  } rows[] = {
+      {"", "", "node", "example.org", "node.example.org", kLayerOperator},
+      {"", "", "node.other", "example.org", "node.other", kLayerOperator},
+      {"", "", "node", "", "node.", kLayerOperator},
+      {"", "", "", "example.org", "talos-10-0-0-9.", kLayerDefault},
+      {"", "", "under_score", "", "talos-10-0-0-9.", kLayerDefault},
+      {"talos.hostname=k", "", "node", "", "k.", kLayerCmdline},
+      {"talos.hostname=k", "c.org", "node", "", "c.org", kLayerConfiguration},
+  };
+  for (auto& row : rows) {
+    NetworkConfig config;
+    config.hostname = kj::str(row.config);
+    kj::Vector<Lease> leases;
+    leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
+    leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
+    leases[1].hostname = kj::str(row.hostname);
+    leases[1].domain = kj::str(row.domain);
+    auto p = leased(row.cmdline, config, kj::mv(leases));
+    EXPECT_EQ(kj::str(p.hostname, ".", p.domain), row.name);
+    EXPECT_EQ(p.hostnameLayer, row.layer);
+  }
+}
+
+// Catches: an order that depends on who was faster.
+TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
+  auto make = [](kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config) {
+    kj::Vector<Lease> leases;
+    for (auto link : {"eth1"_kj, "enp3s0"_kj, "eth0"_kj}) {
+      leases.add(lease(link, "10.0.0.9/24", "10.0.0.1"));
+      auto number = leases.size();
+      for (auto i : {1, 2}) {
+        leases.back().resolvers.add(KJ_ASSERT_NONNULL(Ip::parse(kj::str("10.0.", number, ".", i))));
+      }
+      leases.back().timeServers.add(kj::str("10.1.", number, ".1"));
+      leases.back().domain = kj::str(link, ".org");
+    }
+    leases[0].search.add(kj::str("s.org"));
+    auto p = leased(cmdline, config, kj::mv(leases));
+    return kj::str(kj::strArray(p.resolvers, " "), " (", p.resolversLayer, "); ",
+                   kj::strArray(p.timeServers, " "), " (", p.timeServersLayer, "); ",
+                   kj::strArray(p.search, " "));
+  };
+  EXPECT_EQ(make("", nullptr),
+            "10.0.2.1 10.0.2.2 10.0.3.1 (operator); 10.1.2.1 10.1.3.1 10.1.1.1 (operator); "
+            "enp3s0.org eth0.org s.org");
+  NetworkConfig config;
+  config.hostname = kj::str("a.b.org");
+  config.nameservers.add(kj::str("9.9.9.9"));
+  config.timeServers.add(kj::str("time.example"));
+  EXPECT_EQ(
+      make("", config),
+      "9.9.9.9 (configuration); time.example (configuration); b.org enp3s0.org eth0.org s.org");
+  EXPECT_EQ(kj::strArray(plan("").timeServers, " "), "pool.ntp.org");
+}
+
 TEST(NetworkPlanTest, ResolversAreAtMostThreeOfOneLayer) {
   NetworkConfig config;
   for (auto text : {"1.0.0.1"_kj, "1.0.0.2"_kj, "fd00::53"_kj, "1.0.0.4"_kj})

@@ -1,11 +1,14 @@
 #include "machined/controllers/network-plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace talos::machined {
 namespace {
 
-constexpr size_t kMostResolvers = 3;  // resolv.conf(5)
+constexpr size_t kMostResolvers = 3;      // resolv.conf(5)
+constexpr size_t kMostSearchDomains = 6;  // what every C library reads
+constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
 constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
 
 kj::Vector<kj::String> split(kj::StringPtr text, char by) {
@@ -23,8 +26,13 @@ kj::Vector<kj::String> split(kj::StringPtr text, char by) {
 class Planner {
  public:
   Planner(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
-          kj::ArrayPtr<const KnownLink> known)
-      : arguments(arguments), config(config), known(known) {}
+          kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> given)
+      : arguments(arguments), config(config), known(known) {
+    for (auto& lease : given) leases.add(&lease);
+    std::sort(leases.begin(), leases.end(), [](auto a, auto b) {
+      return std::tie(a->link, a->kind) < std::tie(b->link, b->kind);
+    });
+  }
 
   NetworkPlan run() {
     KJ_IF_MAYBE (text, arguments.first("ip")) {
@@ -34,8 +42,13 @@ class Planner {
       for (auto& device : c->devices) addDevice(device);
     }
     addFromCommandLine();
+    addDefaultOperators();
+    dropStaleLeases();
+    for (auto lease : leases) addLease(*lease);
     chooseHostname();
     chooseResolvers();
+    chooseSearch();
+    chooseTimeServers();
     return kj::mv(plan);
   }
 
@@ -43,6 +56,7 @@ class Planner {
   const KernelArguments& arguments;
   kj::Maybe<const NetworkConfig&> config;
   kj::ArrayPtr<const KnownLink> known;
+  kj::Vector<const Lease*> leases;  // in the order of links, those that count
   kj::Maybe<IpParameter> ip;
   NetworkPlan plan;
 
@@ -60,6 +74,19 @@ class Planner {
       if (address.link == link) return true;
     }
     return false;
+  }
+
+  kj::Maybe<const NetworkPlan::Operator&> operatorOf(kj::StringPtr link, kj::StringPtr kind) const {
+    for (auto& o : plan.operators) {
+      if (o.link == link && o.kind == kind) return o;
+    }
+    return nullptr;
+  }
+
+  void addOperator(kj::StringPtr kind, kj::StringPtr link, unsigned metric, kj::StringPtr layer) {
+    if (operatorOf(link, kind) != nullptr) return;
+    plan.operators.add(NetworkPlan::Operator{kind, kj::str(link),
+                                             metric == 0 ? kOperatorRouteMetric : metric, layer});
   }
 
   // The same link may be in several entries of the config: their settings add up.
@@ -99,6 +126,8 @@ class Planner {
       }
     }
     for (auto& route : device.routes) addConfigRoute(device.interface, route);
+    if (device.dhcp4) addOperator(kDhcp4, device.interface, device.dhcpMetric, kLayerConfiguration);
+    if (device.dhcp6) addOperator(kDhcp6, device.interface, device.dhcpMetric, kLayerConfiguration);
   }
 
   void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
@@ -143,7 +172,7 @@ class Planner {
   void addFromCommandLine() {
     KJ_IF_MAYBE (parameter, ip) {
       KJ_IF_MAYBE (link, linkOfParameter(parameter->device)) {
-        if (ignored(*link) || hasAddress(*link)) return;
+        if (ignored(*link) || hasAddress(*link) || operatorOf(*link, kDhcp4) != nullptr) return;
         addLink(*link, 0, kLayerCmdline);
         plan.addresses.add(NetworkPlan::Address{kj::str(*link), parameter->address, kLayerCmdline});
         KJ_IF_MAYBE (gateway, parameter->gateway) {
@@ -151,6 +180,64 @@ class Planner {
               {kj::mv(*link), Prefix::all(AF_INET), *gateway, kStaticRouteMetric, kLayerCmdline});
         }
       }
+    }
+  }
+
+  // An entry that says only "ignore" configures as well: it wants the link to be left alone.
+  bool configured(kj::StringPtr link) const {
+    KJ_IF_MAYBE (c, config) {
+      for (auto& device : c->devices) {
+        if (device.interface == link) return true;
+      }
+    }
+    for (auto& planned : plan.links) {
+      if (planned.name == link) return true;
+    }
+    return false;
+  }
+
+  void addDefaultOperators() {
+    for (auto& link : known) {
+      bool named = link.name.startsWith("en") || link.name.startsWith("eth");
+      if (!link.hardware || !named || ignored(link.name) || configured(link.name)) continue;
+      addLink(link.name, 0, kLayerDefault);
+      addOperator(kDhcp4, link.name, 0, kLayerDefault);
+    }
+  }
+
+  void dropStaleLeases() {
+    kj::Vector<const Lease*> wanted;
+    for (auto lease : leases) {
+      if (operatorOf(lease->link, lease->kind) != nullptr) wanted.add(lease);
+    }
+    leases = kj::mv(wanted);
+  }
+
+  bool taken(const Prefix& destination, unsigned metric, kj::StringPtr link) const {
+    for (auto& route : plan.routes) {
+      if (route.destination == destination && route.metric == metric && route.link != link) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void addLease(const Lease& lease) {
+    if (lease.mtu != 0) addLink(lease.link, lease.mtu, kLayerOperator);
+    for (auto& prefix : lease.addresses) {
+      bool there = false;
+      for (auto& other : plan.addresses) {
+        there = there || (other.link == lease.link && other.prefix == prefix);
+      }
+      if (there) continue;
+      plan.addresses.add(NetworkPlan::Address{kj::str(lease.link), prefix, kLayerOperator});
+    }
+    auto metric = KJ_ASSERT_NONNULL(operatorOf(lease.link, lease.kind)).metric;
+    for (auto& route : lease.routes) {
+      // Two links that are given the same destination: the first one's is preferred.
+      auto own = metric;
+      while (taken(route.destination, own, lease.link)) ++own;
+      addRoute({kj::str(lease.link), route.destination, route.gateway, own, kLayerOperator});
     }
   }
 
@@ -180,6 +267,14 @@ class Planner {
     KJ_IF_MAYBE (parameter, ip) {
       if (takeHostname(parameter->hostname, "ip=", kLayerCmdline)) return;
     }
+    for (auto lease : leases) {
+      bool whole = lease->hostname.findFirst('.') != nullptr || lease->domain.size() == 0;
+      auto name = whole ? kj::str(lease->hostname) : kj::str(lease->hostname, ".", lease->domain);
+      if (lease->hostname.size() > 0 &&
+          takeHostname(name, kj::str("DHCP on ", lease->link), kLayerOperator)) {
+        return;
+      }
+    }
     for (auto& address : plan.addresses) {
       if (address.prefix.address.family() != AF_INET) continue;
       auto name = kj::str("talos-", address.prefix.address);
@@ -207,19 +302,55 @@ class Planner {
       }
     }
     if (plan.resolvers.size() > 0) return;
+    for (auto lease : leases) {
+      for (auto& address : lease->resolvers) take(address, kLayerOperator);
+    }
+    if (plan.resolvers.size() > 0) return;
     KJ_IF_MAYBE (parameter, ip) {
       for (auto& address : parameter->resolvers) take(address, kLayerCmdline);
     }
     if (plan.resolvers.size() > 0) return;
     for (auto text : kDefaultResolvers) take(KJ_ASSERT_NONNULL(Ip::parse(text)), kLayerDefault);
   }
+
+  // The machine's own domain first.
+  void chooseSearch() {
+    auto take = [&](kj::StringPtr domain) {
+      bool there = std::find(plan.search.begin(), plan.search.end(), domain) != plan.search.end();
+      if (there || domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
+      plan.search.add(kj::str(domain));
+    };
+    take(plan.domain);
+    for (auto lease : leases) {
+      for (auto& domain : lease->search) take(domain);
+      if (lease->search.size() == 0) take(lease->domain);
+    }
+  }
+
+  void chooseTimeServers() {
+    auto take = [&](kj::StringPtr server, kj::StringPtr layer) {
+      if (std::find(plan.timeServers.begin(), plan.timeServers.end(), server) ==
+          plan.timeServers.end()) {
+        plan.timeServers.add(kj::str(server));
+      }
+      plan.timeServersLayer = layer;
+    };
+    KJ_IF_MAYBE (c, config) {
+      for (auto& server : c->timeServers) take(server, kLayerConfiguration);
+    }
+    if (plan.timeServers.size() > 0) return;
+    for (auto lease : leases) {
+      for (auto& server : lease->timeServers) take(server, kLayerOperator);
+    }
+    if (plan.timeServers.size() == 0) take(kDefaultTimeServer, kLayerDefault);
+  }
 };
 
 }  // namespace
 
 NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
-                        kj::ArrayPtr<const KnownLink> known) {
-  return Planner(arguments, config, known).run();
+                        kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> leases) {
+  return Planner(arguments, config, known, leases).run();
 }
 
 kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {

@@ -1,11 +1,14 @@
 // What the network of this machine should be: from the kernel's command line and the machine
 // config, pure.
 //
-// Layers, the later one wins: default, cmdline, configuration. A link to which the configuration
-// gives an address keeps nothing of the command line's `ip=`; hostname and resolvers come from the
-// highest layer that names one. Spec: network.md §5, §7, §10, boot-and-services.md §1.2. What
-// cannot be understood is left out and named in `problems`; the rest still counts, so a mistake
-// costs a machine as little as possible.
+// Layers, the later one wins: default, cmdline, operator (what DHCP gave), configuration. A link to
+// which the configuration gives an address, or DHCP, keeps nothing of the command line's `ip=`;
+// resolvers and time servers come from the highest layer that names one, the host name from the
+// first of the configuration, the command line, DHCP (links in the order of their names) and the
+// first address. A link of hardware that nothing else configures is asked for by DHCP, also before
+// there is a config. Spec: network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be
+// understood is left out and named in `problems`; the rest still counts, so a mistake costs a
+// machine as little as possible.
 #pragma once
 
 #include <kj/string.h>
@@ -18,8 +21,10 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kLayerDefault = "default"_kj;
 constexpr kj::StringPtr kLayerCmdline = "cmdline"_kj;
+constexpr kj::StringPtr kLayerOperator = "operator"_kj;
 constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
-constexpr unsigned kStaticRouteMetric = 10;
+constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
+constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj;
 
 // The kernel's parameter
 // `ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`.
@@ -45,9 +50,11 @@ struct NetworkConfig {
     kj::Vector<Route> routes;
     unsigned mtu = 0;
     bool ignore = false;
+    bool dhcp4 = false, dhcp6 = false;
+    unsigned dhcpMetric = 0;  // 0: the default
   };
   kj::String hostname;
-  kj::Vector<kj::String> nameservers;
+  kj::Vector<kj::String> nameservers, timeServers;
   kj::Vector<Device> devices;
 };
 
@@ -56,6 +63,22 @@ struct KnownLink {
   unsigned index;
   kj::String name;
   bool loopback;
+  bool hardware = false;  // an Ethernet card, or what passes for one; no virtual link
+};
+
+// What an operator was given (OperatorStatuses).
+struct Lease {
+  struct Route {
+    Prefix destination;
+    kj::Maybe<Ip> gateway;
+  };
+  kj::String kind, link;
+  kj::Vector<Prefix> addresses;
+  kj::Vector<Route> routes;
+  unsigned mtu = 0;
+  kj::Vector<Ip> resolvers;
+  kj::Vector<kj::String> search, timeServers;
+  kj::String hostname, domain;
 };
 
 struct NetworkPlan {
@@ -76,20 +99,31 @@ struct NetworkPlan {
     unsigned metric;
     kj::StringPtr layer;
   };
+  struct Operator {
+    kj::StringPtr kind;
+    kj::String link;
+    unsigned metric;
+    kj::StringPtr layer;
+  };
   kj::Vector<Link> links;
+  kj::Vector<Operator> operators;
   kj::Vector<Address> addresses;
   kj::Vector<Route> routes;
   kj::String hostname, domain;  // empty: not known yet
   kj::StringPtr hostnameLayer;
   kj::Vector<Ip> resolvers;
   kj::StringPtr resolversLayer;
+  kj::Vector<kj::String> search;  // domains
+  kj::Vector<kj::String> timeServers;
+  kj::StringPtr timeServersLayer;
   kj::Vector<kj::String> problems;
 };
 
 // `config` is none before there is a machine config. `known` is empty before networkd has told of
-// the links.
+// the links. Leases of operators that are not wanted (any more) do not count.
 NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
-                        kj::ArrayPtr<const KnownLink> known);
+                        kj::ArrayPtr<const KnownLink> known,
+                        kj::ArrayPtr<const Lease> leases = nullptr);
 
 // What is wrong with a host name; none when nothing is.
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);

@@ -7,10 +7,14 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
+constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
 constexpr kj::StringPtr kOutputs[] = {
-    "LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj, "RouteSpecs.net.talos.dev"_kj,
-    "HostnameSpecs.net.talos.dev"_kj, "ResolverSpecs.net.talos.dev"_kj};
-const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}};
+    "LinkSpecs.net.talos.dev"_kj,      "AddressSpecs.net.talos.dev"_kj,
+    "RouteSpecs.net.talos.dev"_kj,     "HostnameSpecs.net.talos.dev"_kj,
+    "ResolverSpecs.net.talos.dev"_kj,  "OperatorSpecs.net.talos.dev"_kj,
+    "TimeServerSpecs.net.talos.dev"_kj};
+const Controller::Input kInputs[] = {
+    {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
 kj::StringPtr familyOf(const Ip& address) {
   return address.family() == AF_INET ? "inet4"_kj : "inet6"_kj;
@@ -27,9 +31,40 @@ kj::Vector<KnownLink> knownLinks(Store& store) {
   for (auto resource : store.list("", kLinkStatuses)) {
     auto spec = resource.getSpec().getAs<rpc::LinkStatusSpec>();
     links.add(KnownLink{spec.getIndex(), kj::str(resource.getMetadata().getId()),
-                        spec.getType() == "loopback"});
+                        spec.getType() == "loopback",
+                        spec.getType() == "ether" && spec.getKind().size() == 0});
   }
   return links;
+}
+
+// What networkd told was checked when it was read from the network; what is unreadable here is left
+// out all the same.
+kj::Vector<Lease> knownLeases(Store& store) {
+  kj::Vector<Lease> leases;
+  for (auto resource : store.list("", kOperatorStatuses)) {
+    auto spec = resource.getSpec().getAs<rpc::OperatorStatusSpec>();
+    Lease lease;
+    lease.kind = kj::str(spec.getOperator());
+    lease.link = kj::str(spec.getLinkName());
+    for (auto text : spec.getAddresses()) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) lease.addresses.add(*prefix);
+    }
+    for (auto route : spec.getRoutes()) {
+      KJ_IF_MAYBE (destination, Prefix::parse(route.getDestination())) {
+        lease.routes.add(Lease::Route{destination->masked(), Ip::parse(route.getGateway())});
+      }
+    }
+    lease.mtu = spec.getMtu();
+    for (auto text : spec.getDnsServers()) {
+      KJ_IF_MAYBE (ip, Ip::parse(text)) lease.resolvers.add(*ip);
+    }
+    for (auto text : spec.getSearchDomains()) lease.search.add(kj::str(text));
+    for (auto text : spec.getTimeServers()) lease.timeServers.add(kj::str(text));
+    lease.hostname = kj::str(spec.getHostname());
+    lease.domain = kj::str(spec.getDomainname());
+    leases.add(kj::mv(lease));
+  }
+  return leases;
 }
 
 void addLinks(Outputs& outputs, const NetworkPlan& plan) {
@@ -85,6 +120,29 @@ void addResolvers(Outputs& outputs, const NetworkPlan& plan) {
   auto servers = spec.initDnsServers(plan.resolvers.size());
   for (auto i : kj::indices(plan.resolvers)) servers.set(i, plan.resolvers[i].toString());
   spec.setLayer(plan.resolversLayer);
+  auto search = spec.initSearchDomains(plan.search.size());
+  for (auto i : kj::indices(plan.search)) search.set(i, plan.search[i]);
+}
+
+void addOperators(Outputs& outputs, const NetworkPlan& plan) {
+  // A name that was made up, or that DHCP gave, is not the machine's to tell.
+  bool named = plan.hostnameLayer == kLayerConfiguration || plan.hostnameLayer == kLayerCmdline;
+  for (auto& o : plan.operators) {
+    auto spec = outputs.add<rpc::OperatorSpecSpec>(kj::str(o.kind, "/", o.link));
+    spec.setOperator(o.kind);
+    spec.setLinkName(o.link);
+    spec.setRequireUp(true);
+    spec.setRouteMetric(o.metric);
+    if (named) spec.setHostname(plan.hostname);
+    spec.setLayer(o.layer);
+  }
+}
+
+void addTimeServers(Outputs& outputs, const NetworkPlan& plan) {
+  auto spec = outputs.add<rpc::TimeServerSpecSpec>("timeservers");
+  auto servers = spec.initTimeServers(plan.timeServers.size());
+  for (auto i : kj::indices(plan.timeServers)) servers.set(i, plan.timeServers[i]);
+  spec.setLayer(plan.timeServersLayer);
 }
 
 }  // namespace
@@ -103,9 +161,9 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto config = readConfig(store);
   auto plan =
       planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
-                  knownLinks(store));
-  constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {addLinks, addAddresses, addRoutes,
-                                                            addHostname, addResolvers};
+                  knownLinks(store), knownLeases(store));
+  constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {
+      addLinks, addAddresses, addRoutes, addHostname, addResolvers, addOperators, addTimeServers};
   for (auto i : kj::indices(kOutputs)) {
     Outputs outputs("", kOutputs[i], name());
     kAdd[i](outputs, plan);

@@ -50,7 +50,7 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
   ServiceDefinition d;
   d.id = kj::str("networkd");
   d.command = kj::str("/usr/bin/networkd");
-  d.argv = confined(Rights{kNetworkdUid, "net_admin,net_raw", "network",
+  d.argv = confined(Rights{kNetworkdUid, "net_admin,net_raw,net_bind_service", "network",
                            "/proc/sys/kernel/hostname", kNetworkdState},
                     d.command);
   d.environment =

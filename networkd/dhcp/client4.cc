@@ -61,7 +61,8 @@ Client4::Client4(Settings4 settingsGiven, kj::Maybe<Lease4> kept)
 }
 
 kj::Maybe<const Lease4&> Client4::lease() const {
-  return held.map([](const Lease4& lease) -> const Lease4& { return lease; });
+  KJ_IF_MAYBE (lease, held) return *lease;
+  return nullptr;
 }
 
 bool Client4::listens() const {

@@ -1,0 +1,51 @@
+// The operators of this machine: one DHCP client for each OperatorSpec of the store, and what they
+// were given, as OperatorStatuses.
+//
+// An operator runs as long as its spec and its link are there, and begins anew when the link is
+// another one (index or hardware address). It does not touch the kernel's addresses: machined makes
+// specs of what is told here, and the planner carries them out, so a networkd that is killed
+// changes nothing (the statuses stay in the store, leases in their files). Before the specs have
+// arrived for the first time nothing is started, and nothing is told.
+#pragma once
+
+#include <kj/map.h>
+
+#include "common/netlink.h"
+#include "common/store-client.h"
+#include "networkd/dhcp/operator4.h"
+#include "networkd/host.h"
+#include "networkd/plan.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::networkd {
+
+class Operators {
+ public:
+  // `monitor` is this object's own.
+  Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
+            netlink::Monitor& monitor, kj::StringPtr directory, kj::Function<uint64_t()> random);
+  ~Operators() noexcept(false);
+
+  kj::Promise<void> run();
+
+ private:
+  struct Running;
+  kj::Timer& timer;
+  StoreClient& store;
+  netlink::Monitor& monitor;
+  kj::String directory;
+  kj::Function<uint64_t()> random;
+  dhcp::Surroundings around;
+  Signal adjust, tell;
+  kj::Own<Watched> specs;
+  kj::TreeMap<kj::String, kj::Own<Running>> running;  // by the spec's id
+
+  kj::Promise<void> adjustLoop();
+  kj::Promise<void> linkLoop();
+  kj::Promise<void> publishLoop();
+  void adjustAll();
+  void adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec);
+  StoreClient::Wanted statuses();
+};
+
+}  // namespace talos::networkd

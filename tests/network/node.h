@@ -1,0 +1,251 @@
+// networkd as the process that a node runs, for tests: its own uid, its capabilities, an inherited
+// socket, a store at the other end of a socket, and the real kernel of a network namespace that
+// belongs to the calling thread. Needs root.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "common/file.h"
+#include "common/netlink.h"
+#include "common/sanitizers.h"
+#include "common/server.h"
+#include "machined/resources/server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos {
+
+constexpr unsigned kUid = 52;
+constexpr kj::StringPtr kStatus = "NetworkStatuses.net.talos.dev"_kj;
+
+class MachinedServer final : public rpc::Machined::Server {
+ public:
+  MachinedServer(machined::Store& store, unsigned uid) : held(store), uid(uid) {}
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(machined::serveStore(held, uid));
+    return kj::READY_NOW;
+  }
+
+ private:
+  machined::Store& held;
+  unsigned uid;
+};
+
+class Node {
+ public:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  Registry registry;
+  machined::Store store{registry, kj::systemCoarseCalendarClock()};
+  kj::Own<netlink::Kernel> kernel = netlink::openKernel();
+  kj::Own<netlink::Monitor> monitor = netlink::openMonitor(io.unixEventPort);
+  unsigned eth0;
+  kj::String directory;
+
+  // With a link eth0, whose other end, "peer", is in this namespace or in that of the descriptor.
+  explicit Node(kj::Maybe<int> peerPlace = nullptr) {
+    char made[] = "/tmp/networkd-program-XXXXXX";
+    KJ_ASSERT(mkdtemp(made) != nullptr);
+    directory = kj::str(made);
+    KJ_SYSCALL(chmod(made, 0755));
+    makeDirectories(path("state"));
+    KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
+    machinedSocket = listenUnix(path("machined.sock"), 0666);
+    networkdSocket = listenUnix(path("networkd.sock"), 0666);
+    for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj}) {
+      handles.add(store.onChange("", type, [this] {
+        KJ_IF_MAYBE (waiting, changed) (*waiting)->fulfill();
+      }));
+    }
+    // The kernel's own work on IPv6 addresses takes a second and would look like somebody's
+    // changes.
+    kj::AutoCloseFd off(open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC));
+    KJ_SYSCALL(write(off, "1", 1), "disable_ipv6");
+    eth0 = netlink::addLink(*kernel, "eth0", netlink::Veth{kj::str("peer")});
+    KJ_IF_MAYBE (place, peerPlace) {
+      netlink::SetLink away{.index = netlink::indexOf(*kernel, "peer")};
+      away.namespaceFd = *place;
+      netlink::change(*kernel, kj::mv(away));
+    } else {
+      netlink::setUp(*kernel, netlink::indexOf(*kernel, "peer"));
+    }
+  }
+  ~Node() noexcept(false) {
+    kill();
+    removeTree(directory);
+  }
+  kj::String path(kj::StringPtr name) const { return kj::str(directory, '/', name); }
+
+  void serve() {
+    serving = serveUnix(*io.lowLevelProvider, timer, duplicate(machinedSocket),
+                        [this](const UnixPeer& peer) -> capnp::Capability::Client {
+                          return rpc::Machined::Client(kj::heap<MachinedServer>(store, peer.uid));
+                        })
+                  .eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+  }
+  void machinedGoesAway() { serving = nullptr; }
+
+  void start() {
+    auto program = required("NETWORKD"), wrapper = required("CONFINE");
+    // As on a node: an own uid, few capabilities, and only the calls and files that it needs.
+    kj::Vector<kj::String> line;
+    line.add(kj::str(wrapper));
+    line.add(kj::str("--uid=", kUid));
+    line.add(kj::str("--capabilities=net_admin,net_raw,net_bind_service"));
+    line.add(kj::str("--seccomp=network"));
+    // With sanitizers it is not static, and Landlock's rules would refuse it its loader.
+    if (!kAddressSanitizer) {
+      line.add(kj::str("--landlock-read=/proc/sys/kernel/hostname"));
+      line.add(kj::str("--landlock-write=", path("state")));
+    }
+    line.add(kj::str("--"));
+    line.add(kj::str(program));
+    auto arguments = line.releaseAsArray();
+    // Its leaks cannot be looked for: that takes ptrace.
+    auto variables =
+        kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
+                kj::str("TALOS_STATE=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
+    auto argv = pointers(arguments), environment = pointers(variables);
+    KJ_SYSCALL(pid = fork());
+    if (pid != 0) return;
+    // dup2() of a descriptor onto itself leaves it close-on-exec.
+    if (dup2(networkdSocket, 9) < 0 || fcntl(9, F_SETFD, 0) < 0) _exit(125);
+    execve(wrapper.cStr(), argv.begin(), environment.begin());
+    _exit(127);
+  }
+  void kill() {
+    if (pid <= 0) return;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    pid = 0;
+  }
+
+  template <typename Spec, typename Fill>
+  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    auto metadata = resource.initMetadata();
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setOwner("test");
+    KJ_IF_MAYBE (there, store.tryGet("", type, id)) {
+      metadata.setVersion(there->getMetadata().getVersion());
+    }
+    fill(resource.getSpec().initAs<Spec>());
+    store.put(resource.asReader());
+  }
+  void putLink() {
+    put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", "eth0", [](rpc::LinkSpecSpec::Builder spec) {
+      spec.setName("eth0");
+      spec.setUp(true);
+    });
+  }
+  void putAddress(kj::StringPtr address) {
+    put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", "first",
+                              [&](rpc::AddressSpecSpec::Builder spec) {
+                                spec.setAddress(address);
+                                spec.setLinkName("eth0");
+                              });
+  }
+  void putRoute(kj::StringPtr gateway) {
+    put<rpc::RouteSpecSpec>("RouteSpecs.net.talos.dev", "default",
+                            [&](rpc::RouteSpecSpec::Builder spec) {
+                              spec.setGateway(gateway);
+                              spec.setLinkName("eth0");
+                              spec.setMetric(10);
+                            });
+  }
+
+  // What the store says; none before networkd has written it.
+  template <typename Spec>
+  kj::Maybe<typename Spec::Reader> spec(kj::StringPtr type, kj::StringPtr id) {
+    KJ_IF_MAYBE (there, store.tryGet("", type, id)) return there->getSpec().getAs<Spec>();
+    return nullptr;
+  }
+  bool applied(uint64_t versions) {
+    KJ_IF_MAYBE (status, spec<rpc::NetworkStatusSpec>(kStatus, "status")) {
+      return status->getApplied() == versions && status->getProblems().size() == 0;
+    }
+    return false;
+  }
+  bool has(kj::StringPtr text) {
+    for (auto& a : kernel->addresses()) {
+      if (a.prefix.toString() == text) return true;
+    }
+    return false;
+  }
+  bool hasDefault() {
+    for (auto& r : kernel->routes()) {
+      if (r.destination == Prefix::all(AF_INET) && r.link == eth0) return true;
+    }
+    return false;
+  }
+
+  // Looks at every change of the store or of the kernel, and now and then for files, which tell
+  // nobody; fails after 20 s.
+  template <typename F>
+  void until(kj::StringPtr what, F&& condition) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!condition()) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      changed = kj::mv(paf.fulfiller);
+      auto kernelChanged = monitor->next().then([](netlink::Notice) {});
+      KJ_ASSERT(timer.now() < deadline, "did not happen within 20 s", what);
+      timer.afterDelay(20 * kj::MILLISECONDS)
+          .exclusiveJoin(kj::mv(paf.promise))
+          .exclusiveJoin(kj::mv(kernelChanged))
+          .wait(io.waitScope);
+    }
+  }
+  rpc::Networkd::Client dial() {
+    connection = timer
+                     .timeoutAfter(10 * kj::SECONDS,
+                                   connectUnix(*io.lowLevelProvider, timer, path("networkd.sock")))
+                     .wait(io.waitScope);
+    return connection->bootstrap().castAs<rpc::Networkd>();
+  }
+  void awaitReady() {
+    auto client = dial();
+    timer.timeoutAfter(20 * kj::SECONDS, client.readyRequest().send().ignoreResult())
+        .wait(io.waitScope);
+  }
+  bool kernelIsQuiet() {
+    auto next = monitor->next();
+    return !next.poll(io.waitScope);
+  }
+
+ private:
+  kj::AutoCloseFd machinedSocket, networkdSocket;
+  kj::Promise<void> serving = nullptr;
+  kj::Vector<kj::Own<void>> handles;
+  kj::Own<Connection> connection;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> changed;
+  pid_t pid = 0;
+
+  static kj::StringPtr required(const char* variable) {
+    auto value = getenv(variable);
+    KJ_REQUIRE(value != nullptr, "must name a program; ctest sets it", variable);
+    return value;
+  }
+  static kj::Array<char*> pointers(kj::ArrayPtr<kj::String> texts) {
+    auto result = kj::heapArray<char*>(texts.size() + 1);
+    for (size_t i = 0; i < texts.size(); ++i) result[i] = texts[i].begin();
+    result[texts.size()] = nullptr;
+    return result;
+  }
+  static kj::AutoCloseFd duplicate(int fd) {
+    int copy;
+    KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    return kj::AutoCloseFd(copy);
+  }
+};
+
+}  // namespace talos
