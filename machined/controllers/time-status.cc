@@ -7,18 +7,29 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
+constexpr kj::StringPtr kTimeServers = "TimeServerSpecs.net.talos.dev"_kj,
+                        kTimeServersId = "timeservers"_kj;
 constexpr kj::StringPtr kOutputs[] = {"TimeStatuses.v1alpha1.talos.dev"_kj};
 constexpr kj::StringPtr kId = "node"_kj;
 const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId},
-                                     {"", kServices, "timed"}};
+                                     {"", kServices, "timed"},
+                                     {"", kTimeServers, kTimeServersId}};
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
-kj::Array<kj::String> defaultServers() {
+// What the network gave (DHCP) or the default, as the specs say.
+kj::Array<kj::String> defaultServers(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet("", kTimeServers, kTimeServersId)) {
+    kj::Vector<kj::String> names;
+    for (auto server : there->getSpec().getAs<rpc::TimeServerSpecSpec>().getTimeServers()) {
+      names.add(kj::str(server));
+    }
+    if (names.size() > 0) return names.releaseAsArray();
+  }
   return kj::arr(kj::str(kDefaultServer));
 }
 
-kj::Array<kj::String> serversOf(const MachineConfigView& config) {
-  if (config.timeServers.empty()) return defaultServers();
+kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
+  if (config.timeServers.empty()) return defaultServers(store);
   return KJ_MAP(s, config.timeServers) {
     return kj::str(s);
   };
@@ -57,11 +68,11 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
     if (disabled) {
       world.leaveAlone("machine.time.disabled");
     } else {
-      world.keepTime(serversOf(*c));
+      world.keepTime(serversOf(*c, store));
     }
   } else {
     missing = "there is no machine config yet";
-    if (world.beforeConfig && !world.container) world.keepTime(defaultServers());
+    if (world.beforeConfig && !world.container) world.keepTime(defaultServers(store));
   }
 
   auto seen = world.seen();

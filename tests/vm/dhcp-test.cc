@@ -1,0 +1,96 @@
+// A machine that nobody tells its address: it asks for one before it has a config, fetches the
+// config with it, and keeps it because the config says `dhcp: true`.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+
+// dnsmasq in the network namespace of a cluster.
+class Server {
+ public:
+  explicit Server(pid_t supervisor, std::vector<std::string> arguments) {
+    auto place = "/proc/" + std::to_string(supervisor) + "/ns/net";
+    arguments.insert(arguments.begin(), "/usr/sbin/dnsmasq");
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid = fork();
+    if (pid != 0) return;
+    int fd = open(place.c_str(), O_RDONLY | O_CLOEXEC);
+    if (setns(fd, CLONE_NEWNET) < 0) _exit(125);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  ~Server() {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+
+ private:
+  pid_t pid;
+};
+
+// Takes the address and the routes out of a config, and puts DHCP there.
+void askByDhcp(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  static const std::regex address(R"(\n( *)cidr: 10\.5\.0\.2/24\n)");
+  static const std::regex routes(R"(\n( *)routes:\n(\1 .*\n|\1-.*\n)+)");
+  auto changed = std::regex_replace(text.str(), address, "\n$1dhcp: true\n");
+  ASSERT_NE(changed, text.str()) << changed;
+  std::ofstream(path) << std::regex_replace(changed, routes, "\n");
+}
+
+// Catches: a discovery that does not happen, or whose address is not there when the config has to
+// be fetched; a node that loses it when its config arrives.
+TEST(Dhcp, aNodeWithoutAnAddressGetsOneAndItsConfig) {
+  harness::Cluster cluster("dhcp", {"--masters", "1", "--workers", "0", "--memory", "512",
+                                    "--wait=false", "--extra-boot-kernel-args", "ip=dhcp"});
+  askByDhcp(cluster.stateFolder() + "/dhcp-master-1.yaml");
+  Server server(
+      cluster.supervisor(),
+      {"--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--group=root",
+       "--pid-file", "--no-ping", "--leasefile-ro", "--log-facility=/dev/null",
+       "--dhcp-range=10.5.0.2,10.5.0.2,255.255.255.0,2m", "--dhcp-option=3,10.5.0.1",
+       "--dhcp-option=6,10.5.0.53", "--domain=example.org", "--dhcp-authoritative"});
+  harness::Result version;
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
+  while (version.status != 0 && std::chrono::steady_clock::now() < deadline) {
+    version = cluster.talosctl({"version"}, 10);
+    if (version.status != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  ASSERT_EQ(version.status, 0) << version.out << version.err << cluster.console("dhcp-master-1");
+
+  auto leases = cluster.ok({"get", "leases"});
+  EXPECT_TRUE(contains(leases, "dhcp4/eth0") && contains(leases, "bound") &&
+              contains(leases, "10.5.0.2/24"))
+      << leases;
+  auto addresses = cluster.ok({"get", "addressspecs", "eth0/10.5.0.2/24", "-o", "yaml"});
+  EXPECT_TRUE(contains(addresses, "layer: operator")) << addresses;
+  auto routes = cluster.ok({"get", "routes"});
+  EXPECT_TRUE(contains(routes, "10.5.0.1/") && contains(routes, "1024")) << routes;
+  auto resolvers = cluster.ok({"get", "resolvers", "-o", "yaml"});
+  EXPECT_TRUE(contains(resolvers, "10.5.0.53") && contains(resolvers, "example.org")) << resolvers;
+  EXPECT_TRUE(contains(cluster.ok({"read", "/etc/resolv.conf"}), "nameserver 10.5.0.53"));
+  EXPECT_TRUE(contains(cluster.ok({"get", "hostnames"}), "dhcp-master-1"));
+  EXPECT_TRUE(contains(cluster.ok({"get", "timeservers"}), "10.5.0.1"));
+}
+
+}  // namespace
+}  // namespace talos::vm
