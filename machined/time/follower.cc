@@ -1,5 +1,7 @@
 #include "machined/time/follower.h"
 
+#include <kj/debug.h>
+
 #include "common/error.h"
 #include "machined/time/agreement.h"
 
