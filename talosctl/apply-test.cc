@@ -1,4 +1,5 @@
 // Whole runs of apply-config, edit and patch, and of calls to a machine without a config.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -145,6 +146,18 @@ TEST_F(Configs, ADashIsStandardInput) {
   writing = nullptr;
   EXPECT_EQ(c.finish(kj::mv(run)), 0) << err();
   EXPECT_EQ(config("10.0.0.2").applied[0], good("new"));
+}
+
+// Catches: an input that cannot be watched, as a file and /dev/null cannot.
+TEST_F(Configs, StandardInputMayBeAFile) {
+  auto good = file();
+  for (kj::StringPtr name : {kj::StringPtr(good), "/dev/null"_kj}) {
+    kj::AutoCloseFd fd(open(name.cStr(), O_RDONLY));
+    c.world->input = fd;
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", "-"}), name == "/dev/null" ? 1 : 0);
+  }
+  EXPECT_THAT(err(), HasSubstr("standard input: there is no config in it"));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
 }
 
 // Catches: one node's failure that hides the other's success, or is no failure of the command; an
@@ -303,6 +316,34 @@ TEST_F(Maintenance, DisksInterfacesAndVersionAreThere) {
   EXPECT_EQ(c.run({"interfaces", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
   EXPECT_EQ(c.run({"version", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
   EXPECT_THAT(out(), HasSubstr("NODE:        127.0.0.1"));
+}
+
+// Catches: documents that are mixed up, one that is missing, a flag that is silently not obeyed.
+TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
+  config("127.0.0.1").document = good("made");
+  auto folder = path("made");
+  std::initializer_list<kj::StringPtr> words = {"gen",       "config",
+                                                "demo",      "https://10.0.0.9:6443",
+                                                "-i",        "-n",
+                                                "127.0.0.1", "--cert-fingerprint",
+                                                fingerprint, "--install-disk",
+                                                "/dev/vdx",  "-o",
+                                                folder};
+  EXPECT_EQ(c.run(words), 0) << err();
+  EXPECT_TRUE(readFile(kj::str(folder, "/controlplane.yaml"))
+                  .startsWith("# controlplane.yaml https://10.0.0.9:6443 /dev/vdx\n"));
+  EXPECT_TRUE(readFile(kj::str(folder, "/join.yaml")).startsWith("# join.yaml "));
+  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")), "context: demo\n");
+  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+                   "--talos-version", "v0.8", "-o", path("not")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--talos-version has no meaning with --insecure"));
+  config("127.0.0.1").withoutTalosconfig = true;
+  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+                   "--cert-fingerprint", fingerprint, "-o", path("not")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("the node made no talosconfig"));
+  EXPECT_NE(access(path("not").cStr(), F_OK), 0);
 }
 
 // Catches: "certificate required" as all that the user is told.

@@ -7,6 +7,7 @@
 #include "common/secrets-bundle.h"
 #include "talosctl/apply.h"
 #include "talosctl/commands.h"
+#include "talosctl/gen-node.h"
 #include "talosctl/patches.h"
 
 namespace talos::talosctl {
@@ -33,7 +34,8 @@ void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
   text = kj::mv(patched);
 }
 
-config::Generated generate(Invocation& call, const config::GenerateOptions& options) {
+kj::Promise<config::Generated> generate(Invocation& call, const config::GenerateOptions& options) {
+  if (isInsecure(call)) return generateOnNode(call, options.installImage);
   auto cluster = kj::StringPtr(call.arguments[0]), endpoint = kj::StringPtr(call.arguments[1]);
   if (call.given("with-secrets")) {
     auto file = call.text("with-secrets");
@@ -79,7 +81,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .docs = call.on("with-docs"),
                                   .examples = call.on("with-examples")};
   Patches patches(call);  // a file that cannot be read is told before the keys are made
-  auto made = generate(call, options);
+  auto made = co_await generate(call, options);
   for (auto* text : {&made.init, &made.controlplane}) {
     patch(*text, patches.all);
     patch(*text, patches.controlPlane);
@@ -98,7 +100,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     call.out(kj::str("created ", pathOf(file.name), "\n"));
   }
   for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig}) zeroize(*text);
-  return 0;
+  co_return 0;
 }
 
 }  // namespace
@@ -136,6 +138,7 @@ void addGenerateCommands(Command& root) {
   text("config-patch", "", "patch of every config, or @ and a file with it", FlagKind::kTexts);
   text("config-patch-control-plane", "", "the same for control-plane machines", FlagKind::kTexts);
   text("config-patch-join", "", "the same for workers", FlagKind::kTexts);
+  addInsecureFlags(config);
   config.flag({.name = "output-dir",
                .letter = "o",
                .kind = FlagKind::kText,

@@ -19,17 +19,18 @@ bool readable(int fd) {
   return poll(&p, 1, 0) > 0;
 }
 
-// A regular file never keeps anybody waiting, and cannot be watched.
-bool isFile(int fd) {
+// Only these keep a reader waiting. Others, as files and /dev/null, cannot be watched.
+bool mayWait(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  if (fstat(fd, &status) != 0) return false;
+  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd) == 1;
 }
 
 }  // namespace
 
 kj::Promise<kj::String> readInput(World& world, size_t limit) {
   kj::Maybe<kj::UnixEventPort::FdObserver> observer;
-  if (!isFile(world.input)) {
+  if (mayWait(world.input)) {
     observer.emplace(world.port, world.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   }
   kj::Vector<char> text;

@@ -21,6 +21,7 @@ struct FakeConfig {
   kj::Maybe<rpc::ApplyMode> done;  // default: as asked for; auto is without a reboot
   kj::Vector<kj::String> warnings, liveChanges, otherChanges;
   kj::String diff;
+  bool withoutTalosconfig = false;  // of generate()
 };
 
 class FakeConfiguration final : public rpc::Configuration::Server {
@@ -55,6 +56,21 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     }
     for (auto& path : config.otherChanges) changes[at++].setPath(path);
     if (!config.dryRun && result.getMode() == rpc::ApplyMode::REBOOT) rebooting = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> generate(GenerateContext context) override {
+    auto request = context.getParams().getRequest();
+    auto documents = context.getResults().initDocuments(config.withoutTalosconfig ? 3 : 4);
+    unsigned at = 0;
+    for (auto name : {"talosconfig", "join.yaml", "init.yaml", "controlplane.yaml"}) {
+      if (config.withoutTalosconfig && at == 0 && name[0] == 't') continue;
+      documents[at].setName(name);
+      // The configs are those of a machine, so that they pass for some.
+      auto text = name[0] == 't' ? kj::str("context: ", request.getClusterName(), "\n")
+                                 : kj::str("# ", name, " ", request.getEndpoint(), " ",
+                                           request.getInstallDisk(), "\n", config.document);
+      documents[at++].setContent(text.asBytes());
+    }
     return kj::READY_NOW;
   }
 
