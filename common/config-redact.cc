@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/annotation.h"
-#include "common/config-check.h"
 #include "common/yaml-source.h"
 #include "rpc/config.capnp.h"
 
@@ -119,11 +118,8 @@ class Redactor {
   explicit Redactor(kj::ArrayPtr<const char> source) : stream(source, "", problems) {
     if (problems.size() > 0) return;
     Finder finder;
-    for (size_t i = 0; i < stream.documents().size(); ++i) {
-      auto& root = *stream.documents()[i];
-      if (root.kind == Kind::kMapping) correct(stream, root, "", problems);
-      finder.document(root, i);
-    }
+    for (size_t i = 0; i < stream.documents().size(); ++i)
+      finder.document(*stream.documents()[i], i);
     secrets = kj::mv(finder.secrets);
     others = kj::mv(finder.others);
     readable = true;

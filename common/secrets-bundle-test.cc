@@ -26,11 +26,19 @@ kj::String with(kj::StringPtr text, std::string section, std::string key, std::s
   return kj::str(all.replace(begin, end - begin, value).c_str());
 }
 
+// As those of a cluster before v0.9, but without its RSA keys, which take seconds.
+Secrets oldSecrets() {
+  auto secrets = makeSecrets();
+  secrets.aggregatorAuthority = {};
+  secrets.serviceAccountKey = {};
+  return secrets;
+}
+
 // Catches: a secret that is lost or mixed up on the way through the file, and configs that are not
 // those of the same cluster.
 TEST(SecretsBundle, MakesTheSameClusterAgain) {
   for (kj::StringPtr version : {"", "v0.8"}) {
-    auto secrets = makeSecrets({.talosVersion = version});
+    auto secrets = version.size() == 0 ? makeSecrets() : oldSecrets();
     auto text = writeSecrets(secrets);
     auto again = readSecrets(text, "f");
     EXPECT_EQ(text, writeSecrets(again));
@@ -46,7 +54,7 @@ TEST(SecretsBundle, MakesTheSameClusterAgain) {
 
 // Catches: a bundle of another version used as if it were complete, or with what nobody reads.
 TEST(SecretsBundle, FitsTheVersion) {
-  auto old = makeSecrets({.talosVersion = "v0.8"});
+  auto old = oldSecrets();
   EXPECT_EQ(failureOf([&]() { generate(old, "test", "https://x", {.docs = false}); }),
             "the secrets have no aggregator authority or no key of the service accounts: they are "
             "those of a cluster before v0.9 (--talos-version v0.8)");
