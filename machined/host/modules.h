@@ -33,6 +33,7 @@ class ModuleIndex {
   };
   struct Alias {
     kj::String pattern;
+    size_t literal;  // bytes before its first wildcard
     kj::String module;
   };
   kj::TreeMap<kj::String, Module> modules;  // by plain name
