@@ -444,6 +444,13 @@ TEST_F(Configs, WhatCannotBeMendedEndsTheEdit) {
   EXPECT_EQ(leftovers(), 0u);
 }
 
+// Catches: Ctrl-C in an editor, which the terminal sends to all, that ends the edit instead.
+TEST_F(Configs, AnInterruptIsForTheEditor) {
+  editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+}
+
 TEST_F(Configs, OnlyMachineConfigsAreEdited) {
   editor("exit 3");
   for (auto verb : {"edit", "patch"}) {

@@ -117,8 +117,9 @@ Draft::~Draft() noexcept(false) {
 
 kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   writeFileAtomically(file, text, 0600);
-  auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"), kj::str(editor, " \"$1\""),
-                       kj::str(editor), kj::str(file));
+  // The trap is the shell's alone: Ctrl-C is for the editor to make something of.
+  auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"),
+                       kj::str("trap : INT; ", editor, " \"$1\""), kj::str(editor), kj::str(file));
   world.terminalLent = true;
   KJ_DEFER(world.terminalLent = false);
   Child child(world.port, words);
