@@ -439,17 +439,16 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   // Without a config there are no certificates but the throw-away ones, and networkd and apid have
   // to run for somebody to bring one.
   void maintenanceChanged() {
-    kj::Vector<kj::String> reasons;
-    for (auto& line : config.maintenanceReasons()) reasons.add(kj::str(line));
-    if (wired) controllers.poke("secrets.ApiController");
+    if (!wired) return;  // run() looks again
+    controllers.poke("secrets.ApiController");
     if (!config.inMaintenance()) {
       status.set(MachineStatus::Stage::BOOTING);
       return;
     }
-    if (wired) {
-      status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(reasons));
-      for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
-    }
+    kj::Vector<kj::String> reasons;
+    for (auto& line : config.maintenanceReasons()) reasons.add(kj::str(line));
+    status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(reasons));
+    for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
   }
   void goDown(unsigned command) {
     bool restart = command == LINUX_REBOOT_CMD_RESTART;

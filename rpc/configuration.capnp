@@ -18,7 +18,7 @@ interface Configuration {
   # an older copy is gone. A caller that goes away does not stop what has begun. In maintenance mode: the machine
   # goes on with the document, the answered mode is noReboot, and there are no changes and no diff, since there is
   # nothing to compare with; `staged` is refused. Callers without a certificate: Unauthenticated from the moment
-  # that there is a config.
+  # that there is a config. ResourceExhausted: several large documents are being checked at the moment.
 
   generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance;
   # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` makes

@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 #include <kj/io.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -30,6 +31,18 @@ void removeDurably(kj::StringPtr path) {
   KJ_SYSCALL(fsync(fd), folder);
 }
 
+// Each boot saves what it has just read: not worth a write.
+bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
+  struct stat info;
+  if (lstat(path.cStr(), &info) != 0 || info.st_mode != (S_IFREG | 0600)) return false;
+  if (info.st_size != text.size()) return false;
+  KJ_IF_MAYBE (old, tryReadFile(path, kMostConfigBytes)) {
+    KJ_DEFER(zeroize(*old));
+    return old->asArray() == text;
+  }
+  return false;
+}
+
 }  // namespace
 
 kj::Maybe<kj::String> StateDisk::read() {
@@ -39,7 +52,7 @@ kj::Maybe<kj::String> StateDisk::read() {
 kj::Promise<void> StateDisk::write(kj::Array<char> text) {
   return uv.blocking([path = kj::str(path), text = kj::mv(text)]() mutable {
     KJ_DEFER(zeroize(text));
-    writeFileAtomically(path, text, 0600);
+    if (!isThere(path, text)) writeFileAtomically(path, text, 0600);
   });
 }
 

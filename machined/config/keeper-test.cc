@@ -2,6 +2,11 @@
 // ask at once.
 #include "machined/config/keeper-fixture.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+
 namespace talos::machined {
 namespace {
 
@@ -79,6 +84,70 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   settle();
   EXPECT_EQ("a/a", state());
   EXPECT_EQ(0u, brain().reboots);
+}
+
+// Catches: a staged config that is lost in silence.
+TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
+  booted(document("a"));
+  auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
+    auto outcome = apply(text, mode, dryRun).wait(io.waitScope);
+    return outcome.warnings.size() > 0 &&
+           contains(outcome.warnings.back().cStr(), "put on disk for the next boot");
+  };
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, true));
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
+  EXPECT_TRUE(said(document("c"), ApplyMode::NO_REBOOT, true));
+  EXPECT_TRUE(said(document("c"), ApplyMode::NO_REBOOT, false));
+  EXPECT_EQ("c/c", state());
+  EXPECT_FALSE(said(document("d"), ApplyMode::NO_REBOOT, false));
+}
+
+// Catches: a machine in maintenance that somebody fills with documents.
+TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
+  booted(document("a"));
+  auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
+  kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+  for (int i = 0; i < 4; i++) {
+    calls.add(apply(large, ApplyMode::NO_REBOOT, true));
+    EXPECT_FALSE(calls.back().poll(io.waitScope));
+  }
+  auto text = refusal(apply(large, ApplyMode::NO_REBOOT, true));
+  EXPECT_TRUE(contains(text, "ResourceExhausted: 4 documents")) << text;
+  calls.removeLast();  // its caller goes away, its work does not
+  EXPECT_TRUE(contains(refusal(apply(large, ApplyMode::NO_REBOOT, true)), "ResourceExhausted"));
+  apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);  // a usual one
+  for (auto& call : calls) call.wait(io.waitScope);
+  while (!refusal(apply(large, ApplyMode::NO_REBOOT, true)).starts_with("nothing")) {
+    io.waitScope.poll();
+  }
+}
+
+// Catches: a copy that others can read, one that stays, and a write at each boot for nothing.
+TEST_F(KeeperTest, TheCopyOnDisk) {
+  char name[] = "/tmp/keeper-test-XXXXXX";
+  auto folder = kj::str(mkdtemp(name));
+  KJ_DEFER(removeTree(folder));
+  auto path = kj::str(folder, "/config.yaml");
+  StateDisk real(uv, path);
+  EXPECT_TRUE(real.read() == nullptr);
+  auto write = [&](kj::StringPtr text) {
+    real.write(kj::heapArray(text.asArray().slice(0, text.size()))).wait(io.waitScope);
+    struct stat info;
+    KJ_SYSCALL(stat(path.cStr(), &info));
+    EXPECT_EQ(0600u, info.st_mode & 07777);
+    EXPECT_EQ(text, KJ_ASSERT_NONNULL(real.read()));
+    return info.st_ino;
+  };
+  auto first = write("one");
+  EXPECT_EQ(first, write("one"));
+  EXPECT_NE(first, write("two"));
+  KJ_SYSCALL(chmod(path.cStr(), 0644));
+  write("two");
+  real.remove().wait(io.waitScope);
+  real.remove().wait(io.waitScope);
+  EXPECT_TRUE(real.read() == nullptr);
+  StateDisk absent(uv, kj::str(folder, "/none/config.yaml"));
+  EXPECT_TRUE(absent.whyNotDurable() != nullptr);
 }
 
 // Catches: an old copy that comes back at the next boot.

@@ -21,6 +21,9 @@ constexpr size_t kLargestDocument = kLargestResource - 4096;
 // Checked on the loop when that takes less than a moment.
 constexpr size_t kCheckedAtOnce = 64u << 10;
 
+// Anybody may send documents in maintenance mode, and looking at one costs memory.
+constexpr unsigned kMostChecks = 4;
+
 bool toldMaintenance(Store& store) {
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
     return stored->getSpec().getAs<rpc::ApiCertificateSpec>().getMaintenance();
@@ -86,10 +89,19 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
     KJ_DEFER(zeroize(text));
     return check(text, file, world.mode);
   }
-  return world.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
-    KJ_DEFER(zeroize(text));
-    return check(text, file, mode);
-  });
+  // It goes on in the pool when the caller has gone, so until then it counts.
+  ++checking;
+  auto paf = kj::newPromiseAndFulfiller<Checked>();
+  auto looking =
+      world.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
+        KJ_DEFER(zeroize(text));
+        return check(text, file, mode);
+      });
+  tasks.add(looking.attach(kj::defer([this]() { --checking; }))
+                .then([fulfiller = kj::mv(paf.fulfiller)](Checked&& checked) mutable {
+                  fulfiller->fulfill(kj::mv(checked));
+                }));
+  return kj::mv(paf.promise);
 }
 
 // --- what the predecessor left ---
@@ -309,6 +321,10 @@ void ConfigKeeper::checkFree(Caller caller) {
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
                                                        rpc::ApplyMode mode, bool dryRun,
                                                        Caller caller) {
+  if (checking >= kMostChecks && document.size() > kCheckedAtOnce) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(checking, " documents are being checked already; try again"));
+  }
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
   if (!checked.errors.empty()) {
@@ -318,6 +334,11 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
   if (!dryRun || caller == Caller::kVisitor) checkFree(caller);
   auto decision = decide(mode, checked.config.get(), situation());
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
+  if (isStaged()) {
+    checked.warnings.add(
+        kj::str("the config that was put on disk for the next boot, and does not run yet, is ",
+                "replaced by this one"));
+  }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
                   difference(checked.config)};
   if (dryRun) {
@@ -325,6 +346,21 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
     co_return kj::mv(outcome);
   }
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(document));
+}
+
+// Whether the next boot has another config than this one.
+bool ConfigKeeper::isStaged() {
+  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+    if (!running->good() || running->empty() || !running->get().getPersist()) return false;
+    kj::Maybe<kj::String> text;
+    auto unreadable = kj::runCatchingExceptions([&]() { text = world.disk.read(); });
+    if (unreadable != nullptr) return false;  // writing will tell
+    KJ_IF_MAYBE (kept, text) {
+      KJ_DEFER(zeroize(*kept));
+      return kept->asArray() != running->bytes();
+    }
+  }
+  return false;
 }
 
 // From the config that runs; a machine without one has nothing to compare with.

@@ -105,6 +105,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   World world;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
+  unsigned checking = 0;  // documents that are looked at
   kj::TaskSet tasks;
 
   static Checked check(kj::ArrayPtr<const char> text, kj::StringPtr file, config::Mode mode);
@@ -117,6 +118,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   void setReasons(kj::Vector<kj::String> reasons);
   void publish(config::MachineConfig config);
 
+  bool isStaged();
   Situation situation();
   void checkFree(Caller caller);
   kj::Promise<void> carryOut(Pending pending, config::MachineConfig config);
