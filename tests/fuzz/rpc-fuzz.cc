@@ -27,7 +27,7 @@ struct World {
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;
                             peer.organizations.add(kj::str("os:admin"));
-                            return gate.open(peer);
+                            return gate.open(peer).bootstrap;
                           }};
   kj::Array<kj::byte> right = fuzz::clusterConversation();
 
