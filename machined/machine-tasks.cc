@@ -137,6 +137,10 @@ kj::Promise<void> RealTasks::loadConfig() {
 // apply what is known. One is enough; the other cards may have no cable.
 bool RealTasks::addressed(kj::String& waitingFor) {
   if (world.store.list("network", "AddressSpecs.net.talos.dev").size() > 0) return true;
+  // One that the kernel made of a router's advertisement counts as well.
+  KJ_IF_MAYBE (there, world.store.tryGet("network", "NodeAddresses.net.talos.dev", "current")) {
+    if (there->getSpec().getAs<rpc::NodeAddressSpec>().getAddresses().size() > 0) return true;
+  }
   auto operators = world.store.list("network", "OperatorSpecs.net.talos.dev");
   for (auto resource : operators) {
     auto id = resource.getMetadata().getId();

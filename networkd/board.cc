@@ -2,8 +2,8 @@
 
 namespace talos::networkd {
 
-StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction)
-    : store(store), changed(kj::mv(changedFunction)) {
+StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction, Lost lostFunction)
+    : store(store), changed(kj::mv(changedFunction)), lost(kj::mv(lostFunction)) {
   auto watch = [&](kj::StringPtr type) { return store.watch(type, [this] { changed(); }); };
   links = watch("LinkSpecs.net.talos.dev");
   addresses = watch("AddressSpecs.net.talos.dev");
@@ -25,6 +25,12 @@ kj::Maybe<Intent> StoreBoard::intent() {
             held.spec<rpc::LinkSpecSpec>());
   }
   for (auto& [id, held] : addresses->resources()) {
+    auto spec = held.spec<rpc::AddressSpecSpec>();
+    if (spec.getLayer() == "operator") {
+      KJ_IF_MAYBE (prefix, Prefix::parse(spec.getAddress())) {
+        if (lost(spec.getLinkName(), *prefix)) continue;
+      }
+    }
     addAddress(intent.wanted, id, held.get().getMetadata().getVersion(),
                held.spec<rpc::AddressSpecSpec>());
   }

@@ -9,7 +9,10 @@ namespace talos::networkd {
 class StoreBoard final : public Board {
  public:
   // `changed` is called for every change of a spec; not before this constructor has returned.
-  StoreBoard(StoreClient& store, kj::Function<void()> changed);
+  // `lost`: this machine knows that an address of a lease is no longer its own, which the specs
+  // will say as soon as machined has heard of it.
+  using Lost = kj::Function<bool(kj::StringPtr link, const Prefix& address)>;
+  StoreBoard(StoreClient& store, kj::Function<void()> changed, Lost lost);
   ~StoreBoard() noexcept(false);
 
   kj::Maybe<Intent> intent() override;
@@ -18,6 +21,7 @@ class StoreBoard final : public Board {
  private:
   StoreClient& store;
   kj::Function<void()> changed;
+  Lost lost;
   kj::Own<Watched> links, addresses, routes, hostnames, resolvers, nodeAddresses;
 };
 

@@ -36,12 +36,15 @@ void run() {
   StoreClient store(*io.lowLevelProvider, timer, setting("TALOS_STORE", "/run/talos/machined.sock"),
                     kj::str("networkd"));
   Signal changed;
-  StoreBoard board(store, [&] { changed.set(); });
+  auto operatorMonitor = netlink::openMonitor(io.unixEventPort);
+  Operators operators(
+      io.unixEventPort, timer, store, *operatorMonitor, state,
+      [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.set(); });
+  StoreBoard board(
+      store, [&] { changed.set(); },
+      [&](kj::StringPtr link, const Prefix& address) { return operators.lost(link, address); });
   Controller controller(*kernel, *monitor, board, *host, timer, changed,
                         [&] { return unit(generator); });
-  auto operatorMonitor = netlink::openMonitor(io.unixEventPort);
-  Operators operators(io.unixEventPort, timer, store, *operatorMonitor, state,
-                      [&] { return uint64_t(generator()) << 32 | generator(); });
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(controller); });
   log::info("networkd runs");

@@ -1,5 +1,9 @@
 #include "networkd/operators.h"
 
+#include <kj/encoding.h>
+
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/log.h"
 
@@ -33,25 +37,122 @@ void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease4& lease) 
   out.setDomainname(lease.domain);
 }
 
+void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease6& lease) {
+  KJ_IF_MAYBE (address, lease.address) {
+    out.initAddresses(1).set(0, Prefix::host(*address).toString());
+    out.setLease(lease.seconds == dhcp::kInfinite ? kj::str("forever")
+                                                  : kj::str(lease.seconds, "s"));
+  }
+  out.setServer(kj::encodeHex(lease.server));
+  fillTexts(out.initDnsServers(lease.resolvers.size()), lease.resolvers);
+  fillTexts(out.initTimeServers(lease.timeServers.size()), lease.timeServers);
+  fillTexts(out.initSearchDomains(lease.search.size()), lease.search);
+}
+
+// Routers' resolvers before those of DHCPv6 (RFC 8106 §5.3.1).
+void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Operator6& network) {
+  auto& routers = network.advertised();
+  auto servers = routers.resolvers();
+  auto search = routers.search();
+  out.setState(routers.any() ? "advertised" : "listening");
+  KJ_IF_MAYBE (client, network.client()) {
+    KJ_IF_MAYBE (more, client->lease()) {
+      fillLease(out, *more);
+      for (auto& server : more->resolvers) {
+        if (std::find(servers.begin(), servers.end(), server) == servers.end()) servers.add(server);
+      }
+      for (auto& name : more->search) {
+        if (std::find(search.begin(), search.end(), name) == search.end())
+          search.add(kj::str(name));
+      }
+    }
+  }
+  fillTexts(out.initDnsServers(servers.size()), servers);
+  fillTexts(out.initSearchDomains(search.size()), search);
+}
+
 }  // namespace
 
 // What runs for one spec, or why nothing does.
 struct Operators::Running {
   kj::String kind, link, hostname;
-  kj::Maybe<kj::Own<dhcp::Operator4>> dhcp4;
+  kj::Maybe<kj::Own<dhcp::Operator4>> four;
+  kj::Maybe<kj::Own<dhcp::Operator6>> six;
   kj::String problem;
   kj::String lastHostname;  // of the newest lease, also when that has ended
+
+  void end() {
+    four = nullptr;
+    six = nullptr;
+  }
+  void stop() {
+    KJ_IF_MAYBE (there, four) (*there)->stop();
+    KJ_IF_MAYBE (there, six) (*there)->stop();
+  }
+  // Whether one runs on this very link, which it is then told of.
+  bool goesOn(const dhcp::LinkState& now) {
+    auto tell = [&](auto& there) {
+      auto& before = there.link();
+      if (before.index != now.index || before.hardwareAddress != now.hardwareAddress) return false;
+      there.setRunning(now.running);
+      return true;
+    };
+    KJ_IF_MAYBE (there, four) return tell(**there);
+    KJ_IF_MAYBE (there, six) return tell(**there);
+    return false;
+  }
+  void begin(dhcp::Surroundings around, dhcp::LinkState state, kj::Function<void()> changed) {
+    if (kind == "dhcp4") {
+      four =
+          kj::heap<dhcp::Operator4>(around, link, kj::mv(state), hostname, false, kj::mv(changed));
+    } else if (kind == "dhcp6" || kind == "ra") {
+      auto what = kind == "ra" ? dhcp::Operator6::Kind::kRouters : dhcp::Operator6::Kind::kDhcp;
+      six = kj::heap<dhcp::Operator6>(what, around, link, kj::mv(state), kj::mv(changed));
+    } else {
+      problem = kj::str("there is no operator \"", kind, "\"");
+    }
+  }
+
+  // None: nobody asks for an address of this family. Else it, or none.
+  kj::Maybe<kj::Maybe<Prefix>> addressOf(int family) const {
+    kj::Maybe<Prefix> address;
+    KJ_IF_MAYBE (there, four) {
+      if (family != AF_INET) return nullptr;
+      KJ_IF_MAYBE (lease, (*there)->client().lease()) address = lease->address;
+      return kj::mv(address);
+    }
+    KJ_IF_MAYBE (there, six) {
+      if (family != AF_INET6 || kind != "dhcp6") return nullptr;
+      KJ_IF_MAYBE (client, (*there)->client()) {
+        KJ_IF_MAYBE (lease, client->lease()) address = lease->address.map(Prefix::host);
+      }
+      return kj::mv(address);
+    }
+    return nullptr;
+  }
 
   void fill(rpc::OperatorStatusSpec::Builder out) {
     out.setOperator(kind);
     out.setLinkName(link);
     out.setState(problem);
-    KJ_IF_MAYBE (there, dhcp4) {
-      auto& client = (*there)->client();
-      out.setState(nameOf(client.state()));
-      KJ_IF_MAYBE (lease, client.lease()) {
+    KJ_IF_MAYBE (there, four) {
+      out.setState(nameOf((*there)->client().state()));
+      KJ_IF_MAYBE (lease, (*there)->client().lease()) {
         fillLease(out, *lease);
         lastHostname = kj::str(lease->hostname);
+      }
+    }
+    KJ_IF_MAYBE (there, six) {
+      if (kind == "ra") {
+        fillAdvertised(out, **there);
+      } else {
+        KJ_IF_MAYBE (client, (*there)->client()) {
+          out.setState(nameOf(client->state()));
+          KJ_IF_MAYBE (lease, client->lease()) {
+            fillLease(out, *lease);
+            lastHostname = kj::str(lease->hostname);
+          }
+        }
       }
     }
     out.setHostname(lastHostname);
@@ -60,12 +161,13 @@ struct Operators::Running {
 
 Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
                      netlink::Monitor& monitor, kj::StringPtr directoryGiven,
-                     kj::Function<uint64_t()> randomGiven)
+                     kj::Function<uint64_t()> randomGiven, kj::Function<void()> changedGiven)
     : timer(timer),
       store(store),
       monitor(monitor),
       directory(kj::str(directoryGiven)),
       random(kj::mv(randomGiven)),
+      changed(kj::mv(changedGiven)),
       around{port, timer, directory, random},
       specs(store.watch(kSpecs, [this] { adjust.set(); })) {}
 
@@ -97,9 +199,7 @@ void Operators::adjustAll() {
     if (specs->resources().find(entry.key) == nullptr) gone.add(kj::str(entry.key));
   }
   for (auto& id : gone) {
-    KJ_IF_MAYBE (there, running.find(id)) {
-      KJ_IF_MAYBE (client, (*there)->dhcp4) (*client)->stop();
-    }
+    KJ_IF_MAYBE (there, running.find(id)) (*there)->stop();
     running.erase(id);
   }
   for (auto& [id, held] : specs->resources()) adjustOne(id, held.spec<rpc::OperatorSpecSpec>());
@@ -112,34 +212,42 @@ void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) 
   kj::StringPtr link = spec.getLinkName();
   if (entry.kind != spec.getOperator() || entry.link != link ||
       entry.hostname != spec.getHostname()) {
-    entry.dhcp4 = nullptr;
+    entry.end();
     entry.kind = kj::str(spec.getOperator());
     entry.link = kj::str(link);
     entry.hostname = kj::str(spec.getHostname());
   }
-  entry.problem = kj::str();
   auto state = dhcp::lookAtLink(link);
   KJ_IF_MAYBE (now, state) {
-    KJ_IF_MAYBE (client, entry.dhcp4) {
-      auto& before = (*client)->link();
-      if (before.index == now->index && before.hardwareAddress == now->hardwareAddress) {
-        (*client)->setRunning(now->running);
-        return;
-      }
-    }
-    entry.dhcp4 = nullptr;
-    if (entry.kind != "dhcp4") {
-      entry.problem = kj::str("there is no operator \"", entry.kind, "\"");
-    } else if (now->hardwareAddress.size() == 0) {
+    if (entry.goesOn(*now)) return;
+    entry.end();
+    entry.problem = kj::str();
+    if (now->hardwareAddress.size() == 0) {
       entry.problem = kj::str("not an Ethernet");
     } else {
-      entry.dhcp4 = kj::heap<dhcp::Operator4>(around, link, kj::mv(*now), entry.hostname, false,
-                                              [this] { tell.set(); });
+      entry.begin(around, kj::mv(*now), [this] {
+        tell.set();
+        changed();
+      });
     }
   } else {
-    entry.dhcp4 = nullptr;
+    entry.end();
     entry.problem = kj::str("no such link");
   }
+}
+
+bool Operators::lost(kj::StringPtr link, const Prefix& address) const {
+  bool asked = false;
+  for (auto& entry : running) {
+    if (entry.value->link != link) continue;
+    KJ_IF_MAYBE (own, entry.value->addressOf(address.address.family())) {
+      asked = true;
+      KJ_IF_MAYBE (prefix, *own) {
+        if (*prefix == address) return false;
+      }
+    }
+  }
+  return asked;
 }
 
 StoreClient::Wanted Operators::statuses() {

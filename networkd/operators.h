@@ -4,8 +4,9 @@
 // An operator runs as long as its spec and its link are there, and begins anew when the link is
 // another one (index or hardware address). It does not touch the kernel's addresses: machined makes
 // specs of what is told here, and the planner carries them out, so a networkd that is killed
-// changes nothing (the statuses stay in the store, leases in their files). Before the specs have
-// arrived for the first time nothing is started, and nothing is told.
+// changes nothing (the statuses stay in the store, leases in their files). Only the end of a lease
+// does not wait for machined: lost() says so. `changed` is called whenever it may. Before the specs
+// have arrived for the first time nothing is started, and nothing is told.
 #pragma once
 
 #include <kj/map.h>
@@ -13,6 +14,7 @@
 #include "common/netlink.h"
 #include "common/store-client.h"
 #include "networkd/dhcp/operator4.h"
+#include "networkd/dhcp/operator6.h"
 #include "networkd/host.h"
 #include "networkd/plan.h"
 #include "rpc/types.capnp.h"
@@ -23,10 +25,14 @@ class Operators {
  public:
   // `monitor` is this object's own.
   Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
-            netlink::Monitor& monitor, kj::StringPtr directory, kj::Function<uint64_t()> random);
+            netlink::Monitor& monitor, kj::StringPtr directory, kj::Function<uint64_t()> random,
+            kj::Function<void()> changed);
   ~Operators() noexcept(false);
 
   kj::Promise<void> run();
+  // Whether what asks for addresses on this link has none that is this one (any more). Not where
+  // nothing runs: then nobody here knows.
+  bool lost(kj::StringPtr link, const Prefix& address) const;
 
  private:
   struct Running;
@@ -35,6 +41,7 @@ class Operators {
   netlink::Monitor& monitor;
   kj::String directory;
   kj::Function<uint64_t()> random;
+  kj::Function<void()> changed;
   dhcp::Surroundings around;
   Signal adjust, tell;
   kj::Own<Watched> specs;

@@ -120,7 +120,7 @@ struct TimeServerSpecSpec $A.resource((type = "TimeServerSpecs.net.talos.dev", n
 # What asks a network for its settings: networkd runs one for each spec, and tells by OperatorStatuses what
 # it was given, from which machined makes specs of the layer `operator`.
 struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", namespace = "network")) {
-  operator @0 :Text $A.column("Operator");      # dhcp4, dhcp6
+  operator @0 :Text $A.column("Operator");      # dhcp4, dhcp6, ra
   linkName @1 :Text $A.column("Link");
   requireUp @2 :Bool;
   routeMetric @3 :UInt32;                       # of the routes that it gives

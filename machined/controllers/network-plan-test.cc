@@ -225,17 +225,18 @@ kj::String operators(const NetworkPlan& plan) {
 TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
   auto links = cards();
   EXPECT_EQ(operators(plan("", nullptr, links)),
-            "dhcp4/eth0 1024 (default); dhcp4/eth1 1024 (default); dhcp4/enp3s0 1024 (default)");
+            "dhcp4/eth0 1024 (default); ra/eth0 1024 (default); dhcp4/eth1 1024 (default); "
+            "ra/eth1 1024 (default); dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
   EXPECT_EQ(shown(plan("", nullptr, links)), "eth0 (default); eth1 (default); enp3s0 (default)");
   EXPECT_EQ(operators(plan("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth1",
                            nullptr, links)),
-            "dhcp4/enp3s0 1024 (default)");
+            "dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
   NetworkConfig config;
   config.devices.add(device("eth0", "10.0.0.2/24"));
   config.devices.add(device("eth1"));
   config.devices[1].ignore = true;
   config.devices.add(device("enp3s0"));  // an MTU, say: addresses are left to router advertisements
-  EXPECT_EQ(operators(plan("", config, links)), "");
+  EXPECT_EQ(operators(plan("", config, links)), "ra/enp3s0 1024 (configuration)");
 }
 
 TEST(NetworkPlanTest, DhcpOfTheConfigTakesThePlaceOfTheCommandLine) {
@@ -246,7 +247,9 @@ TEST(NetworkPlanTest, DhcpOfTheConfigTakesThePlaceOfTheCommandLine) {
   config.devices[0].routes.add(
       NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("10.0.0.1"), 55});
   auto p = plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config, threeLinks());
-  EXPECT_EQ(operators(p), "dhcp4/eth0 77 (configuration); dhcp6/eth0 77 (configuration)");
+  EXPECT_EQ(
+      operators(p),
+      "dhcp4/eth0 77 (configuration); dhcp6/eth0 77 (configuration); ra/eth0 77 (configuration)");
   EXPECT_EQ(shown(p),
             "eth0 (configuration); eth0 to 10.9.0.0/16 via 10.0.0.1 metric 55 (configuration)");
 }

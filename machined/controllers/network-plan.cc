@@ -128,6 +128,9 @@ class Planner {
     for (auto& route : device.routes) addConfigRoute(device.interface, route);
     if (device.dhcp4) addOperator(kDhcp4, device.interface, device.dhcpMetric, kLayerConfiguration);
     if (device.dhcp6) addOperator(kDhcp6, device.interface, device.dhcpMetric, kLayerConfiguration);
+    // Where routers may give the address, they may give resolvers too.
+    bool asks = device.dhcp4 || device.dhcp6 || device.addresses.size() == 0;
+    if (asks) addOperator(kRouters, device.interface, device.dhcpMetric, kLayerConfiguration);
   }
 
   void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
@@ -202,6 +205,7 @@ class Planner {
       if (!link.hardware || !named || ignored(link.name) || configured(link.name)) continue;
       addLink(link.name, 0, kLayerDefault);
       addOperator(kDhcp4, link.name, 0, kLayerDefault);
+      addOperator(kRouters, link.name, 0, kLayerDefault);
     }
   }
 
@@ -289,7 +293,8 @@ class Planner {
   void chooseResolvers() {
     auto take = [&](Ip address, kj::StringPtr layer) {
       if (plan.resolvers.size() == kMostResolvers) return;
-      plan.resolvers.add(address);
+      auto& list = plan.resolvers;
+      if (std::find(list.begin(), list.end(), address) == list.end()) list.add(address);
       plan.resolversLayer = layer;
     };
     KJ_IF_MAYBE (c, config) {

@@ -24,7 +24,7 @@ constexpr kj::StringPtr kLayerCmdline = "cmdline"_kj;
 constexpr kj::StringPtr kLayerOperator = "operator"_kj;
 constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
 constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
-constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj;
+constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj, kRouters = "ra"_kj;
 
 // The kernel's parameter
 // `ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "networkd/dhcp/advertised.h"
 #include "networkd/dhcp/advertisement.h"
 #include "networkd/dhcp/message4.h"
 #include "networkd/dhcp/message6.h"
@@ -376,6 +377,38 @@ TEST(Advertisement, whatIsNone) {
       joined({header, octets({3, 1, 64, 0, 0, 0, 0, 0}), octets({25, 1, 0, 0, 0, 0, 0, 9}),
               octets({5, 1, 0, 0, 0, 0, 0, 99})})));
   EXPECT_TRUE(a.prefixes.size() == 0 && a.resolvers.size() == 0 && a.mtu == nullptr);
+}
+
+// Catches: a resolver that stays when its router is gone, and a list that a stranger makes grow.
+TEST(Advertised, holdsAsLongAsEachLifetime) {
+  auto now = kj::origin<kj::TimePoint>();
+  Advertised advertised;
+  auto hear = [&](kj::StringPtr server, uint32_t lifetime) {
+    Advertisement a;
+    a.resolvers.add();
+    a.resolvers.back().lifetime = lifetime;
+    a.resolvers.back().servers.add(ip(server));
+    a.search.add();
+    a.search.back().lifetime = lifetime;
+    a.search.back().names.add(kj::str("d", lifetime, ".org"));
+    return advertised.hear(a, now);
+  };
+  EXPECT_FALSE(advertised.any());
+  EXPECT_TRUE(hear("fd00::1", 60));
+  EXPECT_FALSE(hear("fd00::1", 60)) << "the same again is no change";
+  EXPECT_TRUE(hear("fd00::2", kInfinite));
+  EXPECT_TRUE(advertised.deadline() == now + 60 * kj::SECONDS);
+  now += 59 * kj::SECONDS;
+  EXPECT_FALSE(advertised.expire(now));
+  now += 1 * kj::SECONDS;
+  EXPECT_TRUE(advertised.expire(now));
+  EXPECT_EQ(kj::strArray(advertised.resolvers(), " "), "fd00::2");
+  EXPECT_EQ(kj::strArray(advertised.search(), " "), "d4294967295.org");
+  EXPECT_TRUE(hear("fd00::2", 0)) << "withdrawn";
+  EXPECT_EQ(advertised.resolvers().size(), 0u);
+  for (unsigned i = 0; i < 40; ++i) hear(kj::str("fd00::", i + 1), 100 + i);
+  EXPECT_EQ(advertised.resolvers().size(), 16u);
+  EXPECT_TRUE(advertised.resolvers().back() == ip("fd00::40"));
 }
 
 }  // namespace

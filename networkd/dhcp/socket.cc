@@ -177,6 +177,22 @@ kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index) {
   return fd;
 }
 
+bool hasLinkLocal(kj::StringPtr link, unsigned index) {
+  bool found = false;
+  // Without IPv6 there is no socket either.
+  auto failure = kj::runCatchingExceptions([&] {
+    auto fd = open(AF_INET6, SOCK_DGRAM, 0);
+    bindToLink(fd, link);
+    auto to = socketAddress(KJ_ASSERT_NONNULL(Ip::parse("ff02::2")), kServerPort6, index);
+    sockaddr_storage own{};
+    socklen_t size = sizeof(own);
+    found = connect(fd, reinterpret_cast<sockaddr*>(&to.storage), to.size) == 0 &&
+            getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+            addressIn(own).isLinkLocal();
+  });
+  return failure == nullptr && found;
+}
+
 void receive(int fd, kj::Function<void(const Heard&)> each) {
   auto buffer = kj::heapArray<kj::byte>(kLargestPacket);
   for (unsigned i = 0; i < kMostAtOnce; ++i) {

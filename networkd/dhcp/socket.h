@@ -49,6 +49,9 @@ kj::AutoCloseFd openUdp6(kj::StringPtr link);
 // ICMPv6, of which only router advertisements from the link itself (hop limit 255) pass.
 kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index);
 
+// Whether packets to machines of the link find a source: an address of it that is not tentative.
+bool hasLinkLocal(kj::StringPtr link, unsigned index);
+
 // Calls `each` for what waits in the socket, at most 64 packets, and returns.
 struct Heard {
   Bytes bytes;

@@ -33,13 +33,12 @@ class Elsewhere {
   ~Elsewhere() noexcept(false) { end(); }
 
   // Waits until the program hears what comes for a DHCP server.
-  void awaitServer() {
-    constexpr kj::StringPtr kPort67 = ":0043 "_kj;
+  void awaitServer(kj::StringPtr port = ":0043 ", kj::StringPtr family = "udp") {
     auto& clock = kj::systemPreciseMonotonicClock();
     auto deadline = clock.now() + 20 * kj::SECONDS;
     for (;;) {
-      auto sockets = readFile(kj::str("/proc/", pid, "/net/udp"));
-      if (strstr(sockets.cStr(), kPort67.cStr()) != nullptr) return;
+      auto sockets = readFile(kj::str("/proc/", pid, "/net/", family));
+      if (strstr(sockets.cStr(), port.cStr()) != nullptr) return;
       KJ_REQUIRE(clock.now() < deadline, "the server did not start within 20 s");
       KJ_REQUIRE(waitpid(pid, nullptr, WNOHANG) == 0,
                  "the server has ended; DHCP_VERBOSE=1 shows why");
@@ -94,6 +93,7 @@ class Cable {
       machined::NetworkConfig::Device device;
       device.interface = kj::str("eth0");
       device.dhcp4 = dhcp;
+      device.dhcp6 = dhcp6;
       view.network.devices.add(kj::mv(device));
       view.network.hostname = kj::str("asks");
       return kj::mv(view);
@@ -106,7 +106,7 @@ class Cable {
     server.end();
   }
 
-  bool dhcp = true;
+  bool dhcp = true, dhcp6 = false;
   void configChanged() { runtime.poke("network.ConfigController"); }
 
   // dnsmasq's shortest lease is two minutes.
@@ -118,6 +118,23 @@ class Cable {
                 "--dhcp-option=6,10.7.0.3,10.7.0.4", "--dhcp-option=119,a.example,b.a.example",
                 "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
     server.awaitServer();
+  }
+  // A router that tells resolvers and that there is DHCPv6, and its server; for IPv6 only.
+  void router(kj::StringPtr range) {
+    dhcp = false;
+    dhcp6 = !range.endsWith("ra-stateless");
+    auto& kernel = server.there();
+    auto peer = netlink::indexOf(kernel, "peer");
+    netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("fd00:7::1/64")));
+    kj::AutoCloseFd on(open("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", O_WRONLY | O_CLOEXEC));
+    KJ_SYSCALL(write(on, "0", 1), "disable_ipv6");
+    server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+                "--interface=peer", "--user=root", "--group=root", "--log-dhcp", "--pid-file",
+                kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")), "--enable-ra",
+                kj::str("--dhcp-range=", range), "--dhcp-option=option6:dns-server,[fd00:7::53]",
+                "--dhcp-option=option6:sntp-server,[fd00:7::7b]",
+                "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
+    server.awaitServer(":0223 ", "udp6");
   }
   void dhcpd(kj::StringPtr range, unsigned seconds, kj::StringPtr more = "") {
     writeFileAtomically(node.path("dhcpd.conf"),
@@ -268,6 +285,22 @@ TEST(Dhcp, dhcpdRenewsAndComesBack) {
   });
 }
 
+// Catches: an address that is used beyond its time because machined, which makes the specs, is
+// away.
+TEST(Dhcp, aLeaseEndsAlsoWhileMachinedIsAway) {
+  onCable([](Cable& cable) {
+    cable.dhcpd("10.7.0.20 10.7.0.20", 4);
+    auto& node = cable.node;
+    node.start();
+    node.until("an address", [&] { return cable.has("10.7.0.20/24"); });
+    cable.server.end();
+    node.machinedGoesAway();
+    node.until("its end", [&] { return !node.has("10.7.0.20/24"); });
+    node.serve();
+    node.until("that it is told", [&] { return cable.address() == ""; });
+  });
+}
+
 // The cable now ends in another network: the lease that is known is refused, at once, long before
 // it would have to be renewed.
 TEST(Dhcp, aRefusalGetsANewAddressAndTheOldOneGoes) {
@@ -320,6 +353,77 @@ TEST(Dhcp, aConfigWithoutItTakesEverythingBack) {
     node.until("its end", [&] { return !node.has(address) && cable.lease() == nullptr; });
     EXPECT_TRUE(tryReadFile(cable.file()) == nullptr);
     EXPECT_FALSE(node.hasDefault());
+  });
+}
+
+// Catches: an answer by IPv6 that nobody hears (its sockets and rights are others), resolvers that
+// only routers tell, and a lease that a killed networkd forgets.
+TEST(Dhcp, anAddressByDhcpv6AndResolversOfARouter) {
+  onCable([](Cable& cable) {
+    cable.router("fd00:7::100,fd00:7::100,64,2m");
+    auto& node = cable.node;
+    node.start();
+    auto of = [&](kj::StringPtr id) { return node.spec<rpc::OperatorStatusSpec>(kLeases, id); };
+    auto bound = [&] {
+      KJ_IF_MAYBE (lease, of("dhcp6/eth0")) {
+        return texts(lease->getAddresses()) == "fd00:7::100/128" && lease->getState() == "bound";
+      }
+      return false;
+    };
+    node.until("an address", [&] { return bound() && node.has("fd00:7::100/128"); });
+    auto lease = KJ_ASSERT_NONNULL(of("dhcp6/eth0"));
+    EXPECT_EQ(texts(lease.getTimeServers()), "fd00:7::7b");
+    node.until("the router's resolvers", [&] {
+      KJ_IF_MAYBE (router, of("ra/eth0")) {
+        return texts(router->getDnsServers()) == "fd00:7::53" &&
+               texts(router->getSearchDomains()) == "six.example";
+      }
+      return false;
+    });
+    node.until("the resolver file", [&] {
+      return tryReadFile(node.path("state/resolv.conf")).orDefault(nullptr) ==
+             "nameserver fd00:7::53\nsearch six.example\n";
+    });
+    auto path = node.path("state/dhcp6-eth0");
+    auto before = readFile(path);
+    node.kill();
+    cable.server.end();
+    node.start();
+    node.awaitReady();
+    node.until("the question", [&] {
+      KJ_IF_MAYBE (again, of("dhcp6/eth0")) {
+        return again->getState() == "confirming" && again->getAddresses().size() == 1;
+      }
+      return false;
+    });
+    EXPECT_EQ(readFile(path), before);
+    EXPECT_TRUE(node.has("fd00:7::100/128"));
+  });
+}
+
+// A router whose network gives addresses by autoconfiguration, and has a server only for the rest.
+TEST(Dhcp, theKernelMakesTheAddressAndDhcpv6TellsTheRest) {
+  onCable([](Cable& cable) {
+    cable.router("fd00:7::,ra-stateless");
+    auto& node = cable.node;
+    node.start();
+    node.until("an address", [&] {
+      for (auto& a : node.kernel->addresses()) {
+        if (KJ_ASSERT_NONNULL(Prefix::parse("fd00:7::/64")).contains(a.prefix.address)) return true;
+      }
+      return false;
+    });
+    node.until("what the server knows", [&] {
+      KJ_IF_MAYBE (router, node.spec<rpc::OperatorStatusSpec>(kLeases, "ra/eth0")) {
+        return texts(router->getDnsServers()) == "fd00:7::53" &&
+               texts(router->getTimeServers()) == "fd00:7::7b";
+      }
+      return false;
+    });
+    node.until("the resolver file", [&] {
+      return tryReadFile(node.path("state/resolv.conf")).orDefault(nullptr) ==
+             "nameserver fd00:7::53\nsearch six.example\n";
+    });
   });
 }
 

@@ -1,0 +1,278 @@
+// The DHCPv6 client against servers that exist only here; see client4-test.cc.
+#include "networkd/dhcp/client6.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <random>
+
+namespace talos::networkd::dhcp {
+namespace {
+
+using State = Client6::State;
+using Type = Message6::Type;
+
+Ip ip(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
+}
+const kj::byte kMac[] = {2, 0, 0xa, 0xb, 0xc, 0xd};
+constexpr uint32_t kNumber = 0x0a0b0c0d;
+const kj::byte kServer[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 9},
+               kOther[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 8};
+
+struct World {
+  kj::TimePoint now = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
+  std::mt19937_64 random{1};
+  kj::Maybe<kj::Own<Client6>> held;
+  bool silent = false, rapid = true, knows = true, none = false;
+  uint32_t preferred = 3000, valid = 4000;
+  uint8_t preference = 0;
+  kj::Vector<kj::String> log;
+  kj::Vector<Message6> sent;
+
+  explicit World(bool address = true, kj::Maybe<Lease6> kept = nullptr) {
+    held = kj::heap<Client6>(Settings6{copyOf(kMac), address}, kj::mv(kept));
+  }
+  Client6& client() { return *KJ_ASSERT_NONNULL(held); }
+  Client6::Moment moment() { return {now, random()}; }
+  void up() { perform(client().linkUp(moment())); }
+
+  Message6 replyTo(const Message6& m, Bytes server = kServer) {
+    Message6 reply;
+    reply.exchange = m.exchange;
+    reply.client = copyOf(m.client);
+    reply.server = copyOf(server);
+    reply.preference = preference;
+    reply.resolvers.add(ip("fd00::53"));
+    reply.rapidCommit = rapid && m.rapidCommit;
+    bool offers = m.type == Type::kSolicit && !reply.rapidCommit;
+    reply.type = offers ? Type::kAdvertise : Type::kReply;
+    if (m.associations.size() > 0 && m.type != Type::kConfirm) {
+      Association6 association;
+      association.id = m.associations[0].id;
+      if (none) {
+        association.status = Status6{Status6::kNoAddresses, kj::str("none left")};
+      } else if (!knows) {
+        association.status = Status6{Status6::kNoBinding, kj::String()};
+      } else {
+        association.addresses.add(Address6{ip("fd00::9"), preferred, valid, nullptr});
+      }
+      reply.associations.add(kj::mv(association));
+    }
+    if (m.type == Type::kConfirm) {
+      reply.status = Status6{uint16_t(knows ? Status6::kSuccess : Status6::kNotOnLink), {}};
+    }
+    return reply;
+  }
+  void say(const Message6& m) { perform(client().hear(m, moment())); }
+
+  void run(kj::Duration time) {
+    auto end = now + time;
+    for (unsigned steps = 0;; ++steps) {
+      KJ_ASSERT(steps < 100000, "it does not stop");
+      auto deadline = client().deadline();
+      KJ_IF_MAYBE (at, deadline) {
+        if (*at > end) break;
+        now = kj::max(now, *at);
+        perform(client().timeout(moment()));
+        KJ_IF_MAYBE (lease, client().lease()) EXPECT_FALSE(lease->expired(now));
+      } else {
+        break;
+      }
+    }
+    now = end;
+  }
+  kj::String takeLog() {
+    auto text = kj::strArray(log, ", ");
+    log.clear();
+    return text;
+  }
+
+  void perform(Client6::Actions actions) {
+    for (auto& action : actions) {
+      KJ_SWITCH_ONEOF(action) {
+        KJ_CASE_ONEOF(send, Client6::Send) {
+          const kj::StringPtr kNames[] = {"",        "SOLICIT", "",       "REQUEST",
+                                          "CONFIRM", "RENEW",   "REBIND", "",
+                                          "",        "",        "",       "INFORMATION"};
+          log.add(kj::str(kNames[static_cast<unsigned>(send.message.type)]));
+          auto parsed = parse6(encode(send.message));
+          auto& read = KJ_ASSERT_NONNULL(parsed.message);
+          EXPECT_TRUE(encode(read) == encode(send.message));
+          sent.add(kj::mv(send.message));
+          if (!silent) say(replyTo(read));
+        }
+        KJ_CASE_ONEOF(bound, Client6::Bound) {
+          log.add(kj::str("bound"));
+        }
+        KJ_CASE_ONEOF(lost, Client6::Lost) {
+          EXPECT_TRUE(client().lease() == nullptr);
+          log.add(kj::str("lost: ", lost.why));
+        }
+      }
+    }
+  }
+};
+
+TEST(Client6, getsAnAddressInOneExchange) {
+  World world;
+  world.up();
+  EXPECT_EQ(world.takeLog(), "SOLICIT, bound");
+  auto& solicit = world.sent[0];
+  EXPECT_TRUE(solicit.client == linkLayerIdentifier(1, kMac));
+  EXPECT_EQ(solicit.associations[0].id, kNumber);
+  auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+  EXPECT_TRUE(lease.address == ip("fd00::9"));
+  EXPECT_EQ(kj::strArray(lease.resolvers, " "), "fd00::53");
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.renew) - lease.obtained == 1500 * kj::SECONDS);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.rebind) - lease.obtained == 2400 * kj::SECONDS);
+  world.run(1600 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "RENEW, bound");
+  EXPECT_TRUE(world.sent[1].server == kServer);
+}
+
+// Catches: the first offer taken although a better one comes (RFC 8415 §18.2.1).
+TEST(Client6, takesTheBestOfferOfTheFirstSecond) {
+  World world;
+  world.silent = true;
+  world.rapid = false;
+  world.up();
+  auto solicit = kj::mv(world.sent[0]);
+  world.preference = 3;
+  world.say(world.replyTo(solicit, kOther));
+  world.preference = 7;
+  world.say(world.replyTo(solicit));
+  world.preference = 1;
+  world.say(world.replyTo(solicit, kOther));
+  EXPECT_EQ(world.client().state(), State::kSoliciting);
+  world.run(2 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRequesting);
+  EXPECT_TRUE(world.sent[1].server == kServer);
+  EXPECT_TRUE(world.sent[1].associations[0].addresses[0].address == ip("fd00::9"));
+  // 255: at once.
+  World hurried;
+  hurried.silent = true;
+  hurried.rapid = false;
+  hurried.up();
+  hurried.preference = 255;
+  hurried.say(hurried.replyTo(hurried.sent[0]));
+  EXPECT_EQ(hurried.client().state(), State::kRequesting);
+}
+
+TEST(Client6, answersThatAreNotItsOwnDoNotCount) {
+  World world;
+  world.silent = true;
+  world.up();
+  auto spoiled = [&](auto&& change) {
+    auto reply = world.replyTo(world.sent[0]);
+    change(reply);
+    world.say(reply);
+    return world.client().state() == State::kSoliciting;
+  };
+  EXPECT_TRUE(spoiled([](Message6& m) { m.exchange ^= 1; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.client[9] ^= 1; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.client = nullptr; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.server = nullptr; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.rapidCommit = false; }))
+      << "a commit that was not asked for";
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations.clear(); }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].id = 5; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].valid = 0; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].address = ip("fe80::1"); }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.type = Type::kRenew; }));
+  EXPECT_FALSE(spoiled([](Message6&) {}));
+}
+
+TEST(Client6, renewsThenAsksAllThenLetsGo) {
+  World world;
+  world.up();
+  world.silent = true;
+  world.takeLog();
+  world.run(2390 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  EXPECT_TRUE(world.takeLog().startsWith("RENEW, RENEW"));
+  world.run(1600 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRebinding);
+  EXPECT_TRUE(world.sent.back().server.size() == 0);
+  EXPECT_LT(world.sent.size(), 20u);
+  world.takeLog();
+  world.run(20 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("lost: it has expired, SOLICIT")) << log.cStr();
+  world.silent = false;
+  world.run(200 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+}
+
+TEST(Client6, aServerThatKnowsNothingOrHasNothing) {
+  World world;
+  world.up();
+  world.takeLog();
+  world.knows = false;
+  world.silent = false;
+  world.run(1501 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("RENEW, lost: the server does not know it, SOLICIT")) << log.cStr();
+  World poor;
+  poor.none = true;
+  poor.rapid = false;
+  poor.up();
+  poor.run(3600 * kj::SECONDS);
+  EXPECT_EQ(poor.client().state(), State::kSoliciting);
+  EXPECT_LT(poor.sent.size(), 16u);
+  poor.none = false;
+  poor.run(4000 * kj::SECONDS);
+  EXPECT_EQ(poor.client().state(), State::kBound);
+}
+
+TEST(Client6, aKilledOneGoesOnWithItsLease) {
+  World world;
+  world.up();
+  world.run(100 * kj::SECONDS);
+  auto file = encode(KJ_ASSERT_NONNULL(world.client().lease()));
+  for (auto place : {"same", "silent", "other"}) {
+    World next(true, decodeLease6(file, kNumber, world.now));
+    next.now = world.now;
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(next.client().lease()).address == ip("fd00::9"));
+    next.silent = place == kj::StringPtr("silent");
+    next.knows = place != kj::StringPtr("other");
+    next.up();
+    next.run(30 * kj::SECONDS);
+    auto log = next.takeLog();
+    if (place == kj::StringPtr("same")) {
+      EXPECT_EQ(log, "CONFIRM, bound");
+    } else if (place == kj::StringPtr("silent")) {
+      EXPECT_EQ(log, "CONFIRM, CONFIRM, CONFIRM, CONFIRM");
+      EXPECT_EQ(next.client().state(), State::kBound);
+    } else {
+      EXPECT_TRUE(log.startsWith("CONFIRM, lost: it is not of this link, SOLICIT")) << log.cStr();
+    }
+  }
+  EXPECT_TRUE(decodeLease6(file, 5, world.now) == nullptr) << "of another card";
+  file[30] ^= 1;
+  EXPECT_TRUE(decodeLease6(file, kNumber, world.now) == nullptr);
+}
+
+TEST(Client6, asksForInformationOnly) {
+  World world(false);
+  world.up();
+  EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
+  EXPECT_EQ(world.sent[0].associations.size(), 0u);
+  auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+  EXPECT_TRUE(lease.address == nullptr && lease.expires == nullptr);
+  EXPECT_EQ(kj::strArray(lease.resolvers, " "), "fd00::53");
+  world.run(86000 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "");
+  world.run(500 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
+}
+
+TEST(Client6, aLeaseForEverIsNeverRenewed) {
+  World world;
+  world.preferred = world.valid = kInfinite;
+  world.up();
+  EXPECT_TRUE(world.client().deadline() == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::networkd::dhcp

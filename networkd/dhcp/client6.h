@@ -1,0 +1,113 @@
+// The DHCPv6 client of one link as a state machine: what to send and what holds, from what was
+// heard and the time. Pure, as client4.h.
+//
+// RFC 8415 §15 (pauses), §18.2. With `address` it asks for one (IA_NA, and takes a rapid commit);
+// without, only for what else the network tells (INFORMATION-REQUEST). The client's identifier is
+// made of its hardware address, and so is the number of the association: the same after every boot
+// without anything kept. An address is a /128: which networks are on the link, and the routes, are
+// the routers' part. A lease from before holds until it expires, while the server is asked whether
+// the link is still the same (CONFIRM). Addresses are taken without a DECLINE when another machine
+// has one: the kernel finds that out, does not use it, and says so.
+#pragma once
+
+#include <kj/one-of.h>
+#include <kj/time.h>
+
+#include "networkd/dhcp/message6.h"
+
+namespace talos::networkd::dhcp {
+
+struct Settings6 {
+  kj::Array<kj::byte> hardwareAddress;  // six octets
+  bool address = true;
+};
+
+struct Lease6 {
+  kj::Array<kj::byte> server;  // its identifier
+  kj::Maybe<Ip> address;       // none: of an INFORMATION-REQUEST
+  uint32_t seconds = 0;        // valid
+  kj::Vector<Ip> resolvers, timeServers;
+  kj::Vector<kj::String> search;
+  kj::String hostname;
+  kj::TimePoint obtained = kj::origin<kj::TimePoint>();
+  kj::Maybe<kj::TimePoint> renew, rebind,
+      expires;  // none: never; without address: when to ask again
+  kj::Array<kj::byte> message;
+
+  bool expired(kj::TimePoint now) const;
+};
+// Of a reply. None when it has no address for `association`, or one that cannot be used.
+kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::TimePoint obtained);
+// Of the answer to an INFORMATION-REQUEST.
+Lease6 informationOf(const Message6& message, kj::TimePoint obtained);
+
+// The file, as that of lease4.h.
+kj::Array<kj::byte> encode(const Lease6& lease);
+kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now);
+
+class Client6 {
+ public:
+  enum class State {
+    kDown,  // no carrier, or no link-local address yet
+    kSoliciting,
+    kRequesting,
+    kBound,
+    kRenewing,
+    kRebinding,
+    kConfirming,
+    kAsking,  // for information
+    kInformed,
+  };
+  struct Moment {
+    kj::TimePoint time;
+    uint64_t random;
+  };
+  struct Send {  // to all servers of the link
+    Message6 message;
+  };
+  struct Bound {};
+  struct Lost {
+    kj::String why;
+  };
+  using Action = kj::OneOf<Send, Bound, Lost>;
+  using Actions = kj::Vector<Action>;
+
+  explicit Client6(Settings6 settings, kj::Maybe<Lease6> kept = nullptr);
+
+  Actions linkUp(Moment now);  // and there is a link-local address
+  Actions linkDown();
+  Actions hear(const Message6& message, Moment now);
+  Actions timeout(Moment now);
+
+  State state() const { return current; }
+  kj::Maybe<kj::TimePoint> deadline() const;
+  kj::Maybe<const Lease6&> lease() const;
+  bool listens() const;
+  uint32_t association() const { return number; }
+
+ private:
+  Settings6 settings;
+  kj::Array<kj::byte> identifier;
+  uint32_t number;
+  State current = State::kDown;
+  kj::Maybe<Lease6> held;
+  kj::Maybe<Message6> best;  // advertisement
+  uint32_t exchange = 0;
+  kj::TimePoint began = kj::origin<kj::TimePoint>();
+  kj::Maybe<kj::TimePoint> next;
+  kj::Duration pause = 0 * kj::SECONDS, longestSolicit;
+  unsigned tries = 0;
+
+  void enter(State state, Moment now, Actions& out);
+  void send(Moment now, Actions& out);
+  void advertised(const Message6& message, Moment now, Actions& out);
+  void replied(const Message6& message, Moment now, Actions& out);
+  void bind(Lease6 lease, Moment now, Actions& out);
+  void settle();
+  void lose(kj::StringPtr why, Actions& out);
+  bool acceptable(const Message6& message) const;
+};
+
+kj::StringPtr nameOf(Client6::State state);
+
+}  // namespace talos::networkd::dhcp
