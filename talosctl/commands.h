@@ -14,7 +14,7 @@ void addGenerateCommands(Command& root);   // gen.cc
 void addSecretsCommand(Command& root);     // gen-secrets.cc
 void addValidateCommand(Command& root);    // validate.cc
 void addPkiCommands(Command& root);        // gen-pki.cc: gen ca, key, csr, crt, keypair
-void addMachineCommands(Command& root);    // machine.cc: version, memory, mounts, stats
+void addMachineCommands(Command& root);    // machine.cc: version, status, memory, mounts, stats
 void addProcessCommands(Command& root);    // processes.cc
 void addNetworkCommands(Command& root);    // network.cc: interfaces, routes
 void addServiceCommands(Command& root);    // services.cc

@@ -1,4 +1,4 @@
-// version, memory, mounts, stats
+// version, status, memory, mounts, stats
 #include "talosctl/render.h"
 
 #include "talosctl/commands.h"
@@ -70,6 +70,25 @@ kj::Promise<int> runVersion(Invocation& call) {
       [](Invocation&, kj::ArrayPtr<const Reply<rpc::Version>> replies) {
         return renderServerVersions(replies);
       });
+}
+
+kj::Promise<int> runStatus(Invocation& call) {
+  return tabulate<rpc::Status>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().statusRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<rpc::Status>> replies) {
+        return renderStatus(replies);
+      });
+}
+
+// As the schema calls it, "shuttingDown"; a number for a stage that this version does not know.
+kj::String stageName(rpc::Status::Stage stage) {
+  capnp::DynamicEnum value(capnp::Schema::from<rpc::Status::Stage>(),
+                           static_cast<uint16_t>(stage));
+  KJ_IF_MAYBE (known, value.getEnumerant()) return kj::str(known->getProto().getName());
+  return kj::str(value.getRaw());
 }
 
 uint64_t fieldOf(rpc::Machine::MemoryResults::Reader memory, kj::StringPtr name) {
@@ -157,6 +176,18 @@ kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies)
   return kj::strArray(blocks, "");
 }
 
+kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
+  Table table({"NODE", "STAGE", "SEQUENCE", "PHASE", "PROBLEM"});
+  for (auto& r : replies) {
+    auto stage = stageName(r.value.getStage());
+    auto problems = r.value.getProblems();
+    table.add(r.node, stage, r.value.getSequence(), r.value.getPhase(),
+              problems.size() > 0 ? kj::StringPtr(problems[0]) : ""_kj);
+    for (size_t i = 1; i < problems.size(); ++i) table.add(r.node, "", "", "", problems[i]);
+  }
+  return table.render();
+}
+
 void addMachineCommands(Command& root) {
   auto& version = root.add("version", "Print the version of the client and of the nodes");
   version.flag({.name = "client", .help = "only the client's; needs no node"});
@@ -164,6 +195,12 @@ void addMachineCommands(Command& root) {
   addOutputFlag(version);
   addInsecureFlags(version);
   version.run = runVersion;
+
+  auto& status = root.add("status", "Show where nodes are in their life, and what holds them up");
+  status.details = "With --insecure also of a node that has no machine config yet.";
+  addOutputFlag(status);
+  addInsecureFlags(status);
+  status.run = runStatus;
 
   auto& memory = root.add("memory", "Show memory usage in MiB");
   memory.aliases = {"m", "free"};

@@ -144,6 +144,22 @@ TEST(Render, Version) {
             "\tOS/Arch:     /\n");
 }
 
+TEST(Render, Status) {
+  Made<rpc::Status> waits, runs;
+  waits.value.setStage(rpc::Status::Stage::MAINTENANCE);
+  waits.value.setSequence("initialize");
+  waits.value.setPhase("config");
+  auto problems = waits.value.initProblems(2);
+  problems.set(0, "no machine config");
+  problems.set(1, "a.yaml:1:1: what is this?");
+  runs.value.setStage(rpc::Status::Stage::SHUTTING_DOWN);
+  EXPECT_EQ(renderStatus(replies<rpc::Status>(waits.from("10.0.0.2"), runs.from("10.0.0.3"))),
+            "NODE       STAGE          SEQUENCE     PHASE    PROBLEM\n"
+            "10.0.0.2   maintenance    initialize   config   no machine config\n"
+            "10.0.0.2                                        a.yaml:1:1: what is this?\n"
+            "10.0.0.3   shuttingDown                         \n");
+}
+
 TEST(Render, Memory) {
   Made<rpc::Machine::MemoryResults> made;
   struct {

@@ -11,6 +11,8 @@ namespace talos::talosctl {
 
 kj::String renderClientVersion(const ClientVersion& version);
 kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies);
+// One line for each problem.
+kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies);
 kj::String renderMemory(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
 kj::String renderMemoryVerbose(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
 kj::String renderMounts(kj::ArrayPtr<const Reply<rpc::Machine::MountsResults>> replies);

@@ -285,6 +285,13 @@ kj::Promise<void> ConfigKeeper::save() {
 // With persist: false an older copy must not be the one of the next boot.
 kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
   if (!config.get().getPersist()) return world.disk.remove();
+  // At most boots it is there already; a disk that has become read-only is no reason to fail then.
+  kj::Maybe<kj::String> there;
+  auto unreadable = kj::runCatchingExceptions([&]() { there = world.disk.read(); });
+  KJ_IF_MAYBE (text, there) {
+    KJ_DEFER(zeroize(*text));
+    if (unreadable == nullptr && text->asArray() == config.bytes()) return kj::READY_NOW;
+  }
   return world.disk.write(kj::heapArray(config.bytes()));
 }
 
