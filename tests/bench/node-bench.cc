@@ -1,13 +1,14 @@
-// Two figures of a node that another process boots, by its client configuration:
+// Figures of a node that another process boots, by its client configuration:
 //
-//   node-bench first TALOSCONFIG        waits for the first answered version call over mutual TLS
-//   and
-//                                       prints {"answered":…,"uptime":…,"attempts":N}: seconds on
-//                                       this machine's boot clock (as in /proc/<pid>/stat), and of
-//                                       the node's /proc/uptime carried back to that moment
-//   node-bench calls TALOSCONFIG CALLS  so many version calls through apid, one after the other, on
-//   one
-//                                       connection; prints {"calls":N,"p50us":…,"p99us":…}
+//   node-bench first TALOSCONFIG
+//       waits for the first answered version call over mutual TLS and prints
+//       {"answered":…,"uptime":…,"attempts":N}: seconds on this machine's boot clock (as in
+//       /proc/<pid>/stat), and of the node's /proc/uptime carried back to that moment
+//   node-bench calls TALOSCONFIG N
+//       so many version calls through apid, one after the other, on one connection; prints
+//       {"calls":N,"p50us":…,"p99us":…}
+//   node-bench applies TALOSCONFIG N
+//       the same with changes of the machine config that take effect at once
 //
 // link: talosctl-lib
 #include <kj/async-io.h>
@@ -23,6 +24,7 @@
 #include "common/server.h"
 #include "common/talosconfig.h"
 #include "rpc/node.capnp.h"
+#include "rpc/types.capnp.h"
 
 namespace talos {
 namespace {
@@ -73,6 +75,23 @@ class Door {
     auto call = node.machineRequest().send().getMachine().versionRequest().send();
     io.provider->getTimer().timeoutAfter(kAttempt, call.ignoreResult()).wait(io.waitScope);
   }
+  kj::String machineConfig(rpc::Node::Client& node) {
+    auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
+    request.initKind().setType("MachineConfigs.config.talos.dev");
+    request.setId("v1alpha1");
+    auto answer = request.send().wait(io.waitScope);
+    auto spec = answer.getResource().getSpec().getAs<rpc::MachineConfigSpec>();
+    return kj::heapString(spec.getDocument());
+  }
+  void apply(rpc::Node::Client& node, kj::StringPtr document) {
+    auto request = node.configurationRequest().send().getConfiguration().applyRequest();
+    auto asked = request.initRequest();
+    asked.setDocument(document.asBytes());
+    asked.setMode(rpc::ApplyMode::NO_REBOOT);
+    io.provider->getTimer()
+        .timeoutAfter(kAttempt, request.send().ignoreResult())
+        .wait(io.waitScope);
+  }
   double uptime(rpc::Node::Client& node) {
     kj::Vector<char> text;
     auto request = node.filesRequest().send().getFiles().readRequest();
@@ -116,14 +135,12 @@ void first(kj::AsyncIoContext& io, kj::StringPtr path) {
   }
 }
 
-void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
-  KJ_REQUIRE(count > 0, "node-bench calls TALOSCONFIG CALLS");
-  Door door(io, path);
-  auto node = door.node();
+void time(unsigned count, kj::FunctionParam<void(unsigned)> once) {
+  KJ_REQUIRE(count > 0, "node-bench calls|applies TALOSCONFIG COUNT");
   kj::Vector<double> took;
   for (unsigned i = 0; i < count; ++i) {
     auto began = bootSeconds();
-    door.version(node);
+    once(i);
     took.add((bootSeconds() - began) * 1e6);
   }
   std::sort(took.begin(), took.end());
@@ -131,17 +148,37 @@ void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
          took[count * 99 / 100]);
 }
 
+void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
+  Door door(io, path);
+  auto node = door.node();
+  time(count, [&](unsigned) { door.version(node); });
+}
+
+void applies(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
+  constexpr kj::StringPtr kKey = "clusterName: "_kj;
+  Door door(io, path);
+  auto node = door.node();
+  auto document = door.machineConfig(node);
+  auto text = strstr(document.cStr(), kKey.cStr());
+  KJ_REQUIRE(text != nullptr, "the node's config names no cluster");
+  auto behind = text + kKey.size();
+  auto other = kj::str(document.slice(0, behind - document.begin()), "an", behind);
+  kj::StringPtr documents[] = {document, other};
+  time(count, [&](unsigned i) { door.apply(node, documents[(i + 1) % 2]); });
+}
+
 }  // namespace
 }  // namespace talos
 
 int main(int argc, char** argv) {
   auto failure = kj::runCatchingExceptions([&] {
-    KJ_REQUIRE(argc >= 3, "node-bench first|calls TALOSCONFIG [CALLS]");
+    KJ_REQUIRE(argc >= 3, "node-bench first|calls|applies TALOSCONFIG [COUNT]");
     auto io = kj::setupAsyncIo();
     if (strcmp(argv[1], "first") == 0) {
       talos::first(io, argv[2]);
     } else {
-      talos::calls(io, argv[2], argc > 3 ? atoi(argv[3]) : 10'000);
+      unsigned count = argc > 3 ? atoi(argv[3]) : 10'000;
+      (strcmp(argv[1], "calls") == 0 ? talos::calls : talos::applies)(io, argv[2], count);
     }
   });
   KJ_IF_MAYBE (e, failure) {

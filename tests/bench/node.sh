@@ -81,3 +81,6 @@ for daemon in $daemons; do
     "$(($(memory Pss_Anon "$daemon") - $(cat "$scratch/warm.$name")))" "$([ -z "$aim" ] || echo 0)"
 done
 figure "version call through apid into the emulated guest, p50" us "$(jq .p50us <<<"$called")" ""
+applied=$("$out/node-bench" applies "$config" 200)
+figure "apply of a config without a reboot through apid, emulated guest, p50" ms "$(jq '(.p50us / 10 | round) / 100' <<<"$applied")" 30
+figure "apply of a config without a reboot through apid, emulated guest, p99" ms "$(jq '(.p99us / 10 | round) / 100' <<<"$applied")" ""
