@@ -83,6 +83,18 @@ std::string Cluster::console(const std::string& node) const {
   return slurp(stateFolder() + "/" + node + ".log");
 }
 
+std::string Cluster::endpoint(const std::string& node) const {
+  auto text = slurp(stateFolder() + "/state.yaml");
+  std::string dots;
+  for (char c : node) dots += c == '.' ? std::string("\\.") : std::string(1, c);
+  std::smatch match;
+  KJ_REQUIRE(
+      std::regex_search(text, match,
+                        std::regex("address: \"?" + dots + "\"?\\s+endpoint: \"?(127[.0-9]+)")),
+      "the cluster has no such node", node.c_str());
+  return match[1].str();
+}
+
 pid_t Cluster::supervisor() const {
   for (int pid : processesWith(stateFolder())) {
     if (contains(slurp("/proc/" + std::to_string(pid) + "/cmdline"), "cluster-run")) return pid;

@@ -12,6 +12,8 @@ namespace talos::harness {
 
 class Cluster {
  public:
+  static constexpr const char* kFirst = "10.5.0.2";
+
   // Throws with talosctl's words and the consoles' tails when the cluster does not come up.
   explicit Cluster(const std::string& name,
                    const std::vector<std::string>& createFlags = {"--masters", "1", "--workers",
@@ -31,11 +33,13 @@ class Cluster {
   std::string console(const std::string& node) const;  // what it wrote so far
   const Result& creation() const { return created; }
 
+  // The loopback address that leads to a node's port 50000.
+  std::string endpoint(const std::string& node = kFirst) const;
+
   // Of the process that owns the cluster's network namespace.
   pid_t supervisor() const;
 
   // Main process of a service, 0 when it does not run; "machined" is the brain.
-  static constexpr const char* kFirst = "10.5.0.2";
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 
  private:

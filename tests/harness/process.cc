@@ -137,6 +137,10 @@ bool Background::waitFor(
 
 int Background::interrupt(double deadlineSeconds) {
   kill(pid, SIGINT);
+  return finish(deadlineSeconds);
+}
+
+int Background::finish(double deadlineSeconds) {
   auto end = now() + deadlineSeconds;
   int raw;
   while (waitpid(pid, &raw, WNOHANG) == 0) {
@@ -144,6 +148,9 @@ int Background::interrupt(double deadlineSeconds) {
     readSome(outFd, outText, errFd, errText, 0.05);
   }
   pid = -1;
+  while (readSome(outFd, outText, errFd, errText, 0.05)) {  // what it said last
+    if (now() > end) break;
+  }
   return statusOf(raw);
 }
 

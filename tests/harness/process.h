@@ -34,6 +34,8 @@ class Background {
   std::string err() const { return errText; }
   // SIGINT, then the exit status.
   int interrupt(double deadlineSeconds);
+  // Its exit status when it ends by itself; -1 at the deadline.
+  int finish(double deadlineSeconds);
 
  private:
   pid_t pid = -1;

@@ -60,13 +60,7 @@ bool allUp(double deadlineSeconds) {
 }
 
 std::string endpoint() {
-  std::ifstream in(machine().stateFolder() + "/state.yaml");
-  std::stringstream all;
-  all << in.rdbuf();
-  std::smatch match;
-  auto text = all.str();
-  KJ_REQUIRE(std::regex_search(text, match, std::regex(R"(endpoint: "?(127[.0-9]+))")));
-  return match[1].str();
+  return machine().endpoint();
 }
 
 // --- boot

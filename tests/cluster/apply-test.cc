@@ -1,0 +1,457 @@
+// The machine config of running machines: delivered to machines that have none, edited, patched and
+// applied in each mode, and what becomes of it when two do so at once or one goes away half way.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "common/pki.h"
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::slurp;
+namespace fs = std::filesystem;
+
+constexpr const char* kNodes[] = {"10.5.0.2", "10.5.0.3"};
+constexpr const char* kBoth = "10.5.0.2,10.5.0.3";
+
+std::string machineOf(const std::string& node) {
+  return std::string("config-master-") + (node == kNodes[0] ? "1" : "2");
+}
+
+std::string tail(const std::string& text) {
+  return text.size() < 4000 ? text : text.substr(text.size() - 4000);
+}
+
+// An authority that only this test knows, for the trust store.
+const std::string& privateAuthority() {
+  static const std::string certificate =
+      pki::makeAuthority({.organization = "example"}).certificate.cStr();
+  return certificate;
+}
+
+std::string indented(const std::string& text, const std::string& by) {
+  std::string out;
+  for (auto& line : harness::lines(text)) out += by + line + "\n";
+  return out;
+}
+
+// What the config shall drive, as the documents write it (their sections 3, 4, 5 and 7).
+std::string effects() {
+  return std::string("    files:\n") + "        - content: |\n" +
+         indented(privateAuthority(), "            ") +
+         "          permissions: 0644\n"
+         "          path: /etc/ssl/certs/ca-certificates\n"
+         "          op: append\n"
+         "        - content: |\n"
+         "            [metrics]\n"
+         "              address = \"0.0.0.0:11234\"\n"
+         "          path: /var/cri/conf.d/metrics.toml\n"
+         "          op: create\n"
+         "    env:\n"
+         "        http_proxy: http://proxy.example:3128\n"
+         "        GRPC_GO_LOG_SEVERITY_LEVEL: info\n"
+         "    sysctls:\n"
+         "        net.ipv4.ip_default_ttl: \"99\"\n"
+         "    registries:\n"
+         "        mirrors:\n"
+         "            docker.io:\n"
+         "                endpoints:\n"
+         "                    - http://10.5.0.1:5000/\n";
+}
+
+class Config : public ::testing::Test {
+ public:
+  static Cluster* cluster;
+  static std::string folder;
+
+  static void SetUpTestSuite() {
+    char name[] = "/tmp/talos-apply-XXXXXX";
+    KJ_REQUIRE(mkdtemp(name) != nullptr);
+    folder = name;
+    cluster = new Cluster("config", {"--masters", "2", "--workers", "0", "--memory", "384",
+                                     "--wait=false", "--skip-injecting-config"});
+  }
+  static void TearDownTestSuite() {
+    delete cluster;
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  static std::string console(const std::string& node) { return cluster->console(machineOf(node)); }
+
+  // The machine's own config, with what it shall drive.
+  static std::string fileFor(const std::string& node) {
+    auto text = slurp(cluster->stateFolder() + "/" + machineOf(node) + ".yaml");
+    auto at = text.find("\nmachine:\n");
+    KJ_REQUIRE(at != std::string::npos);
+    text.insert(at + 10, effects());
+    auto path = folder + "/" + machineOf(node) + ".yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  static bool up(const std::string& nodes, double seconds) {
+    return eventually(
+        [&] {
+          auto table = cluster->talosctl({"-n", nodes, "--timeout", "5s", "services"}, 20);
+          if (table.status != 0 || !table.err.empty()) return false;
+          auto rows = harness::lines(table.out);
+          for (size_t i = 1; i < rows.size(); ++i) {
+            if (!std::regex_search(rows[i], std::regex(R"(\sRunning\s+(OK|\?)\s)"))) return false;
+          }
+          return rows.size() >= 4;
+        },
+        seconds, 0.5);
+  }
+  static std::string bootId(const std::string& node) {
+    return cluster->ok({"-n", node, "read", "/proc/sys/kernel/random/boot_id"});
+  }
+  static std::string ttl(const std::string& node) {
+    auto text = cluster->talosctl({"-n", node, "read", "/proc/sys/net/ipv4/ip_default_ttl"}).out;
+    return text.substr(0, text.find('\n'));
+  }
+  static std::string running(const std::string& node) {
+    return cluster->ok({"-n", node, "get", "mc", "v1alpha1", "-o", "yaml"});
+  }
+  static std::string onDisk(const std::string& node) {
+    return cluster->ok({"-n", node, "read", "/system/state/config.yaml"});
+  }
+};
+Cluster* Config::cluster = nullptr;
+std::string Config::folder;
+
+std::string fingerprintIn(const std::string& console) {
+  std::smatch match;
+  return std::regex_search(console, match, std::regex("[^A-Za-z0-9+/]([A-Za-z0-9+/]{43}=)"))
+             ? match[1].str()
+             : "";
+}
+
+// --- without a config --------------------------------------------------------------------------
+
+TEST_F(Config, A1_TheConsoleSaysHowToReachTheMachine) {
+  for (auto node : kNodes) {
+    ASSERT_TRUE(eventually([&] { return !fingerprintIn(console(node)).empty(); }, 180))
+        << tail(console(node));
+    auto text = console(node);
+    EXPECT_TRUE(contains(text, node)) << tail(text);
+    EXPECT_TRUE(contains(text, "talosctl apply-config --insecure")) << tail(text);
+  }
+  EXPECT_NE(fingerprintIn(console(kNodes[0])), fingerprintIn(console(kNodes[1])));
+}
+
+// Would catch: a machine that serves more than it must to people whom it does not know.
+TEST_F(Config, A2_OnlyWhatIsNeededIsServed) {
+  auto node = cluster->endpoint(kNodes[0]);
+  auto disks = cluster->talosctl({"-n", node, "disks", "--insecure"});
+  EXPECT_EQ(disks.status, 0) << disks.err;
+  EXPECT_TRUE(contains(disks.out, "/dev/vda")) << disks.out;
+  auto interfaces = cluster->talosctl({"-n", node, "interfaces", "--insecure"});
+  EXPECT_EQ(interfaces.status, 0) << interfaces.err;
+  EXPECT_TRUE(contains(interfaces.out, "10.5.0.2/24")) << interfaces.out;
+  // With the certificates of a cluster nobody gets further: the machine is in none.
+  for (auto& words : std::vector<std::vector<std::string>>{
+           {"services"}, {"get", "mc"}, {"read", "/etc/os-release"}, {"reboot", "--wait=false"}}) {
+    std::vector<std::string> call = {"-n", kNodes[0], "--timeout", "5s"};
+    call.insert(call.end(), words.begin(), words.end());
+    EXPECT_EQ(cluster->talosctl(call, 30).status, 1) << words[0];
+  }
+}
+
+TEST_F(Config, A3_AWrongFingerprintIsRefused) {
+  auto node = cluster->endpoint(kNodes[0]);
+  auto wrong = fingerprintIn(console(kNodes[1]));
+  auto refused = cluster->talosctl({"apply-config", "--insecure", "-n", node, "-f",
+                                    fileFor(kNodes[0]), "--cert-fingerprint", wrong});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(contains(refused.err, wrong)) << refused.err;
+  EXPECT_TRUE(contains(refused.err, fingerprintIn(console(kNodes[0])))) << refused.err;
+  EXPECT_EQ(cluster->talosctl({"-n", node, "version", "--insecure"}).status, 0)
+      << "the machine left maintenance mode";
+}
+
+// Would catch: a machine that leaves maintenance mode with a document that it cannot use.
+TEST_F(Config, A4_AWrongDocumentIsRefusedWithItsPlace) {
+  auto text = slurp(fileFor(kNodes[0]));
+  auto at = text.find("op: append");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 10, "op: apend ");
+  auto path = folder + "/wrong.yaml";
+  std::ofstream(path) << text;
+  auto refused =
+      cluster->talosctl({"apply-config", "--insecure", "-n", cluster->endpoint(kNodes[0]), "-f",
+                         path, "--cert-fingerprint", fingerprintIn(console(kNodes[0]))});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(std::regex_search(
+      refused.err, std::regex(R"(wrong\.yaml:\d+:\d+: machine\.files\[0\]\.op: "apend")")))
+      << refused.err;
+  EXPECT_TRUE(contains(refused.err, "append")) << refused.err;
+}
+
+TEST_F(Config, A5_TheRightFingerprintAndNone) {
+  auto first = cluster->talosctl({"apply-config", "--insecure", "-n", cluster->endpoint(kNodes[0]),
+                                  "-f", fileFor(kNodes[0]), "--cert-fingerprint",
+                                  fingerprintIn(console(kNodes[0]))});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_FALSE(contains(first.err, "fingerprint")) << first.err;
+  auto second = cluster->talosctl(
+      {"apply-config", "--insecure", "-n", cluster->endpoint(kNodes[1]), "-f", fileFor(kNodes[1])});
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_TRUE(contains(second.err, fingerprintIn(console(kNodes[1])))) << second.err;
+  for (auto node : kNodes) {
+    ASSERT_TRUE(up(node, 240)) << node << tail(console(node));
+    // From now on nobody without a certificate is let in.
+    EXPECT_EQ(
+        cluster->talosctl({"-n", cluster->endpoint(node), "version", "--insecure"}, 30).status, 1);
+  }
+}
+
+// --- what the config drives --------------------------------------------------------------------
+
+TEST_F(Config, B1_WhatTheConfigDrivesIsThere) {
+  for (auto node : kNodes) {
+    auto read = [&](const std::string& path) { return cluster->ok({"-n", node, "read", path}); };
+    EXPECT_EQ(ttl(node), "99");
+    auto bundle = read("/etc/ssl/certs/ca-certificates");
+    EXPECT_TRUE(contains(bundle, privateAuthority())) << "not in the trust store";
+    EXPECT_GT(bundle.size(), 100000u) << "and nothing else is";
+    EXPECT_TRUE(contains(read("/var/cri/conf.d/metrics.toml"), "0.0.0.0:11234"));
+    EXPECT_TRUE(contains(read("/etc/cri/containerd.toml"), "/var/cri/conf.d/*.toml"));
+    auto networkd = std::to_string(cluster->servicePids(node)["networkd"]);
+    auto apid = std::to_string(cluster->servicePids(node)["apid"]);
+    EXPECT_TRUE(
+        contains(read("/proc/" + networkd + "/environ"), "http_proxy=http://proxy.example:3128"));
+    EXPECT_TRUE(contains(read("/proc/" + apid + "/environ"), "GRPC_GO_LOG_SEVERITY_LEVEL=info"));
+    EXPECT_FALSE(contains(read("/proc/" + apid + "/environ"), "proxy.example"));
+    auto mirror = read("/system/etc/cri/certs.d/docker.io/hosts.toml");
+    EXPECT_TRUE(contains(mirror, "http://10.5.0.1:5000")) << mirror;
+    EXPECT_TRUE(contains(cluster->ok({"-n", node, "get", "timestatus"}), "true"));
+    EXPECT_TRUE(contains(cluster->ok({"-n", node, "services"}), "timed"));
+  }
+}
+
+// --- changes -----------------------------------------------------------------------------------
+
+TEST_F(Config, C1_ALiveChangeOfBothAtOnce) {
+  auto before = bootId(kNodes[0]) + bootId(kNodes[1]);
+  auto patched = cluster->talosctl(
+      {"-n", kBoth, "patch", "mc", "--immediate", "-p",
+       R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"77"}])"});
+  EXPECT_EQ(patched.status, 0) << patched.err;
+  for (auto node : kNodes) {
+    EXPECT_TRUE(contains(patched.out, std::string("patched mc at the node ") + node))
+        << patched.out;
+    EXPECT_TRUE(eventually([&] { return ttl(node) == "77"; }, 20)) << ttl(node);
+    EXPECT_TRUE(contains(running(node), "hostname: " + machineOf(node)))
+        << "a node got another one's config";
+    EXPECT_TRUE(contains(onDisk(node), "ip_default_ttl: \"77\""));
+  }
+  EXPECT_EQ(bootId(kNodes[0]) + bootId(kNodes[1]), before);
+  auto again = cluster->talosctl(
+      {"-n", kBoth, "patch", "mc", "--immediate", "-p",
+       R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"77"}])"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_FALSE(contains(again.out, "patched mc at")) << again.out;
+}
+
+// Would catch: a change that is half made, or made although it was refused.
+TEST_F(Config, C2_WhatNeedsARebootIsRefusedWithoutOne) {
+  auto before = running(kNodes[0]);
+  auto patch = R"([{"op":"add","path":"/machine/env/NEW","value":"1"},
+                   {"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"1"}])";
+  auto refused =
+      cluster->talosctl({"-n", kNodes[0], "patch", "mc", "--mode=no-reboot", "-p", patch});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(contains(refused.err, "machine.env.NEW")) << refused.err;
+  EXPECT_EQ(running(kNodes[0]), before);
+  EXPECT_EQ(ttl(kNodes[0]), "77");
+
+  auto dry = cluster->talosctl({"-n", kNodes[0], "patch", "mc", "--dry-run", "-p", patch});
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  EXPECT_TRUE(contains(dry.out + dry.err, "machine.env.NEW")) << dry.out << dry.err;
+  EXPECT_TRUE(std::regex_search(dry.out, std::regex(R"(\n\+\s+NEW: )"))) << dry.out;
+  EXPECT_FALSE(contains(dry.out, "BEGIN")) << "a diff with keys in it";
+  EXPECT_EQ(running(kNodes[0]), before);
+}
+
+TEST_F(Config, C3_StagedIsForTheNextBoot) {
+  auto before = running(kNodes[1]);
+  auto staged = cluster->talosctl({"-n", kNodes[1], "patch", "mc", "--mode=staged", "-p",
+                                   R"([{"op":"add","path":"/machine/env/STAGED","value":"yes"}])"});
+  EXPECT_EQ(staged.status, 0) << staged.err;
+  EXPECT_EQ(running(kNodes[1]), before);
+  EXPECT_TRUE(contains(onDisk(kNodes[1]), "STAGED: "));
+  EXPECT_EQ(cluster->talosctl({"-n", kNodes[1], "reboot"}, 300).status, 0);
+  ASSERT_TRUE(up(kNodes[1], 240)) << tail(console(kNodes[1]));
+  EXPECT_TRUE(contains(running(kNodes[1]), "STAGED: "));
+}
+
+TEST_F(Config, C4_EditBothWithAnEditorThatFirstErrs) {
+  auto editor = folder + "/editor";
+  // The first time a word that is none, then, told so, the right one.
+  std::ofstream(editor)
+      << "#!/bin/sh\n"
+         "if grep -q 'ip_default_ttl: \"seventy\\|cluster: nonsense' \"$1\"; then\n"
+         "  cp \"$1\" " +
+             folder +
+             "/second\n"
+             "  sed -i 's/^cluster: nonsense$//' \"$1\"\n"
+             "  sed -i '/^  *net.ipv4.ip_default_ttl:/s/\"[0-9]*\"/\"88\"/' \"$1\"\n"
+             "else\n"
+             "  printf '\\ncluster: nonsense\\n' >>\"$1\"\n"
+             "fi\n";
+  fs::permissions(editor, fs::perms::owner_all);
+  auto edited = harness::run(cluster->command({"-n", kBoth, "edit", "mc", "--immediate"}), 120,
+                             {"TALOS_EDITOR=" + editor});
+  EXPECT_EQ(edited.status, 0) << edited.out << edited.err;
+  auto second = slurp(folder + "/second");
+  EXPECT_TRUE(std::regex_search(second, std::regex(R"(# .*cluster)"))) << second.substr(0, 600);
+  for (auto node : kNodes) {
+    EXPECT_TRUE(eventually([&] { return ttl(node) == "88"; }, 20)) << ttl(node);
+  }
+  std::ofstream(editor) << "#!/bin/sh\nexit 0\n";
+  auto nothing = harness::run(cluster->command({"-n", kBoth, "edit", "mc", "--immediate"}), 60,
+                              {"TALOS_EDITOR=" + editor});
+  EXPECT_EQ(nothing.status, 0) << nothing.err;
+}
+
+TEST_F(Config, C5_TheDefaultModeRebootsIntoIt) {
+  auto before = bootId(kNodes[0]);
+  auto other = bootId(kNodes[1]);
+  auto patched = cluster->talosctl({"-n", kBoth, "patch", "mc", "-p",
+                                    R"([{"op":"add","path":"/machine/env/AFTER","value":"boot"}])"},
+                                   60);
+  EXPECT_EQ(patched.status, 0) << patched.err;
+  for (auto node : kNodes) {
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto id = cluster->talosctl(
+              {"-n", node, "--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20);
+          return id.status == 0 && id.out != before && id.out != other;
+        },
+        300, 0.5))
+        << tail(console(node));
+    ASSERT_TRUE(up(node, 240)) << tail(console(node));
+    EXPECT_TRUE(contains(running(node), "AFTER: boot"));
+    EXPECT_EQ(ttl(node), "88") << "what was changed live did not survive";
+    auto networkd = std::to_string(cluster->servicePids(node)["networkd"]);
+    EXPECT_TRUE(contains(cluster->ok({"-n", node, "read", "/proc/" + networkd + "/environ"}),
+                         "AFTER=boot"));
+    auto bundle = cluster->ok({"-n", node, "read", "/etc/ssl/certs/ca-certificates"});
+    auto at = bundle.find(privateAuthority());
+    EXPECT_NE(at, std::string::npos);
+    EXPECT_EQ(bundle.find(privateAuthority(), at + 1), std::string::npos) << "appended twice";
+  }
+}
+
+// --- accidents ---------------------------------------------------------------------------------
+
+std::string variant(const std::string& base, const std::string& ttl) {
+  return std::regex_replace(base, std::regex("net.ipv4.ip_default_ttl: \"[0-9]+\""),
+                            "net.ipv4.ip_default_ttl: \"" + ttl + "\"");
+}
+
+// Would catch: two applies that mix, one that overtakes the other on disk only, or a caller that is
+// told what did not happen.
+TEST_F(Config, D1_TwoAppliesAtOnce) {
+  auto base = onDisk(kNodes[0]);
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::string> files, ttls;
+    for (int i = 0; i < 2; ++i) {
+      ttls.push_back(std::to_string(100 + 2 * round + i));
+      files.push_back(folder + "/race-" + std::to_string(i) + ".yaml");
+      std::ofstream(files[i], std::ios::trunc) << variant(base, ttls[i]);
+    }
+    auto apply = [&](int i) {
+      return cluster->command(
+          {"-n", kNodes[0], "apply-config", "--mode=no-reboot", "-f", files[i]});
+    };
+    harness::Background one(apply(0)), two(apply(1));
+    int first = one.finish(60), second = two.finish(60);
+    ASSERT_TRUE(first == 0 || second == 0) << one.err() << two.err();
+    for (auto* loser : {first != 0 ? &one : nullptr, second != 0 ? &two : nullptr}) {
+      if (loser != nullptr) {
+        EXPECT_TRUE(contains(loser->err(), "another")) << loser->err();
+      }
+    }
+    auto disk = onDisk(kNodes[0]);
+    bool isFirst = disk == variant(base, ttls[0]), isSecond = disk == variant(base, ttls[1]);
+    ASSERT_TRUE(isFirst || isSecond) << "neither document, whole, is on disk";
+    if (first != 0) EXPECT_TRUE(isSecond) << "the refused one is on disk";
+    if (second != 0) EXPECT_TRUE(isFirst) << "the refused one is on disk";
+    auto expected = isFirst ? ttls[0] : ttls[1];
+    EXPECT_TRUE(contains(running(kNodes[0]), "ip_default_ttl: \"" + expected + "\""));
+    EXPECT_TRUE(eventually([&] { return ttl(kNodes[0]) == expected; }, 20)) << ttl(kNodes[0]);
+  }
+}
+
+// Would catch: work that hangs on its caller's connection.
+TEST_F(Config, D2_ACallerThatGoesAwayHalfWay) {
+  auto base = onDisk(kNodes[0]);
+  for (int round = 0; round < 10; ++round) {
+    auto before = onDisk(kNodes[0]);
+    auto wanted = variant(base, std::to_string(140 + round));
+    auto file = folder + "/cut.yaml";
+    std::ofstream(file, std::ios::trunc) << wanted;
+    {
+      harness::Background apply(
+          cluster->command({"-n", kNodes[0], "apply-config", "--mode=no-reboot", "-f", file}));
+      usleep(20000 * round);  // from before the connection to after the answer
+    }  // killed
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto disk = onDisk(kNodes[0]);
+          auto spec = running(kNodes[0]);
+          std::smatch match;
+          return (disk == before || disk == wanted) &&
+                 std::regex_search(disk, match, std::regex("ip_default_ttl: \"[0-9]+\"")) &&
+                 contains(spec, match[0].str());
+        },
+        20))
+        << "round " << round << ": what runs and what is on disk differ, or are neither document";
+  }
+}
+
+// Would catch: an apply that is answered with success and lost, because a boot goes on over it.
+TEST_F(Config, D3_AppliesDuringABoot) {
+  auto base = onDisk(kNodes[1]);
+  auto before = bootId(kNodes[1]);
+  EXPECT_EQ(cluster->talosctl({"-n", kNodes[1], "reboot", "--wait=false"}).status, 0);
+  int number = 0, refused = 0;
+  std::string last;
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto wanted = variant(base, std::to_string(160 + number++ % 80));
+        auto file = folder + "/boot.yaml";
+        std::ofstream(file, std::ios::trunc) << wanted;
+        auto result = cluster->talosctl(
+            {"-n", kNodes[1], "--timeout", "5s", "apply-config", "--mode=no-reboot", "-f", file},
+            20);
+        if (result.status == 0) {
+          last = wanted;
+        } else {
+          ++refused;
+          EXPECT_FALSE(result.err.empty());
+        }
+        auto id = cluster->talosctl(
+            {"-n", kNodes[1], "--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20);
+        return result.status == 0 && id.status == 0 && id.out != before;
+      },
+      300, 0.05));
+  ASSERT_TRUE(up(kNodes[1], 240)) << tail(console(kNodes[1]));
+  EXPECT_EQ(onDisk(kNodes[1]), last) << refused << " were refused";
+}
+
+}  // namespace
+}  // namespace talos

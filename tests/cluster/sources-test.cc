@@ -1,0 +1,253 @@
+// Where a machine config may come from, with everything that goes wrong on the way: each machine
+// boots in the end, or waits in a state that says so on its console and in its API.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "common/pki.h"
+#include "tests/harness/cluster.h"
+#include "tests/harness/web.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::Manner;
+using harness::slurp;
+using harness::Web;
+namespace fs = std::filesystem;
+
+constexpr const char* kGateway = "10.5.0.1";
+
+std::vector<std::string> machines(const char* count, std::vector<std::string> more) {
+  std::vector<std::string> flags = {"--masters", count, "--workers", "0", "--memory", "384"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    char name[] = "/tmp/talos-sources-XXXXXX";
+    KJ_REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    auto file = path + "/" + name;
+    fs::create_directories(fs::path(file).parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+    return file;
+  }
+};
+
+bool runs(const Cluster& cluster, const std::string& node, double seconds) {
+  return eventually(
+      [&] { return cluster.talosctl({"-n", node, "--timeout", "5s", "version"}, 20).status == 0; },
+      seconds, 0.5);
+}
+
+bool consoleSays(const Cluster& cluster, const std::string& machine, const std::string& text,
+                 double seconds) {
+  return eventually([&] { return contains(cluster.console(machine), text); }, seconds, 0.2);
+}
+
+std::string tail(const std::string& text) {
+  return text.size() < 4000 ? text : text.substr(text.size() - 4000);
+}
+
+// Would catch: a fetch that gives up, that takes half a document for a whole one, or that hangs on
+// a server which trickles.
+TEST(Sources, AServerThatIsLateSlowOrGoneHalfWay) {
+  Cluster cluster("late", machines("3", {"--wait=false", "--extra-boot-kernel-args",
+                                         "talos.config=http://10.5.0.1:9000/config.yaml"}));
+  auto began = std::chrono::steady_clock::now();
+  auto config = [&](const char* machine) {
+    return slurp(cluster.stateFolder() + "/" + machine + ".yaml");
+  };
+  // All three find nobody at first.
+  for (auto machine : {"late-master-1", "late-master-2", "late-master-3"}) {
+    ASSERT_TRUE(
+        consoleSays(cluster, machine, "retrying error: http://10.5.0.1:9000/config.yaml", 60))
+        << tail(cluster.console(machine));
+  }
+  EXPECT_TRUE(eventually(
+      [&] { return std::chrono::steady_clock::now() - began > std::chrono::seconds(20); }, 30));
+  Web web(cluster.supervisor(), kGateway, 9000);
+  web.answer("10.5.0.2", Manner::kGood, config("late-master-1"));
+  web.answer("10.5.0.3", Manner::kSlow, config("late-master-2"));
+  web.answer("10.5.0.4", Manner::kHalf, config("late-master-3"));
+  EXPECT_TRUE(runs(cluster, "10.5.0.2", 180)) << tail(cluster.console("late-master-1"));
+
+  EXPECT_TRUE(eventually([&] { return web.asked("10.5.0.4") >= 2; }, 120));
+  web.answer("10.5.0.4", Manner::kGood, config("late-master-3"));
+  EXPECT_TRUE(runs(cluster, "10.5.0.4", 180)) << tail(cluster.console("late-master-3"));
+
+  EXPECT_TRUE(eventually([&] { return web.asked("10.5.0.3") >= 2; }, 120))
+      << "the machine still reads the first, endless answer";
+  web.answer("10.5.0.3", Manner::kGood, config("late-master-2"));
+  EXPECT_TRUE(runs(cluster, "10.5.0.3", 180)) << tail(cluster.console("late-master-2"));
+}
+
+// Would catch: a machine that takes a stranger's page for a config, dies of it, or waits without a
+// word.
+TEST(Sources, AServerThatSendsSomethingElse) {
+  Cluster cluster("else", machines("2", {"--wait=false", "--extra-boot-kernel-args",
+                                         "talos.config=http://10.5.0.1:9000/config.yaml"}));
+  Web web(cluster.supervisor(), kGateway, 9000);
+  auto good = [&](const char* machine) {
+    return slurp(cluster.stateFolder() + "/" + machine + ".yaml");
+  };
+  auto broken = good("else-master-2");
+  auto at = broken.find("type: controlplane");
+  ASSERT_NE(at, std::string::npos);
+  broken.replace(at, 18, "type: controlplain");
+  web.answer("10.5.0.2", Manner::kGood, "<html><body>Sign in</body></html>\n");
+  web.answer("10.5.0.3", Manner::kGood, broken);
+
+  ASSERT_TRUE(consoleSays(cluster, "else-master-1", "what was sent is a web page", 180))
+      << tail(cluster.console("else-master-1"));
+  ASSERT_TRUE(consoleSays(cluster, "else-master-2", "did you mean \"controlplane\"?", 180))
+      << tail(cluster.console("else-master-2"));
+  // The API tells as well, to anybody: there is no certificate to ask for yet.
+  auto status = [&] {
+    return cluster.talosctl({"-n", cluster.endpoint("10.5.0.3"), "status", "--insecure"}, 20);
+  };
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto told = status();
+        return told.status == 0 && contains(told.out, "maintenance") &&
+               contains(told.out, "controlplain");
+      },
+      240, 1))
+      << status().out << status().err;
+  // The search goes on: once the server is mended, they boot.
+  web.answer("10.5.0.2", Manner::kGood, good("else-master-1"));
+  web.answer("10.5.0.3", Manner::kGood, good("else-master-2"));
+  EXPECT_TRUE(runs(cluster, "10.5.0.2", 180)) << tail(cluster.console("else-master-1"));
+  EXPECT_TRUE(runs(cluster, "10.5.0.3", 180)) << tail(cluster.console("else-master-2"));
+}
+
+std::string base64(kj::StringPtr text) {
+  return kj::encodeBase64(text.asBytes(), false).cStr();
+}
+
+// Would catch: https that verifies nothing, or that does not know the private authority.
+TEST(Sources, HttpsWithAPrivateAuthority) {
+  auto authority =
+      pki::makeAuthority({.organization = "example", .keyType = pki::KeyType::kEcdsaP256});
+  auto stranger =
+      pki::makeAuthority({.organization = "example", .keyType = pki::KeyType::kEcdsaP256});
+  pki::LeafOptions options;
+  options.addresses = kj::arr(kj::str(kGateway));
+  auto leaf = pki::issue(authority.certificate, authority.key, kj::mv(options));
+  Scratch scratch;
+  scratch.write("server.crt", leaf.certificate.cStr());
+  scratch.write("server.key", kj::StringPtr(leaf.key).cStr());
+  auto serve = [&](const Cluster& cluster, const std::string& machine) {
+    fs::create_directories(scratch.path + "/www");
+    std::ofstream(scratch.path + "/www/config.yaml", std::ios::trunc)
+        << slurp(cluster.stateFolder() + "/" + machine + ".yaml");
+    return std::vector<std::string>{
+        "nsenter",
+        "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net",
+        "--wd=" + scratch.path + "/www",
+        "openssl",
+        "s_server",
+        "-accept",
+        std::string(kGateway) + ":8443",
+        "-cert",
+        scratch.path + "/server.crt",
+        "-key",
+        scratch.path + "/server.key",
+        "-WWW",
+        "-quiet"};
+  };
+  auto flags = [&](const pki::CertificateAndKey& trusted) {
+    return machines("1", {"--wait=false", "--extra-boot-kernel-args",
+                          "talos.config=https://10.5.0.1:8443/config.yaml talos.config.ca=" +
+                              base64(trusted.certificate)});
+  };
+  {
+    Cluster cluster("private", flags(authority));
+    harness::Background server(serve(cluster, "private-master-1"));
+    EXPECT_TRUE(runs(cluster, "10.5.0.2", 180)) << tail(cluster.console("private-master-1"));
+  }
+  {
+    Cluster cluster("stranger", flags(stranger));
+    harness::Background server(serve(cluster, "stranger-master-1"));
+    EXPECT_TRUE(consoleSays(cluster, "stranger-master-1", "certificate", 180))
+        << tail(cluster.console("stranger-master-1"));
+    EXPECT_FALSE(runs(cluster, "10.5.0.2", 3)) << "the config of an impostor was taken";
+  }
+}
+
+// The machine of a cluster with this name, whose config is made before the machine is.
+std::string configFor(const std::string& name, const Scratch& scratch) {
+  Cluster made(name, machines("1", {"--wait=false", "--skip-injecting-config"}));
+  auto text = slurp(made.stateFolder() + "/" + name + "-master-1.yaml");
+  std::ofstream(scratch.path + "/talosconfig") << slurp(made.talosconfig());
+  return text;
+}
+
+// A volume whose config comes from another cluster of the same shape, so its certificates too.
+void bootsFromVolume(const std::string& name, const std::string& kernelArguments,
+                     const std::function<std::string(const Scratch&, const std::string&)>& volume) {
+  Scratch scratch;
+  auto config = configFor(name, scratch);
+  auto image = volume(scratch, config);
+  std::vector<std::string> more = {"--wait=false", "--skip-injecting-config", "--iso-path", image};
+  if (!kernelArguments.empty()) {
+    more.push_back("--extra-boot-kernel-args");
+    more.push_back(kernelArguments);
+  }
+  Cluster cluster(name, machines("1", more));
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto type =
+            harness::run({harness::talosctlPath(), "--talosconfig", scratch.path + "/talosconfig",
+                          "-n", "10.5.0.2", "--timeout", "5s", "get", "machinetype"},
+                         20);
+        return type.status == 0 && contains(type.out, "controlplane");
+      },
+      180, 0.5))
+      << tail(cluster.console(name + "-master-1"));
+}
+
+TEST(Sources, AVolumeNamedMetalIso) {
+  bootsFromVolume("iso", "talos.config=metal-iso",
+                  [](const Scratch& scratch, const std::string& config) {
+                    scratch.write("tree/config.yaml", config);
+                    auto image = scratch.path + "/config.iso";
+                    auto made = harness::run({"xorriso", "-as", "mkisofs", "-V", "metal-iso", "-J",
+                                              "-r", "-o", image, scratch.path + "/tree"});
+                    EXPECT_EQ(made.status, 0) << made.err;
+                    return image;
+                  });
+}
+
+TEST(Sources, ANoCloudVolume) {
+  bootsFromVolume("nocloud", "", [](const Scratch& scratch, const std::string& config) {
+    scratch.write("tree/user-data", config);
+    scratch.write("tree/meta-data", "instance-id: one\nlocal-hostname: nocloud-master-1\n");
+    auto image = scratch.path + "/seed.iso";
+    auto made = harness::run({"xorriso", "-as", "mkisofs", "-V", "cidata", "-J", "-r", "-o", image,
+                              scratch.path + "/tree"});
+    EXPECT_EQ(made.status, 0) << made.err;
+    return image;
+  });
+}
+
+}  // namespace
+}  // namespace talos
