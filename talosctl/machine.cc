@@ -85,8 +85,7 @@ kj::Promise<int> runStatus(Invocation& call) {
 
 // As the schema calls it, "shuttingDown"; a number for a stage that this version does not know.
 kj::String stageName(rpc::Status::Stage stage) {
-  capnp::DynamicEnum value(capnp::Schema::from<rpc::Status::Stage>(),
-                           static_cast<uint16_t>(stage));
+  capnp::DynamicEnum value(capnp::Schema::from<rpc::Status::Stage>(), static_cast<uint16_t>(stage));
   KJ_IF_MAYBE (known, value.getEnumerant()) return kj::str(known->getProto().getName());
   return kj::str(value.getRaw());
 }

@@ -69,7 +69,8 @@ class IsUp final : public Question {
 };
 
 talosctl::Target insecureTarget(kj::StringPtr endpoint, kj::StringPtr fingerprint) {
-  talosctl::Target target{.endpoints = {}, .nodes = {}, .credentials = {}, .insecure = true, .fingerprints = {}};
+  talosctl::Target target{
+      .endpoints = {}, .nodes = {}, .credentials = {}, .insecure = true, .fingerprints = {}};
   target.endpoints.add(kj::str(endpoint));
   target.nodes.add(kj::str(endpoint));
   target.fingerprints.add(kj::str(fingerprint));
