@@ -333,6 +333,29 @@ TEST(Client4, anAddressThatAnswersIsDeclinedAndAnotherTaken) {
   EXPECT_TRUE(world.sent[3].requested == nullptr) << "the taken one is not asked for";
 }
 
+// Catches: asking again for the address that somebody took while its lease was over.
+TEST(Client4, anAddressThatWasLostAndTakenIsNotAskedForAgain) {
+  World world;
+  world.up();
+  world.run(10 * kj::SECONDS);
+  world.server.silent = true;
+  world.run(3700 * kj::SECONDS);
+  ASSERT_EQ(world.address(), "none");
+  EXPECT_TRUE(world.sent.back().requested == ip("10.0.0.9"));
+  world.taken = ip("10.0.0.9");
+  world.server.silent = false;
+  world.run(200 * kj::SECONDS);
+  EXPECT_EQ(world.address(), "10.0.0.10/24");
+  bool declined = false;
+  for (auto& m : world.sent) {
+    if (declined && m.type == Type::kDiscover) {
+      EXPECT_TRUE(m.requested == nullptr);
+    }
+    declined = declined || m.type == Type::kDecline;
+  }
+  EXPECT_TRUE(declined);
+}
+
 TEST(Client4, renewsThenAsksAllThenLetsGo) {
   World world;
   world.up();

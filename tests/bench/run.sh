@@ -80,6 +80,12 @@ figure "killed service: from kill to the next one's main(), p99" ms "$(jq .p99ms
 figure "the same without s6-supervise's pause of 1 s, p50" ms "$(jq .p50ms <<<"$ours")" "" \
   "s6-supervise" "$(jq '(.p50ms - 1000) * 1000 | round / 1000' <<<"$theirs")"
 
+# --- network --------------------------------------------------------------------------------------------------
+say "DHCP"
+dhcp=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/dhcp-bench 20 2>/dev/null")
+figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")" ""
+figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .withoutProbesP50ms <<<"$dhcp")" ""
+
 # --- boot and memory ------------------------------------------------------------------------------------------
 say "boots"
 tests/bench/node.sh "$checkout" "$out" "$json" "$runs"

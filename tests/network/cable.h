@@ -1,0 +1,187 @@
+// A node whose link is to be asked for its settings, and the other end of its cable: a network
+// namespace in which a DHCP server runs, as people run it. For tests and figures; needs root.
+#pragma once
+
+#include <net/if.h>
+
+#include <random>
+
+#include "machined/controllers/network.h"
+#include "machined/resources/controller.h"
+#include "tests/network/node.h"
+
+namespace talos {
+
+constexpr kj::StringPtr kLeases = "OperatorStatuses.net.talos.dev"_kj;
+
+kj::AutoCloseFd thisNamespace() {
+  int fd;
+  KJ_SYSCALL(fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  return kj::AutoCloseFd(fd);
+}
+
+// A network namespace, and the kernel and the programs in it.
+class Elsewhere {
+ public:
+  // Leaves the calling thread in a new namespace of its own.
+  Elsewhere() {
+    KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
+    place = thisNamespace();
+    kernel = netlink::openKernel();
+    netlink::setUp(*kernel, netlink::indexOf(*kernel, "lo"));
+    KJ_SYSCALL(unshare(CLONE_NEWNET));
+  }
+  ~Elsewhere() noexcept(false) { end(); }
+
+  // Waits until the program hears what comes for a DHCP server.
+  void awaitServer(kj::StringPtr port = ":0043 ", kj::StringPtr family = "udp") {
+    auto& clock = kj::systemPreciseMonotonicClock();
+    auto deadline = clock.now() + 20 * kj::SECONDS;
+    for (;;) {
+      auto sockets = readFile(kj::str("/proc/", pid, "/net/", family));
+      if (strstr(sockets.cStr(), port.cStr()) != nullptr) return;
+      KJ_REQUIRE(clock.now() < deadline, "the server did not start within 20 s");
+      KJ_REQUIRE(waitpid(pid, nullptr, WNOHANG) == 0,
+                 "the server has ended; DHCP_VERBOSE=1 shows why");
+      usleep(5000);
+    }
+  }
+
+  int descriptor() const { return place; }
+  netlink::Kernel& there() { return *kernel; }
+
+  void run(std::initializer_list<kj::StringPtr> line) {
+    end();
+    auto texts = KJ_MAP(text, kj::ArrayPtr<const kj::StringPtr>(line.begin(), line.size())) {
+      return kj::str(text);
+    };
+    auto argv = kj::heapArray<char*>(texts.size() + 1);
+    for (size_t i = 0; i < texts.size(); ++i) argv[i] = texts[i].begin();
+    argv[texts.size()] = nullptr;
+    KJ_SYSCALL(pid = fork());
+    if (pid != 0) return;
+    int silence = getenv("DHCP_VERBOSE") == nullptr ? ::open("/dev/null", O_RDWR) : 2;
+    if (setns(place, CLONE_NEWNET) < 0 || dup2(silence, 1) < 0 || dup2(silence, 2) < 0) _exit(125);
+    execv(argv[0], argv.begin());
+    _exit(127);
+  }
+  void end() {
+    if (pid <= 0) return;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    pid = 0;
+  }
+
+ private:
+  kj::AutoCloseFd place;
+  kj::Own<netlink::Kernel> kernel;
+  pid_t pid = 0;
+};
+
+// A node whose config says `dhcp: true` for eth0, and the other end of the cable.
+class Cable {
+ public:
+  Elsewhere server;
+  Node node{server.descriptor()};
+
+  Cable() {
+    auto& kernel = server.there();
+    auto peer = netlink::indexOf(kernel, "peer");
+    netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("10.7.0.1/24")));
+    netlink::setUp(kernel, peer);
+    auto readConfig = [this](machined::Store&) -> kj::Maybe<machined::MachineConfigView> {
+      machined::MachineConfigView view;
+      machined::NetworkConfig::Device device;
+      device.interface = kj::str("eth0");
+      device.dhcp4 = dhcp;
+      device.dhcp6 = dhcp6;
+      view.network.devices.add(kj::mv(device));
+      view.network.hostname = kj::str("asks");
+      return kj::mv(view);
+    };
+    runtime.add(kj::heap<machined::NetworkController>(arguments, kj::mv(readConfig)));
+    node.serve();
+  }
+  ~Cable() noexcept(false) {
+    node.kill();
+    server.end();
+  }
+
+  bool dhcp = true, dhcp6 = false;
+  void configChanged() { runtime.poke("network.ConfigController"); }
+
+  // dnsmasq's shortest lease is two minutes.
+  void dnsmasq(kj::StringPtr range, kj::StringPtr more = "--dhcp-option=42,10.7.0.5") {
+    server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+                "--interface=peer", "--user=root", "--group=root", "--log-dhcp", "--pid-file",
+                "--no-ping", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
+                kj::str("--dhcp-range=", range), "--dhcp-option=3,10.7.0.1",
+                "--dhcp-option=6,10.7.0.3,10.7.0.4", "--dhcp-option=119,a.example,b.a.example",
+                "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
+    server.awaitServer();
+  }
+  // A router that tells resolvers and that there is DHCPv6, and its server; for IPv6 only.
+  void router(kj::StringPtr range) {
+    dhcp = false;
+    dhcp6 = !range.endsWith("ra-stateless");
+    auto& kernel = server.there();
+    auto peer = netlink::indexOf(kernel, "peer");
+    netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("fd00:7::1/64")));
+    kj::AutoCloseFd on(open("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", O_WRONLY | O_CLOEXEC));
+    KJ_SYSCALL(write(on, "0", 1), "disable_ipv6");
+    server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+                "--interface=peer", "--user=root", "--group=root", "--log-dhcp", "--pid-file",
+                kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")), "--enable-ra",
+                kj::str("--dhcp-range=", range), "--dhcp-option=option6:dns-server,[fd00:7::53]",
+                "--dhcp-option=option6:sntp-server,[fd00:7::7b]",
+                "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
+    server.awaitServer(":0223 ", "udp6");
+  }
+  void dhcpd(kj::StringPtr range, unsigned seconds, kj::StringPtr more = "") {
+    writeFileAtomically(node.path("dhcpd.conf"),
+                        kj::str("ping-check false; authoritative; default-lease-time ", seconds,
+                                "; max-lease-time ", seconds, "; min-lease-time ", seconds,
+                                "; server-identifier 10.7.0.1;\n",
+                                "option classless code 121 = array of unsigned integer 8;\n",
+                                "subnet 10.7.0.0 netmask 255.255.255.0 { range ", range,
+                                "; option routers 10.7.0.1; option host-name \"given\"; ",
+                                "option domain-name \"example.net\"; ", more, " }\n"),
+                        0644);
+    if (tryReadFile(node.path("dhcpd.leases")) == nullptr) {
+      writeFileAtomically(node.path("dhcpd.leases"), ""_kj, 0644);
+    }
+    server.run({"/usr/sbin/dhcpd", "-4", "-f", "-d", "--no-pid", "-cf", node.path("dhcpd.conf"),
+                "-lf", node.path("dhcpd.leases"), "peer"});
+    server.awaitServer();
+  }
+
+  kj::Maybe<rpc::OperatorStatusSpec::Reader> lease() {
+    return node.spec<rpc::OperatorStatusSpec>(kLeases, "dhcp4/eth0");
+  }
+  kj::String address() {
+    KJ_IF_MAYBE (status, lease()) {
+      for (auto address : status->getAddresses()) return kj::str(address);
+    }
+    return kj::str();
+  }
+  kj::String state() {
+    KJ_IF_MAYBE (status, lease()) return kj::str(status->getState());
+    return kj::str();
+  }
+  // The address that the kernel has is the one that the lease says.
+  bool has(kj::StringPtr prefix) { return address() == prefix && node.has(prefix); }
+  kj::StringPtr file() {
+    path = node.path("state/dhcp4-eth0");
+    return path;
+  }
+
+ private:
+  kj::String path;
+  KernelArguments arguments{""_kj.asArray()};
+  std::minstd_rand generator{1};
+  machined::ControllerRuntime runtime{
+      node.store, [](kj::StringPtr line) { fputs(line.cStr(), stderr); }, node.timer,
+      kj::systemCoarseCalendarClock(), [] { return 0.5; }};
+};
+
+}  // namespace talos
