@@ -181,11 +181,14 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
               [this](kj::StringPtr line) {
                 console.say(line, line.startsWith("warning: ") ? Tone::kAlarm : Tone::kInfo);
               }),
-        sources(NodeConfigSources::World{arguments, platform, userData(), smbiosUuid, volumes, uv,
-                                         io.provider->getNetwork(), timer, clock,
-                                         [this]() { return chance(); },
-                                         [this](kj::StringPtr line) { console.say(line); },
-                                         [](kj::StringPtr host) { return resolve(host); }}),
+        sources(NodeConfigSources::World{
+            arguments, platform, userData(), smbiosUuid, volumes, uv, io.provider->getNetwork(),
+            timer, clock, [this]() { return chance(); },
+            // What the boot waits for is for a quiet console too.
+            [this](kj::StringPtr line) {
+              console.say(line, line.startsWith("retrying ") ? Tone::kAlarm : Tone::kInfo);
+            },
+            [](kj::StringPtr host) { return resolve(host); }}),
         stateDisk(uv),
         config(ConfigKeeper::World{
             configMode(mode), process1, store, configReader, sources, stateDisk, uv, timer,

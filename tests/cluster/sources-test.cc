@@ -79,7 +79,7 @@ TEST(Sources, AServerThatIsLateSlowOrGoneHalfWay) {
   // All three find nobody at first.
   for (auto machine : {"late-master-1", "late-master-2", "late-master-3"}) {
     ASSERT_TRUE(
-        consoleSays(cluster, machine, "retrying error: http://10.5.0.1:9000/config.yaml", 60))
+        consoleSays(cluster, machine, "retrying error: http://10.5.0.1:9000/config.yaml", 180))
         << tail(cluster.console(machine));
   }
   EXPECT_TRUE(eventually(
