@@ -92,7 +92,7 @@ class Cable {
     auto readConfig = [this](machined::Store&) -> kj::Maybe<machined::MachineConfigView> {
       machined::MachineConfigView view;
       machined::NetworkConfig::Device device;
-      device.interface = kj::str("eth0");
+      device.interface = kj::str(asked);
       device.dhcp4 = dhcp;
       device.dhcp6 = dhcp6;
       view.network.devices.add(kj::mv(device));
@@ -108,13 +108,16 @@ class Cable {
   }
 
   bool dhcp = true, dhcp6 = false;
+  kj::StringPtr asked = "eth0";       // the node's link that asks
+  kj::StringPtr serverLink = "peer";  // the link that answers
   void configChanged() { runtime.poke("network.ConfigController"); }
 
   // dnsmasq's shortest lease is two minutes.
   void dnsmasq(kj::StringPtr range, kj::StringPtr more = "--dhcp-option=42,10.7.0.5") {
     server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-                "--interface=peer", "--user=root", "--group=root", "--log-dhcp", "--pid-file",
-                "--no-ping", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
+                kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
+                "--pid-file", "--no-ping",
+                kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
                 kj::str("--dhcp-range=", range), "--dhcp-option=3,10.7.0.1",
                 "--dhcp-option=6,10.7.0.3,10.7.0.4", "--dhcp-option=119,a.example,b.a.example",
                 "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
@@ -130,9 +133,10 @@ class Cable {
     kj::AutoCloseFd on(open("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", O_WRONLY | O_CLOEXEC));
     KJ_SYSCALL(write(on, "0", 1), "disable_ipv6");
     server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-                "--interface=peer", "--user=root", "--group=root", "--log-dhcp", "--pid-file",
-                kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")), "--enable-ra",
-                kj::str("--dhcp-range=", range), "--dhcp-option=option6:dns-server,[fd00:7::53]",
+                kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
+                "--pid-file", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
+                "--enable-ra", kj::str("--dhcp-range=", range),
+                "--dhcp-option=option6:dns-server,[fd00:7::53]",
                 "--dhcp-option=option6:sntp-server,[fd00:7::7b]",
                 "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
     server.awaitServer(":0223 ", "udp6");
@@ -151,12 +155,12 @@ class Cable {
       writeFileAtomically(node.path("dhcpd.leases"), ""_kj, 0644);
     }
     server.run({"/usr/sbin/dhcpd", "-4", "-f", "-d", "--no-pid", "-cf", node.path("dhcpd.conf"),
-                "-lf", node.path("dhcpd.leases"), "peer"});
+                "-lf", node.path("dhcpd.leases"), serverLink});
     server.awaitServer();
   }
 
   kj::Maybe<rpc::OperatorStatusSpec::Reader> lease() {
-    return node.spec<rpc::OperatorStatusSpec>(kLeases, "dhcp4/eth0");
+    return node.spec<rpc::OperatorStatusSpec>(kLeases, kj::str("dhcp4/", asked));
   }
   kj::String address() {
     KJ_IF_MAYBE (status, lease()) {
@@ -171,7 +175,7 @@ class Cable {
   // The address that the kernel has is the one that the lease says.
   bool has(kj::StringPtr prefix) { return address() == prefix && node.has(prefix); }
   kj::StringPtr file() {
-    path = node.path("state/dhcp4-eth0");
+    path = node.path(kj::str("state/dhcp4-", asked));
     return path;
   }
 

@@ -144,6 +144,44 @@ TEST(Dhcp, aRefusalGetsANewAddressAndTheOldOneGoes) {
   });
 }
 
+// Catches: a client that works on cards only, or there gets an address and never renews it. In a
+// guest (guest.sh), for its drivers.
+TEST(DhcpInGuest, vlansAndBondsAskAndRenewToo) {
+  for (auto asked : {"eth0.5"_kj, "bond0"_kj}) {
+    onCable([&](Cable& cable) {
+      auto& node = cable.node;
+      auto& kernel = *node.kernel;
+      cable.asked = asked;
+      if (asked == "eth0.5") {
+        netlink::setUp(kernel, node.eth0);
+        netlink::addLink(kernel, asked, netlink::Vlan{node.eth0, 5});
+        auto& there = cable.server.there();
+        auto peer = netlink::indexOf(there, "peer");
+        auto network = KJ_ASSERT_NONNULL(Prefix::parse("10.7.0.1/24"));
+        netlink::change(there, netlink::DeleteAddress{{.link = peer, .prefix = network}});
+        auto vlan = netlink::addLink(there, "peer.5", netlink::Vlan{peer, 5});
+        netlink::addAddress(there, vlan, network);
+        netlink::setUp(there, vlan);
+        cable.serverLink = "peer.5";
+      } else {
+        auto bond = netlink::addLink(kernel, asked, netlink::Bond{});
+        netlink::setMaster(kernel, node.eth0, bond);
+      }
+      cable.dhcpd("10.7.0.20 10.7.0.30", 4);
+      node.start();
+      node.until("an address", [&] { return cable.has("10.7.0.20/24"); });
+      auto index = netlink::indexOf(kernel, asked);
+      for (auto& a : kernel.addresses()) {
+        if (a.prefix.toString() == "10.7.0.20/24") EXPECT_EQ(a.link, index);
+      }
+      auto before = readFile(cable.file());
+      node.until("a renewal",
+                 [&] { return cable.state() == "bound" && readFile(cable.file()) != before; });
+      EXPECT_TRUE(cable.has("10.7.0.20/24"));
+    });
+  }
+}
+
 // Another machine has been given the address by hand.
 TEST(Dhcp, anAddressInUseIsDeclined) {
   onCable([](Cable& cable) {
