@@ -18,6 +18,7 @@ enum Id : uint64_t {
   kInline = 0xc1c8a1f3f0a3d009,
   kBase64 = 0xc1c8a1f3f0a3d00a,
   kKeepEmpty = 0xc1c8a1f3f0a3d00b,
+  kIfGiven = 0xc1c8a1f3f0a3d014,
   kResource = 0xc1c8a1f3f0a3d00c,
   kColumn = 0xc1c8a1f3f0a3d00d,
   kAllow = 0xc1c8a1f3f0a3d00e,

@@ -167,6 +167,16 @@ TEST(WriteYaml, OmitsDefaultsOnRequest) {
   EXPECT_EQ(kj::str("description: \"\"\n"), yaml(ns.asReader(), {.empties = Empties::kOmit}));
 }
 
+// Catches: a link that is shown with the options of a bond that it is not.
+TEST(WriteYaml, WhatOtherKindsHaveIsWrittenOnlyIfGiven) {
+  capnp::MallocMessageBuilder message;
+  auto link = message.initRoot<rpc::LinkStatusSpec>();
+  link.initVlan();
+  auto text = yaml(link.asReader());
+  EXPECT_TRUE(strstr(text.cStr(), "bondMaster") == nullptr) << text.cStr();
+  EXPECT_TRUE(strstr(text.cStr(), "vlanID: 0") != nullptr) << text.cStr();
+}
+
 // Catches: cells that differ from what the tables of the documents show.
 TEST(Cell, ShowsOneValue) {
   capnp::MallocMessageBuilder message;

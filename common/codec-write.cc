@@ -59,6 +59,7 @@ class TreeWriter {
     node.kind = YamlNode::Kind::kMapping;
     for (auto field : schema.getFields()) {
       if (!isActive(value, field)) continue;
+      if (annotation::has(field, annotation::kIfGiven) && !value.has(field)) continue;
       // A union's first member is what an unset union says; the others are a choice, empty or not.
       bool chosen = annotation::inUnion(field) && field.getProto().getDiscriminantValue() > 0;
       bool keep = options.empties == Empties::kKeep ||

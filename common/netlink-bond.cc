@@ -11,7 +11,7 @@
 namespace talos::netlink {
 namespace {
 
-constexpr uint8_t kAll = 0b1111111, kPrimaryModes = 0b1100010, kTlb = 0b0100000,
+constexpr uint8_t kAll = 0b1111111, kPrimaryModes = 0b1100010, kAdaptive = 0b1100000,
                   kRoundRobin = 0b0000001;
 constexpr uint32_t kInt = 0x7fffffff;  // of the driver's int
 constexpr uint32_t kLinkMonitoring = 100;
@@ -44,7 +44,7 @@ constexpr BondRule kRules[] = {
     {O::kAdSelect, "adSelect"_kj, 1, 0, true, false, kAll, 2},
     {O::kAdActorSysPrio, "adActorSysPrio"_kj, 2, 65535, false, false, kLacpModes, 65535, 1},
     {O::kAdUserPortKey, "adUserPortKey"_kj, 2, 0, true, false, kLacpModes, 1023},
-    {O::kTlbDynamicLb, "tlbDynamicLb"_kj, 1, 1, true, false, kTlb, 1},
+    {O::kTlbDynamicLb, "tlbDynamicLb"_kj, 1, 1, true, false, kAdaptive, 1},
     {O::kMissedMax, "missedMax"_kj, 1, 2, false, false, kArpModes, 255, 1},
     {O::kCoupledControl, "coupledControl"_kj, 1, 1, true, false, kLacpModes, 1},
 };

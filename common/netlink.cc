@@ -5,6 +5,7 @@
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/error.h"
 #include "common/netlink-socket.h"
@@ -240,11 +241,14 @@ class MachineKernel final : public Kernel {
 
 class MachineMonitor final : public Monitor {
  public:
-  explicit MachineMonitor(kj::UnixEventPort& port)
+  MachineMonitor(kj::UnixEventPort& port, unsigned size)
       : fd(openSocket(NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
                                          RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE)),
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
-        buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {}
+        buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {
+    int bytes = size;  // without the right to more it stays what openSocket() made it
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+  }
 
   kj::Promise<Notice> next() override {
     // Armed before reading: the observer tells edges, and one between the two would be lost.
@@ -313,8 +317,8 @@ class MachineMonitor final : public Monitor {
 kj::Own<Kernel> openKernel(kj::Duration deadline) {
   return kj::heap<MachineKernel>(deadline);
 }
-kj::Own<Monitor> openMonitor(kj::UnixEventPort& port) {
-  return kj::heap<MachineMonitor>(port);
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer) {
+  return kj::heap<MachineMonitor>(port, buffer);
 }
 
 // --- conveniences

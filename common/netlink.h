@@ -196,7 +196,8 @@ class Monitor {
   virtual kj::Promise<Notice> next() = 0;
 };
 
-kj::Own<Monitor> openMonitor(kj::UnixEventPort& port);
+// `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20);
 
 // --- conveniences for programs that make a few things in order
 // --------------------------------------- All throw: kNotFound, or kFailedPrecondition with the

@@ -6,6 +6,7 @@ StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction,
     : store(store), changed(kj::mv(changedFunction)), lost(kj::mv(lostFunction)) {
   auto watch = [&](kj::StringPtr type) { return store.watch(type, [this] { changed(); }); };
   links = watch("LinkSpecs.net.talos.dev");
+  wireguardKeys = watch("WireguardKeys.secrets.talos.dev");
   addresses = watch("AddressSpecs.net.talos.dev");
   routes = watch("RouteSpecs.net.talos.dev");
   hostnames = watch("HostnameSpecs.net.talos.dev");
@@ -16,13 +17,17 @@ StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction,
 StoreBoard::~StoreBoard() noexcept(false) = default;
 
 kj::Maybe<Intent> StoreBoard::intent() {
-  for (auto watched : {&links, &addresses, &routes, &hostnames, &resolvers, &nodeAddresses}) {
+  for (auto watched :
+       {&links, &wireguardKeys, &addresses, &routes, &hostnames, &resolvers, &nodeAddresses}) {
     if (!(*watched)->synced()) return nullptr;
   }
   Intent intent;
   for (auto& [id, held] : links->resources()) {
     addLink(intent.wanted, id, held.get().getMetadata().getVersion(),
             held.spec<rpc::LinkSpecSpec>());
+  }
+  for (auto& [id, held] : wireguardKeys->resources()) {
+    addWireguardKey(intent.wanted, id, held.spec<rpc::WireguardKeySpec>());
   }
   for (auto& [id, held] : addresses->resources()) {
     auto spec = held.spec<rpc::AddressSpecSpec>();
@@ -70,6 +75,7 @@ kj::Promise<void> StoreBoard::publish(Report report) {
                                                   kj::mv(report.routes));
   co_await store.replaceAll<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev",
                                                   kj::mv(report.nodeAddresses));
+  co_await store.replaceAll<rpc::LinkPlanSpec>("LinkPlans.net.talos.dev", kj::mv(report.plans));
   // Last: who waits for `applied` finds everything else already told.
   co_await store.replaceAll<rpc::NetworkStatusSpec>("NetworkStatuses.net.talos.dev",
                                                     kj::mv(report.network));

@@ -22,7 +22,7 @@ class StoreBoard final : public Board {
   StoreClient& store;
   kj::Function<void()> changed;
   Lost lost;
-  kj::Own<Watched> links, addresses, routes, hostnames, resolvers, nodeAddresses;
+  kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses;
 };
 
 }  // namespace talos::networkd

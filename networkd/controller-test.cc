@@ -113,9 +113,34 @@ TEST_F(ControllerTest, repairsWhatOthersBreak) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
   EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
   netlink::setUp(kernel, eth0, false);
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getRepairs(), 4u);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
+}
+
+// Catches: what cannot be done being shown nowhere, or without when it is tried again.
+TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
+  specs();
+  kernel.refuse(eth0, EPERM);
+  start();
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto next = KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>();
+  EXPECT_STREQ(next.getSteps()[0].cStr(), "set link 2 up");
+  EXPECT_STREQ(next.getRetry().cStr(), "500ms");
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
+  EXPECT_EQ(board.network().getRepairs(), 0u);
+}
+
+// Catches: an overrun that is not followed by a look at everything, or not counted.
+TEST_F(ControllerTest, anOverrunIsCountedAndEverythingReadAgain) {
+  specs();
+  start();
+  kernel.overrun();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getOverruns(), 1u);
 }
 
 // Catches: a link that appears later (a cable, a module) never being configured.
@@ -142,6 +167,7 @@ TEST_F(ControllerTest, followsTheSpecs) {
   EXPECT_FALSE(has("10.5.0.2/24"));
   EXPECT_TRUE(has("10.5.0.3/24"));
   EXPECT_TRUE(hasDefault());  // it went with the old address and came back
+  EXPECT_EQ(board.network().getRepairs(), 0u);
 }
 
 // Catches: hammering a kernel that refuses, giving up on it, and a back-off that a success does not

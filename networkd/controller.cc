@@ -33,6 +33,24 @@ kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
   return result;
 }
 
+// Two wishes with the same text are the same.
+kj::String identity(const Wanted& wanted) {
+  kj::Vector<kj::String> parts;
+  for (auto& link : wanted.links) {
+    parts.add(kj::str(link.name, '=', link.version));
+    for (auto& peer : link.wireguard.peers) {
+      if (peer.resolved) parts.add(peer.resolved->toString());
+    }
+  }
+  for (auto& address : wanted.addresses) {
+    parts.add(kj::str(address.link, ' ', address.prefix, '=', address.version));
+  }
+  for (auto& route : wanted.routes) {
+    parts.add(kj::str(route.link, ' ', route.destination, ' ', route.metric, '=', route.version));
+  }
+  return kj::str("wish ", kj::strArray(parts, " "));
+}
+
 }  // namespace
 
 struct Controller::Outcome {
@@ -40,10 +58,12 @@ struct Controller::Outcome {
   uint64_t applied = 0;
   kj::Vector<kj::String> problems;
   bool done = false;  // nothing left to do
+  kj::Vector<kj::String> left;
 };
 
 Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
-                       kj::Timer& timer, Signal& work, kj::Function<double()> random)
+                       kj::Timer& timer, Signal& work, kj::Function<double()> random,
+                       kj::Maybe<Endpoints&> endpoints)
     : kernel(kernel),
       monitor(monitor),
       board(board),
@@ -51,6 +71,7 @@ Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board
       timer(timer),
       work(work),
       random(kj::mv(random)),
+      endpoints(endpoints),
       firstPass(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   firstPassDone = kj::mv(paf.fulfiller);
@@ -77,12 +98,13 @@ kj::Promise<void> Controller::run() {
 kj::Promise<void> Controller::applyLoop() {
   Backoff backoff;
   for (;;) {
-    bool good = pass();
+    auto delay = backoff.take(random());
+    bool good = pass(delay);
     auto next = work.wait();
     if (good) {
       backoff = {};
     } else {
-      next = next.exclusiveJoin(timer.afterDelay(backoff.take(random())));
+      next = next.exclusiveJoin(timer.afterDelay(delay));
     }
     co_await next;
   }
@@ -118,6 +140,7 @@ kj::Promise<void> Controller::publishLoop() {
 kj::Promise<void> Controller::kernelLoop() {
   for (;;) {
     auto notice = co_await monitor.next();
+    overruns += notice.overrun;
     if (notice.overrun)
       log::info("the kernel had more changes than could be followed; reading all again");
     work.set();
@@ -138,8 +161,9 @@ Observed Controller::observe() {
   return networkd::observe(kernel, host.ipv6(), time(nullptr));
 }
 
-bool Controller::pass() {
+bool Controller::pass(kj::Duration retry) {
   KJ_IF_MAYBE (intent, board.intent()) {
+    KJ_IF_MAYBE (names, endpoints) names->fill(intent->wanted, intent->resolvers);
     kj::Vector<kj::String> problems = kj::mv(intent->wanted.problems);
     bool good = writeResolvers(*intent, problems);
     kj::Maybe<Outcome> outcome;
@@ -149,7 +173,14 @@ bool Controller::pass() {
       return false;
     }
     auto& reached = KJ_ASSERT_NONNULL(outcome);
+    KJ_IF_MAYBE (names, endpoints) {
+      if (reached.done) names->reached(intent->wanted);
+    }
+    Undone undone;
+    undone.steps = kj::mv(reached.left);
     for (auto& problem : reached.problems) problems.add(kj::mv(problem));
+    for (auto& problem : problems) undone.problems.add(kj::str(problem));
+    if (!good || !reached.done) undone.retry = retry;
     logProblems(problems);
 
     auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent->previous)));
@@ -160,9 +191,15 @@ bool Controller::pass() {
         .hostname = intent->hostname.size() > 0 && host.hostname() == intent->hostname,
         .applied = reached.applied,
         .problems = kj::mv(problems),
+        .overruns = overruns,
+        .repairs = repairs,
     };
-    latest = Report{linkStatuses(reached.observed), addressStatuses(reached.observed),
-                    routeStatuses(reached.observed), records(addresses), records(health)};
+    latest = Report{linkStatuses(reached.observed),
+                    addressStatuses(reached.observed),
+                    routeStatuses(reached.observed),
+                    records(addresses),
+                    records(health),
+                    records(undone)};
     report.set();
     firstPassDone->fulfill();
     return good && reached.done;
@@ -183,6 +220,10 @@ NodeAddresses Controller::recall(NodeAddresses stored) const {
 
 Controller::Outcome Controller::converge(const Wanted& wanted) {
   Outcome outcome;
+  // Somebody else's doing, if all was as it is wanted and is not any more.
+  auto wish = identity(wanted);
+  bool repairing = held.size() > 0 && held == wish;
+  held = kj::String();
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
@@ -191,20 +232,23 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
     outcome.applied = todo.applied;
     outcome.problems = kj::mv(todo.problems);
     outcome.done = todo.steps.size() == 0;
+    outcome.left.clear();
+    for (auto& step : todo.steps) outcome.left.add(netlink::describe(step.change));
     if (outcome.done || !progress) break;
     if (round == kMaxRounds) {
       failures.add(kj::str("the network does not stay as it is set; another program changes it"));
       break;
     }
-    failures = apply(kj::mv(todo.steps), progress);
+    failures = apply(kj::mv(todo.steps), progress, repairing);
   }
+  if (outcome.done && outcome.problems.size() == 0) held = kj::mv(wish);
   if (!outcome.done) {
     for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
   }
   return outcome;
 }
 
-kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress) {
+kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress, bool repairing) {
   auto names = KJ_MAP(step, steps) {
     return kj::mv(step.what);
   };
@@ -221,7 +265,14 @@ kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress)
       }
     } else {
       progress = true;
-      log::info("set", {{"change", netlink::describe(changes[i])}, {"for", names[i]}});
+      auto what = netlink::describe(changes[i]);
+      if (repairing) {
+        ++repairs;
+        log::warn("was changed by somebody else and is made good",
+                  {{"change", what}, {"for", names[i]}});
+      } else {
+        log::info("set", {{"change", what}, {"for", names[i]}});
+      }
     }
   }
   return failures;

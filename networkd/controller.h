@@ -5,13 +5,15 @@
 // to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
 // before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
 // could lose: what is its own the kernel knows (plan.h), what was chosen for good the store knows.
-// A second pass sends nothing.
+// A second pass sends nothing; when it does although nothing else is wanted, somebody else changed
+// something, which is made good, logged and counted (repairs).
 #pragma once
 
 #include <kj/async.h>
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "networkd/endpoints.h"
 #include "networkd/host.h"
 #include "networkd/specs.h"
 #include "networkd/status.h"
@@ -28,7 +30,7 @@ struct Intent {
 
 // What goes back to it. One for each type of resource.
 struct Report {
-  Records links, addresses, routes, nodeAddresses, network;
+  Records links, addresses, routes, nodeAddresses, network, plans;
 };
 
 class Board {
@@ -42,9 +44,10 @@ class Board {
 class Controller {
  public:
   // `work` is set by whoever knows that board's intent changed; `random` in [0, 1) jitters the
-  // back-off.
+  // back-off; without `endpoints` peers of WireGuard have no names.
   Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
-             kj::Timer& timer, Signal& work, kj::Function<double()> random);
+             kj::Timer& timer, Signal& work, kj::Function<double()> random,
+             kj::Maybe<Endpoints&> endpoints = nullptr);
   ~Controller() noexcept(false);
 
   // Runs until dropped.
@@ -69,21 +72,24 @@ class Controller {
   kj::Timer& timer;
   Signal& work;
   kj::Function<double()> random;
+  kj::Maybe<Endpoints&> endpoints;
   Signal report;
   kj::Own<kj::PromiseFulfiller<void>> firstPassDone;
   kj::ForkedPromise<void> firstPass;
   kj::Maybe<Report> latest;
   NodeAddresses remembered;
   kj::String lastProblems;  // logged once, not at every attempt
+  kj::String held;          // what was wanted when all of it was so; empty: not all is
+  uint64_t overruns = 0, repairs = 0;
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();
   kj::Promise<void> kernelLoop();
   kj::Promise<void> hostLoop();
-  bool pass();
+  bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);
-  kj::Vector<kj::String> apply(kj::Vector<Step> steps, bool& progress);
+  kj::Vector<kj::String> apply(kj::Vector<Step> steps, bool& progress, bool repairing);
   bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
   NodeAddresses recall(NodeAddresses stored) const;
   void logProblems(const kj::Vector<kj::String>& problems);

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/resolver.h"
 #include "common/server.h"
 #include "networkd/board.h"
 #include "networkd/operators.h"
@@ -20,6 +21,10 @@ namespace talos::networkd {
 kj::StringPtr setting(const char* name, kj::StringPtr otherwise) {
   auto value = getenv(name);
   return value == nullptr ? otherwise : kj::StringPtr(value);
+}
+
+kj::Promise<kj::Array<kj::String>> lookUp(kj::String host, kj::String servers) {
+  co_return co_await resolve(host, {.servers = servers});
 }
 
 void run() {
@@ -43,8 +48,9 @@ void run() {
   StoreBoard board(
       store, [&] { changed.set(); },
       [&](kj::StringPtr link, const Prefix& address) { return operators.lost(link, address); });
-  Controller controller(*kernel, *monitor, board, *host, timer, changed,
-                        [&] { return unit(generator); });
+  Endpoints endpoints(timer, lookUp, [&] { changed.set(); });
+  Controller controller(
+      *kernel, *monitor, board, *host, timer, changed, [&] { return unit(generator); }, endpoints);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(controller); });
   log::info("networkd runs");

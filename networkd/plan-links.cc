@@ -126,11 +126,21 @@ class LinkPlanner::Impl {
     return link.want != nullptr && !link.gone && !link.foreign;
   }
 
+  // A bridge that lost its last port has no hardware address any more, and no VLAN that is made on
+  // it then can ever go up.
+  static bool lostAddress(const Link& link) {
+    for (auto byte : link.hardwareAddress) {
+      if (byte != 0) return false;
+    }
+    return link.hardwareAddress.size() > 0;
+  }
+
   // --- what is there, and is it what is wanted
   // ----------------------------------------------------
   // Whether the link is made as it is wanted; what differs cannot be changed, only made anew.
   bool fits(const Now& link) {
     auto& want = *link.want;
+    if (ours(*link.link) && lostAddress(*link.link)) return false;
     if (want.kind.size() == 0) return !ours(*link.link);
     if (link.link->kind != want.kind) return false;
     if (want.kind != "vlan") return true;

@@ -66,6 +66,55 @@ TEST(Status, viewsOfAnOrdinaryMachine) {
   EXPECT_TRUE(hasDefaultRoute(observed));
 }
 
+// Catches: what a bond, its members, a VLAN and a tunnel are being shown wrong, or of the wrong
+// link.
+TEST(Status, linksAreShownWithWhatTheyAre) {
+  using O = netlink::BondOption;
+  ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  netlink::BondOptions options;
+  options[O::kMode] = 1;
+  options[O::kMiimon] = 100;
+  unsigned bond = netlink::addLink(kernel, "bond0", netlink::Bond{options});
+  netlink::setMaster(kernel, eth0, bond);
+  options = {};
+  options[O::kPrimary] = eth0;
+  netlink::change(kernel, netlink::SetBond{bond, options});
+  netlink::addLink(kernel, "bond0.7", netlink::Vlan{bond, 7, 0x88a8});
+  unsigned wg = netlink::addLink(kernel, "wg0", netlink::Wireguard{});
+  netlink::change(kernel, netlink::SetWireguard{.index = wg, .listenPort = 51820});
+
+  auto links = linkStatuses(networkd::observe(kernel, true, 0));
+  auto shown = at<rpc::LinkStatusSpec>(links, "bond0");
+  EXPECT_TRUE(shown.getBondMaster().getMode() == config::BondMode::ACTIVE_BACKUP);
+  EXPECT_EQ(shown.getBondMaster().getMiimon(), 100u);
+  EXPECT_STREQ(shown.getBondMaster().getPrimary().cStr(), "eth0");
+  EXPECT_STREQ(shown.getBondMaster().getInterfaces()[0].cStr(), "eth0");
+  EXPECT_FALSE(shown.hasVlan() || shown.hasWireguard() || shown.hasBondMember());
+  auto member = at<rpc::LinkStatusSpec>(links, "eth0");
+  EXPECT_EQ(member.getMasterIndex(), bond);
+  EXPECT_STREQ(member.getMemberKind().cStr(), "bond");
+  EXPECT_STREQ(member.getBondMember().getState().cStr(), "active");
+  EXPECT_FALSE(member.hasBondMaster());
+  auto vlan = at<rpc::LinkStatusSpec>(links, "bond0.7");
+  EXPECT_EQ(vlan.getLinkIndex(), bond);
+  EXPECT_EQ(vlan.getVlan().getVlanID(), 7);
+  EXPECT_STREQ(vlan.getVlan().getVlanProtocol().cStr(), "802.1ad");
+  EXPECT_EQ(at<rpc::LinkStatusSpec>(links, "wg0").getWireguard().getListenPort(), 51820);
+}
+
+// Catches: an empty plan that looks like work left, and a retry that nobody is told of.
+TEST(Status, whatIsUndoneIsShownAndNothingElse) {
+  EXPECT_STREQ(ids(records(Undone())).cStr(), "");
+  Undone undone;
+  undone.steps.add(kj::str("set link 2 up"));
+  undone.retry = 1500 * kj::MILLISECONDS;
+  auto plans = records(undone);
+  auto next = at<rpc::LinkPlanSpec>(plans, "next");
+  EXPECT_STREQ(next.getSteps()[0].cStr(), "set link 2 up");
+  EXPECT_STREQ(next.getRetry().cStr(), "1500ms");
+}
+
 // Catches: two routes with one id, of which the store would keep only one.
 TEST(Status, routesThatShareAnIdAreBothThere) {
   ModelKernel kernel;

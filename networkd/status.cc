@@ -2,11 +2,11 @@
 
 #include <kj/debug.h>
 #include <linux/if_addr.h>
-#include <net/if.h>
-#include <net/if_arp.h>
 
 #include <algorithm>
 #include <tuple>
+
+#include "networkd/status-words.h"
 
 namespace talos::networkd {
 
@@ -17,36 +17,6 @@ using netlink::Route;
 // --- words
 // -------------------------------------------------------------------------------------------
 namespace {
-
-kj::StringPtr typeName(uint16_t type) {
-  switch (type) {
-    case ARPHRD_ETHER:
-      return "ether";
-    case ARPHRD_LOOPBACK:
-      return "loopback";
-    case ARPHRD_INFINIBAND:
-      return "infiniband";
-    case ARPHRD_PPP:
-      return "ppp";
-    case ARPHRD_TUNNEL:
-      return "tunnel";
-    case ARPHRD_TUNNEL6:
-      return "tunnel6";
-    case ARPHRD_SIT:
-      return "sit";
-    case ARPHRD_NONE:
-      return "none";
-    default:
-      return "other";
-  }
-}
-
-// RFC 2863, in the numbers of IF_OPER_*.
-kj::StringPtr stateName(uint8_t state) {
-  constexpr kj::StringPtr kNames[] = {"unknown"_kj, "notPresent"_kj, "down"_kj, "lowerLayerDown"_kj,
-                                      "testing"_kj, "dormant"_kj,    "up"_kj};
-  return state < kj::size(kNames) ? kNames[state] : kNames[0];
-}
 
 kj::StringPtr scopeName(uint8_t scope) {
   switch (scope) {
@@ -92,32 +62,6 @@ kj::StringPtr familyName(int family) {
   return family == AF_INET ? "inet4" : "inet6";
 }
 
-kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
-  return kj::strArray(KJ_MAP(b, address) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, ":");
-}
-
-kj::Vector<kj::StringPtr> flagNames(unsigned flags) {
-  struct Named {
-    unsigned bit;
-    kj::StringPtr name;
-  };
-  constexpr Named kNames[] = {{IFF_UP, "UP"_kj},
-                              {IFF_BROADCAST, "BROADCAST"_kj},
-                              {IFF_LOOPBACK, "LOOPBACK"_kj},
-                              {IFF_POINTOPOINT, "POINTTOPOINT"_kj},
-                              {IFF_MULTICAST, "MULTICAST"_kj}};
-  kj::Vector<kj::StringPtr> result;
-  for (auto& named : kNames) {
-    if ((flags & named.bit) != 0) result.add(named.name);
-  }
-  return result;
-}
-
-template <typename List, typename Items>
-void fillTexts(List list, const Items& items) {
-  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
-}
-
 // The routes that are shown: those of the main table whose link is known, in a steady order.
 kj::Vector<const Route*> shown(const Observed& observed) {
   kj::Vector<const Route*> result;
@@ -141,36 +85,10 @@ kj::String destinationText(const Route& route) {
   return route.destination.length == 0 ? kj::String() : route.destination.toString();
 }
 
-template <typename Spec, typename Fill>
-void insert(Records& records, kj::String id, Fill&& fill) {
-  auto message = kj::heap<capnp::MallocMessageBuilder>();
-  fill(message->initRoot<Spec>());
-  records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
-}
-
 }  // namespace
 
 // --- statuses
 // ------------------------------------------------------------------------------------------
-Records linkStatuses(const Observed& observed) {
-  Records records;
-  for (auto& link : observed.links) {
-    insert<rpc::LinkStatusSpec>(records, kj::str(link.name),
-                                [&](rpc::LinkStatusSpec::Builder spec) {
-                                  spec.setIndex(link.index);
-                                  spec.setType(typeName(link.type));
-                                  spec.setKind(link.kind);
-                                  spec.setHardwareAddress(hardwareText(link.hardwareAddress));
-                                  spec.setMtu(link.mtu);
-                                  auto flags = flagNames(link.flags);
-                                  fillTexts(spec.initFlags(flags.size()), flags);
-                                  spec.setOperationalState(stateName(link.operState));
-                                  spec.setLinkState(link.up() && link.carrier);
-                                });
-  }
-  return records;
-}
-
 Records addressStatuses(const Observed& observed) {
   Records records;
   for (auto& address : observed.addresses) {
@@ -288,8 +206,22 @@ Records records(const Health& health) {
         spec.setConnectivityReady(health.connectivity);
         spec.setHostnameReady(health.hostname);
         spec.setApplied(health.applied);
+        spec.setOverruns(health.overruns);
+        spec.setRepairs(health.repairs);
         fillTexts(spec.initProblems(health.problems.size()), health.problems);
       });
+  return result;
+}
+
+Records records(const Undone& undone) {
+  Records result;
+  if (undone.steps.size() == 0 && undone.problems.size() == 0) return result;
+  insert<rpc::LinkPlanSpec>(result, kj::str("next"), [&](rpc::LinkPlanSpec::Builder spec) {
+    fillTexts(spec.initSteps(undone.steps.size()), undone.steps);
+    fillTexts(spec.initProblems(undone.problems.size()), undone.problems);
+    if (undone.retry > 0 * kj::SECONDS)
+      spec.setRetry(kj::str(undone.retry / kj::MILLISECONDS, "ms"));
+  });
   return result;
 }
 

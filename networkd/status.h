@@ -33,8 +33,17 @@ struct Health {
   bool address = false, connectivity = false, hostname = false;
   uint64_t applied = 0;
   kj::Vector<kj::String> problems;
+  uint64_t overruns = 0, repairs = 0;
 };
 Records records(const Health& health);
+
+// What a pass left undone.
+struct Undone {
+  kj::Vector<kj::String> steps, problems;
+  kj::Duration retry = 0 * kj::SECONDS;  // 0: when something changes
+};
+// One record, "next"; none when there is nothing.
+Records records(const Undone& undone);
 bool hasDefaultRoute(const Observed& observed);
 
 void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out);

@@ -65,6 +65,9 @@ annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # Also served by a machine that has no config yet, where nobody can show a certificate: whoever reaches the
 # port may call it. Without this a method is Unimplemented there.
 
+annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
+# A struct that is written only where there is one: what other kinds of the thing do not have.
+
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev
   namespace @1 :Text;         # the namespace that an empty one means

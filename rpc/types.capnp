@@ -62,10 +62,10 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, vlan, wireguard; empty: hardware
   parentName @6 :Text $A.column("Parent");      # the link under a VLAN
   masterName @7 :Text $A.column("Master");      # the bond or bridge that it belongs to
-  vlan @8 :VlanSpec;
-  bondMaster @9 :Config.Bond;
-  bridgeMaster @10 :BridgeSpec;
-  wireguard @11 :WireguardSpec;                 # its private key: WireguardKeys/<link>
+  vlan @8 :VlanSpec $A.ifGiven;
+  bondMaster @9 :Config.Bond $A.ifGiven;
+  bridgeMaster @10 :BridgeSpec $A.ifGiven;
+  wireguard @11 :WireguardSpec $A.ifGiven;                 # its private key: WireguardKeys/<link>
 }
 struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
 struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
@@ -79,9 +79,6 @@ struct WireguardSpec {
     endpoint @1 :Text;
     persistentKeepaliveInterval @2 :UInt32;     # s
     allowedIPs @3 :List(Text);
-    lastHandshake @4 :Int64;                    # s since 1970; with the next two only in statuses
-    received @5 :UInt64;
-    sent @6 :UInt64;
   }
 }
 struct WireguardKeySpec $A.resource((type = "WireguardKeys.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
@@ -158,11 +155,11 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
   broadcastAddress @10 :Text $A.name("broadcastAddr");
   queueDiscipline @11 :Text $A.name("queueDisc");
   memberKind @12 :Text $A.name("slaveKind");
-  vlan @13 :VlanSpec;
-  bondMaster @14 :Config.Bond;
-  bondMember @15 :BondMember $A.name("bondSlave");
-  bridgeMaster @16 :BridgeSpec;
-  wireguard @17 :WireguardSpec;
+  vlan @13 :VlanSpec $A.ifGiven;
+  bondMaster @14 :Config.Bond $A.ifGiven;
+  bondMember @15 :BondMember $A.name("bondSlave") $A.ifGiven;
+  bridgeMaster @16 :BridgeSpec $A.ifGiven;
+  wireguard @17 :WireguardSpec $A.ifGiven;
   logical @18 :Bool;                            # networkd made it
   struct BondMember {
     state @0 :Text;                             # active or backup

@@ -51,7 +51,7 @@ TEST_F(Completion, OffersWhatFits) {
   EXPECT_EQ(offered("talosctl -n logs con"), "config\n");
   EXPECT_EQ(offered("talosctl config cont"), "context\ncontexts\n");
   EXPECT_EQ(offered("talosctl ls --lo"), "--long\n");
-  EXPECT_EQ(offered("talosctl get svc -o \"\""), "json\ntable\nyaml\n");
+  EXPECT_EQ(offered("talosctl get svc -o \"\""), "json\ntable\ntree\nyaml\n");
   EXPECT_EQ(offered("talosctl dmesg --tail -o \"\""),
             "json\ntable\n");  // here --tail takes no value
   EXPECT_EQ(offered("talosctl logs --tail dmesg -o \"\""), "json\ntable\n");

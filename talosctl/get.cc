@@ -1,5 +1,6 @@
 // get <type> [<id>]
 #include "talosctl/commands.h"
+#include "talosctl/link-tree.h"
 #include "talosctl/resource-view.h"
 #include "talosctl/stream.h"
 #include "talosctl/text.h"
@@ -124,11 +125,36 @@ kj::Promise<void> fetch(const Wanted& wanted, Printer& printer, kj::StringPtr na
   }
 }
 
+// The links of each node as a drawing.
+kj::Promise<int> drawTree(Invocation& call, const Wanted& wanted) {
+  if (wanted.type.name != "LinkStatuses.net.talos.dev" || wanted.id.size() > 0 ||
+      call.on("watch")) {
+    failUsage("--output=tree draws all links at once: get links -o tree");
+  }
+  auto session = co_await openSession(call);
+  auto answers =
+      co_await askAll<rpc::Resources::ListResults>(*session, [&wanted](rpc::Node::Client node) {
+        auto request = resourcesOf(kj::mv(node), wanted.type).listRequest();
+        wanted.fill(request.initKind());
+        return request.send();
+      });
+  for (auto& answer : answers.good) {
+    kj::Vector<DrawnLink> links;
+    for (auto resource : answer.value.getResources()) {
+      links.add(DrawnLink{resource.getMetadata().getId(),
+                          resource.getSpec().getAs<rpc::LinkStatusSpec>()});
+    }
+    call.out(kj::str(answer.node, "\n", drawLinks(links)));
+  }
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
+}
+
 kj::Promise<int> runGet(Invocation& call) {
   Registry registry;
   Wanted wanted{.type = registry.find(call.arguments[0]),
                 .namespace_ = call.text("namespace"),
                 .id = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : ""_kj};
+  if (call.text("output") == "tree") co_return co_await drawTree(call, wanted);
   bool watching = call.on("watch");
   Printer printer(call, wanted.type, watching);
   auto session = co_await openSession(call);
@@ -155,7 +181,12 @@ void addResourceCommands(Command& root) {
       "The type may be a full name or an alias; \"get rd\" lists those that a node knows.";
   get.flag({.name = "namespace", .kind = FlagKind::kText, .help = "instead of the type's own"});
   get.flag({.name = "watch", .letter = "w", .help = "go on with every change"});
-  addOutputFlag(get);
+  get.flag({.name = "output",
+            .letter = "o",
+            .kind = FlagKind::kText,
+            .fallback = "table",
+            .help = "form of the output; tree: of links only",
+            .choices = {"table", "yaml", "json", "tree"}});
   get.interrupt = Interrupt::kIsSuccess;
   get.run = runGet;
 }

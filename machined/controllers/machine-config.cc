@@ -17,6 +17,15 @@ rpc::MachineType typeOf(config::MachineType type) {
   return rpc::MachineType::UNKNOWN;
 }
 
+kj::Vector<NetworkConfig::Route> routesOf(capnp::List<config::Route>::Reader routes) {
+  kj::Vector<NetworkConfig::Route> result;
+  for (auto route : routes) {
+    result.add(NetworkConfig::Route{kj::str(route.getNetwork()), kj::str(route.getGateway()),
+                                    route.getMetric()});
+  }
+  return result;
+}
+
 NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
   NetworkConfig::Device device;
   device.interface = kj::str(interface.getInterface());
@@ -30,9 +39,20 @@ NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
   device.dhcpMetric = options.getRouteMetric();
   if (interface.getCidr().size() > 0) device.addresses.add(kj::str(interface.getCidr()));
   for (auto address : interface.getAddresses()) device.addresses.add(kj::str(address));
-  for (auto route : interface.getRoutes()) {
-    device.routes.add(NetworkConfig::Route{kj::str(route.getNetwork()), kj::str(route.getGateway()),
-                                           route.getMetric()});
+  device.routes = routesOf(interface.getRoutes());
+  device.dummy = interface.getDummy();
+  for (auto entry : interface.getVlans()) {
+    NetworkConfig::Vlan vlan;
+    vlan.id = entry.getVlanId();
+    if (entry.getCidr().size() > 0) vlan.addresses.add(kj::str(entry.getCidr()));
+    vlan.routes = routesOf(entry.getRoutes());
+    vlan.dhcp4 = entry.getDhcp();
+    device.vlans.add(kj::mv(vlan));
+  }
+  if (interface.hasBond()) device.bond = std::make_shared<const BondConfig>(interface.getBond());
+  if (interface.hasWireguard()) {
+    device.wireguard =
+        std::make_shared<const WireguardConfig>(wireguardConfig(interface.getWireguard()));
   }
   return device;
 }

@@ -23,6 +23,13 @@ kj::Vector<kj::String> split(kj::StringPtr text, char by) {
   return fields;
 }
 
+// An address without a length stands for itself alone.
+kj::Maybe<Prefix> prefixOf(kj::StringPtr text) {
+  KJ_IF_MAYBE (prefix, Prefix::parse(text)) return *prefix;
+  KJ_IF_MAYBE (ip, Ip::parse(text)) return Prefix::host(*ip);
+  return nullptr;
+}
+
 class Planner {
  public:
   Planner(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
@@ -42,6 +49,7 @@ class Planner {
       for (auto& device : c->devices) addDevice(device);
     }
     addFromCommandLine();
+    dropAddressesOfMembers();
     addDefaultOperators();
     dropStaleLeases();
     for (auto lease : leases) addLease(*lease);
@@ -90,13 +98,103 @@ class Planner {
   }
 
   // The same link may be in several entries of the config: their settings add up.
-  void addLink(kj::StringPtr name, unsigned mtu, kj::StringPtr layer) {
+  NetworkPlan::Link& addLink(kj::StringPtr name, unsigned mtu, kj::StringPtr layer) {
     for (auto& link : plan.links) {
       if (link.name != name) continue;
       if (mtu != 0 && link.mtu == 0) link.mtu = mtu;
-      return;
+      return link;
     }
-    plan.links.add(NetworkPlan::Link{kj::str(name), mtu, layer});
+    return plan.links.add(NetworkPlan::Link{kj::str(name), mtu, layer});
+  }
+
+  // False, with a problem, when an entry before said that the link is something else.
+  bool makes(NetworkPlan::Link& link, kj::StringPtr kind) {
+    if (link.making.kind.size() > 0 && link.making.kind != kind) {
+      problem(link.name, ": it is a ", link.making.kind, " already and cannot be a ", kind, " too");
+      return false;
+    }
+    link.making.kind = kj::str(kind);
+    return true;
+  }
+
+  void addBond(const NetworkConfig::Device& device) {
+    auto& bond = addLink(device.interface, 0, kLayerConfiguration);
+    if (!makes(bond, "bond")) return;
+    bond.making.bond = device.bond;
+    for (auto member : device.bond->get().getInterfaces()) {
+      if (ignored(member)) {
+        problem(device.interface, ": its link ", member, " is to be ignored and stays out of it");
+        continue;
+      }
+      auto& link = addLink(member, 0, kLayerConfiguration);
+      if (link.making.master.size() > 0 && link.making.master != device.interface) {
+        problem(device.interface, ": its link ", member, " is in ", link.making.master, " already");
+      } else {
+        link.making.master = kj::str(device.interface);
+      }
+    }
+  }
+
+  void addVlan(kj::StringPtr parent, const NetworkConfig::Vlan& vlan) {
+    KJ_IF_MAYBE (name, vlanName(parent, vlan.id)) {
+      auto& link = addLink(*name, 0, kLayerConfiguration);
+      if (!makes(link, "vlan")) return;
+      link.making.parent = kj::str(parent);
+      link.making.vlanId = vlan.id;
+      addAddresses(*name, vlan.addresses);
+      for (auto& route : vlan.routes) addConfigRoute(*name, route);
+      if (vlan.dhcp4) addOperator(kDhcp4, *name, 0, kLayerConfiguration);
+      if (vlan.dhcp4 || vlan.addresses.size() == 0) {
+        addOperator(kRouters, *name, 0, kLayerConfiguration);
+      }
+    } else {
+      problem(parent, ": the name of its VLAN ", vlan.id, ", ", parent, ".", vlan.id,
+              ", would have more than 15 characters");
+    }
+  }
+
+  void addAddresses(kj::StringPtr link, const kj::Vector<kj::String>& texts) {
+    for (auto& text : texts) {
+      KJ_IF_MAYBE (prefix, prefixOf(text)) {
+        plan.addresses.add(NetworkPlan::Address{kj::str(link), *prefix, kLayerConfiguration});
+      } else {
+        problem(link, ": cidr \"", text,
+                "\" is not an address with a prefix length, as 10.5.0.2/24");
+      }
+    }
+  }
+
+  // What the link belongs to; empty: nothing.
+  kj::StringPtr masterOf(kj::StringPtr name) const {
+    for (auto& link : plan.links) {
+      if (link.name == name) return link.making.master;
+    }
+    return "";
+  }
+
+  // The bond has the addresses.
+  void dropAddressesOfMembers() {
+    kj::Vector<NetworkPlan::Address> addresses;
+    for (auto& address : plan.addresses) {
+      auto master = masterOf(address.link);
+      if (master.size() == 0) {
+        addresses.add(kj::mv(address));
+      } else {
+        problem(address.link, ": it is part of ", master, " and cannot have the address ",
+                address.prefix);
+      }
+    }
+    plan.addresses = kj::mv(addresses);
+    kj::Vector<NetworkPlan::Operator> operators;
+    for (auto& asked : plan.operators) {
+      auto master = masterOf(asked.link);
+      if (master.size() == 0) {
+        operators.add(kj::mv(asked));
+      } else if (asked.kind != kRouters) {
+        problem(asked.link, ": it is part of ", master, " and is not asked for by DHCP");
+      }
+    }
+    plan.operators = kj::mv(operators);
   }
 
   void addRoute(NetworkPlan::Route route) {
@@ -116,21 +214,27 @@ class Planner {
       return;
     }
     addLink(device.interface, device.mtu, kLayerConfiguration);
-    for (auto& text : device.addresses) {
-      KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
-        plan.addresses.add(
-            NetworkPlan::Address{kj::str(device.interface), *prefix, kLayerConfiguration});
-      } else {
-        problem(device.interface, ": cidr \"", text,
-                "\" is not an address with a prefix length, as 10.5.0.2/24");
-      }
-    }
+    if (device.bond != nullptr) addBond(device);
+    if (device.wireguard != nullptr) addTunnel(device);
+    if (device.dummy) makes(addLink(device.interface, 0, kLayerConfiguration), "dummy");
+    addAddresses(device.interface, device.addresses);
     for (auto& route : device.routes) addConfigRoute(device.interface, route);
     if (device.dhcp4) addOperator(kDhcp4, device.interface, device.dhcpMetric, kLayerConfiguration);
     if (device.dhcp6) addOperator(kDhcp6, device.interface, device.dhcpMetric, kLayerConfiguration);
     // Where routers may give the address, they may give resolvers too.
     bool asks = device.dhcp4 || device.dhcp6 || device.addresses.size() == 0;
-    if (asks) addOperator(kRouters, device.interface, device.dhcpMetric, kLayerConfiguration);
+    if (asks && device.wireguard == nullptr)
+      addOperator(kRouters, device.interface, device.dhcpMetric, kLayerConfiguration);
+    for (auto& vlan : device.vlans) addVlan(device.interface, vlan);
+  }
+
+  void addTunnel(const NetworkConfig::Device& device) {
+    auto& link = addLink(device.interface, 0, kLayerConfiguration);
+    if (!makes(link, "wireguard")) return;
+    link.making.wireguard = device.wireguard;
+    if (device.wireguard->privateKey == nullptr) {
+      problem(device.interface, ": its private key is not the base64 of 32 octets");
+    }
   }
 
   void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
@@ -203,6 +307,7 @@ class Planner {
     for (auto& link : known) {
       bool named = link.name.startsWith("en") || link.name.startsWith("eth");
       if (!link.hardware || !named || ignored(link.name) || configured(link.name)) continue;
+      if (masterOf(link.name).size() > 0) continue;
       addLink(link.name, 0, kLayerDefault);
       addOperator(kDhcp4, link.name, 0, kLayerDefault);
       addOperator(kRouters, link.name, 0, kLayerDefault);

@@ -16,6 +16,7 @@
 
 #include "common/ip.h"
 #include "common/kernel-arguments.h"
+#include "machined/controllers/network-links.h"
 
 namespace talos::machined {
 
@@ -44,6 +45,12 @@ struct NetworkConfig {
     kj::String network, gateway;
     unsigned metric = 0;  // 0: the default
   };
+  struct Vlan {
+    uint16_t id = 0;
+    kj::Vector<kj::String> addresses;
+    kj::Vector<Route> routes;
+    bool dhcp4 = false;
+  };
   struct Device {
     kj::String interface;
     kj::Vector<kj::String> addresses;  // CIDR
@@ -52,6 +59,10 @@ struct NetworkConfig {
     bool ignore = false;
     bool dhcp4 = false, dhcp6 = false;
     unsigned dhcpMetric = 0;  // 0: the default
+    bool dummy = false;
+    kj::Vector<Vlan> vlans;
+    std::shared_ptr<const BondConfig> bond;
+    std::shared_ptr<const WireguardConfig> wireguard;
   };
   kj::String hostname;
   kj::Vector<kj::String> nameservers, timeServers;
@@ -86,6 +97,7 @@ struct NetworkPlan {
     kj::String name;
     unsigned mtu;
     kj::StringPtr layer;
+    LinkMaking making = {};
   };
   struct Address {
     kj::String link;

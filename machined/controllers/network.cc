@@ -1,5 +1,8 @@
 #include "machined/controllers/network.h"
 
+#include <kj/encoding.h>
+#include <string.h>
+
 #include "common/log.h"
 #include "machined/resources/outputs.h"
 
@@ -8,11 +11,12 @@ namespace {
 
 constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
 constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
+// The keys before the links that want them.
 constexpr kj::StringPtr kOutputs[] = {
-    "LinkSpecs.net.talos.dev"_kj,      "AddressSpecs.net.talos.dev"_kj,
-    "RouteSpecs.net.talos.dev"_kj,     "HostnameSpecs.net.talos.dev"_kj,
-    "ResolverSpecs.net.talos.dev"_kj,  "OperatorSpecs.net.talos.dev"_kj,
-    "TimeServerSpecs.net.talos.dev"_kj};
+    "WireguardKeys.secrets.talos.dev"_kj, "LinkSpecs.net.talos.dev"_kj,
+    "AddressSpecs.net.talos.dev"_kj,      "RouteSpecs.net.talos.dev"_kj,
+    "HostnameSpecs.net.talos.dev"_kj,     "ResolverSpecs.net.talos.dev"_kj,
+    "OperatorSpecs.net.talos.dev"_kj,     "TimeServerSpecs.net.talos.dev"_kj};
 const Controller::Input kInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
@@ -67,6 +71,17 @@ kj::Vector<Lease> knownLeases(Store& store) {
   return leases;
 }
 
+void addKeys(Outputs& outputs, const NetworkPlan& plan) {
+  for (auto& link : plan.links) {
+    if (link.making.wireguard == nullptr) continue;
+    KJ_IF_MAYBE (secret, link.making.wireguard->privateKey) {
+      auto text = kj::encodeBase64(secret->bytes());
+      KJ_DEFER(explicit_bzero(text.begin(), text.size()));
+      outputs.add<rpc::WireguardKeySpec>(link.name).setPrivateKey(text);
+    }
+  }
+}
+
 void addLinks(Outputs& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
     auto spec = outputs.add<rpc::LinkSpecSpec>(link.name);
@@ -74,6 +89,7 @@ void addLinks(Outputs& outputs, const NetworkPlan& plan) {
     spec.setUp(true);
     spec.setMtu(link.mtu);
     spec.setLayer(link.layer);
+    link.making.fill(spec);
   }
 }
 
@@ -163,7 +179,8 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
       planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
                   knownLinks(store), knownLeases(store));
   constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {
-      addLinks, addAddresses, addRoutes, addHostname, addResolvers, addOperators, addTimeServers};
+      addKeys,     addLinks,     addAddresses, addRoutes,
+      addHostname, addResolvers, addOperators, addTimeServers};
   for (auto i : kj::indices(kOutputs)) {
     Outputs outputs("", kOutputs[i], name());
     kAdd[i](outputs, plan);

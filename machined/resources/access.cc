@@ -21,10 +21,11 @@ const Row kDaemons[] = {
      "networkd"_kj,
      {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj, "RouteSpecs.net.talos.dev"_kj,
       "HostnameSpecs.net.talos.dev"_kj, "ResolverSpecs.net.talos.dev"_kj,
-      "OperatorSpecs.net.talos.dev"_kj},
-     {"LinkStatuses.net.talos.dev"_kj, "AddressStatuses.net.talos.dev"_kj,
-      "RouteStatuses.net.talos.dev"_kj, "NetworkStatuses.net.talos.dev"_kj,
-      "NodeAddresses.net.talos.dev"_kj, "OperatorStatuses.net.talos.dev"_kj}},
+      "OperatorSpecs.net.talos.dev"_kj, "WireguardKeys.secrets.talos.dev"_kj},
+     {"LinkPlans.net.talos.dev"_kj, "LinkStatuses.net.talos.dev"_kj,
+      "AddressStatuses.net.talos.dev"_kj, "RouteStatuses.net.talos.dev"_kj,
+      "NetworkStatuses.net.talos.dev"_kj, "NodeAddresses.net.talos.dev"_kj,
+      "OperatorStatuses.net.talos.dev"_kj}},
 };
 
 }  // namespace

@@ -1,0 +1,59 @@
+// Links that the machine config makes: bonds, VLANs, dummies and WireGuard tunnels, as values
+// between the config and the LinkSpecs. Part of network-plan.h.
+//
+// Private keys are in the values and go only into WireguardKeys resources, which are secret; a
+// LinkSpec has the public key. What is wrong with one peer leaves out that peer.
+#pragma once
+
+#include <kj/memory.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include <memory>
+
+#include "common/netlink-wireguard.h"
+#include "machined/resources/outputs.h"
+#include "rpc/config.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+
+// The options of a bond, copied out of the config. Its members: `interfaces`.
+class BondConfig {
+ public:
+  explicit BondConfig(config::Bond::Reader bond) { message.setRoot(bond); }
+  config::Bond::Reader get() const { return message.getRoot<config::Bond>().asReader(); }
+
+ private:
+  mutable capnp::MallocMessageBuilder message;  // a builder has no reading side
+};
+
+struct WireguardConfig {
+  struct Peer {
+    kj::String publicKey, endpoint;  // base64; host:port
+    uint32_t keepalive = 0;          // s
+    kj::Vector<kj::String> allowed;  // CIDR
+  };
+  kj::Maybe<netlink::WireguardSecret> privateKey;  // none: it cannot be read
+  uint16_t listenPort = 0;
+  uint32_t firewallMark = 0;
+  kj::Vector<Peer> peers;
+};
+WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard);
+
+// What a link is; of all of these one, or none for hardware.
+struct LinkMaking {
+  kj::String kind;    // "bond", "vlan", "dummy", "wireguard"; empty: hardware
+  kj::String parent;  // of a VLAN
+  kj::String master;  // the bond that it belongs to
+  uint16_t vlanId = 0;
+  std::shared_ptr<const BondConfig> bond;
+  std::shared_ptr<const WireguardConfig> wireguard;
+
+  void fill(rpc::LinkSpecSpec::Builder spec) const;
+};
+
+// "eth0.100"; none when it has more than the 15 characters of a link's name.
+kj::Maybe<kj::String> vlanName(kj::StringPtr parent, uint16_t id);
+
+}  // namespace talos::machined

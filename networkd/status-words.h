@@ -1,0 +1,25 @@
+// What the units of status.h share: records and words.
+#pragma once
+
+#include "networkd/status.h"
+
+namespace talos::networkd {
+
+template <typename List, typename Items>
+void fillTexts(List list, const Items& items) {
+  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
+}
+
+template <typename Spec, typename Fill>
+void insert(Records& records, kj::String id, Fill&& fill) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  fill(message->initRoot<Spec>());
+  records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
+}
+
+// "52:54:00:00:00:02"
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
+// IFF_UP and so on, in capitals.
+kj::Vector<kj::StringPtr> flagNames(unsigned flags);
+
+}  // namespace talos::networkd

@@ -1,0 +1,21 @@
+// The links of a node as a drawing: members under their bond or bridge, VLANs under their link.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "rpc/resources.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::talosctl {
+
+struct DrawnLink {
+  kj::StringPtr name;
+  rpc::LinkStatusSpec::Reader spec;
+};
+
+// One line for each link, each once, in the order of their indices; ends with a newline. Links that
+// name each other (which no kernel does) are drawn side by side.
+kj::String drawLinks(kj::ArrayPtr<const DrawnLink> links);
+
+}  // namespace talos::talosctl

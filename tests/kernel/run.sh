@@ -1,0 +1,23 @@
+#!/bin/bash
+# run.sh KERNEL-TEST MODPROBE IMAGE-FOLDER [GTEST-FILTER]
+# Boots a guest whose first process is the test program, with the kernel and the modules of the image,
+# and ends as the tests do. The kernel loads modules by the image's own modprobe, as on a node.
+set -euo pipefail
+test=$1 modprobe=$2 image=$3 filter=${4:-*}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree
+mkdir -p "$tree"/{dev,proc,sys,tmp,sbin,usr/lib}
+mknod -m 0600 "$tree/dev/console" c 5 1
+install -m 0755 "$test" "$tree/init"
+install -m 0755 "$modprobe" "$tree/sbin/modprobe"
+llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true
+cp -a "$image/work/modules/usr/lib/modules" "$tree/usr/lib/"
+ln -s usr/lib "$tree/lib"
+(cd "$tree" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/initramfs"
+timeout 800 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
+  -accel tcg,thread=multi -cpu max -smp 1 -m 512 -kernel "$image/vmlinux" -initrd "$work/initramfs" \
+  -append "console=ttyS0 quiet loglevel=1 panic=-1 net.ifnames=0 -- $filter" -serial "file:$work/console" </dev/null
+tr -d '\r' <"$work/console" | sed 's/\x1b\[[0-9;]*m//g' >"$work/log"
+cat "$work/log"
+grep -qx 'kernel-test: all passed' "$work/log"

@@ -1,0 +1,319 @@
+// Bonds and tunnels that are changed while traffic flows through them.
+#include <kj/encoding.h>
+
+#include "networkd/plan-links.h"
+#include "tests/kernel/flow.h"
+
+namespace talos::networkd {
+namespace {
+
+using netlink::BondMode;
+using netlink::BondOptions;
+using O = netlink::BondOption;
+
+int64_t now() {
+  return time(nullptr);
+}
+
+void settle(const Wanted& wanted) {
+  auto kernel = netlink::openKernel();
+  for (unsigned round = 0; round < 8; ++round) {
+    auto todo = plan(wanted, observe(*kernel, true, now()));
+    if (todo.steps.size() == 0) return;
+    auto changes = KJ_MAP(step, todo.steps) {
+      return kj::mv(step.change);
+    };
+    for (auto& failure : kernel->apply(changes)) {
+      KJ_IF_MAYBE (f, failure) ADD_FAILURE() << f->message.cStr();
+    }
+  }
+  ADD_FAILURE() << "does not settle";
+}
+
+WantedLink link(kj::StringPtr name, kj::StringPtr kind = "", kj::StringPtr master = "") {
+  WantedLink result;
+  result.name = kj::str(name);
+  result.kind = kj::str(kind);
+  result.master = kj::str(master);
+  return result;
+}
+WantedAddress address(kj::StringPtr link, kj::StringPtr text) {
+  return WantedAddress{.link = kj::str(link), .prefix = prefix(text)};
+}
+
+// A cable: `name` in both namespaces.
+void cable(Namespace& a, Namespace& b, kj::StringPtr name) {
+  a.run([&] {
+    auto kernel = netlink::openKernel();
+    netlink::addLink(*kernel, name, netlink::Veth{kj::str("far")});
+    netlink::change(*kernel, netlink::SetLink{.index = netlink::indexOf(*kernel, "far"),
+                                              .namespaceFd = b.descriptor()});
+  });
+  b.run([&] {
+    auto kernel = netlink::openKernel();
+    netlink::change(*kernel, netlink::SetLink{.index = netlink::indexOf(*kernel, "far"),
+                                              .name = kj::str(name)});
+  });
+}
+
+Wanted bonded(const BondOptions& options, kj::StringPtr own) {
+  Wanted wanted;
+  auto& bond = wanted.links.add(link("bond0", "bond"));
+  bond.bond = options;
+  wanted.links.add(link("eth0", "", "bond0"));
+  wanted.links.add(link("eth1", "", "bond0"));
+  wanted.addresses.add(address("bond0", own));
+  return wanted;
+}
+// The other end: LACP wants a partner, the others a switch.
+Wanted farEnd(BondMode mode) {
+  if (mode == BondMode::kLacp) {
+    BondOptions options;
+    options[O::kMode] = uint32_t(mode);
+    options[O::kLacpRate] = 1;
+    return bonded(options, "10.1.0.2/24");
+  }
+  Wanted wanted;
+  wanted.links.add(link("br0", "bridge"));
+  wanted.links.add(link("eth0", "", "br0"));
+  wanted.links.add(link("eth1", "", "br0"));
+  wanted.addresses.add(address("br0", "10.1.0.2/24"));
+  return wanted;
+}
+
+// Catches: an option that cannot be changed on a bond that is in use, or takes it away for good;
+// and shows what each change costs.
+TEST(KernelTraffic, everyOptionOfEveryModeWhileTrafficFlows) {
+  printf("  lost packets of those sent while one option changed and changed back\n");
+  for (unsigned number = 0; number < netlink::kBondModes; ++number) {
+    auto mode = BondMode(number);
+    Namespace near, far;
+    cable(near, far, "eth0");
+    cable(near, far, "eth1");
+    far.run([&] { settle(farEnd(mode)); });
+    BondOptions options;
+    options[O::kMode] = number;
+    options[O::kMiimon] = 20;
+    if (mode == BondMode::kLacp) options[O::kLacpRate] = 1;
+    near.run([&] { settle(bonded(options, "10.1.0.1/24")); });
+    Flow flow(near, far, "10.1.0.2");
+    ASSERT_TRUE(flow.works(20000)) << netlink::nameOf(mode).cStr();
+    pause(300);
+    kj::Vector<kj::String> costs;
+    unsigned still = flow.during([] {}).lost();
+    for (auto& rule : netlink::bondRules()) {
+      // What says nothing in this mode is not sent; the mode itself comes below.
+      bool apart = rule.option == O::kMode || rule.option == O::kActiveMember ||
+                   rule.option == O::kPrimary || rule.option == O::kMinLinks;
+      if (apart || !rule.fits(mode)) continue;
+      auto changed = options;
+      auto standard = options[rule.option].value_or(rule.standard);
+      changed[rule.option] = standard == rule.least ? standard + 1 : rule.least;
+      if (rule.option == O::kUpDelay || rule.option == O::kDownDelay ||
+          rule.option == O::kPeerNotifDelay) {
+        changed[rule.option] = 40;
+      }
+      if (rule.option == O::kArpInterval) {
+        changed[O::kMiimon] = 0;
+        changed[rule.option] = 50;
+        changed.arpTargets = {ip("10.1.0.2")};
+      }
+      if (rule.option == O::kLacpActive) continue;  // with both ends passive nothing aggregates
+      auto count = flow.during([&] {
+        near.run([&] { settle(bonded(changed, "10.1.0.1/24")); });
+        pause(50);
+        near.run([&] { settle(bonded(options, "10.1.0.1/24")); });
+      });
+      if (count.lost() > still) costs.add(kj::str(rule.name, " ", count.lost(), "/", count.sent));
+      EXPECT_TRUE(flow.works(15000)) << rule.name.cStr() << " in " << netlink::nameOf(mode).cStr();
+    }
+    printf("  %-14s %s\n", netlink::nameOf(mode).cStr(),
+           costs.size() == 0 ? "none" : kj::strArray(costs, ", ").cStr());
+  }
+}
+
+// Catches: a bond that loses its traffic because one member has no carrier, or goes.
+TEST(KernelTraffic, oneOfTwoCablesIsEnough) {
+  Namespace near, far;
+  cable(near, far, "eth0");
+  cable(near, far, "eth1");
+  far.run([] { settle(farEnd(BondMode::kActiveBackup)); });
+  BondOptions options;
+  options[O::kMode] = uint32_t(BondMode::kActiveBackup);
+  options[O::kMiimon] = 20;
+  near.run([&] { settle(bonded(options, "10.1.0.1/24")); });
+  Flow flow(near, far, "10.1.0.2");
+  ASSERT_TRUE(flow.works(10000));
+  far.run([] {
+    auto kernel = netlink::openKernel();
+    netlink::setUp(*kernel, netlink::indexOf(*kernel, "eth0"), false);
+  });
+  pause(300);
+  EXPECT_TRUE(flow.works(5000));
+  near.run([&] {
+    auto kernel = netlink::openKernel();
+    auto eth0 = KJ_ASSERT_NONNULL(netlink::findLink(*kernel, "eth0"));
+    ASSERT_TRUE(eth0.bondMember.has_value());
+    EXPECT_EQ(netlink::miiStatusName(eth0.bondMember->miiStatus), "down");
+    EXPECT_GE(eth0.bondMember->failures, 1u);
+    netlink::change(*kernel, netlink::DeleteLink{eth0.index});
+    settle(bonded(options, "10.1.0.1/24"));
+  });
+  // The other end lost a cable too and has another hardware address, which takes a while to be
+  // found.
+  bool works = flow.works(30000);
+  EXPECT_TRUE(works);
+  if (!works) {
+    for (auto ns : {&near, &far}) {
+      ns->run([] {
+        auto kernel = netlink::openKernel();
+        for (auto& l : kernel->links()) {
+          printf("%s up=%d carrier=%d master=%u kind=%s mac=%02x%02x%02x\n", l.name.cStr(), l.up(),
+                 l.carrier, l.master, l.kind.cStr(),
+                 l.hardwareAddress.size() ? l.hardwareAddress[3] : 0,
+                 l.hardwareAddress.size() ? l.hardwareAddress[4] : 0,
+                 l.hardwareAddress.size() ? l.hardwareAddress[5] : 0);
+        }
+        for (auto& a : kernel->addresses())
+          printf("%s on %u\n", a.prefix.toString().cStr(), a.link);
+        auto f = fopen("/proc/thread-self/net/arp", "r");
+        char line[300];
+        while (f != nullptr && fgets(line, 300, f)) printf("%s", line);
+      });
+    }
+  }
+}
+
+// --- WireGuard
+// ------------------------------------------------------------------------------------
+netlink::WireguardSecret secret(kj::byte number) {
+  kj::byte bytes[32] = {8, number};
+  return KJ_ASSERT_NONNULL(netlink::WireguardSecret::parse(kj::encodeBase64(bytes)));
+}
+
+struct Side {
+  kj::byte key;
+  kj::StringPtr own;
+  uint16_t port = 0;
+  struct Peer {
+    kj::byte key;
+    kj::StringPtr network, endpoint = ""_kj;
+  };
+  std::initializer_list<Peer> peers;
+};
+
+Wanted tunnel(const Side& side) {
+  Wanted wanted;
+  auto& wg0 = wanted.links.add(link("wg0", "wireguard"));
+  wg0.wireguard.privateKey = secret(side.key);
+  wg0.wireguard.listenPort = side.port;
+  for (auto& peer : side.peers) {
+    WantedPeer entry;
+    entry.publicKey = secret(peer.key).publicKey();
+    entry.allowed = {prefix(peer.network)};
+    if (peer.endpoint.size() > 0) {
+      entry.resolved = netlink::Endpoint{ip(peer.endpoint), 51820};
+      entry.keepalive = 5;
+    }
+    wg0.wireguard.peers.add(kj::mv(entry));
+  }
+  wanted.addresses.add(address("wg0", side.own));
+  return wanted;
+}
+
+void plain(kj::StringPtr name, kj::StringPtr own) {
+  auto kernel = netlink::openKernel();
+  unsigned index = netlink::indexOf(*kernel, name);
+  netlink::addAddress(*kernel, index, prefix(own));
+  netlink::setUp(*kernel, index);
+}
+
+// Catches: keys, endpoints and networks that Linux understands otherwise; and a change of one peer
+// that costs another its session.
+TEST(KernelTraffic, wireguardPeersComeAndGoAndOthersDoNotNotice) {
+  Namespace hub, b, c;
+  cable(hub, b, "tob");
+  cable(hub, c, "toc");
+  hub.run([] { plain("tob", "192.0.2.1/30"), plain("toc", "192.0.2.5/30"); });
+  b.run([] { plain("tob", "192.0.2.2/30"); });
+  c.run([] { plain("toc", "192.0.2.6/30"); });
+  auto atHub = [&](std::initializer_list<Side::Peer> peers, uint16_t port = 51820) {
+    hub.run([&] { settle(tunnel({1, "10.7.0.1/24", port, peers})); });
+  };
+  auto atC = [&](kj::byte key) {
+    c.run([&] { settle(tunnel({key, "10.7.0.3/24", 0, {{1, "10.7.0.0/24", "192.0.2.5"}}})); });
+  };
+  atHub({{2, "10.7.0.2/32"}});
+  b.run([] { settle(tunnel({2, "10.7.0.2/24", 0, {{1, "10.7.0.0/24", "192.0.2.1"}}})); });
+  Flow flow(b, hub, "10.7.0.1");
+  ASSERT_TRUE(flow.works(20000));
+  unsigned lost = 0;
+  atC(3);
+  lost += flow.during([&] { atHub({{2, "10.7.0.2/32"}, {3, "10.7.0.3/32"}}); }).lost();
+  {
+    Flow other(c, hub, "10.7.0.1");
+    EXPECT_TRUE(other.works(20000)) << "the peer that was added";
+    lost += flow.during([&] {
+                  atC(4);
+                  atHub({{2, "10.7.0.2/32"}, {4, "10.7.0.3/32"}});
+                })
+                .lost();
+    EXPECT_TRUE(other.works(20000)) << "the peer with a new key";
+    lost += flow.during([&] { atHub({{2, "10.7.0.2/32"}}); }).lost();
+    pause(200);
+    EXPECT_FALSE(other.works(500)) << "the peer that was removed";
+  }
+  EXPECT_EQ(lost, 0u);
+  hub.run([] {
+    auto kernel = netlink::openKernel();
+    auto device = kernel->wireguard(netlink::indexOf(*kernel, "wg0"));
+    EXPECT_TRUE(device.publicKey == secret(1).publicKey());
+    EXPECT_EQ(device.listenPort, 51820);
+    ASSERT_EQ(device.peers.size(), 1u);
+    EXPECT_TRUE(device.peers[0].publicKey == secret(2).publicKey());
+    EXPECT_GT(device.peers[0].lastHandshake, 0);
+    EXPECT_GT(device.peers[0].received, 0u);
+    EXPECT_EQ(device.peers[0].endpoint->address, ip("192.0.2.2"));
+  });
+}
+
+// Catches: requests that are too large for one message, cut or refused.
+TEST(KernelTraffic, aThousandPeersAreReadAsTheyWereSet) {
+  Namespace ns;
+  ns.run([] {
+    auto kernel = netlink::openKernel();
+    unsigned index = netlink::addLink(*kernel, "wg0", netlink::Wireguard{});
+    netlink::SetWireguard set{.index = index, .privateKey = secret(1)};
+    for (unsigned i = 0; i < 1000; ++i) {
+      netlink::SetPeer peer{.replaceAllowed = true};
+      peer.publicKey = secret(2).publicKey();
+      peer.publicKey[0] = i;
+      peer.publicKey[1] = i >> 8;
+      unsigned networks = i == 500 ? 1000 : 1 + i % 3;
+      for (unsigned n = 0; n < networks; ++n) {
+        peer.allowed.push_back(prefix(kj::str("fd00:", kj::hex(i), ":", kj::hex(n), "::/48")));
+      }
+      set.peers.push_back(std::move(peer));
+    }
+    netlink::change(*kernel, kj::mv(set));
+    auto device = kernel->wireguard(index);
+    ASSERT_EQ(device.peers.size(), 1000u);
+    for (unsigned i = 0; i < 1000; ++i) {
+      EXPECT_EQ(device.peers[i].allowed.size(), i == 500 ? 1000 : 1 + i % 3) << i;
+    }
+  });
+}
+
+// Catches: a dump of something else being taken for a device.
+TEST(KernelTraffic, whatIsNoTunnelIsSaidToBeNone) {
+  Namespace ns;
+  ns.run([] {
+    auto kernel = netlink::openKernel();
+    unsigned index = netlink::addLink(*kernel, "d0", netlink::Dummy{});
+    EXPECT_ANY_THROW(kernel->wireguard(index));
+    EXPECT_NE(codeOf(*kernel, netlink::SetWireguard{.index = index, .listenPort = 9}), 0);
+  });
+}
+
+}  // namespace
+}  // namespace talos::networkd
