@@ -38,14 +38,14 @@ TEST(LinkTree, membersAndVlansStandUnderTheirLinks) {
   l.add("left", "veth", 8, 0, 9);
   l.add("right", "veth", 9, 0, 8);
   EXPECT_STREQ(drawLinks(l.links).cStr(),
-               "bond0         bond       up             mtu 1500                      802.3ad\n"
-               "├─ eth0       ether      up             mtu 1500\n"
-               "├─ eth1       ether      up             mtu 1500                      backup,\n"
-               "└─ bond0.8    vlan       up             mtu 1500                      id 8\n"
-               "br0           bridge     up             mtu 1500\n"
-               "└─ bond0.7    vlan       up             mtu 1500                      id 7\n"
-               "left          veth       up             mtu 1500\n"
-               "right         veth       up             mtu 1500\n");
+               "bond0        bond       up             mtu 1500                      802.3ad\n"
+               "├─ eth0      ether      up             mtu 1500\n"
+               "├─ eth1      ether      up             mtu 1500                      backup,\n"
+               "└─ bond0.8   vlan       up             mtu 1500                      id 8\n"
+               "br0          bridge     up             mtu 1500\n"
+               "└─ bond0.7   vlan       up             mtu 1500                      id 7\n"
+               "left         veth       up             mtu 1500\n"
+               "right        veth       up             mtu 1500\n");
 }
 
 // Catches: an endless walk, or nothing, for what a broken or hostile node says.

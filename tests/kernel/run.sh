@@ -14,6 +14,14 @@ install -m 0755 "$modprobe" "$tree/sbin/modprobe"
 llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true
 cp -a "$image/work/modules/usr/lib/modules" "$tree/usr/lib/"
 ln -s usr/lib "$tree/lib"
+# iproute2 reads back what was set; it is not static.
+mkdir -p "$tree/usr/sbin" "$tree/usr/lib64"
+ln -s usr/lib64 "$tree/lib64"
+cp -L "$(command -v ip)" "$tree/usr/sbin/ip"
+ldd "$tree/usr/sbin/ip" | grep -o '/[^ ]*' | while read -r library; do
+  mkdir -p "$tree/${library%/*}"
+  cp -L "$library" "$tree$library"
+done
 (cd "$tree" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/initramfs"
 timeout 800 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
   -accel tcg,thread=multi -cpu max -smp 1 -m 512 -kernel "$image/vmlinux" -initrd "$work/initramfs" \

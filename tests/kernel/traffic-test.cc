@@ -137,10 +137,11 @@ TEST(KernelTraffic, oneOfTwoCablesIsEnough) {
   Namespace near, far;
   cable(near, far, "eth0");
   cable(near, far, "eth1");
-  far.run([] { settle(farEnd(BondMode::kActiveBackup)); });
   BondOptions options;
   options[O::kMode] = uint32_t(BondMode::kActiveBackup);
   options[O::kMiimon] = 20;
+  // Not a bridge, which would get another hardware address when it loses a port.
+  far.run([&] { settle(bonded(options, "10.1.0.2/24")); });
   near.run([&] { settle(bonded(options, "10.1.0.1/24")); });
   Flow flow(near, far, "10.1.0.2");
   ASSERT_TRUE(flow.works(10000));
@@ -159,29 +160,7 @@ TEST(KernelTraffic, oneOfTwoCablesIsEnough) {
     netlink::change(*kernel, netlink::DeleteLink{eth0.index});
     settle(bonded(options, "10.1.0.1/24"));
   });
-  // The other end lost a cable too and has another hardware address, which takes a while to be
-  // found.
-  bool works = flow.works(30000);
-  EXPECT_TRUE(works);
-  if (!works) {
-    for (auto ns : {&near, &far}) {
-      ns->run([] {
-        auto kernel = netlink::openKernel();
-        for (auto& l : kernel->links()) {
-          printf("%s up=%d carrier=%d master=%u kind=%s mac=%02x%02x%02x\n", l.name.cStr(), l.up(),
-                 l.carrier, l.master, l.kind.cStr(),
-                 l.hardwareAddress.size() ? l.hardwareAddress[3] : 0,
-                 l.hardwareAddress.size() ? l.hardwareAddress[4] : 0,
-                 l.hardwareAddress.size() ? l.hardwareAddress[5] : 0);
-        }
-        for (auto& a : kernel->addresses())
-          printf("%s on %u\n", a.prefix.toString().cStr(), a.link);
-        auto f = fopen("/proc/thread-self/net/arp", "r");
-        char line[300];
-        while (f != nullptr && fgets(line, 300, f)) printf("%s", line);
-      });
-    }
-  }
+  EXPECT_TRUE(flow.works(5000));
 }
 
 // --- WireGuard
