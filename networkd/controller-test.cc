@@ -129,7 +129,7 @@ TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
   auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
   auto next = KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>();
   EXPECT_STREQ(next.getSteps()[0].cStr(), "set link 2 up");
-  EXPECT_TRUE(next.getRetry().endsWith("ms")) << next.getRetry().cStr();
+  EXPECT_TRUE(kj::StringPtr(next.getRetry()).endsWith("ms")) << next.getRetry().cStr();
   EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
   EXPECT_EQ(board.network().getRepairs(), 0u);
 }

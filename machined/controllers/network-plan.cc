@@ -307,7 +307,6 @@ class Planner {
     for (auto& link : known) {
       bool named = link.name.startsWith("en") || link.name.startsWith("eth");
       if (!link.hardware || !named || ignored(link.name) || configured(link.name)) continue;
-      if (masterOf(link.name).size() > 0) continue;
       addLink(link.name, 0, kLayerDefault);
       addOperator(kDhcp4, link.name, 0, kLayerDefault);
       addOperator(kRouters, link.name, 0, kLayerDefault);

@@ -128,6 +128,7 @@ TEST(Trust, AReaderReadsAndMayNotReboot) {
                                                                {"shutdown"},
                                                                {"service", "networkd", "restart"},
                                                                {"get", "mc"},
+                                                               {"get", "wireguardkeys"},
                                                                {"read", "/etc/os-release"}}) {
     auto refused = as(reader, arguments);
     EXPECT_EQ(refused.status, 1) << arguments[0] << ": " << refused.out;
