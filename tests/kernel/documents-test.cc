@@ -1,5 +1,5 @@
-// The network snippets of the users' documents, from their text to the kernel, read back by programs
-// that are not ours: iproute2 and the files of the drivers.
+// The network snippets of the users' documents, from their text to the kernel, read back by
+// programs that are not ours: iproute2 and the files of the drivers.
 #include <fcntl.h>
 #include <spawn.h>
 #include <string.h>
@@ -46,23 +46,24 @@ kj::String ip(std::initializer_list<const char*> words) {
 
 void expectAll(const kj::String& text, std::initializer_list<kj::StringPtr> parts) {
   for (auto part : parts) {
-    EXPECT_TRUE(strstr(text.cStr(), part.cStr()) != nullptr) << part.cStr() << "\nin\n" << text.cStr();
+    EXPECT_TRUE(strstr(text.cStr(), part.cStr()) != nullptr) << part.cStr() << "\nin\n"
+                                                             << text.cStr();
   }
 }
 
 // All of the way: the text of a document, its view, the specs as they stand in the store, the plan.
-void apply(kj::StringPtr interfaces) {
-  auto view = machined::viewMachineConfig(kj::str(
-      "version: v1alpha1\n"
-      "machine:\n"
-      "  type: worker\n"
-      "  token: abcdef.0123456789abcdef\n"
-      "  install: {disk: /dev/sda}\n"
-      "  network:\n"
-      "    interfaces:\n",
-      interfaces,
-      "cluster:\n"
-      "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
+void applyText(kj::StringPtr interfaces) {
+  auto view =
+      machined::viewMachineConfig(kj::str("version: v1alpha1\n"
+                                          "machine:\n"
+                                          "  type: worker\n"
+                                          "  token: abcdef.0123456789abcdef\n"
+                                          "  install: {disk: /dev/sda}\n"
+                                          "  network:\n"
+                                          "    interfaces:\n",
+                                          interfaces,
+                                          "cluster:\n"
+                                          "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
   KernelArguments arguments(""_kj.asArray());
   auto network = machined::planNetwork(arguments, view.network, nullptr);
   EXPECT_EQ(kj::strArray(network.problems, "\n"), "");
@@ -81,7 +82,8 @@ void apply(kj::StringPtr interfaces) {
     networkd::addWireguardKey(wanted, link.name, key.asReader());
   }
   for (auto& address : network.addresses) {
-    wanted.addresses.add(networkd::WantedAddress{.link = kj::str(address.link), .prefix = address.prefix});
+    wanted.addresses.add(
+        networkd::WantedAddress{.link = kj::str(address.link), .prefix = address.prefix});
   }
   for (auto& route : network.routes) {
     wanted.routes.add(networkd::WantedRoute{.link = kj::str(route.link),
@@ -129,20 +131,21 @@ class Documents : public testing::Test {
 // The snippets of the documents, from here on. Catches: a value that arrives as another.
 TEST_F(Documents, severalAddressesOnLoopback) {
   inside([] {
-    apply(
+    applyText(
         "      - interface: lo0\n"
         "        cidr: 192.168.0.21/24\n"
         "      - interface: lo0\n"
         "        cidr: 10.2.2.2/24\n");
-    expectAll(ip({"-j", "address", "show", "dev", "lo"}),
-              {"\"local\":\"127.0.0.1\",\"prefixlen\":8", "\"local\":\"192.168.0.21\",\"prefixlen\":24",
-               "\"local\":\"10.2.2.2\",\"prefixlen\":24"});
+    expectAll(
+        ip({"-j", "address", "show", "dev", "lo"}),
+        {"\"local\":\"127.0.0.1\",\"prefixlen\":8", "\"local\":\"192.168.0.21\",\"prefixlen\":24",
+         "\"local\":\"10.2.2.2\",\"prefixlen\":24"});
   });
 }
 
 TEST_F(Documents, bonding) {
   inside([] {
-    apply(
+    applyText(
         "      - interface: bond0\n"
         "        dhcp: true\n"
         "        bond:\n"
@@ -156,9 +159,9 @@ TEST_F(Documents, bonding) {
         "            - eth0\n"
         "            - eth1\n");
     expectAll(ip({"-d", "-j", "link", "show", "dev", "bond0"}),
-              {"\"info_kind\":\"bond\"", "\"mode\":\"802.3ad\"", "\"miimon\":100", "\"updelay\":200",
-               "\"downdelay\":200", "\"ad_lacp_rate\":\"fast\"", "\"xmit_hash_policy\":\"layer3+4\"",
-               "\"group\":\"116\""});
+              {"\"info_kind\":\"bond\"", "\"mode\":\"802.3ad\"", "\"miimon\":100",
+               "\"updelay\":200", "\"downdelay\":200", "\"ad_lacp_rate\":\"fast\"",
+               "\"xmit_hash_policy\":\"layer3+4\"", "\"group\":\"116\""});
     expectAll(readFile("/proc/thread-self/net/bonding/bond0"),
               {"Bonding Mode: IEEE 802.3ad Dynamic link aggregation",
                "Transmit Hash Policy: layer3+4 (1)", "MII Polling Interval (ms): 100",
@@ -169,7 +172,7 @@ TEST_F(Documents, bonding) {
 
 TEST_F(Documents, vlans) {
   inside([] {
-    apply(
+    applyText(
         "      - interface: eth0\n"
         "        dhcp: false\n"
         "        vlans:\n"
@@ -178,8 +181,9 @@ TEST_F(Documents, vlans) {
         "            routes:\n"
         "              - network: 0.0.0.0/0\n"
         "                gateway: 192.168.2.1\n");
-    expectAll(ip({"-d", "-j", "link", "show", "dev", "eth0.100"}),
-              {"\"link\":\"eth0\"", "\"info_kind\":\"vlan\"", "\"protocol\":\"802.1Q\",\"id\":100"});
+    expectAll(
+        ip({"-d", "-j", "link", "show", "dev", "eth0.100"}),
+        {"\"link\":\"eth0\"", "\"info_kind\":\"vlan\"", "\"protocol\":\"802.1Q\",\"id\":100"});
     expectAll(ip({"-j", "address", "show", "dev", "eth0.100"}),
               {"\"local\":\"192.168.2.10\",\"prefixlen\":28"});
     expectAll(ip({"-j", "route", "show", "default"}),
@@ -190,21 +194,21 @@ TEST_F(Documents, vlans) {
 // The list dash and the colon of the endpoint are missing in the document; keys are only hinted at.
 TEST_F(Documents, wireguard) {
   inside([] {
-    apply(kj::str(
-        "      - interface: wg0\n"
-        "        mtu: 1500\n"
-        "        cidr: 192.168.2.1/24\n"
-        "        wireguard:\n"
-        "          privateKey: ",
-        kPrivate,
-        "\n"
-        "          listenPort: 51820\n"
-        "          peers:\n"
-        "            allowedIPs:\n"
-        "              - 192.168.88.0/24\n"
-        "            endpoint: 209.202.254.14.8172\n"
-        "            publicKey: ",
-        kPeer, "\n"));
+    applyText(
+        kj::str("      - interface: wg0\n"
+                "        mtu: 1500\n"
+                "        cidr: 192.168.2.1/24\n"
+                "        wireguard:\n"
+                "          privateKey: ",
+                kPrivate,
+                "\n"
+                "          listenPort: 51820\n"
+                "          peers:\n"
+                "            allowedIPs:\n"
+                "              - 192.168.88.0/24\n"
+                "            endpoint: 209.202.254.14.8172\n"
+                "            publicKey: ",
+                kPeer, "\n"));
     expectAll(ip({"-d", "-j", "link", "show", "dev", "wg0"}),
               {"\"info_kind\":\"wireguard\"", "\"mtu\":1500", "UP"});
     auto kernel = netlink::openKernel();
