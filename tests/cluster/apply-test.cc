@@ -286,15 +286,17 @@ TEST_F(Config, C2_WhatNeedsARebootIsRefusedWithoutOne) {
 }
 
 TEST_F(Config, C3_StagedIsForTheNextBoot) {
-  auto before = running(kNodes[1]);
-  auto staged = cluster->talosctl({"-n", kNodes[1], "patch", "mc", "--mode=staged", "-p",
+  auto before = running(kNodes[0]) + running(kNodes[1]);
+  auto staged = cluster->talosctl({"-n", kBoth, "patch", "mc", "--mode=staged", "-p",
                                    R"([{"op":"add","path":"/machine/env/STAGED","value":"yes"}])"});
   EXPECT_EQ(staged.status, 0) << staged.err;
-  EXPECT_EQ(running(kNodes[1]), before);
-  EXPECT_TRUE(contains(onDisk(kNodes[1]), "STAGED: "));
-  EXPECT_EQ(cluster->talosctl({"-n", kNodes[1], "reboot"}, 300).status, 0);
-  ASSERT_TRUE(up(kNodes[1], 240)) << tail(console(kNodes[1]));
-  EXPECT_TRUE(contains(running(kNodes[1]), "STAGED: "));
+  EXPECT_EQ(running(kNodes[0]) + running(kNodes[1]), before);
+  for (auto node : kNodes) EXPECT_TRUE(contains(onDisk(node), "STAGED: "));
+  EXPECT_EQ(cluster->talosctl({"-n", kBoth, "reboot"}, 300).status, 0);
+  for (auto node : kNodes) {
+    ASSERT_TRUE(up(node, 240)) << tail(console(node));
+    EXPECT_TRUE(contains(running(node), "STAGED: "));
+  }
 }
 
 TEST_F(Config, C4_EditBothWithAnEditorThatFirstErrs) {
@@ -326,7 +328,22 @@ TEST_F(Config, C4_EditBothWithAnEditorThatFirstErrs) {
   EXPECT_EQ(nothing.status, 0) << nothing.err;
 }
 
-TEST_F(Config, C5_TheDefaultModeRebootsIntoIt) {
+// Would catch: an automatic choice that reboots for nothing, or that does not where it has to.
+TEST_F(Config, C5_AutomaticallyWithOrWithoutAReboot) {
+  auto before = bootId(kNodes[0]) + bootId(kNodes[1]);
+  auto live = cluster->talosctl(
+      {"-n", kBoth, "patch", "mc", "--mode=auto", "-p",
+       R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"89"}])"});
+  EXPECT_EQ(live.status, 0) << live.err;
+  for (auto node : kNodes) EXPECT_TRUE(eventually([&] { return ttl(node) == "89"; }, 20));
+  EXPECT_EQ(bootId(kNodes[0]) + bootId(kNodes[1]), before);
+  auto needs = cluster->talosctl({"-n", kBoth, "patch", "mc", "--mode=auto", "--dry-run", "-p",
+                                  R"([{"op":"add","path":"/machine/env/AUTO","value":"1"}])"});
+  EXPECT_EQ(needs.status, 0) << needs.err;
+  EXPECT_TRUE(contains(needs.out, "reboot")) << needs.out;
+}
+
+TEST_F(Config, C6_TheDefaultModeRebootsIntoIt) {
   auto before = bootId(kNodes[0]);
   auto other = bootId(kNodes[1]);
   auto patched = cluster->talosctl({"-n", kBoth, "patch", "mc", "-p",
@@ -344,7 +361,7 @@ TEST_F(Config, C5_TheDefaultModeRebootsIntoIt) {
         << tail(console(node));
     ASSERT_TRUE(up(node, 240)) << tail(console(node));
     EXPECT_TRUE(contains(running(node), "AFTER: boot"));
-    EXPECT_EQ(ttl(node), "88") << "what was changed live did not survive";
+    EXPECT_EQ(ttl(node), "89") << "what was changed live did not survive";
     auto networkd = std::to_string(cluster->servicePids(node)["networkd"]);
     EXPECT_TRUE(contains(cluster->ok({"-n", node, "read", "/proc/" + networkd + "/environ"}),
                          "AFTER=boot"));

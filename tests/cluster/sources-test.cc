@@ -201,6 +201,18 @@ std::string configFor(const std::string& name, const Scratch& scratch) {
   return text;
 }
 
+bool becomesControlPlane(const Scratch& scratch) {
+  return eventually(
+      [&] {
+        auto type =
+            harness::run({harness::talosctlPath(), "--talosconfig", scratch.path + "/talosconfig",
+                          "-n", "10.5.0.2", "--timeout", "5s", "get", "machinetype"},
+                         20);
+        return type.status == 0 && contains(type.out, "controlplane");
+      },
+      180, 0.5);
+}
+
 // A volume whose config comes from another cluster of the same shape, so its certificates too.
 void bootsFromVolume(const std::string& name, const std::string& kernelArguments,
                      const std::function<std::string(const Scratch&, const std::string&)>& volume) {
@@ -213,16 +225,7 @@ void bootsFromVolume(const std::string& name, const std::string& kernelArguments
     more.push_back(kernelArguments);
   }
   Cluster cluster(name, machines("1", more));
-  EXPECT_TRUE(eventually(
-      [&] {
-        auto type =
-            harness::run({harness::talosctlPath(), "--talosconfig", scratch.path + "/talosconfig",
-                          "-n", "10.5.0.2", "--timeout", "5s", "get", "machinetype"},
-                         20);
-        return type.status == 0 && contains(type.out, "controlplane");
-      },
-      180, 0.5))
-      << tail(cluster.console(name + "-master-1"));
+  EXPECT_TRUE(becomesControlPlane(scratch)) << tail(cluster.console(name + "-master-1"));
 }
 
 TEST(Sources, AVolumeNamedMetalIso) {
@@ -235,6 +238,26 @@ TEST(Sources, AVolumeNamedMetalIso) {
                     EXPECT_EQ(made.status, 0) << made.err;
                     return image;
                   });
+}
+
+// An image with a file more: what is appended to the squashfs, and behind the initramfs, wins.
+TEST(Sources, AFileOfTheImage) {
+  Scratch scratch;
+  auto config = configFor("file", scratch);
+  scratch.write("tree/first.yaml", config);
+  auto image = fs::path(harness::talosctlPath()).parent_path().parent_path() / "image";
+  fs::copy(image / "rootfs.sqsh", scratch.path + "/rootfs.sqsh");
+  auto append = harness::run({"mksquashfs", scratch.path + "/tree", scratch.path + "/rootfs.sqsh",
+                              "-quiet", "-no-progress", "-all-root"});
+  ASSERT_EQ(append.status, 0) << append.err;
+  auto pack = harness::run({"sh", "-c",
+                            "cd " + scratch.path + " && { cat " + (image / "initramfs").string() +
+                                "; echo rootfs.sqsh | cpio -o -H newc --quiet; } >initramfs"});
+  ASSERT_EQ(pack.status, 0) << pack.err;
+  Cluster cluster("file", machines("1", {"--wait=false", "--skip-injecting-config", "--initrd-path",
+                                         scratch.path + "/initramfs", "--extra-boot-kernel-args",
+                                         "talos.config=file:///first.yaml"}));
+  EXPECT_TRUE(becomesControlPlane(scratch)) << tail(cluster.console("file-master-1"));
 }
 
 TEST(Sources, ANoCloudVolume) {
