@@ -46,7 +46,8 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 # A column of `talosctl get`, with this header (printed in upper case), in field order.
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
-# The least role that may call the method: "os:reader" or "os:admin". Absent means os:admin.
+# The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin"; which
+# role includes which is told in common/roles.h. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.
@@ -64,6 +65,13 @@ annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # Also served by a machine that has no config yet, where nobody can show a certificate: whoever reaches the
 # port may call it. Without this a method is Unimplemented there.
+
+annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
+# May also be asked of a machine that could not show a certificate of the authority because trustd has not given
+# it one yet (apid/joining.h): what is learned so is not authenticated, and nothing secret goes there.
+
+annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
+# Changes something: each call is a line of `talosctl logs audit` on the machine that it was made for.
 
 annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
 # A struct that is written only where there is one: what other kinds of the thing do not have.

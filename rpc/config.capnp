@@ -53,6 +53,9 @@ struct Machine {
       $A.doc("Kernel parameters, by their name below /proc/sys with dots, as net.ipv4.ip_forward.");
   systemDiskEncryption @13 :SystemDiskEncryption
       $A.doc("Encryption of the partitions that the system keeps its data on.");
+  caHash @14 :Text
+      $A.doc("On workers, instead of the certificate in ca: sha256: and the hash of its public key in hexadecimal, "
+             "as talosctl gen ca writes it. trustd has to show an authority with this hash.");
 }
 
 enum MachineType $A.noun("a machine type") {
@@ -114,6 +117,28 @@ struct Interface {
   wireguard @11 :Wireguard $A.doc("Makes this link a WireGuard tunnel.");
   vip @12 :Vip
       $A.doc("An address that one of the control-plane machines has at a time. Only for control-plane machines.");
+  bridge @13 :Bridge $A.since("v1.3") $A.doc("Makes this link a bridge of other links.");
+  deviceSelector @14 :DeviceSelector $A.since("v1.3")
+      $A.doc("Chooses the link by its properties instead of interface; all that are given must hold, and exactly one "
+             "link must have them.");
+}
+
+struct Bridge {
+  interfaces @0 :List(Text) $A.keepEmpty $A.doc("Names of the links that are bridged.");
+  stp @1 :Stp $A.doc("Spanning tree protocol.");
+  vlan @2 :VlanFiltering $A.doc("VLANs inside of the bridge.");
+  struct Stp { enabled @0 :Bool $A.default("false") $A.doc("Take part in it."); }
+  struct VlanFiltering { vlanFiltering @0 :Bool $A.default("false") $A.doc("Look at VLAN tags when forwarding."); }
+}
+
+# In texts, * stands for any characters.
+struct DeviceSelector {
+  busPath @0 :Text $A.doc("Where the device is, as 0000:00:03.0 or 00:*.");
+  hardwareAddr @1 :Text $A.doc("Its hardware address, as 52:54:00:*.");
+  permanentAddr @2 :Text $A.doc("The hardware address that the device was made with.");
+  pciID @3 :Text $A.doc("Vendor and product, as 1af4:1000.");
+  driver @4 :Text $A.doc("Name of its driver, as virtio_net.");
+  physical @5 :Bool $A.default("false") $A.doc("Only hardware, not links that were made.");
 }
 
 struct DhcpOptions {
@@ -128,6 +153,9 @@ struct Vlan {
   cidr @1 :Text $A.keepEmpty $A.doc("Static address with its prefix length.");
   dhcp @2 :Bool $A.keepEmpty $A.default("false") $A.doc("Get an IPv4 address by DHCP.");
   routes @3 :List(Route) $A.doc("Static routes through this VLAN.");
+  addresses @4 :List(Text) $A.since("v0.12") $A.doc("Further static addresses with prefix lengths.");
+  mtu @5 :UInt32 $A.since("v0.14") $A.default("that of the link below") $A.doc("Largest packet in octets.");
+  dhcpOptions @6 :DhcpOptions $A.since("v1.2") $A.doc("How DHCP is used; only together with dhcp.");
 }
 
 struct Vip {
@@ -234,6 +262,17 @@ struct Route {
   network @0 :Text $A.keepEmpty $A.doc("Destination with its prefix length.");
   gateway @1 :Text $A.keepEmpty $A.doc("Address of the next hop.");
   metric @2 :UInt32 $A.default("10") $A.doc("Priority; the lowest wins.");
+  source @3 :Text $A.since("v1.0") $A.doc("Address that packets of this machine have as their source.");
+  mtu @4 :UInt32 $A.since("v1.5") $A.default("that of the link") $A.doc("Largest packet in octets on this route.");
+  onlink @5 :Bool $A.default("false") $A.doc("The gateway is on this link, though no address of the link says so.");
+  type @6 :RouteType $A.default("unicast") $A.doc("What becomes of packets for this destination.");
+}
+
+enum RouteType $A.noun("a type of route") {
+  unicast @0 $A.alias([""]);
+  blackhole @1;      # dropped
+  unreachable @2;    # dropped, and the sender is told: host unreachable
+  prohibit @3;       # dropped, and the sender is told: prohibited
 }
 
 struct Install {
@@ -368,6 +407,18 @@ struct Cluster {
       $A.doc("Manifests that are applied when the cluster is bootstrapped.");
   adminKubeconfig @19 :AdminKubeconfig $A.doc("The kubeconfig that talosctl kubeconfig gives.");
   allowSchedulingOnMasters @20 :Bool $A.default("false") $A.doc("Let workloads run on control-plane machines.");
+  trustd @21 :Trustd $A.doc("How machines get the certificates of their API.");
+}
+
+struct Trustd {
+  endpoints @0 :List(Text) $A.default("the host of controlPlane.endpoint")
+      $A.doc("Names or addresses of control-plane machines that a worker asks, besides the host of "
+             "controlPlane.endpoint.");
+  certLifetime @1 :Text $A.default("24h")
+      $A.doc("How long the certificates of machine APIs are valid, from 10s; they are renewed at half of it.");
+  anyAddress @2 :Bool $A.default("false")
+      $A.doc("Sign requests for addresses that they do not come from: for workers behind address translation. "
+             "Whoever has machine.token can then have a certificate for any address but the control plane's.");
 }
 
 struct PodCheckpointer {

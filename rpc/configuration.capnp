@@ -6,9 +6,10 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
+using import "annotations.capnp".audit;
 
 interface Configuration {
-  apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance;
+  apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance $audit;
   # Every document is checked whole before anything changes: InvalidArgument with all its problems, one a line.
   # Conflict while a sequence other than waiting for a config runs, or while another apply is under way.
   # FailedPrecondition when the mode cannot be: `noReboot` with changes that need a reboot (each is named, one a
@@ -32,12 +33,15 @@ enum ApplyMode {
   reboot @1;      # put on disk, then reboot into it; the running config stays until then
   noReboot @2;    # takes effect at once
   staged @3;      # put on disk for the next boot; nothing else
+  try @4;         # takes effect at once, in memory only; the config of before comes back after tryTimeoutMs,
+                  # after a reboot too, unless another apply follows
 }
 
 struct ApplyRequest {
   document @0 :Data;
   mode @1 :ApplyMode = reboot;
   dryRun @2 :Bool;              # nothing changes
+  tryTimeoutMs @3 :UInt64 = 60000;
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # what is (dryRun: would be) done; never auto
@@ -45,6 +49,7 @@ struct ApplyResult {
   changes @2 :List(ConfigChange);   # from the config that runs
   diff @3 :Text;                # unified, from the text of the config that runs; secrets are ***
   bootId @4 :Text;              # of the boot that ends, when mode is reboot
+  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

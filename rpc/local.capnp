@@ -6,6 +6,7 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using Node = import "node.capnp".Node;
 using Store = import "resources.capnp".Store;
+using Resource = import "resources.capnp".Resource;
 using Network = import "network.capnp".Network;
 
 interface Machined {
@@ -16,9 +17,23 @@ interface Machined {
   # The same callers as node(). For clients that apid could not authenticate: serves what is marked
   # $maintenance, and that only while the machine has no config; machined itself looks at each call, so
   # nothing that apid has not heard yet opens a machine that has one.
+  audit @3 (record :AuditRecord) -> ();
+  # apid only: a line of the log `audit`.
+}
+struct AuditRecord {
+  client @0 :Text;                 # the name in the client's certificate
+  address @1 :Text;                # where the client is
+  via @2 :Text;                    # the machine that forwarded the call, if it was
+  roles @3 :List(Text);
+  call @4 :Text;                   # Services.restart(id: "kubelet"); secrets are ***
+  outcome @5 :Text;                # ok, or kind and message of the error
+  durationUs @6 :UInt64;
 }
 interface Networkd {
   # Bootstrap of /run/talos/networkd.sock.
   network @0 () -> (network :Network);
   ready @1 () -> ();               # health check: answers once the first configuration pass is done
+  plan @2 (specs :List(Resource)) -> (steps :List(Text), problems :List(Text));
+  # What would be done if these were all the specs (links, addresses, routes), as LinkPlans tells it. Changes
+  # nothing.
 }

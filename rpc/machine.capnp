@@ -7,10 +7,12 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
+using import "annotations.capnp".joining;
+using import "annotations.capnp".audit;
 
 interface Machine {
-  version @0 () -> Version $allow("os:reader") $maintenance;
-  status @1 () -> Status $allow("os:reader") $maintenance;
+  version @0 () -> Version $allow("os:reader") $maintenance $joining;
+  status @1 () -> Status $allow("os:reader") $maintenance $joining;
   memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
   # Every line of /proc/meminfo in its order.
   mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
@@ -18,14 +20,19 @@ interface Machine {
   stats @5 () -> (stats :List(Stat)) $allow("os:reader");
   # One for each running service, from its cgroup.
 
-  reboot @6 () -> (bootId :Text) $allow("os:admin");
+  reboot @6 () -> (bootId :Text) $allow("os:operator") $audit;
   # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
   # tells another one. A running sequence is pre-empted.
-  shutdown @7 () -> (bootId :Text) $allow("os:admin");
+  shutdown @7 () -> (bootId :Text) $allow("os:operator") $audit;
 
   time @8 (server :Text) -> (answer :Time) $allow("os:reader");
   # One question to an NTP server: the one that is named, else the one that the clock follows, else the first
   # one of the config. Unavailable with the reason when it does not answer.
+
+  clientCertificate @9 (request :Data, roles :List(Text), lifetimeS :UInt64) -> (ca :Data, certificate :Data)
+      $allow("os:admin") $audit;
+  # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
+  # PEM): the key stays with who asks. FailedPrecondition on a machine without the authority's key.
 }
 
 struct Time {
@@ -68,13 +75,13 @@ struct Process {
 struct Stat { namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; }
 
 interface Services {
-  list @0 () -> (services :List(Service)) $allow("os:reader");
+  list @0 () -> (services :List(Service)) $allow("os:reader") $joining;
   # Sorted by id.
-  start @1 (id :Text) -> (response :Text);
-  stop @2 (id :Text) -> (response :Text);
-  restart @3 (id :Text) -> (response :Text);
+  start @1 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  stop @2 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  restart @3 (id :Text) -> (response :Text) $allow("os:operator") $audit;
   # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
-  kill @4 (id :Text, signal :Int32) -> ();
+  kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
   # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
   # 1 is no service. FailedPrecondition when it does not run.
 }
@@ -112,9 +119,12 @@ struct Event {
     task @4 :PhaseEvent;
     service @5 :ServiceStateEvent;
     restart @6 :Int64;             # reboot(2) command
+    network @7 :NetworkEvent;
   }
 }
 enum Action { noop @0; start @1; stop @2; }
+struct NetworkEvent { link @0 :Text; message @1 :Text; }
+# Somebody else changed what networkd keeps, and it was made good.
 struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
 struct PhaseEvent { name @0 :Text; action @1 :Action; }
 struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

@@ -10,6 +10,7 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
+using import "annotations.capnp".joining;
 using import "stream.capnp".LogSink;
 using Machine = import "machine.capnp".Machine;
 using Services = import "machine.capnp".Services;
@@ -23,19 +24,21 @@ using Storage = import "storage.capnp".Storage;
 interface Cluster {
   # The bootstrap capability of TCP 50000.
 
-  node @0 (address :Text) -> (node :Node) $allow("os:reader") $maintenance;
+  node @0 (address :Text) -> (node :Node) $allow("os:reader") $maintenance $joining;
   # The machine at this address, through this one. Empty, or an address of this machine: this machine.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
   # roles go with the call, so forwarding never adds a right.
 
-  withRoles @1 (roles :List(Text)) -> (cluster :Cluster) $allow("os:reader");
+  withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader") $joining;
   # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
-  # carries os:impersonator, which may do nothing but this.
+  # carries os:impersonator, which may do nothing but this. `caller` is for the audit log of the other machine,
+  # and is heard from os:impersonator only.
 }
+struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; where it is
 
 interface Node {
-  machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance;
-  services @1 () -> (services :Services) $allow("os:reader");
+  machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;
+  services @1 () -> (services :Services) $allow("os:reader") $joining;
   events @2 () -> (events :Events) $allow("os:reader");
   logs @3 () -> (logs :Logs) $allow("os:reader");
   files @4 () -> (files :Files) $allow("os:reader");

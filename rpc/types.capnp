@@ -98,6 +98,10 @@ struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace =
   linkName @3 :Text $A.name("outLinkName") $A.column("Link");
   metric @4 :UInt32 $A.name("priority") $A.column("Metric");
   layer @5 :Text;
+  source @6 :Text;                              # address; empty: the kernel chooses
+  mtu @7 :UInt32;                               # 0: that of the link
+  onlink @8 :Bool;
+  type @9 :Config.RouteType;                    # other than unicast: no link and no gateway
 }
 struct HostnameSpecSpec $A.resource((type = "HostnameSpecs.net.talos.dev", namespace = "network", aliases = ["hostname", "hostnames"])) {
   hostname @0 :Text $A.column("Hostname");
@@ -161,6 +165,10 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
   bridgeMaster @16 :BridgeSpec $A.ifGiven;
   wireguard @17 :WireguardSpec $A.ifGiven;
   logical @18 :Bool;                            # networkd made it
+  permanentAddress @19 :Text $A.name("permanentAddr");
+  driver @20 :Text;                             # of hardware, as virtio_net
+  busPath @21 :Text;                            # 0000:00:03.0
+  pciID @22 :Text;                              # vendor:product, as 1af4:1000
   struct BondMember {
     state @0 :Text;                             # active or backup
     miiStatus @1 :Text;
@@ -185,6 +193,9 @@ struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namesp
   metric @4 :UInt32 $A.name("priority") $A.column("Metric");
   scope @5 :Text;
   protocol @6 :Text;
+  source @7 :Text;
+  mtu @8 :UInt32;
+  type @9 :Text;                                # unicast, blackhole …
 }
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
@@ -197,6 +208,8 @@ struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", na
   problems @4 :List(Text);                      # what could not be done, in the kernel's words
   overruns @5 :UInt64;                          # how often the kernel had more to tell than could be followed
   repairs @6 :UInt64;                           # how often what somebody else had changed was made good
+  repaired @7 :List(Repair);                    # the newest 32 of them, oldest first
+  struct Repair { number @0 :UInt64; link @1 :Text; what @2 :Text; }   # number: of `repairs`
 }
 struct LinkPlanSpec $A.resource((type = "LinkPlans.net.talos.dev", namespace = "network", aliases = ["linkplan", "linkplans"])) {
   # What networkd would do next: none while everything is as it is wanted.
@@ -221,13 +234,54 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
   union {
     etcd @0 :EtcdRoot;
     k8s @1 :KubernetesRoot;
+    os @2 :OsRoot;
   }
   struct EtcdRoot { etcdCA @0 :KeyPair; }
+  struct OsRoot {
+    # For trustd, on machines with the authority's key.
+    ca @0 :KeyPair;
+    token @1 :Text $A.secret;
+    reserved @2 :List(Text);                    # names and addresses of the control plane: nobody else gets them
+    dnsDomain @3 :Text;
+    certLifetimeS @4 :UInt64;
+    anyAddress @5 :Bool;
+    certSANs @6 :List(Text);                    # names and addresses of this machine, for trustd's own certificate
+  }
   struct KubernetesRoot {
     name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;
     ca @5 :KeyPair; serviceAccountKey @6 :Data $A.base64 $A.secret; aggregatorCA @7 :KeyPair;
     aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
   }
+}
+struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # What apid asks trustd with, on a machine without the authority's key.
+  endpoints @0 :List(Text);                     # names or addresses, in the order in which they are asked
+  token @1 :Text $A.secret;
+  ca @2 :Data $A.base64;                        # PEM; empty: caHash, or whoever answers is believed
+  caHash @3 :Text;                              # sha256: and hex
+  commonName @4 :Text;
+  dnsNames @5 :List(Text);
+  addresses @6 :List(Text);                     # of machine.certSANs, beside the one that is called from
+}
+struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # How it goes, by apid. Never the token.
+  ready @0 :Bool $A.column("Ready");            # there is a certificate that is valid
+  endpoint @1 :Text $A.column("Endpoint");      # that is being asked, or gave the certificate
+  message @2 :Text $A.column("Message");        # what is under way, or why it failed and when the next try is
+  failures @3 :UInt32;                          # in a row
+  verified @4 :Text;                            # ca, hash or nothing: how trustd is known
+  notBefore @5 :Text;                           # of the certificate, RFC 3339
+  notAfter @6 :Text;
+}
+struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.talos.dev", namespace = "runtime")) {
+  # What trustd of this machine has signed. The id is the serial number. Never changed; goes a day after its end.
+  caller @0 :Text $A.column("Caller");          # the address that asked
+  dnsNames @1 :List(Text) $A.column("Names");
+  addresses @2 :List(Text) $A.column("Addresses");
+  issued @3 :Text $A.column("Issued");          # RFC 3339, as the others
+  notBefore @4 :Text;
+  notAfter @5 :Text $A.column("Valid until");
+  fingerprint @6 :Text;                         # base64 of SHA-256 over the public key
 }
 struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
   etcdPeer @0 :KeyPair;

@@ -123,6 +123,10 @@ kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader
       return row("ServiceStateEvent", e.getService(),
                  kj::str(upperState(e.getState()), ": ", e.getMessage()));
     }
+    case rpc::Event::NETWORK: {
+      auto e = event.getNetwork();
+      return row("NetworkEvent", e.getLink(), kj::str(e.getMessage()));
+    }
     case rpc::Event::RESTART:
       return nullptr;
   }
