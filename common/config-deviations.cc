@@ -14,7 +14,6 @@ using codec::YamlStream;
 constexpr codec::LaterKey kLaterKeys[] = {
     {"machine.features"_kj, "v0.11"_kj},
     {"machine.install.legacyBIOSSupport"_kj, "v0.11"_kj},
-    {"machine.network.interfaces[].vlans[].addresses"_kj, "v0.12"_kj},
     {"machine.kubelet.clusterDNS"_kj, "v0.12"_kj},
     {"machine.systemDiskEncryption.state.keySize"_kj, "v0.12"_kj},
     {"machine.systemDiskEncryption.state.blockSize"_kj, "v0.12"_kj},
@@ -40,8 +39,6 @@ constexpr codec::LaterKey kLaterKeys[] = {
     {"machine.install.extensions"_kj, "v1.0"_kj},
     {"machine.kubelet.extraConfig"_kj, "v1.0"_kj},
     {"cluster.apiServer.admissionControl"_kj, "v1.0"_kj},
-    {"machine.network.interfaces[].deviceSelector"_kj, "v1.3"_kj},
-    {"machine.network.interfaces[].bridge"_kj, "v1.3"_kj},
     {"machine.nodeLabels"_kj, "v1.3"_kj},
     {"machine.seccompProfiles"_kj, "v1.3"_kj},
     {"cluster.allowSchedulingOnControlPlanes"_kj, "v1.3"_kj},

@@ -96,7 +96,12 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
 void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
                     MachineType type, VlanIds& ids) {
   auto name = interface.getInterface();
-  if (name.size() == 0) {
+  if (interface.hasDeviceSelector()) {
+    if (name.size() > 0) {
+      report.error(kj::str(path, ".deviceSelector"), kj::str("interface is set as well"),
+                   "remove one of the two");
+    }
+  } else if (name.size() == 0) {
     report.error(kj::str(path, ".interface"), kj::str("the name of the link is missing"));
   } else if (!isLinkName(name)) {
     report.error(kj::str(path, ".interface"), kj::str("\"", name, "\" is not a name of a link"),

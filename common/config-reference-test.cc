@@ -40,14 +40,35 @@ machine:
         cidr: 192.168.1.2/24
         addresses: [192.168.1.3/24]
         mtu: 9000
-        routes: [{network: 10.0.0.0/8, gateway: 192.168.1.1, metric: 100}]
+        routes:
+          - {network: 10.0.0.0/8, gateway: 192.168.1.1, metric: 100, source: 192.168.1.3, mtu: 1400, onlink: true}
+          - {network: 192.0.2.0/24, type: blackhole}
         vlans:
           - vlanId: 100
             cidr: 192.168.2.10/28
+            addresses: ["2001:db8::10/64"]
+            mtu: 8000
+            routes:
+              - {network: 0.0.0.0/0, gateway: 192.168.2.1, metric: 200, source: 192.168.2.10, mtu: 1300, onlink: true}
+              - {network: 10.66.0.0/16, type: prohibit}
+          - vlanId: 101
             dhcp: true
-            routes: [{network: 0.0.0.0/0, gateway: 192.168.2.1, metric: 200}]
+            dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
       - interface: eth2
         ignore: true
+      - deviceSelector:
+          busPath: "0000:00:*"
+          hardwareAddr: 52:54:00:*
+          permanentAddr: 52:54:00:00:00:01
+          pciID: 1af4:*
+          driver: virtio_net
+          physical: true
+        dhcp: true
+      - interface: br0
+        bridge:
+          interfaces: [eth11, eth12]
+          stp: {enabled: true}
+          vlan: {vlanFiltering: true}
       - interface: dummy0
         cidr: 10.9.0.1/32
         dummy: true
@@ -98,6 +119,7 @@ machine:
               persistentKeepaliveInterval: 25s
               allowedIPs: [192.168.88.0/24]
     extraHostEntries: [{ip: 10.5.0.7, aliases: [registry.example.org]}]
+  caHash: sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0
   install:
     disk: /dev/sda
     image: ghcr.io/talos-systems/installer:v0.9.3
@@ -171,6 +193,7 @@ cluster:
   inlineManifests: [{name: namespace, contents: "kind: Namespace\n"}]
   adminKubeconfig: {certLifetime: 24h}
   allowSchedulingOnMasters: true
+  trustd: {endpoints: [10.5.0.3], certLifetime: 12h, anyAddress: true}
 )";
 
 std::string example() {
