@@ -1,7 +1,7 @@
 #include "common/config.h"
 
 #include "common/config-check.h"
-#include "common/file.h"
+#include "common/secret-message.h"
 #include "common/yaml.h"
 
 namespace talos::config {
@@ -29,11 +29,7 @@ void check(Report& report, Config::Reader config) {
 MachineConfig::~MachineConfig() noexcept(false) {
   zeroize(source);
   if (message.get() == nullptr) return;
-  for (auto segment : message->getSegmentsForOutput()) {
-    auto bytes = segment.asBytes();
-    zeroize(kj::arrayPtr(const_cast<char*>(reinterpret_cast<const char*>(bytes.begin())),
-                         bytes.size()));
-  }
+  zeroize(*message);
 }
 
 MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {

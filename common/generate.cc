@@ -7,8 +7,8 @@
 #include "common/config-example.h"
 #include "common/config.h"
 #include "common/error.h"
-#include "common/file.h"
 #include "common/ip.h"
+#include "common/secret-message.h"
 #include "common/version.h"
 
 namespace talos::config {
@@ -25,19 +25,6 @@ struct Subnets {
 };
 constexpr Subnets kIpv4Subnets = {"10.244.0.0/16"_kj, "10.96.0.0/12"_kj};
 constexpr Subnets kIpv6Subnets = {"fc00:db8:10::/56"_kj, "fc00:db8:20::/112"_kj};
-
-// A message whose memory is zeroed at the end.
-class SecretMessage {
- public:
-  capnp::MallocMessageBuilder builder;
-  ~SecretMessage() noexcept(false) {
-    for (auto segment : builder.getSegmentsForOutput()) {
-      auto bytes = segment.asBytes();
-      zeroize(kj::arrayPtr(const_cast<char*>(reinterpret_cast<const char*>(bytes.begin())),
-                           bytes.size()));
-    }
-  }
-};
 
 kj::Maybe<unsigned> number(kj::ArrayPtr<const char> digits) {
   if (digits.size() == 0 || digits.size() > 4) return nullptr;

@@ -1,12 +1,11 @@
 #include "common/secrets-bundle.h"
 
-#include <capnp/message.h>
 #include <kj/function.h>
 
 #include "common/config-check.h"
 #include "common/config-value.h"
 #include "common/error.h"
-#include "common/file.h"
+#include "common/secret-message.h"
 #include "rpc/secrets.capnp.h"
 
 namespace talos::config {
@@ -18,19 +17,6 @@ constexpr kj::StringPtr kTokenForm = "6 characters, a dot and 16 characters of a
 constexpr codec::LaterKey kLaterKeys[] = {
     {"cluster"_kj, "v0.12"_kj},
     {"secrets.secretboxencryptionsecret"_kj, "v1.3"_kj},
-};
-
-// A message whose memory is zeroed at the end.
-class SecretMessage {
- public:
-  capnp::MallocMessageBuilder builder;
-  ~SecretMessage() noexcept(false) {
-    for (auto segment : builder.getSegmentsForOutput()) {
-      auto bytes = segment.asBytes();
-      zeroize(kj::arrayPtr(const_cast<char*>(reinterpret_cast<const char*>(bytes.begin())),
-                           bytes.size()));
-    }
-  }
 };
 
 void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from) {

@@ -4,26 +4,13 @@
 
 #include "common/codec.h"
 #include "common/error.h"
-#include "common/file.h"
+#include "common/secret-message.h"
 #include "rpc/talosconfig.capnp.h"
 
 namespace talos {
 namespace {
 
 constexpr size_t kLargestFile = codec::kMaxDocumentBytes;
-
-// A message whose memory is zeroed at the end: it holds keys.
-class SecretMessage {
- public:
-  capnp::MallocMessageBuilder builder;
-  ~SecretMessage() noexcept(false) {
-    for (auto segment : builder.getSegmentsForOutput()) {
-      auto bytes = segment.asBytes();
-      zeroize(kj::arrayPtr(const_cast<char*>(reinterpret_cast<const char*>(bytes.begin())),
-                           bytes.size()));
-    }
-  }
-};
 
 kj::String textOf(capnp::Data::Reader data) {
   return kj::heapString(data.asChars());

@@ -19,15 +19,6 @@ struct File {
   kj::StringPtr content;
 };
 
-struct Patches {
-  kj::Vector<Patch> all, controlPlane, join;
-  explicit Patches(Invocation& call)
-      : all(readPatches(call.list("config-patch"), "config-patch")),
-        controlPlane(
-            readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
-        join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
-};
-
 void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
   auto patched = applyPatches(text, "the generated config", patches);
   zeroize(text);
@@ -80,7 +71,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .persist = call.on("persist"),
                                   .docs = call.on("with-docs"),
                                   .examples = call.on("with-examples")};
-  Patches patches(call);  // a file that cannot be read is told before the keys are made
+  RolePatches patches(call);  // a file that cannot be read is told before the keys are made
   auto made = co_await generate(call, options);
   for (auto* text : {&made.init, &made.controlplane}) {
     patch(*text, patches.all);
@@ -135,9 +126,7 @@ void addGenerateCommands(Command& root) {
   config.flag({.name = "with-examples",
                .fallback = "true",
                .help = "keys that are absent with an example, as comments"});
-  text("config-patch", "", "patch of every config, or @ and a file with it", FlagKind::kTexts);
-  text("config-patch-control-plane", "", "the same for control-plane machines", FlagKind::kTexts);
-  text("config-patch-join", "", "the same for workers", FlagKind::kTexts);
+  RolePatches::addFlags(config);
   addInsecureFlags(config);
   config.flag({.name = "output-dir",
                .letter = "o",

@@ -34,6 +34,21 @@ kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files) {
   return patches;
 }
 
+RolePatches::RolePatches(Invocation& call)
+    : all(readPatches(call.list("config-patch"), "config-patch")),
+      controlPlane(
+          readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
+      join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
+
+void RolePatches::addFlags(Command& command) {
+  for (auto [name, help] :
+       {std::pair("config-patch"_kj, "patch of every config, or @ and a file with it"_kj),
+        std::pair("config-patch-control-plane"_kj, "the same for control-plane machines"_kj),
+        std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
+    command.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
+  }
+}
+
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
                         kj::ArrayPtr<const Patch> patches) {
   auto text = kj::str(document);

@@ -4,12 +4,11 @@
 #include <kj/debug.h>
 #include <kj/map.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/log.h"
+#include "machined/services/child.h"
 #include "machined/services/lifecycle.h"
 #include "machined/services/record.h"
 
@@ -20,13 +19,6 @@ constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kStopAllPatience = 30 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
-
-kj::String describeExit(int status) {
-  if (WIFSIGNALED(status)) {
-    return kj::str("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
-  }
-  return kj::str("exited with status ", WEXITSTATUS(status));
-}
 
 kj::String seconds(kj::Duration d) {
   auto tenths = d / (100 * kj::MILLISECONDS);
@@ -295,23 +287,16 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<Process1::Started> askForChild(Entry& entry) {
     auto output = co_await world.output(entry.definition.id);
-    Process1::SpawnRequest request;
     auto& d = entry.definition;
-    request.slot = kj::str(d.id);
-    request.argv = KJ_MAP(a, d.argv) {
-      return kj::str(a);
-    };
+    Environment environment;
     KJ_IF_MAYBE (make, world.environment) {
-      request.environment = (*make)(d.id, d.environment);
+      environment = (*make)(d.id, d.environment);
     } else {
-      request.environment = KJ_MAP(e, d.environment) {
+      environment = KJ_MAP(e, d.environment) {
         return kj::str(e);
       };
     }
-    request.cgroup = kj::str(d.cgroup);
-    request.stdoutFd = output.get();
-    for (auto& s : d.sockets) request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});
-    co_return co_await world.process1.spawn(kj::mv(request));
+    co_return co_await world.process1.spawn(spawnRequest(d, kj::mv(environment), output.get()));
   }
 
   // Whatever was decided meanwhile, a child that came to be has to be taken notice of: no turn
@@ -365,22 +350,13 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     auto& health = KJ_ASSERT_NONNULL(entry.definition.health);
     co_await world.timer.afterDelay(health.delay);
     while (entry.turn == turn) {
-      kj::String problem;
-      auto late = kj::str("no answer within ", health.timeout / kj::MILLISECONDS, " ms");
-      bool good = co_await kj::evalNow([&]() { return health.check(); })
-                      .then([]() { return true; })
-                      .exclusiveJoin(world.timer.afterDelay(health.timeout).then([&]() {
-                        problem = kj::mv(late);
-                        return false;
-                      }))
-                      .catch_([&](kj::Exception&& e) {
-                        problem = messageOf(e);
-                        return false;
-                      });
+      auto problem = co_await checkOnce(health, world.timer);
       if (entry.turn != turn) co_return;
-      if (entry.record.setHealth(good, problem, world.clock.now())) {
+      bool good = problem == nullptr;
+      auto words = kj::mv(problem).orDefault(kj::String());
+      if (entry.record.setHealth(good, words, world.clock.now())) {
         tell(entry,
-             good ? kj::str("Health check successful") : kj::str("Health check failed: ", problem));
+             good ? kj::str("Health check successful") : kj::str("Health check failed: ", words));
       }
       co_await world.timer.afterDelay(health.period);
     }

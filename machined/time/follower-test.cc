@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/virtual-time.h"
 #include "machined/time/model.h"
 
 namespace talos::machined {
@@ -34,23 +35,7 @@ struct FollowerTest : public testing::Test {
         KJ_MAP(n, kj::arrayPtr(names.begin(), names.size())) { return kj::str(n); });
     running = follower.run().eagerlyEvaluate(nullptr);
   }
-  void advance(kj::Duration d) {
-    auto end = time.timer.now() + d;
-    scope.poll();
-    for (;;) {
-      auto next = time.timer.nextEvent();
-      KJ_IF_MAYBE (t, next) {
-        if (*t <= end) {
-          time.timer.advanceTo(*t);
-          scope.poll();
-          continue;
-        }
-      }
-      break;
-    }
-    time.timer.advanceTo(end);
-    scope.poll();
-  }
+  void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   bool synced() const { return follower.state().synced; }
   std::string problem() const { return follower.state().problem.cStr(); }
   std::string server() const { return follower.state().server.cStr(); }

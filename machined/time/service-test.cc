@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/virtual-time.h"
 #include "machined/process1-fake.h"
 #include "machined/services/lifecycle.h"
 #include "machined/time/model.h"
@@ -56,23 +57,7 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
         TimeFollower::World{time.timer, clock, network, []() { return 0.5; },
                             [this]() { return ++nonces; }, [](kj::StringPtr) {}, []() {}, []() {}});
   }
-  void advance(kj::Duration d) {
-    auto end = time.timer.now() + d;
-    scope.poll();
-    for (;;) {
-      auto next = time.timer.nextEvent();
-      KJ_IF_MAYBE (t, next) {
-        if (*t <= end) {
-          time.timer.advanceTo(*t);
-          scope.poll();
-          continue;
-        }
-      }
-      break;
-    }
-    time.timer.advanceTo(end);
-    scope.poll();
-  }
+  void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }
   // "Running OK", "Running: why", "none"
   std::string shown() {

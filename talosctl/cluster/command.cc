@@ -83,17 +83,7 @@ void chooseMedium(Invocation& call, cluster::Request& request) {
   request.isoInDrive = cluster::isIso9660(request.isoPath);
 }
 
-// The patches for the nodes of a cluster.
-struct Patches {
-  kj::Vector<Patch> all, controlPlane, join;
-  explicit Patches(Invocation& call)
-      : all(readPatches(call.list("config-patch"), "config-patch")),
-        controlPlane(
-            readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
-        join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
-};
-
-cluster::ConfigOptions configOptions(Invocation& call, const Patches& patches) {
+cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patches) {
   return {.generate = {.installDisk = "/dev/vda",
                        .installImage = call.text("install-image"),
                        .dnsDomain = call.text("dns-domain"),
@@ -231,7 +221,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   makeDirectories(state.path(), 0700);
   state.save(cluster);
   auto talosconfig =
-      cluster::writeConfigs(cluster, state.path(), configOptions(call, Patches(call)));
+      cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   call.err(kj::str("creating master nodes (", cluster.getNodes().size(), ", accelerator ",
@@ -358,12 +348,7 @@ void addCreateFlags(Command& create) {
                .kind = FlagKind::kList,
                .help = "name servers of the nodes (default: none)"});
   create.flag({.name = "with-debug", .help = "services log more"});
-  for (auto& [name, help] :
-       {std::pair("config-patch"_kj, "patch of every config, or @ and a file with it"_kj),
-        std::pair("config-patch-control-plane"_kj, "the same for control-plane nodes"_kj),
-        std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
-    create.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
-  }
+  RolePatches::addFlags(create);
   create.flag({.name = "with-apply-config",
                .help = "boot the nodes without a config and give it to them through their API"});
   create.flag({.name = "skip-injecting-config",

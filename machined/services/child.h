@@ -1,0 +1,22 @@
+// A service's process, as the supervisor deals with it: what to ask process 1 for, one look at its
+// health, and how its end is told.
+#pragma once
+
+#include "machined/services/supervisor.h"
+
+namespace talos::machined {
+
+using Environment = kj::Array<kj::String>;
+
+// `environment` is what the process gets in the end; `output` is the caller's.
+Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environment environment,
+                                    int output);
+
+// Asks once, with the check's own timeout. None: it is well; otherwise what is wrong. Never
+// rejects.
+kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer);
+
+// Of a status of waitpid(2): "exited with status 1", "ended by signal 9 (Killed)".
+kj::String describeExit(int status);
+
+}  // namespace talos::machined

@@ -1,0 +1,115 @@
+// What a brain that was started again finds and does.
+#include "machined/services/record.h"
+#include "machined/services/supervisor-fixture.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+
+// Catches: a brain that starts its children a second time, or forgets what they did.
+TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  crashBrain();
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  EXPECT_EQ(1u, machine.spawns);
+  EXPECT_THAT(
+      told, ElementsAre("a Running Adopted running process (PID 100) after a restart of machined"));
+  capnp::MallocMessageBuilder m;
+  auto s = m.initRoot<rpc::Service>();
+  supervisor->fill("a", s);
+  EXPECT_EQ(100, s.getPid());
+  EXPECT_EQ(5u, s.getEvents().size());
+  EXPECT_EQ("Service loaded"_kj, s.getEvents()[0].getMessage());
+  machine.exit("a", SIGKILL);  // and it is supervised as before
+  run();
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a service that died together with the brain and stays away.
+TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  machine.exit("a", SIGKILL);  // nobody has seen it
+  supervisor = nullptr;
+  process1 = nullptr;
+  startBrain();
+  supervisor->load(define("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(2u, machine.spawns);
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a service that the user had stopped coming back with the brain.
+TEST_F(SupervisorTest, ANewBrainLeavesTheStoppedStopped) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  supervisor->stop("a").wait(scope);
+  crashBrain();
+  supervisor->load(define("a"));
+  advance(10 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+}
+
+// Catches: a stop that is forgotten when the brain dies in the middle of it.
+TEST_F(SupervisorTest, ANewBrainFinishesAStop) {
+  machine.diesOf = [](auto&, int signal) { return signal == SIGKILL; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto stopped = supervisor->stop("a");
+  run();
+  {
+    auto drop = kj::mv(stopped);
+  }
+  crashBrain();
+  supervisor->load(define("a"));
+  advance(11 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
+}
+
+// Catches: waiting that ends with the brain.
+TEST_F(SupervisorTest, ANewBrainGoesOnWaiting) {
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->start("b");
+  crashBrain();
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  supervisor->start("a");
+  run();
+  EXPECT_TRUE(machine.runs("b"));
+}
+
+// Catches: a crash of the brain's parser on what it finds held (cut short, foreign, another
+// service's).
+TEST(ServiceFile, GarbageCountsAsAbsent) {
+  ServiceRecord record;
+  record.add(rpc::ServiceState::RUNNING, "hello", kj::UNIX_EPOCH);
+  auto file = writeServiceFile(record, "a", 7);
+  ASSERT_TRUE(readServiceFile(file.get(), "a") != nullptr);
+  EXPECT_TRUE(readServiceFile(file.get(), "b") == nullptr);
+  auto size = lseek(file.get(), 0, SEEK_END);
+  auto bytes = kj::heapArray<kj::byte>(size);
+  ASSERT_EQ(size, pread(file.get(), bytes.begin(), size, 0));
+  for (off_t cut = 0; cut < size; cut++) parseServiceFile(bytes.slice(0, cut), "a");
+  for (off_t i = 0; i < size; i++) {
+    for (int bit = 0; bit < 8; bit++) {
+      bytes[i] ^= 1 << bit;
+      parseServiceFile(bytes, "a");
+      bytes[i] ^= 1 << bit;
+    }
+  }
+  EXPECT_TRUE(parseServiceFile(bytes, "a") != nullptr);
+  EXPECT_TRUE(parseServiceFile(bytes.slice(0, size / 2), "a") == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

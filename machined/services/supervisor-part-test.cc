@@ -1,0 +1,124 @@
+// Services that are parts of this program.
+#include "machined/services/supervisor-fixture.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Catches: a process asked for, a part that goes on after its stop or runs twice, a stop between
+// two steps that is lost.
+TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
+  int running = 0, begun = 0;
+  auto part = [&]() {
+    auto d = define("p");
+    d.command = kj::str("the part");
+    d.part = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
+      ++running;
+      ++begun;
+      return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([&]() { --running; }));
+    });
+    return d;
+  };
+  supervisor->load(part());
+  EXPECT_EQ(begun, 0);
+  supervisor->start("p");
+  run();
+  EXPECT_EQ(running, 1);
+  EXPECT_EQ(machine.spawns, 0);
+  EXPECT_TRUE(supervisor->isUp("p"));
+  EXPECT_ANY_THROW(supervisor->signal("p", SIGKILL));  // it would be machined's
+  auto stopped = supervisor->stop("p");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(running, 0);
+  EXPECT_EQ(state("p"), rpc::ServiceState::FINISHED);
+  supervisor->restart("p");
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(running, 1);
+  supervisor->restart("p");
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(running, 1);
+  EXPECT_EQ(begun, 3);
+  EXPECT_THAT(told,
+              ElementsAre("p Initialized Service loaded", "p Preparing Running pre state",
+                          "p Preparing Creating service runner", "p Running Started the part",
+                          "p Stopping Ending the part", "p Finished Service stopped",
+                          "p Preparing Running pre state", "p Preparing Creating service runner",
+                          "p Running Started the part", "p Stopping Ending the part",
+                          "p Finished Service stopped", "p Preparing Running pre state",
+                          "p Preparing Creating service runner", "p Running Started the part"));
+  // At every moment of a start.
+  for (int turns = 0; turns < 12; ++turns) {
+    auto stop = supervisor->stop("p");
+    ASSERT_TRUE(done(stop));
+    supervisor->start("p");
+    scope.poll(turns);
+    stop = supervisor->stop("p");
+    ASSERT_TRUE(done(stop)) << turns;
+    EXPECT_EQ(running, 0) << turns;
+    EXPECT_EQ(state("p"), rpc::ServiceState::FINISHED);
+  }
+  supervisor->start("p");
+  crashBrain();
+  EXPECT_EQ(running, 0);
+  supervisor->load(part());
+  run();
+  EXPECT_EQ(running, 1);
+  EXPECT_EQ(machine.spawns, 0);
+  auto all = supervisor->stopAll();
+  EXPECT_TRUE(done(all));
+  EXPECT_EQ(running, 0);
+}
+
+// Catches: a part whose failure ends machined, is not told, or is not tried again.
+TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
+  int begun = 0;
+  auto d = define("p");
+  d.command = kj::str("the part");
+  d.part = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
+    if (++begun < 4) fail(ErrorKind::kUnavailable, "no luck");
+    return kj::NEVER_DONE;
+  });
+  supervisor->load(kj::mv(d));
+  supervisor->start("p");
+  run();
+  EXPECT_EQ(begun, 2);
+  EXPECT_THAT(told.back(), HasSubstr("p Waiting the part ended: no luck; starting again in 0.1 s"));
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(begun, 4);
+  EXPECT_TRUE(supervisor->isUp("p"));
+}
+
+// Catches: a service that is listed though the machine has it no more, a restart that was under way
+// and brings it back, one that cannot come back.
+TEST_F(SupervisorTest, APartCanBeUnloaded) {
+  int running = 0;
+  auto part = [&]() {
+    auto d = define("p");
+    d.part = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
+      ++running;
+      return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([&]() { --running; }));
+    });
+    return d;
+  };
+  supervisor->load(part());
+  supervisor->start("p");
+  run();
+  supervisor->restart("p");
+  supervisor->unload("p", "not wanted");
+  EXPECT_EQ(told.back(), "p Finished Service unloaded: not wanted");
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(running, 0);
+  EXPECT_EQ(supervisor->ids().size(), 0);
+  EXPECT_FALSE(supervisor->isUp("p"));
+  EXPECT_ANY_THROW(supervisor->start("p"));
+  supervisor->load(part());
+  supervisor->start("p");
+  run();
+  EXPECT_EQ(running, 1);
+  EXPECT_TRUE(supervisor->isUp("p"));
+}
+
+}  // namespace
+}  // namespace talos::machined
