@@ -66,6 +66,7 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   bondMaster @9 :Config.Bond $A.ifGiven;
   bridgeMaster @10 :BridgeSpec $A.ifGiven;
   wireguard @11 :WireguardSpec $A.ifGiven;                 # its private key: WireguardKeys/<link>
+  problem @12 :Text;                            # why this means no link now (a deviceSelector); nothing is done for it
 }
 struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
 struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
@@ -90,6 +91,7 @@ struct AddressSpecSpec $A.resource((type = "AddressSpecs.net.talos.dev", namespa
   family @2 :Text;                              # inet4 or inet6
   scope @3 :Text;
   layer @4 :Text;
+  order @5 :UInt32;                             # of IPv4 addresses of one network the lowest is the primary
 }
 struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace = "network")) {
   family @0 :Text;
@@ -184,6 +186,7 @@ struct AddressStatusSpec $A.resource((type = "AddressStatuses.net.talos.dev", na
   linkIndex @2 :UInt32;
   family @3 :Text;
   scope @4 :Text;
+  flags @5 :List(Text);                         # permanent, secondary, tentative, duplicate, deprecated
 }
 struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namespace = "network", aliases = ["route", "routes"])) {
   family @0 :Text;
