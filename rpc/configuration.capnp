@@ -33,15 +33,19 @@ enum ApplyMode {
   reboot @1;      # put on disk, then reboot into it; the running config stays until then
   noReboot @2;    # takes effect at once
   staged @3;      # put on disk for the next boot; nothing else
-  try @4;         # takes effect at once, in memory only; the config of before comes back after tryTimeoutMs,
-                  # after a reboot too, unless another apply follows
+  try @4;         # takes effect at once, in memory only, as noReboot; the config of before comes back by itself
+                  # after tryTimeoutMs, and at a reboot. Another try begins the time anew, noReboot makes its
+                  # document the one that stays, reboot and staged leave it as it is: theirs is on disk.
+                  # FailedPrecondition in maintenance mode: there is nothing to come back to.
 }
 
 struct ApplyRequest {
   document @0 :Data;
   mode @1 :ApplyMode = reboot;
   dryRun @2 :Bool;              # nothing changes
-  tryTimeoutMs @3 :UInt64 = 60000;
+  tryTimeoutMs @3 :UInt64 = 60000;   # from a second to a day; the clock may be stepped meanwhile
+  ifVersion @4 :UInt64;         # the version of the resource MachineConfigs/v1alpha1 that the document was made
+                                # from: Conflict when the config that runs is another one. 0: whichever runs
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # what is (dryRun: would be) done; never auto
@@ -49,7 +53,9 @@ struct ApplyResult {
   changes @2 :List(ConfigChange);   # from the config that runs
   diff @3 :Text;                # unified, from the text of the config that runs; secrets are ***
   bootId @4 :Text;              # of the boot that ends, when mode is reboot
-  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order
+  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order. A warning tells when it is not known
+  networkProblems @6 :List(Text);   # dryRun: what networkd could not do
+  revertsInMs @7 :UInt64;       # mode try: when the config of before comes back
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

@@ -61,6 +61,7 @@ struct Status {
   sequence @1 :Text;        # the one that runs, or empty
   phase @2 :Text;
   problems @3 :List(Text);  # why the machine cannot go on; also on its console
+  revertsInMs @5 :UInt64;   # a config is on trial: the one of before comes back then. 0: none is
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; }
 }
@@ -120,11 +121,14 @@ struct Event {
     service @5 :ServiceStateEvent;
     restart @6 :Int64;             # reboot(2) command
     network @7 :NetworkEvent;
+    config @8 :ConfigEvent;
   }
 }
 enum Action { noop @0; start @1; stop @2; }
 struct NetworkEvent { link @0 :Text; message @1 :Text; }
 # Somebody else changed what networkd keeps, and it was made good.
+struct ConfigEvent { message @0 :Text; revertsInMs @1 :UInt64; }
+# A config is on trial (and for how long), or is not any more.
 struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
 struct PhaseEvent { name @0 :Text; action @1 :Action; }
 struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

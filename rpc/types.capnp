@@ -42,6 +42,7 @@ struct MachineStatusSpec $A.resource((type = "MachineStatuses.runtime.talos.dev"
   stage @0 :Text $A.column("Stage");
   ready @1 :Bool $A.column("Ready");
   problems @2 :List(Text);
+  revertsAt @3 :Text;                           # RFC 3339: when the config that is on trial gives way. Empty: none is
 }
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {
