@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "common/bond-options.h"
 #include "common/config-check.h"
 #include "common/config-value.h"
 #include "common/config.h"
@@ -12,71 +13,47 @@
 namespace talos::config {
 namespace {
 
-constexpr size_t kArpTargets = 16, kWireguardKeyBytes = 32;
+constexpr size_t kWireguardKeyBytes = 32;
 
-// The modes in which an option has a meaning.
-class Modes {
- public:
-  constexpr Modes(std::initializer_list<BondMode> modes) {
-    for (auto mode : modes) bits |= 1u << static_cast<unsigned>(mode);
+// A value that no mode takes; such a one is not asked about again.
+void checkRanges(Report& report, kj::StringPtr path, netlink::BondOptions& options) {
+  for (auto& rule : netlink::bondRules()) {
+    auto& value = options[rule.option];
+    if (!value || (*value <= rule.most && *value >= rule.least)) continue;
+    report.error(kj::str(path, ".", rule.name),
+                 kj::str(*value, *value > rule.most ? " is too large" : " is too small"),
+                 kj::str("it is from ", rule.least, " to ", rule.most));
+    value.reset();
   }
-  bool has(BondMode mode) const { return bits >> static_cast<unsigned>(mode) & 1; }
+}
 
- private:
-  unsigned bits = 0;
-};
-
-constexpr Modes kLacp = {BondMode::LACP};
-constexpr Modes kRoundRobin = {BondMode::BALANCE_RR};
-constexpr Modes kAdaptive = {BondMode::BALANCE_TLB, BondMode::BALANCE_ALB};
-constexpr Modes kPrimary = {BondMode::ACTIVE_BACKUP, BondMode::BALANCE_TLB, BondMode::BALANCE_ALB};
-constexpr Modes kArp = {BondMode::BALANCE_RR, BondMode::ACTIVE_BACKUP, BondMode::BALANCE_XOR,
-                        BondMode::BROADCAST};
-
-void checkModes(Report& report, kj::StringPtr path, Bond::Reader bond) {
-  auto mode = bond.getMode();
-  auto only = [&](kj::StringPtr key, bool used, const Modes& modes, kj::StringPtr names) {
-    if (used && !modes.has(mode))
-      report.warn(kj::str(path, ".", key), kj::str("this has a meaning only in ", names));
-  };
-  only("lacpRate", bond.getLacpRate() != BondLacpRate::SLOW, kLacp, "mode 802.3ad");
-  only("adSelect", bond.getAdSelect() != BondAdSelect::STABLE, kLacp, "mode 802.3ad");
-  only("adActorSysPrio", bond.getAdActorSysPrio() != 65535 && bond.getAdActorSysPrio() != 0, kLacp,
-       "mode 802.3ad");
-  only("adUserPortKey", bond.getAdUserPortKey() != 0, kLacp, "mode 802.3ad");
-  only("adActorSystem", bond.getAdActorSystem().size() > 0, kLacp, "mode 802.3ad");
-  only("packetsPerSlave", bond.getPacketsPerSlave() > 1, kRoundRobin, "mode balance-rr");
-  only("tlbDynamicLb", bond.getTlbDynamicLb() != 1, kAdaptive, "modes balance-tlb and balance-alb");
-  only("primary", bond.getPrimary().size() > 0, kPrimary,
-       "modes active-backup, balance-tlb and balance-alb");
-  auto arp = "modes balance-rr, active-backup, balance-xor and broadcast"_kj;
-  only("arpInterval", bond.getArpInterval() != 0, kArp, arp);
-  only("arpValidate", bond.getArpValidate() != BondArpValidate::NONE, kArp, arp);
+// What the kernel refuses, or ignores, in this mode and beside the other options.
+void checkTogether(Report& report, kj::StringPtr path, Bond::Reader bond,
+                   const netlink::BondOptions& options) {
+  netlink::effectiveBond(options, [&](kj::StringPtr option, kj::StringPtr why) {
+    report.warn(kj::str(path, ".", option), kj::str("this ", why));
+  });
+  auto& primary = netlink::ruleOf(netlink::BondOption::kPrimary);
+  if (bond.getPrimary().size() > 0 && !primary.fits(options.mode())) {
+    report.warn(kj::str(path, ".primary"),
+                kj::str("this has a meaning only in ", netlink::modesOf(primary)));
+  }
 }
 
 void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
   auto delay = [&](kj::StringPtr key, uint32_t value) {
-    auto place = kj::str(path, ".", key);
-    if (value == 0) return;
-    if (bond.getMiimon() == 0) {
-      report.warn(place, kj::str("without miimon this has no effect"));
-    } else if (value % bond.getMiimon() != 0) {
-      report.warn(place, kj::str(value, " is not a multiple of miimon (", bond.getMiimon(),
-                                 "); the kernel rounds it down"));
-    }
+    if (bond.getMiimon() == 0 || value % bond.getMiimon() == 0) return;
+    report.warn(kj::str(path, ".", key), kj::str(value, " is not a multiple of miimon (",
+                                                 bond.getMiimon(), "); the kernel rounds it down"));
   };
   delay("updelay", bond.getUpdelay());
   delay("downdelay", bond.getDowndelay());
   delay("peerNotifyDelay", bond.getPeerNotifyDelay());
-  if (bond.getMiimon() > 0 && bond.getArpInterval() > 0) {
-    report.warn(kj::str(path, ".arpInterval"),
-                kj::str("miimon is set as well; the kernel takes one of the two"));
-  }
   if (bond.getArpInterval() > 0 && bond.getArpIPTarget().size() == 0) {
     report.warn(kj::str(path, ".arpInterval"),
                 kj::str("without arpIPTarget this monitors nothing"));
   }
-  if (bond.getArpIPTarget().size() > kArpTargets)
+  if (bond.getArpIPTarget().size() > netlink::kMostBondTargets)
     report.error(kj::str(path, ".arpIPTarget"), kj::str("there can be 16 targets at most"));
   size_t i = 0;
   for (auto target : bond.getArpIPTarget()) {
@@ -85,21 +62,6 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
     KJ_IF_MAYBE (ip, Ip::parse(target)) good = ip->family() == AF_INET;
     if (!good) report.error(place, kj::str("\"", target, "\" is not an IPv4 address"));
   }
-}
-
-void checkRanges(Report& report, kj::StringPtr path, Bond::Reader bond) {
-  auto atMost = [&](kj::StringPtr key, uint64_t value, uint64_t limit) {
-    if (value > limit) {
-      report.error(kj::str(path, ".", key), kj::str(value, " is too large"),
-                   kj::str("it is from 0 to ", limit));
-    }
-  };
-  atMost("resendIgmp", bond.getResendIgmp(), 255);
-  atMost("allSlavesActive", bond.getAllSlavesActive(), 1);
-  atMost("tlbDynamicLb", bond.getTlbDynamicLb(), 1);
-  atMost("packetsPerSlave", bond.getPacketsPerSlave(), 65535);
-  atMost("lpInterval", bond.getLpInterval(), 0x7fffffff);
-  atMost("adUserPortKey", bond.getAdUserPortKey(), 1023);
 }
 
 void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
@@ -157,9 +119,10 @@ void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
                  kj::str("\"", system, "\" is not the MAC address of one station"),
                  "as 02:00:00:00:00:01");
   }
-  checkModes(report, path, bond);
+  auto options = netlink::bondOptions(bond);
+  checkRanges(report, path, options);
+  checkTogether(report, path, bond, options);
   checkMonitoring(report, path, bond);
-  checkRanges(report, path, bond);
 }
 
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard) {

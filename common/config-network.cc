@@ -14,10 +14,67 @@ namespace talos::config {
 namespace {
 
 constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones for this
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
 
 using VlanIds = std::map<std::string, std::set<unsigned>>;  // by the parent's name
+
+void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
+  if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestMtu)) {
+    report.warn(kj::str(path, ".mtu"), kj::str("no link has an MTU of ", mtu),
+                "it is from 68 to 65536");
+  }
+}
+
+// What only a route that goes somewhere has.
+void checkNowhere(Report& report, kj::StringPtr path, Route::Reader route) {
+  auto only = [&](kj::StringPtr key, bool given) {
+    if (!given) return;
+    report.error(kj::str(path, ".", key),
+                 kj::str("the packets of this type of route go nowhere, so it has none"),
+                 "remove it, or the type");
+  };
+  only("gateway", route.getGateway().size() > 0);
+  only("source", route.getSource().size() > 0);
+  only("mtu", route.getMtu() != 0);
+  only("onlink", route.getOnlink());
+}
+
+void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int family) {
+  if (route.getSource().size() > 0) {
+    auto place = kj::str(path, ".source");
+    KJ_IF_MAYBE (source, Ip::parse(route.getSource())) {
+      if (family != AF_UNSPEC && source->family() != family)
+        report.error(place, kj::str("source and network are not both IPv4 or both IPv6"));
+    } else {
+      report.error(
+          place, kj::str("\"", route.getSource(), "\" is not an IP address"),
+          Prefix::parse(route.getSource()) == nullptr ? "" : "leave out the prefix length");
+    }
+  }
+  auto mtu = route.getMtu();
+  if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestRouteMtu)) {
+    report.error(kj::str(path, ".mtu"), kj::str("no route has an MTU of ", mtu),
+                 "it is from 68 to 65520");
+  }
+  bool hasGateway = false;
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
+    hasGateway = !gateway->isAny();
+    if (family != AF_UNSPEC && gateway->family() != family) {
+      report.warn(kj::str(path, ".gateway"),
+                  kj::str("gateway and network are not both IPv4 or both IPv6"));
+    }
+  } else if (route.getGateway().size() > 0) {
+    report.warn(kj::str(path, ".gateway"),
+                kj::str("\"", route.getGateway(), "\" is not an IP address"));
+    return;
+  }
+  if (route.getOnlink() && !hasGateway) {
+    report.error(kj::str(path, ".onlink"), kj::str("there is no gateway that could be on the link"),
+                 "remove onlink, or name the gateway");
+  }
+}
 
 void checkRoute(Report& report, kj::StringPtr path, Route::Reader route) {
   int family = AF_UNSPEC;
@@ -28,15 +85,10 @@ void checkRoute(Report& report, kj::StringPtr path, Route::Reader route) {
                 kj::str("\"", route.getNetwork(), "\" is no network; the route is left out"),
                 "address/length, as 10.0.0.0/8; 0.0.0.0/0 is the default route");
   }
-  if (route.getGateway().size() == 0) return;
-  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
-    if (family != AF_UNSPEC && gateway->family() != family) {
-      report.warn(kj::str(path, ".gateway"),
-                  kj::str("gateway and network are not both IPv4 or both IPv6"));
-    }
+  if (route.getType() == RouteType::UNICAST) {
+    checkHop(report, path, route, family);
   } else {
-    report.warn(kj::str(path, ".gateway"),
-                kj::str("\"", route.getGateway(), "\" is not an IP address"));
+    checkNowhere(report, path, route);
   }
 }
 
@@ -45,8 +97,39 @@ void checkRoutes(Report& report, kj::StringPtr path, capnp::List<Route>::Reader 
   for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route);
 }
 
+// Of a link or of a VLAN.
+template <typename Reader>
+void checkFurther(Report& report, kj::StringPtr path, Reader link) {
+  size_t i = 0;
+  for (auto address : link.getAddresses()) {
+    auto place = kj::str(path, ".addresses[", i++, "]");
+    if (Ip::parse(address) == nullptr) report.cidr(place, address);
+  }
+  if (!link.hasDhcpOptions()) return;
+  auto place = kj::str(path, ".dhcpOptions");
+  if (!link.getDhcp()) {
+    report.warn(place, kj::str("without dhcp: true these have no effect"));
+  } else if (!link.getDhcpOptions().getIpv4() && !link.getDhcpOptions().getIpv6()) {
+    report.warn(place, kj::str("neither ipv4 nor ipv6: DHCP asks for nothing"));
+  }
+}
+
+void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu) {
+  if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
+  checkFurther(report, path, vlan);
+  checkMtu(report, path, vlan.getMtu());
+  if (parentMtu != 0 && vlan.getMtu() > parentMtu) {
+    report.error(kj::str(path, ".mtu"),
+                 kj::str(vlan.getMtu(), " is more than the link below has (", parentMtu, ")"));
+  }
+  checkRoutes(report, path, vlan.getRoutes());
+}
+
 void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, VlanIds& ids) {
-  auto& seen = ids[interface.getInterface().cStr()];
+  // Two selectors may choose one link; that shows when the links are there.
+  std::set<unsigned> own;
+  auto name = interface.getInterface();
+  auto& seen = name.size() > 0 ? ids[name.cStr()] : own;
   size_t i = 0;
   for (auto vlan : interface.getVlans()) {
     auto path = kj::str(parent, ".vlans[", i++, "]");
@@ -56,8 +139,7 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
       report.error(place, kj::str("VLAN ", vlan.getVlanId(), " of this link is there twice"));
     }
-    if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
-    checkRoutes(report, path, vlan.getRoutes());
+    checkVlan(report, path, vlan, interface.getMtu());
   }
 }
 
@@ -65,18 +147,7 @@ void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader inter
   if (interface.getDhcp() && interface.getCidr().size() > 0)
     report.error(kj::str(path, ".dhcp"), kj::str("cidr is set as well"), "remove one of the two");
   if (interface.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), interface.getCidr());
-  size_t i = 0;
-  for (auto address : interface.getAddresses()) {
-    auto place = kj::str(path, ".addresses[", i++, "]");
-    if (Ip::parse(address) == nullptr) report.cidr(place, address);
-  }
-  if (interface.hasDhcpOptions() && !interface.getDhcp()) {
-    report.warn(kj::str(path, ".dhcpOptions"), kj::str("without dhcp: true these have no effect"));
-  } else if (interface.hasDhcpOptions() && !interface.getDhcpOptions().getIpv4() &&
-             !interface.getDhcpOptions().getIpv6()) {
-    report.warn(kj::str(path, ".dhcpOptions"),
-                kj::str("neither ipv4 nor ipv6: DHCP asks for nothing"));
-  }
+  checkFurther(report, path, interface);
 }
 
 void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
@@ -93,30 +164,63 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
   }
 }
 
-void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
-                    MachineType type, VlanIds& ids) {
+void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interface) {
+  auto place = kj::str(path, ".deviceSelector");
+  auto selector = interface.getDeviceSelector();
+  if (interface.getInterface().size() > 0)
+    report.error(place, kj::str("interface is set as well"), "remove one of the two");
+  bool some = selector.getPhysical();
+  auto pattern = [&](kj::StringPtr key, kj::StringPtr text, kj::StringPtr letters,
+                     kj::StringPtr hint) {
+    some = some || text.size() > 0;
+    for (char c : text) {
+      bool good = letters.size() == 0 ? c > ' ' : letters.findFirst(c) != nullptr;
+      if (good) continue;
+      report.error(kj::str(place, ".", key), kj::str("no link has \"", text, "\" here"), hint);
+      return;
+    }
+  };
+  constexpr auto kHex = "0123456789abcdefABCDEF:*"_kj;
+  pattern("busPath", selector.getBusPath(), "", "as 0000:00:03.0 or 0000:00:*");
+  pattern("hardwareAddr", selector.getHardwareAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("permanentAddr", selector.getPermanentAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("pciID", selector.getPciID(), kHex, "vendor:product, as 1af4:1000 or 1af4:*");
+  pattern("driver", selector.getDriver(), "", "as virtio_net");
+  if (!some) {
+    report.error(place, kj::str("this chooses no link"),
+                 "give busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
+  }
+  if (interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
+      interface.getDummy()) {
+    report.error(place, kj::str("a link that is made has nothing to be chosen by"),
+                 "name it with interface");
+  }
+}
+
+void checkName(Report& report, kj::StringPtr path, Interface::Reader interface) {
   auto name = interface.getInterface();
   if (interface.hasDeviceSelector()) {
-    if (name.size() > 0) {
-      report.error(kj::str(path, ".deviceSelector"), kj::str("interface is set as well"),
-                   "remove one of the two");
-    }
+    checkSelector(report, path, interface);
   } else if (name.size() == 0) {
-    report.error(kj::str(path, ".interface"), kj::str("the name of the link is missing"));
+    report.error(kj::str(path, ".interface"), kj::str("the name of the link is missing"),
+                 "name it, or choose it with deviceSelector");
   } else if (!isLinkName(name)) {
     report.error(kj::str(path, ".interface"), kj::str("\"", name, "\" is not a name of a link"),
                  "1 to 15 characters without /, : and blanks");
   }
+}
+
+void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
+                    MachineType type, VlanIds& ids) {
+  checkName(report, path, interface);
   checkAddressing(report, path, interface);
-  auto mtu = interface.getMtu();
-  if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestMtu)) {
-    report.warn(kj::str(path, ".mtu"), kj::str("no link has an MTU of ", mtu),
-                "it is from 68 to 65536");
-  }
+  checkMtu(report, path, interface.getMtu());
   checkRoutes(report, path, interface.getRoutes());
   checkVlans(report, path, interface, ids);
-  if (interface.hasBond() + interface.hasWireguard() + interface.getDummy() > 1) {
-    report.error(path, kj::str("a link can be only one of bond, dummy and wireguard"));
+  if (interface.hasBond() + interface.hasBridge() + interface.hasWireguard() +
+          interface.getDummy() >
+      1) {
+    report.error(path, kj::str("a link can be only one of bond, bridge, dummy and wireguard"));
   }
   if (interface.hasBond()) checkBond(report, kj::str(path, ".bond"), interface.getBond());
   if (interface.hasWireguard())
@@ -124,36 +228,58 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
   if (interface.hasVip()) checkVip(report, kj::str(path, ".vip"), interface.getVip(), type);
 }
 
-// What one link of a bond may not be or have.
+using Masters = std::map<std::string, std::string>;  // by the name of the member
+
+// The members of a bond or bridge; who is in another one already is told of.
+void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj::StringPtr kind,
+                    capnp::List<capnp::Text>::Reader members, Masters& masterOf) {
+  size_t i = 0;
+  for (auto member : members) {
+    auto place = kj::str(path, ".interfaces[", i++, "]");
+    auto [other, added] = masterOf.emplace(member.cStr(), master.cStr());
+    if (member == master) {
+      report.error(place, kj::str("a ", kind, " cannot be a link of itself"));
+    } else if (!added) {
+      report.warn(place, kj::str("\"", member, "\" is in ", other->second.c_str(),
+                                 " already; a link can be in one bond or bridge"));
+    }
+  }
+}
+
+// What one link of a bond or of a bridge may not be or have.
 void checkMembers(Report& report, Network::Reader network) {
-  std::map<std::string, std::string> bondOf;
+  Masters masterOf;
   size_t i = 0;
   for (auto interface : network.getInterfaces()) {
-    auto path = kj::str("machine.network.interfaces[", i++, "].bond.interfaces");
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
     if (interface.getIgnore()) continue;
+    auto name = interface.getInterface();
+    checkMembersOf(report, name, kj::str(path, ".bond"), "bond",
+                   interface.getBond().getInterfaces(), masterOf);
+    checkMembersOf(report, name, kj::str(path, ".bridge"), "bridge",
+                   interface.getBridge().getInterfaces(), masterOf);
     size_t j = 0;
-    for (auto member : interface.getBond().getInterfaces()) {
-      auto place = kj::str(path, "[", j++, "]");
-      auto [other, added] = bondOf.emplace(member.cStr(), interface.getInterface().cStr());
-      if (member == interface.getInterface()) {
-        report.error(place, kj::str("a bond cannot be a link of itself"));
-      } else if (!added) {
-        report.warn(place, kj::str("\"", member, "\" is in ", other->second.c_str(),
-                                   " already; a link can be in one bond"));
+    for (auto member : interface.getBridge().getInterfaces()) {
+      if (isLinkName(member)) {
+        ++j;
+        continue;
       }
+      report.error(kj::str(path, ".bridge.interfaces[", j++, "]"),
+                   kj::str("\"", member, "\" is not a name of a link"));
     }
   }
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
-    auto bond = bondOf.find(interface.getInterface().cStr());
-    if (interface.getIgnore() || bond == bondOf.end()) continue;
+    auto master = masterOf.find(interface.getInterface().cStr());
+    if (interface.getIgnore() || master == masterOf.end()) continue;
     auto warn = [&](kj::StringPtr key, bool given) {
       if (!given) return;
-      report.warn(kj::str(path, ".", key), kj::str("this link is part of ", bond->second.c_str(),
+      report.warn(kj::str(path, ".", key), kj::str("this link is part of ", master->second.c_str(),
                                                    " and can have no address of its own"));
     };
     warn("cidr", interface.getCidr().size() > 0);
+    warn("addresses", interface.getAddresses().size() > 0);
     warn("dhcp", interface.getDhcp());
     warn("vip", interface.hasVip());
   }

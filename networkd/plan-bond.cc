@@ -1,9 +1,9 @@
 // What has to be sent to a bond. The conditions are those of common/netlink-bond.h.
+#include "common/bond-options.h"
 #include "networkd/plan-links.h"
 
 namespace talos::networkd {
 
-using netlink::BondMode;
 using netlink::BondOption;
 using netlink::BondOptions;
 using O = BondOption;
@@ -16,87 +16,7 @@ uint32_t valueOr0(const BondOptions& options, O option) {
   return options[option].value_or(0);
 }
 
-// Whether the option does something in this mode: one that does nothing is not worth taking a bond
-// down for.
-bool matters(const netlink::BondRule& rule, BondMode mode) {
-  if (rule.option == O::kAdSelect) return mode == BondMode::kLacp;
-  if (rule.option == O::kFailOverMac) return mode == BondMode::kActiveBackup;
-  return rule.fits(mode);
-}
-
-// Set apart: they name links, which have to be members first.
-bool namesLink(O option) {
-  return option == O::kPrimary || option == O::kActiveMember;
-}
-
-kj::String modesOf(const netlink::BondRule& rule) {
-  kj::Vector<kj::StringPtr> names;
-  for (unsigned mode = 0; mode < netlink::kBondModes; ++mode) {
-    if (matters(rule, BondMode(mode))) names.add(netlink::nameOf(BondMode(mode)));
-  }
-  return kj::strArray(names, ", ");
-}
-
 }  // namespace
-
-BondOptions effectiveBond(const BondOptions& given,
-                          kj::FunctionParam<void(kj::StringPtr)> problem) {
-  BondOptions result;
-  auto mode = given.mode();
-  for (auto& rule : netlink::bondRules()) {
-    if (namesLink(rule.option)) continue;
-    auto& value = given[rule.option];
-    if (!matters(rule, mode)) {
-      if (value && *value != rule.standard) {
-        problem(kj::str(rule.name, " has a meaning only in mode ", modesOf(rule), ", not in ",
-                        netlink::nameOf(mode)));
-      }
-      continue;
-    }
-    if (value && (*value > rule.most || *value < rule.least)) {
-      problem(kj::str(rule.name, " is ", *value, "; it is from ", rule.least, " to ", rule.most));
-    }
-    bool good = value && *value <= rule.most && *value >= rule.least;
-    result[rule.option] = good ? *value : rule.standardIn(mode);
-  }
-  // The driver watches links in one of two ways.
-  uint32_t miimon = valueOr0(result, O::kMiimon);
-  if (miimon == 0 && (netlink::kArpModes >> unsigned(mode) & 1) == 0) {
-    result[O::kMiimon] = miimon = netlink::ruleOf(O::kMiimon).standardIn(mode);
-  }
-  bool arp = valueOr0(result, O::kArpInterval) != 0;
-  if (arp && miimon != 0) {
-    problem("arpInterval and miimon exclude each other; miimon is used");
-    result[O::kArpInterval] = 0;
-    arp = false;
-  }
-  if (!arp && result[O::kArpValidate]) {
-    if (valueOr0(result, O::kArpValidate) != 0 && miimon == 0) {
-      problem("arpValidate has no meaning without arpInterval");
-    }
-    result[O::kArpValidate] = 0;
-  }
-  for (auto delay : kDelays) {
-    auto& value = result[delay];
-    if (miimon != 0) {
-      value = *value / miimon * miimon;  // as the driver rounds it
-    } else {
-      if (*value != 0) {
-        problem(kj::str(netlink::ruleOf(delay).name, " has no meaning without miimon"));
-      }
-      value.reset();
-    }
-  }
-  if ((netlink::kArpModes >> unsigned(mode) & 1) != 0) {
-    result.arpTargets = given.arpTargets.value_or(std::vector<Ip>());
-  }
-  if (mode == BondMode::kLacp) {
-    result.actorSystem = given.actorSystem.value_or(netlink::Mac{});
-  } else if (given.actorSystem) {
-    problem("adActorSystem has a meaning only in mode 802.3ad");
-  }
-  return result;
-}
 
 BondOptions bondDifference(const BondOptions& effective, const BondOptions& there) {
   BondOptions send;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/bond-options.h"
+
 namespace talos::networkd {
 
 using netlink::BondOption;
@@ -248,8 +250,9 @@ class LinkPlanner::Impl {
   }
 
   netlink::BondOptions effective(const WantedLink& want) {
-    return effectiveBond(want.bond,
-                         [&](kj::StringPtr why) { problem("link ", want.name, ": ", why); });
+    return netlink::effectiveBond(want.bond, [&](kj::StringPtr option, kj::StringPtr why) {
+      problem("link ", want.name, ": ", option, " ", why);
+    });
   }
 
   // --- bonds and bridges
@@ -344,8 +347,8 @@ class LinkPlanner::Impl {
     if (!configured(bond) || bond.want->kind != "bond") return;
     if (!netlink::ruleOf(BondOption::kPrimary).fits(bond.want->bond.mode())) {
       if (bond.want->primary.size() > 0) {
-        problem("link ", bond.want->name, ": primary has no meaning in mode ",
-                netlink::nameOf(bond.want->bond.mode()));
+        problem("link ", bond.want->name, ": primary has a meaning only in ",
+                netlink::modesOf(netlink::ruleOf(BondOption::kPrimary)));
       }
       return;
     }

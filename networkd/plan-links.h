@@ -42,11 +42,8 @@ class LinkPlanner {
   kj::Own<Impl> impl;
 };
 
-// The options that a bond is to have in the end: those that are given, or the kernel's standard, as
-// far as they have a meaning in its mode. What is given without one is told to `problem`.
-netlink::BondOptions effectiveBond(const netlink::BondOptions& given,
-                                   kj::FunctionParam<void(kj::StringPtr)> problem);
-// Those of them that have to be sent; empty when there is nothing to do.
+// Of a bond's options, as netlink::effectiveBond() gives them, those that have to be sent; empty
+// when there is nothing to do.
 netlink::BondOptions bondDifference(const netlink::BondOptions& effective,
                                     const netlink::BondOptions& there);
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "common/bond-options.h"
 #include "networkd/plan-links.h"
 
 namespace talos::networkd {
@@ -222,7 +223,7 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
       }
       if (link->bond) {
         // What means nothing in its mode may be whatever another mode left there.
-        auto options = effectiveBond(*link->bond, [](kj::StringPtr) {});
+        auto options = netlink::effectiveBond(*link->bond, [](auto, auto) {});
         auto primary = (*link->bond)[netlink::BondOption::kPrimary].value_or(0);
         line = kj::str(line, " ", netlink::describe(options), " primary=", nameOfIndex(primary));
       }

@@ -16,10 +16,6 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
                 rpc::AddressSpecSpec::Reader spec);
 void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec);
 
-// A bond's options in the words of the machine config, both ways; in what comes of the kernel,
-// primary and members are left to the caller.
-netlink::BondOptions bondOptions(config::Bond::Reader bond);
-void fillBond(config::Bond::Builder out, const netlink::BondOptions& options);
 constexpr kj::StringPtr k8021q = "802.1q"_kj, k8021ad = "802.1ad"_kj;
 
 // The text of resolv.conf: the first three servers that are addresses, then the search domains.

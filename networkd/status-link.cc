@@ -3,6 +3,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 
+#include "common/bond-options.h"
 #include "networkd/specs.h"
 #include "networkd/status-words.h"
 
@@ -49,7 +50,7 @@ void fillVlan(rpc::VlanSpec::Builder out, const netlink::VlanTag& tag) {
 }
 
 void fillBondOf(config::Bond::Builder out, const Observed& observed, const Link& bond) {
-  fillBond(out, *bond.bond);
+  netlink::fillBond(out, *bond.bond);
   auto primary = (*bond.bond)[BondOption::kPrimary].value_or(0);
   if (primary != 0) out.setPrimary(nameOf(observed, primary));
   auto& system = bond.bond->actorSystem;
