@@ -387,6 +387,24 @@ TEST(Client4, renewsThenAsksAllThenLetsGo) {
   EXPECT_EQ(world.address(), "10.0.0.9/24");
 }
 
+// Catches: an answer to the last of many requests, counted from the first, that is "over" already,
+// so that nothing is ever taken.
+TEST(Client4, aLeaseThatBecomesShorterWhileNobodyAnswers) {
+  World world;
+  world.server.seconds = 7 * 86400;
+  world.up();
+  world.run(10 * kj::SECONDS);
+  world.server.silent = true;
+  world.run(5 * 86400 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  world.server.silent = false;
+  world.server.seconds = 600;
+  world.run(86400 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(world.client().lease()).seconds, 600u);
+  EXPECT_TRUE(world.takeLog().findFirst('l') == nullptr) << "the address was lost";
+}
+
 // Another server that shares the first one's leases may answer once everybody is asked.
 TEST(Client4, anotherServerMayExtendItAfterT2) {
   World world;
@@ -441,6 +459,15 @@ TEST(Client4, offersThatAreRefusedSlowItDown) {
   world.server.knows = true;
   world.run(70 * kj::SECONDS);
   EXPECT_EQ(world.address(), "10.0.0.9/24");
+}
+
+TEST(Client4, aLeaseOfASecondIsNoFlood) {
+  World world;
+  world.server.seconds = 1;
+  world.up();
+  world.run(60 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_LT(world.sent.size(), 200u);
 }
 
 // Catches: an address that flaps when a cable is out for a moment or the process is killed.

@@ -344,6 +344,11 @@ void Client4::renew(State state, Moment now, Actions& out) {
 
 void Client4::sendRenewal(Moment now, Actions& out) {
   KJ_IF_MAYBE (lease, held) {
+    // Each has a number of its own, so the time of the one that is answered is known: hours may lie
+    // between the first and the last, and the server counts from that one.
+    exchange = static_cast<uint32_t>(now.random);
+    sent = now.time;
+    ++tries;
     auto message = request(Type::kRequest, now);
     message.client = lease->address.address;
     bool renewing = current == State::kRenewing;
@@ -352,7 +357,6 @@ void Client4::sendRenewal(Moment now, Actions& out) {
     } else {
       out.add(Broadcast{kj::mv(message)});
     }
-    if (tries++ == 0) sent = now.time;
     auto limit = (renewing ? lease->rebind : lease->expires).orDefault(now.time);
     auto least =
         kj::max(kFirstPause, kj::min(kLeastRenewalPause, lease->seconds * kj::SECONDS / 20));

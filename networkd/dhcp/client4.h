@@ -99,8 +99,9 @@ class Client4 {
   kj::Maybe<Ip> hint;         // what we had, to be asked for again
   uint32_t exchange = 0;
   kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
-  kj::TimePoint sent = kj::origin<kj::TimePoint>();   // its first request: an answer may be to that
-  kj::Maybe<kj::TimePoint> next;                      // when to do something in this state
+  // The first request with this number: an answer may be to that.
+  kj::TimePoint sent = kj::origin<kj::TimePoint>();
+  kj::Maybe<kj::TimePoint> next;  // when to do something in this state
   kj::Maybe<kj::TimePoint> announceAt;
   unsigned tries = 0;     // messages of this state
   unsigned failures = 0;  // refusals and conflicts in a row

@@ -50,9 +50,9 @@ TEST(Lease4, timesThatAreNotInOrderAreReplaced) {
   struct Row {
     kj::Maybe<uint32_t> t1, t2;
     uint64_t renew, rebind;
-  } rows[] = {{nullptr, nullptr, 50, 87}, {30u, 60u, 30, 60},   {60u, 30u, 30, 30},
+  } rows[] = {{nullptr, nullptr, 50, 87}, {30u, 60u, 30, 60},   {60u, 30u, 17, 30},
               {30u, 100u, 30, 87},        {200u, 300u, 50, 87}, {90u, nullptr, 50, 87},
-              {nullptr, 20u, 20, 20}};
+              {nullptr, 20u, 11, 20},     {0u, 0u, 50, 87},     {0u, 60u, 50, 60}};
   for (auto& row : rows) {
     auto m = ack();
     m.lease = 100u;
@@ -61,6 +61,27 @@ TEST(Lease4, timesThatAreNotInOrderAreReplaced) {
     auto lease = KJ_ASSERT_NONNULL(leaseOf(m, kj::origin<kj::TimePoint>()));
     EXPECT_EQ((KJ_ASSERT_NONNULL(lease.renew) - lease.obtained) / kj::SECONDS, row.renew);
     EXPECT_EQ((KJ_ASSERT_NONNULL(lease.rebind) - lease.obtained) / kj::SECONDS, row.rebind);
+  }
+}
+
+// Catches: a renewal that follows another at once, because halves of a second do not count.
+TEST(Lease4, timesOfALeaseOfASecond) {
+  auto m = ack();
+  m.lease = 1u;
+  auto lease = KJ_ASSERT_NONNULL(leaseOf(m, kj::origin<kj::TimePoint>()));
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.renew) - lease.obtained == 500 * kj::MILLISECONDS);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.rebind) - lease.obtained == 875 * kj::MILLISECONDS);
+  m.lease = kInfinite - 1;
+  auto longest = KJ_ASSERT_NONNULL(leaseOf(m, kj::origin<kj::TimePoint>()));
+  EXPECT_EQ((KJ_ASSERT_NONNULL(longest.rebind) - longest.obtained) / kj::SECONDS, 3758096382);
+}
+
+// A renewal is sent to the server, and 0.0.0.0 would be this machine.
+TEST(Lease4, aServerThatCannotBeAsked) {
+  for (auto text : {"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"}) {
+    auto m = ack();
+    m.server = ip(text);
+    EXPECT_TRUE(leaseOf(m, kj::origin<kj::TimePoint>()) == nullptr) << text;
   }
 }
 

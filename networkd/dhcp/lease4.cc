@@ -49,14 +49,16 @@ void setRoutes(Lease4& lease, const Message4& message) {
 void setTimes(Lease4& lease, const Message4& message) {
   lease.seconds = message.lease.orDefault(kHalfAnHour);
   if (lease.seconds == kInfinite) return;
-  uint64_t whole = lease.seconds;
-  uint64_t second = message.rebinding.orDefault(whole * 7 / 8);
-  if (second >= whole) second = whole * 7 / 8;
-  uint64_t first = message.renewal.orDefault(whole / 2);
-  if (first >= second) first = kj::min(whole / 2, second);
-  lease.renew = lease.obtained + first * kj::SECONDS;
-  lease.rebind = lease.obtained + second * kj::SECONDS;
-  lease.expires = lease.obtained + whole * kj::SECONDS;
+  constexpr auto kNone = 0 * kj::SECONDS;
+  auto whole = uint64_t(lease.seconds) * kj::SECONDS;
+  auto second = uint64_t(message.rebinding.orDefault(0)) * kj::SECONDS;
+  if (second == kNone || second >= whole) second = whole / 8 * 7;
+  auto first = uint64_t(message.renewal.orDefault(0)) * kj::SECONDS;
+  if (first == kNone) first = whole / 2;
+  if (first >= second) first = second / 7 * 4;
+  lease.renew = lease.obtained + first;
+  lease.rebind = lease.obtained + second;
+  lease.expires = lease.obtained + whole;
 }
 
 }  // namespace
@@ -74,11 +76,8 @@ Lease4 Lease4::clone() const {
 
 kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
   Lease4 lease;
-  KJ_IF_MAYBE (server, message.server) {
-    lease.server = *server;
-  } else {
-    return nullptr;
-  }
+  lease.server = message.server.orDefault(Ip::any(AF_INET));
+  if (!usable(lease.server)) return nullptr;
   if (!usable(message.yours) || message.lease.orDefault(1) == 0) return nullptr;
   unsigned length = message.prefixLength.orDefault(classLength(message.yours));
   lease.address = {message.yours, length == 0 ? classLength(message.yours) : length};

@@ -31,9 +31,10 @@ struct Lease4 {
 };
 
 // Of an offer or acknowledgement to a request that was sent at `obtained`. None when no machine
-// could use it: no server identifier, no proper address, no time. Without a mask the address's
-// class decides; without option 51 it is half an hour; T1 and T2 that are not in order are 0.5 and
-// 0.875 of the whole (RFC 2131 §4.4.5).
+// could use it: no server that could be asked again, no proper address, no time. Without a mask the
+// address's class decides; without option 51 it is half an hour. T1 and T2 are 0.5 and 0.875 of the
+// whole (RFC 2131 §4.4.5) when they are not given or 0; so is a T2 behind the end, and a T1 behind
+// T2 is before it in the same proportion.
 kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained);
 
 // The file: magic, time, message, CRC-32 of all of that.
