@@ -25,6 +25,7 @@ struct World {
   std::mt19937_64 random{1};
   kj::Maybe<kj::Own<Client6>> held;
   bool silent = false, rapid = true, knows = true, none = false;
+  bool refuses = false;  // what it offers
   uint32_t preferred = 3000, valid = 4000;
   uint8_t preference = 0;
   kj::Vector<kj::String> log;
@@ -50,7 +51,7 @@ struct World {
     if (m.associations.size() > 0 && m.type != Type::kConfirm) {
       Association6 association;
       association.id = m.associations[0].id;
-      if (none) {
+      if (none || (refuses && !offers)) {
         association.status = Status6{Status6::kNoAddresses, kj::str("none left")};
       } else if (!knows) {
         association.status = Status6{Status6::kNoBinding, kj::String()};
@@ -100,6 +101,7 @@ struct World {
           auto& read = KJ_ASSERT_NONNULL(parsed.message);
           EXPECT_TRUE(encode(read) == encode(send.message));
           sent.add(kj::mv(send.message));
+          KJ_REQUIRE(sent.size() < 2000, "a flood");
           if (!silent) say(replyTo(read));
         }
         KJ_CASE_ONEOF(bound, Client6::Bound) {
@@ -223,6 +225,63 @@ TEST(Client6, aServerThatKnowsNothingOrHasNothing) {
   poor.none = false;
   poor.run(4000 * kj::SECONDS);
   EXPECT_EQ(poor.client().state(), State::kBound);
+}
+
+// Catches: lifetimes counted from the first of many requests: a network whose server comes hours
+// later than the machine would never give it an address.
+TEST(Client6, aServerThatComesHoursLater) {
+  for (bool rapid : {true, false}) {
+    World world;
+    world.rapid = rapid;
+    world.silent = true;
+    world.up();
+    world.run(86400 * kj::SECONDS);
+    world.silent = false;
+    world.run(4000 * kj::SECONDS);
+    EXPECT_EQ(world.client().state(), State::kBound) << rapid;
+    auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+    EXPECT_TRUE(lease.obtained == world.now || world.now - lease.obtained < 4000 * kj::SECONDS);
+  }
+}
+
+// The same of a renewal; and the new lease is shorter than the time that nobody answered.
+TEST(Client6, aLeaseThatBecomesShorterWhileNobodyAnswers) {
+  World world;
+  world.preferred = world.valid = 7 * 86400;
+  world.up();
+  world.silent = true;
+  world.run(5 * 86400 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  world.silent = false;
+  world.preferred = world.valid = 600;
+  world.run(3600 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(world.client().lease()).seconds, 600u);
+}
+
+TEST(Client6, aLeaseOfASecondIsNoFlood) {
+  World world;
+  world.preferred = world.valid = 1;
+  world.up();
+  world.run(60 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_LT(world.sent.size(), 200u);
+}
+
+// Catches: a flood between a server that offers what it then does not have and a client that
+// hurries.
+TEST(Client6, offersThatAreRefusedSlowItDown) {
+  World world;
+  world.rapid = false;
+  world.preference = 255;
+  world.refuses = true;
+  world.up();
+  world.run(600 * kj::SECONDS);
+  EXPECT_LT(world.sent.size(), 60u);
+  EXPECT_GT(world.sent.size(), 10u);
+  world.refuses = false;
+  world.run(3700 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
 }
 
 TEST(Client6, aKilledOneGoesOnWithItsLease) {

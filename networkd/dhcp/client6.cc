@@ -81,7 +81,8 @@ kj::Maybe<const Lease6&> Client6::lease() const {
 }
 
 bool Client6::listens() const {
-  return current != State::kDown && current != State::kBound && current != State::kInformed;
+  return current != State::kDown && current != State::kInit && current != State::kBound &&
+         current != State::kInformed;
 }
 
 kj::Maybe<kj::TimePoint> Client6::deadline() const {
@@ -149,6 +150,9 @@ Client6::Actions Client6::timeout(Moment now) {
     case State::kInformed:
       enter(State::kAsking, now, out);
       return out;
+    case State::kInit:
+      enter(State::kSoliciting, now, out);
+      return out;
     case State::kSoliciting:
       if (best != nullptr) {
         enter(State::kRequesting, now, out);
@@ -209,16 +213,16 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
   switch (current) {
     case State::kSoliciting:
       if (!message.rapidCommit) return;
-      KJ_IF_MAYBE (lease, leaseOf(message, number, began)) bind(kj::mv(*lease), now, out);
+      KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) bind(kj::mv(*lease), now, out);
       return;
     case State::kRequesting:
       KJ_IF_MAYBE (server, best) {
         if (message.server.asPtr() != server->server.asPtr()) return;
       }
-      KJ_IF_MAYBE (lease, leaseOf(message, number, began)) {
+      KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
       } else if (status != Status6::kUnspecified) {
-        enter(State::kSoliciting, now, out);
+        refused(now, out);
       }
       return;
     case State::kRenewing:
@@ -227,7 +231,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
       }
       [[fallthrough]];
     case State::kRebinding:
-      KJ_IF_MAYBE (lease, leaseOf(message, number, began)) {
+      KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
       } else if (status == Status6::kNoBinding || status == Status6::kNotOnLink) {
         lose("the server does not know it", out);
@@ -256,10 +260,23 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
 void Client6::enter(State state, Moment now, Actions& out) {
   current = state;
   if (state == State::kSoliciting) best = nullptr;
-  exchange = static_cast<uint32_t>(now.random) & 0xffffff;
+  exchange = static_cast<uint32_t>(now.random) & 0xffffff;  // the same in all tries (§16.1)
   began = now.time;
   tries = 0;
   send(now, out);
+}
+
+// The first time it asks anew at once; a server that goes on to offer what it does not give is
+// asked at ever longer intervals (§14.1).
+void Client6::refused(Moment now, Actions& out) {
+  if (failures++ == 0) {
+    enter(State::kSoliciting, now, out);
+    return;
+  }
+  linkDown();
+  current = State::kInit;
+  auto wait = (1u << kj::min(failures, 12u)) * kj::SECONDS;
+  next = now.time + spread(kj::min(wait, longestSolicit), now.random, false);
 }
 
 void Client6::send(Moment now, Actions& out) {
@@ -321,6 +338,7 @@ void Client6::send(Moment now, Actions& out) {
   auto base = tries == 0 ? pauses.first : kj::min(pause * 2, pauses.longest);
   pause = spread(base, now.random, tries == 0 && current == State::kSoliciting);
   ++tries;
+  sent = now.time;
   next = now.time + pause;
   KJ_IF_MAYBE (end, limit) {
     if (*end > now.time) next = kj::min(*end, now.time + pause);
@@ -331,6 +349,7 @@ void Client6::bind(Lease6 lease, Moment now, Actions& out) {
   if (lease.expired(now.time)) return;
   held = kj::mv(lease);
   best = nullptr;
+  failures = 0;
   settle();
   out.add(Bound{});
 }
@@ -350,6 +369,8 @@ kj::StringPtr nameOf(State state) {
   switch (state) {
     case State::kDown:
       return "no link-local address";
+    case State::kInit:
+      return "waiting";
     case State::kSoliciting:
       return "selecting";
     case State::kRequesting:

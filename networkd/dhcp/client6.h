@@ -49,6 +49,7 @@ class Client6 {
  public:
   enum class State {
     kDown,  // no carrier, or no link-local address yet
+    kInit,  // waits before it asks again
     kSoliciting,
     kRequesting,
     kBound,
@@ -93,16 +94,20 @@ class Client6 {
   kj::Maybe<Lease6> held;
   kj::Maybe<Message6> best;  // advertisement
   uint32_t exchange = 0;
-  kj::TimePoint began = kj::origin<kj::TimePoint>();
+  kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
+  // The last message of it: lifetimes count from there, because hours may lie before it.
+  kj::TimePoint sent = kj::origin<kj::TimePoint>();
   kj::Maybe<kj::TimePoint> next;
   kj::Duration pause = 0 * kj::SECONDS, longestSolicit;
   unsigned tries = 0;
+  unsigned failures = 0;  // refusals in a row
 
   void enter(State state, Moment now, Actions& out);
   void send(Moment now, Actions& out);
   void advertised(const Message6& message, Moment now, Actions& out);
   void replied(const Message6& message, Moment now, Actions& out);
   void bind(Lease6 lease, Moment now, Actions& out);
+  void refused(Moment now, Actions& out);
   void settle();
   void lose(kj::StringPtr why, Actions& out);
   bool acceptable(const Message6& message) const;

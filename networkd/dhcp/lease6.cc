@@ -23,15 +23,15 @@ void setTimes(Lease6& lease, const Association6& association, const Address6& ad
   lease.seconds = address.valid;
   if (address.valid == kInfinite) return;
   // §21.4: 0 leaves the times to the client, which takes 0.5 and 0.8 of the preferred lifetime.
-  uint64_t base =
-      kj::min(address.preferred == 0 ? address.valid : address.preferred, address.valid);
-  uint64_t first = association.renewal == 0 ? base / 2 : association.renewal;
-  uint64_t second = association.rebinding == 0 ? base * 4 / 5 : association.rebinding;
-  second = kj::min(second, uint64_t(address.valid));
+  auto time = [](uint32_t seconds) { return uint64_t(seconds) * kj::SECONDS; };
+  auto base = time(address.preferred == 0 ? address.valid : address.preferred);
+  auto first = association.renewal == 0 ? base / 2 : time(association.renewal);
+  auto second = association.rebinding == 0 ? base / 5 * 4 : time(association.rebinding);
+  second = kj::min(second, time(address.valid));
   first = kj::min(first, second);
-  lease.renew = lease.obtained + first * kj::SECONDS;
-  lease.rebind = lease.obtained + second * kj::SECONDS;
-  lease.expires = lease.obtained + uint64_t(address.valid) * kj::SECONDS;
+  lease.renew = lease.obtained + first;
+  lease.rebind = lease.obtained + second;
+  lease.expires = lease.obtained + time(address.valid);
 }
 
 }  // namespace
