@@ -52,7 +52,7 @@ void readOption(uint8_t type, Bytes body, Advertisement& result) {
       Advertisement::Resolvers resolvers;
       resolvers.lifetime = in.u32();
       if (in.bad()) break;
-      resolvers.servers = addressesIn(in.take(in.left()), AF_INET6);
+      resolvers.servers = serversIn(in.take(in.left()), AF_INET6);
       if (resolvers.servers.size() > 0 && result.resolvers.size() < kMostOfAKind) {
         result.resolvers.add(kj::mv(resolvers));
       }

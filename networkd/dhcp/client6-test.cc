@@ -326,6 +326,33 @@ TEST(Client6, asksForInformationOnly) {
   EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
 }
 
+// RFC 8415 §21.24, 21.25: a server that has nothing says how rarely it wants to be asked.
+TEST(Client6, pausesGrowAsFarAsTheServerSays) {
+  struct Row {
+    bool address;
+    uint32_t solicit, information;
+    int64_t longest;  // s, +-10 %
+  } rows[] = {{true, 120, 3000, 120},  {false, 3000, 120, 120}, {true, 59, 3000, 3600},
+              {false, 3000, 59, 3600}, {true, 86401, 0, 3600},  {true, 86400, 0, 86400}};
+  for (auto& row : rows) {
+    World world(row.address);
+    world.silent = true;
+    world.up();
+    auto nothing = world.replyTo(world.sent[0]);
+    nothing.type = row.address ? Type::kAdvertise : Type::kReply;
+    nothing.status = Status6{Status6::kNoAddresses, {}};
+    nothing.longestSolicit = row.solicit;
+    nothing.longestInformation = row.information;
+    world.say(nothing);
+    world.run(12 * row.longest * kj::SECONDS);
+    auto pause = (KJ_ASSERT_NONNULL(world.client().deadline()) - world.now) / kj::SECONDS;
+    world.run(pause * kj::SECONDS + 1 * kj::SECONDS);
+    pause = (KJ_ASSERT_NONNULL(world.client().deadline()) - world.now) / kj::SECONDS;
+    EXPECT_GE(pause, row.longest * 9 / 10 - 2) << row.address << ' ' << row.solicit;
+    EXPECT_LE(pause, row.longest * 11 / 10 + 2) << row.address << ' ' << row.solicit;
+  }
+}
+
 TEST(Client6, aLeaseForEverIsNeverRenewed) {
   World world;
   world.preferred = world.valid = kInfinite;

@@ -14,14 +14,14 @@ namespace {
 constexpr uint16_t kWanted[] = {23, 24, 31, 39, 56, 82};
 constexpr uint16_t kWantedInformation[] = {23, 24, 31, 32, 56, 83};
 constexpr uint8_t kBestPreference = 255;
-constexpr auto kLeastSolicit = 60 * kj::SECONDS, kMostSolicit = 86400 * kj::SECONDS;
+constexpr auto kLeastOfLongest = 60 * kj::SECONDS, kMostOfLongest = 86400 * kj::SECONDS;
 
 // RFC 8415 §7.6: first pause, longest, messages (0: any number).
 struct Pauses {
   kj::Duration first, longest;
   unsigned count;
 };
-Pauses pausesOf(State state, kj::Duration longestSolicit) {
+Pauses pausesOf(State state, kj::Duration longest) {
   switch (state) {
     case State::kRequesting:
       return {1 * kj::SECONDS, 30 * kj::SECONDS, 10};
@@ -31,7 +31,7 @@ Pauses pausesOf(State state, kj::Duration longestSolicit) {
     case State::kConfirming:
       return {1 * kj::SECONDS, 4 * kj::SECONDS, 4};  // about the ten seconds of CNF_MAX_RD
     default:
-      return {1 * kj::SECONDS, longestSolicit, 0};
+      return {1 * kj::SECONDS, longest, 0};
   }
 }
 
@@ -71,7 +71,7 @@ Client6::Client6(Settings6 settingsGiven, kj::Maybe<Lease6> kept)
       identifier(linkLayerIdentifier(1, settings.hardwareAddress)),
       number(numberOf(settings.hardwareAddress)),
       held(kj::mv(kept)),
-      longestSolicit(3600 * kj::SECONDS) {
+      longest(3600 * kj::SECONDS) {
   KJ_REQUIRE(settings.hardwareAddress.size() == 6, "DHCP needs an Ethernet address");
 }
 
@@ -132,7 +132,7 @@ Client6::Actions Client6::timeout(Moment now) {
     }
   }
   if (!reached(next, now.time)) return out;
-  auto count = pausesOf(current, longestSolicit).count;
+  auto count = pausesOf(current, longest).count;
   if (count != 0 && tries >= count) {
     // Nobody says that a known address is wrong; a server that does not give what it offered is
     // left.
@@ -183,10 +183,10 @@ bool Client6::acceptable(const Message6& message) const {
 Client6::Actions Client6::hear(const Message6& message, Moment now) {
   Actions out;
   if (!acceptable(message)) return out;
-  // RFC 7083: also from those that have nothing to give.
-  KJ_IF_MAYBE (seconds, message.longestSolicit) {
+  // §21.24, 21.25: also from those that have nothing to give.
+  KJ_IF_MAYBE (seconds, settings.address ? message.longestSolicit : message.longestInformation) {
     auto wanted = uint64_t(*seconds) * kj::SECONDS;
-    if (wanted >= kLeastSolicit && wanted <= kMostSolicit) longestSolicit = wanted;
+    if (wanted >= kLeastOfLongest && wanted <= kMostOfLongest) longest = wanted;
   }
   if (message.type == Type::kAdvertise && current == State::kSoliciting) {
     advertised(message, now, out);
@@ -276,7 +276,7 @@ void Client6::refused(Moment now, Actions& out) {
   linkDown();
   current = State::kInit;
   auto wait = (1u << kj::min(failures, 12u)) * kj::SECONDS;
-  next = now.time + spread(kj::min(wait, longestSolicit), now.random, false);
+  next = now.time + spread(kj::min(wait, longest), now.random, false);
 }
 
 void Client6::send(Moment now, Actions& out) {
@@ -334,7 +334,7 @@ void Client6::send(Moment now, Actions& out) {
   if (message.type != Type::kInformationRequest) message.associations.add(kj::mv(association));
   out.add(Send{kj::mv(message)});
 
-  auto pauses = pausesOf(current, longestSolicit);
+  auto pauses = pausesOf(current, longest);
   auto base = tries == 0 ? pauses.first : kj::min(pause * 2, pauses.longest);
   pause = spread(base, now.random, tries == 0 && current == State::kSoliciting);
   ++tries;

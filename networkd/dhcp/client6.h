@@ -98,7 +98,7 @@ class Client6 {
   // The last message of it: lifetimes count from there, because hours may lie before it.
   kj::TimePoint sent = kj::origin<kj::TimePoint>();
   kj::Maybe<kj::TimePoint> next;
-  kj::Duration pause = 0 * kj::SECONDS, longestSolicit;
+  kj::Duration pause = 0 * kj::SECONDS, longest;  // SOL_MAX_RT or INF_MAX_RT
   unsigned tries = 0;
   unsigned failures = 0;  // refusals in a row
 

@@ -289,6 +289,7 @@ TEST(Message6, aReplyIsReadFieldByField) {
   m.hostname = kj::str("node.example");
   m.refresh = 600u;
   m.longestSolicit = 3600u;
+  m.longestInformation = 3601u;
   m.status = Status6{Status6::kSuccess, kj::str("all well")};
   Association6 association;
   association.id = 5;
@@ -305,6 +306,7 @@ TEST(Message6, aReplyIsReadFieldByField) {
   auto parsed = parse6(bytes);
   auto& read = KJ_ASSERT_NONNULL(parsed.message);
   EXPECT_TRUE(encode(read) == bytes);
+  EXPECT_TRUE(read.longestSolicit == 3600u && read.longestInformation == 3601u);
   ASSERT_EQ(read.associations.size(), 1u);
   EXPECT_TRUE(read.associations[0].addresses[0].address == ip("fd00::9"));
   EXPECT_EQ(KJ_ASSERT_NONNULL(read.associations[0].addresses[0].status).code, Status6::kNotOnLink);
@@ -332,6 +334,16 @@ TEST(Message6, whatIsNoMessageAndWhatDoesNotCount) {
             0u);
   EXPECT_EQ(KJ_ASSERT_NONNULL(parse6(octets({7, 0, 0, 1, 0, 2, 0, 1, 9})).message).server.size(),
             0u);
+}
+
+// Catches: resolvers that nobody can ask in the three places of resolv.conf.
+TEST(Wire, serversThatCanBeAsked) {
+  auto all = joined({ip("::").bytes(), ip("fe80::1").bytes(), ip("fd00::1").bytes(),
+                     ip("ff02::fb").bytes(), ip("2001:db8::1").bytes()});
+  EXPECT_EQ(kj::strArray(serversIn(all, AF_INET6), " "), "fd00::1 2001:db8::1");
+  auto four = joined({ip("0.0.0.0").bytes(), ip("10.0.0.1").bytes(), ip("224.0.0.251").bytes(),
+                      ip("169.254.169.253").bytes()});
+  EXPECT_EQ(kj::strArray(serversIn(four, AF_INET), " "), "10.0.0.1 169.254.169.253");
 }
 
 // --- router advertisements

@@ -122,8 +122,8 @@ void fill(Message4& message, const Options& options) {
     message.prefixLength = maskLength(mask->toString());
   }
   message.routers = addressesIn(options.get(kRouter), AF_INET);
-  message.resolvers = addressesIn(options.get(kResolver), AF_INET);
-  message.timeServers = addressesIn(options.get(kTimeServer), AF_INET);
+  message.resolvers = serversIn(options.get(kResolver), AF_INET);
+  message.timeServers = serversIn(options.get(kTimeServer), AF_INET);
   message.classlessRoutes = classlessRoutes(options);
   message.search = namesIn(options.get(kSearch), true);
   message.hostname = name(options, kHostname);

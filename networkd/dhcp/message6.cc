@@ -25,6 +25,7 @@ enum Option : uint16_t {
   kName = 39,
   kTime = 56,
   kSolicitMaximum = 82,
+  kInformationMaximum = 83,
 };
 enum TimeOption : uint16_t { kTimeAddress = 1 };
 
@@ -93,7 +94,7 @@ bool readAssociation(Bytes value, Message6& message) {
 void readTimeServers(Bytes value, Message6& message) {
   eachOption(value, [&](uint16_t code, Bytes option) {
     if (code == kTimeAddress && option.size() == 16) {
-      for (auto& ip : addressesIn(option, AF_INET6)) message.timeServers.add(ip);
+      for (auto& ip : serversIn(option, AF_INET6)) message.timeServers.add(ip);
     }
   });
 }
@@ -132,13 +133,13 @@ bool readOption(uint16_t code, Bytes value, Message6& message) {
       message.rapidCommit = true;
       break;
     case kResolvers:
-      message.resolvers = addressesIn(value, AF_INET6);
+      message.resolvers = serversIn(value, AF_INET6);
       break;
     case kSearch:
       message.search = namesIn(value, false);
       break;
     case kSimpleTime:
-      if (message.timeServers.size() == 0) message.timeServers = addressesIn(value, AF_INET6);
+      if (message.timeServers.size() == 0) message.timeServers = serversIn(value, AF_INET6);
       break;
     case kTime:
       readTimeServers(value, message);
@@ -148,6 +149,9 @@ bool readOption(uint16_t code, Bytes value, Message6& message) {
       break;
     case kSolicitMaximum:
       if (value.size() == 4) message.longestSolicit = in.u32();
+      break;
+    case kInformationMaximum:
+      if (value.size() == 4) message.longestInformation = in.u32();
       break;
     case kName:
       if (value.size() > 1) {
@@ -246,6 +250,9 @@ kj::Array<kj::byte> encode(const Message6& message) {
   KJ_IF_MAYBE (refresh, message.refresh) put(out, kRefresh, Writer().u32(*refresh).written());
   KJ_IF_MAYBE (longest, message.longestSolicit) {
     put(out, kSolicitMaximum, Writer().u32(*longest).written());
+  }
+  KJ_IF_MAYBE (longest, message.longestInformation) {
+    put(out, kInformationMaximum, Writer().u32(*longest).written());
   }
   return out.finish();
 }

@@ -1,8 +1,8 @@
 // Messages between DHCPv6 clients and servers as values: parsed from any bytes, and encoded. Pure.
 //
-// RFC 8415; 3646 (resolvers, search list), 4704 (host name), 5908 (time servers), 7083
-// (SOL_MAX_RT). A message that breaks the format is refused as a whole; an option whose content
-// makes no sense is as if it was not there. Relayed messages are not a client's and are refused.
+// RFC 8415; 3646 (resolvers, search list), 4704 (host name), 5908 (time servers). A message that
+// breaks the format is refused as a whole; an option whose content makes no sense is as if it was
+// not there. Relayed messages are not a client's and are refused.
 #pragma once
 
 #include "networkd/dhcp/wire.h"
@@ -64,8 +64,8 @@ struct Message6 {
   bool rapidCommit = false;
   kj::Vector<Ip> resolvers, timeServers;
   kj::Vector<kj::String> search;
-  kj::String hostname;                          // FQDN option; empty: none
-  kj::Maybe<uint32_t> refresh, longestSolicit;  // seconds
+  kj::String hostname;                                              // FQDN option; empty: none
+  kj::Maybe<uint32_t> refresh, longestSolicit, longestInformation;  // seconds
 };
 
 struct Parsed6 {

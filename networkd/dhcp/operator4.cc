@@ -81,10 +81,11 @@ kj::Promise<void> Operator4::run() {
     for (auto* listener : {&packets, &arp}) {
       KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
     }
-    drain();  // behind the promises, which tell of what comes after this
+    bool more = drain();  // behind the promises, which tell of what comes after this
     KJ_IF_MAYBE (deadline, machine.deadline()) {
       next = next.exclusiveJoin(around.timer.atTime(*deadline));
     }
+    if (more) next = kj::evalLater([] {});
     co_await next;
     KJ_IF_MAYBE (deadline, machine.deadline()) {
       if (around.timer.now() >= *deadline) perform(machine.timeout(moment()));
@@ -93,9 +94,10 @@ kj::Promise<void> Operator4::run() {
 }
 
 // Each packet as if it had come alone: what the one before it changed counts.
-void Operator4::drain() {
+bool Operator4::drain() {
+  bool more = false;
   KJ_IF_MAYBE (listener, packets) {
-    receive((*listener)->get(), [this](const Heard& heard) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
       KJ_IF_MAYBE (datagram, unwrap4(heard.bytes, kClientPort4, heard.checked)) {
         auto parsed = parse4(datagram->payload);
         KJ_IF_MAYBE (message, parsed.message) perform(machine.hear(*message, moment()));
@@ -103,16 +105,18 @@ void Operator4::drain() {
     });
   }
   KJ_IF_MAYBE (listener, arp) {
-    receive((*listener)->get(), [this](const Heard& heard) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
       KJ_IF_MAYBE (packet, parseArp(heard.bytes)) perform(machine.hear(*packet, moment()));
     });
   }
+  return more;
 }
 
 void Operator4::perform(Client4::Actions actions) {
   openSockets();
   for (auto& action : actions) perform(action);
-  if (actions.size() == 0) return;
+  if (actions.size() == 0 && machine.state() == told) return;
+  told = machine.state();
   if (wake.get() != nullptr) wake->fulfill();
   changed();
 }
@@ -142,13 +146,14 @@ void Operator4::openSockets() {
 void Operator4::perform(const Action& action) {
   KJ_SWITCH_ONEOF(action) {
     KJ_CASE_ONEOF(broadcast, Broadcast) {
-      attempt("to all", [&] {
-        // A renewal by broadcast comes from our address, everything else from none.
-        auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
-                            kServerPort4, encode(broadcast.message));
-        sendToAll(KJ_REQUIRE_NONNULL(packets, "no socket")->get(), state.index, ETHERTYPE_IP,
-                  packet);
-      });
+      KJ_IF_MAYBE (listener, packets) {  // else it was said why there is none
+        attempt("to all", [&] {
+          // A renewal by broadcast comes from our address, everything else from none.
+          auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
+                              kServerPort4, encode(broadcast.message));
+          sendToAll((*listener)->get(), state.index, ETHERTYPE_IP, packet);
+        });
+      }
     }
     KJ_CASE_ONEOF(message, Unicast) {
       attempt("to the server", [&] {

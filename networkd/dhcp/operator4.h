@@ -41,6 +41,7 @@ class Operator4 {
   LinkState state;
   kj::Function<void()> changed;
   Client4 machine;
+  Client4::State told = Client4::State::kDown;
   kj::Maybe<kj::Own<Listener>> packets, arp;
   kj::Maybe<kj::AutoCloseFd> unicast;  // kept open so that the kernel does not refuse the answer
   kj::String lastFailure;              // logged once
@@ -48,7 +49,7 @@ class Operator4 {
   kj::Promise<void> running = nullptr;
 
   kj::Promise<void> run();
-  void drain();
+  bool drain();
   void perform(Client4::Actions actions);
   void perform(const Action& action);
   void openSockets();

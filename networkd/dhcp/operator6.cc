@@ -96,10 +96,12 @@ void Operator6::look() {
 
 void Operator6::solicit() {
   listen();
-  attempt("to the routers", [&] {
-    sendTo(KJ_REQUIRE_NONNULL(icmp, "no socket")->get(), constant("ff02::2"), 0, state.index,
-           routerSolicitation(state.hardwareAddress));
-  });
+  KJ_IF_MAYBE (listener, icmp) {  // else it was said why there is none
+    attempt("to the routers", [&] {
+      sendTo((*listener)->get(), constant("ff02::2"), 0, state.index,
+             routerSolicitation(state.hardwareAddress));
+    });
+  }
   solicitAt = nullptr;
   if (++solicitations < kSolicitations) solicitAt = around.timer.now() + kSolicitPause;
 }
@@ -142,16 +144,18 @@ kj::Promise<void> Operator6::run() {
     for (auto* listener : {&udp, &icmp}) {
       KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
     }
-    drain();  // behind the promises, which tell of what comes after this
+    bool more = drain();  // behind the promises, which tell of what comes after this
     KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(around.timer.atTime(*moment));
+    if (more) next = kj::evalLater([] {});
     co_await next;
     timeout();
   }
 }
 
-void Operator6::drain() {
+bool Operator6::drain() {
+  bool more = false;
   KJ_IF_MAYBE (listener, udp) {
-    receive((*listener)->get(), [this](const Heard& heard) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
       auto parsed = parse6(heard.bytes);
       KJ_IF_MAYBE (message, parsed.message) {
         KJ_IF_MAYBE (client, machine) perform((*client)->hear(*message, moment()));
@@ -159,7 +163,7 @@ void Operator6::drain() {
     });
   }
   KJ_IF_MAYBE (listener, icmp) {
-    receive((*listener)->get(), [this](const Heard& heard) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
       if (heard.hopLimit != kOnLink || !heard.from.isLinkLocal()) return;
       KJ_IF_MAYBE (message, parseAdvertisement(heard.bytes)) {
         solicitAt = nullptr;
@@ -171,6 +175,7 @@ void Operator6::drain() {
       }
     });
   }
+  return more;
 }
 
 template <typename F>
@@ -201,10 +206,12 @@ void Operator6::perform(Client6::Actions actions) {
   for (auto& action : actions) {
     KJ_SWITCH_ONEOF(action) {
       KJ_CASE_ONEOF(send, Client6::Send) {
-        attempt("to all servers", [&] {
-          sendTo(KJ_REQUIRE_NONNULL(udp, "no socket")->get(), constant("ff02::1:2"), kServerPort6,
-                 state.index, encode(send.message));
-        });
+        KJ_IF_MAYBE (listener, udp) {
+          attempt("to all servers", [&] {
+            sendTo((*listener)->get(), constant("ff02::1:2"), kServerPort6, state.index,
+                   encode(send.message));
+          });
+        }
       }
       KJ_CASE_ONEOF(bound, Client6::Bound) {
         KJ_IF_MAYBE (client, machine) {
@@ -224,7 +231,10 @@ void Operator6::perform(Client6::Actions actions) {
       }
     }
   }
-  if (actions.size() == 0) return;
+  auto state = Client6::State::kDown;
+  KJ_IF_MAYBE (client, machine) state = (*client)->state();
+  if (actions.size() == 0 && state == told) return;
+  told = state;
   if (wake.get() != nullptr) wake->fulfill();
   changed();
 }

@@ -39,6 +39,7 @@ class Operator6 {
   LinkState state;
   kj::Function<void()> changed;
   kj::Maybe<kj::Own<Client6>> machine;
+  Client6::State told = Client6::State::kDown;
   Advertised routers;
   kj::Maybe<kj::Own<Listener>> udp, icmp;
   kj::Maybe<kj::TimePoint> lookAt, solicitAt;
@@ -51,7 +52,7 @@ class Operator6 {
   kj::Promise<void> run();
   kj::Maybe<kj::TimePoint> deadline() const;
   void timeout();
-  void drain();
+  bool drain();
   void look();
   void solicit();
   void listen();

@@ -193,7 +193,7 @@ bool hasLinkLocal(kj::StringPtr link, unsigned index) {
   return failure == nullptr && found;
 }
 
-void receive(int fd, kj::Function<void(const Heard&)> each) {
+bool receive(int fd, kj::Function<void(const Heard&)> each) {
   auto buffer = kj::heapArray<kj::byte>(kLargestPacket);
   for (unsigned i = 0; i < kMostAtOnce; ++i) {
     sockaddr_storage from{};
@@ -202,7 +202,7 @@ void receive(int fd, kj::Function<void(const Heard&)> each) {
     msghdr message{&from, sizeof(from), &part, 1, control, sizeof(control), 0};
     auto size = recvmsg(fd, &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return;  // nothing left, or the link went; the link's state tells
+    if (size < 0) return false;  // nothing left, or the link went; the link's state tells
     Heard heard{buffer.slice(0, static_cast<size_t>(size)), addressIn(from), true, -1};
     for (auto* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
@@ -216,6 +216,7 @@ void receive(int fd, kj::Function<void(const Heard&)> each) {
     }
     if ((message.msg_flags & MSG_TRUNC) == 0) each(heard);
   }
+  return true;
 }
 
 void sendToAll(int fd, unsigned index, uint16_t protocol, Bytes packet) {

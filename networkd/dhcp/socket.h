@@ -52,14 +52,15 @@ kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index);
 // Whether packets to machines of the link find a source: an address of it that is not tentative.
 bool hasLinkLocal(kj::StringPtr link, unsigned index);
 
-// Calls `each` for what waits in the socket, at most 64 packets, and returns.
+// Calls `each` for what waits in the socket, at most 64 packets, and returns: whether there may be
+// more, of which Listener::readable() will not tell (it tells of what comes).
 struct Heard {
   Bytes bytes;
   Ip from;       // of UDP and ICMPv6
   bool checked;  // the sum in its UDP header is filled in
   int hopLimit;  // of ICMPv6; -1: not told
 };
-void receive(int fd, kj::Function<void(const Heard&)> each);
+bool receive(int fd, kj::Function<void(const Heard&)> each);
 
 // To all machines of the link: an IPv4 or ARP packet, by the type of the socket.
 void sendToAll(int fd, unsigned index, uint16_t protocol, Bytes packet);

@@ -117,6 +117,15 @@ kj::Vector<Ip> addressesIn(Bytes field, int family) {
   return result;
 }
 
+kj::Vector<Ip> serversIn(Bytes field, int family) {
+  kj::Vector<Ip> servers;
+  for (auto& ip : addressesIn(field, family)) {
+    bool needsLink = family == AF_INET6 && ip.isLinkLocal();
+    if (!ip.isAny() && !ip.isMulticast() && !needsLink) servers.add(ip);
+  }
+  return servers;
+}
+
 uint16_t internetChecksum(std::initializer_list<Bytes> parts) {
   uint64_t sum = 0;
   for (auto part : parts) {

@@ -55,6 +55,9 @@ kj::Array<kj::byte> copyOf(Bytes bytes);
 // All addresses of the family in `field`; none when its size is not a multiple of theirs. Of many,
 // the first 16.
 kj::Vector<Ip> addressesIn(Bytes field, int family);
+// Those of them that a program could ask: not unspecified, not multicast, and not link-local ones
+// of IPv6, which mean nothing without the link's name, and there is no place for one.
+kj::Vector<Ip> serversIn(Bytes field, int family);
 
 // The sum of RFC 1071 over all parts, each but the last of even size; the value that goes on the
 // wire.
