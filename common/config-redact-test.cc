@@ -93,11 +93,37 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "machine:\n  token:\n    - ***\n    - b: ***\n"},
            {"machine:\n  type: init\n---\nkind: x\npassword: y\n",
             "machine:\n  type: init\n---\nkind: x\npassword: ***\n"},
+           {"a: http://u:p@ss:w@h/x http://u@h:80/y?q=a\n",
+            "a: http://u:***@h/x http://***@h:80/y?q=a\n"},
+           {"a: \"http:\\/\\/u:p@h\"\nb: \"http\\x3a//u:p@h\"\n", "a: ***\nb: ***\n"},
+           {"# http://u:p@h\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
+            "# http://u:***@h\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    ***\r\n"},
+           {"\xef\xbb\xbfmachine: {token: abc}\n", "machine: {token: ***}\n"},
            {"machine: [\n", "*** (this text is no YAML and not shown)\n"},
            {"", ""},
        }) {
     EXPECT_EQ(row.expected, redacted(row.text)) << row.text;
   }
+}
+
+// Catches: a mark that moves every place, so that the end of each secret is shown.
+TEST(ConfigRedact, ShowsNothingBehindTwoByteOrderMarks) {
+  auto shown = redacted("\xef\xbb\xbf\xef\xbb\xbfmachine:\n  token: abcdefghi\n");
+  EXPECT_EQ(std::string::npos, shown.find("ghi")) << shown;
+}
+
+// Catches: memory that grows with the number of secrets times the length of the way to them.
+TEST(ConfigRedact, ManySecretsDeepDown) {
+  std::string text, end;
+  for (int i = 0; i < 50; ++i) {
+    text += "{" + std::string(1000, 'k') + ": ";
+    end += "}";
+  }
+  text = "token: &t {a: 1}\nsecret: " + text + "[*t";
+  for (int i = 0; i < 60'000; ++i) text += ",*t";
+  text += "]" + end + "\n";
+  auto both = redact(kj::StringPtr(text.c_str()), kj::StringPtr(text.c_str()));
+  EXPECT_TRUE(both.from.startsWith("token: &t {a: ***}\n"));
 }
 
 // Catches: a secret's change that a diff does not show, or shows in words.

@@ -36,18 +36,39 @@ bool soundsSecret(kj::ArrayPtr<const char> key) {
   return false;
 }
 
+// Ways through documents as numbers: the same in two documents for the same way. The keys are those
+// of the documents, which live longer.
+class Paths {
+ public:
+  using Path = size_t;
+
+  Path below(Path parent, kj::StringPtr key) {
+    return byKey.try_emplace({parent, {key.begin(), key.size()}}, count() + 1).first->second;
+  }
+  Path below(Path parent, size_t index) {
+    return byIndex.try_emplace({parent, index}, count() + 1).first->second;
+  }
+
+ private:
+  std::map<std::pair<Path, std::string_view>, Path> byKey;
+  std::map<std::pair<Path, size_t>, Path> byIndex;
+  size_t count() const { return byKey.size() + byIndex.size(); }
+};
+
 // The values to hide in one text.
 class Finder {
  public:
+  using Path = Paths::Path;
   struct Secret {
     const YamlNode* node;
-    std::string path;
+    Path path;
   };
+  explicit Finder(Paths& paths) : paths(paths) {}
   std::vector<Secret> secrets;
   std::vector<const YamlNode*> others;  // texts that are no secret as a whole
 
   void document(const YamlNode& root, size_t number) {
-    auto path = std::to_string(number);
+    auto path = paths.below(0, number);
     if (root.kind == Kind::kMapping)
       mapping(root, capnp::Schema::from<Config>(), path);
     else
@@ -55,9 +76,11 @@ class Finder {
   }
 
  private:
-  void mapping(const YamlNode& node, kj::Maybe<StructSchema> schema, const std::string& path) {
+  Paths& paths;
+
+  void mapping(const YamlNode& node, kj::Maybe<StructSchema> schema, Path path) {
     for (auto& entry : node.entries) {
-      auto below = path + "/" + entry.key.cStr();
+      auto below = paths.below(path, entry.key);
       KJ_IF_MAYBE (s, schema) {
         KJ_IF_MAYBE (f, fieldFor(entry.key, *s)) {
           field(*entry.value, *f, below);
@@ -75,13 +98,13 @@ class Finder {
     return nullptr;
   }
 
-  void field(const YamlNode& node, StructSchema::Field field, const std::string& path) {
+  void field(const YamlNode& node, StructSchema::Field field, Path path) {
     if (annotation::has(field, annotation::kSecret)) return unknown(node, path, true);
     auto type = field.getType();
     if (type.isList() && annotation::has(field, annotation::kMap)) {
       auto value = type.asList().getElementType().asStruct().getFieldByName("value");
       for (auto& entry : node.entries) {
-        auto below = path + "/" + entry.key.cStr();
+        auto below = paths.below(path, entry.key);
         if (value.getType().isText())
           unknown(*entry.value, below, soundsSecret(entry.key));
         else
@@ -90,7 +113,7 @@ class Finder {
     } else if (type.isList() && type.asList().getElementType().isStruct()) {
       auto schema = type.asList().getElementType().asStruct();
       for (size_t i = 0; i < node.items.size(); ++i)
-        mapping(*node.items[i], schema, path + "/" + std::to_string(i));
+        mapping(*node.items[i], schema, paths.below(path, i));
     } else if (type.isStruct() && node.kind == Kind::kMapping) {
       mapping(node, type.asStruct(), path);
     } else {
@@ -98,7 +121,7 @@ class Finder {
     }
   }
 
-  void unknown(const YamlNode& node, const std::string& path, bool secret) {
+  void unknown(const YamlNode& node, Path path, bool secret) {
     if (node.kind == Kind::kScalar) {
       if (secret)
         secrets.push_back({&node, path});
@@ -106,18 +129,18 @@ class Finder {
         others.push_back(&node);
     }
     for (auto& entry : node.entries) {
-      unknown(*entry.value, path + "/" + entry.key.cStr(), secret || soundsSecret(entry.key));
+      unknown(*entry.value, paths.below(path, entry.key), secret || soundsSecret(entry.key));
     }
     for (size_t i = 0; i < node.items.size(); ++i)
-      unknown(*node.items[i], path + "/" + std::to_string(i), secret);
+      unknown(*node.items[i], paths.below(path, i), secret);
   }
 };
 
 class Redactor {
  public:
-  explicit Redactor(kj::ArrayPtr<const char> source) : stream(source, "", problems) {
+  Redactor(kj::ArrayPtr<const char> source, Paths& paths) : stream(source, "", problems) {
     if (problems.size() > 0) return;
-    Finder finder;
+    Finder finder(paths);
     for (size_t i = 0; i < stream.documents().size(); ++i)
       finder.document(*stream.documents()[i], i);
     secrets = kj::mv(finder.secrets);
@@ -127,13 +150,13 @@ class Redactor {
 
   const std::vector<Finder::Secret>& found() const { return secrets; }
 
-  kj::String write(const std::map<std::string, kj::StringPtr>& marks = {}) {
+  kj::String write(const std::map<Paths::Path, kj::StringPtr>& marks = {}) {
     if (!readable) return kj::str("*** (this text is no YAML and not shown)\n");
     for (auto& secret : secrets) {
       auto mark = marks.find(secret.path);
       hide(*secret.node, mark == marks.end() ? kHidden : mark->second);
     }
-    for (auto* node : others) hidePassword(*node);
+    for (auto* node : others) hidePasswords(*node);
     hideInComments();
     return assemble();
   }
@@ -165,32 +188,48 @@ class Redactor {
     if (node.text.size() > 0) cuts.push_back({node.begin, endOf(node), mark});
   }
 
-  // scheme://user:password@host
-  void hidePassword(const YamlNode& node) {
-    std::string_view value(node.text.begin(), node.text.size());
-    if (value.find("://") == value.npos) return;
-    auto text = stream.text();
-    size_t end = endOf(node);
-    for (size_t i = node.begin; i + 3 <= end; ++i) {
+  // Where a password of a URL is: of scheme://user:password@host, or all before the @.
+  static std::vector<std::pair<size_t, size_t>> passwordsIn(kj::ArrayPtr<const char> text) {
+    std::vector<std::pair<size_t, size_t>> found;
+    auto ends = [](unsigned char c) {
+      return c == '/' || c <= ' ' || c == '"' || c == '\'' || c == '\\';
+    };
+    for (size_t i = 0; i + 3 <= text.size(); ++i) {
       if (text.slice(i, i + 3) != "://"_kj.asArray()) continue;
-      size_t user = i + 3, colon = 0, k = user;
-      auto ends = [](char c) { return c == '/' || c == ' ' || c == '\n' || c == '"' || c == '\''; };
-      for (; k < end && text[k] != '@' && !ends(text[k]); ++k) {
+      size_t user = i + 3, colon = 0, at = 0;
+      // The last @: a password may have one.
+      for (size_t k = user; k < text.size() && !ends(text[k]); ++k) {
         if (text[k] == ':' && colon == 0) colon = k;
+        if (text[k] == '@') at = k;
       }
-      if (k < end && text[k] == '@') cuts.push_back({colon == 0 ? user : colon + 1, k, kHidden});
-      i = user;
+      if (at > user) found.emplace_back(colon == 0 || colon > at ? user : colon + 1, at);
+      i = user - 1;
     }
+    return found;
+  }
+
+  // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
+  void hidePasswords(const YamlNode& node) {
+    auto meant = passwordsIn(node.text.asArray());
+    if (meant.empty()) return;
+    size_t end = endOf(node);
+    auto written = passwordsIn(stream.text().slice(node.begin, end));
+    if (written.size() != meant.size()) return hide(node, kHidden);
+    for (auto [begin, stop] : written)
+      cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
   }
 
   // "# token: …"
   void hideInComments() {
     auto text = stream.text();
     for (size_t i = 0; i < text.size();) {
-      size_t last = std::find(text.begin() + i, text.end(), '\n') - text.begin();
-      size_t k = i;
+      size_t next = std::find(text.begin() + i, text.end(), '\n') - text.begin() + 1;
+      size_t k = i, last = next - 1;
+      if (last > i && text[last - 1] == '\r') --last;
       while (k < last && (text[k] == ' ' || text[k] == '\t')) ++k;
       if (k < last && text[k] == '#') {
+        for (auto [begin, stop] : passwordsIn(text.slice(k, last)))
+          cuts.push_back({k + begin, k + stop, kHidden});
         while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
         size_t colon = std::find(text.begin() + k, text.begin() + last, ':') - text.begin();
         auto word = text.slice(k, colon);
@@ -198,7 +237,7 @@ class Redactor {
         if (key && colon + 2 < last && text[colon + 1] == ' ')
           cuts.push_back({colon + 2, last, kHidden});
       }
-      i = last + 1;
+      i = next;
     }
   }
 
@@ -225,17 +264,18 @@ class Redactor {
                         kj::StringPtr mark) {
     bool first = true, block = secret.size() > 0 && (secret[0] == '|' || secret[0] == '>');
     for (size_t i = 0; i < secret.size();) {
-      size_t last = std::find(secret.begin() + i, secret.end(), '\n') - secret.begin();
-      size_t k = i;
+      size_t next = std::find(secret.begin() + i, secret.end(), '\n') - secret.begin() + 1;
+      size_t k = i, last = next - 1;
+      if (last > i && next <= secret.size() && secret[last - 1] == '\r') --last;
       while (k < last && secret[k] == ' ') ++k;
       out.addAll(secret.slice(i, k));
       if (first && block)
         out.addAll(secret.slice(k, last));
       else if (k < last)
         out.addAll(mark);
-      if (last < secret.size()) out.add('\n');
+      if (next <= secret.size()) out.addAll(secret.slice(last, next));
       first = false;
-      i = last + 1;
+      i = next;
     }
   }
 };
@@ -243,12 +283,14 @@ class Redactor {
 }  // namespace
 
 kj::String redact(kj::ArrayPtr<const char> source) {
-  return Redactor(source).write();
+  Paths paths;
+  return Redactor(source, paths).write();
 }
 
 RedactedPair redact(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
-  Redactor before(from), after(to);
-  std::map<std::string, kj::StringPtr> values, old, changed;
+  Paths paths;
+  Redactor before(from, paths), after(to, paths);
+  std::map<Paths::Path, kj::StringPtr> values, old, changed;
   for (auto& secret : before.found()) values.emplace(secret.path, secret.node->text);
   for (auto& secret : after.found()) {
     auto found = values.find(secret.path);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace talos::config {
 namespace {
 
@@ -50,6 +52,12 @@ TEST(ConfigValue, KnowsNamesAndPaths) {
   for (auto bad : {"a", "a:0", "a:65536", "fd00::1:1", "[fd00::1]", "[10.0.0.1]:1", ":1", "a:"})
     EXPECT_FALSE(isHostAndPort(bad, true)) << bad;
   EXPECT_TRUE(isHostAndPort("docker.io", false));
+  for (auto good : {"a", "a.", "a-b.c_d", "1.2.3.4.5"}) EXPECT_TRUE(isDnsName(good)) << good;
+  // Catches: dots that are taken off as long as there are some, each with a copy of the rest.
+  auto dots = kj::str("a", kj::repeat('.', 300'000));
+  for (kj::StringPtr bad :
+       {""_kj, "."_kj, "a.."_kj, "a..b"_kj, "10.0.0.1"_kj, "10.0.0.1."_kj, "*.a"_kj, dots.asPtr()})
+    EXPECT_FALSE(isDnsName(bad)) << std::string(bad.begin(), kj::min(bad.size(), size_t(20)));
   EXPECT_TRUE(isUnicastMac("02:00:00:00:00:01"));
   for (auto bad : {"", "02:00:00:00:00", "01:00:5e:00:00:01", "00:00:00:00:00:00",
                    "02:00:00:00:00:0g", "02.00.00.00.00.01"})

@@ -70,8 +70,9 @@ constexpr Unit kTimes[] = {
 }  // namespace
 
 bool isDnsName(kj::StringPtr name) {
-  if (name.endsWith("."))
-    return isDnsName(kj::heapString(name.asArray().slice(0, name.size() - 1)));
+  if (name.size() > kLongestName + 1) return false;
+  kj::String withoutDot;
+  if (name.endsWith(".")) name = withoutDot = kj::heapString(name.slice(0, name.size() - 1));
   if (name.size() == 0 || name.size() > kLongestName || Ip::parse(name) != nullptr) return false;
   size_t length = 0;
   for (char c : name) {

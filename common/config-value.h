@@ -10,7 +10,7 @@
 namespace talos::config {
 
 // Labels of letters, digits, '-' and (as domain names of clusters may have) '_', 253 characters in
-// all; never an IP address.
+// all, perhaps with a dot behind the last; never an IP address.
 bool isDnsName(kj::StringPtr name);
 // An IP address, a DNS name, or with `wildcard` a name behind "*.".
 bool isHost(kj::StringPtr text, bool wildcard = false);

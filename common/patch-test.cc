@@ -302,6 +302,12 @@ TEST(Patch, EndsOnPatchesThatGrow) {
   }
   EXPECT_TRUE(patched("a: 1\n", (copies + "]").c_str()).startsWith("!patch"));
   EXPECT_TRUE(patched("a: 1\n", (deeper + "]").c_str()).endsWith("more than 64 levels\n"));
+  std::string big = "a: " + std::string(2u << 20, 'x') + "\n", repeats = "[";
+  for (int i = 0; i < 4'000; ++i)
+    repeats += std::string(i > 0 ? "," : "") + R"({"op":"copy","from":"/a","path":"/k)" +
+               std::to_string(i) + R"("})";
+  EXPECT_TRUE(
+      patched(big.c_str(), (repeats + "]").c_str()).startsWith("!patch: the patched document"));
   std::string list = "a: [0", adds = "[";
   for (int i = 0; i < 90'000; ++i) list += ",0";
   for (int i = 0; i < 20'000; ++i)

@@ -102,6 +102,12 @@ size_t Value::size() const {
   return total;
 }
 
+size_t Value::bytes() const {
+  size_t total = text.size();
+  for (auto& member : members) total += member.key.size() + member.value->bytes();
+  return total;
+}
+
 unsigned Value::height() const {
   unsigned most = 0;
   for (auto& member : members) most = kj::max(most, member.value->height());

@@ -28,6 +28,7 @@ struct Value {
   bool touched = false;              // it or something below it is not as it was read
 
   size_t size() const;      // nodes in it
+  size_t bytes() const;     // of their texts and keys
   unsigned height() const;  // levels in it
 };
 

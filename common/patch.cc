@@ -72,6 +72,14 @@ class Patcher {
     }
     auto source = document.text();
     if (patch::isSame(*was, *now)) return kj::heapString(source);
+    if (now->bytes() > codec::kMaxExpandedBytes) {
+      report(problems, names.patch,
+             {{},
+              {},
+              kj::str("the patched document has ", now->bytes(), " bytes"),
+              kj::str("at most ", codec::kMaxDocumentBytes, " are read")});
+      return nullptr;
+    }
     patch::Region region{source, root.begin, endOf(source, root)};
     return write(region, *was, *now);
   }

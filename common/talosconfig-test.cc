@@ -51,6 +51,16 @@ TEST(Talosconfig, WritesWhatItReads) {
   EXPECT_EQ(kj::StringPtr("key"), kj::StringPtr(credentials.key));
 }
 
+// Catches: a file whose current context is none of its own, which would choose one of ours.
+TEST(Talosconfig, MergingChoosesNoContextThatTheOtherFileLacks) {
+  Talosconfig mine;
+  mine.add("a", context("10.0.0.1"));
+  mine.add("b", context("10.0.0.2"));
+  auto other = Talosconfig::parse("context: b\ncontexts:\n  c:\n    endpoints: [10.0.0.3]\n", "f");
+  mine.merge(kj::mv(other));
+  EXPECT_EQ(kj::StringPtr("a"), mine.currentName());
+}
+
 // Catches: the deprecated key dropped on reading or kept on writing.
 TEST(Talosconfig, ReadsTheOldTarget) {
   auto config = Talosconfig::parse(

@@ -157,17 +157,15 @@ bool Talosconfig::removeByAuthority(kj::StringPtr ca) {
 kj::Vector<Talosconfig::Rename> Talosconfig::merge(Talosconfig&& other) {
   kj::Vector<Rename> renames;
   auto otherCurrent = kj::mv(other.current);
-  auto newCurrent = kj::str(otherCurrent);
+  kj::String newCurrent;  // empty when the other file has no such context
   for (auto& row : other.all) {
     auto name = kj::str(row.key);
     for (unsigned n = 1; all.find(name) != nullptr; ++n) name = kj::str(row.key, "-", n);
-    if (name != row.key) {
-      renames.add(Rename{kj::str(row.key), kj::str(name)});
-      if (row.key == otherCurrent) newCurrent = kj::str(name);
-    }
+    if (name != row.key) renames.add(Rename{kj::str(row.key), kj::str(name)});
+    if (row.key == otherCurrent) newCurrent = kj::str(name);
     all.insert(kj::mv(name), kj::mv(row.value));
   }
-  if (all.find(newCurrent) != nullptr) current = kj::mv(newCurrent);
+  if (newCurrent.size() > 0) current = kj::mv(newCurrent);
   other.all.clear();
   return renames;
 }

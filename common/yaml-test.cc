@@ -112,6 +112,18 @@ TEST(Yaml, RefusesBombs) {
             std::string::npos);
 }
 
+// Catches: a text that is small, and its aliases few, and that fills the memory of who reads it.
+TEST(Yaml, RefusesLongTextsThatAreRepeated) {
+  auto text = "a: &a " + repeated("x", 1u << 20) + "\nb: [" + repeated("*a,", 1000) + "]\n";
+  EXPECT_NE(std::string(jsonOf(text.c_str()).cStr()).find("16777216 bytes, aliases expanded"),
+            std::string::npos);
+  auto keys = "a: &a {" + repeated("k", 1000) + ": 1}\nb: [" + repeated("*a,", 90'000) + "]\n";
+  EXPECT_NE(std::string(jsonOf(keys.c_str()).cStr()).find("16777216 bytes, aliases expanded"),
+            std::string::npos);
+  auto few = "a: &a " + repeated("x", 1u << 20) + "\nb: [*a, *a]\n";
+  EXPECT_GT(jsonOf(few.c_str()).size(), 3u << 20);
+}
+
 // Catches: a parser that makes empty documents of a stray bracket without end.
 TEST(Yaml, RefusesStrayBrackets) {
   for (auto text : {"a: 1\n}\n", "]\n", "{a: 1}}\n", "a: {b: 1}\n}}--\n? key\n:...\n"}) {
@@ -128,6 +140,10 @@ TEST(Yaml, RefusesWhatIsNoText) {
             jsonOf("a: \xff\n"));
   EXPECT_EQ(kj::str(R"({"a":1})"), jsonOf("\xef\xbb\xbf"
                                           "a: 1\n"));
+  // yaml-cpp takes one off itself, and every place behind it would be wrong.
+  EXPECT_TRUE(jsonOf("\xef\xbb\xbf\xef\xbb\xbf"
+                     "a: 1\n")
+                  .startsWith("line 1, column 1: a second byte order mark"));
 }
 
 // Catches: a second value that silently wins; a message that does not say where the first is.

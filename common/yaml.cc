@@ -19,6 +19,9 @@ namespace {
 constexpr size_t kMaxIndicators = 1u << 20;
 constexpr kj::StringPtr kIndicators = "[]{},:-?&*!|>'\""_kj;
 
+// The byte order mark.
+constexpr kj::StringPtr kMark = "\xef\xbb\xbf"_kj;
+
 // What YAML allows for a key without "? ".
 constexpr size_t kMaxKeyBytes = 1024;
 
@@ -48,6 +51,8 @@ kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
         {}};
   }
   Place place{1, 1};
+  if (text.size() >= 3 && text.slice(0, 3) == kMark.asArray())
+    return Refusal{0, place, kj::str("a second byte order mark"), kj::str("remove it")};
   size_t indicators = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     auto c = static_cast<unsigned char>(text[i]);
@@ -121,6 +126,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.kind = YamlNode::Kind::kScalar;
     node.plain = tag == "?";
     node.text = kj::heapString(value.data(), value.size());
+    node.bytes = value.size();
     if (value.find('\0') != value.npos) refuse(mark, "a zero byte in a text");
     awaitingEnd.add(&node);
     attach(mark, node);
@@ -133,6 +139,9 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     auto* target = anchored[anchor];
     count(mark, target->size);
+    repeated += target->bytes;
+    if (repeated > kMaxExpandedBytes)
+      refuse(mark, kj::str("more than ", kMaxExpandedBytes, " bytes, aliases expanded"));
     if (stack.size() + target->height > kMaxDepth) refuse(mark, tooDeep());
     for (auto& level : stack) level.node->selfContained = false;
     attach(mark, *target);
@@ -162,7 +171,8 @@ class TreeBuilder final : public YAML::EventHandler {
   kj::Arena& arena;
   size_t sourceSize;
   int lastDocument = -1;
-  size_t total = 0;  // over all documents
+  size_t total = 0;     // nodes over all documents
+  size_t repeated = 0;  // bytes that aliases repeat, the same
   kj::Vector<Level> stack;
   kj::Vector<YamlNode*> awaitingEnd;      // ended; their end is where the next event is
   std::vector<const YamlNode*> anchored;  // by anchor number; null while the node is open
@@ -237,6 +247,7 @@ class TreeBuilder final : public YAML::EventHandler {
     auto& level = stack.back();
     auto& parent = *level.node;
     parent.size += node.size;
+    parent.bytes += node.bytes;
     parent.height = std::max(parent.height, node.height + 1);
     if (parent.kind == YamlNode::Kind::kSequence) {
       parent.items.add(&node);
@@ -353,7 +364,7 @@ Refusal translate(const YAML::Exception& e, kj::ArrayPtr<const char> text) {
 }
 
 kj::ArrayPtr<const char> withoutMark(kj::ArrayPtr<const char> text) {
-  bool marked = text.size() >= 3 && text[0] == '\xef' && text[1] == '\xbb' && text[2] == '\xbf';
+  bool marked = text.size() >= 3 && text.slice(0, 3) == kMark.asArray();
   return marked ? text.slice(3, text.size()) : text;
 }
 

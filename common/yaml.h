@@ -13,6 +13,9 @@
 
 namespace talos::codec {
 
+// Texts of a stream, with those that aliases repeat: who copies them needs no more.
+constexpr size_t kMaxExpandedBytes = 4 * kMaxDocumentBytes;
+
 struct YamlNode;
 
 struct Entry {
@@ -42,6 +45,7 @@ struct YamlNode {
   bool decorated = false;     // with an anchor or a tag
   bool merged = false;        // has entries of other mappings, by "<<"
   size_t size = 1;            // nodes in it, aliases expanded
+  size_t bytes = 0;           // of the texts and keys in it, aliases expanded
   unsigned height = 1;        // levels in it, aliases expanded
 
   YamlNode() = default;
