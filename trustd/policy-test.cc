@@ -25,7 +25,8 @@ pki::RequestInfo request(std::initializer_list<kj::StringPtr> names,
 }
 
 Reserved controlPlane() {
-  auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"), kj::str("api.example.org"));
+  auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"), kj::str("api.example.org"),
+                       kj::str("*.wild.example.org"));
   return reservedBy(hosts, "cluster.local");
 }
 
@@ -56,6 +57,11 @@ TEST(Policy, OnlyWhatTheCallerHasShown) {
       {"the control plane's name", request({"cp1"}, {"10.0.0.9"}), denied},
       {"the same in capitals", request({"CP1"}, {"10.0.0.9"}), denied},
       {"the same with a dot behind it", request({"cp1."}, {"10.0.0.9"}), denied},
+      {"the same with two dots behind it", request({"cp1.."}, {"10.0.0.9"}), invalid},
+      {"a name that a wildcard of the control plane covers",
+       request({"x.wild.example.org"}, {"10.0.0.9"}), denied},
+      {"the control plane's address as one of IPv6", request({}, {"::ffff:10.0.0.1"}), invalid,
+       true},
       {"a name below the control plane's", request({"x.api.example.org"}, {"10.0.0.9"}), denied},
       {"a name that only ends alike", request({"myapi.example.org"}, {"10.0.0.9"}), nullptr},
       {"a service", request({"kubernetes.default.svc"}, {"10.0.0.9"}), denied},
@@ -113,6 +119,16 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   EXPECT_TRUE(ask("10.0.0.9", 50));
   EXPECT_FALSE(ask("10.0.0.10", 50));
   EXPECT_TRUE(ask("10.0.0.10", 100));
+}
+
+// Would catch: records of before a restart that are entered in another order than they were made.
+TEST(NameBook, TheNewestCertificateOfANameCounts) {
+  NameBook book;
+  book.enter("w1", ip("10.0.0.10"), at(200));
+  book.enter("w1", ip("10.0.0.9"), at(100));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(150)) == ip("10.0.0.10"));
+  book.enter("w1", ip("10.0.0.10"), at(300));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(250)) == ip("10.0.0.10"));
 }
 
 TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {

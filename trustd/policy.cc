@@ -33,7 +33,8 @@ void addOnce(kj::Vector<kj::String>& list, kj::String text) {
 
 void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, const NameBook& book,
                kj::Date now) {
-  if (!config::isDnsName(name)) {
+  // lower() took one dot off; with a second one it would pass for another name than it is.
+  if (!config::isDnsName(name) || name.endsWith(".")) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request asks for \"", name, "\", which is not a host name"));
   }
@@ -48,6 +49,12 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
   }
 }
 
+// ::ffff:10.0.0.1: an address of IPv4 in other words, which are none of a machine.
+bool isMapped(const Ip& address) {
+  static const auto kMapped = KJ_ASSERT_NONNULL(Prefix::parse("::ffff:0:0/96"));
+  return kMapped.contains(address);
+}
+
 void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved, bool anyAddress) {
   for (auto& other : reserved.addresses) {
     if (address == other && address != caller) {
@@ -55,7 +62,7 @@ void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved,
     }
   }
   if (address == caller) return;
-  if (address.isAny() || address.isLoopback() || address.isMulticast()) {
+  if (address.isAny() || address.isLoopback() || address.isMulticast() || isMapped(address)) {
     fail(ErrorKind::kInvalidArgument, kj::str("the request asks for ", address.toString(),
                                               ", which is no machine's own address"));
   }
@@ -73,7 +80,8 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
     KJ_IF_MAYBE (address, Ip::parse(host)) {
       result.addresses.add(*address);
     } else if (host.size() > 0) {
-      addOnce(result.names, lower(host));
+      // A wildcard covers names below it.
+      addOnce(result.names, lower(host.startsWith("*.") ? host.slice(2) : host));
     }
   }
   for (auto service : {"localhost"_kj, "kubernetes"_kj, "kubernetes.default"_kj}) {
@@ -105,7 +113,7 @@ void NameBook::makeRoom() {
 
 void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date until) {
   KJ_IF_MAYBE (entry, entries.find(name)) {
-    *entry = Entry{holder, until};
+    if (until >= entry->until) *entry = Entry{holder, until};
     return;
   }
   if (entries.size() >= most) makeRoom();

@@ -37,6 +37,7 @@ class NameBook {
   explicit NameBook(size_t most = 20'000) : most(most) {}
   // The address that another machine has the name with; none when it is free for this one.
   kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date now) const;
+  // In any order: of two certificates the one that ends last counts.
   void enter(kj::StringPtr name, const Ip& holder, kj::Date until);
   size_t size() const { return entries.size(); }
 
