@@ -99,7 +99,10 @@ TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("http://[::g]/c"), testing::Not("accepted"));
   EXPECT_THAT(refused("http://a:b:80/c"), HasSubstr("neither a host name nor an address"));
   EXPECT_THAT(refused("http://me:secret@h/c"), HasSubstr("user name"));
-  EXPECT_THAT(refused("ftp://h/c?token=secret"), testing::Not(HasSubstr("secret")));
+  for (auto url : {"http://me:secret@h/c", "ftp://me:secret@h", "http://me:s@secret@h/a@b",
+                   "me:secret@h/c", "ftp://h/c?token=secret", "ftp://h/c#secret"}) {
+    EXPECT_THAT(refused(url), testing::Not(HasSubstr("secret"))) << url;
+  }
 }
 
 std::string redirect(kj::StringPtr from, kj::StringPtr location) {
@@ -122,6 +125,8 @@ TEST(Redirect, WhereTo) {
   EXPECT_EQ("https j 1 /", redirect("https://h/", "https://j:1"));
   EXPECT_THAT(redirect("https://h/", "http://h/c?token"),
               HasSubstr("from https to http://h/c, which"));
+  EXPECT_THAT(redirect("https://h/", "http://me:secret@h/c"),
+              testing::AllOf(HasSubstr("from https to"), testing::Not(HasSubstr("secret"))));
   EXPECT_THAT(redirect(from, "file:///etc/shadow"), HasSubstr("neither http nor https"));
   EXPECT_THAT(redirect(from, "/c d"), HasSubstr("a blank or a control character"));
   EXPECT_THAT(redirect(from, "http://x:99999/"), HasSubstr("port"));

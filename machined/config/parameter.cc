@@ -2,6 +2,7 @@
 
 #include <kj/compat/url.h>
 #include <kj/encoding.h>
+#include <string.h>
 
 #include "common/error.h"
 #include "common/pki.h"
@@ -112,9 +113,19 @@ Source parse(kj::StringPtr text, kj::StringPtr uuid) {
   refuse("this is not a URL");
 }
 
-// What was given, for a message: without the query.
-kj::String withoutQuery(kj::StringPtr text) {
-  return kj::heapString(text.slice(0, text.findFirst('?').orDefault(text.size())));
+// What was given, for a message: without the user, his password, query and fragment. It need not be
+// a URL.
+kj::String withoutSecrets(kj::StringPtr given) {
+  auto text = given.slice(0, strcspn(given.cStr(), "?#"));
+  size_t host = 0;
+  for (size_t i = 0; i + 2 <= text.size() && host == 0; ++i) {
+    if (text[i] == '/' && text[i + 1] == '/') host = i + 2;
+  }
+  size_t begin = host;
+  for (size_t i = host; i < text.size() && text[i] != '/'; ++i) {
+    if (text[i] == '@') begin = i + 1;
+  }
+  return kj::str(text.slice(0, host), text.slice(begin, text.size()));
 }
 
 }  // namespace
@@ -124,8 +135,8 @@ kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr u
   if (text == nullptr || text == "none") return nullptr;
   kj::Maybe<Source> source;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { source = parse(text, uuid); })) {
-    refuse(
-        kj::str("kernel parameter talos.config=", withoutQuery(text), ": ", messageOf(*e), kRight));
+    refuse(kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ", messageOf(*e),
+                   kRight));
   }
   return source;
 }
@@ -134,7 +145,7 @@ HttpSource redirected(const HttpSource& from, kj::StringPtr location) {
   auto base =
       kj::Url::parse(kj::str(from.secure ? "https://" : "http://", from.authority, from.target),
                      kj::Url::REMOTE_HREF, asItIs());
-  auto shown = withoutQuery(location);
+  auto shown = withoutSecrets(location);
   KJ_IF_MAYBE (url, base.tryParseRelative(location)) {
     if (!isHttp(*url))
       refuse(kj::str("redirected to ", shown, ", which is neither http nor https"));
