@@ -97,6 +97,16 @@ TEST_F(SysctlsTest, NamesAreReadAsSysctlDoes) {
     EXPECT_TRUE(config::sysctlPath(bad) == nullptr) << bad;
 }
 
+// Catches: a parameter that is to be emptied (kernel.modprobe, kernel.core_pattern) and keeps its
+// value: a write of nothing is none.
+TEST_F(SysctlsTest, AnEmptyValueIsSet) {
+  tree.put("/proc/kernel/modprobe", "/sbin/modprobe\n");
+  EXPECT_THAT(apply({{"kernel.modprobe", ""}}), IsEmpty());
+  EXPECT_EQ("", value("kernel/modprobe"));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("/sbin/modprobe", value("kernel/modprobe"));
+}
+
 // Catches: a value that the kernel shows with tabs written again at each change of the config.
 TEST_F(SysctlsTest, AnEqualValueIsNotWritten) {
   auto before = tree.get("/proc/net/ipv4/tcp_rmem");

@@ -74,7 +74,9 @@ class Kernel {
   // Throws in the kernel's words.
   void write(kj::StringPtr path, kj::StringPtr value) {
     auto file = open(path, O_WRONLY);
-    ssize_t written = ::write(file, value.begin(), value.size());
+    // With the end of the line: a write of no bytes at all would leave what is there.
+    auto line = value.endsWith("\n") ? kj::str(value) : kj::str(value, "\n");
+    ssize_t written = ::write(file, line.begin(), line.size());
     if (written < 0) fail(ErrorKind::kFailedPrecondition, strerror(errno));
   }
   kj::Maybe<kj::String> tryRead(kj::StringPtr path) {

@@ -111,6 +111,15 @@ TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
   EXPECT_EQ(0600u, tree.mode("/var/etc/ssl/certs/ca-certificates.crt"));
 }
 
+// Catches: a file that has grown since it was made and cannot be made anew, so that no boot ends
+// well any more.
+TEST_F(UserFilesTest, AFileThatHasGrownIsReplaced) {
+  tree.put("/var/log.txt", "old");
+  EXPECT_EQ(0, truncate(tree.path("/var/log.txt").cStr(), 65 << 20));
+  EXPECT_THAT(write({create("/var/log.txt", "new")}), IsEmpty());
+  EXPECT_EQ("new", tree.get("/var/log.txt"));
+}
+
 // Catches: a mount that failed and is not tried again, since its file is already as it should be.
 TEST_F(UserFilesTest, ARefusedMountIsAProblemAndMadeInTheNextRun) {
   tree.put("/etc/issue", "A\n");
