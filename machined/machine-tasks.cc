@@ -111,7 +111,7 @@ kj::Promise<void> RealTasks::setResourceLimits() {
 
 kj::Promise<void> RealTasks::createEtcNetworkFiles() {
   auto name = kernelHostname();
-  writeEtcFile("", "hosts", hostsFile(name, ""));
+  writeFirstHostsFile("", name);
   writeEtcFile("", "hostname", kj::str(name, "\n"));
   // The resolver file is networkd's, in a folder that it may write.
   makeDirectories(kNetworkdState, 0755);

@@ -49,6 +49,12 @@ void setupSystemDirectory(kj::StringPtr root) {
   }
 }
 
+void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname) {
+  struct stat there;
+  if (stat(kj::str(root, "/system/etc/hosts").cStr(), &there) == 0) return;
+  writeEtcFile(root, "hosts", hostsFile(hostname, ""));
+}
+
 void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {
   makeDirectories(kj::str(root, "/system/etc"), 0755);
   writeFileAtomically(kj::str(root, "/system/etc/", name), content.asArray(), 0644);

@@ -21,6 +21,10 @@ kj::String resolvFile(kj::ArrayPtr<const kj::String> servers);
 // reads it.
 void setupSystemDirectory(kj::StringPtr root);
 
+// The hosts file until network.HostsController knows more. That one writes only what is news to it,
+// so a file that is there is left alone.
+void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname);
+
 // Writes <root>/system/etc/<name>, 0644.
 void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content);
 

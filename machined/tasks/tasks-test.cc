@@ -101,7 +101,10 @@ TEST(EtcFiles, Contents) {
 TEST(EtcFiles, AreReadableByAll) {
   Folder folder;
   setupSystemDirectory(folder.path);
+  writeFirstHostsFile(folder.path, "m1");
+  EXPECT_EQ(hostsFile("m1", ""), readFile(kj::str(folder.path, "/system/etc/hosts")));
   writeEtcFile(folder.path, "hosts", "x\n");
+  writeFirstHostsFile(folder.path, "m1");  // by a brain that was started again
   auto path = kj::str(folder.path, "/system/etc/hosts");
   EXPECT_EQ("x\n", readFile(path));
   struct stat s;
