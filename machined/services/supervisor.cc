@@ -514,6 +514,8 @@ void Supervisor::unload(kj::StringPtr id, kj::StringPtr why) {
   impl->ended(entry);
   impl->idle(entry.work);
   impl->tell(entry, kj::str("Service unloaded: ", why));
+  // A successor that loads it begins it: nobody has stopped it.
+  impl->tasks.add(impl->world.process1.drop(kj::str("service/", id)));
   impl->unloaded.add(kj::mv(KJ_ASSERT_NONNULL(impl->entries.find(id))));
   impl->entries.erase(entry.definition.id);
   impl->changed();

@@ -80,7 +80,8 @@ class Supervisor {
   KJ_DISALLOW_COPY_AND_MOVE(Supervisor);
 
   void load(ServiceDefinition definition);  // state Initialized, or what the predecessor left
-  // Ends a part at once; it is no service of this machine any more, until it is loaded again.
+  // Ends a part at once; it is no service of this machine any more, until it is loaded again, by
+  // this brain or the next: then it is as new.
   void unload(kj::StringPtr id, kj::StringPtr why);
   // Nothing to do when it was started before. One that is stopping is started when it has ended.
   void start(kj::StringPtr id);

@@ -115,6 +115,22 @@ TEST_F(TimeServiceTest, ComesAndGoesWithTheConfig) {
   EXPECT_EQ(shown(), "Running OK");
 }
 
+// Catches: a time that nobody keeps after the brain died while the config wanted it so, since what
+// the config had ended is taken for a user's stop.
+TEST_F(TimeServiceTest, ANewBrainBeginsWhatTheConfigHadEnded) {
+  network.servers["10.5.0.1"];
+  brain->supervisor->start("networkd");
+  keep("10.5.0.1");
+  advance(1 * kj::SECONDS);
+  brain->service->leaveAlone("machine.time.disabled");
+  advance(1 * kj::SECONDS);
+  startBrain();
+  brain->service->leaveAlone("machine.time.disabled");
+  keep("10.5.0.1");
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(shown(), "Running OK");
+}
+
 // Catches: a user's stop that is undone by a crash, and a running one that stays away after it.
 TEST_F(TimeServiceTest, ANewBrainDoesAsTheOldOne) {
   network.servers["10.5.0.1"];
