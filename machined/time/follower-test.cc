@@ -222,6 +222,24 @@ TEST_F(FollowerTest, KissesOfDeathAreObeyed) {
   EXPECT_EQ(problem(), "10.5.0.1: it refuses service (DENY)");
 }
 
+// Catches: a server that asked for mercy and is taken for a new one, since another address of its
+// name is dead and the name is looked up again.
+TEST_F(FollowerTest, LookingUpAgainForgivesNothing) {
+  network.dns["pool"] = {"1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"};
+  for (auto& a : network.dns["pool"]) network.servers[a];
+  auto& tired = network.servers["1.1.1.1"];
+  tired.kiss = "RATE";
+  network.servers["2.2.2.2"].silent = true;
+  chance = 0;
+  follow({"pool"});
+  advance(120 * kj::SECONDS);
+  EXPECT_TRUE(synced());
+  EXPECT_GE(network.lookups, 2);
+  EXPECT_EQ(tired.asked.size(), 1);
+  advance(4000 * kj::SECONDS);
+  EXPECT_LE(tired.asked.size(), 7);
+}
+
 // Catches: a reply that anybody could have sent, and a loop that a flood of them keeps busy.
 TEST_F(FollowerTest, ForgedRepliesAreNothing) {
   auto& s = network.servers["10.5.0.1"];

@@ -15,6 +15,13 @@ void rotate(kj::Vector<kj::String>& list) {
   for (size_t i = 0; i + 1 < list.size(); ++i) std::swap(list[i], list[i + 1]);
 }
 
+bool isOneOf(kj::ArrayPtr<const kj::String> list, kj::StringPtr wanted) {
+  for (auto& entry : list) {
+    if (entry == wanted) return true;
+  }
+  return false;
+}
+
 kj::Maybe<ntp::Sample> better(kj::Maybe<ntp::Sample>& old, const ntp::Sample& fresh) {
   KJ_IF_MAYBE (o, old) {
     if (o->delay <= fresh.delay) return *o;
@@ -53,8 +60,22 @@ kj::Vector<kj::String> TimeSources::toResolve() const {
 
 void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> addresses) {
   kj::Vector<kj::Own<TimeSource>> others, own;
+  for (auto& source : sources) {
+    if (source->name != name) {
+      others.add(kj::mv(source));
+    } else if (source->misses < kMissesToResolve && !source->addresses.empty() &&
+               isOneOf(addresses, source->addresses[0])) {
+      // What is known of it stays true: how fast it is, and for how long it wants to be left alone.
+      while (source->addresses.size() > 1) source->addresses.removeLast();
+      own.add(kj::mv(source));
+    }
+  }
+  auto kept = KJ_MAP(source, own) {
+    return kj::str(source->addresses[0]);
+  };
   kj::String why;
   for (auto& address : addresses) {
+    if (isOneOf(kept, address)) continue;
     KJ_IF_MAYBE (word, refused.find(address)) {
       why = kj::str(name == address ? kj::str(name) : kj::str(name, " (", address, ")"),
                     ": it refuses service (", *word, ")");
@@ -76,9 +97,6 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
     unresolved(name, kj::mv(why));
   } else {
     unknown.erase(name);
-  }
-  for (auto& source : sources) {
-    if (source->name != name) others.add(kj::mv(source));
   }
   for (auto& source : own) others.add(kj::mv(source));
   sources = kj::mv(others);
@@ -126,6 +144,7 @@ bool TimeSources::heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint 
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
       if (kiss.wish == ntp::KissOfDeath::Wish::kSlower) {
         auto doublings = kj::min(source.rebukes++, kMostDoublings);
+        source.misses = 0;  // it is there
         source.quietUntil = now + kFirstQuiet * (1 << doublings);
         source.problem = kj::str(source.shown(), ": it asks for fewer queries (RATE)");
         return false;

@@ -35,6 +35,7 @@ class TimeSources {
 
   // Names whose addresses are not known, or do not answer any more.
   kj::Vector<kj::String> toResolve() const;
+  // A server whose address is among them still, and that answers, stays as it is.
   void resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> addresses);
   void unresolved(kj::StringPtr name, kj::String why);
 
