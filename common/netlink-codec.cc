@@ -143,6 +143,7 @@ kj::Array<kj::byte> encodeRoute(uint16_t type, uint16_t flags, const Route& rout
   if (route.link != 0) out.putU32(RTA_OIF, route.link);
   if (route.metric != 0) out.putU32(RTA_PRIORITY, route.metric);
   KJ_IF_MAYBE (source, route.source) putIp(out, RTA_PREFSRC, *source);
+  if (route.mtu != 0) out.nest(RTA_METRICS, [&] { out.putU32(RTAX_MTU, route.mtu); });
   if (route.table >= 256) out.putU32(RTA_TABLE, route.table);
   return out.finish();
 }
@@ -264,6 +265,14 @@ kj::Maybe<Ip> decodeVia(const nlattr* attribute) {
   return Ip::fromBytes(bytes.slice(2, bytes.size()));
 }
 
+unsigned decodeMtu(const nlattr* metrics) {
+  unsigned mtu = 0;
+  eachNested(metrics, [&](unsigned type, const nlattr* attribute) {
+    if (type == RTAX_MTU) read(attribute, mtu);
+  });
+  return mtu;
+}
+
 kj::Maybe<Route> decodeRoute(const nlmsghdr* message) {
   KJ_IF_MAYBE (header, fixedHeader<rtmsg>(message)) {
     int family = header->rtm_family;
@@ -300,11 +309,15 @@ kj::Maybe<Route> decodeRoute(const nlmsghdr* message) {
         case RTA_PREFSRC:
           route.source = ipOf(attribute, family);
           break;
+        case RTA_METRICS:
+          route.mtu = decodeMtu(attribute);
+          break;
         default:
           break;
       }
     });
     route.destination = route.destination.masked();
+    if (route.nowhere()) route.link = 0;  // IPv6 names loopback
     return route;
   }
   return nullptr;

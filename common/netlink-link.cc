@@ -196,6 +196,9 @@ kj::Maybe<Link> decodeLink(const nlmsghdr* message) {
         case IFLA_GROUP:
           read(attribute, link.group);
           break;
+        case IFLA_PERM_ADDRESS:
+          link.permanentAddress = kj::heapArray(payload(attribute));
+          break;
         case IFLA_BROADCAST:
           link.broadcastAddress = kj::heapArray(payload(attribute));
           break;

@@ -77,7 +77,10 @@ unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
 }
 
 unsigned ModelKernel::plug(kj::StringPtr name) {
-  return make(name, "");
+  unsigned index = make(name, "");
+  auto& link = device(index)->link;
+  link.permanentAddress = kj::heapArray<kj::byte>(link.hardwareAddress);
+  return index;
 }
 
 // The link goes, and with it what stands on it or cannot be without it.
@@ -96,6 +99,7 @@ void ModelKernel::unplug(unsigned index) {
   removeIf(addressList, [&](auto& a) { return a.link == index; });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
   removeIf(devices, [&](auto& d) { return d.link.index == index; });
+  dropSources();
   notify({.links = true, .addresses = true, .routes = true});
 }
 
@@ -219,6 +223,7 @@ void ModelKernel::goDown(Device& device) {
   device.link.operState = IF_OPER_DOWN;
   removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
+  dropSources();
   if (device.link.master != 0) refreshCarrier(device.link.master);
   notify({.links = true, .addresses = true, .routes = true});
 }

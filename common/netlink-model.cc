@@ -238,6 +238,7 @@ int ModelKernel::remove(const Address& address) {
       }
     }
     dropConnected(*old);
+    dropSources();
     notify({.addresses = true, .routes = true});
     return 0;
   }
@@ -256,21 +257,10 @@ bool ModelKernel::reachable(unsigned link, const Ip& gateway) const {
 }
 
 int ModelKernel::add(const Route& wanted, bool replace, kj::String& message) {
-  auto found = device(wanted.link);
-  if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   bool v4 = is4(wanted.destination);
   if (!v4 && !ipv6) return EOPNOTSUPP;
-  KJ_IF_MAYBE (gateway, wanted.gateway) {
-    if ((wanted.flags & RTNH_F_ONLINK) == 0 && !reachable(wanted.link, *gateway)) {
-      message = kj::str("Nexthop has invalid gateway");
-      return v4 ? ENETUNREACH : EHOSTUNREACH;
-    }
-  }
-  if (!found->link.up()) {
-    message = kj::str("Device for nexthop is not up");
-    return ENETDOWN;
-  }
+  int code = wanted.nowhere() ? nowhereFits(wanted, message) : hopFits(wanted, message);
+  if (code != 0) return code;
   Route route = wanted;
   if (!v4 && route.metric == 0) route.metric = kDefaultMetric6;
   for (auto& other : routeList) {
@@ -285,6 +275,55 @@ int ModelKernel::add(const Route& wanted, bool replace, kj::String& message) {
   routeList.add(route);
   notify({.routes = true});
   return 0;
+}
+
+int ModelKernel::nowhereFits(const Route& wanted, kj::String& message) {
+  if (!is4(wanted.destination) || (wanted.gateway == nullptr && wanted.link == 0)) return 0;
+  message = kj::str("Gateway, device and multipath can not be specified for this route type");
+  return EINVAL;
+}
+
+int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
+  auto found = device(wanted.link);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  bool v4 = is4(wanted.destination);
+  KJ_IF_MAYBE (gateway, wanted.gateway) {
+    if ((wanted.flags & RTNH_F_ONLINK) == 0 && !reachable(wanted.link, *gateway)) {
+      message = kj::str("Nexthop has invalid gateway");
+      return v4 ? ENETUNREACH : EHOSTUNREACH;
+    }
+  }
+  if (!found->link.up()) {
+    message = kj::str("Device for nexthop is not up");
+    return ENETDOWN;
+  }
+  KJ_IF_MAYBE (source, wanted.source) {
+    if (!has(*source, v4 ? 0 : wanted.link)) {
+      message = kj::str(v4 ? "Invalid prefsrc address" : "Invalid source address");
+      return EINVAL;
+    }
+  }
+  return 0;
+}
+
+bool ModelKernel::has(const Ip& address, unsigned link) const {
+  for (auto& there : addressList) {
+    if (there.prefix.address == address && (link == 0 || there.link == link)) return true;
+  }
+  return false;
+}
+
+// Routes whose source went: IPv4 forgets them, IPv6 only the source.
+void ModelKernel::dropSources() {
+  removeIf(routeList, [&](auto& route) {
+    KJ_IF_MAYBE (source, route.source) {
+      if (has(*source, 0)) return false;
+      if (is4(route.destination)) return route.protocol != RTPROT_KERNEL;
+      route.source = nullptr;
+    }
+    return false;
+  });
 }
 
 int ModelKernel::remove(const Route& route) {

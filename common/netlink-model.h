@@ -88,6 +88,10 @@ class ModelKernel : public Kernel {
   void addConnected(const Address& address);
   void dropConnected(const Address& address);
   bool reachable(unsigned link, const Ip& gateway) const;
+  static int nowhereFits(const Route& wanted, kj::String& message);
+  int hopFits(const Route& wanted, kj::String& message);
+  bool has(const Ip& address, unsigned link) const;  // on any link: 0
+  void dropSources();
 };
 
 }  // namespace talos::netlink

@@ -33,6 +33,7 @@ Link Link::clone() const {
   copy.operState = operState;
   copy.carrier = carrier;
   copy.broadcastAddress = kj::heapArray<kj::byte>(broadcastAddress);
+  copy.permanentAddress = kj::heapArray<kj::byte>(permanentAddress);
   copy.queueDiscipline = kj::str(queueDiscipline);
   copy.memberKind = kj::str(memberKind);
   copy.group = group;
@@ -42,6 +43,17 @@ Link Link::clone() const {
   copy.bondMember = bondMember;
   copy.bridge = bridge;
   return copy;
+}
+
+bool Route::nowhere() const {
+  return type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT;
+}
+
+kj::StringPtr routeTypeName(uint8_t type) {
+  constexpr kj::StringPtr kNames[] = {
+      "unspec"_kj,    "unicast"_kj,     "local"_kj,    "broadcast"_kj, "anycast"_kj, "multicast"_kj,
+      "blackhole"_kj, "unreachable"_kj, "prohibit"_kj, "throw"_kj,     "nat"_kj};
+  return type < kj::size(kNames) ? kNames[type] : "other"_kj;
 }
 
 // --- describing
@@ -84,9 +96,17 @@ kj::String describeSet(const SetLink& set) {
 }
 
 kj::String describeRoute(const Route& route) {
+  if (route.nowhere()) {
+    return kj::str(routeTypeName(route.type), " route ", route.destination, " metric ",
+                   route.metric);
+  }
   auto text = kj::str("route ", route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
-  return kj::str(text, " link ", route.link, " metric ", route.metric);
+  text = kj::str(text, " link ", route.link, " metric ", route.metric);
+  if ((route.flags & RTNH_F_ONLINK) != 0) text = kj::str(text, " onlink");
+  KJ_IF_MAYBE (source, route.source) text = kj::str(text, " source ", *source);
+  if (route.mtu != 0) text = kj::str(text, " mtu ", route.mtu);
+  return text;
 }
 
 }  // namespace

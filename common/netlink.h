@@ -53,6 +53,7 @@ struct Link {
   uint8_t operState = 0;  // IF_OPER_*
   bool carrier = false;
   kj::Array<kj::byte> broadcastAddress = nullptr;
+  kj::Array<kj::byte> permanentAddress = nullptr;  // that hardware was made with
   kj::String queueDiscipline = nullptr;
   kj::String memberKind = nullptr;  // what it is a member of: "bond", "bridge"
   uint32_t group = 0;  // a mark without effect in the kernel, set when the link is made
@@ -87,7 +88,13 @@ struct Route {
   uint8_t type = RTN_UNICAST;
   uint32_t flags = 0;              // RTM_F_*, RTNH_F_*
   kj::Maybe<Ip> source = nullptr;  // preferred source address
+  unsigned mtu = 0;                // 0: that of the link
+
+  // Drops what it matches: no link, no gateway.
+  bool nowhere() const;
 };
+// "unicast", "blackhole" ...: of an RTN_*.
+kj::StringPtr routeTypeName(uint8_t type);
 
 // --- changes
 // ---------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ class LinkPlanner::Impl {
     for (auto& want : wanted.links) makeLink(want);
     for (auto& link : now) releaseMember(link);
     for (auto& link : now) setKind(link);
+    for (auto& link : now) restoreMtu(link);
     for (auto kind : {Stage::kOthers, Stage::kVlans}) {
       for (auto& link : now) setMtu(link, kind);
     }
@@ -392,11 +393,28 @@ class LinkPlanner::Impl {
       if (master == nullptr || master->link->kind == "bond") return 0;
     }
     if (want.mtu != 0) return want.mtu;
-    if (!ours(*link.link)) return 0;
+    if (!ours(*link.link)) return firstMtu(link);
     if (want.kind == "bridge") return mtuOfPorts(link);
     if (want.kind != "vlan") return standardMtu(want.kind);
     auto parent = find(link.link->parent);
     return parent == nullptr ? 0 : parent->mtu;
+  }
+
+  // What hardware had before a config wanted it otherwise; 0: it was never changed.
+  unsigned firstMtu(const Now& link) const {
+    for (auto& first : observed.firstMtus) {
+      if (first.link == link.link->index) return first.mtu;
+    }
+    return 0;
+  }
+
+  // Of hardware that no config names any more. In a bond it has the bond's.
+  void restoreMtu(Now& link) {
+    if (link.want != nullptr || link.gone || link.master != 0) return;
+    unsigned mtu = firstMtu(link);
+    if (mtu == 0 || mtu == link.mtu) return;
+    step(link, SetLink{.index = link.link->index, .mtu = mtu});
+    changeMtu(link, mtu);
   }
 
   // The smallest of its ports', as the kernel has it until somebody sets another; 0 while they

@@ -23,7 +23,14 @@ unsigned metricOf(const WantedRoute& route) {
   return six && route.metric == 0 ? kDefaultMetric6 : route.metric;
 }
 
+bool goesNowhere(const WantedRoute& route) {
+  return route.type != RTN_UNICAST;
+}
+
 kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
+  if (goesNowhere(route)) {
+    return kj::str(netlink::routeTypeName(route.type), " route ", route.destination);
+  }
   auto text = kj::str("route ", route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
   return kj::str(text, " on ", link);
@@ -34,14 +41,18 @@ class Planner {
  public:
   Planner(const Wanted& wanted, const Observed& observed)
       : wanted(wanted), observed(observed), links(wanted, observed, result) {
-    for (size_t i = 0; i < observed.addresses.size(); ++i) keepAddress.add(false);
+    for (size_t i = 0; i < observed.addresses.size(); ++i) {
+      keepAddress.add(false);
+      givesWay.add(false);
+    }
     for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
   }
 
   Plan run() {
     setLinks = links.run();
     planLoopback();
-    for (auto& address : wanted.addresses) planAddress(address);
+    for (auto& address : wanted.addresses) makeRoom(address);
+    for (auto address : inOrder(wanted.addresses)) planAddress(*address);
     for (auto& route : wanted.routes) planRoute(route);
     removeStale();
 
@@ -59,7 +70,7 @@ class Planner {
   const Observed& observed;
   Plan result;
   kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
-  kj::Vector<bool> keepAddress, keepRoute;
+  kj::Vector<bool> keepAddress, keepRoute, givesWay;
   LinkPlanner links;
 
   template <typename... Parts>
@@ -97,6 +108,60 @@ class Planner {
     }
   }
 
+  static kj::Vector<const WantedAddress*> inOrder(const kj::Vector<WantedAddress>& addresses) {
+    kj::Vector<const WantedAddress*> result;
+    for (auto& address : addresses) result.add(&address);
+    std::stable_sort(result.begin(), result.end(),
+                     [](auto a, auto b) { return a->order < b->order; });
+    return result;
+  }
+
+  // The kernel makes the first address of a network on a link its primary, from which the others
+  // hang, and with which they go. Where the primary is to be another, all of ours there go and come
+  // again in their order, in the same plan.
+  void makeRoom(const WantedAddress& want) {
+    if (want.prefix.address.family() != AF_INET) return;
+    KJ_IF_MAYBE (link, observed.link(want.link)) {
+      for (auto& there : observed.addresses) {
+        if (there.link != link->index || there.prefix != want.prefix) continue;
+        bool secondary = (there.flags & IFA_F_SECONDARY) != 0;
+        if (secondary || (want.order > 0 && hasElder(want))) moveNetwork(want, link->index);
+        return;
+      }
+    }
+  }
+
+  void moveNetwork(const WantedAddress& of, unsigned link) {
+    kj::Vector<size_t> network;
+    bool wrong = false;
+    for (size_t i = 0; i < observed.addresses.size(); ++i) {
+      auto& there = observed.addresses[i];
+      if (there.link != link || there.prefix.masked() != of.prefix.masked()) continue;
+      if (there.protocol != kMark) return;  // another's, which would go along
+      network.add(i);
+      if ((there.flags & IFA_F_SECONDARY) == 0) wrong = !isEldest(there.prefix, of.link);
+    }
+    if (!wrong) return;
+    for (auto i : network) givesWay[i] = true;
+  }
+
+  bool isEldest(const Prefix& prefix, kj::StringPtr link) const {
+    for (auto& want : wanted.addresses) {
+      if (want.prefix == prefix && want.link == link) return !hasElder(want);
+    }
+    return false;
+  }
+
+  bool hasElder(const WantedAddress& want) const {
+    for (auto& other : wanted.addresses) {
+      if (other.order < want.order && other.link == want.link &&
+          other.prefix.masked() == want.prefix.masked()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   void planAddress(const WantedAddress& want) {
     auto what = kj::str("address ", want.prefix, " on ", want.link);
     KJ_IF_MAYBE (link, find(want.link, what)) {
@@ -106,7 +171,7 @@ class Planner {
       }
       for (size_t i = 0; i < observed.addresses.size(); ++i) {
         auto& there = observed.addresses[i];
-        if (there.link != link->index || there.prefix != want.prefix) continue;
+        if (there.link != link->index || there.prefix != want.prefix || givesWay[i]) continue;
         keepAddress[i] = true;
         if (duplicated(there)) {
           problem(what, ": another machine on this network has this address");
@@ -136,6 +201,7 @@ class Planner {
   }
 
   void planRoute(const WantedRoute& want) {
+    if (goesNowhere(want)) return placeRoute(want, 0, nameOf(want, ""));
     KJ_IF_MAYBE (name, linkFor(want)) {
       auto what = nameOf(want, *name);
       KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, kj::mv(what));
@@ -147,19 +213,24 @@ class Planner {
   }
 
   void planRouteOn(const WantedRoute& want, const Link& link, kj::String what) {
-    if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
-      problem(what, ": this machine has IPv6 switched off");
-      return;
-    }
     if (!links.willBeUp(link)) {
       problem(what, ": the link is down, and no LinkSpec wants it up");
       return;
     }
+    placeRoute(want, link.index, kj::mv(what));
+  }
+
+  void placeRoute(const WantedRoute& want, unsigned link, kj::String what) {
+    if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
+      problem(what, ": this machine has IPv6 switched off");
+      return;
+    }
+    auto route = routeOf(want, link);
     bool replace = false;
     for (size_t i = 0; i < observed.routes.size(); ++i) {
       auto& there = observed.routes[i];
       if (!samePlace(want, there)) continue;
-      if (there.link == link.index && there.gateway == want.gateway) {
+      if (holds(route, there)) {
         keepRoute[i] = true;
         result.applied += want.version;
         return;
@@ -168,18 +239,11 @@ class Planner {
         keepRoute[i] = true;  // not for removal: the new one takes its place in one step
         replace = true;
       } else {
-        problem(what, ": metric ", metricOf(want), " is taken by another route, on ",
-                networkd::nameOf(observed, there.link), "; give this one another metric");
+        problem(what, ": metric ", route.metric, " is taken by another route, ", placeOf(there),
+                "; give this one another metric");
         return;
       }
     }
-    Route route{.destination = want.destination.masked(),
-                .gateway = want.gateway,
-                .link = link.index,
-                .metric = metricOf(want),
-                .protocol = kMark};
-    bool six = want.destination.address.family() == AF_INET6;
-    if (want.gateway == nullptr && !six) route.scope = RT_SCOPE_LINK;
     auto& list = want.gateway == nullptr ? addOnLink : addRoutes;
     for (auto& step : list) {
       if (step.what == what) return;
@@ -187,9 +251,44 @@ class Planner {
     add(list, netlink::AddRoute{route, replace}, kj::mv(what));
   }
 
+  static Route routeOf(const WantedRoute& want, unsigned link) {
+    Route route{.destination = want.destination.masked(),
+                .gateway = want.gateway,
+                .link = link,
+                .metric = metricOf(want),
+                .protocol = kMark,
+                .type = want.type,
+                .flags = want.onlink ? uint32_t(RTNH_F_ONLINK) : 0,
+                .source = want.source,
+                .mtu = want.mtu};
+    bool six = want.destination.address.family() == AF_INET6;
+    if (want.gateway == nullptr && !six && !goesNowhere(want)) route.scope = RT_SCOPE_LINK;
+    return route;
+  }
+
+  // One key of the kernel's table, of whatever type.
   static bool samePlace(const WantedRoute& want, const Route& there) {
-    return there.table == RT_TABLE_MAIN && there.type == RTN_UNICAST &&
-           there.destination == want.destination.masked() && there.metric == metricOf(want);
+    return there.table == RT_TABLE_MAIN && there.destination == want.destination.masked() &&
+           there.metric == metricOf(want);
+  }
+
+  // Another program's route need not be exactly ours to do: what is not asked for is its own.
+  static bool holds(const Route& want, const Route& there) {
+    if (there.type != want.type || there.link != want.link || there.gateway != want.gateway) {
+      return false;
+    }
+    bool ours = there.protocol == kMark;
+    auto same = [&](auto& wants, auto& has, bool asked) {
+      return wants == has || (!ours && !asked);
+    };
+    uint32_t wantFlags = want.flags & RTNH_F_ONLINK, hasFlags = there.flags & RTNH_F_ONLINK;
+    return same(want.source, there.source, want.source != nullptr) &&
+           same(want.mtu, there.mtu, want.mtu != 0) && same(wantFlags, hasFlags, false);
+  }
+
+  kj::String placeOf(const Route& route) const {
+    if (route.nowhere()) return kj::str("of type ", netlink::routeTypeName(route.type));
+    return kj::str("on ", networkd::nameOf(observed, route.link));
   }
 
   void removeStale() {
@@ -197,7 +296,7 @@ class Planner {
       auto& route = observed.routes[i];
       if (keepRoute[i] || route.protocol != kMark || links.goesAway(route.link)) continue;
       add(removeRoutes, netlink::DeleteRoute{route},
-          kj::str("route ", route.destination, " on ", networkd::nameOf(observed, route.link)));
+          kj::str("route ", route.destination, " ", placeOf(route)));
     }
     // Secondary addresses first: they would go with their primary and then not be found.
     for (bool secondary : {true, false}) {

@@ -59,6 +59,7 @@ struct WantedAddress {
   Prefix prefix;
   uint8_t scope = 0;  // RT_SCOPE_*
   uint64_t version = 0;
+  unsigned order = 0;  // of IPv4 addresses of one network on a link the lowest is the primary
 };
 struct WantedRoute {
   kj::String link;  // empty: the link of the wanted address whose prefix has the gateway
@@ -66,12 +67,23 @@ struct WantedRoute {
   kj::Maybe<Ip> gateway = nullptr;
   unsigned metric = 0;
   uint64_t version = 0;
+  kj::Maybe<Ip> source = nullptr;
+  unsigned mtu = 0;            // 0: that of the link
+  bool onlink = false;         // the gateway is on the link though no address says so
+  uint8_t type = RTN_UNICAST;  // or one that goes nowhere, which has no link and none of these
 };
 struct Wanted {
   kj::Vector<WantedLink> links;
   kj::Vector<WantedAddress> addresses;
   kj::Vector<WantedRoute> routes;
   kj::Vector<kj::String> problems;  // specs that cannot be read, in words
+};
+
+// The MTU that hardware had before networkd changed it, so that it can go back to it.
+struct FirstMtu {
+  unsigned link;  // index
+  unsigned mtu;
+  bool operator==(const FirstMtu&) const = default;
 };
 
 struct Observed {
@@ -85,6 +97,7 @@ struct Observed {
   };
   kj::Vector<Tunnel> tunnels = {};  // of the links of kind "wireguard"
   int64_t now = 0;                  // s since 1970, against which handshakes are old
+  std::vector<FirstMtu> firstMtus = {};
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;

@@ -178,6 +178,20 @@ class RandomNetwork {
     }
   }
 
+  // What a route can say beyond where it goes.
+  void vary(WantedRoute& route, Ip source) {
+    if (chance(30)) route.source = source;
+    if (chance(30)) route.mtu = mtu();
+    route.onlink = chance(20);
+    if (!chance(15)) return;
+    constexpr uint8_t kTypes[] = {RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT};
+    route = WantedRoute{.link = kj::String(),
+                        .destination = route.destination,
+                        .metric = route.metric,
+                        .version = 1,
+                        .type = kTypes[below(3)]};
+  }
+
   void addAddresses(Wanted& wanted, const std::vector<std::string>& standing) {
     unsigned number = 0;
     for (auto& name : standing) {
@@ -186,12 +200,13 @@ class RandomNetwork {
       auto prefix = [&](auto&&... parts) {
         return KJ_ASSERT_NONNULL(Prefix::parse(kj::str(parts...)));
       };
-      auto add = [&](Prefix p) {
-        wanted.addresses.add(
-            WantedAddress{.link = kj::str(name.c_str()), .prefix = p, .version = 1});
+      auto add = [&](Prefix p, unsigned order = 0) {
+        wanted.addresses.add(WantedAddress{
+            .link = kj::str(name.c_str()), .prefix = p, .version = 1, .order = order});
       };
-      add(prefix("10.", 100 + place, ".0.", 2 + below(3), "/24"));
-      if (chance(30)) add(prefix("10.", 100 + place, ".0.", 20 + below(3), "/24"));
+      auto first = prefix("10.", 100 + place, ".0.", 2 + below(3), "/24");
+      add(first, 1);
+      if (chance(30)) add(prefix("10.", 100 + place, ".0.", 20 + below(3), "/24"), 2 * below(2));
       if (chance(30)) add(prefix("fd00:", place, "::", 2 + below(3), "/64"));
       if (chance(60)) {
         wanted.routes.add(WantedRoute{
@@ -200,6 +215,7 @@ class RandomNetwork {
             .gateway = KJ_ASSERT_NONNULL(Ip::parse(kj::str("10.", 100 + place, ".0.1"))),
             .metric = 10,
             .version = 1});
+        vary(wanted.routes.back(), first.address);
       }
     }
   }
@@ -252,11 +268,18 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
   }
   for (auto& address : observed.addresses) {
     if (address.protocol != kMark) continue;
-    lines.push_back(kj::str("address ", address.prefix, " ", nameOfIndex(address.link)).cStr());
+    bool secondary = (address.flags & 1) != 0;  // IFA_F_SECONDARY
+    lines.push_back(kj::str("address ", address.prefix, " ", nameOfIndex(address.link),
+                            secondary ? " secondary" : "")
+                        .cStr());
   }
   for (auto& route : observed.routes) {
     if (route.protocol != kMark) continue;
-    lines.push_back(kj::str("route ", route.destination, " ", nameOfIndex(route.link)).cStr());
+    KJ_IF_MAYBE (source, route.source) lines.push_back(kj::str("source ", *source).cStr());
+    lines.push_back(kj::str(netlink::routeTypeName(route.type), " route ", route.destination, " ",
+                            nameOfIndex(route.link), " mtu ", route.mtu,
+                            (route.flags & RTNH_F_ONLINK) != 0 ? " onlink" : "")
+                        .cStr());
   }
   std::sort(lines.begin(), lines.end());
   kj::Vector<kj::String> texts;

@@ -69,6 +69,10 @@ bool knownKind(kj::StringPtr kind) {
 }  // namespace
 
 void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSpec::Reader spec) {
+  if (spec.getProblem().size() > 0) {
+    wanted.problems.add(kj::str(spec.getProblem()));
+    return;
+  }
   WantedLink link;
   link.name = kj::str(spec.hasName() ? kj::StringPtr(spec.getName()) : id);
   link.up = spec.getUp();

@@ -27,6 +27,45 @@ void problem(Wanted& wanted, Parts&&... parts) {
   wanted.problems.add(kj::str(kj::fwd<Parts>(parts)...));
 }
 
+uint8_t typeOf(config::RouteType type) {
+  switch (type) {
+    case config::RouteType::BLACKHOLE:
+      return RTN_BLACKHOLE;
+    case config::RouteType::UNREACHABLE:
+      return RTN_UNREACHABLE;
+    case config::RouteType::PROHIBIT:
+      return RTN_PROHIBIT;
+    case config::RouteType::UNICAST:
+      break;
+  }
+  return RTN_UNICAST;
+}
+
+// False, with a problem, when they cannot be.
+bool addAttributes(Wanted& wanted, kj::StringPtr id, WantedRoute& route,
+                   rpc::RouteSpecSpec::Reader spec) {
+  route.type = typeOf(spec.getType());
+  if (route.type != RTN_UNICAST) {
+    bool goesOn = route.gateway != nullptr || route.link.size() > 0 ||
+                  spec.getSource().size() > 0 || spec.getMtu() != 0 || spec.getOnlink();
+    if (goesOn) {
+      problem(wanted, "RouteSpec ", id, ": a route of type ", netlink::routeTypeName(route.type),
+              " has no link, gateway, source or MTU");
+    }
+    return !goesOn;
+  }
+  route.mtu = spec.getMtu();
+  route.onlink = spec.getOnlink() && route.gateway != nullptr;
+  if (spec.getSource().size() == 0) return true;
+  KJ_IF_MAYBE (source, Ip::parse(spec.getSource())) {
+    route.source = *source;
+    if (source->family() == route.destination.address.family()) return true;
+  }
+  problem(wanted, "RouteSpec ", id, ": source \"", spec.getSource(),
+          "\" is not an address of the destination's family");
+  return false;
+}
+
 }  // namespace
 
 void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
@@ -42,7 +81,8 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
         problem(wanted, "AddressSpec ", id, ": ", *prefix, " cannot be a link's address");
         return;
       }
-      wanted.addresses.add(WantedAddress{kj::str(spec.getLinkName()), *prefix, *scope, version});
+      wanted.addresses.add(
+          WantedAddress{kj::str(spec.getLinkName()), *prefix, *scope, version, spec.getOrder()});
     } else {
       problem(wanted, "AddressSpec ", id, ": scope \"", spec.getScope(),
               "\" is none of global, site, link, host");
@@ -81,6 +121,7 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
     problem(wanted, "RouteSpec ", id, ": family, destination and gateway are not of one family");
     return;
   }
+  if (!addAttributes(wanted, id, route, spec)) return;
   wanted.routes.add(kj::mv(route));
 }
 

@@ -62,11 +62,34 @@ kj::StringPtr familyName(int family) {
   return family == AF_INET ? "inet4" : "inet6";
 }
 
+kj::Vector<kj::StringPtr> flagNamesOf(const Address& address) {
+  struct Named {
+    unsigned bit;
+    kj::StringPtr name;
+  };
+  constexpr Named kNames[] = {{IFA_F_PERMANENT, "permanent"_kj},
+                              {IFA_F_SECONDARY, "secondary"_kj},
+                              {IFA_F_TENTATIVE, "tentative"_kj},
+                              {IFA_F_DADFAILED, "duplicate"_kj},
+                              {IFA_F_DEPRECATED, "deprecated"_kj}};
+  kj::Vector<kj::StringPtr> result;
+  for (auto& named : kNames) {
+    if ((address.flags & named.bit) != 0) result.add(named.name);
+  }
+  return result;
+}
+
+// Empty for a route that goes nowhere.
+kj::String linkOf(const Observed& observed, const Route& route) {
+  return route.nowhere() ? kj::String() : nameOf(observed, route.link);
+}
+
 // The routes that are shown: those of the main table whose link is known, in a steady order.
 kj::Vector<const Route*> shown(const Observed& observed) {
   kj::Vector<const Route*> result;
   for (auto& route : observed.routes) {
-    if (route.table == RT_TABLE_MAIN && observed.link(route.link) != nullptr) result.add(&route);
+    bool known = route.nowhere() || observed.link(route.link) != nullptr;
+    if (route.table == RT_TABLE_MAIN && known) result.add(&route);
   }
   std::stable_sort(result.begin(), result.end(), [](const Route* a, const Route* b) {
     return std::tie(a->destination, a->metric, a->link) <
@@ -100,6 +123,8 @@ Records addressStatuses(const Observed& observed) {
                                      spec.setLinkIndex(address.link);
                                      spec.setFamily(familyName(address.prefix.address.family()));
                                      spec.setScope(scopeName(address.scope));
+                                     auto flags = flagNamesOf(address);
+                                     fillTexts(spec.initFlags(flags.size()), flags);
                                    });
   }
   return records;
@@ -120,8 +145,11 @@ Records routeStatuses(const Observed& observed) {
   for (auto route : routes) {
     auto id = plainId(*route);
     bool shared = KJ_ASSERT_NONNULL(sharing.find(id)) > 1;
-    auto name = nameOf(observed, route->link);
-    if (shared) id = kj::str(id, '/', name, '/', route->metric);
+    auto name = linkOf(observed, *route);
+    if (shared) {
+      auto place = route->nowhere() ? netlink::routeTypeName(route->type) : kj::StringPtr(name);
+      id = kj::str(id, '/', place, '/', route->metric);
+    }
     insert<rpc::RouteStatusSpec>(records, kj::mv(id), [&](rpc::RouteStatusSpec::Builder spec) {
       spec.setFamily(familyName(route->destination.address.family()));
       spec.setDestination(destinationText(*route));
@@ -130,6 +158,9 @@ Records routeStatuses(const Observed& observed) {
       spec.setMetric(route->metric);
       spec.setScope(scopeName(route->scope));
       spec.setProtocol(protocolName(route->protocol));
+      spec.setSource(textOf(route->source));
+      spec.setMtu(route->mtu);
+      spec.setType(netlink::routeTypeName(route->type));
     });
   }
   return records;
@@ -264,7 +295,7 @@ void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder o
       KJ_IF_MAYBE (there, ip) return Prefix::host(*there).toString();
       return Prefix::all(family).toString();
     };
-    entry.setInterface(nameOf(observed, route.link));
+    entry.setInterface(linkOf(observed, route));
     entry.setDestination(route.destination.toString());
     entry.setGateway(hostOr(route.gateway));
     entry.setMetric(route.metric);
