@@ -20,6 +20,8 @@ class ConfigDisk {
   virtual ~ConfigDisk() noexcept(false) = default;
   virtual kj::StringPtr name() const = 0;  // for people
   virtual kj::Maybe<kj::String> read() = 0;
+  // Nothing is written when it is there already, as at most boots: a disk that has become read-only
+  // is no reason to fail then.
   virtual kj::Promise<void> write(kj::Array<char> text) = 0;
   virtual kj::Promise<void> remove() = 0;  // absent is fine
   // Why a copy would be gone at the next boot; none when it stays.

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "common/file.h"
 
 namespace talos::machined {
@@ -148,6 +150,60 @@ TEST_F(KeeperTest, TheCopyOnDisk) {
   EXPECT_TRUE(real.read() == nullptr);
   StateDisk absent(uv, kj::str(folder, "/none/config.yaml"));
   EXPECT_TRUE(absent.whyNotDurable() != nullptr);
+}
+
+// Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
+// there as it should be, the disk does not write again: TheCopyOnDisk.)
+TEST_F(KeeperTest, EachBootLooksAtTheCopy) {
+  booted(document("a"));
+  auto writes = disk.writes;
+  brain().keeper.save().wait(io.waitScope);
+  EXPECT_EQ(writes + 1, disk.writes);
+}
+
+// Notes documents that are let go with their text in them.
+struct Watcher final : public kj::ArrayDisposer {
+  mutable unsigned clean = 0, readable = 0;
+  void disposeImpl(void* first, size_t, size_t count, size_t, void (*)(void*)) const override {
+    auto bytes = kj::arrayPtr(static_cast<const char*>(first), count);
+    bool zeroed = true;
+    for (char c : bytes) zeroed = zeroed && c == 0;
+    ++(zeroed ? clean : readable);
+    delete[] bytes.begin();
+  }
+  kj::Array<char> watched(kj::StringPtr text) const {
+    auto* copy = new char[text.size()];
+    std::copy(text.begin(), text.end(), copy);
+    return kj::Array<char>(copy, text.size(), *this);
+  }
+};
+
+// Catches: a document, which holds secrets, left in memory by a refusal, by a caller that goes
+// away, or at the end of the work.
+TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
+  Watcher watcher;
+  booted(document("a"));
+  auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
+  auto give = [&](kj::StringPtr text, ApplyMode mode, bool dryRun = false) {
+    return brain().keeper.apply(watcher.watched(text), mode, dryRun, ConfigKeeper::Caller::kAdmin);
+  };
+  give(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+  give(document("b"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  refusal(give("machine: {}\n", ApplyMode::AUTO));
+  refusal(give(document("c", kEnv), ApplyMode::NO_REBOOT));
+  {
+    kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+    for (int i = 0; i < 4; i++) {
+      calls.add(give(large, ApplyMode::NO_REBOOT));
+      EXPECT_FALSE(calls.back().poll(io.waitScope));
+    }
+    refusal(give(large, ApplyMode::NO_REBOOT));
+  }
+  brain().sequence = kj::str("boot");
+  refusal(give(document("c"), ApplyMode::STAGED));
+  settle();
+  EXPECT_EQ(10u, watcher.clean);
+  EXPECT_EQ(0u, watcher.readable);
 }
 
 // Catches: an old copy that comes back at the next boot.

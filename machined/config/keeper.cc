@@ -285,13 +285,6 @@ kj::Promise<void> ConfigKeeper::save() {
 // With persist: false an older copy must not be the one of the next boot.
 kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
   if (!config.get().getPersist()) return world.disk.remove();
-  // At most boots it is there already; a disk that has become read-only is no reason to fail then.
-  kj::Maybe<kj::String> there;
-  auto unreadable = kj::runCatchingExceptions([&]() { there = world.disk.read(); });
-  KJ_IF_MAYBE (text, there) {
-    KJ_DEFER(zeroize(*text));
-    if (unreadable == nullptr && text->asArray() == config.bytes()) return kj::READY_NOW;
-  }
   return world.disk.write(kj::heapArray(config.bytes()));
 }
 
@@ -328,6 +321,7 @@ void ConfigKeeper::checkFree(Caller caller) {
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
                                                        rpc::ApplyMode mode, bool dryRun,
                                                        Caller caller) {
+  KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
   if (checking >= kMostChecks && document.size() > kCheckedAtOnce) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(checking, " documents are being checked already; try again"));
@@ -335,7 +329,6 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
   if (!checked.errors.empty()) {
-    zeroize(document);
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
   if (!dryRun || caller == Caller::kVisitor) checkFree(caller);
@@ -348,10 +341,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
                   difference(checked.config)};
-  if (dryRun) {
-    zeroize(document);
-    co_return kj::mv(outcome);
-  }
+  if (dryRun) co_return kj::mv(outcome);
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(document));
 }
 
