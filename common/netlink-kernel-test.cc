@@ -108,6 +108,29 @@ TEST(NetlinkKernel, makesChangesAndDeletes) {
   });
 }
 
+// Catches: one change that cannot even be said keeping all the others from being made.
+TEST(NetlinkKernel, aChangeThatIsNoMessageFailsAlone) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    BondOptions tooMuch;
+    tooMuch.arpTargets = std::vector<Ip>(4000, ip("10.0.0.1"));
+    Change changes[] = {SetLink{.index = veth, .mtu = 1400},
+                        AddLink{kj::str("sixteencharacter"), Dummy{}}, SetBond{veth, tooMuch},
+                        AddAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}}};
+    auto answers = kernel->apply(changes);
+    ASSERT_EQ(answers.size(), 4u);
+    EXPECT_TRUE(answers[0] == nullptr && answers[3] == nullptr);
+    auto& name = KJ_ASSERT_NONNULL(answers[1]);
+    EXPECT_EQ(name.code, EINVAL);
+    EXPECT_EQ(name.reason, "link name \"sixteencharacter\": must have 1 to 15 characters");
+    EXPECT_EQ(KJ_ASSERT_NONNULL(answers[2]).code, EINVAL);
+    EXPECT_TRUE(has(*kernel, veth, "10.5.0.2/24"));
+    Change none[] = {AddLink{kj::str("sixteencharacter"), Dummy{}}};
+    EXPECT_EQ(failuresOf(*kernel, none).size(), 1u);
+  });
+}
+
 // Catches: one failure in a batch hiding the others or being counted for the wrong change.
 TEST(NetlinkKernel, eachChangeOfABatchHasItsOwnAnswer) {
   inNamespace([] {

@@ -228,11 +228,25 @@ class MachineKernel final : public Kernel {
   }
 
   void applyLinks(kj::ArrayPtr<const Change> changes, kj::Vector<kj::Maybe<Failure>>& result) {
-    auto requests = KJ_MAP(change, changes) {
-      return encode(change);
-    };
+    kj::Vector<kj::Array<kj::byte>> requests(changes.size());
+    auto unsaid = kj::heapArray<kj::Maybe<Ack>>(changes.size());  // what is no message
+    for (size_t i = 0; i < changes.size(); ++i) {
+      try {
+        requests.add(encode(changes[i]));
+      } catch (const kj::Exception& e) {
+        unsaid[i] = Ack{EINVAL, messageOf(e)};
+      }
+    }
     auto acks = socket.transact(requests);
-    for (size_t i = 0; i < changes.size(); ++i) result.add(failureOf(changes[i], acks[i]));
+    size_t next = 0;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      KJ_IF_MAYBE (why, unsaid[i]) {
+        auto message = kj::str(describe(changes[i]), ": ", why->message);
+        result.add(Failure{why->code, kj::mv(why->message), kj::mv(message)});
+      } else {
+        result.add(failureOf(changes[i], acks[next++]));
+      }
+    }
   }
 
   // The first of its messages that fails stops the others.
