@@ -17,7 +17,13 @@ class Lookup {
  public:
   Lookup(kj::StringPtr host, const ResolverOptions& options,
          kj::Own<kj::CrossThreadPromiseFulfiller<kj::Array<kj::String>>> fulfiller)
-      : host(kj::str(host)), fulfiller(kj::mv(fulfiller)) {
+      : host(kj::str(host)), options(options), fulfiller(kj::mv(fulfiller)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(Lookup);
+  ~Lookup() noexcept(false) {
+    if (channel != nullptr) ares_destroy(channel);
+  }
+
+  void start() {
     struct ares_options o = {};
     o.evsys = ARES_EVSYS_DEFAULT;
     o.timeout = int(options.timeoutMs);
@@ -25,11 +31,6 @@ class Lookup {
     check(ares_init_options(&channel, &o,
                             ARES_OPT_EVENT_THREAD | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES));
     if (options.servers.size() > 0) check(ares_set_servers_csv(channel, options.servers.cStr()));
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(Lookup);
-  ~Lookup() noexcept(false) { ares_destroy(channel); }
-
-  void start() {
     struct ares_addrinfo_hints hints = {};
     hints.ai_family = AF_UNSPEC;
     ares_getaddrinfo(channel, host.cStr(), nullptr, &hints, &done, this);
@@ -37,10 +38,17 @@ class Lookup {
 
  private:
   kj::String host;
+  const ResolverOptions& options;  // until start() is over
   kj::Own<kj::CrossThreadPromiseFulfiller<kj::Array<kj::String>>> fulfiller;
   ares_channel_t* channel = nullptr;
 
-  static void check(int status) { KJ_REQUIRE(status == ARES_SUCCESS, ares_strerror(status)); }
+  void check(int status) {
+    if (status != ARES_SUCCESS) kj::throwFatalException(failure(status));
+  }
+  kj::Exception failure(int status) {
+    return error(ErrorKind::kUnavailable,
+                 kj::str("cannot resolve \"", host, "\": ", ares_strerror(status)));
+  }
 
   // On the thread of c-ares.
   static void done(void* self, int status, int, struct ares_addrinfo* info) {
@@ -60,9 +68,7 @@ class Lookup {
     if (info != nullptr) ares_freeaddrinfo(info);
     if (status == ARES_EDESTRUCTION) return;  // nobody waits any more
     if (found.empty()) {
-      lookup.fulfiller->reject(
-          error(ErrorKind::kUnavailable,
-                kj::str("cannot resolve \"", lookup.host, "\": ", ares_strerror(status))));
+      lookup.fulfiller->reject(lookup.failure(status));
     } else {
       lookup.fulfiller->fulfill(found.releaseAsArray());
     }
@@ -88,7 +94,8 @@ kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host, const ResolverOpt
   }
   auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Array<kj::String>>();
   auto lookup = kj::heap<Lookup>(host, options, kj::mv(paf.fulfiller));
-  lookup->start();
+  auto failure = kj::runCatchingExceptions([&] { lookup->start(); });
+  KJ_IF_MAYBE (e, failure) return kj::mv(*e);
   return paf.promise.attach(kj::mv(lookup));
 }
 

@@ -103,6 +103,32 @@ TEST(Endpoints, namesAreLookedUpAgain) {
   EXPECT_EQ(last.problems.size(), 0u);
 }
 
+// Catches: one server that is no address making every name unknown; the answer of the first servers
+// that are known coming a minute later.
+TEST(Endpoints, asksTheServersThatAreAddressesAndNewOnesAtOnce) {
+  World w;
+  auto fill = [&](std::initializer_list<kj::StringPtr> servers) {
+    kj::Vector<kj::String> list;
+    for (auto server : servers) list.add(kj::str(server));
+    auto wanted = w.wanted({"a.example:9"});
+    w.endpoints.fill(wanted, list);
+    return wanted.problems.size();
+  };
+  fill({"fd00::53", "resolver.example", "fe80::1%eth0", "10.0.0.53"});
+  w.pass(0 * kj::SECONDS);
+  EXPECT_EQ(w.askedServers, "[fd00::53],10.0.0.53");
+  for (unsigned i = 0; i < 200; ++i) w.pass(1 * kj::SECONDS);
+  w.hosts["a.example"] = "192.0.2.1";
+  EXPECT_EQ(fill({"10.0.0.54"}), 1u);
+  w.pass(0 * kj::SECONDS);
+  EXPECT_EQ(w.askedServers, "10.0.0.54");
+  EXPECT_EQ(fill({"10.0.0.54"}), 0u);
+  auto before = w.lookups;
+  fill({"10.0.0.55"});
+  w.pass(0 * kj::SECONDS);
+  EXPECT_EQ(w.lookups, before) << "what is known is not asked for again";
+}
+
 // Catches: a config that names another place and is not followed; names that are asked for for
 // ever.
 TEST(Endpoints, whatWasReachedIsRememberedAndOtherNamesAreForgotten) {

@@ -33,10 +33,31 @@ Endpoints::Name& Endpoints::nameFor(kj::StringPtr text) {
   if (name.port == 0 || name.host.size() == 0) {
     name.problem = kj::str("\"", text, "\" is not host:port");
   } else {
-    name.looking = keepLooking(name).eagerlyEvaluate(
-        [](kj::Exception&& e) { log::error("endpoints", {{"error", messageOf(e)}}); });
+    begin(name);
   }
   return name;
+}
+
+void Endpoints::begin(Name& name) {
+  name.looking = keepLooking(name).eagerlyEvaluate(
+      [](kj::Exception&& e) { log::error("endpoints", {{"error", messageOf(e)}}); });
+}
+
+// Other servers may know what those before did not.
+void Endpoints::setServers(kj::ArrayPtr<const kj::String> list) {
+  kj::Vector<kj::String> addresses;
+  for (auto& server : list) {
+    KJ_IF_MAYBE (ip, Ip::parse(server)) {
+      addresses.add(ip->family() == AF_INET ? kj::str(*ip) : kj::str('[', *ip, ']'));
+    }
+  }
+  auto text = kj::strArray(addresses, ",");
+  if (text == servers) return;
+  servers = kj::mv(text);
+  for (auto& entry : names) {
+    auto& name = *entry.value;
+    if (!name.found && name.port != 0 && name.host.size() > 0) begin(name);
+  }
 }
 
 kj::Promise<void> Endpoints::keepLooking(Name& name) {
@@ -55,12 +76,15 @@ kj::Promise<void> Endpoints::keepLooking(Name& name) {
     KJ_IF_MAYBE (why, failure) {
       news = *why != name.problem;
       name.problem = kj::mv(*why);
-    } else {
-      retry = kFirstRetry;
     }
     if (news) changed();
-    co_await timer.afterDelay(name.problem.size() == 0 ? kAgain : retry);
-    retry = kj::min(retry * 2, kAgain);
+    if (name.problem.size() == 0) {
+      retry = kFirstRetry;
+      co_await timer.afterDelay(kAgain);
+    } else {
+      co_await timer.afterDelay(retry);
+      retry = kj::min(retry * 2, kAgain);
+    }
   }
 }
 
@@ -87,7 +111,7 @@ bool Endpoints::take(Name& name, kj::ArrayPtr<const kj::String> addresses) {
 }
 
 void Endpoints::fill(Wanted& wanted, kj::ArrayPtr<const kj::String> serverList) {
-  servers = kj::strArray(serverList, ",");
+  setServers(serverList);
   for (auto& entry : names) entry.value->wanted = false;
   for (auto& link : wanted.links) {
     for (auto& peer : link.wireguard.peers) {

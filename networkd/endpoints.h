@@ -27,7 +27,9 @@ class Endpoints {
   KJ_DISALLOW_COPY_AND_MOVE(Endpoints);
 
   // Fills in `resolved` and `moved` of every peer, as far as is known now; begins to look up names
-  // that are new, ends with those that are not wanted any more, adds problems.
+  // that are new, ends with those that are not wanted any more, adds problems. What is no address
+  // among the servers does not count; with other servers, names that are not known yet are asked
+  // for at once.
   void fill(Wanted& wanted, kj::ArrayPtr<const kj::String> servers);
   // The kernel has what fill() told.
   void reached(const Wanted& wanted);
@@ -49,6 +51,8 @@ class Endpoints {
   kj::TreeMap<kj::String, netlink::Endpoint> reachedAt;  // by link and key
 
   Name& nameFor(kj::StringPtr text);
+  void begin(Name& name);
+  void setServers(kj::ArrayPtr<const kj::String> list);
   kj::Promise<void> keepLooking(Name& name);
   bool take(Name& name, kj::ArrayPtr<const kj::String> addresses);
 };

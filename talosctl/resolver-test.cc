@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "common/error.h"
@@ -111,6 +112,28 @@ TEST_F(Resolver, NamesOfHostsAndOfServers) {
 
 TEST_F(Resolver, UnknownNamesAreNamed) {
   EXPECT_THAT(ask("nobody.example"), HasSubstr("Unavailable: cannot resolve \"nobody.example\": "));
+}
+
+// Catches a thread, of c-ares, for each lookup that could not even begin.
+TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
+  auto threads = [] {
+    unsigned count = 0;
+    for (auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+      (void)entry;
+      ++count;
+    }
+    return count;
+  };
+  auto before = threads();
+  for (int i = 0; i < 20; ++i) {
+    std::string why;
+    auto pending = resolve("node-1.example", {.servers = "not:a:server"});
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pending.wait(test.io.waitScope); })) {
+      why = messageOf(*e).cStr();
+    }
+    EXPECT_THAT(why, HasSubstr("cannot resolve \"node-1.example\": "));
+  }
+  EXPECT_EQ(threads(), before);
 }
 
 // Catches a dropped lookup whose thread goes on using freed memory.
