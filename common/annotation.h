@@ -27,6 +27,7 @@ enum Id : uint64_t {
   kOctal = 0xc1c8a1f3f0a3d011,
   kLive = 0xc1c8a1f3f0a3d012,
   kMaintenance = 0xc1c8a1f3f0a3d013,
+  kAudit = 0xc1c8a1f3f0a3d016,
 };
 
 // `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.

@@ -114,10 +114,10 @@ TEST_F(Roles, ReaderMayReadOnly) {
 
   auto e = failureOf(machine.rebootRequest().send().ignoreResult());
   EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
-  EXPECT_EQ(messageOf(e), "Machine.reboot needs the role os:admin; this caller has os:reader"_kj);
+  EXPECT_EQ(messageOf(e), "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
   EXPECT_EQ(reboots, 0u);
   ASSERT_EQ(refused.size(), 1u);
-  EXPECT_EQ(refused[0], "Machine.reboot os:admin"_kj);
+  EXPECT_EQ(refused[0], "Machine.reboot os:operator"_kj);
 }
 
 TEST_F(Roles, AdminMayAll) {
@@ -140,11 +140,49 @@ TEST_F(Roles, OtherRolesMayNothing) {
   EXPECT_EQ(messageOf(e), "Node.machine needs the role os:reader; this caller has none"_kj);
 }
 
+// Catches: a role that includes what it should not, or not what it should.
+TEST(RolesInclude, Table) {
+  constexpr kj::StringPtr kNeeded[] = {kRoleAdmin, kRoleOperator, kRoleReader, kRoleEtcdBackup};
+  struct Row {
+    kj::StringPtr held;
+    bool may[4];
+  };
+  for (auto& row : {Row{kRoleAdmin, {true, true, true, true}},
+                    Row{kRoleOperator, {false, true, true, false}},
+                    Row{kRoleReader, {false, false, true, false}},
+                    Row{kRoleEtcdBackup, {false, false, false, true}},
+                    Row{kRoleImpersonator, {false, false, false, false}},
+                    Row{"os:", {false, false, false, false}},
+                    Row{"os:administrator", {false, false, false, false}}}) {
+    kj::String held[] = {kj::str(row.held)};
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(permits(held, kNeeded[i]), row.may[i])
+          << row.held.cStr() << " for " << kNeeded[i].cStr();
+    }
+  }
+  EXPECT_FALSE(permits(nullptr, kRoleReader));
+  kj::String both[] = {kj::str(kRoleReader), kj::str(kRoleEtcdBackup)};
+  EXPECT_TRUE(permits(both, kRoleEtcdBackup));
+  EXPECT_FALSE(permits(both, kRoleOperator));
+}
+
+TEST(RolesInclude, OnlyKnownOnesCanBeGiven) {
+  checkClientRoles(kj::arr(kj::str("os:reader"), kj::str("os:etcd:backup")), "--roles");
+  for (auto wrong : {"os:impersonator"_kj, "os:root"_kj, "admin"_kj, ""_kj}) {
+    auto e = kj::runCatchingExceptions(
+        [&] { checkClientRoles(kj::arr(kj::str("os:admin"), kj::str(wrong)), "--roles"); });
+    EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
+              kj::str("--roles: \"", wrong, "\" is not a role; right are os:admin, os:operator, "
+                      "os:reader, os:etcd:backup"));
+  }
+}
+
 // Catches: the missing annotation of a new method read as "everybody".
 TEST_F(Roles, MethodWithoutAnnotationNeedsAdmin) {
+  EXPECT_EQ(rules.find(capnp::typeId<rpc::Files>(), 2).needed, kRoleAdmin);  // no $allow
   auto rule = rules.find(capnp::typeId<rpc::Services>(), 3);
   EXPECT_EQ(rule.method, "Services.restart"_kj);
-  EXPECT_EQ(rule.needed, kRoleAdmin);
+  EXPECT_EQ(rule.needed, kRoleOperator);
   EXPECT_EQ(rules.find(capnp::typeId<rpc::Services>(), 99).needed, kRoleAdmin);
   EXPECT_EQ(rules.find(0x1234, 0).method, "method 0 of interface 0x1234"_kj);
   EXPECT_EQ(rules.find(0x1234, 0).needed, kRoleAdmin);
@@ -211,6 +249,10 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Node.network",   "Node.resources",     "Node.services",      "Resources.get",
       "Resources.list", "Resources.types",    "Resources.watch",    "Services.list",
   };
+  constexpr const char* kOperator[] = {
+      "Machine.reboot",   "Machine.shutdown", "Services.kill",
+      "Services.restart", "Services.start",   "Services.stop",
+  };
   // Sinks are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {
       "ByteSink.write",
@@ -223,25 +265,23 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Files.read",
       "LogSink.missed",
       "LogSink.write",
-      "Machine.reboot",
-      "Machine.shutdown",
+      "Machine.clientCertificate",
       "Node.sensitiveResources",
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
-      "Services.kill",
-      "Services.restart",
-      "Services.start",
-      "Services.stop",
       "UsageSink.usages",
   };
   kj::TreeMap<kj::String, kj::StringPtr> expected;
   for (auto method : kReader) expected.insert(kj::str(method), kRoleReader);
+  for (auto method : kOperator) expected.insert(kj::str(method), kRoleOperator);
   for (auto method : kAdmin) expected.insert(kj::str(method), kRoleAdmin);
 
   auto rules = Rules(capnp::Schema::from<rpc::Cluster>()).all();
-  kj::Vector<kj::StringPtr> open;  // to anybody, where there is no config
+  kj::Vector<kj::StringPtr> open;     // to anybody, where there is no config
+  kj::Vector<kj::StringPtr> audited;  // each call is recorded
   for (auto& rule : rules) {
+    if (rule.audit) audited.add(rule.method);
     if (rule.maintenance) open.add(rule.method);
     KJ_IF_MAYBE (needed, expected.find(rule.method)) {
       EXPECT_EQ(rule.needed, *needed) << rule.method.cStr();
@@ -254,6 +294,10 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Cluster.node Configuration.apply Configuration.generate Machine.status Machine.version "
       "Network.interfaces Node.configuration Node.machine Node.network Node.storage Storage.disks",
       kj::strArray(open, " "));
+  EXPECT_EQ(
+      "Configuration.apply Machine.clientCertificate Machine.reboot Machine.shutdown "
+      "Services.kill Services.restart Services.start Services.stop",
+      kj::strArray(audited, " "));
 }
 
 }  // namespace
