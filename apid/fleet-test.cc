@@ -50,6 +50,8 @@ class RemoteCluster final : public rpc::Cluster::Server {
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
     world.asked.add(kj::strArray(context.getParams().getRoles(), ","));
+    EXPECT_EQ(context.getParams().getCaller().getName(), "someone"_kj);
+    EXPECT_EQ(context.getParams().getCaller().getAddress(), "10.0.0.99"_kj);
     context.getResults().setCluster(kj::heap<RemoteCluster>(world));
     return kj::READY_NOW;
   }
@@ -89,7 +91,12 @@ struct FleetTest : testing::Test {
     co_return kj::heap<FakeConnection>(world);
   }
   rpc::Node::Client node(kj::StringPtr address) {
-    return fleet.node(Address::parse(address), kj::arr(kj::str("os:reader"))).wait(world.scope);
+    return fleet.node(Address::parse(address), caller({"os:reader"})).wait(world.scope);
+  }
+  static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles) {
+    kj::Vector<kj::String> list;
+    for (auto role : roles) list.add(kj::str(role));
+    return {kj::str("someone"), kj::str("10.0.0.99"), list.releaseAsArray()};
   }
   void use(rpc::Node::Client node) {
     auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(world.scope);
@@ -100,8 +107,7 @@ struct FleetTest : testing::Test {
 // Catches: a handshake for every call, or the roles of one caller given to the next.
 TEST_F(FleetTest, OneConnectionForAllCallers) {
   use(node("10.0.0.3"));
-  auto admin =
-      fleet.node(Address::parse("10.0.0.3"), kj::arr(kj::str("os:admin"), kj::str("os:x")));
+  auto admin = fleet.node(Address::parse("10.0.0.3"), caller({"os:admin", "os:x"}));
   use(admin.wait(world.scope));
   EXPECT_EQ(world.dialled, 1u);
   ASSERT_EQ(world.asked.size(), 2u);
@@ -113,8 +119,8 @@ TEST_F(FleetTest, OneConnectionForAllCallers) {
 TEST_F(FleetTest, CallersShareOneDial) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   world.gate = kj::mv(paf.promise);
-  auto first = fleet.node(Address::parse("10.0.0.3"), nullptr);
-  auto second = fleet.node(Address::parse("10.0.0.3"), nullptr);
+  auto first = fleet.node(Address::parse("10.0.0.3"), caller({}));
+  auto second = fleet.node(Address::parse("10.0.0.3"), caller({}));
   EXPECT_FALSE(first.poll(world.scope));
   paf.fulfiller->fulfill();
   first.wait(world.scope);

@@ -138,14 +138,17 @@ kj::Own<Fleet::Line> Fleet::lineTo(const Address& address) {
   return result;
 }
 
-kj::Promise<rpc::Node::Client> Fleet::node(Address address, kj::Array<kj::String> roles) {
+kj::Promise<rpc::Node::Client> Fleet::node(Address address, Client client) {
   auto line = lineTo(address);
   auto lease = kj::heap<Lease>(kj::addRef(*line));
   co_await line->up(dial, address);
 
   auto withRoles = line->remote().withRolesRequest();
-  auto list = withRoles.initRoles(roles.size());
-  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
+  auto list = withRoles.initRoles(client.roles.size());
+  for (size_t i = 0; i < client.roles.size(); ++i) list.set(i, client.roles[i]);
+  auto caller = withRoles.initCaller();
+  caller.setName(client.name);
+  caller.setAddress(client.address);
   auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
   co_return capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
 }

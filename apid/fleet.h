@@ -29,8 +29,13 @@ class Fleet {
   ~Fleet() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Fleet);
 
-  // The other machine, for somebody with these roles and no others.
-  kj::Promise<rpc::Node::Client> node(Address address, kj::Array<kj::String> roles);
+  // The other machine, for somebody with these roles and no others, who is named to it for its
+  // audit log.
+  struct Client {
+    kj::String name, address;
+    kj::Array<kj::String> roles;
+  };
+  kj::Promise<rpc::Node::Client> node(Address address, Client client);
 
  private:
   class Line;

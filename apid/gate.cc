@@ -12,11 +12,16 @@ namespace {
 
 constexpr size_t kMostRoles = 64;
 constexpr unsigned kMostVisitorLines = 10;
+constexpr size_t kLongestName = 256;  // of what another machine says of its client
 
 kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
   return KJ_MAP(text, texts) {
     return kj::str(text);
   };
+}
+
+kj::String shortened(kj::StringPtr text) {
+  return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
 }
 
 // The texts that name a role which a client may have.
@@ -70,6 +75,11 @@ rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Tim
   });
 }
 
+rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                 kj::StringPtr path) {
+  return reconnecting(lowLevel, timer, kj::str(path)).castAs<rpc::Machined>();
+}
+
 // One connection of a client. Referenced by the membrane, and so by everything that the client
 // holds: the connection to machined stays as long as anything that came by it.
 struct Gate::Client : kj::Refcounted {
@@ -91,17 +101,28 @@ struct Gate::Client : kj::Refcounted {
   unsigned refusals = 0;
 
   // Anybody can come in there, so one client gets only so many lines.
-  void auditVisitor(kj::StringPtr method) {
+  void tellVisitor(kj::StringPtr method) {
     if (++refusals > kMostVisitorLines) return;
     log::warn("call refused in maintenance mode", {{"peer", address}, {"method", method}});
   }
 
-  void audit(kj::ArrayPtr<const kj::String> roles, kj::StringPtr method, kj::StringPtr needed) {
-    log::warn("call denied", {{"peer", address},
-                              {"cn", commonName},
-                              {"method", method},
-                              {"needed", needed},
-                              {"roles", kj::strArray(roles, ",")}});
+  void tellDenied(const Caller& caller, kj::ArrayPtr<const kj::String> roles, kj::StringPtr method,
+                  kj::StringPtr needed) const {
+    auto list = kj::strArray(roles, ",");
+    if (caller.via.size() == 0) {
+      log::warn("call denied", {{"peer", address},
+                                {"cn", caller.name},
+                                {"method", method},
+                                {"needed", needed},
+                                {"roles", list}});
+    } else {
+      log::warn("call denied", {{"peer", address},
+                                {"for", caller.name},
+                                {"at", caller.address},
+                                {"method", method},
+                                {"needed", needed},
+                                {"roles", list}});
+    }
   }
 };
 
@@ -120,17 +141,23 @@ struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&&) override {}
 };
 
-// The Cluster of somebody with roles; inside the membrane.
+// The Cluster of somebody with roles. What it gives of this machine is inside the membrane.
 class Gate::Roles final : public rpc::Cluster::Server {
  public:
-  Roles(Gate& gate, kj::Own<Client> client, kj::Array<kj::String> roles, bool forwards)
-      : gate(gate), client(kj::mv(client)), roles(kj::mv(roles)), forwards(forwards) {}
+  Roles(Gate& gate, kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
+        bool forwards)
+      : gate(gate),
+        client(kj::mv(client)),
+        caller(kj::mv(caller)),
+        roles(kj::mv(roles)),
+        forwards(forwards) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
+    check(kNode);
     auto target = resolveTarget(context.getParams().getAddress(), gate.self);
     if (target.is<ThisNode>()) {
-      context.getResults().setNode(client->thisNode(gate.localNode));
+      context.getResults().setNode(thisNode());
       return kj::READY_NOW;
     }
     auto address = target.get<Address>();
@@ -140,24 +167,45 @@ class Gate::Roles final : public rpc::Cluster::Server {
                    " is not an address of this node, and what another node forwarded ",
                    "is not forwarded again"));
     }
-    return gate.fleet.node(address, copyOf(roles))
+    return gate.fleet.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
         .then([context](rpc::Node::Client&& node) mutable {
           context.getResults().setNode(kj::mv(node));
         });
   }
 
   kj::Promise<void> withRoles(WithRolesContext context) override {
+    check(kWithRoles);
     auto asked = context.getParams().getRoles();
     auto common = commonRoles(roles, rolesIn(asked));
-    context.getResults().setCluster(gate.clusterOf(kj::addRef(*client), kj::mv(common), forwards));
+    context.getResults().setCluster(
+        gate.clusterOf(kj::addRef(*client), caller.clone(), kj::mv(common), forwards));
     return kj::READY_NOW;
   }
 
  private:
+  static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals in rpc/node.capnp
   Gate& gate;
   kj::Own<Client> client;
+  Caller caller;
   kj::Array<kj::String> roles;
   bool forwards;
+
+  void check(uint16_t method) const {
+    auto rule = gate.rules.find(capnp::typeId<rpc::Cluster>(), method);
+    if (permits(roles, rule.needed)) return;
+    client->tellDenied(caller, roles, rule.method, rule.needed);
+    kj::throwFatalException(roleMissing(rule, roles));
+  }
+
+  rpc::Node::Client thisNode() {
+    auto denied = [client = kj::addRef(*client), caller = caller.clone(), held = copyOf(roles)](
+                      kj::StringPtr method, kj::StringPtr needed) {
+      client->tellDenied(caller, held, method, needed);
+    };
+    return attenuate(gate.rules, client->thisNode(gate.localNode), copyOf(roles), kj::mv(denied),
+                     gate.audit.trail(caller.clone(), roles))
+        .castAs<rpc::Node>();
+  }
 };
 
 // Another machine's apid.
@@ -168,19 +216,24 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
  protected:
   kj::Promise<void> node(NodeContext context) override {
     auto held = kj::arr(kj::str(kRoleImpersonator));
-    client->audit(held, "Cluster.node", kRoleReader);
+    client->tellDenied({kj::str(client->commonName), kj::str(client->address), kj::str()}, held,
+                       "Cluster.node", kRoleReader);
     fail(ErrorKind::kPermissionDenied,
          "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
          "call "
          "Cluster.withRoles");
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
-    auto asked = context.getParams().getRoles();
+    auto params = context.getParams();
+    auto asked = params.getRoles();
     if (asked.size() > kMostRoles) {
       fail(ErrorKind::kInvalidArgument,
            kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
     }
-    context.getResults().setCluster(gate.clusterOf(kj::addRef(*client), rolesIn(asked), false));
+    auto of = params.getCaller();
+    Caller caller{shortened(of.getName()), shortened(of.getAddress()), kj::str(client->address)};
+    context.getResults().setCluster(
+        gate.clusterOf(kj::addRef(*client), kj::mv(caller), rolesIn(asked), false));
     return kj::READY_NOW;
   }
 
@@ -225,10 +278,11 @@ Gate::Client::~Client() noexcept(false) {
   }
 }
 
-Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self,
-           kj::Maybe<MaintenanceDoor> door)
+Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit,
+           const Self& self, kj::Maybe<MaintenanceDoor> door)
     : localNode(kj::mv(localNode)),
       fleet(fleet),
+      audit(audit),
       self(self),
       door(kj::mv(door)),
       rules(capnp::Schema::from<rpc::Cluster>()),
@@ -244,25 +298,20 @@ Gate::~Gate() noexcept(false) {
   }
 }
 
-rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
-                                     bool forwards) {
-  auto inner = kj::heap<Roles>(*this, kj::addRef(*client), copyOf(roles), forwards);
-  auto audit = [client = kj::mv(client), held = copyOf(roles)](kj::StringPtr method,
-                                                               kj::StringPtr needed) mutable {
-    client->audit(held, method, needed);
-  };
-  return attenuate(rules, rpc::Cluster::Client(kj::mv(inner)), kj::mv(roles), kj::mv(audit))
-      .castAs<rpc::Cluster>();
+rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, Caller caller,
+                                     kj::Array<kj::String> roles, bool forwards) {
+  return kj::heap<Roles>(*this, kj::mv(client), kj::mv(caller), kj::mv(roles), forwards);
 }
 
 Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Client> client) {
   auto inner = kj::heap<Visitor>(*this, door, kj::addRef(*client));
-  auto audit = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
-    client->auditVisitor(method);
+  auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str()}, nullptr);
+  auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
+    client->tellVisitor(method);
   };
   return {attenuateToMaintenance(
               rules, rpc::Cluster::Client(kj::mv(inner)), [&door]() { return door.open(); },
-              kj::mv(audit)),
+              kj::mv(denied), kj::mv(trail)),
           door.closed()};
 }
 
@@ -289,7 +338,8 @@ Welcome Gate::open(const Peer& peer) {
                                         {"cn", peer.commonName},
                                         {"hint", "its certificate's O names none"}});
   }
-  return clusterOf(kj::mv(client), kj::mv(roles), true);
+  Caller caller{kj::str(peer.commonName), kj::str(peer.address), kj::str()};
+  return clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true);
 }
 
 }  // namespace talos::apid

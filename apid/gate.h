@@ -1,10 +1,12 @@
 // What an authenticated client gets: a Cluster that does no more than the client's roles allow.
 //
-// Roles are the entries of the certificate's O that begin with "os:". Everything handed out is
-// inside the membrane of common/roles.h, the capabilities of other machines too: a call that is not
-// allowed is refused here, where the client's own name is known, and written to the log. Another
-// apid comes with os:impersonator and may only ask for the Cluster of given roles, which is never
-// forwarded again: there are no loops.
+// Roles are the entries of the certificate's O that begin with "os:". What is handed out of this
+// machine is inside the membrane of common/roles.h: a call that is not allowed is refused and
+// written to the log, and what changes something is recorded in the machine's audit log. Calls for
+// another machine are judged and recorded there, by the roles and the name of the client that go
+// with them. Another apid comes with os:impersonator and may only ask for the Cluster of given
+// roles, which is never forwarded again: there are no loops. Whom it speaks for is believed of it
+// alone.
 //
 // Must outlive everything that it handed out. Holds nothing that outlives a restart: clients call
 // again.
@@ -12,11 +14,13 @@
 
 #include <kj/function.h>
 
+#include "apid/audit-log.h"
 #include "apid/fleet.h"
 #include "apid/target.h"
 #include "common/roles.h"
 #include "common/server.h"
 #include "common/tls.h"
+#include "rpc/local.capnp.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
@@ -33,7 +37,7 @@ class Gate {
   // `localNode` makes a connection of its own to machined for each client, so that one client's
   // calls do not count against another's limits; `self` is read at each call.
   // Without a door, a client without a certificate is always refused.
-  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, const Self& self,
+  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit, const Self& self,
        kj::Maybe<MaintenanceDoor> door = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
@@ -48,12 +52,13 @@ class Gate {
   class Visitor;
   kj::Function<rpc::Node::Client()> localNode;
   Fleet& fleet;
+  AuditLog& audit;
   const Self& self;
   kj::Maybe<MaintenanceDoor> door;
   Rules rules;
   kj::Own<Clients> clients;
 
-  rpc::Cluster::Client clusterOf(kj::Own<Client> client, kj::Array<kj::String> roles,
+  rpc::Cluster::Client clusterOf(kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
                                  bool forwards);
   Welcome openToVisitor(MaintenanceDoor& door, kj::Own<Client> client);
 };
@@ -65,6 +70,10 @@ rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 // The same for visitors in maintenance mode.
 rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                   kj::StringPtr machinedSocket);
+
+// machined itself, dialled when it is first used and again when it was restarted.
+rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                 kj::StringPtr machinedSocket);
 
 // The rights that both have: a role of either that the other includes.
 kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,

@@ -44,7 +44,8 @@ void run() {
         return trust.maintenanceOver().then([&timer] { return timer.afterDelay(kFarewell); });
       },
       [&] { return maintenanceNode(lowLevel, timer, machined); }};
-  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, trust.self(),
+  AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
+  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
             kj::mv(door));
   log::info("apid waits for its certificates");
   trust.ready().wait(io.waitScope);

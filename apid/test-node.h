@@ -34,6 +34,8 @@ struct Model {
   uint64_t version = 0;
   kj::Vector<rpc::ResourceSink::Client> sinks;
   kj::Vector<kj::String> addresses;
+  kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
+  bool refuseAudit = false;
 };
 
 class ModelMachine final : public rpc::Machine::Server {
@@ -169,6 +171,15 @@ class ModelMachined final : public rpc::Machined::Server {
     context.getResults().setStore(kj::heap<ModelStore>(model));
     return kj::READY_NOW;
   }
+  kj::Promise<void> audit(AuditContext context) override {
+    if (model.refuseAudit) fail(ErrorKind::kInternal, "no room");
+    auto record = context.getParams().getRecord();
+    model.audited.add(kj::str(record.getClient(), '@', record.getAddress(),
+                              record.getVia().size() > 0 ? " via " : "", record.getVia(), " [",
+                              kj::strArray(record.getRoles(), ","), "] ", record.getCall(), ": ",
+                              record.getOutcome()));
+    return kj::READY_NOW;
+  }
   kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
     ++model.visits;
     context.getResults().setNode(kj::heap<ModelNode>(model));
@@ -225,7 +236,7 @@ class TestNode {
         machinedListening(listenUnix(socketPath, 0600)),
         fleet(timer, kj::mv(dial)),
         gate([this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); }, fleet,
-             trust.self(),
+             audit, trust.self(),
              MaintenanceDoor{
                  [this] { return trust.inMaintenance(); },
                  [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
@@ -311,6 +322,7 @@ class TestNode {
 
  private:
   Fleet fleet;
+  AuditLog audit{timer, machinedOf(*io.lowLevelProvider, timer, socketPath)};
   Gate gate;
   kj::Maybe<kj::Promise<void>> serving;
 

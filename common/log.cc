@@ -56,19 +56,20 @@ void appendValue(kj::Vector<char>& out, kj::StringPtr value) {
 
 }  // namespace
 
-kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+kj::String formatFields(std::initializer_list<Field> fields) {
   kj::Vector<char> out;
-  append(out, "level=");
-  append(out, nameOf(level));
-  append(out, " message=");
-  appendValue(out, message);
   for (auto& field : fields) {
-    out.add(' ');
+    if (!out.empty()) out.add(' ');
     append(out, field.key);
     out.add('=');
     appendValue(out, field.value);
   }
   return kj::heapString(out.begin(), out.size());
+}
+
+kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  auto begin = formatFields({{"level", nameOf(level)}, {"message", message}});
+  return fields.size() == 0 ? kj::mv(begin) : kj::str(begin, ' ', formatFields(fields));
 }
 
 void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {

@@ -30,5 +30,7 @@ inline void error(kj::StringPtr m, std::initializer_list<Field> f = {}) {
 
 // The line as write() prints it, without the newline (for tests and for other sinks).
 kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields);
+// Only the fields, in the same form: a line of another log.
+kj::String formatFields(std::initializer_list<Field> fields);
 
 }  // namespace talos::log

@@ -15,6 +15,7 @@
 #include "common/resolver.h"
 #include "common/server.h"
 #include "common/version.h"
+#include "machined/api/audit.h"
 #include "machined/api/files.h"
 #include "machined/api/kmsg.h"
 #include "machined/api/machine.h"
@@ -201,7 +202,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         effects(ConfigEffects::World{store, configReader, supervisor, console, uv, timer}),
         machineTasks(RealTasks::World{arguments, mode, console, status, store, controllers,
                                       supervisor, state, effects, process1, events, uv, timer,
-                                      config}),
+                                      config, kernelClock}),
         tasks(*this) {}
 
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
@@ -270,6 +271,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     hooks.status = [this](rpc::Status::Builder out) { fillStatus(out); };
     hooks.services = [this]() { return cgroups(); };
     hooks.time = [this](kj::String server) { return askTime(kj::mv(server)); };
+    hooks.authority = [this]() { return authority(); };
     return kj::heap<MachineServer>(uv, timer, kj::mv(identity), kj::mv(hooks));
   }
 
@@ -295,7 +297,10 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     return serveUnix(
         *io.lowLevelProvider, timer, kj::mv(listening),
         [this, node = kj::mv(node), visitors = kj::mv(visitors)](const UnixPeer& peer) mutable {
-          return serveMachined(peer, node, visitors, serveStore(store, peer.uid));
+          return serveMachined(peer, node, visitors, serveStore(store, peer.uid),
+                               [this](rpc::AuditRecord::Reader record) {
+                                 logs.append(kAuditLog, auditLine(record, clock.now()));
+                               });
         });
   }
 
@@ -333,6 +338,14 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     return [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
       return effects.environment(id, own);
     };
+  }
+
+  kj::Maybe<pki::CertificateAndKey> authority() {
+    KJ_IF_MAYBE (config, configReader.view(store)) {
+      if (config->authority.size() == 0 || config->authorityKey.bytes().size() == 0) return nullptr;
+      return pki::CertificateAndKey{kj::mv(config->authority), kj::mv(config->authorityKey)};
+    }
+    return nullptr;
   }
 
   kj::Promise<TimeAnswer> askTime(kj::String server) {
@@ -511,6 +524,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     co_await store.attachJournal(process1);
     co_await config.recover();
     watchDebug();
+    logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
     co_await openDoors();
     addControllers();
     supervisor.loadSelf(kSelf);

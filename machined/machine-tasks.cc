@@ -7,9 +7,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/date.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
+#include "common/version.h"
 #include "machined/services/table.h"
 #include "machined/storage/drivers.h"
 #include "machined/tasks/etc.h"
@@ -37,6 +39,18 @@ kj::String kernelHostname() {
 
 kj::Promise<void> RealTasks::setupLogger() {
   world.console.openKernelLog();
+  return kj::READY_NOW;
+}
+
+// Before anything asks for the time or looks at a certificate.
+kj::Promise<void> RealTasks::raiseClock() {
+  KJ_IF_MAYBE (built, parseDate(buildVersion().built)) {
+    KJ_IF_MAYBE (was, world.clock.raiseTo(*built)) {
+      world.console.say(kj::str("the clock said ", dateText(*was),
+                                ", before this version was made: ", "it goes on from ",
+                                dateText(*built)));
+    }
+  }
   return kj::READY_NOW;
 }
 

@@ -18,6 +18,7 @@
 #include "machined/services/supervisor.h"
 #include "machined/storage/state.h"
 #include "machined/telemetry/events.h"
+#include "machined/time/kernel.h"
 
 namespace talos::machined {
 
@@ -38,10 +39,12 @@ class RealTasks final : public MachineTasks {
     UvLoop& uv;
     kj::Timer& timer;
     ConfigKeeper& config;
+    KernelClock& clock;
   };
   explicit RealTasks(World world) : world(kj::mv(world)) {}
 
   kj::Promise<void> setupLogger() override;
+  kj::Promise<void> raiseClock() override;
   kj::Promise<void> enforceKsppRequirements() override;
   kj::Promise<void> writeRequiredSysctls() override;
   kj::Promise<void> setupSystemDirectory() override;

@@ -63,7 +63,8 @@ Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
     return s;
   }
   add(s, tasks, "systemRequirements",
-      {{"enforceKSPPRequirements", &T::enforceKsppRequirements},
+      {{"raiseClock", &T::raiseClock},
+       {"enforceKSPPRequirements", &T::enforceKsppRequirements},
        {"writeRequiredSysctls", &T::writeRequiredSysctls},
        {"setupSystemDirectory", &T::setupSystemDirectory},
        {"loadNetworkModules", &T::loadNetworkModules},

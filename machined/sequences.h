@@ -16,6 +16,7 @@ namespace talos::machined {
 class MachineTasks {
  public:
   virtual kj::Promise<void> setupLogger() = 0;
+  virtual kj::Promise<void> raiseClock() = 0;  // to when this version was made, at least
   virtual kj::Promise<void> enforceKsppRequirements() = 0;
   virtual kj::Promise<void> writeRequiredSysctls() = 0;
   virtual kj::Promise<void> setupSystemDirectory() = 0;

@@ -24,6 +24,7 @@ class NotedTasks final : public MachineTasks {
   kj::Promise<void> loadNetworkModules() override { return note("net-modules"); }
   kj::Promise<void> loadDiskModules() override { return note("disk-modules"); }
   kj::Promise<void> loadDeviceModules() override { return note("modules"); }
+  kj::Promise<void> raiseClock() override { return note("clock"); }
   kj::Promise<void> setResourceLimits() override { return note("rlimit"); }
   kj::Promise<void> createEtcNetworkFiles() override { return note("etc"); }
   kj::Promise<void> discoverNetwork() override { return note("discover"); }
@@ -81,7 +82,8 @@ struct SequencesTest : public testing::Test {
 // Catches: a phase or a task that is renamed, moved, lost, or does another one's work.
 TEST_F(SequencesTest, NamesAndOrder) {
   EXPECT_EQ(
-      "initialize: logger(setupLogger=logger) systemRequirements(enforceKSPPRequirements=kspp,"
+      "initialize: logger(setupLogger=logger) "
+      "systemRequirements(raiseClock=clock,enforceKSPPRequirements=kspp,"
       "writeRequiredSysctls=sysctls,setupSystemDirectory=directory,loadNetworkModules=net-modules,"
       "setRLimit=rlimit) etc(createEtcNetworkFiles=etc) "
       "discoverNetwork(setupDiscoveryNetwork=discover,loadDiskModules=disk-modules) "

@@ -18,6 +18,7 @@ class Machine : public testing::Test {
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   unsigned reboots = 0;
   bool accepted = true;
+  kj::Maybe<pki::CertificateAndKey> authority;
 
   rpc::Machine::Client client(MachinePaths paths = {}) {
     return kj::heap<MachineServer>(
@@ -41,6 +42,12 @@ class Machine : public testing::Test {
                        return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
                                          kj::UNIX_EPOCH + 1 * kj::SECONDS,
                                          kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
+                     },
+                     [this]() -> kj::Maybe<pki::CertificateAndKey> {
+                       KJ_IF_MAYBE (a, authority) {
+                         return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
+                       }
+                       return nullptr;
                      }},
         paths);
   }
@@ -130,6 +137,28 @@ TEST_F(Machine, MountsAreReadFromTheSameProc) {
   ASSERT_EQ(mounts.getMounts().size(), 1u);
   EXPECT_EQ(kj::StringPtr(mounts.getMounts()[0].getMountedOn()), proc.root);
   EXPECT_GT(mounts.getMounts()[0].getSize(), 0u);
+}
+
+// Catches: a certificate of somebody else's authority, one without it, and a machine without the
+// key that does not say where there is one.
+TEST_F(Machine, SignsForClients) {
+  auto key = pki::makeKey(pki::KeyType::kEd25519);
+  auto asked = pki::makeRequest(key, {.commonName = "someone"});
+  auto ask = [&] {
+    auto request = client().clientCertificateRequest();
+    request.setRequest(asked.asBytes());
+    request.initRoles(1).set(0, "os:reader");
+    request.setLifetimeS(3600);
+    return request.send();
+  };
+  auto e = kj::runCatchingExceptions([&] { ask().wait(io.waitScope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kFailedPrecondition);
+  authority = pki::makeAuthority({.organization = "talos"});
+  auto answer = ask().wait(io.waitScope);
+  EXPECT_EQ(kj::heapString(answer.getCa().asChars()), KJ_ASSERT_NONNULL(authority).certificate);
+  auto certificate = kj::heapString(answer.getCertificate().asChars());
+  pki::checkPair(certificate, key);
+  EXPECT_EQ(pki::inspect(certificate).organizations[0], "os:reader"_kj);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "machined/api/client-certificate.h"
 
 namespace talos::machined {
 namespace {
@@ -147,6 +148,31 @@ kj::Promise<void> MachineServer::time(TimeContext context) {
   out.setServer(answer.server);
   out.setLocal(nanoseconds(answer.local));
   out.setRemote(nanoseconds(answer.remote));
+}
+
+kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext context) {
+  auto found = hooks.authority();
+  if (found == nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         "this machine has no key of the authority (machine.ca): ask a control-plane machine");
+  }
+  auto authority = kj::mv(KJ_ASSERT_NONNULL(found));
+  auto params = context.getParams();
+  auto roles = KJ_MAP(role, params.getRoles()) {
+    return kj::str(role);
+  };
+  auto request = kj::heapString(params.getRequest().asChars());
+  auto ca = kj::str(authority.certificate);
+  auto certificate = co_await onPool(
+      "signing a certificate",
+      [authority = kj::mv(authority), request = kj::mv(request), roles = kj::mv(roles),
+       lifetime = params.getLifetimeS(), now = kj::systemPreciseCalendarClock().now()] {
+        return signClientCertificate(authority.certificate, authority.key, request.asArray(), roles,
+                                     lifetime, now);
+      });
+  auto out = context.getResults();
+  out.setCa(ca.asBytes());
+  out.setCertificate(certificate.asBytes());
 }
 
 }  // namespace talos::machined

@@ -9,6 +9,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/pki.h"
 #include "common/uv.h"
 #include "machined/api/facts.h"
 #include "rpc/machine.capnp.h"
@@ -35,6 +36,8 @@ struct MachineHooks {
   kj::Function<kj::Vector<ServiceCgroup>()> services;  // those that run
   // Asks a time server once; "": the one that the clock follows. Ends by itself.
   kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
+  // machine.ca of the config with its key; none on a machine that has not both.
+  kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
 };
 
 struct MachinePaths {
@@ -56,6 +59,7 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> reboot(RebootContext context) override;
   kj::Promise<void> shutdown(ShutdownContext context) override;
   kj::Promise<void> time(TimeContext context) override;
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override;
 
  private:
   UvLoop& uv;

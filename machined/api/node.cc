@@ -60,11 +60,12 @@ class NodeServer final : public rpc::Node::Server {
 class MachinedServer final : public rpc::Machined::Server {
  public:
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
-                 rpc::Store::Client store)
+                 rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
-        storeClient(kj::mv(store)) {}
+        storeClient(kj::mv(store)),
+        keep(kj::mv(keep)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
@@ -80,6 +81,13 @@ class MachinedServer final : public rpc::Machined::Server {
     context.getResults().setStore(storeClient);
     return kj::READY_NOW;
   }
+  kj::Promise<void> audit(AuditContext context) override {
+    if (!mayAudit(uid)) {
+      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not write the audit log"));
+    }
+    keep(context.getParams().getRecord());
+    return kj::READY_NOW;
+  }
 
  private:
   void checkCaller() const {
@@ -90,6 +98,7 @@ class MachinedServer final : public rpc::Machined::Server {
   unsigned uid;
   rpc::Node::Client nodeClient, maintenanceClient;
   rpc::Store::Client storeClient;
+  kj::Function<void(rpc::AuditRecord::Reader)> keep;
 };
 
 }  // namespace
@@ -102,6 +111,10 @@ bool mayHaveNode(unsigned uid) {
   return uid == kRootUid || uid == kApidUid;
 }
 
+bool mayAudit(unsigned uid) {
+  return uid == kApidUid;
+}
+
 rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
                                    kj::Function<bool()> open) {
   return attenuateToMaintenance(rules, kj::mv(node), kj::mv(open),
@@ -110,8 +123,10 @@ rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
 }
 
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
-                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store) {
-  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store));
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store,
+                                    kj::Function<void(rpc::AuditRecord::Reader)> audit) {
+  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
+                                  kj::mv(audit));
 }
 
 }  // namespace talos::machined

@@ -33,8 +33,12 @@ bool mayHaveNode(unsigned uid);
 rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
                                    kj::Function<bool()> open);
 
-// For one connection. `store` gives what this uid may do with resources.
+// Who may write into the log `audit`: apid alone.
+bool mayAudit(unsigned uid);
+
+// For one connection. `store` gives what this uid may do with resources; `audit` keeps a record.
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
-                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store);
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store,
+                                    kj::Function<void(rpc::AuditRecord::Reader)> audit);
 
 }  // namespace talos::machined

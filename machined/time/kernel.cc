@@ -25,6 +25,20 @@ void adjust(struct timex& change) {
   KJ_SYSCALL(adjtimex(&change), "setting the clock");
 }
 
+// In one call: nothing is lost between reading the clock and setting it.
+void shift(kj::Duration by) {
+  auto nanoseconds = by / kj::NANOSECONDS;
+  struct timex change = {};
+  change.modes = ADJ_SETOFFSET | ADJ_NANO;
+  change.time.tv_sec = nanoseconds / 1'000'000'000;
+  change.time.tv_usec = nanoseconds % 1'000'000'000;
+  if (change.time.tv_usec < 0) {
+    change.time.tv_sec -= 1;
+    change.time.tv_usec += 1'000'000'000;
+  }
+  adjust(change);
+}
+
 // Why it could not be written; empty when it was, or when there is none.
 kj::String writeClockChip() {
   int raw = open(kClockChip, O_RDONLY | O_CLOEXEC);
@@ -69,18 +83,15 @@ kj::Date KernelClock::now() const {
   return kj::systemPreciseCalendarClock().now();
 }
 
-// One call: nothing is lost between reading the clock and setting it.
+kj::Maybe<kj::Date> KernelClock::raiseTo(kj::Date floor) {
+  auto was = now();
+  if (was >= floor) return nullptr;
+  shift(floor - was);
+  return was;
+}
+
 void KernelClock::step(kj::Duration by) {
-  auto nanoseconds = by / kj::NANOSECONDS;
-  struct timex change = {};
-  change.modes = ADJ_SETOFFSET | ADJ_NANO;
-  change.time.tv_sec = nanoseconds / 1'000'000'000;
-  change.time.tv_usec = nanoseconds % 1'000'000'000;
-  if (change.time.tv_usec < 0) {
-    change.time.tv_sec -= 1;
-    change.time.tv_usec += 1'000'000'000;
-  }
-  adjust(change);
+  shift(by);
   slew(0 * kj::SECONDS, 1 * kj::SECONDS, 4);  // and now it is synchronised
   writing = uv.blocking([]() { return writeClockChip(); })
                 .then([this](kj::String trouble) {

@@ -18,6 +18,10 @@ class KernelClock final : public SystemClock {
   kj::Date now() const override;
   void step(kj::Duration by) override;
   void slew(kj::Duration by, kj::Duration error, unsigned timeConstant) override;
+  // Sets a clock that is behind `floor` to it: nobody has told the time yet, but earlier than that
+  // it cannot be. The clock counts as not synchronised as before, and the chip is left alone.
+  // Returns what it was, if it was set.
+  kj::Maybe<kj::Date> raiseTo(kj::Date floor);
 
  private:
   UvLoop& uv;

@@ -12,6 +12,7 @@ namespace {
 using namespace talos;
 using namespace talos::apid;
 using talos::apid::testing::Model;
+using talos::apid::testing::ModelMachined;
 using talos::apid::testing::ModelNode;
 
 struct World {
@@ -23,7 +24,9 @@ struct World {
   Fleet fleet{timer, [](const Address& address) -> kj::Promise<kj::Own<Connection>> {
                 return error(ErrorKind::kUnavailable, address.toString());
               }};
-  Gate gate{[this]() -> rpc::Node::Client { return kj::heap<ModelNode>(model); }, fleet, self};
+  AuditLog audit{timer, kj::heap<ModelMachined>(model)};
+  Gate gate{[this]() -> rpc::Node::Client { return kj::heap<ModelNode>(model); }, fleet, audit,
+            self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;
                             peer.organizations.add(kj::str("os:admin"));
@@ -43,6 +46,7 @@ struct World {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World* world = new World;
   world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
+  world->model.audited.clear();
   KJ_ASSERT(world->model.readers == 0, "a stream goes on without its reader");
   world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     auto node = bootstrap.castAs<rpc::Cluster>().nodeRequest().send().getNode();

@@ -124,15 +124,19 @@ TEST(Trust, AReaderReadsAndMayNotReboot) {
   auto reader = configWith("reader", client(clusterAuthority(), "os:reader"));
   EXPECT_EQ(as(reader, {"version"}).status, 0);
   EXPECT_EQ(as(reader, {"services"}).status, 0);
-  for (auto& arguments : std::vector<std::vector<std::string>>{{"reboot"},
-                                                               {"shutdown"},
-                                                               {"service", "networkd", "restart"},
-                                                               {"get", "mc"},
-                                                               {"get", "wireguardkeys"},
-                                                               {"read", "/etc/os-release"}}) {
-    auto refused = as(reader, arguments);
-    EXPECT_EQ(refused.status, 1) << arguments[0] << ": " << refused.out;
-    EXPECT_TRUE(contains(refused.err, "os:admin")) << refused.err;
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* needs;
+  };
+  for (auto& row : {Row{{"reboot"}, "os:operator"},
+                    Row{{"shutdown"}, "os:operator"},
+                    Row{{"service", "networkd", "restart"}, "os:operator"},
+                    Row{{"get", "mc"}, "os:admin"},
+                    Row{{"get", "wireguardkeys"}, "os:admin"},
+                    Row{{"read", "/etc/os-release"}, "os:admin"}}) {
+    auto refused = as(reader, row.arguments);
+    EXPECT_EQ(refused.status, 1) << row.arguments[0] << ": " << refused.out;
+    EXPECT_TRUE(contains(refused.err, row.needs)) << refused.err;
   }
   auto log = machine().ok({"logs", "apid"});
   EXPECT_TRUE(contains(log, "Machine.reboot")) << log;

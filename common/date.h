@@ -1,0 +1,17 @@
+// Points in time as text for logs and messages, in UTC (RFC 3339). Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/time.h>
+
+namespace talos {
+
+// "2026-11-20T12:07:35Z"; of any year that a certificate can name.
+kj::String dateText(kj::Date date);
+// "2026-11-20T12:07:35.042Z"
+kj::String dateTextMs(kj::Date date);
+
+// None when it is not written as dateText() does.
+kj::Maybe<kj::Date> parseDate(kj::StringPtr text);
+
+}  // namespace talos

@@ -1,0 +1,48 @@
+#include "machined/api/client-certificate.h"
+
+#include "common/error.h"
+#include "common/roles.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostRequestBytes = 16 * 1024;
+constexpr size_t kMostRoles = 16;
+
+}  // namespace
+
+kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
+                                 kj::ArrayPtr<const char> request,
+                                 kj::ArrayPtr<const kj::String> roles, uint64_t lifetimeS,
+                                 kj::Date now) {
+  if (request.size() > kMostRequestBytes) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("a request has at most ", kMostRequestBytes, " bytes, not ", request.size()));
+  }
+  if (roles.size() == 0 || roles.size() > kMostRoles) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("a client has 1 to ", kMostRoles, " roles, not ", roles.size()));
+  }
+  checkClientRoles(roles, "roles");
+  if (lifetimeS < kShortestLifetimeS || lifetimeS > kLongestLifetimeS) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("a client's certificate is valid for ", kShortestLifetimeS, " s to ",
+                 kLongestLifetimeS / 3600, " h, not for ", lifetimeS, " s"));
+  }
+  auto text = kj::heapString(request);
+  auto asked = pki::inspectRequest(text);
+  auto left = pki::inspect(authorityCertificate).notAfter - now;
+  if (left < int64_t(kShortestLifetimeS) * kj::SECONDS) {
+    fail(ErrorKind::kFailedPrecondition, "the authority's own certificate ends now");
+  }
+  pki::LeafOptions options;
+  options.commonName = asked.commonName;
+  options.organizations = KJ_MAP(role, roles) {
+    return kj::str(role);
+  };
+  options.server = false;
+  options.lifetime = kj::min(int64_t(lifetimeS) * kj::SECONDS, left);
+  return pki::signRequest(authorityCertificate, authorityKey, text, kj::mv(options));
+}
+
+}  // namespace talos::machined
