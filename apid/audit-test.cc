@@ -70,8 +70,7 @@ TEST_F(Audit, WithoutACertificateToo) {
   wait(request.send().ignoreResult());
   ASSERT_EQ(a.model.audited.size(), 1u);
   EXPECT_EQ(a.model.audited[0],
-            "@127.0.0.1 [] Configuration.apply(request: (document: 6 bytes, mode: reboot, dryRun: "
-            "false, tryTimeoutMs: 60000)): ok"_kj);
+            "@127.0.0.1 [] Configuration.apply(request: (document: 6 bytes)): ok"_kj);
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ kj::String describeList(capnp::DynamicList::Reader list, unsigned depth) {
 kj::String describeFields(capnp::DynamicStruct::Reader value, unsigned depth) {
   kj::Vector<kj::String> fields;
   auto add = [&](capnp::StructSchema::Field field) {
+    if (!value.has(field, capnp::HasMode::NON_DEFAULT)) return;
     auto text = annotation::has(field, annotation::kSecret)
                     ? kj::str("***")
                     : describeValue(value.get(field), depth + 1);

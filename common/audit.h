@@ -28,8 +28,9 @@ class AuditTrail {
   virtual kj::Promise<void> record(Call call) = 0;
 };
 
-// `Services.restart(id: "kubelet")`. Fields that are $secret are ***, of bytes (documents) there is
-// only their number, capabilities are left out, and the whole has at most kLongestCall characters.
+// `Services.restart(id: "kubelet")`. What has its default value is left out, fields that are
+// $secret are ***, of bytes (documents) there is only
+// their number, and the whole has at most kLongestCall characters.
 constexpr size_t kLongestCall = 1024;
 kj::String describeCall(kj::StringPtr method, capnp::DynamicStruct::Reader params);
 
