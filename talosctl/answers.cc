@@ -5,7 +5,7 @@
 namespace talos::talosctl {
 
 kj::String describe(const Failure& failure) {
-  return kj::str(printableText(failure.node), ": ", printableText(messageOf(failure.cause)));
+  return kj::str(printableText(failure.node), ": ", messageText(failure.cause));
 }
 
 Turns::Turns(size_t nodes, kj::Maybe<size_t> last)

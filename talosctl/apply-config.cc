@@ -15,12 +15,6 @@ namespace {
 
 constexpr size_t kMostBytes = 4u << 20;  // more than any parser takes
 
-kj::Promise<kj::String> readDocument(Invocation& call) {
-  auto file = call.text("file");
-  if (file == "-") return readInput(call.world, kMostBytes);
-  return readFile(file, kMostBytes);
-}
-
 kj::Promise<int> runApply(Invocation& call) {
   for (auto& word : call.arguments) {
     if (strcasecmp(word.cStr(), "machineconfig") != 0 && strcasecmp(word.cStr(), "config") != 0) {
@@ -28,9 +22,9 @@ kj::Promise<int> runApply(Invocation& call) {
     }
   }
   auto settings = applySettings(call);
-  auto document = co_await readDocument(call);
+  auto document = co_await readFileOrInput(call.world, call.text("file"), kMostBytes);
   KJ_DEFER(zeroize(document));
-  auto file = call.text("file") == "-" ? "standard input"_kj : call.text("file");
+  auto file = nameOfInput(call.text("file"));
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) {
     fail(ErrorKind::kInvalidArgument, *mistakes);
   }

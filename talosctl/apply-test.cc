@@ -444,6 +444,23 @@ TEST_F(Configs, WhatCannotBeMendedEndsTheEdit) {
   EXPECT_EQ(leftovers(), 0u);
 }
 
+// Catches: an hour of editing that is lost with the connection.
+TEST_F(Configs, WithTheConnectionTheTextIsNotLost) {
+  editor("sed -i 's/hostname: .*/&-x/' $f");
+  config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
+  auto told = err();
+  EXPECT_THAT(told, HasSubstr("; the edited text, with its secrets, is kept in "));
+  auto at = told.find(c.folder.cStr());
+  ASSERT_NE(at, std::string::npos);
+  auto kept = told.substr(at, told.find('\n', at) - at);
+  EXPECT_EQ(readFile(kept.c_str()), good("one-x"));
+  struct stat st;
+  ASSERT_EQ(stat(kept.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  EXPECT_EQ(leftovers(), 1u);
+}
+
 // Catches: Ctrl-C in an editor, which the terminal sends to all, that ends the edit instead.
 TEST_F(Configs, AnInterruptIsForTheEditor) {
   editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
@@ -551,6 +568,10 @@ TEST(EditorText, OnlyOurCommentsAreTaken) {
   EXPECT_EQ(withoutComments("# two\na: 1\n# one\n", ours), "a: 1\n# one\n");
   EXPECT_EQ(withoutComments("# one\n# two", ours), "");
   EXPECT_EQ(withoutComments("", ours), "");
+  // Catches: an editor that takes blanks off the ends of lines, or makes them those of Windows.
+  auto gap = asComments(kj::arr(kj::str("one"), kj::str(), kj::str("  two ")));
+  EXPECT_EQ(withoutComments("# one\n#\n#   two\na: 1\n", gap), "a: 1\n");
+  EXPECT_EQ(withoutComments("# one\r\n#\r\n#   two\r\na: 1\r\n", gap), "a: 1\r\n");
   EXPECT_TRUE(isBlank("  \n# x\n\t# y"));
   EXPECT_FALSE(isBlank("# x\na"));
   EXPECT_TRUE(sameText("a\n", "a\n\n"));

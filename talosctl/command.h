@@ -80,7 +80,7 @@ struct Flag {
 class Invocation;
 using Run = kj::Promise<int> (*)(Invocation& call);
 
-// What the first SIGINT or SIGTERM does. The second one always ends the process.
+// What the first SIGINT, SIGTERM or SIGHUP does. The second one always ends the process.
 enum class Interrupt {
   kIsFailure,   // the run is dropped, exit status 1
   kIsSuccess,   // the run is dropped, exit status 0: a stream that the user has seen enough of
@@ -140,7 +140,7 @@ class Invocation {
   // --timeout, or `fallback` when it was not given.
   kj::Duration deadline(kj::Duration fallback) const;
 
-  // Resolves at the first SIGINT or SIGTERM; see Interrupt.
+  // Resolves at the first SIGINT, SIGTERM or SIGHUP; see Interrupt.
   kj::Promise<void> interrupted() { return interruption->addBranch(); }
 
   void out(kj::StringPtr text) { world.console.out(text); }

@@ -28,7 +28,7 @@ void waitWritable(int fd) {
     if (poll(&p, 1, 200) > 0) return;
     sigset_t pending;
     sigpending(&pending);
-    for (int s : {SIGINT, SIGTERM}) {
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) {
       if (sigismember(&pending, s)) endBy(s);
     }
   }

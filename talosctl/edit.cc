@@ -34,6 +34,11 @@ bool canBeMended(const kj::Exception& e) {
   }
 }
 
+// A failure of the way to the node: the same text may be taken later.
+bool mayPass(const kj::Exception& e) {
+  return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
+}
+
 kj::Vector<kj::String> introduction(const Subject& subject) {
   kj::Vector<kj::String> lines;
   lines.add(kj::str(kConfigType, " ", subject.id, " of the node ", printable(subject.node)));
@@ -124,7 +129,11 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
     }
     auto refusal = co_await tryApply(call, session, kj::str(subject.node), text, settings);
     KJ_IF_MAYBE (e, refusal) {
-      if (!canBeMended(*e)) kj::throwFatalException(kj::mv(*e));
+      if (!canBeMended(*e)) {
+        if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+        fail(kindOf(*e), kj::str(messageOf(*e), "; the edited text, with its secrets, is kept in ",
+                                 draft.keep(text)));
+      }
       round.comments = introduction(subject);
       addRefusal(round.comments, messageOf(*e));
       round.refusal = kj::mv(*e);

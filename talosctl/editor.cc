@@ -112,7 +112,18 @@ Draft::Draft(World& world, kj::StringPtr name) : world(world) {
 }
 
 Draft::~Draft() noexcept(false) {
-  removeTree(folder);
+  if (kept) return;
+  // Often on the way of another exception.
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { removeTree(folder); })) {
+    world.console.err(kj::str("WARNING: ", folder,
+                              " cannot be removed, and holds secrets: ", messageOf(*e), "\n"));
+  }
+}
+
+kj::StringPtr Draft::keep(kj::StringPtr text) {
+  writeFileAtomically(file, text, 0600);
+  kept = true;
+  return file;
 }
 
 kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
@@ -138,15 +149,27 @@ kj::Vector<kj::String> linesOf(kj::StringPtr text) {
   return lines;
 }
 
+namespace {
+
+// Editors take blanks off the ends of lines, or add a carriage return.
+kj::ArrayPtr<const char> withoutEnd(kj::ArrayPtr<const char> line) {
+  size_t size = line.size();
+  while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\r')) --size;
+  return line.slice(0, size);
+}
+
+}  // namespace
+
 kj::String asComments(kj::ArrayPtr<const kj::String> lines) {
-  return kj::strArray(KJ_MAP(line, lines) { return kj::str("# ", line, "\n"); }, "");
+  return kj::strArray(
+      KJ_MAP(line, lines) { return kj::str("#", line.size() > 0 ? " " : "", line, "\n"); }, "");
 }
 
 kj::String withoutComments(kj::StringPtr text, kj::StringPtr comments) {
   auto ours = linesOf(comments);
   auto isOurs = [&](kj::ArrayPtr<const char> line) {
     for (auto& own : ours) {
-      if (own.asArray() == line) return true;
+      if (withoutEnd(own) == withoutEnd(line)) return true;
     }
     return false;
   };

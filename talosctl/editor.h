@@ -1,8 +1,9 @@
 // The user's editor on a text that holds secrets.
 //
 // The text lies in a file that only the user can read, in a folder that only the user can enter (an
-// editor's own copies lie there too), and both are gone when the Draft is, however that comes; only
-// SIGKILL leaves them behind, in a folder that begins with "talosctl-edit-".
+// editor's own copies lie there too), and both are gone when the Draft is, however that comes,
+// unless it was told to keep them; only SIGKILL and SIGQUIT leave them behind, in a folder that
+// begins with "talosctl-edit-".
 #pragma once
 
 #include "common/problem.h"
@@ -24,9 +25,13 @@ class Draft {
   // terminal is lent to it meanwhile.
   kj::Promise<kj::String> edit(kj::StringPtr editor, kj::StringPtr text);
 
+  // The folder stays, with this text in the file, whose path is returned: for the user.
+  kj::StringPtr keep(kj::StringPtr text);
+
  private:
   World& world;
   kj::String folder, file;
+  bool kept = false;
 };
 
 // --- pure: the comments above the text

@@ -135,7 +135,8 @@ TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
   ASSERT_EQ(harness::run({"cp", "ca.crt", "mixed.crt"}).status, 0);
   writeFileAtomically("broken.csr", kj::StringPtr("-----BEGIN CERTIFICATE REQUEST-----\nx\n"),
                       0600);
-  auto key = readFile("admin.key");
+  auto key = readFile("admin.key"), authority = readFile("ca.crt");
+  ASSERT_EQ(harness::run({"cp", "admin.key", "own.csr"}).status, 0);
   err();
   struct Row {
     std::initializer_list<kj::StringPtr> words;
@@ -147,6 +148,9 @@ TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
            {{"gen", "key", "--name", "../admin"}, "cannot be the name"},
            {{"gen", "key", "--name", ""}, "cannot be the name"},
            {{"gen", "csr", "--key", "none.key", "--ip", "127.0.0.1"}, "none.key"},
+           {{"gen", "csr", "--key", "own.csr", "--ip", "127.0.0.1"}, "own.csr: the request would"},
+           {{"gen", "crt", "--ca", "ca", "--csr", "admin.csr", "--name", "ca"}, "ca.crt: the cert"},
+           {{"gen", "crt", "--ca", "./ca", "--csr", "admin.csr", "--name", "ca"}, "ca.crt: the c"},
            {{"gen", "csr", "--key", "ca.crt", "--ip", "127.0.0.1"}, "ca.crt: "},
            {{"gen", "csr", "--key", "admin.key", "--ip", "127.0.0"}, "not an IP address"},
            {{"gen", "csr", "--key", "admin.key", "--ip", "::1", "--roles", "admin"}, "os:admin"},
@@ -159,6 +163,8 @@ TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
     EXPECT_THAT(err(), HasSubstr(row.says));
   }
   EXPECT_EQ(readFile("admin.key"), key);
+  EXPECT_EQ(readFile("own.csr"), key);
+  EXPECT_EQ(readFile("ca.crt"), authority);
   EXPECT_NE(access("x.crt", F_OK), 0);
 }
 

@@ -4,6 +4,7 @@
 // A private key is never replaced without --force: there may be no other copy. Requests and
 // certificates are: renewing them is what the commands are for.
 #include <kj/encoding.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -27,6 +28,12 @@ void keepKey(Invocation& call, kj::StringPtr path) {
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
     fail(ErrorKind::kConflict, kj::str(path, " exists already; --force replaces the key in it"));
   }
+}
+
+bool isSameFile(kj::StringPtr a, kj::StringPtr b) {
+  struct stat one, other;
+  return stat(a.cStr(), &one) == 0 && stat(b.cStr(), &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
 }
 
 // A name that becomes part of a file's name here.
@@ -129,7 +136,13 @@ kj::Promise<int> runGenCsr(Invocation& call) {
   options.organizations = roles(call);
   pki::Pem key(readFile(path, kMostPemBytes));
   auto request = of(path, [&] { return pki::makeRequest(key, options); });
-  writeOut(call, requestPath(path), request);
+  auto target = requestPath(path);
+  if (isSameFile(path, target)) {
+    fail(ErrorKind::kConflict,
+         kj::str(path, ": the request would replace the key; rename it, as to ",
+                 path.slice(0, path.size() - 4), ".key"));
+  }
+  writeOut(call, target, request);
   return 0;
 }
 
@@ -139,6 +152,12 @@ kj::Promise<int> runGenCrt(Invocation& call) {
   auto authorityPath = kj::str(call.text("ca"), ".crt");
   auto keyPath = kj::str(call.text("ca"), ".key");
   auto requestPath = call.text("csr");
+  auto target = kj::str(name, ".crt");
+  if (isSameFile(target, authorityPath)) {
+    fail(ErrorKind::kConflict,
+         kj::str(target, ": the certificate would replace that of the authority; choose another ",
+                 "--name"));
+  }
   auto authority = readFile(authorityPath, kMostPemBytes);
   pki::Pem key(readFile(keyPath, kMostPemBytes));
   auto request = readFile(requestPath, kMostPemBytes);
@@ -151,7 +170,7 @@ kj::Promise<int> runGenCrt(Invocation& call) {
   options.dnsNames = asked.dnsNames.releaseAsArray();
   options.addresses = asked.addresses.releaseAsArray();
   options.lifetime = lifetime;
-  writeOut(call, kj::str(name, ".crt"), of(requestPath, [&] {
+  writeOut(call, target, of(requestPath, [&] {
              return pki::signRequest(authority, key, request, kj::mv(options));
            }));
   return 0;

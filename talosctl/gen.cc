@@ -45,6 +45,8 @@ kj::Promise<int> runGenConfig(Invocation& call) {
   }
   config::checkEndpoint(call.arguments[1]);
   auto folder = call.given("output-dir") ? kj::str(call.text("output-dir")) : kj::str(".");
+  if (folder.size() == 0)
+    fail(ErrorKind::kInvalidArgument, "--output-dir: the name of the folder is empty");
   auto pathOf = [&](kj::StringPtr name) {
     return folder == "." ? kj::str(name) : kj::str(folder, "/", name);
   };
@@ -58,8 +60,8 @@ kj::Promise<int> runGenConfig(Invocation& call) {
 
   auto image = kj::str(call.text("install-image"));
   if (image.size() == 0) {
-    KJ_IF_MAYBE (tag, call.world.environment("TAG"))
-      image = kj::str("ghcr.io/talos-systems/installer:", *tag);
+    auto tag = call.world.environment("TAG").orDefault(kj::str());
+    if (tag.size() > 0) image = kj::str("ghcr.io/talos-systems/installer:", tag);
   }
   config::GenerateOptions options{.installDisk = call.text("install-disk"),
                                   .installImage = image,
@@ -73,6 +75,10 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .examples = call.on("with-examples")};
   RolePatches patches(call);  // a file that cannot be read is told before the keys are made
   auto made = co_await generate(call, options);
+  KJ_DEFER({
+    for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig})
+      zeroize(*text);
+  });
   for (auto* text : {&made.init, &made.controlplane}) {
     patch(*text, patches.all);
     patch(*text, patches.controlPlane);
@@ -90,7 +96,6 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     writeFileAtomically(pathOf(file.name), file.content, 0600);
     call.out(kj::str("created ", pathOf(file.name), "\n"));
   }
-  for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig}) zeroize(*text);
   co_return 0;
 }
 

@@ -54,4 +54,9 @@ kj::Promise<kj::String> readInput(World& world, size_t limit) {
   co_return kj::mv(result);
 }
 
+kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit) {
+  if (file == "-") return readInput(world, limit);
+  return readFile(file, limit);
+}
+
 }  // namespace talos::talosctl

@@ -12,15 +12,24 @@ namespace talos::talosctl {
 
 namespace {
 
-// The first SIGINT or SIGTERM that is meant for us; from then on both end the process.
-kj::Promise<void> interrupt(World& world) {
+// A terminal that is closed ends what runs in it, but for what was started by nohup.
+bool hangUpEnds() {
+  struct sigaction usual;
+  return sigaction(SIGHUP, nullptr, &usual) == 0 && usual.sa_handler != SIG_IGN;
+}
+
+// The first SIGINT, SIGTERM or SIGHUP that is meant for us; from then on they end the process.
+kj::Promise<void> interrupt(World& world, bool hangUp) {
   for (;;) {
-    auto info = co_await world.port.onSignal(SIGINT).exclusiveJoin(world.port.onSignal(SIGTERM));
-    if (info.si_signo == SIGTERM || !world.terminalLent) break;
+    auto signal = world.port.onSignal(SIGINT).exclusiveJoin(world.port.onSignal(SIGTERM));
+    if (hangUp) signal = signal.exclusiveJoin(world.port.onSignal(SIGHUP));
+    auto info = co_await signal;
+    if (info.si_signo != SIGINT || !world.terminalLent) break;
   }
   sigset_t set;
   sigemptyset(&set);
-  for (int s : {SIGINT, SIGTERM}) {
+  for (int s : {SIGINT, SIGTERM, SIGHUP}) {
+    if (s == SIGHUP && !hangUp) continue;
     signal(s, SIG_DFL);
     sigaddset(&set, s);
   }
@@ -30,6 +39,8 @@ kj::Promise<void> interrupt(World& world) {
 int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   kj::UnixEventPort::captureSignal(SIGINT);
   kj::UnixEventPort::captureSignal(SIGTERM);
+  bool hangUp = hangUpEnds();
+  if (hangUp) kj::UnixEventPort::captureSignal(SIGHUP);
   auto io = kj::setupAsyncIo();
   StandardConsole console;
   World world{.lowLevel = *io.lowLevelProvider,
@@ -45,7 +56,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  return run(world, *root, words, interrupt(world)).wait(io.waitScope);
+  return run(world, *root, words, interrupt(world, hangUp)).wait(io.waitScope);
 }
 
 }  // namespace

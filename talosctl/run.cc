@@ -14,7 +14,7 @@ int report(Invocation& call, const kj::Exception& e) {
     call.err(
         kj::str("error: ", printableText(e.getDescription()), "\n\n", usageText(call.command)));
   } else {
-    call.err(kj::str("error: ", printableText(messageOf(e)), "\n"));
+    call.err(kj::str("error: ", messageText(e), "\n"));
   }
   return 1;
 }

@@ -3,6 +3,7 @@
 #include <kj/vector.h>
 #include <time.h>
 
+#include "common/error.h"
 #include "common/table.h"
 
 namespace talos::talosctl {
@@ -17,6 +18,13 @@ kj::String printableText(kj::ArrayPtr<const char> text) {
     start = i + 1;
   }
   return kj::strArray(parts, "");
+}
+
+kj::String messageText(const kj::Exception& e) {
+  auto text = printableText(messageOf(e));
+  size_t end = text.size();
+  while (end > 0 && text[end - 1] == '\n') --end;
+  return kj::heapString(text.slice(0, end));
 }
 
 kj::String rfc3339(uint64_t nanoseconds) {

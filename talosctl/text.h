@@ -1,6 +1,7 @@
 // Small pieces of text that several commands print.
 #pragma once
 
+#include <kj/exception.h>
 #include <kj/string.h>
 #include <kj/time.h>
 
@@ -9,6 +10,9 @@ namespace talos::talosctl {
 // Escapes control characters and invalid UTF-8 as common/table.h's printable() does, but keeps line
 // ends and tabs: for error messages and log lines.
 kj::String printableText(kj::ArrayPtr<const char> text);
+
+// What an exception says, for a line of its own: so, and without an end.
+kj::String messageText(const kj::Exception& e);
 
 // "2021-03-09T13:57:11Z" for ns since 1970.
 kj::String rfc3339(uint64_t nanoseconds);

@@ -1,6 +1,8 @@
 // validate, gen secrets and gen config with its flags, on files.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/io.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -14,6 +16,7 @@ namespace talos::talosctl {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -160,6 +163,28 @@ TEST_F(Validate, GenConfigHonoursItsFlags) {
   EXPECT_EQ(generate({"-o", examples, "--with-docs=false"}), 0) << err();
   EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), HasSubstr("# sysctls:"));
   EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), Not(HasSubstr("# # ")));
+}
+
+// Catches: an image without a tag, files in the root directory, where a variable of a script is
+// empty; a blank line behind the problems.
+TEST_F(Validate, GenConfigWithEmptyWords) {
+  test.environment.insert(kj::str("TAG"), kj::str());
+  auto o = in("o"), bad = in("bad");
+  EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
+  EXPECT_THAT(readFile(kj::str(o, "/init.yaml")).cStr(), HasSubstr("installer:v"));
+  EXPECT_EQ(generate({"--output-dir="}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: --output-dir: the name of the folder is empty"));
+  EXPECT_EQ(generate({"-o", bad, "--dns-domain", "a b"}), 1);
+  EXPECT_THAT(err(), EndsWith("cluster.local is the usual one\n"));
+  EXPECT_EQ(tryReadFile(kj::str(bad, "/join.yaml")), nullptr);
+}
+
+TEST_F(Validate, ADashIsStandardInput) {
+  auto path = file("in.yaml", "machine: {type: wroker}\n");
+  kj::AutoCloseFd input(open(path.cStr(), O_RDONLY | O_CLOEXEC));
+  test.world.input = input;
+  EXPECT_EQ(run({"validate", "-c", "-", "-m", "cloud"}), 1);
+  EXPECT_THAT(err(), HasSubstr("standard input:1:17: machine.type: \"wroker\""));
 }
 
 // Catches: a patch that reaches the wrong files, and files that are written although one is wrong.

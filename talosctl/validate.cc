@@ -3,6 +3,7 @@
 #include "common/config.h"
 #include "common/file.h"
 #include "talosctl/commands.h"
+#include "talosctl/input.h"
 #include "talosctl/text.h"
 
 namespace talos::talosctl {
@@ -10,6 +11,8 @@ namespace talos::talosctl {
 namespace {
 
 using Severity = Problem::Severity;
+
+constexpr size_t kMostBytes = 64u << 20;
 
 kj::String jsonOf(const Problem& problem) {
   auto member = [](kj::StringPtr name, kj::StringPtr value) {
@@ -33,8 +36,9 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 }
 
 kj::Promise<int> runValidate(Invocation& call) {
-  auto file = call.text("config"), mode = call.text("mode");
-  auto text = readFile(file);  // more than the parser takes: it says what its limit is
+  auto file = nameOfInput(call.text("config")), mode = call.text("mode");
+  // More than the parser takes: it says what its limit is.
+  auto text = co_await readFileOrInput(call.world, call.text("config"), kMostBytes);
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
   Problems problems;
@@ -51,7 +55,7 @@ kj::Promise<int> runValidate(Invocation& call) {
   bool valid = !hasErrors(problems);
   if (call.text("output") == "json") {
     call.out(jsonOf(file, mode, valid, problems));
-    return valid ? 0 : 1;
+    co_return valid ? 0 : 1;
   }
   Problems errors;
   for (auto& problem : problems) {
@@ -64,10 +68,10 @@ kj::Promise<int> runValidate(Invocation& call) {
   }
   if (!valid) {
     call.err(printableText(render(errors)));
-    return 1;
+    co_return 1;
   }
   call.out(printableText(kj::str(file, " is valid for ", mode, " mode\n")));
-  return 0;
+  co_return 0;
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ void addValidateCommand(Command& root) {
   validate.flag({.name = "config",
                  .letter = "c",
                  .kind = FlagKind::kText,
-                 .help = "file with the machine config",
+                 .help = "file with the machine config, or - for standard input",
                  .required = true});
   validate.flag({.name = "mode",
                  .letter = "m",
