@@ -27,9 +27,10 @@ class ConfigSources {
  public:
   virtual ~ConfigSources() noexcept(false) = default;
 
-  // One search of at most `limit`, with retries inside. None: no source is named and no volume is
-  // there, hence maintenance. Throws InvalidArgument when a source is named wrongly (saying what
-  // would be right), Unavailable with the last cause when it exists and gives nothing.
+  // One search of at most `limit`, with retries inside (a volume that is found is read beyond it).
+  // None: no source is named and no volume is there, hence maintenance. Throws InvalidArgument when
+  // a source is named wrongly (saying what would be right), Unavailable with the last cause when it
+  // exists and gives nothing.
   virtual kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit = 70 * kj::SECONDS) = 0;
 };
 

@@ -97,9 +97,11 @@ kj::Promise<void> StateVolume::unmount() {
   auto deadline = timer.now() + kUnmountPatience;
   while (mounted()) {
     // Writes out what is not on the disk yet, hence not on the loop.
-    int error = co_await uv.blocking([target = kj::str(path)]() {
-      return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
-    });
+    int error = co_await uv
+                    .blocking([target = kj::str(path)]() {
+                      return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
+                    })
+                    .exclusiveJoin(timer.atTime(deadline).then([]() { return ETIMEDOUT; }));
     if (error == 0) continue;  // there may be another one below
     if (error == EINVAL) co_return;
     if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {

@@ -14,6 +14,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kDevicePatience = 10 * kj::SECONDS;
+constexpr auto kReadPatience = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
 // Drives do not report a disc by themselves.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
 
@@ -78,25 +79,27 @@ void RealVolumes::sayOnce(kj::String line) {
   told.insert(kj::mv(line));
 }
 
-kj::Promise<kj::Maybe<Volume>> RealVolumes::probe(BlockDevice device) {
-  auto node = device.node();
-  auto job = uv.blocking([node = kj::str(node)]() {
-    struct Answer {
-      kj::Maybe<Superblock> content;
-    };
-    return Answer{probeDevice(node)};
-  });
-  bool late = false;
-  Volume volume;
-  co_await job.then([&volume](auto&& answer) { volume.content = kj::mv(answer.content); })
-      .exclusiveJoin(timer.afterDelay(kDevicePatience).then([&late]() { late = true; }));
-  if (late) {
-    if (silent.find(device.name) == nullptr) silent.insert(kj::str(device.name));
+template <typename T>
+kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration patience,
+                                                kj::Promise<T> job) {
+  auto late = [this, name = kj::str(device.name), node = device.node()]() -> kj::Maybe<T> {
+    if (silent.find(name) == nullptr) silent.insert(kj::str(name));
     say(kj::str("warning: ", node, " does not answer; it is left out"));
-    co_return nullptr;
+    return nullptr;
+  };
+  return job.then([](T&& answer) -> kj::Maybe<T> { return kj::mv(answer); })
+      .exclusiveJoin(timer.afterDelay(patience).then(kj::mv(late)));
+}
+
+kj::Promise<kj::Maybe<Volume>> RealVolumes::probe(BlockDevice device) {
+  struct Answer {
+    kj::Maybe<Superblock> content;
+  };
+  auto job = uv.blocking([node = device.node()]() { return Answer{probeDevice(node)}; });
+  KJ_IF_MAYBE (answer, co_await answered(device, kDevicePatience, kj::mv(job))) {
+    co_return Volume{kj::mv(device), kj::mv(answer->content)};
   }
-  volume.device = kj::mv(device);
-  co_return kj::mv(volume);
+  co_return nullptr;
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
@@ -143,9 +146,14 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
                         " is read and not ", kj::strArray(others, ", ")));
       }
       auto type = KJ_ASSERT_NONNULL(volume->content).type;
-      co_return co_await uv.blocking([node = kj::mv(node), type, names = kj::mv(names), limit]() {
+      auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(names), limit]() {
         return readFiles(node, type, names, limit);
       });
+      KJ_IF_MAYBE (files, co_await answered(volume->device, kReadPatience, kj::mv(job))) {
+        co_return kj::mv(*files);
+      }
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str(node, " was not read within ", kReadPatience / kj::SECONDS, " s"));
     }
     if (timer.now() >= deadline) co_return nullptr;
     co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));

@@ -2,8 +2,8 @@
 //
 // Nothing is remembered between two looks but the devices that do not answer, and nothing stays
 // mounted, whatever happens (mount.h). All work on devices is in the thread pool; a device that
-// does not answer within 10 s is told, and left out from then on, since each try would keep a
-// thread.
+// does not answer within 10 s, or does not give its files within 60 s, is told, and left out from
+// then on, since each try would keep a thread.
 #pragma once
 
 #include <kj/map.h>
@@ -40,7 +40,8 @@ class Volumes {
   // Everything that is there now.
   virtual kj::Promise<kj::Vector<Volume>> look() = 0;
   // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
-  // for it to appear for at most `patience` (drives and discs come late). None: no such volume.
+  // for it to appear for at most `patience` (drives and discs come late), then for it to be read.
+  // None: no such volume.
   // Throws naming the device and the cause when it is there and cannot be read.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                                    size_t limit, kj::Duration patience) = 0;
@@ -65,6 +66,10 @@ class RealVolumes final : public Volumes {
   kj::TreeSet<kj::String> silent;  // devices that did not answer
   kj::TreeSet<kj::String> told;    // said once
 
+  // None when it takes too long.
+  template <typename T>
+  kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration patience,
+                                     kj::Promise<T> job);
   kj::Promise<kj::Maybe<Volume>> probe(BlockDevice device);
   kj::Promise<void> loadDrivers();
   void sayOnce(kj::String line);
