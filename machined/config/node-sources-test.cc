@@ -124,7 +124,17 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
       "Unavailable: volume cidata (/dev/sr0): user-data is not a machine config: it has no key "
       "\"machine\"",
       find(""));
-  volumes.file("cidata", "meta-data", "x");
+  // A byte order mark and quotes are as good.
+  for (auto text : {"\xef\xbb\xbfmachine: {}\n", "# x\n\"machine\": {}\n", "'machine' : {}\n"}) {
+    volumes.volumes.clear();
+    volumes.file("cidata", "user-data", text);
+    EXPECT_EQ(kj::str("volume cidata (/dev/sr0): user-data: ", text).cStr(), find(""));
+  }
+  for (auto text : {"xmachine: {}\n", "machines: {}\n", "  machine: {}\n", "machine"}) {
+    volumes.volumes.clear();
+    volumes.file("cidata", "user-data", text);
+    EXPECT_THAT(find(""), HasSubstr("has no key \"machine\"")) << text;
+  }
   volumes.volumes.clear();
   volumes.file("cidata", "meta-data", "x");
   volumes.file("metal-iso", "config.yaml", "<html>");

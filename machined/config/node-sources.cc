@@ -31,12 +31,24 @@ bool isCloud(kj::StringPtr platform) {
   return false;
 }
 
+bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr start) {
+  return text.size() >= start.size() && memcmp(text.begin(), start.begin(), start.size()) == 0;
+}
+
 // A key of the document's top, as every machine config has it.
 bool hasMachineKey(kj::ArrayPtr<const char> text) {
-  constexpr kj::StringPtr kKey = "machine:"_kj;
-  for (size_t i = 0; i + kKey.size() <= text.size(); ++i) {
-    if (i > 0 && text[i - 1] != '\n') continue;
-    if (memcmp(text.begin() + i, kKey.begin(), kKey.size()) == 0) return true;
+  constexpr kj::StringPtr kMark = "\xef\xbb\xbf"_kj;
+  if (startsWith(text, kMark)) text = text.slice(kMark.size(), text.size());
+  while (text.size() > 0) {
+    for (auto key : {"machine"_kj, "\"machine\""_kj, "'machine'"_kj}) {
+      if (!startsWith(text, key)) continue;
+      size_t at = key.size();
+      while (at < text.size() && text[at] == ' ') ++at;
+      if (at < text.size() && text[at] == ':') return true;
+    }
+    auto* end = static_cast<const char*>(memchr(text.begin(), '\n', text.size()));
+    if (end == nullptr) break;
+    text = kj::arrayPtr(end + 1, text.end());
   }
   return false;
 }
