@@ -27,15 +27,16 @@ namespace {
 
 using cluster::StateDirectory;
 
-// The supervisor has another working directory.
+// What is kept in a cluster's state holds wherever the next command is run.
 kj::String absolute(kj::StringPtr path) {
-  if (path.startsWith("/")) return kj::str(path);
+  if (path.startsWith("/") || path.size() == 0) return kj::str(path);
   char here[4096];
   KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
   return kj::str(here, "/", path);
 }
 
 StateDirectory stateOf(Invocation& call) {
+  cluster::checkName(call.text("name"));  // it becomes part of a path that may be removed
   kj::String base;
   if (call.given("state")) {
     base = kj::str(call.text("state"));
@@ -58,7 +59,7 @@ unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
 }
 
 kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
-  auto path = call.given(flag) ? kj::str(call.text(flag))
+  auto path = call.given(flag) ? absolute(call.text(flag))
                                : kj::str(cluster::buildFolder(), "/image/", name);
   if (access(path.cStr(), R_OK) < 0) {
     fail(ErrorKind::kNotFound,
@@ -126,7 +127,7 @@ cluster::Request requestOf(Invocation& call) {
   chooseMedium(call, request);
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
-  auto qemu = cluster::findQemu(call.text("qemu-root"));
+  auto qemu = cluster::findQemu(absolute(call.text("qemu-root")));
   request.accelerator = chooseAccelerator(call, qemu, request.kernel);
   request.qemuRoot = kj::mv(qemu.root);
   return request;

@@ -18,8 +18,8 @@ config::MachineType typeOf(kj::StringPtr name) {
 kj::String patched(kj::StringPtr made, config::MachineType type, const ConfigOptions& options) {
   auto own = config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches;
   auto common = talosctl::applyPatches(made, "the generated config", options.patches);
+  KJ_DEFER(zeroize(common));
   auto text = talosctl::applyPatches(common, "the generated config", own);
-  zeroize(common);
   auto parsed = config::parse(text, "the patched config");
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
   return text;
@@ -47,6 +47,7 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.timeServers = timeServers;
     auto text = config::machineConfig(secrets, type, cluster.getName(), kubernetes,
                                       options.generate, settings);
+    KJ_DEFER(zeroize(text));
     texts.add(patched(text, type, options));
   }
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -22,6 +22,7 @@ constexpr int kReadyFd = 3;
   sigprocmask(SIG_SETMASK, &none, nullptr);
   int null = open("/dev/null", O_RDONLY);
   int out = open(log.cStr(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (chdir("/") != 0) _exit(127);  // the folder of the caller may go
   dup2(null, 0);
   dup2(out, 1);
   dup2(out, 2);

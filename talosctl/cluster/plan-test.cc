@@ -36,6 +36,14 @@ kj::String refusal(const Request& r) {
   return kj::str("accepted");
 }
 
+TEST(ClusterPlan, ProcessorsAreANumber) {
+  for (double cpus : {-1.0, 64.5, double(kj::nan())}) {
+    auto r = request();
+    r.cpus = cpus;
+    EXPECT_THAT(refusal(r).cStr(), HasSubstr("--cpus: ")) << cpus;
+  }
+}
+
 TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::LocalCluster>();

@@ -23,18 +23,6 @@ uint32_t hash(kj::StringPtr text) {
   return h;
 }
 
-void checkName(kj::StringPtr name) {
-  bool good = name.size() > 0 && name.size() <= 40;
-  for (char c : name) {
-    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
-  }
-  if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
-    refuse("--name", kj::str("\"", name,
-                             "\" is not a cluster name: 1 to 40 of a-z, 0-9 and '-', "
-                             "not beginning or ending with '-'"));
-  }
-}
-
 // 127.16.0.0 to 127.250.255.0: clear of 127.0.0.1 and of what resolvers use.
 void chooseLoopback(kj::StringPtr name, unsigned nodes,
                     kj::Function<bool(unsigned, unsigned, unsigned)>& free, unsigned& a,
@@ -129,6 +117,18 @@ kj::String usualArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Rea
 
 }  // namespace
 
+void checkName(kj::StringPtr name) {
+  bool good = name.size() > 0 && name.size() <= 40;
+  for (char c : name) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  }
+  if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
+    refuse("--name", kj::str("\"", name,
+                             "\" is not a cluster name: 1 to 40 of a-z, 0-9 and '-', "
+                             "not beginning or ending with '-'"));
+  }
+}
+
 Prefix parseCidr(kj::StringPtr text) {
   KJ_IF_MAYBE (cidr, Prefix::parse(text)) {
     if (cidr->address.family() == AF_INET) {
@@ -159,7 +159,8 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   if (request.memory < 256) refuse("--memory", "at least 256 (MiB) is needed");
   if (request.disk < 16) refuse("--disk", "at least 16 (MiB) is needed");
   if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
-  if (request.cpus < 0 || request.cpus > 64) refuse("--cpus", "must be above 0 and at most 64");
+  if (!(request.cpus >= 0 && request.cpus <= 64))
+    refuse("--cpus", "must be above 0 and at most 64");
 
   if (request.clock.size() > 0 && !isTime(request.clock)) {
     refuse("--clock", kj::str("\"", request.clock, "\" is not a time such as 2020-12-31T23:59:00"));

@@ -41,6 +41,9 @@ void plan(const Request& request,
           kj::Function<bool(unsigned a, unsigned b, unsigned count)> loopbackFree,
           rpc::LocalCluster::Builder out);
 
+// Throws InvalidArgument unless the name can be that of a cluster, and so of its folder.
+void checkName(kj::StringPtr name);
+
 // An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
 Prefix parseCidr(kj::StringPtr text);
 
