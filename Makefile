@@ -10,6 +10,9 @@
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
+ifneq ($(words $(CHECKOUT)),1)
+$(error the path of the checkout has blanks in it, which make and ninja take for several: $(CHECKOUT))
+endif
 BUILD    := $(CHECKOUT)/build
 ROOT     := $(BUILD)/root
 IN_ROOT  := rootfs/enter.sh $(ROOT) $(CHECKOUT)
@@ -41,10 +44,13 @@ lint: configure
 	@$(IN_ROOT) tests/lint.sh $(OUT)
 
 format: root
-	@$(IN_ROOT) bash -c "git ls-files '*.cc' '*.h' | xargs clang-format-19 -i"
+	@$(IN_ROOT) bash -c "set -o pipefail; git -c safe.directory=* ls-files '*.cc' '*.h' | xargs clang-format-19 -i"
 
+# One that was left by a host that went down is made anew.
 demo: image
-	@$(OUT)/talosctl cluster show --name demo >/dev/null 2>&1 || $(OUT)/talosctl cluster create --name demo
+	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
+	  *'does not run'*) $(OUT)/talosctl cluster destroy --name demo ;; esac; \
+	  $(OUT)/talosctl cluster create --name demo
 	@tests/demo.sh $(OUT)/talosctl
 
 demo-destroy:

@@ -6,6 +6,7 @@
 # uses; MIRROR= (and SECURITY_MIRROR=) override it. Cap'n Proto comes from forky (packages/forky.list);
 # the downloaded packages stay in CACHE, so a root can be made again after forky has moved on.
 set -euo pipefail
+umask 022
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$1 cache=$2 list=${3:-$here/packages/build.list}
@@ -20,7 +21,7 @@ stamp=$(cat "$0" "$list" "$here/packages/forky.list" | sha256sum | cut -d' ' -f1
 
 host_mirror() {  # the URI from which this host's apt takes a suite whose codename ends in $1
   . /etc/os-release
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: ${VERSION_CODENAME:-none}$1" | head -n 1
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: ${VERSION_CODENAME:-none}$1" | sed -n 1p   # head would end the pipe early
 }
 # apt tells its sources only of lists that it has: a fresh machine has none yet.
 if [ -z "${MIRROR:-}" ] && [ -z "$(host_mirror '')" ]; then

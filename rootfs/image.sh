@@ -6,6 +6,7 @@
 # them. The same packages and programs give the same bytes: every time stamp is the kernel package's, every
 # list is sorted, every file is root's. RELEASE=1 packs smaller and takes longer.
 set -euo pipefail
+umask 022   # the image's folders are for all of its daemons, whatever the caller's habit
 export LC_ALL=C
 
 root=$1 out=$2 image=$3
