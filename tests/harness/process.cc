@@ -101,8 +101,14 @@ Result run(const std::vector<std::string>& argv, double deadlineSeconds,
       return result;
     }
   }
+  // It has closed both, and may go on.
   int raw = 0;
-  waitpid(child.pid, &raw, 0);
+  if (!late && !eventually([&] { return waitpid(child.pid, &raw, WNOHANG) == child.pid; },
+                           began + deadlineSeconds - now(), 0.01)) {
+    late = true;
+    kill(child.pid, SIGKILL);
+  }
+  if (late) waitpid(child.pid, &raw, 0);
   result.status = late ? -1 : statusOf(raw);
   result.seconds = now() - began;
   return result;
