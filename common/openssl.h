@@ -1,6 +1,6 @@
 // OpenSSL's objects as owned values, and the PEM blocks that we read and write them in.
 //
-// For common/pki.cc and its tests only: nobody else includes an OpenSSL header. Reading is for
+// For common/pki.cc, common/tls-peer.cc and tests only. Reading is for
 // foreign bytes: it ends in an object or in InvalidArgument, says what was found instead, and
 // leaves OpenSSL's error queue empty, so that a later TLS error does not carry a stranger's words.
 #pragma once

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/openssl.h"
 #include "common/printing.h"
 
 namespace talos::trustd {
@@ -87,6 +88,49 @@ TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
   }
   EXPECT_EQ(recorded.size(), 2u);
   EXPECT_NE(recorded[0], recorded[1]);
+}
+
+// Would catch: a certificate of a machine that is good for calling others, as an administrator
+// does.
+TEST_F(Issuing, TheCertificateIsAServersOnly) {
+  auto issued = issuer.issue(ask("10.0.0.9").request, kToken, worker);
+  auto certificate = pki::readCertificate(issued.certificate);
+  EXPECT_EQ(X509_get_extended_key_usage(certificate.get()), uint32_t(XKU_SSL_SERVER));
+  EXPECT_EQ(X509_get_key_usage(certificate.get()), uint32_t(KU_DIGITAL_SIGNATURE));
+}
+
+// Would catch: a name that two machines get one after the other, or that stays taken for ever.
+TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+  auto other = [&]() {
+    return kj::runCatchingExceptions(
+        [&] { issuer.issue(ask("10.0.0.10").request, kToken, ip("10.0.0.10")); });
+  };
+  wall.date += 24 * kj::HOURS - 1 * kj::SECONDS;
+  EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(other())) == ErrorKind::kPermissionDenied);
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr) << "its holder cannot renew it";
+  wall.date += 24 * kj::HOURS;
+  patience();
+  EXPECT_TRUE(other() == nullptr);
+}
+
+TEST_F(Issuing, ASuccessMakesGood) {
+  auto asked = ask("10.0.0.9");
+  EXPECT_TRUE(refusal(asked.request, "wrong") == ErrorKind::kUnauthenticated);
+  steady.time += Throttle::kFirst;
+  EXPECT_TRUE(refusal(asked.request) == nullptr);
+  EXPECT_TRUE(refusal(asked.request, "wrong") == ErrorKind::kUnauthenticated);
+  steady.time += Throttle::kFirst;
+  EXPECT_TRUE(refusal(asked.request) == nullptr) << "the failure before the success still counts";
+}
+
+TEST_F(Issuing, AKeyThatIsNotTheAuthoritysIsRefusedAtOnce) {
+  Authority a;
+  a.certificate = kj::str(authority.certificate);
+  a.key = pki::makeKey(pki::KeyType::kEd25519);
+  auto failure = kj::runCatchingExceptions([&] { issuer.use(kj::mv(a)); });
+  EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(failure)) == ErrorKind::kInvalidArgument);
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr) << "the one before is lost";
 }
 
 TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
