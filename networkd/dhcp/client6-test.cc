@@ -181,8 +181,36 @@ TEST(Client6, answersThatAreNotItsOwnDoNotCount) {
   EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].id = 5; }));
   EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].valid = 0; }));
   EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].address = ip("fe80::1"); }));
+  EXPECT_TRUE(spoiled([](Message6& m) {
+    m.associations[0].addresses[0].status = Status6{Status6::kNotOnLink, {}};
+  }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.status = Status6{Status6::kUnspecified, {}}; }));
   EXPECT_TRUE(spoiled([](Message6& m) { m.type = Type::kRenew; }));
   EXPECT_FALSE(spoiled([](Message6&) {}));
+}
+
+// Catches: a request or a renewal that another server than the one that was asked answers.
+TEST(Client6, onlyTheServerThatWasAskedAnswers) {
+  World world;
+  world.rapid = false;
+  world.silent = true;
+  world.up();
+  world.preference = 255;
+  world.say(world.replyTo(world.sent[0]));
+  ASSERT_EQ(world.client().state(), State::kRequesting);
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kRequesting);
+  world.say(world.replyTo(world.sent.back()));
+  ASSERT_EQ(world.client().state(), State::kBound);
+  world.run(1510 * kj::SECONDS);
+  ASSERT_EQ(world.client().state(), State::kRenewing);
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  world.run(892 * kj::SECONDS);
+  ASSERT_EQ(world.client().state(), State::kRebinding) << "at T2, not behind the pause";
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(world.client().lease()).server == kOther);
 }
 
 TEST(Client6, renewsThenAsksAllThenLetsGo) {
@@ -282,6 +310,17 @@ TEST(Client6, offersThatAreRefusedSlowItDown) {
   world.refuses = false;
   world.run(3700 * kj::SECONDS);
   EXPECT_EQ(world.client().state(), State::kBound);
+  // What was refused before an address was given does not count any more.
+  world.knows = false;
+  auto renew = KJ_ASSERT_NONNULL(KJ_ASSERT_NONNULL(world.client().lease()).renew);
+  world.takeLog();
+  world.run(renew - world.now + 1 * kj::SECONDS);
+  world.refuses = true;
+  world.knows = true;
+  world.takeLog();
+  world.run(2 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("SOLICIT, REQUEST, SOLICIT, REQUEST")) << log.cStr();
 }
 
 TEST(Client6, aKilledOneGoesOnWithItsLease) {

@@ -112,6 +112,26 @@ TEST(Message4, classlessRoutesOfEveryWidth) {
 }
 
 // Catches: an option that is used although its length says that it cannot be what it should be.
+// Catches: a list of routes without an end, and half of one.
+TEST(Message4, asManyRoutesAsAnybodyNeeds) {
+  for (unsigned count : {64, 65}) {
+    Message4 m;
+    m.type = Message4::Type::kAck;
+    m.hardwareAddress = octets({2, 0, 0, 0, 0, 1});
+    auto& routes = m.classlessRoutes.emplace();
+    for (unsigned i = 0; i < count; ++i) {
+      routes.add(Route4{prefix(kj::str("10.", i, ".0.0/16")), ip("10.0.0.1")});
+    }
+    auto parsed = parse4(encode(m));
+    KJ_IF_MAYBE (read, KJ_ASSERT_NONNULL(parsed.message).classlessRoutes) {
+      EXPECT_EQ(read->size(), 64u);
+      EXPECT_EQ(count, 64u);
+    } else {
+      EXPECT_EQ(count, 65u);
+    }
+  }
+}
+
 TEST(Message4, optionsOfAWrongLengthAreNotThere) {
   auto m = good(
       joined({kAck, octets({54, 3, 1, 2, 3}), octets({51, 2, 0, 9}), octets({1, 4, 255, 0, 255, 0}),
@@ -243,6 +263,7 @@ TEST(Packet4, onlyWholeDatagramsOfOurPortPass) {
   };
   EXPECT_TRUE(refitted(8, 3));
   EXPECT_FALSE(refitted(9, 6));
+  for (int total : {0, 19, 20, 27}) EXPECT_FALSE(refitted(3, total)) << "shorter than its headers";
   EXPECT_FALSE(refitted(6, 0x20)) << "more fragments";
   EXPECT_FALSE(refitted(7, 1)) << "a later fragment";
 }
@@ -384,6 +405,11 @@ TEST(Advertisement, whatIsNone) {
   header[0] = 133;
   EXPECT_TRUE(none(nullptr));
   header[0] = 134;
+  // Not for anybody to use: on this link alone.
+  auto own = KJ_ASSERT_NONNULL(parseAdvertisement(
+      joined({header, octets({3, 4, 64, 0xc0, 0, 0, 1, 0, 0, 0, 0, 128, 0, 0, 0, 0}),
+              ip("fe80::").bytes()})));
+  EXPECT_EQ(own.prefixes.size(), 0u);
   // Options that are too short for what they are.
   auto a = KJ_ASSERT_NONNULL(parseAdvertisement(
       joined({header, octets({3, 1, 64, 0, 0, 0, 0, 0}), octets({25, 1, 0, 0, 0, 0, 0, 9}),
