@@ -103,8 +103,7 @@ struct Operators::Running {
   }
   void begin(dhcp::Surroundings around, dhcp::LinkState state, kj::Function<void()> changed) {
     if (kind == "dhcp4") {
-      four =
-          kj::heap<dhcp::Operator4>(around, link, kj::mv(state), hostname, false, kj::mv(changed));
+      four = kj::heap<dhcp::Operator4>(around, link, kj::mv(state), hostname, kj::mv(changed));
     } else if (kind == "dhcp6" || kind == "ra") {
       auto what = kind == "ra" ? dhcp::Operator6::Kind::kRouters : dhcp::Operator6::Kind::kDhcp;
       six = kj::heap<dhcp::Operator6>(what, around, link, kj::mv(state), kj::mv(changed));

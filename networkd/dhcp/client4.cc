@@ -218,17 +218,7 @@ Client4::Actions Client4::hear(const Arp& arp, Moment now) {
 
 Client4::Actions Client4::stop(Moment now) {
   Actions out;
-  KJ_IF_MAYBE (lease, held) {
-    if (settings.release && current != State::kDown && !lease->expired(now.time)) {
-      startExchange(now);
-      auto release = request(Type::kRelease, now);
-      release.server = lease->server;
-      release.client = lease->address.address;
-      release.seconds = 0;
-      out.add(Unicast{kj::mv(release), lease->address.address, lease->server});
-    }
-    lose("it is no longer wanted", out);
-  }
+  lose("it is no longer wanted", out);
   linkDown(now);
   return out;
 }

@@ -31,7 +31,6 @@ namespace talos::networkd::dhcp {
 struct Settings4 {
   kj::Array<kj::byte> hardwareAddress;  // six octets
   kj::String hostname;                  // told to the server; empty: none
-  bool release = false;                 // give the address back when stopped
 };
 
 // With every input: when it is, and a new random number.

@@ -61,7 +61,7 @@ TEST(Operator4, tellsAlsoOfWhatItDoesNot) {
                       encode(lease4(world.timer.now())).asChars(), 0600);
   Client4::State last = Client4::State::kDown;
   kj::Maybe<Operator4&> self;
-  Operator4 four(world.around(), "none0", world.link(), "", false, [&] {
+  Operator4 four(world.around(), "none0", world.link(), "", [&] {
     KJ_IF_MAYBE (there, self) last = there->client().state();
   });
   self = four;

@@ -20,13 +20,13 @@ Ip broadcastAddress() {
 }  // namespace
 
 Operator4::Operator4(Surroundings aroundGiven, kj::StringPtr nameGiven, LinkState link,
-                     kj::StringPtr hostname, bool release, kj::Function<void()> changedGiven)
+                     kj::StringPtr hostname, kj::Function<void()> changedGiven)
     : around(aroundGiven),
       name(kj::str(nameGiven)),
       path(kj::str(around.directory, "/dhcp4-", name)),
       state(kj::mv(link)),
       changed(kj::mv(changedGiven)),
-      machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname), release}, load()) {
+      machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname)}, load()) {
   bool starts = state.running;
   state.running = false;
   setRunning(starts);

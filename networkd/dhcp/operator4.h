@@ -27,7 +27,7 @@ class Operator4 {
  public:
   // `link` has an Ethernet address. `changed` is called when lease() or state() has changed.
   Operator4(Surroundings around, kj::StringPtr name, LinkState link, kj::StringPtr hostname,
-            bool release, kj::Function<void()> changed);
+            kj::Function<void()> changed);
 
   // The same link in another state: the index and the hardware address stay.
   void setRunning(bool running);
