@@ -20,36 +20,57 @@ rpc::MachineType typeOf(config::MachineType type) {
 kj::Vector<NetworkConfig::Route> routesOf(capnp::List<config::Route>::Reader routes) {
   kj::Vector<NetworkConfig::Route> result;
   for (auto route : routes) {
-    result.add(NetworkConfig::Route{kj::str(route.getNetwork()), kj::str(route.getGateway()),
-                                    route.getMetric()});
+    result.add(NetworkConfig::Route{.network = kj::str(route.getNetwork()),
+                                    .gateway = kj::str(route.getGateway()),
+                                    .metric = route.getMetric(),
+                                    .source = kj::str(route.getSource()),
+                                    .mtu = route.getMtu(),
+                                    .onlink = route.getOnlink(),
+                                    .type = route.getType()});
   }
   return result;
+}
+
+// Of a link or a VLAN.
+template <typename Reader, typename Target>
+void readAddressing(Reader link, bool dhcp, Target& target) {
+  auto options = link.getDhcpOptions();
+  target.dhcp4 = dhcp && (!link.hasDhcpOptions() || options.getIpv4());
+  target.dhcp6 = dhcp && link.hasDhcpOptions() && options.getIpv6();
+  target.dhcpMetric = options.getRouteMetric();
+  if (link.getCidr().size() > 0) target.addresses.add(kj::str(link.getCidr()));
+  for (auto address : link.getAddresses()) target.addresses.add(kj::str(address));
+  target.routes = routesOf(link.getRoutes());
+  target.mtu = link.getMtu();
+}
+
+DeviceSelector selectorOf(config::DeviceSelector::Reader selector) {
+  return {.busPath = kj::str(selector.getBusPath()),
+          .hardwareAddress = kj::str(selector.getHardwareAddr()),
+          .permanentAddress = kj::str(selector.getPermanentAddr()),
+          .pciId = kj::str(selector.getPciID()),
+          .driver = kj::str(selector.getDriver()),
+          .physical = selector.getPhysical()};
 }
 
 NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
   NetworkConfig::Device device;
   device.interface = kj::str(interface.getInterface());
-  device.mtu = interface.getMtu();
+  if (interface.hasDeviceSelector()) device.selector = selectorOf(interface.getDeviceSelector());
   device.ignore = interface.getIgnore();
   // One that gets both is refused by the config's checks; the address would win.
-  bool dhcp = interface.getDhcp() && interface.getCidr().size() == 0;
-  auto options = interface.getDhcpOptions();
-  device.dhcp4 = dhcp && (!interface.hasDhcpOptions() || options.getIpv4());
-  device.dhcp6 = dhcp && interface.hasDhcpOptions() && options.getIpv6();
-  device.dhcpMetric = options.getRouteMetric();
-  if (interface.getCidr().size() > 0) device.addresses.add(kj::str(interface.getCidr()));
-  for (auto address : interface.getAddresses()) device.addresses.add(kj::str(address));
-  device.routes = routesOf(interface.getRoutes());
+  readAddressing(interface, interface.getDhcp() && interface.getCidr().size() == 0, device);
   device.dummy = interface.getDummy();
   for (auto entry : interface.getVlans()) {
     NetworkConfig::Vlan vlan;
     vlan.id = entry.getVlanId();
-    if (entry.getCidr().size() > 0) vlan.addresses.add(kj::str(entry.getCidr()));
-    vlan.routes = routesOf(entry.getRoutes());
-    vlan.dhcp4 = entry.getDhcp();
+    readAddressing(entry, entry.getDhcp(), vlan);
     device.vlans.add(kj::mv(vlan));
   }
   if (interface.hasBond()) device.bond = std::make_shared<const BondConfig>(interface.getBond());
+  if (interface.hasBridge()) {
+    device.bridge = std::make_shared<const BridgeConfig>(bridgeConfig(interface.getBridge()));
+  }
   if (interface.hasWireguard()) {
     device.wireguard =
         std::make_shared<const WireguardConfig>(wireguardConfig(interface.getWireguard()));

@@ -8,6 +8,14 @@ namespace {
 constexpr size_t kLongestName = 15;
 }
 
+BridgeConfig bridgeConfig(config::Bridge::Reader bridge) {
+  BridgeConfig result;
+  for (auto port : bridge.getInterfaces()) result.interfaces.add(kj::str(port));
+  result.stp = bridge.getStp().getEnabled();
+  result.vlanFiltering = bridge.getVlan().getVlanFiltering();
+  return result;
+}
+
 WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard) {
   WireguardConfig result;
   result.privateKey = netlink::WireguardSecret::parse(wireguard.getPrivateKey());
@@ -39,6 +47,10 @@ void LinkMaking::fill(rpc::LinkSpecSpec::Builder spec) const {
   spec.setMasterName(master);
   if (kind == "vlan") spec.initVlan().setVlanID(vlanId);
   if (bond != nullptr) spec.setBondMaster(bond->get());
+  if (bridge != nullptr) {
+    spec.initBridgeMaster().setStp(bridge->stp);
+    spec.getBridgeMaster().setVlanFiltering(bridge->vlanFiltering);
+  }
   if (wireguard != nullptr) {
     auto out = spec.initWireguard();
     KJ_IF_MAYBE (secret, wireguard->privateKey) {

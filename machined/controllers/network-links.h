@@ -1,5 +1,5 @@
-// Links that the machine config makes: bonds, VLANs, dummies and WireGuard tunnels, as values
-// between the config and the LinkSpecs. Part of network-plan.h.
+// Links that the machine config makes: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
+// values between the config and the LinkSpecs. Part of network-plan.h.
 //
 // Private keys are in the values and go only into WireguardKeys resources, which are secret; a
 // LinkSpec has the public key. What is wrong with one peer leaves out that peer.
@@ -28,6 +28,12 @@ class BondConfig {
   mutable capnp::MallocMessageBuilder message;  // a builder has no reading side
 };
 
+struct BridgeConfig {
+  kj::Vector<kj::String> interfaces;
+  bool stp = false, vlanFiltering = false;
+};
+BridgeConfig bridgeConfig(config::Bridge::Reader bridge);
+
 struct WireguardConfig {
   struct Peer {
     kj::String publicKey, endpoint;  // base64; host:port
@@ -43,11 +49,12 @@ WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard);
 
 // What a link is; of all of these one, or none for hardware.
 struct LinkMaking {
-  kj::String kind;    // "bond", "vlan", "dummy", "wireguard"; empty: hardware
+  kj::String kind;    // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware
   kj::String parent;  // of a VLAN
-  kj::String master;  // the bond that it belongs to
+  kj::String master;  // the bond or bridge that it belongs to
   uint16_t vlanId = 0;
   std::shared_ptr<const BondConfig> bond;
+  std::shared_ptr<const BridgeConfig> bridge;
   std::shared_ptr<const WireguardConfig> wireguard;
 
   void fill(rpc::LinkSpecSpec::Builder spec) const;

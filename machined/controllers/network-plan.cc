@@ -6,23 +6,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr size_t kMostResolvers = 3;      // resolv.conf(5)
-constexpr size_t kMostSearchDomains = 6;  // what every C library reads
-constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
-constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
-
-kj::Vector<kj::String> split(kj::StringPtr text, char by) {
-  kj::Vector<kj::String> fields;
-  size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i == text.size() || text[i] == by) {
-      fields.add(kj::heapString(text.begin() + begin, i - begin));
-      begin = i + 1;
-    }
-  }
-  return fields;
-}
-
 // An address without a length stands for itself alone.
 kj::Maybe<Prefix> prefixOf(kj::StringPtr text) {
   KJ_IF_MAYBE (prefix, Prefix::parse(text)) return *prefix;
@@ -48,15 +31,14 @@ class Planner {
     KJ_IF_MAYBE (c, config) {
       for (auto& device : c->devices) addDevice(device);
     }
+    addBondsOfCommandLine();
+    addVlansOfCommandLine();
     addFromCommandLine();
     dropAddressesOfMembers();
     addDefaultOperators();
     dropStaleLeases();
     for (auto lease : leases) addLease(*lease);
-    chooseHostname();
-    chooseResolvers();
-    chooseSearch();
-    chooseTimeServers();
+    chooseNames(arguments, config, ip, leases, plan);
     return kj::mv(plan);
   }
 
@@ -66,6 +48,7 @@ class Planner {
   kj::ArrayPtr<const KnownLink> known;
   kj::Vector<const Lease*> leases;  // in the order of links, those that count
   kj::Maybe<IpParameter> ip;
+  kj::Vector<kj::String> named;  // links that entries of the config are for
   NetworkPlan plan;
 
   template <typename... Parts>
@@ -117,46 +100,71 @@ class Planner {
     return true;
   }
 
-  void addBond(const NetworkConfig::Device& device) {
-    auto& bond = addLink(device.interface, 0, kLayerConfiguration);
+  void addBond(const NetworkConfig::Device& device, kj::StringPtr name) {
+    auto& bond = addLink(name, 0, kLayerConfiguration);
     if (!makes(bond, "bond")) return;
     bond.making.bond = device.bond;
-    for (auto member : device.bond->get().getInterfaces()) {
-      if (ignored(member)) {
-        problem(device.interface, ": its link ", member, " is to be ignored and stays out of it");
-        continue;
-      }
-      auto& link = addLink(member, 0, kLayerConfiguration);
-      if (link.making.master.size() > 0 && link.making.master != device.interface) {
-        problem(device.interface, ": its link ", member, " is in ", link.making.master, " already");
-      } else {
-        link.making.master = kj::str(device.interface);
-      }
+    for (auto member : device.bond->get().getInterfaces())
+      addMember(name, member, kLayerConfiguration);
+  }
+
+  void addBridge(const NetworkConfig::Device& device, kj::StringPtr name) {
+    auto& bridge = addLink(name, 0, kLayerConfiguration);
+    if (!makes(bridge, "bridge")) return;
+    bridge.making.bridge = device.bridge;
+    for (auto& port : device.bridge->interfaces) addMember(name, port, kLayerConfiguration);
+  }
+
+  void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
+    if (ignored(member)) {
+      problem(master, ": its link ", member, " is to be ignored and stays out of it");
+      return;
+    }
+    auto& link = addLink(member, 0, layer);
+    if (link.making.master.size() > 0 && link.making.master != master) {
+      problem(master, ": its link ", member, " is in ", link.making.master, " already");
+    } else {
+      link.making.master = kj::str(master);
     }
   }
 
   void addVlan(kj::StringPtr parent, const NetworkConfig::Vlan& vlan) {
     KJ_IF_MAYBE (name, vlanName(parent, vlan.id)) {
-      auto& link = addLink(*name, 0, kLayerConfiguration);
+      auto& link = addLink(*name, vlan.mtu, kLayerConfiguration);
       if (!makes(link, "vlan")) return;
       link.making.parent = kj::str(parent);
       link.making.vlanId = vlan.id;
       addAddresses(*name, vlan.addresses);
       for (auto& route : vlan.routes) addConfigRoute(*name, route);
-      if (vlan.dhcp4) addOperator(kDhcp4, *name, 0, kLayerConfiguration);
-      if (vlan.dhcp4 || vlan.addresses.size() == 0) {
-        addOperator(kRouters, *name, 0, kLayerConfiguration);
-      }
+      addOperators(*name, vlan.dhcp4, vlan.dhcp6, vlan.addresses.size() > 0, vlan.dhcpMetric);
     } else {
       problem(parent, ": the name of its VLAN ", vlan.id, ", ", parent, ".", vlan.id,
               ", would have more than 15 characters");
     }
   }
 
+  void addAddress(kj::StringPtr link, const Prefix& prefix, kj::StringPtr layer) {
+    unsigned order = 0;
+    for (auto& other : plan.addresses) {
+      if (other.link != link) continue;
+      if (other.prefix == prefix) return;
+      ++order;
+    }
+    plan.addresses.add(NetworkPlan::Address{kj::str(link), prefix, layer, order});
+  }
+
+  // What asks the network of a link, where the config says so.
+  void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed, unsigned metric) {
+    if (dhcp4) addOperator(kDhcp4, link, metric, kLayerConfiguration);
+    if (dhcp6) addOperator(kDhcp6, link, metric, kLayerConfiguration);
+    // Where routers may give the address, they may give resolvers too.
+    if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, kLayerConfiguration);
+  }
+
   void addAddresses(kj::StringPtr link, const kj::Vector<kj::String>& texts) {
     for (auto& text : texts) {
       KJ_IF_MAYBE (prefix, prefixOf(text)) {
-        plan.addresses.add(NetworkPlan::Address{kj::str(link), *prefix, kLayerConfiguration});
+        addAddress(link, *prefix, kLayerConfiguration);
       } else {
         problem(link, ": cidr \"", text,
                 "\" is not an address with a prefix length, as 10.5.0.2/24");
@@ -172,7 +180,7 @@ class Planner {
     return "";
   }
 
-  // The bond has the addresses.
+  // The bond or bridge has the addresses.
   void dropAddressesOfMembers() {
     kj::Vector<NetworkPlan::Address> addresses;
     for (auto& address : plan.addresses) {
@@ -207,68 +215,151 @@ class Planner {
     plan.routes.add(kj::mv(route));
   }
 
-  void addDevice(const NetworkConfig::Device& device) {
-    if (device.ignore || ignored(device.interface)) return;
+  // The link that the entry is for; none: it is for none, or nobody knows yet which.
+  kj::Maybe<kj::String> nameOf(const NetworkConfig::Device& device) {
+    KJ_IF_MAYBE (selector, device.selector) {
+      if (known.size() == 0) return nullptr;
+      kj::String why;
+      KJ_IF_MAYBE (name, choose(*selector, known, why)) return kj::str(*name);
+      if (!device.ignore) addUnresolved(selector->describe(), kj::mv(why));
+      return nullptr;
+    }
     if (device.interface.size() == 0) {
       problem("machine.network.interfaces: an entry without `interface` configures nothing");
-      return;
+      return nullptr;
     }
-    addLink(device.interface, device.mtu, kLayerConfiguration);
-    if (device.bond != nullptr) addBond(device);
-    if (device.wireguard != nullptr) addTunnel(device);
-    if (device.dummy) makes(addLink(device.interface, 0, kLayerConfiguration), "dummy");
-    addAddresses(device.interface, device.addresses);
-    for (auto& route : device.routes) addConfigRoute(device.interface, route);
-    if (device.dhcp4) addOperator(kDhcp4, device.interface, device.dhcpMetric, kLayerConfiguration);
-    if (device.dhcp6) addOperator(kDhcp6, device.interface, device.dhcpMetric, kLayerConfiguration);
-    // Where routers may give the address, they may give resolvers too.
-    bool asks = device.dhcp4 || device.dhcp6 || device.addresses.size() == 0;
-    if (asks && device.wireguard == nullptr)
-      addOperator(kRouters, device.interface, device.dhcpMetric, kLayerConfiguration);
-    for (auto& vlan : device.vlans) addVlan(device.interface, vlan);
+    return kj::str(device.interface);
   }
 
-  void addTunnel(const NetworkConfig::Device& device) {
-    auto& link = addLink(device.interface, 0, kLayerConfiguration);
+  void addUnresolved(kj::String selector, kj::String why) {
+    for (auto& other : plan.unresolved) {
+      if (other.selector == selector) return;
+    }
+    problem(why);
+    plan.unresolved.add(NetworkPlan::Unresolved{kj::mv(selector), kj::mv(why)});
+  }
+
+  void addDevice(const NetworkConfig::Device& device) {
+    KJ_IF_MAYBE (name, nameOf(device)) {
+      named.add(kj::str(*name));
+      if (!device.ignore && !ignored(*name)) addDevice(device, *name);
+    }
+  }
+
+  void addDevice(const NetworkConfig::Device& device, kj::StringPtr name) {
+    addLink(name, device.mtu, kLayerConfiguration);
+    if (device.bond != nullptr) addBond(device, name);
+    if (device.bridge != nullptr) addBridge(device, name);
+    if (device.wireguard != nullptr) addTunnel(device, name);
+    if (device.dummy) makes(addLink(name, 0, kLayerConfiguration), "dummy");
+    addAddresses(name, device.addresses);
+    for (auto& route : device.routes) addConfigRoute(name, route);
+    bool addressed = device.addresses.size() > 0 || device.wireguard != nullptr;
+    addOperators(name, device.dhcp4, device.dhcp6, addressed, device.dhcpMetric);
+    for (auto& vlan : device.vlans) addVlan(name, vlan);
+  }
+
+  void addTunnel(const NetworkConfig::Device& device, kj::StringPtr name) {
+    auto& link = addLink(name, 0, kLayerConfiguration);
     if (!makes(link, "wireguard")) return;
     link.making.wireguard = device.wireguard;
     if (device.wireguard->privateKey == nullptr) {
-      problem(device.interface, ": its private key is not the base64 of 32 octets");
+      problem(name, ": its private key is not the base64 of 32 octets");
     }
   }
 
   void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
-    auto destination = Prefix::parse(route.network);
-    auto gateway = Ip::parse(route.gateway);
-    if (route.gateway.size() > 0 && gateway == nullptr) {
-      problem(link, ": the gateway \"", route.gateway, "\" of the route to ", route.network,
-              " is not an address");
+    auto refuse = [&](auto&&... why) {
+      problem(link, ": the route to ", route.network, " is left out: ", why...);
+    };
+    auto parsed = Prefix::parse(route.network);
+    if (parsed == nullptr) {
+      problem(link, ": the route's network \"", route.network, "\" is not a prefix, as 0.0.0.0/0");
       return;
     }
-    KJ_IF_MAYBE (g, gateway) {
-      if (g->isAny()) gateway = nullptr;  // 0.0.0.0 and :: mean: on the link
+    NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(parsed).masked(), nullptr,
+                              route.metric == 0 ? kStaticRouteMetric : route.metric,
+                              kLayerConfiguration};
+    result.type = route.type;
+    if (route.type != config::RouteType::UNICAST) {
+      result.link = kj::String();
+      addRoute(kj::mv(result));
+      return;
     }
-    KJ_IF_MAYBE (d, destination) {
-      KJ_IF_MAYBE (g, gateway) {
-        if (g->family() != d->address.family()) {
-          problem(link, ": the gateway ", route.gateway, " and the route's network ", route.network,
-                  " are not of one family");
-          return;
+    result.mtu = route.mtu;
+    result.onlink = route.onlink;
+    auto family = result.destination.address.family();
+    for (auto text : {kj::StringPtr(route.gateway), kj::StringPtr(route.source)}) {
+      if (text.size() == 0) continue;
+      KJ_IF_MAYBE (address, Ip::parse(text)) {
+        if (address->family() == family) continue;
+        return refuse(text, " is not of the network's family");
+      }
+      return refuse("\"", text, "\" is not an address");
+    }
+    KJ_IF_MAYBE (gateway, Ip::parse(route.gateway)) {
+      if (!gateway->isAny()) result.gateway = *gateway;  // 0.0.0.0 and :: mean: on the link
+    }
+    KJ_IF_MAYBE (source, Ip::parse(route.source)) result.source = *source;
+    addRoute(kj::mv(result));
+  }
+
+  // --- the command line
+  // ------------------------------------------------------------------------------
+  void addBondsOfCommandLine() {
+    for (auto text : arguments.all("bond")) {
+      KJ_IF_MAYBE (parameter, parseBondParameter(text, plan.problems)) {
+        if (left(parameter->name)) continue;
+        auto& bond = addLink(parameter->name, parameter->mtu, kLayerCmdline);
+        if (bond.making.kind.size() > 0) continue;  // what the config says
+        bond.making.kind = kj::str("bond");
+        bond.making.bond = parameter->bond;
+        for (auto member : parameter->bond->get().getInterfaces()) {
+          if (isNamed(member)) {
+            problem(parameter->name, ": its link ", member,
+                    " is configured otherwise and stays out of it");
+          } else {
+            addMember(parameter->name, member, kLayerCmdline);
+          }
         }
       }
-      addRoute({kj::str(link), d->masked(), gateway,
-                route.metric == 0 ? kStaticRouteMetric : route.metric, kLayerConfiguration});
-    } else {
-      problem(link, ": the route's network \"", route.network, "\" is not a prefix, as 0.0.0.0/0");
     }
+  }
+
+  void addVlansOfCommandLine() {
+    for (auto text : arguments.all("vlan")) {
+      KJ_IF_MAYBE (parameter, parseVlanParameter(text, plan.problems)) {
+        if (left(parameter->name) || left(parameter->parent)) continue;
+        addLink(parameter->parent, 0, kLayerCmdline);
+        auto& vlan = addLink(parameter->name, 0, kLayerCmdline);
+        if (vlan.making.kind.size() > 0) continue;
+        vlan.making.kind = kj::str("vlan");
+        vlan.making.parent = kj::mv(parameter->parent);
+        vlan.making.vlanId = parameter->id;
+      }
+    }
+  }
+
+  // Whether the config or the command line wants the link to be left alone.
+  bool left(kj::StringPtr link) const { return ignored(link) || (isNamed(link) && !planned(link)); }
+  bool isNamed(kj::StringPtr link) const {
+    return std::find(named.begin(), named.end(), link) != named.end();
+  }
+  bool planned(kj::StringPtr name) const {
+    for (auto& link : plan.links) {
+      if (link.name == name) return true;
+    }
+    return false;
   }
 
   // The link that `ip=` is for; none as long as nobody has told which links there are.
   kj::Maybe<kj::String> linkOfParameter(kj::StringPtr device) const {
     const KnownLink* first = nullptr;
+    if (planned(device)) return kj::str(device);
     for (auto& link : known) {
       if (link.name == device) return kj::str(device);
-      if (!link.loopback && !ignored(link.name) && (first == nullptr || link.index < first->index))
+      if (!link.loopback && !ignored(link.name) && masterOf(link.name).size() == 0 &&
+          (first == nullptr || link.index < first->index))
         first = &link;
     }
     if (known.size() == 0 && device.size() > 0) return kj::str(device);
@@ -281,7 +372,7 @@ class Planner {
       KJ_IF_MAYBE (link, linkOfParameter(parameter->device)) {
         if (ignored(*link) || hasAddress(*link) || operatorOf(*link, kDhcp4) != nullptr) return;
         addLink(*link, 0, kLayerCmdline);
-        plan.addresses.add(NetworkPlan::Address{kj::str(*link), parameter->address, kLayerCmdline});
+        addAddress(*link, parameter->address, kLayerCmdline);
         KJ_IF_MAYBE (gateway, parameter->gateway) {
           addRoute(
               {kj::mv(*link), Prefix::all(AF_INET), *gateway, kStaticRouteMetric, kLayerCmdline});
@@ -291,19 +382,23 @@ class Planner {
   }
 
   // An entry that says only "ignore" configures as well: it wants the link to be left alone.
-  bool configured(kj::StringPtr link) const {
-    KJ_IF_MAYBE (c, config) {
-      for (auto& device : c->devices) {
-        if (device.interface == link) return true;
-      }
+  bool configured(kj::StringPtr link) const { return isNamed(link) || planned(link); }
+
+  // A bond or VLAN that only the command line has, on which nothing stands.
+  bool asksByItself(const NetworkPlan::Link& link) const {
+    if (link.layer != kLayerCmdline || link.making.kind.size() == 0) return false;
+    for (auto& other : plan.links) {
+      if (other.making.parent == link.name) return false;
     }
-    for (auto& planned : plan.links) {
-      if (planned.name == link) return true;
-    }
-    return false;
+    return link.making.master.size() == 0 && !hasAddress(link.name);
   }
 
   void addDefaultOperators() {
+    for (auto& link : plan.links) {
+      if (!asksByItself(link)) continue;
+      addOperator(kDhcp4, link.name, 0, kLayerCmdline);
+      addOperator(kRouters, link.name, 0, kLayerCmdline);
+    }
     for (auto& link : known) {
       bool named = link.name.startsWith("en") || link.name.startsWith("eth");
       if (!link.hardware || !named || ignored(link.name) || configured(link.name)) continue;
@@ -333,12 +428,7 @@ class Planner {
   void addLease(const Lease& lease) {
     if (lease.mtu != 0) addLink(lease.link, lease.mtu, kLayerOperator);
     for (auto& prefix : lease.addresses) {
-      bool there = false;
-      for (auto& other : plan.addresses) {
-        there = there || (other.link == lease.link && other.prefix == prefix);
-      }
-      if (there) continue;
-      plan.addresses.add(NetworkPlan::Address{kj::str(lease.link), prefix, kLayerOperator});
+      addAddress(lease.link, prefix, kLayerOperator);
     }
     auto metric = KJ_ASSERT_NONNULL(operatorOf(lease.link, lease.kind)).metric;
     for (auto& route : lease.routes) {
@@ -348,111 +438,6 @@ class Planner {
       addRoute({kj::str(lease.link), route.destination, route.gateway, own, kLayerOperator});
     }
   }
-
-  bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
-    if (name.size() == 0) return false;
-    KJ_IF_MAYBE (reason, hostnameProblem(name)) {
-      problem(source, ": \"", name, "\" cannot be the host name: ", *reason);
-      return false;
-    }
-    KJ_IF_MAYBE (dot, name.findFirst('.')) {
-      plan.hostname = kj::heapString(name.begin(), *dot);
-      plan.domain = kj::str(name.slice(*dot + 1));
-    } else {
-      plan.hostname = kj::str(name);
-    }
-    plan.hostnameLayer = layer;
-    return true;
-  }
-
-  void chooseHostname() {
-    KJ_IF_MAYBE (c, config) {
-      if (takeHostname(c->hostname, "machine.network.hostname", kLayerConfiguration)) return;
-    }
-    if (takeHostname(arguments.first("talos.hostname").orDefault(""),
-                     "talos.hostname=", kLayerCmdline))
-      return;
-    KJ_IF_MAYBE (parameter, ip) {
-      if (takeHostname(parameter->hostname, "ip=", kLayerCmdline)) return;
-    }
-    for (auto lease : leases) {
-      bool whole = lease->hostname.findFirst('.') != nullptr || lease->domain.size() == 0;
-      auto name = whole ? kj::str(lease->hostname) : kj::str(lease->hostname, ".", lease->domain);
-      if (lease->hostname.size() > 0 &&
-          takeHostname(name, kj::str("DHCP on ", lease->link), kLayerOperator)) {
-        return;
-      }
-    }
-    for (auto& address : plan.addresses) {
-      if (address.prefix.address.family() != AF_INET) continue;
-      auto name = kj::str("talos-", address.prefix.address);
-      std::replace(name.begin(), name.end(), '.', '-');
-      takeHostname(name, "", kLayerDefault);
-      return;
-    }
-    // Before there is a config it would be a name that is taken back in a moment.
-    if (config != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
-  }
-
-  void chooseResolvers() {
-    auto take = [&](Ip address, kj::StringPtr layer) {
-      if (plan.resolvers.size() == kMostResolvers) return;
-      auto& list = plan.resolvers;
-      if (std::find(list.begin(), list.end(), address) == list.end()) list.add(address);
-      plan.resolversLayer = layer;
-    };
-    KJ_IF_MAYBE (c, config) {
-      for (auto& text : c->nameservers) {
-        KJ_IF_MAYBE (address, Ip::parse(text)) {
-          take(*address, kLayerConfiguration);
-        } else {
-          problem("machine.network.nameservers: \"", text, "\" is not an IP address");
-        }
-      }
-    }
-    if (plan.resolvers.size() > 0) return;
-    for (auto lease : leases) {
-      for (auto& address : lease->resolvers) take(address, kLayerOperator);
-    }
-    if (plan.resolvers.size() > 0) return;
-    KJ_IF_MAYBE (parameter, ip) {
-      for (auto& address : parameter->resolvers) take(address, kLayerCmdline);
-    }
-    if (plan.resolvers.size() > 0) return;
-    for (auto text : kDefaultResolvers) take(KJ_ASSERT_NONNULL(Ip::parse(text)), kLayerDefault);
-  }
-
-  // The machine's own domain first.
-  void chooseSearch() {
-    auto take = [&](kj::StringPtr domain) {
-      bool there = std::find(plan.search.begin(), plan.search.end(), domain) != plan.search.end();
-      if (there || domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
-      plan.search.add(kj::str(domain));
-    };
-    take(plan.domain);
-    for (auto lease : leases) {
-      for (auto& domain : lease->search) take(domain);
-      if (lease->search.size() == 0) take(lease->domain);
-    }
-  }
-
-  void chooseTimeServers() {
-    auto take = [&](kj::StringPtr server, kj::StringPtr layer) {
-      if (std::find(plan.timeServers.begin(), plan.timeServers.end(), server) ==
-          plan.timeServers.end()) {
-        plan.timeServers.add(kj::str(server));
-      }
-      plan.timeServersLayer = layer;
-    };
-    KJ_IF_MAYBE (c, config) {
-      for (auto& server : c->timeServers) take(server, kLayerConfiguration);
-    }
-    if (plan.timeServers.size() > 0) return;
-    for (auto lease : leases) {
-      for (auto& server : lease->timeServers) take(server, kLayerOperator);
-    }
-    if (plan.timeServers.size() == 0) take(kDefaultTimeServer, kLayerDefault);
-  }
 };
 
 }  // namespace
@@ -460,60 +445,6 @@ class Planner {
 NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
                         kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> leases) {
   return Planner(arguments, config, known, leases).run();
-}
-
-kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {
-  auto fields = split(text, ':');
-  if (fields.size() < 4) return nullptr;
-  auto field = [&](size_t i) { return i < fields.size() ? kj::StringPtr(fields[i]) : ""_kj; };
-  auto refuse = [&](auto&&... why) -> kj::Maybe<IpParameter> {
-    problems.add(kj::str("ip=", text, ": ", why...));
-    return nullptr;
-  };
-  auto client = Ip::parse(field(0));
-  KJ_IF_MAYBE (c, client) {
-    if (c->family() != AF_INET || c->isAny() || c->isMulticast() || c->isLoopback()) {
-      return refuse("\"", field(0), "\" cannot be the machine's IPv4 address");
-    }
-    auto length = maskLength(field(3));
-    if (length == nullptr) return refuse("\"", field(3), "\" is not a netmask, as 255.255.255.0");
-    IpParameter result{
-        Prefix{*c, KJ_ASSERT_NONNULL(length)}, nullptr, kj::str(field(4)), kj::str(field(5)), {}};
-    if (field(2).size() > 0) {
-      auto gateway = Ip::parse(field(2));
-      KJ_IF_MAYBE (g, gateway) {
-        if (g->family() == AF_INET && !g->isAny()) result.gateway = *g;
-      } else {
-        problems.add(
-            kj::str("ip=", text, ": the gateway \"", field(2), "\" is not an IPv4 address"));
-      }
-    }
-    for (size_t i = 7; i <= 8; ++i) {
-      KJ_IF_MAYBE (resolver, Ip::parse(field(i))) {
-        if (!resolver->isAny()) result.resolvers.add(*resolver);
-      }
-    }
-    return kj::mv(result);
-  }
-  return refuse("\"", field(0), "\" is not an IPv4 address");
-}
-
-kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {
-  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; 253 are allowed");
-  for (auto& label : split(name, '.')) {
-    if (label.size() == 0) return kj::str("there is nothing before, between or behind its dots");
-    if (label.size() > 63)
-      return kj::str("a part of it has ", label.size(), " characters; 63 are allowed");
-    for (char c : label) {
-      bool ok =
-          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-      if (!ok) return kj::str("only letters, digits, '-' and '.' are allowed");
-    }
-    if (label[0] == '-' || label[label.size() - 1] == '-') {
-      return kj::str("no part of it begins or ends with '-'");
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace talos::machined

@@ -6,9 +6,11 @@
 // resolvers and time servers come from the highest layer that names one, the host name from the
 // first of the configuration, the command line, DHCP (links in the order of their names) and the
 // first address. A link of hardware that nothing else configures is asked for by DHCP, also before
-// there is a config. Spec: network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be
-// understood is left out and named in `problems`; the rest still counts, so a mistake costs a
-// machine as little as possible.
+// there is a config; so is a bond or VLAN of the command line that nobody gives an address. A bond
+// or VLAN that both name is what the config says. Which link a deviceSelector means is told by the
+// links that there are; while that is none, or several, its entry is in `unresolved`. Spec:
+// network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be understood is left out and
+// named in `problems`; the rest still counts, so a mistake costs a machine as little as possible.
 #pragma once
 
 #include <kj/string.h>
@@ -16,7 +18,9 @@
 
 #include "common/ip.h"
 #include "common/kernel-arguments.h"
+#include "machined/controllers/network-cmdline.h"
 #include "machined/controllers/network-links.h"
+#include "machined/controllers/network-selector.h"
 
 namespace talos::machined {
 
@@ -27,33 +31,28 @@ constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
 constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
 constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj, kRouters = "ra"_kj;
 
-// The kernel's parameter
-// `ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`.
-struct IpParameter {
-  Prefix address;
-  kj::Maybe<Ip> gateway;
-  kj::String hostname, device;  // may be empty
-  kj::Vector<Ip> resolvers;
-};
-// None when it has fewer than four fields (as in ip=dhcp), which asks for ordinary discovery; also
-// none, with a problem, when it has them and they make no sense.
-kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
-
 // machine.network of the config, as far as it is carried out.
 struct NetworkConfig {
   struct Route {
     kj::String network, gateway;
     unsigned metric = 0;  // 0: the default
+    kj::String source = nullptr;
+    unsigned mtu = 0;  // 0: that of the link
+    bool onlink = false;
+    config::RouteType type = config::RouteType::UNICAST;
   };
   struct Vlan {
     uint16_t id = 0;
     kj::Vector<kj::String> addresses;
     kj::Vector<Route> routes;
-    bool dhcp4 = false;
+    unsigned mtu = 0;
+    bool dhcp4 = false, dhcp6 = false;
+    unsigned dhcpMetric = 0;  // 0: the default
   };
   struct Device {
     kj::String interface;
-    kj::Vector<kj::String> addresses;  // CIDR
+    kj::Maybe<DeviceSelector> selector;  // instead of the name
+    kj::Vector<kj::String> addresses;    // CIDR
     kj::Vector<Route> routes;
     unsigned mtu = 0;
     bool ignore = false;
@@ -62,19 +61,12 @@ struct NetworkConfig {
     bool dummy = false;
     kj::Vector<Vlan> vlans;
     std::shared_ptr<const BondConfig> bond;
+    std::shared_ptr<const BridgeConfig> bridge;
     std::shared_ptr<const WireguardConfig> wireguard;
   };
   kj::String hostname;
   kj::Vector<kj::String> nameservers, timeServers;
   kj::Vector<Device> devices;
-};
-
-// A link as the kernel has it.
-struct KnownLink {
-  unsigned index;
-  kj::String name;
-  bool loopback;
-  bool hardware = false;  // an Ethernet card, or what passes for one; no virtual link
 };
 
 // What an operator was given (OperatorStatuses).
@@ -103,13 +95,22 @@ struct NetworkPlan {
     kj::String link;
     Prefix prefix;
     kj::StringPtr layer;
+    unsigned order;  // among those of its link
   };
   struct Route {
-    kj::String link;
+    kj::String link;  // empty for one that goes nowhere
     Prefix destination;
     kj::Maybe<Ip> gateway;
     unsigned metric;
     kj::StringPtr layer;
+    kj::Maybe<Ip> source = nullptr;
+    unsigned mtu = 0;
+    bool onlink = false;
+    config::RouteType type = config::RouteType::UNICAST;
+  };
+  // An entry of the config that means no link as things are.
+  struct Unresolved {
+    kj::String selector, problem;
   };
   struct Operator {
     kj::StringPtr kind;
@@ -118,6 +119,7 @@ struct NetworkPlan {
     kj::StringPtr layer;
   };
   kj::Vector<Link> links;
+  kj::Vector<Unresolved> unresolved;
   kj::Vector<Operator> operators;
   kj::Vector<Address> addresses;
   kj::Vector<Route> routes;
@@ -136,6 +138,12 @@ struct NetworkPlan {
 NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
                         kj::ArrayPtr<const KnownLink> known,
                         kj::ArrayPtr<const Lease> leases = nullptr);
+
+// Host name, resolvers, search domains and time servers of `plan`; for planNetwork(). `leases`:
+// those that count, in the order of their links.
+void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                 const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
+                 NetworkPlan& plan);
 
 // What is wrong with a host name; none when nothing is.
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);

@@ -34,9 +34,20 @@ kj::Vector<KnownLink> knownLinks(Store& store) {
   kj::Vector<KnownLink> links;
   for (auto resource : store.list("", kLinkStatuses)) {
     auto spec = resource.getSpec().getAs<rpc::LinkStatusSpec>();
-    links.add(KnownLink{spec.getIndex(), kj::str(resource.getMetadata().getId()),
-                        spec.getType() == "loopback",
-                        spec.getType() == "ether" && spec.getKind().size() == 0});
+    // A bond gives its members its own address.
+    bool own = spec.getMemberKind() != "bond" || spec.getPermanentAddress().size() == 0;
+    links.add(KnownLink{
+        .index = spec.getIndex(),
+        .name = kj::str(resource.getMetadata().getId()),
+        .loopback = spec.getType() == "loopback",
+        .hardware = spec.getType() == "ether" && spec.getKind().size() == 0,
+        .made = spec.getLogical(),
+        .hardwareAddress = kj::str(own ? spec.getHardwareAddress() : spec.getPermanentAddress()),
+        .permanentAddress = kj::str(spec.getPermanentAddress()),
+        .driver = kj::str(spec.getDriver()),
+        .busPath = kj::str(spec.getBusPath()),
+        .pciId = kj::str(spec.getPciID()),
+    });
   }
   return links;
 }
@@ -91,6 +102,11 @@ void addLinks(Outputs& outputs, const NetworkPlan& plan) {
     spec.setLayer(link.layer);
     link.making.fill(spec);
   }
+  for (auto& entry : plan.unresolved) {
+    auto spec = outputs.add<rpc::LinkSpecSpec>(kj::str("deviceSelector:", entry.selector));
+    spec.setLayer(kLayerConfiguration);
+    spec.setProblem(entry.problem);
+  }
 }
 
 void addAddresses(Outputs& outputs, const NetworkPlan& plan) {
@@ -101,6 +117,7 @@ void addAddresses(Outputs& outputs, const NetworkPlan& plan) {
     spec.setFamily(familyOf(address.prefix.address));
     spec.setScope(scopeOf(address.prefix.address));
     spec.setLayer(address.layer);
+    spec.setOrder(address.order);
   }
 }
 
@@ -112,14 +129,21 @@ void addRoutes(Outputs& outputs, const NetworkPlan& plan) {
       gateway = g->toString();
     }
     if (route.destination.length > 0) destination = route.destination.toString();
+    auto type = capnp::Schema::from<config::RouteType>().getEnumerants()[unsigned(route.type)];
+    kj::StringPtr place = route.link.size() > 0 ? kj::StringPtr(route.link)
+                                                : kj::StringPtr(type.getProto().getName());
     auto spec = outputs.add<rpc::RouteSpecSpec>(
-        kj::str(route.link, "/", family, "/", gateway, "/", destination, "/", route.metric));
+        kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric));
     spec.setFamily(family);
     spec.setDestination(destination);
     spec.setGateway(gateway);
     spec.setLinkName(route.link);
     spec.setMetric(route.metric);
     spec.setLayer(route.layer);
+    KJ_IF_MAYBE (source, route.source) spec.setSource(source->toString());
+    spec.setMtu(route.mtu);
+    spec.setOnlink(route.onlink);
+    spec.setType(route.type);
   }
 }
 

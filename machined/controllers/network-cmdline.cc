@@ -1,0 +1,209 @@
+#include "machined/controllers/network-cmdline.h"
+
+#include <ctype.h>
+
+#include "common/annotation.h"
+#include "common/codec.h"
+#include "common/config-value.h"
+
+namespace talos::machined {
+
+namespace {
+
+constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536, kLargestVlan = 4094;
+constexpr size_t kVlanDigits = 4;
+
+// The driver's names are the config's with another spelling, but for these.
+struct Spelling {
+  kj::StringPtr driver, config;
+};
+constexpr Spelling kSpellings[] = {{"arp_ip_target"_kj, "arpIPTarget"_kj},
+                                   {"num_grat_arp"_kj, "numPeerNotif"_kj},
+                                   {"num_unsol_na"_kj, "numPeerNotif"_kj},
+                                   {"peer_notif_delay"_kj, "peerNotifyDelay"_kj}};
+
+kj::String configName(kj::StringPtr option) {
+  for (auto& spelling : kSpellings) {
+    if (spelling.driver == option) return kj::str(spelling.config);
+  }
+  kj::Vector<char> name;
+  bool next = false;
+  for (char c : option) {
+    if (c == '_') {
+      next = true;
+    } else {
+      name.add(next ? toupper(c) : c);
+      next = false;
+    }
+  }
+  return kj::heapString(name.begin(), name.size());
+}
+
+bool isNumber(kj::StringPtr text) {
+  for (char c : text) {
+    if (c < '0' || c > '9') return false;
+  }
+  return text.size() > 0;
+}
+
+// What can stand in a document without quotes.
+bool isPlain(kj::StringPtr text) {
+  for (char c : text) {
+    if (isalnum(c) == 0 && kj::StringPtr(".+-_:").findFirst(c) == nullptr) return false;
+  }
+  return text.size() > 0;
+}
+
+// The driver takes numbers where the config has words.
+kj::String configValue(capnp::StructSchema::Field field, kj::StringPtr value) {
+  auto type = field.getType();
+  if (type.isList()) return kj::str("[", kj::strArray(splitFields(value, ';'), ", "), "]");
+  if (!isNumber(value)) return kj::str(value);
+  auto number = value.tryParseAs<unsigned>().orDefault(~0u);
+  if (type.isEnum() && number < type.asEnum().getEnumerants().size()) {
+    return kj::str(annotation::nameOf(type.asEnum().getEnumerants()[number]));
+  }
+  if (type.isBool() && number < 2) return kj::str(number == 1 ? "true" : "false");
+  return kj::str(value);
+}
+
+// What is wrong with the option; none: it is in `bond`.
+kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option) {
+  KJ_IF_MAYBE (equals, option.findFirst('=')) {
+    auto key = configName(kj::str(option.slice(0, *equals)));
+    kj::StringPtr value = option.slice(*equals + 1);
+    for (auto field : capnp::Schema::from<config::Bond>().getFields()) {
+      if (annotation::nameOf(field) != key || key == "interfaces") continue;
+      for (auto& part : splitFields(value, ';')) {
+        if (!isPlain(part)) return kj::str("\"", value, "\" is no value of it");
+      }
+      auto document = kj::str("{", key, ": ", configValue(field, value), "}");
+      Problems problems;
+      if (codec::readYaml(document.asArray(), capnp::DynamicStruct::Builder(bond), problems)) {
+        return nullptr;
+      }
+      auto& first = problems[0];
+      return kj::str(first.message, first.hint.size() > 0 ? "; " : "", first.hint);
+    }
+    return kj::str("this is not an option of bonds");
+  }
+  return kj::str("an option is name=value, as mode=802.3ad");
+}
+
+}  // namespace
+
+kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {
+  auto problem = [&](auto&&... why) { problems.add(kj::str("bond=", text, ": ", why...)); };
+  auto fields = splitFields(text, ':');
+  auto field = [&](size_t i) { return i < fields.size() ? kj::StringPtr(fields[i]) : ""_kj; };
+  BondParameter result;
+  result.name = kj::str(text.size() == 0 ? "bond0"_kj : field(0));
+  if (!config::isLinkName(result.name)) {
+    problem("\"", result.name, "\" is not a name of a link");
+    return nullptr;
+  }
+  if (fields.size() > 4) problem("there is more than name, links, options and MTU");
+  capnp::MallocMessageBuilder message;
+  auto bond = message.initRoot<config::Bond>();
+  auto members = splitFields(field(1).size() == 0 ? "eth0,eth1"_kj : field(1), ',');
+  kj::Vector<kj::StringPtr> good;
+  for (auto& member : members) {
+    if (config::isLinkName(member) && member != result.name) {
+      good.add(member);
+    } else {
+      problem("\"", member, "\" is not a name of a link that it can have");
+    }
+  }
+  auto list = bond.initInterfaces(good.size());
+  for (size_t i = 0; i < good.size(); ++i) list.set(i, good[i]);
+  if (field(2).size() > 0) {
+    for (auto& option : splitFields(field(2), ',')) {
+      KJ_IF_MAYBE (why, setOption(bond, option)) problem(option, ": ", *why);
+    }
+  }
+  if (field(3).size() > 0) {
+    result.mtu = field(3).tryParseAs<unsigned>().orDefault(0);
+    if (result.mtu < kSmallestMtu || result.mtu > kLargestMtu) {
+      problem("\"", field(3), "\" is no MTU; it is from 68 to 65536");
+      result.mtu = 0;
+    }
+  }
+  result.bond = std::make_shared<const BondConfig>(bond.asReader());
+  return kj::mv(result);
+}
+
+kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {
+  auto refuse = [&](auto&&... why) -> kj::Maybe<VlanParameter> {
+    problems.add(kj::str("vlan=", text, ": ", why...));
+    return nullptr;
+  };
+  auto fields = splitFields(text, ':');
+  if (fields.size() != 2) return refuse("it is name:link, as vlan=eth0.5:eth0");
+  VlanParameter result{kj::mv(fields[0]), kj::mv(fields[1])};
+  for (auto name : {&result.name, &result.parent}) {
+    if (!config::isLinkName(*name)) return refuse("\"", *name, "\" is not a name of a link");
+  }
+  auto prefix = kj::str(result.parent, ".");
+  kj::StringPtr digits;
+  for (auto before : {kj::StringPtr(prefix), "vlan"_kj}) {
+    if (result.name.startsWith(before)) digits = result.name.slice(before.size());
+  }
+  if (!isNumber(digits) || digits.size() > kVlanDigits) {
+    return refuse("\"", result.name, "\" does not tell which VLAN it is; as ", result.parent,
+                  ".5 or vlan5");
+  }
+  unsigned id = digits.parseAs<unsigned>();
+  if (id > kLargestVlan) return refuse(id, " is not a VLAN; it is from 0 to 4094");
+  result.id = id;
+  return kj::mv(result);
+}
+
+kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems) {
+  auto fields = splitFields(text, ':');
+  if (fields.size() < 4) return nullptr;
+  auto field = [&](size_t i) { return i < fields.size() ? kj::StringPtr(fields[i]) : ""_kj; };
+  auto refuse = [&](auto&&... why) -> kj::Maybe<IpParameter> {
+    problems.add(kj::str("ip=", text, ": ", why...));
+    return nullptr;
+  };
+  auto client = Ip::parse(field(0));
+  KJ_IF_MAYBE (c, client) {
+    if (c->family() != AF_INET || c->isAny() || c->isMulticast() || c->isLoopback()) {
+      return refuse("\"", field(0), "\" cannot be the machine's IPv4 address");
+    }
+    auto length = maskLength(field(3));
+    if (length == nullptr) return refuse("\"", field(3), "\" is not a netmask, as 255.255.255.0");
+    IpParameter result{
+        Prefix{*c, KJ_ASSERT_NONNULL(length)}, nullptr, kj::str(field(4)), kj::str(field(5)), {}};
+    if (field(2).size() > 0) {
+      auto gateway = Ip::parse(field(2));
+      KJ_IF_MAYBE (g, gateway) {
+        if (g->family() == AF_INET && !g->isAny()) result.gateway = *g;
+      } else {
+        problems.add(
+            kj::str("ip=", text, ": the gateway \"", field(2), "\" is not an IPv4 address"));
+      }
+    }
+    for (size_t i = 7; i <= 8; ++i) {
+      KJ_IF_MAYBE (resolver, Ip::parse(field(i))) {
+        if (!resolver->isAny()) result.resolvers.add(*resolver);
+      }
+    }
+    return kj::mv(result);
+  }
+  return refuse("\"", field(0), "\" is not an IPv4 address");
+}
+
+kj::Vector<kj::String> splitFields(kj::StringPtr text, char by) {
+  kj::Vector<kj::String> fields;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || text[i] == by) {
+      fields.add(kj::heapString(text.begin() + begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  return fields;
+}
+
+}  // namespace talos::machined
