@@ -7,6 +7,7 @@
 #include "common/config-value.h"
 #include "common/config.h"
 #include "common/ip.h"
+#include "common/node-certificate.h"
 
 namespace talos::config {
 namespace {
@@ -172,6 +173,31 @@ void checkManifests(Report& report, Cluster::Reader cluster) {
   }
 }
 
+// How long certificates are valid; "" when it is not said.
+void checkLifetime(Report& report, kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
+                   kj::StringPtr tooShort, kj::StringPtr hint) {
+  if (text.size() == 0) return;
+  KJ_IF_MAYBE (duration, parseDuration(text)) {
+    if (*duration < shortest) report.error(path, kj::str(tooShort), hint);
+  } else {
+    report.error(path, kj::str("\"", text, "\" is not a duration"), hint);
+  }
+}
+
+void checkTrustd(Report& report, Trustd::Reader trustd) {
+  size_t i = 0;
+  for (auto host : trustd.getEndpoints()) {
+    if (!isHost(host)) {
+      report.error(kj::str("cluster.trustd.endpoints[", i, "]"),
+                   kj::str("\"", host, "\" is neither an IP address nor a DNS name"),
+                   "without a port: trustd is asked at 50001");
+    }
+    ++i;
+  }
+  checkLifetime(report, "cluster.trustd.certLifetime", trustd.getCertLifetime(), kShortestLifetime,
+                "a certificate is valid for 10s at least", "as 24h");
+}
+
 }  // namespace
 
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
@@ -181,16 +207,10 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   checkSecrets(report, cluster, controlPlane);
   checkComponents(report, cluster);
   checkManifests(report, cluster);
-  auto lifetime = cluster.getAdminKubeconfig().getCertLifetime();
-  if (lifetime.size() > 0) {
-    constexpr auto kPath = "cluster.adminKubeconfig.certLifetime"_kj;
-    KJ_IF_MAYBE (duration, parseDuration(lifetime)) {
-      if (*duration <= 0 * kj::SECONDS)
-        report.error(kPath, kj::str("a certificate is valid for more than no time"), "as 8760h");
-    } else {
-      report.error(kPath, kj::str("\"", lifetime, "\" is not a duration"), "as 8760h");
-    }
-  }
+  checkLifetime(report, "cluster.adminKubeconfig.certLifetime",
+                cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
+                "a certificate is valid for more than no time", "as 8760h");
+  checkTrustd(report, cluster.getTrustd());
 }
 
 }  // namespace talos::config

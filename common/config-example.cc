@@ -74,6 +74,7 @@ constexpr kj::StringPtr kControlPlane = "machine:\n  type: worker\n" TALOS_EXAMP
     - {name: namespace-ci, contents: "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ci\n"}
   adminKubeconfig: {certLifetime: 24h}
   allowSchedulingOnMasters: true
+  trustd: {endpoints: [10.5.0.3], certLifetime: 24h, anyAddress: true}
 )"_kj;
 
 constexpr kj::StringPtr kWorker = "machine:\n  type: worker\n" TALOS_EXAMPLE_MACHINE

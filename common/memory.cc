@@ -1,10 +1,13 @@
 #include "common/memory.h"
 
 #include <elf.h>
+#include <kj/debug.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace talos {
@@ -28,6 +31,16 @@ void releaseStartMemory() {
     if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
   malloc_trim(0);
+}
+
+void refuseCoreDumps() {
+  struct rlimit none = {0, 0};
+  KJ_SYSCALL(setrlimit(RLIMIT_CORE, &none));
+  KJ_SYSCALL(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+}
+
+bool keepOffDisk(kj::ArrayPtr<const kj::byte> bytes) {
+  return bytes.size() == 0 || mlock(bytes.begin(), bytes.size()) == 0;
 }
 
 }  // namespace talos

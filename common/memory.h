@@ -1,5 +1,8 @@
-// Memory that a program needed only to start, given back.
+// What a program does with its memory as a whole: gives back what it needed only to start, and
+// keeps secrets in it.
 #pragma once
+
+#include <kj/common.h>
 
 namespace talos {
 
@@ -7,5 +10,12 @@ namespace talos {
 // from the page cache at their next use, in microseconds; those of start-up stay away. Gives free
 // heap back, too. For a daemon that is done with starting. Never changes what the program does.
 void releaseStartMemory();
+
+// For a program that holds keys: neither a crash nor a debugger of the same user gets its memory.
+// For good, and for this program only: another one that it executes begins anew.
+void refuseCoreDumps();
+
+// These bytes are not written to a swap device, as far as RLIMIT_MEMLOCK goes; false beyond.
+bool keepOffDisk(kj::ArrayPtr<const kj::byte> bytes);
 
 }  // namespace talos

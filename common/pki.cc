@@ -186,7 +186,7 @@ void addAlternativeNames(X509* certificate, const LeafOptions& options) {
         "writing names");
 }
 
-kj::String signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions& options) {
+Certificate signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions& options) {
   auto certificate = newCertificate(key);
   auto* raw = certificate.get();
   auto* issuer = authority.certificate.get();
@@ -205,7 +205,7 @@ kj::String signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions
   addAlternativeNames(raw, options);
   check(X509_sign(raw, authority.key.get(), digestFor(authority.key.get())) > 0,
         "signing a certificate");
-  return writeCertificate(raw);
+  return certificate;
 }
 
 kj::Date dateOf(const ASN1_TIME* time) {
@@ -237,6 +237,46 @@ void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
 
 Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
   return Names(static_cast<GENERAL_NAMES*>(extensionOf(extensions, NID_subject_alt_name)));
+}
+
+// InvalidArgument as inspectRequest() tells.
+RequestInfo infoOf(X509_REQ* request) {
+  auto* key = X509_REQ_get0_pubkey(request);
+  if (key == nullptr || X509_REQ_verify(request, key) != 1) {
+    fail(ErrorKind::kInvalidArgument, "the request is not signed by the key that it carries");
+  }
+  auto* subject = X509_REQ_get_subject_name(request);
+  RequestInfo info;
+  info.keyType = typeOf(key);
+  info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
+  info.organizations = namesOf(subject, NID_organizationName);
+  auto* extensions = X509_REQ_get_extensions(request);
+  KJ_DEFER(sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free));
+  Handle<BASIC_CONSTRAINTS, BASIC_CONSTRAINTS_free> constraints(
+      static_cast<BASIC_CONSTRAINTS*>(extensionOf(extensions, NID_basic_constraints)));
+  if (constraints && constraints->ca) {
+    fail(ErrorKind::kInvalidArgument, "the request asks for an authority");
+  }
+  if (auto names = alternativeNamesOf(extensions)) {
+    readAlternativeNames(names.get(), info.dnsNames, info.addresses);
+  }
+  return info;
+}
+
+kj::String serialOf(X509* certificate) {
+  auto* serial = X509_get0_serialNumber(certificate);
+  return kj::encodeHex(
+      kj::arrayPtr(ASN1_STRING_get0_data(serial), static_cast<size_t>(ASN1_STRING_length(serial))));
+}
+
+kj::String fingerprintOf(X509* certificate) {
+  unsigned char* der = nullptr;
+  int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
+  check(size > 0, "encoding a public key");
+  KJ_DEFER(OPENSSL_free(der));
+  kj::byte digest[32];
+  check(EVP_Digest(der, size, digest, nullptr, EVP_sha256(), nullptr) == 1, "hashing a key");
+  return kj::encodeBase64(kj::arrayPtr(digest, sizeof digest));
 }
 
 }  // namespace
@@ -271,7 +311,7 @@ CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr author
                         LeafOptions options) {
   auto authority = readAuthority(authorityCertificate, authorityKey);
   auto key = generate(typeOf(authority.key.get()));
-  return {signLeaf(authority, key.get(), options), writeKey(key.get())};
+  return {writeCertificate(signLeaf(authority, key.get(), options).get()), writeKey(key.get())};
 }
 
 Pem makeKey(KeyType type) {
@@ -321,36 +361,33 @@ kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options) {
 
 RequestInfo inspectRequest(kj::StringPtr requestPem) {
   KJ_DEFER(ERR_clear_error());
-  auto request = readRequest(requestPem);
-  auto* key = X509_REQ_get0_pubkey(request.get());
-  if (key == nullptr || X509_REQ_verify(request.get(), key) != 1) {
-    fail(ErrorKind::kInvalidArgument, "the request is not signed by the key that it carries");
-  }
-  auto* subject = X509_REQ_get_subject_name(request.get());
-  RequestInfo info;
-  info.keyType = typeOf(key);
-  info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
-  info.organizations = namesOf(subject, NID_organizationName);
-  auto* extensions = X509_REQ_get_extensions(request.get());
-  KJ_DEFER(sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free));
-  Handle<BASIC_CONSTRAINTS, BASIC_CONSTRAINTS_free> constraints(
-      static_cast<BASIC_CONSTRAINTS*>(extensionOf(extensions, NID_basic_constraints)));
-  if (constraints && constraints->ca) {
-    fail(ErrorKind::kInvalidArgument, "the request asks for an authority");
-  }
-  if (auto names = alternativeNamesOf(extensions)) {
-    readAlternativeNames(names.get(), info.dnsNames, info.addresses);
-  }
-  return info;
+  return infoOf(readRequest(requestPem).get());
 }
 
 kj::String signRequest(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                        kj::StringPtr requestPem, LeafOptions options) {
-  inspectRequest(requestPem);  // signature
+  return Signer(authorityCertificate, authorityKey)
+      .sign(requestPem, [&](const RequestInfo&) { return kj::mv(options); })
+      .certificate;
+}
+
+struct Signer::Impl {
+  Authority authority;
+};
+Signer::Signer(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey)
+    : impl(kj::heap<Impl>(readAuthority(authorityCertificate, authorityKey))) {}
+Signer::~Signer() noexcept(false) = default;
+Signer::Signer(Signer&&) = default;
+Signer& Signer::operator=(Signer&&) = default;
+
+Signer::Signed Signer::sign(kj::StringPtr requestPem,
+                            kj::FunctionParam<LeafOptions(const RequestInfo&)> decide) const {
+  KJ_DEFER(ERR_clear_error());
   auto request = readRequest(requestPem);
-  auto* key = X509_REQ_get0_pubkey(request.get());
-  typeOf(key);  // no other kinds of key
-  return signLeaf(readAuthority(authorityCertificate, authorityKey), key, options);
+  auto options = decide(infoOf(request.get()));
+  auto certificate = signLeaf(impl->authority, X509_REQ_get0_pubkey(request.get()), options);
+  return {writeCertificate(certificate.get()), serialOf(certificate.get()),
+          fingerprintOf(certificate.get())};
 }
 
 CertificateInfo inspect(kj::StringPtr certificatePem) {
@@ -367,9 +404,7 @@ CertificateInfo inspect(kj::StringPtr certificatePem) {
   info.notBefore = dateOf(X509_get0_notBefore(raw));
   info.notAfter = dateOf(X509_get0_notAfter(raw));
   info.authority = X509_check_ca(raw) != 0;
-  auto* serial = X509_get0_serialNumber(raw);
-  info.serial = kj::encodeHex(
-      kj::arrayPtr(ASN1_STRING_get0_data(serial), static_cast<size_t>(ASN1_STRING_length(serial))));
+  info.serial = serialOf(raw);
   return info;
 }
 
@@ -383,14 +418,7 @@ void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
 }
 
 kj::String fingerprint(kj::StringPtr certificatePem) {
-  auto certificate = readCertificate(certificatePem);
-  unsigned char* der = nullptr;
-  int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate.get()), &der);
-  check(size > 0, "encoding a public key");
-  KJ_DEFER(OPENSSL_free(der));
-  kj::byte digest[32];
-  check(EVP_Digest(der, size, digest, nullptr, EVP_sha256(), nullptr) == 1, "hashing a key");
-  return kj::encodeBase64(kj::arrayPtr(digest, sizeof digest));
+  return fingerprintOf(readCertificate(certificatePem).get());
 }
 
 kj::Array<kj::byte> randomBytes(size_t count) {

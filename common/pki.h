@@ -8,6 +8,7 @@
 // InvalidArgument.
 #pragma once
 
+#include <kj/function.h>
 #include <kj/memory.h>
 #include <kj/string.h>
 #include <kj/time.h>
@@ -98,6 +99,30 @@ RequestInfo inspectRequest(kj::StringPtr requestPem);
 // decides which of the request's wishes it copies there.
 kj::String signRequest(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                        kj::StringPtr requestPem, LeafOptions options);
+
+// An authority that signs many requests: its key is read once.
+class Signer {
+ public:
+  // InvalidArgument when the certificate is no authority's, or the key not its.
+  Signer(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey);
+  ~Signer() noexcept(false);
+  Signer(Signer&&);
+  Signer& operator=(Signer&&);
+
+  struct Signed {
+    kj::String certificate;  // PEM
+    kj::String serial;       // hex, lower case
+    kj::String fingerprint;  // of the request's key, as fingerprint() has it
+  };
+  // `decide` hears what a request asks for whose signature is good (inspectRequest() says which are
+  // not), and answers what the certificate is to say; what it throws ends this.
+  Signed sign(kj::StringPtr requestPem,
+              kj::FunctionParam<LeafOptions(const RequestInfo&)> decide) const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
 
 // What a certificate says (the first one of the text).
 struct CertificateInfo {

@@ -18,6 +18,7 @@
 #include "common/address.h"
 #include "common/guard.h"
 #include "common/log.h"
+#include "common/tcp-info.h"
 
 namespace talos {
 namespace {
@@ -116,6 +117,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> run() {
     for (;;) {
+      if (limits.queue) co_await room();
       auto accepted = co_await receiver->accept().then(
           [](kj::Own<kj::AsyncIoStream>&& stream) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
             return kj::mv(stream);
@@ -145,7 +147,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   unsigned total = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
-  kj::TreeMap<uint64_t, kj::Canceler*> handshakes;  // oldest first
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> placeFreed;
   kj::TaskSet tasks;
 
   // Counts a connection for as long as it lives.
@@ -158,6 +160,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
     ~Place() noexcept(false) {
       --listener.total;
+      KJ_IF_MAYBE (f, listener.placeFreed) (*f)->fulfill();
       auto& count = KJ_ASSERT_NONNULL(listener.perKey.find(key));
       if (--count == 0) listener.perKey.erase(key);
     }
@@ -171,17 +174,61 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   // Makes a handshake cancellable in favour of a newer connection.
   class Handshake {
    public:
-    explicit Handshake(Listener& listener) : listener(listener), number(listener.nextNumber++) {
-      listener.handshakes.insert(number, &canceler);
+    Handshake(Listener& listener, int socket)
+        : socket(socket),
+          since(listener.timer.now()),
+          listener(listener),
+          number(listener.nextNumber++) {
+      listener.handshakes.insert(number, this);
     }
     ~Handshake() noexcept(false) { listener.handshakes.erase(number); }
     KJ_DISALLOW_COPY_AND_MOVE(Handshake);
+    const int socket;
+    const kj::TimePoint since;
     kj::Canceler canceler;
 
    private:
     Listener& listener;
     uint64_t number;
   };
+  kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
+
+  // Cancels it. Its entry goes with it, in a later turn; it is not to be chosen twice.
+  void giveUp(uint64_t number) {
+    auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
+    handshakes.erase(number);
+    handshake.canceler.cancel("its place was needed for a newer connection");
+  }
+
+  // Waits until a connection can be taken: one ends, or a handshake has been waited for long
+  // enough. Whoever floods the port with connections that say nothing has each of them for a
+  // moment.
+  kj::Promise<void> room() {
+    constexpr auto kSilent = 50 * kj::MILLISECONDS, kSlow = 2 * kj::SECONDS;
+    while (total >= limits.connections) {
+      auto now = timer.now();
+      auto next = now + kSlow;
+      kj::Vector<uint64_t> overdue;
+      for (auto& entry : handshakes) {
+        auto age = now - entry.value->since;
+        if (age < kSilent) {  // and so are all that follow
+          next = kj::min(next, entry.value->since + kSilent);
+          break;
+        }
+        bool silent = !peerHasSpoken(entry.value->socket);
+        if (silent || age >= kSlow) {
+          overdue.add(entry.key);
+        } else {
+          next = kj::min(next, entry.value->since + kSlow);
+        }
+      }
+      for (auto number : overdue) giveUp(number);
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      placeFreed = kj::mv(paf.fulfiller);
+      co_await paf.promise.exclusiveJoin(timer.atTime(next));
+      placeFreed = nullptr;
+    }
+  }
 
   bool stillListening() const {
     int listening = 0;
@@ -210,9 +257,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
     if (total < limits.connections) return true;
     for (auto& oldest : handshakes) {
-      auto number = oldest.key;
-      oldest.value->cancel("its place was needed for a newer connection");
-      handshakes.erase(number);
+      giveUp(oldest.key);
       return true;
     }
     lines.warn("connection refused", caller,
@@ -235,7 +280,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
                                                  const Caller& caller) {
-    Handshake handshake(*this);
+    Handshake handshake(*this, stream->getFd().orDefault(-1));
     auto establishing = kj::evalNow([&]() { return establish(kj::mv(stream), caller); });
     auto text = kj::str("no handshake within ", limits.handshake);
     co_return co_await handshake.canceler

@@ -4,7 +4,9 @@
 // peer from costing more than its own connection: handshake deadline, connections in total and per
 // peer address, bytes of one message, words of calls in flight, calls at once, bytes that wait to
 // be sent. A peer over a limit is closed and logged; the listener itself never ends because of a
-// peer. When all connections are taken, the oldest that has not finished its handshake makes room.
+// peer. When all connections are taken, the oldest that has not finished its handshake makes room;
+// or, with `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was
+// heard of for a moment make room.
 // Each connection gets its own bootstrap capability from a factory that knows who is calling.
 #pragma once
 
@@ -28,6 +30,7 @@ struct ServerLimits {
   unsigned questions = 4096;      // unfinished calls of one connection
   unsigned capabilities = 16384;  // of ours, that one connection holds
   size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
+  bool queue = false;             // TCP: all connections taken: newer ones wait their turn
 };
 
 struct UnixPeer {

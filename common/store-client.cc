@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/secret-message.h"
 #include "common/server.h"
 #include "rpc/local.capnp.h"
 
@@ -38,11 +39,12 @@ void keep(ById& resources, rpc::Resource::Reader resource) {
 
 class WatchedImpl final : public Watched {
  public:
-  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, kj::StringPtr type,
+  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, kj::StringPtr type, kj::StringPtr id,
               kj::Function<void()> changed)
       : store_(kj::mv(store)),
         timer(timer),
         type(kj::str(type)),
+        id(kj::str(id)),
         changed(kj::mv(changed)),
         running(run().eagerlyEvaluate([this](kj::Exception&& e) {
           log::error("a watch ended", {{"type", this->type}, {"reason", messageOf(e)}});
@@ -85,7 +87,7 @@ class WatchedImpl final : public Watched {
 
   rpc::Store::Client store_;
   kj::Timer& timer;
-  kj::String type;
+  kj::String type, id;
   kj::Function<void()> changed;
   ById current;
   bool hasSnapshot = false;
@@ -114,6 +116,7 @@ class WatchedImpl final : public Watched {
           sink);  // nothing reaches it after this turn
       auto request = store_.watchRequest();
       request.initKind().setType(type);
+      request.setId(id);
       request.setSink(revocable.getClient());
       auto reason =
           co_await request.send().then([](auto&&) { return kj::str("machined ended the watch"); },
@@ -138,6 +141,10 @@ bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& wante
 HeldResource::HeldResource(rpc::Resource::Reader resource)
     : message(kj::heap<capnp::MallocMessageBuilder>(resource.totalSize().wordCount + 1)) {
   message->setRoot(resource);
+}
+
+HeldResource::~HeldResource() noexcept(false) {
+  if (message.get() != nullptr) zeroize(*message);
 }
 
 rpc::Resource::Reader HeldResource::get() const {
@@ -210,6 +217,10 @@ struct StoreClient::Impl {
 
   kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::MallocMessageBuilder& spec,
                         uint64_t version) {
+    return put(type, id, spec.getRoot<capnp::AnyStruct>().asReader(), version);
+  }
+  kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec,
+                        uint64_t version) {
     auto request = store.putRequest();
     auto resource = request.initResource();
     auto metadata = resource.initMetadata();
@@ -217,7 +228,7 @@ struct StoreClient::Impl {
     metadata.setId(id);
     metadata.setOwner(owner);
     metadata.setVersion(version);
-    resource.initSpec().setAs<capnp::AnyStruct>(spec.getRoot<capnp::AnyStruct>().asReader());
+    resource.initSpec().setAs<capnp::AnyStruct>(spec);
     return request.send().ignoreResult();
   }
 
@@ -235,8 +246,26 @@ StoreClient::StoreClient(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
     : impl(kj::heap<Impl>(lowLevel, timer, socketPath, kj::mv(owner))) {}
 StoreClient::~StoreClient() noexcept(false) = default;
 
-kj::Own<Watched> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed) {
-  return kj::heap<WatchedImpl>(impl->store, impl->timer, type, kj::mv(changed));
+kj::Own<Watched> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed,
+                                    kj::StringPtr id) {
+  return kj::heap<WatchedImpl>(impl->store, impl->timer, type, id, kj::mv(changed));
+}
+
+kj::Promise<void> StoreClient::createErased(kj::StringPtr type, kj::StringPtr id,
+                                            capnp::AnyStruct::Reader spec) {
+  return impl->put(type, id, spec, 0);
+}
+
+kj::Promise<void> StoreClient::destroy(kj::StringPtr type, kj::StringPtr id) {
+  return impl->remove(type, id);
+}
+
+kj::Promise<void> StoreClient::visit(kj::StringPtr type,
+                                     kj::Function<void(rpc::Resource::Reader)> visitor) {
+  auto request = impl->store.listRequest();
+  request.initKind().setType(type);
+  auto stored = co_await request.send();
+  for (auto resource : stored.getResources()) visitor(resource);
 }
 
 kj::Promise<void> StoreClient::replaceAllErased(kj::StringPtr typeRef, Wanted wanted) {

@@ -12,14 +12,22 @@
 #include <kj/function.h>
 #include <kj/map.h>
 
+#include <utility>
+
 #include "rpc/resources.capnp.h"
 
 namespace talos {
 
-// A resource held by value.
+// A resource held by value; zeroed in the end, for some are secret.
 class HeldResource {
  public:
   explicit HeldResource(rpc::Resource::Reader resource);
+  ~HeldResource() noexcept(false);
+  HeldResource(HeldResource&& other) = default;
+  HeldResource& operator=(HeldResource&& other) {
+    std::swap(message, other.message);
+    return *this;
+  }
   rpc::Resource::Reader get() const;
   template <typename Spec>
   typename Spec::Reader spec() const {
@@ -46,8 +54,8 @@ class StoreClient {
               kj::String owner);
   ~StoreClient() noexcept(false);
 
-  // The client must outlive it.
-  kj::Own<Watched> watch(kj::StringPtr type, kj::Function<void()> changed);
+  // The client must outlive it. With an id: that one resource alone, if there is one.
+  kj::Own<Watched> watch(kj::StringPtr type, kj::Function<void()> changed, kj::StringPtr id = "");
 
   // id -> spec, a message whose root is the Spec: a struct of rpc/types.capnp.
   using Wanted = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
@@ -61,10 +69,23 @@ class StoreClient {
     return replaceAllErased(type, kj::mv(wanted));
   }
 
+  // For sets that are too large to be replaced as a whole. Each is one call: Unavailable when
+  // machined is away, Conflict when the resource is there already. Destroying what is not there, or
+  // is another's, is refused too.
+  template <typename Spec>
+  kj::Promise<void> create(kj::StringPtr type, kj::StringPtr id, typename Spec::Reader spec) {
+    return createErased(type, id, spec);
+  }
+  kj::Promise<void> destroy(kj::StringPtr type, kj::StringPtr id);
+  // What there is of it, one after the other, and forgotten again.
+  kj::Promise<void> visit(kj::StringPtr type, kj::Function<void(rpc::Resource::Reader)> visitor);
+
  private:
   struct Impl;
   kj::Own<Impl> impl;
   kj::Promise<void> replaceAllErased(kj::StringPtr type, Wanted wanted);
+  kj::Promise<void> createErased(kj::StringPtr type, kj::StringPtr id,
+                                 capnp::AnyStruct::Reader spec);
 };
 
 }  // namespace talos

@@ -80,6 +80,8 @@ void harden(kj::TlsContext& context) {
   pki::check(SSL_CTX_set1_groups_list(raw, "X25519") == 1, "choosing a key exchange");
   pki::check(SSL_CTX_set_num_tickets(raw, 0) == 1, "switching off session tickets");
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
+  // An idle connection keeps no buffers: 34 KiB less for each.
+  SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_options(raw,
                       SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
   explainRefusals(context);

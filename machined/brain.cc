@@ -31,6 +31,7 @@
 #include "machined/controllers/machine-status.h"
 #include "machined/controllers/machine-type.h"
 #include "machined/controllers/network.h"
+#include "machined/controllers/root-secrets.h"
 #include "machined/controllers/service.h"
 #include "machined/controllers/time-status.h"
 #include "machined/machine-status.h"
@@ -49,6 +50,7 @@
 #include "machined/telemetry/server.h"
 #include "machined/time/kernel.h"
 #include "machined/time/service.h"
+#include "machined/trustd-service.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -108,6 +110,17 @@ void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {
   writeEtcFile("", "hostname", kj::str(hostname, "\n"));
 }
 
+// Of IPv6 too, where the kernel has it.
+kj::StringPtr anyAddress() {
+  struct stat there;
+  return stat("/proc/net/if_inet6", &there) == 0 ? "::"_kj : "0.0.0.0"_kj;
+}
+
+// A whole rack may come up at once: who is not served yet waits in the kernel's queue.
+kj::AutoCloseFd listenTrustd() {
+  return listenTcp(anyAddress(), kTrustdPort, 4096);
+}
+
 }  // namespace
 
 struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorHandler {
@@ -149,6 +162,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   bool debugging = false;  // the config asks for all logs on the console
   kj::Own<void> configChanged;
   kj::AutoCloseFd networkdListener, apidListener;
+  TrustdService trustd;
   kj::TaskSet tasks;
 
   Impl(kj::AsyncIoContext& io, Process1& process1)
@@ -203,6 +217,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         machineTasks(RealTasks::World{arguments, mode, console, status, store, controllers,
                                       supervisor, state, effects, process1, events, uv, timer,
                                       config, kernelClock}),
+        trustd(TrustdService::World{store, supervisor, *io.lowLevelProvider,
+                                    [this]() { return listener("trustd", listenTrustd); }}),
         tasks(*this) {}
 
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
@@ -247,11 +263,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     auto own = co_await listener(kSelf, []() { return listenUnix(kMachinedSocket, 0666); });
     networkdListener =
         co_await listener("networkd", []() { return listenUnix(kNetworkdSocket, 0600); });
-    apidListener = co_await listener("apid", []() {
-      struct stat there;
-      bool six = stat("/proc/net/if_inet6", &there) == 0;
-      return listenTcp(six ? "::" : "0.0.0.0", kApidPort);
-    });
+    apidListener = co_await listener("apid", [] { return listenTcp(anyAddress(), kApidPort); });
     tasks.add(serve(kj::mv(own)));
   }
 
@@ -376,6 +388,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     controllers.add(kj::heap<NetworkController>(arguments, configView()));
     controllers.add(kj::heap<ApiController>(uv, timer, clock, configView(),
                                             [this]() { return config.inMaintenance(); }));
+    controllers.add(kj::heap<RootController>(configView()));
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
@@ -530,6 +543,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     supervisor.loadSelf(kSelf);
     supervisor.load(networkdService(networkdListener.get(), networkd()));
     supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
+    co_await trustd.follow();
     wired = true;
     if (config.inMaintenance()) maintenanceChanged();
     tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));

@@ -4,12 +4,14 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "machined/brain.h"
 #include "machined/host/process1-socket.h"
 
 int main() {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
+    refuseCoreDumps();  // the machine config is in it
     auto io = kj::setupAsyncIo();
     machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));
     machined::Brain brain(io, toProcess1);

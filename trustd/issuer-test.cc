@@ -47,7 +47,7 @@ class Issuing : public ::testing::Test {
   pki::CertificateAndKey authority =
       pki::makeAuthority({.organization = "talos", .notBefore = wall.date - 1 * kj::DAYS});
   kj::Vector<kj::String> recorded;
-  Issuer issuer{wall, steady, [this](const Record& r) { recorded.add(kj::str(r.serial)); }};
+  Issuer issuer{wall, steady};
   const Ip worker = ip("10.0.0.9");
   static constexpr auto kToken = "abcdef.0123456789abcdef"_kj;
 
@@ -62,7 +62,8 @@ class Issuing : public ::testing::Test {
     issuer.use(kj::mv(a));
   }
   kj::Maybe<ErrorKind> refusal(kj::StringPtr request, kj::StringPtr token = kToken) {
-    auto failure = kj::runCatchingExceptions([&] { issuer.issue(request, token, worker); });
+    auto failure = kj::runCatchingExceptions(
+        [&] { recorded.add(kj::str(issuer.issue(request, token, worker).record.serial)); });
     return failure.map([](const kj::Exception& e) { return kindOf(e); });
   }
   void patience() { steady.time += 10 * kj::MINUTES; }
@@ -85,9 +86,11 @@ TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
     EXPECT_EQ(info.addresses[0], "10.0.0.9");
     EXPECT_EQ((info.notAfter - wall.date) / kj::HOURS, 24);
     EXPECT_EQ((wall.date - info.notBefore) / kj::MINUTES, 5);
+    EXPECT_EQ(issued.record.serial, info.serial);
+    EXPECT_EQ(issued.record.fingerprint, pki::fingerprint(issued.certificate));
+    EXPECT_EQ(issued.record.caller, worker);
+    EXPECT_EQ(issued.record.notAfter, info.notAfter);
   }
-  EXPECT_EQ(recorded.size(), 2u);
-  EXPECT_NE(recorded[0], recorded[1]);
 }
 
 // Would catch: a certificate of a machine that is good for calling others, as an administrator
@@ -190,6 +193,40 @@ TEST_F(Issuing, NamesStayTakenOverARestart) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == ErrorKind::kPermissionDenied);
   patience();
   wall.date += 2 * kj::HOURS;
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+}
+
+// Would catch: a lifetime of the config that is not that of the certificates.
+TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
+  Authority a;
+  a.certificate = kj::str(authority.certificate);
+  a.key = authority.key.clone();
+  a.token = pki::Pem(kj::str(kToken));
+  a.lifetime = 10 * kj::SECONDS;
+  issuer.use(kj::mv(a));
+  auto info = pki::inspect(issuer.issue(ask("10.0.0.9").request, kToken, worker).certificate);
+  EXPECT_EQ((info.notAfter - wall.date) / kj::SECONDS, 10);
+  EXPECT_EQ((halfLife(info) - wall.date) / kj::SECONDS, 5);
+}
+
+// Would catch: a clock ten years off that ends the process, or that names stay taken by.
+TEST_F(Issuing, AClockThatIsYearsOffMakesCertificatesOfItsOwnTime) {
+  for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
+    wall.date += off;
+    auto info = pki::inspect(issuer.issue(ask("10.0.0.9").request, kToken, worker).certificate);
+    EXPECT_EQ((info.notAfter - wall.date) / kj::HOURS, 24);
+    wall.date -= off;
+    EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+  }
+}
+
+// Would catch: an authority that cannot sign in the place of one that can.
+TEST_F(Issuing, AnAuthorityWithAnothersKeyIsRefusedAndTheOldOneStays) {
+  auto other = pki::makeAuthority({.organization = "talos", .notBefore = wall.date});
+  Authority a;
+  a.certificate = kj::str(other.certificate);
+  a.key = authority.key.clone();
+  EXPECT_TRUE(kj::runCatchingExceptions([&] { issuer.use(kj::mv(a)); }) != nullptr);
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
 }
 

@@ -18,7 +18,7 @@ bool sameToken(kj::StringPtr a, kj::StringPtr b) {
   return same && b.size() > 0;
 }
 
-kj::Array<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
+kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
   return KJ_MAP(text, texts) {
     return kj::str(text);
   };
@@ -26,17 +26,16 @@ kj::Array<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
 
 }  // namespace
 
-Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic,
-               kj::Function<void(const Record&)> record, kj::Duration lifetime)
-    : clock(clock), monotonic(monotonic), record(kj::mv(record)), lifetime(lifetime) {}
+Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
+    : clock(clock), monotonic(monotonic) {}
 
 void Issuer::use(Authority next) {
-  pki::checkPair(next.certificate, next.key);
-  authority = kj::mv(next);
+  pki::Signer signer(next.certificate, next.key);
+  held = Held{kj::mv(next), kj::mv(signer)};
 }
 
 void Issuer::forgetAuthority() {
-  authority = nullptr;
+  held = nullptr;
 }
 
 void Issuer::remember(const Record& record) {
@@ -51,12 +50,12 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
          kj::str("earlier requests from ", caller.toString(),
                  " were refused; it is heard again in ", wait / kj::MILLISECONDS, " ms"));
   }
-  auto& by = KJ_UNWRAP_OR(authority, {
+  auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this machine does not have the authority's key (yet)");
   });
   kj::Maybe<Issued> issued;
   auto refusal = kj::runCatchingExceptions([&]() {
-    if (!sameToken(token, by.token)) {
+    if (!sameToken(token, by.authority.token)) {
       fail(ErrorKind::kUnauthenticated, "the token is not machine.token of this control plane");
     }
     issued = sign(by, request, caller);
@@ -70,31 +69,35 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
   return kj::mv(KJ_ASSERT_NONNULL(issued));
 }
 
-Issuer::Issued Issuer::sign(const Authority& by, kj::StringPtr request, const Ip& caller) {
+Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller) {
   if (request.size() > kMostRequestBytes) {
     fail(ErrorKind::kInvalidArgument, kj::str("the request has ", request.size(),
                                               " octets; at most ", kMostRequestBytes, " are read"));
   }
-  auto info = pki::inspectRequest(request);
   auto now = clock.now();
-  auto grant = judge(info, caller, by.reserved, book, by.anyAddress, now);
-  auto certificate = pki::signRequest(by.certificate, by.key, request,
-                                      {.dnsNames = copy(grant.dnsNames),
-                                       .addresses = copy(grant.addresses),
-                                       .server = true,
-                                       .client = false,
-                                       .lifetime = lifetime + kBackdated,
-                                       .notBefore = now - kBackdated});
-  Record made;
-  made.serial = pki::inspect(certificate).serial;
-  made.caller = caller;
-  made.dnsNames = kj::mv(grant.dnsNames);
-  made.addresses = kj::mv(grant.addresses);
-  made.notBefore = now - kBackdated;
-  made.notAfter = now + lifetime;
-  remember(made);
-  record(made);
-  return {kj::str(by.certificate), kj::mv(certificate)};
+  auto lifetime = by.authority.lifetime;
+  Grant grant;
+  auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
+    grant = judge(info, caller, by.authority.reserved, book, by.authority.anyAddress, now);
+    return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
+                            .addresses = copyOf(grant.addresses),
+                            .server = true,
+                            .client = false,
+                            .lifetime = lifetime + kBackdated,
+                            .notBefore = now - kBackdated};
+  });
+  Issued issued{kj::str(by.authority.certificate), kj::mv(made.certificate), {}};
+  auto& record = issued.record;
+  record.serial = kj::mv(made.serial);
+  record.fingerprint = kj::mv(made.fingerprint);
+  record.caller = caller;
+  record.dnsNames = kj::mv(grant.dnsNames);
+  record.addresses = kj::mv(grant.addresses);
+  record.issued = now;
+  record.notBefore = now - kBackdated;
+  record.notAfter = now + lifetime;
+  remember(record);
+  return issued;
 }
 
 }  // namespace talos::trustd

@@ -1,20 +1,17 @@
 // Requests in, certificates out: who may have one, what is in it, and a record of each.
 //
 // Owns the authority's key while the process lives. Nothing is kept over a restart but what the
-// caller of `record` keeps: after a crash the name book is filled from there (remember()). No I/O
-// and no waiting: an address that has to wait is told so and costs nothing meanwhile.
+// caller keeps of the records: after a crash the name book is filled from there (remember()). No
+// I/O and no waiting: an address that has to wait is told so and costs nothing meanwhile.
 #pragma once
 
-#include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/node-certificate.h"
 #include "trustd/policy.h"
 #include "trustd/throttle.h"
 
 namespace talos::trustd {
-
-constexpr auto kLifetime = 24 * kj::HOURS;
-constexpr auto kBackdated = 5 * kj::MINUTES;  // for machines whose clock is behind
 
 struct Authority {
   kj::String certificate;  // PEM
@@ -22,44 +19,48 @@ struct Authority {
   pki::Pem token;  // machine.token
   Reserved reserved;
   bool anyAddress = false;
+  kj::Duration lifetime = kDefaultLifetime;  // of what is issued
 };
 
 // One issued certificate: who, what, when. Never the token.
 struct Record {
-  kj::String serial;  // hex
+  kj::String serial;       // hex
+  kj::String fingerprint;  // of the key: base64 of SHA-256
   Ip caller = Ip::any(AF_INET);
   kj::Vector<kj::String> dnsNames, addresses;
-  kj::Date notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
+  kj::Date issued = kj::UNIX_EPOCH, notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
 };
 
 class Issuer {
  public:
-  // `record` hears of each certificate before its caller gets it.
-  Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic,
-         kj::Function<void(const Record&)> record, kj::Duration lifetime = kLifetime);
+  Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic);
 
+  // InvalidArgument when the key is not the certificate's; then what was before stays.
   void use(Authority authority);
   void forgetAuthority();
-  bool hasAuthority() const { return authority != nullptr; }
+  bool hasAuthority() const { return held != nullptr; }
   // A certificate that was issued before a restart: its names are taken.
   void remember(const Record& record);
 
   struct Issued {
     kj::String authority, certificate;  // PEM
+    Record record;                      // to be kept before the caller gets the certificate
   };
   // Throws as rpc/trust.capnp tells.
   Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller);
 
  private:
+  struct Held {
+    Authority authority;
+    pki::Signer signer;
+  };
   const kj::Clock& clock;
   const kj::MonotonicClock& monotonic;
-  kj::Function<void(const Record&)> record;
-  kj::Duration lifetime;
-  kj::Maybe<Authority> authority;
+  kj::Maybe<Held> held;
   NameBook book;
   Throttle throttle;
 
-  Issued sign(const Authority& by, kj::StringPtr request, const Ip& caller);
+  Issued sign(const Held& by, kj::StringPtr request, const Ip& caller);
 };
 
 }  // namespace talos::trustd

@@ -22,6 +22,9 @@ constexpr const char* kCommon[] = {
     "mprotect",
     "mremap",
     "madvise",
+    "mlock",
+    "mlock2",
+    "munlock",
     "membarrier",
     "clock_gettime",
     "clock_getres",
@@ -263,7 +266,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
   // The names of threads and of memory; not the capability and mode calls.
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
-        3u /* PR_GET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
+        3u /* PR_GET_DUMPABLE */, 4u /* PR_SET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
     filter.allowIf("prctl", SCMP_A0(SCMP_CMP_EQ, option));
   }
   filter.allowIf("execve", SCMP_A0(SCMP_CMP_EQ, reinterpret_cast<uint64_t>(program)));

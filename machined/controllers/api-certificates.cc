@@ -3,73 +3,36 @@
 #include "common/error.h"
 #include "common/roles.h"
 #include "machined/controllers/api-names.h"
+#include "machined/controllers/stored-names.h"
 #include "machined/resources/outputs.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
-constexpr kj::StringPtr kHostnames = "HostnameSpecs.net.talos.dev"_kj;
 constexpr kj::StringPtr kOutputs[] = {kCertificates};
 const Controller::Input kInputs[] = {
-    {"", kMachineConfigs, kMachineConfigId}, {"", kAddresses}, {"", kHostnames}};
+    {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
 
 constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
-constexpr auto kLifetime = 24 * kj::HOURS;
-constexpr auto kMargin = 5 * kj::MINUTES;  // for peers whose clock is behind
 
 // The wall clock may be set meanwhile: so often it is looked at again.
 constexpr auto kLongestSleep = 1 * kj::HOURS;
-
-kj::Array<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
-  return KJ_MAP(text, texts) {
-    return kj::str(text);
-  };
-}
-
-// All addresses that the node had since its boot: one that comes and goes needs no new certificate.
-kj::Vector<kj::String> nodeAddresses(Store& store) {
-  kj::Vector<kj::String> result;
-  for (auto resource : store.list("", kAddresses)) {
-    for (auto text : resource.getSpec().getAs<rpc::NodeAddressSpec>().getAddresses()) {
-      auto slash = text.findFirst('/').orDefault(text.size());
-      result.add(kj::heapString(text.begin(), slash));
-    }
-  }
-  return result;
-}
-
-ApiNames namesFrom(Store& store, kj::ArrayPtr<const kj::String> certSans) {
-  kj::StringPtr hostname, domain;
-  for (auto resource : store.list("", kHostnames)) {
-    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
-    hostname = spec.getHostname();
-    domain = spec.getDomainname();
-  }
-  return apiNames(hostname, domain, nodeAddresses(store), certSans);
-}
 
 struct Issued {
   pki::CertificateAndKey server, client;
 };
 
-Issued issueBoth(kj::StringPtr authority, kj::StringPtr key, const ApiNames& names, kj::Date now) {
-  return {pki::issue(authority, key,
-                     {.commonName = names.commonName,
-                      .dnsNames = copy(names.dns),
-                      .addresses = copy(names.addresses),
-                      .server = true,
-                      .client = false,
-                      .lifetime = kLifetime,
-                      .notBefore = now - kMargin}),
-          pki::issue(authority, key,
-                     {.commonName = names.commonName,
-                      .organizations = kj::arr(kj::str(kRoleImpersonator)),
-                      .server = false,
-                      .client = true,
-                      .lifetime = kLifetime,
-                      .notBefore = now - kMargin})};
+Issued issueBoth(kj::StringPtr authority, kj::StringPtr key, const NodeNames& names,
+                 kj::Duration lifetime, kj::Date now) {
+  pki::LeafOptions client;
+  client.commonName = names.commonName;
+  client.organizations = kj::arr(kj::str(kRoleImpersonator));
+  client.server = false;
+  client.lifetime = lifetime + kBackdated;
+  client.notBefore = now - kBackdated;
+  return {pki::issue(authority, key, serverOptions(names, lifetime, now)),
+          pki::issue(authority, key, kj::mv(client))};
 }
 
 void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
@@ -114,10 +77,11 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
          "machine.ca of the config has no certificate and key to sign this node's API "
          "certificates with; getting them from a control plane node (trustd) is not built");
   }
-  auto names = namesFrom(store, config.certSans);
+  auto names = storedNames(store, config.certSans);
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
-    if (whyIssue(spec, config.authority, names, clock.now()) == nullptr) {
+    if (whyIssue(spec, config.authority, names, config.trust.certLifetime, clock.now()) ==
+        nullptr) {
       scheduleRenewal(halfLife(spec));
       return kj::READY_NOW;
     }
@@ -127,7 +91,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
 
 // One key operation, so it is not worth the thread pool.
 kj::Promise<void> ApiController::maintain(Store& store) {
-  auto names = namesFrom(store, nullptr);
+  auto names = storedNames(store, nullptr);
   pki::Pem key;
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
@@ -138,13 +102,9 @@ kj::Promise<void> ApiController::maintain(Store& store) {
     if (spec.getMaintenance()) key = pki::Pem(kj::str(spec.getServer().getKey().asChars()));
   }
   if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
-  auto certificate = pki::selfSign(
-      key, {.commonName =
-                names.commonName.size() > 0 ? kj::StringPtr(names.commonName) : kMaintenanceName,
-            .dnsNames = copy(names.dns),
-            .addresses = copy(names.addresses),
-            .lifetime = kLifetime,
-            .notBefore = clock.now() - kMargin});
+  auto options = serverOptions(names, kDefaultLifetime, clock.now());
+  if (names.commonName.size() == 0) options.commonName = kMaintenanceName;
+  auto certificate = pki::selfSign(key, options);
   Outputs outputs("", kCertificates, name());
   auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
   spec.initServer().setCrt(certificate.asBytes());
@@ -155,12 +115,12 @@ kj::Promise<void> ApiController::maintain(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, ApiNames names) {
+kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, NodeNames names) {
   auto authority = kj::str(config.authority);
-  auto issued =
-      co_await uv.blocking([config = kj::mv(config), names = kj::mv(names), now = clock.now()] {
-        return issueBoth(config.authority, config.authorityKey, names, now);
-      });
+  auto issued = co_await uv.blocking([config = kj::mv(config), names = kj::mv(names),
+                                      now = clock.now()] {
+    return issueBoth(config.authority, config.authorityKey, names, config.trust.certLifetime, now);
+  });
   Outputs outputs("", kCertificates, name());
   auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
   spec.setCa(authority.asBytes());

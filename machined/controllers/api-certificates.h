@@ -43,7 +43,7 @@ class ApiController final : public Controller {
   kj::Promise<void> renewal = nullptr;
 
   kj::Promise<void> maintain(Store& store);
-  kj::Promise<void> renew(Store& store, MachineConfigView config, ApiNames names);
+  kj::Promise<void> renew(Store& store, MachineConfigView config, NodeNames names);
   void scheduleRenewal(kj::Date due);
 };
 

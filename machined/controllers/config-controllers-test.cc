@@ -7,12 +7,15 @@
 #include "machined/controllers/api-names.h"
 #include "machined/controllers/machine-type.h"
 #include "machined/controllers/network.h"
+#include "machined/controllers/root-secrets.h"
 #include "machined/resources/store-fixture.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+
+constexpr kj::StringPtr kRoots = "RootSecrets.secrets.talos.dev"_kj;
 
 kj::Array<kj::String> texts(std::initializer_list<kj::StringPtr> list) {
   return KJ_MAP(text, list) {
@@ -22,17 +25,6 @@ kj::Array<kj::String> texts(std::initializer_list<kj::StringPtr> list) {
 
 kj::String joined(kj::ArrayPtr<const kj::String> list) {
   return kj::strArray(list, " ");
-}
-
-TEST(ApiNamesTest, AreTheNodesAddressesNamesAndWhatTheConfigAdds) {
-  auto names = apiNames("n1", "example.org", texts({"10.5.0.2", "fd00:0::2", "10.5.0.2"}),
-                        texts({"api.example.org", "1.2.3.4", "not a name", "n1"}));
-  EXPECT_EQ(names.commonName, "n1.example.org");
-  EXPECT_EQ(joined(names.dns), "api.example.org localhost n1 n1.example.org");
-  EXPECT_EQ(joined(names.addresses), "1.2.3.4 10.5.0.2 127.0.0.1 ::1 fd00::2");
-  auto bare = apiNames("", "", nullptr, nullptr);
-  EXPECT_EQ(bare.commonName, "");
-  EXPECT_EQ(joined(bare.dns), "localhost");
 }
 
 struct ConfigTest : public testing::Test {
@@ -48,6 +40,9 @@ struct ConfigTest : public testing::Test {
   pki::CertificateAndKey authority = makeAuthority();
   bool present = true, withKey = true;
   rpc::MachineType type = rpc::MachineType::CONTROLPLANE;
+  kj::Duration lifetime = kDefaultLifetime;
+  kj::StringPtr token = "abcdef.0123456789abcdef";
+  kj::Array<kj::String> hosts = texts({"vip.example.org", "10.5.0.9"});
   kj::Function<void(NetworkConfig&)> network = [](NetworkConfig&) {};
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
@@ -75,6 +70,9 @@ struct ConfigTest : public testing::Test {
     view.authority = kj::str(authority.certificate);
     if (withKey) view.authorityKey = authority.key.clone();
     view.certSans.add(kj::str("api.example.org"));
+    view.trust.certLifetime = lifetime;
+    view.trust.token = pki::Pem(kj::str(token));
+    for (auto& host : hosts) view.trust.hosts.add(kj::str(host));
     network(view.network);
     return kj::mv(view);
   }
@@ -177,6 +175,73 @@ TEST_F(ConfigTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfThei
   EXPECT_EQ(version(), 5u);
 }
 
+// Catches: a lifetime of seconds that is renewed for ever, or never.
+TEST_F(ConfigTest, ApiCertificatesHaveTheLifetimeOfTheConfig) {
+  addApi();
+  awaitCertificates(1);
+  lifetime = 10 * kj::SECONDS;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(2);
+  for (auto pair : {certificates().getServer(), certificates().getClient()}) {
+    auto info = inspect(pair.getCrt());
+    EXPECT_EQ((info.notAfter - clock.time) / kj::SECONDS, 10);
+  }
+  poll();
+  clock.time += 4 * kj::SECONDS;
+  timer.advanceTo(timer.now() + 4 * kj::SECONDS);
+  poll();
+  EXPECT_EQ(version(), 2u);
+  clock.time += 1 * kj::SECONDS;
+  timer.advanceTo(timer.now() + 2 * kj::SECONDS);
+  awaitCertificates(3);
+}
+
+// Catches: a worker, or a machine without the key, with secrets that it must not have; names of the
+// control plane that others could have a certificate for; changes that restart nothing but noise.
+TEST_F(ConfigTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
+  auto version = [&]() -> uint64_t {
+    poll();
+    KJ_IF_MAYBE (stored, store.tryGet("", kRoots, "os")) return stored->getMetadata().getVersion();
+    return 0;
+  };
+  putAddress("10.5.0.2/24");
+  put<rpc::HostnameSpecSpec>(kHostnames, "hostname", [](auto spec) {
+    spec.setHostname("cp1");
+    spec.setDomainname("example.org");
+  });
+  runtime.add(kj::heap<RootController>(reader()));
+  ASSERT_EQ(version(), 1u);
+  auto os = store.get("", kRoots, "os").getSpec().getAs<rpc::RootSecretSpec>().getOs();
+  EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
+  EXPECT_EQ(os.getToken(), token);
+  EXPECT_EQ(kj::strArray(os.getReserved(), " "),
+            "10.5.0.2 10.5.0.9 api.example.org cp1 cp1.example.org vip.example.org");
+  EXPECT_EQ(kj::strArray(os.getCertSANs(), " "), "api.example.org");
+  EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
+
+  runtime.poke("secrets.RootController");
+  hosts = texts({"10.5.0.9", "vip.example.org"});
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 1u);
+  putAddress("10.5.0.3/24", 1);
+  EXPECT_EQ(version(), 2u);
+  for (auto worker : {rpc::MachineType::JOIN, rpc::MachineType::UNKNOWN}) {
+    type = worker;
+    runtime.poke("secrets.RootController");
+    EXPECT_EQ(version(), 0u);
+    type = rpc::MachineType::INIT;
+    runtime.poke("secrets.RootController");
+    EXPECT_EQ(version(), 1u);
+  }
+  withKey = false;
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 0u);
+  withKey = true;
+  token = "";
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 0u);
+}
+
 TEST_F(ConfigTest, WithoutTheAuthoritysKeyThereAreNoCertificatesAndTheLogSaysWhy) {
   addApi();
   awaitCertificates(1);
@@ -206,7 +271,7 @@ TEST_F(ConfigTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
   auto info = inspect(certificates().getServer().getCrt());
   EXPECT_EQ(joined(info.addresses), "10.5.0.2 127.0.0.1 ::1");
   EXPECT_FALSE(info.authority);
-  EXPECT_EQ((24 * kj::HOURS) / kj::SECONDS, (info.notAfter - info.notBefore) / kj::SECONDS);
+  EXPECT_EQ(24 * 60 + 5, (info.notAfter - info.notBefore) / kj::MINUTES);
   poll();
   EXPECT_EQ(version(), 1u);
 
@@ -356,6 +421,8 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
       "  install: {disk: /dev/vda}\n"
       "cluster:\n"
       "  controlPlane: {endpoint: https://10.5.0.2:6443}\n"
+      "  apiServer: {certSANs: [k8s.example.org]}\n"
+      "  trustd: {endpoints: [10.5.0.3], certLifetime: 30m, anyAddress: true}\n"
       "  network: {dnsDomain: cluster.local, podSubnets: [10.244.0.0/16]}\n"
       "  token: abcdef.0123456789abcdef\n"
       "  ca: ",
@@ -378,6 +445,11 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
   EXPECT_EQ(view.authority, authority.certificate);
   EXPECT_EQ(kj::StringPtr(view.authorityKey), kj::StringPtr(authority.key));
   EXPECT_EQ(joined(view.certSans), "api.example.org 1.2.3.4");
+  EXPECT_EQ(joined(view.trust.hosts), "10.5.0.2 k8s.example.org 10.5.0.3");
+  EXPECT_EQ(kj::StringPtr(view.trust.token), "abcdef.0123456789abcdef");
+  EXPECT_EQ(view.trust.dnsDomain, "cluster.local");
+  EXPECT_EQ(view.trust.certLifetime / kj::MINUTES, 30);
+  EXPECT_TRUE(view.trust.anyAddress);
   EXPECT_EQ(view.network.hostname, "master-1");
   EXPECT_EQ(joined(view.network.nameservers), "10.5.0.1");
   ASSERT_EQ(view.network.devices.size(), 2u);

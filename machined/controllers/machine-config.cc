@@ -1,5 +1,6 @@
 #include "machined/controllers/machine-config.h"
 
+#include "common/config-value.h"
 #include "common/error.h"
 
 namespace talos::machined {
@@ -86,6 +87,23 @@ NetworkConfig networkOf(config::Network::Reader network) {
   return result;
 }
 
+TrustConfig trustOf(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  auto trustd = cluster.getTrustd();
+  TrustConfig result;
+  result.token = pki::Pem(kj::str(config.getMachine().getToken()));
+  auto endpoint = config::parseEndpoint(cluster.getControlPlane().getEndpoint());
+  if (endpoint.problem.size() == 0) result.hosts.add(kj::str(endpoint.value.host));
+  for (auto san : cluster.getApiServer().getCertSANs()) result.hosts.add(kj::str(san));
+  for (auto host : trustd.getEndpoints()) result.hosts.add(kj::str(host));
+  result.dnsDomain = kj::str(cluster.getNetwork().getDnsDomain());
+  result.anyAddress = trustd.getAnyAddress();
+  KJ_IF_MAYBE (lifetime, config::parseDuration(trustd.getCertLifetime())) {
+    result.certLifetime = *lifetime;
+  }
+  return result;
+}
+
 }  // namespace
 
 MachineConfigView viewMachineConfig(kj::StringPtr document) {
@@ -105,6 +123,7 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
     auto shared = interface.getVip().getIp();
     if (shared.size() > 0) view.certSans.add(kj::str(shared));
   }
+  view.trust = trustOf(config.get());
   view.network = networkOf(machine.getNetwork());
   view.timeDisabled = machine.getTime().getDisabled();
   for (auto server : machine.getTime().getServers()) {

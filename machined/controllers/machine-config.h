@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/config.h"
-#include "common/pki.h"
+#include "common/node-certificate.h"
 #include "machined/controllers/network-plan.h"
 #include "machined/resources/store.h"
 #include "rpc/types.capnp.h"
@@ -12,11 +12,21 @@ namespace talos::machined {
 constexpr kj::StringPtr kMachineConfigs = "MachineConfigs.config.talos.dev"_kj;
 constexpr kj::StringPtr kMachineConfigId = "v1alpha1"_kj;
 
+// What machines that ask for a certificate are answered with.
+struct TrustConfig {
+  pki::Pem token;                // machine.token
+  kj::Vector<kj::String> hosts;  // names and addresses of the control plane
+  kj::String dnsDomain;
+  kj::Duration certLifetime = kDefaultLifetime;  // of all certificates of machine APIs
+  bool anyAddress = false;
+};
+
 struct MachineConfigView {
   rpc::MachineType type = rpc::MachineType::UNKNOWN;
   kj::String authority;  // machine.ca, PEM; empty when the config has none
   pki::Pem authorityKey;
   kj::Vector<kj::String> certSans;
+  TrustConfig trust;
   NetworkConfig network;
   bool timeDisabled = false;
   kj::Vector<kj::String> timeServers;  // as the config has them

@@ -5,10 +5,17 @@
 namespace talos::machined {
 namespace {
 
+// A type, or one resource of it.
+struct Readable {
+  Readable(kj::StringPtr type, kj::StringPtr id = ""_kj) : type(type), id(id) {}
+  kj::StringPtr type, id;
+};
+
 struct Row {
   unsigned uid;
   kj::StringPtr daemon;
-  std::initializer_list<kj::StringPtr> reads, writes;
+  std::initializer_list<Readable> reads;
+  std::initializer_list<kj::StringPtr> writes;
 };
 
 const Row kDaemons[] = {
@@ -17,6 +24,12 @@ const Row kDaemons[] = {
      {"ApiCertificates.secrets.talos.dev"_kj, "NodeAddresses.net.talos.dev"_kj,
       "HostnameSpecs.net.talos.dev"_kj},
      {}},
+    {51,
+     "trustd"_kj,
+     {{"RootSecrets.secrets.talos.dev"_kj, "os"_kj},
+      "NodeAddresses.net.talos.dev"_kj,
+      "HostnameSpecs.net.talos.dev"_kj},
+     {"IssuedCertificates.runtime.talos.dev"_kj}},
     {52,
      "networkd"_kj,
      {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj, "RouteSpecs.net.talos.dev"_kj,
@@ -52,7 +65,7 @@ Access Access::ofUid(unsigned uid) {
   for (auto& row : kDaemons) {
     if (row.uid != uid) continue;
     Access access(kj::str(row.daemon, " (uid ", uid, ")"));
-    for (auto type : row.reads) access.allowRead("", type);
+    for (auto& read : row.reads) access.allowRead("", read.type, read.id);
     for (auto type : row.writes) access.allowWrite(type);
     return access;
   }

@@ -9,6 +9,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr kj::StringPtr kRoots = "RootSecrets.secrets.talos.dev"_kj;
 
 void set(rpc::Kind::Builder kind, kj::StringPtr type, kj::StringPtr ns = "") {
   kind.setType(type);
@@ -81,7 +82,14 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
       {52, "LinkStatuses.net.talos.dev"_kj, true, true},
       {52, "NodeAddresses.net.talos.dev"_kj, true, true},
       {52, "Namespaces.meta.cosi.dev"_kj, false, false},
-      {51, kHostnames, false, false},
+      {51, kHostnames, true, false},
+      {51, "NodeAddresses.net.talos.dev"_kj, true, false},
+      {51, "IssuedCertificates.runtime.talos.dev"_kj, true, true},
+      {51, kRoots, false, false},  // but the one of the machine's authority, see below
+      {51, kCertificates, false, false},
+      {51, "MachineConfigs.config.talos.dev"_kj, false, false},
+      {50, kRoots, false, false},
+      {52, kRoots, false, false},
       {1000, kHostnames, false, false},
   };
   for (auto& row : rows) {
@@ -92,6 +100,43 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
     EXPECT_EQ(kindOfFailure([&] { write(client, row.type, kj::str("by-", row.uid)).wait(scope); }),
               row.writes ? "ok" : "PermissionDenied")
         << row.uid << " writes " << row.type.cStr();
+  }
+}
+
+// Catches: a key of the control plane in the hands of a daemon that has no use for it. The
+// machine's authority is trustd's, the others' are nobody's outside machined.
+TEST_F(StoreTest, OnlyTrustdReadsTheAuthoritysKeyAndOnlyThat) {
+  for (auto id : {"os"_kj, "k8s"_kj, "etcd"_kj})
+    write(serveStore(store, 0), kRoots, id).wait(scope);
+  struct Row {
+    unsigned uid;
+    kj::StringPtr id, outcome;
+  } rows[] = {
+      {51, "os"_kj, "ok"_kj},
+      {51, "k8s"_kj, "PermissionDenied"_kj},
+      {51, "etcd"_kj, "PermissionDenied"_kj},
+      {50, "os"_kj, "PermissionDenied"_kj},
+      {52, "os"_kj, "PermissionDenied"_kj},
+      {1000, "os"_kj, "PermissionDenied"_kj},
+  };
+  for (auto& row : rows) {
+    auto client = serveStore(store, row.uid);
+    EXPECT_EQ(kindOfFailure([&] {
+                auto request = client.getRequest();
+                set(request.initKind(), kRoots);
+                request.setId(row.id);
+                request.send().wait(scope);
+              }),
+              row.outcome)
+        << row.uid << " reads " << row.id.cStr();
+    RecordingSink::Seen seen;
+    auto request = client.watchRequest();
+    set(request.initKind(), kRoots);
+    request.setId(row.id);
+    request.setSink(kj::heap<RecordingSink>(seen));
+    auto watching = request.send();
+    EXPECT_EQ(watching.poll(scope), row.outcome != "ok") << row.uid << " watches " << row.id.cStr();
+    EXPECT_EQ(seen.snapshots, row.outcome == "ok" ? 1u : 0u) << row.uid;
   }
 }
 

@@ -82,6 +82,21 @@ ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLev
   return d;
 }
 
+ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowLevel) {
+  ServiceDefinition d;
+  d.id = kj::str("trustd");
+  d.command = kj::str("/usr/bin/trustd");
+  d.argv = confined(Rights{kTrustdUid, "", "server", "", ""}, d.command);
+  d.environment =
+      kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
+  d.cgroup = serviceCgroup(d.id);
+  d.dependsOn.add(kj::str("networkd"));
+  d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
+  d.health = HealthCheck{[&lowLevel]() { return serverTakesConnections(lowLevel, kTrustdPort); },
+                         0 * kj::SECONDS, 5 * kj::SECONDS, 5 * kj::SECONDS};
+  return d;
+}
+
 kj::Promise<void> serverTakesConnections(kj::LowLevelAsyncIoProvider& lowLevel, uint16_t port) {
   int fd;
   KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

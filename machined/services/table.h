@@ -9,11 +9,11 @@
 
 namespace talos::machined {
 
-constexpr unsigned kApidUid = 50, kNetworkdUid = 52;
+constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;
-constexpr uint16_t kApidPort = 50000;
+constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
 
 // Where a service's processes are accounted for, below /sys/fs/cgroup. The brain shares one with
 // process 1.
@@ -22,6 +22,7 @@ kj::String serviceCgroup(kj::StringPtr id);
 // The listening socket is the caller's (held by process 1) and outlives the service.
 ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd);
 ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel);
+ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowLevel);
 
 // Connects, sends nothing and waits until the server closes: it does that only if it accepts
 // connections and looks at them. A socket that process 1 holds takes connections even when nobody

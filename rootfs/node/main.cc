@@ -4,6 +4,7 @@
 
 int machinedMain();
 int apidMain();
+int trustdMain();
 int networkdMain();
 int confineMain(int argc, char** argv);
 int modprobeMain(int argc, char** argv);
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   const char* name = slash == nullptr ? path : slash + 1;
   if (strcmp(name, "machined") == 0) return machinedMain();
   if (strcmp(name, "apid") == 0) return apidMain();
+  if (strcmp(name, "trustd") == 0) return trustdMain();
   if (strcmp(name, "networkd") == 0) return networkdMain();
   if (strcmp(name, "confine") == 0) return confineMain(argc, argv);
   if (strcmp(name, "modprobe") == 0) return modprobeMain(argc, argv);

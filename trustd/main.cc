@@ -1,0 +1,49 @@
+// trustd: signs the certificates of machines that do not have the authority's key. Wiring only;
+// what it signs is told in policy.h, who may ask how often in server.h.
+//
+// Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
+// (default /run/talos/machined.sock). Needs no capability and writes no file.
+#include <stdlib.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/memory.h"
+#include "trustd/secrets.h"
+#include "trustd/server.h"
+
+namespace talos::trustd {
+
+void run() {
+  refuseCoreDumps();
+  auto io = kj::setupAsyncIo();
+  auto& lowLevel = *io.lowLevelProvider;
+  auto& timer = io.provider->getTimer();
+  auto& clock = kj::systemPreciseCalendarClock();
+  auto listening = inheritedSocket("TALOS_LISTEN_TCP_FD");
+  auto setting = getenv("TALOS_STORE");
+
+  StoreClient store(lowLevel, timer, setting == nullptr ? "/run/talos/machined.sock" : setting,
+                    kj::str("trustd"));
+  Issuer issuer(clock, kj::systemPreciseMonotonicClock());
+  Secrets secrets(store, timer, clock, issuer);
+  Records records(store, timer, clock);
+  log::info("trustd waits for the machine's authority");
+  secrets.ready().wait(io.waitScope);
+  records.recall(issuer).wait(io.waitScope);
+  releaseStartMemory();
+  log::info("trustd serves");
+  serveTls(
+      lowLevel, timer, kj::mv(listening), secrets.endpoint(),
+      [&](const Peer& peer) { return welcome(issuer, records, timer, peer); }, kLimits)
+      .wait(io.waitScope);
+}
+
+}  // namespace talos::trustd
+
+int main() {
+  auto failure = kj::runCatchingExceptions([] { talos::trustd::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("trustd ends", {{"reason", talos::messageOf(*e)}});
+  }
+  return 1;  // it ends only by failing; its supervisor starts it again
+}
