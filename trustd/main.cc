@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/memory.h"
+#include "trustd/records.h"
 #include "trustd/secrets.h"
 #include "trustd/server.h"
 
@@ -27,6 +28,7 @@ void run() {
   Issuer issuer(clock, kj::systemPreciseMonotonicClock());
   Secrets secrets(store, timer, clock, issuer);
   Records records(store, timer, clock);
+  Keep keep = [&](const Record& record) { return records.keep(record); };
   log::info("trustd waits for the machine's authority");
   secrets.ready().wait(io.waitScope);
   records.recall(issuer).wait(io.waitScope);
@@ -34,7 +36,7 @@ void run() {
   log::info("trustd serves");
   serveTls(
       lowLevel, timer, kj::mv(listening), secrets.endpoint(),
-      [&](const Peer& peer) { return welcome(issuer, records, timer, peer); }, kLimits)
+      [&](const Peer& peer) { return welcome(issuer, keep, timer, peer); }, kLimits)
       .wait(io.waitScope);
 }
 

@@ -113,8 +113,10 @@ void Secrets::certify() {
   KJ_IF_MAYBE (os, find()) {
     auto named = namesOf(*os);
     kj::Maybe<kj::StringPtr> why = "there is none yet"_kj;
-    KJ_IF_MAYBE (info, serving) why = whyRenew(*info, named, lifetimeOf(*os), clock.now());
-    if (servingFor.asArray() != os->getCa().getCrt().asChars()) why = "the authority is another"_kj;
+    KJ_IF_MAYBE (info, serving) {
+      why = whyRenew(*info, named, lifetimeOf(*os), clock.now());
+      if (servingFor != textOf(os->getCa().getCrt())) why = "the authority is another"_kj;
+    }
     KJ_IF_MAYBE (reason, why) {
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {

@@ -26,6 +26,8 @@ class Secrets {
   // Resolves once there is a certificate to serve with.
   kj::Promise<void> ready() { return readiness.addBranch(); }
   TlsEndpoint& endpoint() { return tls; }
+  // Version of the resource that was looked at last; 0: there is none.
+  uint64_t seen() const { return version; }
 
  private:
   kj::Timer& timer;

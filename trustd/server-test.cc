@@ -49,7 +49,8 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   ASSERT_EQ(trustd.model.records.size(), 1u);
   auto& entry = *trustd.model.records.begin();
   EXPECT_EQ(entry.key, info.serial);
-  auto spec = entry.value->getRoot<rpc::Resource>().getSpec().getAs<rpc::IssuedCertificateSpec>();
+  auto resource = entry.value->getRoot<rpc::Resource>().asReader();
+  auto spec = resource.getSpec().getAs<rpc::IssuedCertificateSpec>();
   EXPECT_EQ(spec.getCaller(), "127.0.0.9");
   EXPECT_EQ(kj::strArray(spec.getDnsNames(), " "), "w1");
   EXPECT_EQ(kj::strArray(spec.getAddresses(), " "), "127.0.0.9");

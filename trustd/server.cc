@@ -34,8 +34,8 @@ kj::Promise<void> idle(kj::Own<Activity> activity) {
 
 class TrustServer final : public rpc::Trust::Server {
  public:
-  TrustServer(Issuer& issuer, Records& records, const Ip& caller, kj::Own<Activity> activity)
-      : issuer(issuer), records(records), caller(caller), activity(kj::mv(activity)) {}
+  TrustServer(Issuer& issuer, Keep& keep, const Ip& caller, kj::Own<Activity> activity)
+      : issuer(issuer), keep(keep), caller(caller), activity(kj::mv(activity)) {}
 
  protected:
   kj::Promise<void> certificate(CertificateContext context) override {
@@ -44,7 +44,7 @@ class TrustServer final : public rpc::Trust::Server {
     auto issued =
         issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(), caller);
     context.releaseParams();
-    co_await records.keep(issued.record);
+    co_await keep(issued.record);
     auto results = context.getResults();
     results.setCa(issued.authority.asBytes());
     results.setCertificate(issued.certificate.asBytes());
@@ -52,18 +52,18 @@ class TrustServer final : public rpc::Trust::Server {
 
  private:
   Issuer& issuer;
-  Records& records;
+  Keep& keep;
   const Ip caller;
   kj::Own<Activity> activity;
 };
 
 }  // namespace
 
-Welcome welcome(Issuer& issuer, Records& records, kj::Timer& timer, const Peer& peer) {
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer) {
   auto caller = KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "who is calling?", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idle(kj::addRef(*activity));
-  return Welcome(kj::heap<TrustServer>(issuer, records, caller, kj::mv(activity)), kj::mv(until));
+  return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until));
 }
 
 }  // namespace talos::trustd

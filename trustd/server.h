@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/server.h"
-#include "trustd/records.h"
+#include "trustd/issuer.h"
 
 namespace talos::trustd {
 
@@ -22,7 +22,11 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
                                   .queuedBytes = 256u << 10,
                                   .queue = true};
 
-// What one connection gets.
-Welcome welcome(Issuer& issuer, Records& records, kj::Timer& timer, const Peer& peer);
+// Resolves when the record is where it survives trustd; rejects when the certificate must not be
+// given away.
+using Keep = kj::Function<kj::Promise<void>(const Record&)>;
+
+// What one connection gets. All must outlive it.
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer);
 
 }  // namespace talos::trustd

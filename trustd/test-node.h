@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "common/address.h"
 #include "common/file.h"
 #include "rpc/local.capnp.h"
 #include "rpc/trust.capnp.h"
+#include "trustd/records.h"
 #include "trustd/secrets.h"
 #include "trustd/server.h"
 
@@ -216,14 +218,13 @@ class TestTrustd {
     p.serving =
         serveTls(
             *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
-            [this, &p](const Peer& peer) { return welcome(p.issuer, p.records, timer, peer); },
-            limits)
+            [this, &p](const Peer& peer) { return welcome(p.issuer, p.keep, timer, peer); }, limits)
             .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   // It is killed; the socket stays.
   void stop() { program = nullptr; }
 
-  // The store tells what it has now.
+  // The store tells what it has now; resolves when trustd has taken it in.
   kj::Promise<void> tell() {
     ++model.version;
     for (auto& watch : model.watches) {
@@ -231,6 +232,9 @@ class TestTrustd {
       model.fill(request, watch.type);
       co_await request.send().catch_([](kj::Exception&&) {});
     }
+    auto& secrets = KJ_ASSERT_NONNULL(program).secrets;
+    auto expected = model.withSecrets ? model.version : 0;
+    while (secrets.seen() != expected) co_await timer.afterDelay(1 * kj::MILLISECONDS);
   }
   kj::Promise<Caller> call(kj::StringPtr from = "127.0.0.1") {
     TlsVerifier verifier(model.authority.certificate);
@@ -259,6 +263,7 @@ class TestTrustd {
     Issuer issuer;
     Secrets secrets;
     Records records;
+    Keep keep = [this](const Record& record) { return records.keep(record); };
     kj::Promise<void> serving = nullptr;
   };
   kj::Maybe<Program> program;

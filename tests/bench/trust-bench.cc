@@ -1,0 +1,444 @@
+// Certificates per second from trustd, over connections that are kept and over new ones, and a
+// whole rack that joins at once.
+//
+//   trust-bench SECONDS NODES         ours: the trustd that was built beside this program, in front
+//                                     of machined's store with its journal
+//   trust-bench --authority FOLDER    an ECDSA P-256 authority and a server certificate for the
+//   peer trust-bench --peer PORT SECONDS FOLDER
+//                                     the same loops against an HTTPS server of CFSSL's interface
+//
+// Prints JSON. A call that fails ends the program, but while nodes join: those dial again, as a
+// machine does, and how often is told.
+//
+// link: trustd-lib machined-resources
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/compat/http.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "common/error.h"
+#include "machined/process1-fake.h"
+#include "machined/resources/server.h"
+#include "machined/resources/store.h"
+#include "trustd/test-node.h"
+
+namespace talos::trustd {
+namespace {
+
+using testing::ask;
+using testing::Caller;
+using testing::kToken;
+
+constexpr unsigned kAddresses = 64;  // of the callers with new connections
+constexpr auto kJoinPatience = 120 * kj::SECONDS;
+
+uint64_t nanoseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
+}
+
+// --- one server, as its clients see it --------------------------------------------------------
+
+class Session {
+ public:
+  virtual ~Session() noexcept(false) = default;
+  virtual kj::Promise<void> sign() = 0;
+};
+using Open = kj::Function<kj::Promise<kj::Own<Session>>(unsigned address)>;
+
+kj::String addressOf(unsigned i) {
+  return kj::str("127.9.", i / 200, ".", 1 + i % 200);
+}
+
+class TrustSession final : public Session {
+ public:
+  TrustSession(Caller caller, kj::StringPtr request) : caller(kj::mv(caller)), request(request) {}
+  kj::Promise<void> sign() override {
+    auto answer = co_await caller.certificate(request);
+    KJ_ASSERT(answer.certificate.startsWith("-----BEGIN CERTIFICATE-----"));
+  }
+
+ private:
+  Caller caller;
+  kj::StringPtr request;
+};
+
+class HttpSession final : public Session {
+ public:
+  HttpSession(kj::Timer& timer, const kj::HttpHeaderTable& table, kj::Own<kj::AsyncIoStream> stream,
+              kj::StringPtr body)
+      : table(table),
+        stream(kj::mv(stream)),
+        client(kj::newHttpClient(table, *this->stream)),
+        body(body) {}
+  kj::Promise<void> sign() override {
+    kj::HttpHeaders headers(table);
+    headers.set(kj::HttpHeaderId::HOST, "127.0.0.1");
+    headers.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
+    auto request =
+        client->request(kj::HttpMethod::POST, "/api/v1/cfssl/sign", headers, body.size());
+    co_await request.body->write(body.begin(), body.size());
+    request.body = nullptr;
+    auto response = co_await request.response;
+    auto text = co_await response.body->readAllText();
+    KJ_REQUIRE(response.statusCode == 200 && text.findFirst('B') != nullptr, text);
+  }
+
+ private:
+  const kj::HttpHeaderTable& table;
+  kj::Own<kj::AsyncIoStream> stream;
+  kj::Own<kj::HttpClient> client;
+  kj::StringPtr body;
+};
+
+// --- the loops --------------------------------------------------------------------------------
+
+struct Loop {
+  kj::AsyncIoContext& io;
+  Open& open;
+  unsigned clients;
+  kj::Duration length;
+  kj::Vector<uint64_t> took = {};
+  uint64_t end = 0, warm = 0;
+
+  void note(uint64_t began) {
+    auto now = nanoseconds();
+    if (began >= warm) took.add(now - began);
+  }
+  kj::Promise<void> kept(unsigned address) {
+    auto session = co_await open(address);
+    while (nanoseconds() < end) {
+      auto began = nanoseconds();
+      co_await session->sign();
+      note(began);
+    }
+  }
+  kj::Promise<void> anew(unsigned first) {
+    for (unsigned i = first; nanoseconds() < end; i += clients) {
+      auto began = nanoseconds();
+      auto session = co_await open(i % kAddresses);
+      co_await session->sign();
+      session = nullptr;
+      note(began);
+    }
+  }
+  kj::String run(bool keep) {
+    auto start = nanoseconds();
+    warm = start + 200'000'000;
+    end = warm + length / kj::NANOSECONDS;
+    auto all = kj::heapArrayBuilder<kj::Promise<void>>(clients);
+    for (unsigned i = 0; i < clients; ++i) all.add(keep ? kept(i) : anew(i));
+    kj::joinPromises(all.finish()).wait(io.waitScope);
+    std::sort(took.begin(), took.end());
+    char text[160];
+    snprintf(text, sizeof text, "{\"perSecond\":%.0f,\"p50us\":%.1f,\"p99us\":%.1f}",
+             took.size() * 1e9 / (nanoseconds() - warm), took[took.size() / 2] / 1e3,
+             took[took.size() * 99 / 100] / 1e3);
+    return kj::str(text);
+  }
+};
+
+kj::String measureAll(kj::AsyncIoContext& io, Open& open, kj::Duration length) {
+  kj::Vector<kj::String> parts;
+  for (bool keep : {true, false}) {
+    for (unsigned clients : {1u, 32u}) {
+      Loop loop{io, open, clients, length};
+      parts.add(kj::str("\"", keep ? "kept" : "new", clients, "\":", loop.run(keep)));
+    }
+  }
+  return kj::str("{", kj::strArray(parts, ","), "}");
+}
+
+// --- ours ---------------------------------------------------------------------------------------
+
+// A child that goes with this process; its exit is an error of the measurement.
+template <typename F>
+pid_t child(F&& run) {
+  pid_t parent = getpid();
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(run)) {
+      fprintf(stderr, "%s\n", kj::str(*e).cStr());
+    }
+    _exit(1);
+  }
+  return pid;
+}
+
+class StoreOnly final : public rpc::Machined::Server {
+ public:
+  explicit StoreOnly(machined::Store& store) : theStore(store) {}
+
+ protected:
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(machined::serveStore(theStore, 51));
+    return kj::READY_NOW;
+  }
+
+ private:
+  machined::Store& theStore;
+};
+
+void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket) {
+  auto io = kj::setupAsyncIo();
+  Registry registry;
+  machined::FakeMachine machine;
+  machined::FakeProcess1 process1(machine);
+  machined::Store store(registry, kj::systemPreciseCalendarClock());
+  store.attachJournal(process1).wait(io.waitScope);
+  capnp::MallocMessageBuilder message;
+  auto resource = message.initRoot<rpc::Resource>();
+  resource.initMetadata().setType("RootSecrets.secrets.talos.dev");
+  resource.getMetadata().setId("os");
+  resource.getMetadata().setOwner("bench");
+  auto os = resource.getSpec().initAs<rpc::RootSecretSpec>().initOs();
+  os.initCa().setCrt(authority.certificate.asBytes());
+  os.getCa().setKey(authority.key.bytes());
+  os.setToken(kToken);
+  os.setDnsDomain("cluster.local");
+  os.setCertLifetimeS(24 * 3600);
+  store.put(resource.asReader());
+  serveUnix(
+      *io.lowLevelProvider, io.provider->getTimer(), kj::AutoCloseFd(unixSocket),
+      [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<StoreOnly>(store); })
+      .wait(io.waitScope);
+}
+
+void execTrustd(int tcpSocket, kj::StringPtr socketPath) {
+  char self[4096];
+  ssize_t length;
+  KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
+  self[length] = '\0';
+  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/trustd");
+  KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
+  setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
+  setenv("TALOS_STORE", socketPath.cStr(), 1);
+  int null;
+  KJ_SYSCALL(null = open("/dev/null", O_WRONLY));
+  dup2(null, STDERR_FILENO);
+  execl(program.cStr(), "trustd", nullptr);
+  KJ_FAIL_SYSCALL("execl", errno, program);
+}
+
+// Of /proc/<pid>/status, in KiB.
+unsigned memoryOf(pid_t pid, kj::StringPtr field) {
+  auto status = readFile(kj::str("/proc/", pid, "/status"));
+  auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
+  KJ_REQUIRE(line != nullptr, field);
+  return strtoul(line + field.size() + 2, nullptr, 10);
+}
+double processorSeconds(pid_t pid) {
+  auto stat = readFile(kj::str("/proc/", pid, "/stat"));
+  unsigned long user, system;
+  KJ_REQUIRE(sscanf(strrchr(stat.cStr(), ')') + 2,
+                    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
+  return static_cast<double>(user + system) / sysconf(_SC_CLK_TCK);
+}
+
+// trustd with a store of its own, both processes.
+class Ours {
+ public:
+  explicit Ours(pki::KeyType type)
+      : authority(pki::makeAuthority({.organization = "talos", .keyType = type})),
+        listening(listenTcp("127.0.0.1", 0, 4096)),
+        unixSocket(listenUnix(path, 0600)),
+        store(child([this] { serveStoreOf(authority, unixSocket.release()); })),
+        trustd(child([this] { execTrustd(listening, path); })) {
+    sockaddr_in name{};
+    socklen_t length = sizeof name;
+    KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
+    port = ntohs(name.sin_port);
+  }
+  ~Ours() noexcept(false) {
+    for (pid_t pid : {trustd, store}) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    removeTree(directory);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Ours);
+
+  pki::CertificateAndKey authority;
+  uint16_t port;
+
+ private:
+  static kj::String makeDirectory() {
+    char name[] = "/tmp/trust-bench-XXXXXX";
+    return kj::str(mkdtemp(name));
+  }
+  kj::String directory = makeDirectory();
+  kj::String path = kj::str(directory, "/machined.sock");
+  kj::AutoCloseFd listening, unixSocket;
+
+ public:
+  pid_t store, trustd;
+};
+
+kj::Vector<kj::String> requests(unsigned count, pki::KeyType type) {
+  kj::Vector<kj::String> result;
+  for (unsigned i = 0; i < count; ++i) {
+    result.add(kj::mv(ask({addressOf(i)}, {kj::str("node-", i)}, type).request));
+  }
+  return result;
+}
+
+kj::String measureOurs(pki::KeyType type, kj::Duration length) {
+  Ours ours(type);
+  auto io = kj::setupAsyncIo();
+  auto asked = requests(kAddresses, type);
+  TlsVerifier verifier(ours.authority.certificate);
+  Open open = [&](unsigned i) -> kj::Promise<kj::Own<Session>> {
+    auto caller = co_await Caller::connect(*io.lowLevelProvider, verifier, addressOf(i), ours.port);
+    co_return kj::heap<TrustSession>(kj::mv(caller), asked[i]);
+  };
+  return measureAll(io, open, length);
+}
+
+// --- a rack that joins
+// ----------------------------------------------------------------------------
+
+struct Join {
+  kj::AsyncIoContext& io;
+  kj::Timer& timer;
+  Ours& ours;
+  TlsVerifier verifier{ours.authority.certificate};
+  std::minstd_rand random{1};
+  unsigned failures = 0;
+  kj::Vector<uint64_t> took = {};
+
+  kj::Promise<void> node(unsigned i, kj::StringPtr request) {
+    auto began = nanoseconds();
+    auto address = addressOf(i);
+    for (;;) {
+      bool failed = false;
+      co_await once(address, request).catch_([&](kj::Exception&& e) {
+        KJ_REQUIRE(kindOf(e) == ErrorKind::kUnavailable ||
+                       e.getType() == kj::Exception::Type::DISCONNECTED,
+                   e);
+        failed = true;
+      });
+      if (!failed) break;
+      ++failures;
+      co_await timer.afterDelay((200 + random() % 800) * kj::MILLISECONDS);
+    }
+    took.add(nanoseconds() - began);
+  }
+  kj::Promise<void> once(kj::StringPtr address, kj::StringPtr request) {
+    auto caller = co_await Caller::connect(*io.lowLevelProvider, verifier, address, ours.port);
+    co_await caller.certificate(request).ignoreResult();
+  }
+};
+
+kj::String measureJoin(unsigned nodes) {
+  struct rlimit files = {nodes + 1000ul, nodes + 1000ul};
+  KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &files), "descriptors for every node");
+  Ours ours(pki::KeyType::kEd25519);
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  auto asked = requests(nodes, pki::KeyType::kEd25519);
+  Join join{io, timer, ours};
+  // It serves: the first one.
+  join.once("127.0.0.1", ask({"127.0.0.1"}).request).wait(io.waitScope);
+  auto atRest = memoryOf(ours.trustd, "VmRSS"), storeBefore = memoryOf(ours.store, "VmRSS");
+  int clear;
+  KJ_SYSCALL(clear = open(kj::str("/proc/", ours.trustd, "/clear_refs").cStr(), O_WRONLY));
+  KJ_SYSCALL(write(clear, "5", 1));  // the peak from here on
+  close(clear);
+  auto busyBefore = processorSeconds(ours.trustd);
+  auto began = nanoseconds();
+  kj::Vector<kj::Promise<void>> all;
+  for (unsigned i = 0; i < nodes; ++i) all.add(join.node(i, asked[i]));
+  timer.timeoutAfter(kJoinPatience, kj::joinPromises(all.releaseAsArray())).wait(io.waitScope);
+  auto seconds = (nanoseconds() - began) / 1e9;
+  std::sort(join.took.begin(), join.took.end());
+  char text[400];
+  snprintf(text, sizeof text,
+           "{\"nodes\":%u,\"seconds\":%.2f,\"p50s\":%.2f,\"p99s\":%.2f,\"dialledAgain\":%u,"
+           "\"restKiB\":%u,\"peakKiB\":%u,\"processorSeconds\":%.2f,\"storeGrewKiB\":%u}",
+           nodes, seconds, join.took[nodes / 2] / 1e9, join.took[nodes * 99 / 100] / 1e9,
+           join.failures, atRest, memoryOf(ours.trustd, "VmHWM"),
+           processorSeconds(ours.trustd) - busyBefore, memoryOf(ours.store, "VmRSS") - storeBefore);
+  return kj::str(text);
+}
+
+// --- the peer
+// -------------------------------------------------------------------------------------
+
+void makePeer(kj::StringPtr folder) {
+  auto authority =
+      pki::makeAuthority({.organization = "peer", .keyType = pki::KeyType::kEcdsaP256});
+  pki::LeafOptions options;
+  options.addresses = kj::arr(kj::str("127.0.0.1"));
+  auto server = pki::issue(authority.certificate, authority.key, kj::mv(options));
+  writeFileAtomically(kj::str(folder, "/ca.pem"), authority.certificate, 0644);
+  writeFileAtomically(kj::str(folder, "/ca-key.pem"), kj::StringPtr(authority.key), 0600);
+  writeFileAtomically(kj::str(folder, "/server.pem"), server.certificate, 0644);
+  writeFileAtomically(kj::str(folder, "/server-key.pem"), kj::StringPtr(server.key), 0600);
+}
+
+kj::String measurePeer(uint16_t port, kj::Duration length, kj::StringPtr folder) {
+  auto io = kj::setupAsyncIo();
+  TlsVerifier verifier(readFile(kj::str(folder, "/ca.pem")));
+  kj::HttpHeaderTable::Builder builder;
+  auto table = builder.build();
+  kj::Vector<kj::String> bodies;
+  for (auto& request : requests(kAddresses, pki::KeyType::kEcdsaP256)) {
+    kj::Vector<char> escaped;
+    for (char c : request) {
+      if (c == '\n') {
+        escaped.addAll("\\n"_kj);
+      } else {
+        escaped.add(c);
+      }
+    }
+    bodies.add(kj::str("{\"certificate_request\":\"", escaped.asPtr(), "\"}"));
+  }
+  Open open = [&](unsigned i) -> kj::Promise<kj::Own<Session>> {
+    auto raw = co_await testing::dialFrom(*io.lowLevelProvider, addressOf(i), port);
+    tuneTcp(*raw);
+    auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
+    co_return kj::heap<HttpSession>(io.provider->getTimer(), *table, kj::mv(stream), bodies[i]);
+  };
+  return measureAll(io, open, length);
+}
+
+}  // namespace
+}  // namespace talos::trustd
+
+int main(int argc, char** argv) {
+  using namespace talos::trustd;
+  auto failure = kj::runCatchingExceptions([&] {
+    kj::ArrayPtr<char*> arguments(argv, argc);
+    if (argc == 3 && arguments[1] == "--authority"_kj) return makePeer(argv[2]);
+    if (argc == 5 && arguments[1] == "--peer"_kj) {
+      auto result = measurePeer(atoi(argv[2]), atoi(argv[3]) * kj::SECONDS, argv[4]);
+      printf("%s\n", result.cStr());
+      return;
+    }
+    KJ_REQUIRE(argc == 3, "usage: trust-bench SECONDS NODES");
+    auto length = atoi(argv[1]) * kj::SECONDS;
+    auto join = measureJoin(atoi(argv[2]));
+    auto ed25519 = measureOurs(talos::pki::KeyType::kEd25519, length);
+    auto p256 = measureOurs(talos::pki::KeyType::kEcdsaP256, length);
+    printf("{\"ed25519\":%s,\"p256\":%s,\"join\":%s}\n", ed25519.cStr(), p256.cStr(), join.cStr());
+  });
+  KJ_IF_MAYBE (e, failure) {
+    fprintf(stderr, "trust-bench: %s\n", kj::str(*e).cStr());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,32 @@
+// A machine that sends trustd anything after its handshake: what port 50001 serves, in one process
+// without a socket.
+//
+// link: trustd-lib
+#include "tests/fuzz/pipe-server.h"
+#include "tests/fuzz/trust-world.h"
+
+namespace {
+
+using namespace talos;
+
+struct World {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  fuzz::TrustWorld trust{timer};
+  fuzz::PipeServer server{scope, timer, [this]() { return trust.open(); }};
+  kj::Array<kj::byte> right = trust.conversation();
+
+  World() { server.check(right, fuzz::TrustWorld::kResults, 0); }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World* world = new World;
+  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
+  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+    world->trust.use(kj::mv(bootstrap)).wait(scope);
+  });
+  return 0;
+}

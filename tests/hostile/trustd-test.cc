@@ -1,0 +1,265 @@
+// Attacks on trustd's port, each refused, told in its log, and followed by an honest machine that
+// gets its certificate. Real sockets and TLS; the attackers have many addresses of loopback.
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/error.h"
+#include "common/openssl.h"
+#include "tests/fuzz/trust-world.h"
+#include "tests/hostile/hostile.h"
+#include "trustd/test-node.h"
+
+namespace talos {
+namespace {
+
+using trustd::testing::ask;
+using trustd::testing::Asked;
+using trustd::testing::Caller;
+using trustd::testing::kToken;
+using trustd::testing::TestTrustd;
+
+struct HostileTrustd : Hostile {
+  ~HostileTrustd() noexcept override {}
+  TestTrustd node{io};
+  unsigned honestOnes = 0;
+
+  void SetUp() override { wait(node.start()); }
+
+  // A machine at an address that nobody has used before.
+  void honest() {
+    auto number = ++honestOnes;
+    auto address = kj::str("127.77.", number / 200, ".", 1 + number % 200);
+    auto caller = wait(node.call(address));
+    auto asked = ask({address}, {kj::str("honest-", number)});
+    pki::checkPair(wait(caller.certificate(asked.request)).certificate, asked.key);
+  }
+  // What this ends with, and what trustd logs meanwhile.
+  struct Refusal {
+    kj::String kind, message;
+    std::string log;
+  };
+  Refusal refusalOf(kj::StringPtr from, kj::StringPtr request, kj::StringPtr token = kToken) {
+    auto caller = wait(node.call(from));
+    ::testing::internal::CaptureStderr();
+    auto failure = kj::runCatchingExceptions([&] { wait(caller.certificate(request, token)); });
+    Refusal refusal{kj::str("none"), kj::str(), ::testing::internal::GetCapturedStderr()};
+    KJ_IF_MAYBE (e, failure) {
+      refusal.kind = kj::str(nameOf(kindOf(*e)));
+      refusal.message = messageOf(*e);
+    }
+    return refusal;
+  }
+  kj::AutoCloseFd connecting(kj::StringPtr from) {
+    int fd;
+    KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    kj::AutoCloseFd owned(fd);
+    int yes = 1;
+    KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
+    auto own = Address::parse(from).withPort(0),
+         to = Address::parse("127.0.0.1").withPort(node.port);
+    KJ_SYSCALL(bind(fd, own.get(), own.size()), from);
+    if (connect(fd, to.get(), to.size()) != 0 && errno != EINPROGRESS) {
+      KJ_FAIL_SYSCALL("connect", errno);
+    }
+    return owned;
+  }
+  // A deadline of a whole attack, longer than wait()'s.
+  template <typename T>
+  T patiently(kj::Promise<T> promise) {
+    return timer.timeoutAfter(60 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+};
+
+Asked forged(kj::StringPtr address) {
+  auto asked = ask({address}, {"w1"});
+  auto at = asked.request.size() / 2;
+  asked.request[at] = asked.request[at] == 'A' ? 'B' : 'A';
+  return asked;
+}
+
+// A request to be an authority: our own library makes none.
+kj::String authorityRequest() {
+  auto key = pki::readKey(pki::makeKey(pki::KeyType::kEd25519));
+  pki::Request request(X509_REQ_new());
+  X509_REQ_set_pubkey(request.get(), key.get());
+  auto* extensions = sk_X509_EXTENSION_new_null();
+  KJ_DEFER(sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free));
+  sk_X509_EXTENSION_push(
+      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE"));
+  X509_REQ_add_extensions(request.get(), extensions);
+  KJ_ASSERT(X509_REQ_sign(request.get(), key.get(), nullptr) > 0);
+  return pki::writeRequest(request.get());
+}
+
+// Catches: a certificate that its caller has not shown to be its own, a refusal that nobody can
+// trace, a secret in the log, and an attack after which nobody else is served.
+TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
+  auto theirs = ask({"127.1.0.200"}, {"theirs"});
+  {
+    auto victim = wait(node.call("127.1.0.200"));
+    wait(victim.certificate(theirs.request));
+  }
+  auto large = ask({"127.1.0.6"}).request;
+  large = kj::str(large, kj::repeat('\n', 17u << 10));
+  struct Row {
+    const char* what;
+    kj::String request;
+    kj::StringPtr token, kind, logged;
+  } rows[] = {
+      {"a wrong token", ask({"127.1.0.1"}).request, "abcdef.0123456789abcdeg"_kj,
+       "Unauthenticated"_kj, "token"_kj},
+      {"no token", ask({"127.1.0.2"}).request, ""_kj, "Unauthenticated"_kj, "token"_kj},
+      {"somebody else's request from another address", kj::str(theirs.request), kToken,
+       "PermissionDenied"_kj, "127.1.0.200"_kj},
+      {"a foreign address", ask({"127.1.0.4", "10.1.1.1"}).request, kToken, "PermissionDenied"_kj,
+       "10.1.1.1"_kj},
+      {"an address of the control plane", ask({"127.1.0.5", "10.9.9.1"}).request, kToken,
+       "PermissionDenied"_kj, "control plane"_kj},
+      {"a control-plane name", ask({"127.1.0.6"}, {"cp1"}).request, kToken, "PermissionDenied"_kj,
+       "control plane"_kj},
+      {"a name of the Kubernetes service", ask({"127.1.0.7"}, {"kubernetes.default.svc"}).request,
+       kToken, "PermissionDenied"_kj, "control plane"_kj},
+      {"a name that another machine has", ask({"127.1.0.8"}, {"theirs"}).request, kToken,
+       "PermissionDenied"_kj, "theirs"_kj},
+      {"a forged signature", kj::mv(forged("127.1.0.9").request), kToken, "InvalidArgument"_kj,
+       ""_kj},
+      {"an authority", authorityRequest(), kToken, "InvalidArgument"_kj, "authority"_kj},
+      {"an RSA key", ask({"127.1.0.11"}, {}, pki::KeyType::kRsa4096).request, kToken,
+       "InvalidArgument"_kj, "RSA"_kj},
+      {"more than is read", kj::mv(large), kToken, "InvalidArgument"_kj, "octets"_kj},
+      {"no request", kj::str("hello"), kToken, "InvalidArgument"_kj, ""_kj},
+      {"a certificate in the place of a request", kj::str(node.model.authority.certificate), kToken,
+       "InvalidArgument"_kj, ""_kj},
+  };
+  unsigned number = 0;
+  auto before = node.model.records.size();
+  for (auto& row : rows) {
+    auto from = kj::str("127.1.0.", ++number);
+    auto refusal = refusalOf(from, row.request, row.token);
+    EXPECT_EQ(refusal.kind, row.kind) << row.what << ": " << refusal.message.cStr();
+    EXPECT_NE(refusal.log.find("certificate refused"), std::string::npos) << row.what;
+    EXPECT_NE(refusal.log.find(from.cStr()), std::string::npos) << row.what;
+    EXPECT_NE(refusal.log.find(row.logged.cStr()), std::string::npos) << row.what << refusal.log;
+    EXPECT_EQ(refusal.log.find("0123456789abcde"), std::string::npos) << "the token is in the log";
+    EXPECT_EQ(refusal.log.find("PRIVATE"), std::string::npos);
+    honest();
+  }
+  EXPECT_EQ(node.model.records.size(), before + number) << "one for each honest machine";
+}
+
+// Catches: a caller that guesses tokens as fast as it can.
+TEST_F(HostileTrustd, GuessingIsSlow) {
+  EXPECT_EQ(refusalOf("127.2.0.1", ask({"127.2.0.1"}).request, "a").kind, "Unauthenticated");
+  EXPECT_EQ(refusalOf("127.2.0.1", ask({"127.2.0.1"}).request).kind, "Unavailable");
+  honest();
+}
+
+// Catches: a megabyte of names that is read, parsed or kept.
+TEST_F(HostileTrustd, AMegabyteOfNamesEndsItsConnection) {
+  auto names = kj::str("-----BEGIN CERTIFICATE REQUEST-----\n", kj::repeat('A', 1u << 20));
+  auto before = heapInUse();
+  auto refusal = refusalOf("127.3.0.1", names);
+  EXPECT_NE(refusal.kind, "none");
+  EXPECT_NE(refusal.log.find("127.3.0.1"), std::string::npos) << refusal.log;
+  names = nullptr;
+  honest();
+  EXPECT_LT(heapInUse(), before + kNoise);
+}
+
+// Catches: a clock years off that ends trustd, or that certificates of no use are left by.
+TEST_F(HostileTrustd, AWrongClockEndsNothing) {
+  for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
+    node.clock.ahead = off;
+    wait(node.tell());
+    // Its own certificate is of another time, so a machine that knows the authority refuses it.
+    auto failure = kj::runCatchingExceptions([&] { wait(node.call("127.4.0.1")); });
+    auto text = messageOf(KJ_REQUIRE_NONNULL(failure));
+    EXPECT_TRUE(text.findFirst('t') != nullptr) << text.cStr();
+    node.clock.ahead = 0 * kj::SECONDS;
+    wait(node.tell());
+    honest();
+  }
+}
+
+// Catches: handshakes that never end and hold every place.
+TEST_F(HostileTrustd, SlowHandshakesMakeRoom) {
+  constexpr unsigned kSlow = 300;
+  constexpr kj::byte kBegin[] = {0x16, 0x03, 0x01, 0x02, 0x00, 0x01};  // a ClientHello, cut
+  kj::Vector<kj::AutoCloseFd> attackers;
+  for (unsigned i = 0; i < kSlow; ++i) {
+    auto fd = connecting(kj::str("127.5.", i / 40, ".1"));
+    attackers.add(kj::mv(fd));
+  }
+  auto dribble = [&]() -> kj::Promise<void> {
+    for (size_t at = 0;; ++at) {
+      for (auto& fd : attackers) {
+        auto byte = at < sizeof kBegin ? kBegin[at] : kj::byte{0};
+        // What fails was closed by trustd.
+        if (send(fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) continue;
+      }
+      co_await timer.afterDelay(20 * kj::MILLISECONDS);
+    }
+  };
+  auto dribbling = dribble().eagerlyEvaluate(nullptr);
+  for (unsigned i = 0; i < 3; ++i) honest();
+}
+
+// Catches: a queue of connections that say nothing and that nobody gets past, or that cost memory.
+TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
+  constexpr unsigned kHalfOpen = 10'000;
+  struct rlimit files;
+  KJ_SYSCALL(getrlimit(RLIMIT_NOFILE, &files));
+  if (files.rlim_max < kHalfOpen + 1000) {
+    files.rlim_max = kHalfOpen + 1000;
+  }
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0) << "this many descriptors cannot be had";
+  auto before = heapInUse();
+  {
+    kj::Vector<kj::AutoCloseFd> attackers(kHalfOpen);
+    for (unsigned i = 0; i < kHalfOpen; ++i) {
+      attackers.add(connecting(kj::str("127.6.", i / 250, ".", 1 + i % 250)));
+    }
+    auto number = ++honestOnes;
+    auto address = kj::str("127.77.0.", 1 + number);
+    auto asked = ask({address});
+    auto caller = patiently(node.call(address));
+    patiently(caller.certificate(asked.request));
+    EXPECT_LT(heapInUse(), before + (8u << 20)) << "what waits costs memory";
+  }
+  honest();
+}
+
+// Catches: damaged messages after a right handshake that end trustd or make it grow.
+TEST_F(HostileTrustd, DamagedConversations) {
+  fuzz::TrustWorld trust(timer);
+  char name[] = "/tmp/hostile-XXXXXX";
+  KJ_ASSERT(mkdtemp(name) != nullptr);
+  KJ_DEFER(removeTree(name));
+  auto path = kj::str(name, "/trust.sock");
+  auto serving =
+      serveUnix(*io.lowLevelProvider, timer, listenUnix(path, 0600), [&](const UnixPeer&) {
+        return trust.open();
+      }).eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+  Generator generator(4);
+  auto right = trust.conversation();
+  auto address = kj::str("unix:", path);
+  ::testing::internal::CaptureStderr();  // refusals by the thousand
+  attack(
+      [&](unsigned) {
+        auto bytes = fuzz::hostileBytes(right, generator.next());
+        auto stream = dial(address);
+        return fuzz::answersIn(wait(converse(*stream, bytes))).results;
+      },
+      [&](bool) {
+        wait(trust.use(wait(connectUnix(*io.lowLevelProvider, timer, path))->bootstrap()));
+      });
+  auto log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(log.find(fuzz::TrustWorld::kToken.cStr()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace talos
