@@ -1,7 +1,6 @@
 #include "trustd/records.h"
 
-#include <time.h>
-
+#include "common/date.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/server.h"
@@ -18,30 +17,13 @@ void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
-// RFC 3339, UTC, whole seconds.
-kj::String stamp(kj::Date date) {
-  time_t seconds = (date - kj::UNIX_EPOCH) / kj::SECONDS;
-  struct tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return kj::str(text);
-}
-
-kj::Maybe<kj::Date> dateOf(kj::StringPtr stamp) {
-  struct tm parts{};
-  auto end = strptime(stamp.cStr(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  if (end == nullptr || *end != '\0') return nullptr;
-  return kj::UNIX_EPOCH + timegm(&parts) * kj::SECONDS;
-}
-
 void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
   spec.setCaller(record.caller.toString());
   setAll(spec.initDnsNames(record.dnsNames.size()), record.dnsNames);
   setAll(spec.initAddresses(record.addresses.size()), record.addresses);
-  spec.setIssued(stamp(record.issued));
-  spec.setNotBefore(stamp(record.notBefore));
-  spec.setNotAfter(stamp(record.notAfter));
+  spec.setIssued(dateText(record.issued));
+  spec.setNotBefore(dateText(record.notBefore));
+  spec.setNotAfter(dateText(record.notAfter));
   spec.setFingerprint(record.fingerprint);
 }
 
@@ -51,7 +33,7 @@ kj::Maybe<Record> recordOf(rpc::Resource::Reader resource) {
   Record record;
   record.serial = kj::str(resource.getMetadata().getId());
   record.caller = KJ_UNWRAP_OR_RETURN(Ip::parse(spec.getCaller()), nullptr);
-  record.notAfter = KJ_UNWRAP_OR_RETURN(dateOf(spec.getNotAfter()), nullptr);
+  record.notAfter = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotAfter()), nullptr);
   for (auto name : spec.getDnsNames()) record.dnsNames.add(kj::str(name));
   return kj::mv(record);
 }
@@ -116,7 +98,7 @@ kj::Promise<void> Records::keep(const Record& record) {
                                    {"serial", serial},
                                    {"names", names},
                                    {"addresses", addresses},
-                                   {"until", stamp(end)}});
+                                   {"until", dateText(end)}});
 }
 
 void Records::clean() {
