@@ -281,6 +281,47 @@ TEST_F(FetchTest, TriesEveryAddress) {
   EXPECT_TRUE(said.empty());
 }
 
+// Catches: a name whose first address takes no connection and does not refuse it either.
+TEST_F(FetchTest, AnAddressThatDoesNotAnswerHasItsTime) {
+  TestServer server(io, ok("config"));
+  // Nobody accepts there, and the queue is full: what else comes is not answered.
+  int fd;
+  KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  kj::AutoCloseFd full(fd);
+  struct sockaddr_in name = {};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(server.port());
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  KJ_SYSCALL(bind(fd, reinterpret_cast<struct sockaddr*>(&name), sizeof(name)));
+  KJ_SYSCALL(listen(fd, 0));
+  kj::Vector<kj::AutoCloseFd> queue;
+  for (int i = 0; i < 2; ++i) {
+    int one;
+    KJ_SYSCALL(one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    queue.add(one);
+    connect(one, reinterpret_cast<struct sockaddr*>(&name), sizeof(name));
+  }
+  addresses.add(kj::str("127.0.0.2"));
+  addresses.add(kj::str("127.0.0.1"));
+  EXPECT_EQ("config", fetch(source(kj::str("http://config.example.org:", server.port(), "/"))));
+  EXPECT_TRUE(said.empty());
+  EXPECT_EQ(3, now());
+}
+
+// Catches: one redirect too many, or too few.
+TEST_F(FetchTest, FiveRedirectsAreFollowed) {
+  for (unsigned most : {5u, 6u}) {
+    TestServer server(io, ok("config"));
+    auto good = server.behaviour;
+    auto on = answer("302 Found", "Location: /c\r\nContent-Length: 0\r\n", "");
+    unsigned n = 0;
+    server.behaviour = [&](kj::AsyncIoStream& stream) { return (n++ < most ? on : good)(stream); };
+    EXPECT_EQ("config", fetch(here(server)));
+    if (most == 5) EXPECT_TRUE(said.empty());
+  }
+  EXPECT_THAT(said, ElementsAre(HasSubstr("redirected more than 5 times")));
+}
+
 // Catches: a name that cannot be looked up and is not named.
 TEST_F(FetchTest, UnknownName) {
   world.resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {

@@ -3,6 +3,7 @@
 #include "machined/config/keeper-fixture.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -79,6 +80,8 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   disk.volatileBecause = kj::str("it is memory");
   text = refusal(apply(document("b"), ApplyMode::STAGED));
   EXPECT_TRUE(contains(text, "it is memory")) << text;
+  auto outcome = apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+  EXPECT_EQ("the document is not kept beyond this boot: it is memory", outcome.warnings.back());
   disk.volatileBecause = nullptr;
 
   text = refusal(apply(document("b"), static_cast<ApplyMode>(77)));
@@ -102,6 +105,29 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
   EXPECT_TRUE(said(document("c"), ApplyMode::NO_REBOOT, false));
   EXPECT_EQ("c/c", state());
   EXPECT_FALSE(said(document("d"), ApplyMode::NO_REBOOT, false));
+
+  // Also where the running one is not on disk.
+  disk.content = nullptr;
+  machine.drop();
+  booted(document("a", "", false));
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
+  EXPECT_EQ("a/b", state());
+  EXPECT_TRUE(said(document("c"), ApplyMode::STAGED, true));
+}
+
+// Catches: a document that is taken and cannot be published, and half a kilobyte that is too much.
+TEST_F(KeeperTest, TheLargestDocument) {
+  booted(document("a"));
+  auto sized = [](size_t bytes) {
+    auto begin = kj::str(document("b"), "# ");
+    return kj::str(begin, kj::repeat('x', bytes - begin.size()));
+  };
+  constexpr size_t kMost = (4u << 20) - 4096;
+  auto text = refusal(apply(sized(kMost + 1), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "InvalidArgument: machine config: a machine config has at most "))
+      << text;
+  apply(sized(kMost), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
 }
 
 // Catches: a machine in maintenance that somebody fills with documents.
@@ -150,6 +176,9 @@ TEST_F(KeeperTest, TheCopyOnDisk) {
   EXPECT_TRUE(real.read() == nullptr);
   StateDisk absent(uv, kj::str(folder, "/none/config.yaml"));
   EXPECT_TRUE(absent.whyNotDurable() != nullptr);
+  StateDisk memory(uv, "/dev/config.yaml");  // a tmpfs wherever there is a kernel
+  auto why = memory.whyNotDurable().orDefault(kj::str());
+  EXPECT_TRUE(contains(why.cStr(), "no disk is mounted at /dev, which is memory")) << why.cStr();
 }
 
 // Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
@@ -363,6 +392,37 @@ TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
   machine.keep(kPendingName, kj::mv(a));
   start();
   EXPECT_EQ("a", running());
+
+  // A true one, with one of its words changed, or cut.
+  auto good = document("b");
+  holdPending(brain().process1, Pending(ApplyMode::STAGED, kj::heapArray(good.asArray())))
+      .wait(io.waitScope);
+  char whole[4096];
+  ssize_t size = pread(machine.heldFd(kPendingName), whole, sizeof whole, 0);
+  ASSERT_LT(24, size);
+  auto tryWith = [&](size_t at, uint64_t word, ssize_t length) {
+    std::string bytes(whole, length);
+    memcpy(bytes.data() + at, &word, sizeof word);
+    int fd;
+    KJ_SYSCALL(fd = memfd_create("test", MFD_CLOEXEC));
+    kj::AutoCloseFd file(fd);
+    EXPECT_EQ(length, write(fd, bytes.data(), bytes.size()));
+    machine.keep(kPendingName, kj::mv(file));
+    disk.content = kj::str(document("a"));
+    start();
+    return onDisk();
+  };
+  uint64_t magic, mode = static_cast<uint64_t>(ApplyMode::STAGED);
+  memcpy(&magic, whole, sizeof magic);
+  EXPECT_EQ("b", tryWith(8, mode, size));
+  EXPECT_EQ("a", tryWith(8, 99, size));
+  EXPECT_EQ("a", tryWith(0, magic + 1, size));
+  EXPECT_EQ("a", tryWith(8, mode, size - 1));
+  EXPECT_EQ("a", tryWith(16, uint64_t(1) << 40, size));
+  // One that was good to a predecessor with other checks.
+  EXPECT_EQ("a", tryWith(16, good.size() / 2, size));
+  EXPECT_TRUE(brain().saidThat("cannot be read; nothing is changed"));
+  EXPECT_FALSE(machine.holds(kPendingName));
 }
 
 // --- at boot ---
@@ -474,6 +534,18 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   ASSERT_TRUE(loading.poll(io.waitScope));
   EXPECT_EQ("late", running());
   EXPECT_FALSE(b.keeper.inMaintenance());
+}
+
+// Catches: pauses that grow for ever, so that a server which comes back is noticed days later.
+TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
+  sources.answers.add(kj::str("!down"));
+  auto loading = start().keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  for (unsigned i = 0; i < 12; i++) {
+    auto before = sources.searches;
+    pass(64 * kj::SECONDS);
+    EXPECT_EQ(before + 1, sources.searches);
+  }
 }
 
 // Catches: the document of an operator overwritten by one that was on its way.

@@ -348,7 +348,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
 // Whether the next boot has another config than this one.
 bool ConfigKeeper::isStaged() {
   KJ_IF_MAYBE (running, world.reader.document(world.store)) {
-    if (!running->good() || running->empty() || !running->get().getPersist()) return false;
+    if (!running->good() || running->empty()) return false;
     kj::Maybe<kj::String> text;
     auto unreadable = kj::runCatchingExceptions([&]() { text = world.disk.read(); });
     if (unreadable != nullptr) return false;  // writing will tell
