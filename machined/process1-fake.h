@@ -44,6 +44,8 @@ class FakeMachine {
   };
   // Set: the next spawn fails with it.
   kj::Maybe<kj::String> failNextSpawn;
+  // Set: the next spawn is answered only when this resolves; its child runs before.
+  kj::Maybe<kj::Promise<void>> spawnGate;
   // What reboot() was called with.
   kj::Maybe<unsigned> rebooted;
   // Spawns so far, those that failed included.
@@ -197,6 +199,12 @@ class FakeProcess1 final : public Process1 {
     c.aliveEnd = kj::AutoCloseFd(ends[1]);
     Started started{c.pid, FakeMachine::duplicate(ends[0])};
     machine.children.push_back(kj::mv(c));
+    KJ_IF_MAYBE (gate, machine.spawnGate) {
+      auto late =
+          gate->then([started = kj::mv(started)]() mutable -> Started { return kj::mv(started); });
+      machine.spawnGate = nullptr;
+      return kj::mv(late);
+    }
     return kj::mv(started);
   }
 

@@ -90,6 +90,20 @@ TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   EXPECT_TRUE(supervisor->isUp("p"));
 }
 
+// Catches: a part that ends at the moment of its stop, and whose end is told as the reason.
+TEST_F(SupervisorTest, APartThatEndsWhileItIsStopped) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  auto d = define("p");
+  d.part = kj::Function<kj::Promise<void>()>([&]() { return kj::mv(paf.promise); });
+  supervisor->load(kj::mv(d));
+  supervisor->start("p");
+  run();
+  paf.fulfiller->fulfill();
+  auto stopped = supervisor->stop("p");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(told.back(), "p Finished Service stopped");
+}
+
 // Catches: a service that is listed though the machine has it no more, a restart that was under way
 // and brings it back, one that cannot come back.
 TEST_F(SupervisorTest, APartCanBeUnloaded) {

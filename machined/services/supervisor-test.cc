@@ -74,6 +74,26 @@ TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
   EXPECT_TRUE(machine.runs("c"));
 }
 
+// Catches: an end that is heard of before the start is, and forgotten: a service that is taken to
+// run for ever.
+TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.spawnGate = kj::mv(paf.promise);
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  ASSERT_TRUE(machine.runs("a"));
+  machine.exit("a", 3 << 8);
+  run();
+  EXPECT_EQ(rpc::ServiceState::PREPARING, state("a"));
+  told.clear();
+  paf.fulfiller->fulfill();
+  run();
+  EXPECT_THAT(told, ElementsAre("a Running Started /usr/bin/a (PID 100)",
+                                "a Waiting Process (PID 100) exited with status 3; starting again",
+                                "a Running Started /usr/bin/a (PID 101)"));
+}
+
 // Catches: a killed service that waits before its first restart, and one that is restarted in a
 // busy loop.
 TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {

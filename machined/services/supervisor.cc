@@ -402,6 +402,7 @@ struct Supervisor::Impl final : private kj::TaskSet::ErrorHandler {
     }
     auto before = restore(entry);
     if (pid != 0) return adopt(entry, pid, before);
+    entry.record.forgetHealth();  // of what is gone
     using St = rpc::ServiceState;
     if (entry.definition.part != nullptr && before == St::RUNNING) before = St::WAITING;
     switch (before) {

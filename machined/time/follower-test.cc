@@ -75,6 +75,12 @@ TEST_F(FollowerTest, AClockThatIsYearsOffIsSetAtOnce) {
   EXPECT_EQ(clock.steps.size(), 1);
   EXPECT_EQ(follower.state().steps, 1);
   EXPECT_THAT(log, ElementsAre(HasSubstr("the clock was set by +1790000000")));
+  // What was counted is counted, whoever is asked from now on.
+  network.servers["10.5.0.2"];
+  follower.setServers(kj::arr(kj::str("10.5.0.2")));
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(synced());
+  EXPECT_EQ(follower.state().steps, 1);
 }
 
 // Catches: one liar of three that sets the clock.

@@ -139,6 +139,7 @@ TEST_F(TimeServiceTest, ANewBrainDoesAsTheOldOne) {
   advance(1 * kj::SECONDS);
   startBrain();
   keep("10.5.0.1");
+  EXPECT_THAT(shown(), testing::EndsWith(" ?")) << "nobody has asked yet";
   advance(1 * kj::SECONDS);
   EXPECT_EQ(shown(), "Running OK");
   auto stop = brain->supervisor->stop(kTimed);
