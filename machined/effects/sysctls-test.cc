@@ -70,6 +70,15 @@ TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
   EXPECT_EQ("7", value("net/ipv4/ip_forward"));
 }
 
+// Catches: a value that is changed before the one that comes back is noted: a crash would lose it.
+TEST_F(SysctlsTest, TheNotesComeFirst) {
+  UserSysctls forgetful(tree.path("/proc"), tree.path("/nowhere/notes"));
+  kj::Vector<WantedSysctl> wanted;
+  wanted.add(WantedSysctl{kj::str("net.ipv4.ip_forward"), kj::str("0")});
+  EXPECT_ANY_THROW(forgetful.apply(wanted));
+  EXPECT_EQ("1", value("net/ipv4/ip_forward"));
+}
+
 // Catches: the first refusal that keeps the others from being done, and one that is not told.
 TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsTold) {
   EXPECT_THAT(

@@ -125,6 +125,24 @@ TEST(Superblock, TheRootDirectoryOfFatComesFirst) {
   EXPECT_EQ("vfat 'CIDATA'", look(stick));
 }
 
+// Catches: a stick of today's size whose label is looked for where the small ones have it.
+TEST(Superblock, Fat32) {
+  Image i(16384, 0);
+  // Clusters of four sectors, two reserved sectors, two tables of one sector, the root directory in
+  // cluster 3.
+  put(i, 0, Image("\xeb\x58\x90mkfs.fat\x00\x02\x04\x02\x00\x02\x00\x00\x00\x00\xf8\x00\x00", 24));
+  put(i, 36, "\x01");
+  put(i, 44, "\x03");
+  put(i, 66, "\x29");
+  put(i, 71, "OLD        ");
+  put(i, 510, "\x55\xaa");
+  EXPECT_EQ("vfat 'OLD'", look(i));
+  put(i, (2 + 2 * 1 + 1 * 4) * 512, rootEntry("CIDATA     ", 0x08));
+  EXPECT_EQ("vfat 'CIDATA'", look(i));
+  put(i, 44, "\x01");
+  EXPECT_EQ("none", look(i));
+}
+
 // Catches: a partition table or a boot loader (they end in 55 aa too) taken for FAT.
 TEST(Superblock, APartitionTableIsNoFileSystem) {
   Image mbr(4096, 0);
