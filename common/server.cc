@@ -148,7 +148,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> placeFreed;
-  kj::TaskSet tasks;
+  class Handshake;
+  kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
+  kj::TaskSet tasks;                             // goes before what its connections refer to
 
   // Counts a connection for as long as it lives.
   class Place {
@@ -191,8 +193,6 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     Listener& listener;
     uint64_t number;
   };
-  kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
-
   // Cancels it. Its entry goes with it, in a later turn; it is not to be chosen twice.
   void giveUp(uint64_t number) {
     auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
