@@ -175,6 +175,24 @@ TEST(PlanLinks, removesOwnLinksAndNoOthers) {
   EXPECT_EQ(kernel.links().size(), 5u);  // lo, the two cards, the two of others
 }
 
+// Catches: a bridge without a hardware address, on which no VLAN could ever go up, being kept.
+TEST(PlanLinks, aBridgeThatLostItsAddressIsMadeAnew) {
+  ModelKernel kernel;
+  Wanted wanted;
+  wanted.links.add(link("br0", "bridge"));
+  settle(wanted, kernel);
+  auto seen = observe(kernel, true, kNow);
+  for (auto& there : seen.links) {
+    if (there.name != "br0") continue;
+    for (auto& octet : there.hardwareAddress) octet = 0;
+    auto steps = text(plan(wanted, seen));
+    EXPECT_TRUE(steps.startsWith(kj::str("delete link ", there.index, "\nadd link br0, bridge")))
+        << steps.cStr();
+    there.group = 0;
+    EXPECT_STREQ(text(plan(wanted, seen)).cStr(), "") << "another program's";
+  }
+}
+
 // Catches: a link of another program being taken for ours because of its name.
 TEST(PlanLinks, aForeignLinkOfTheNameIsAProblem) {
   ModelKernel kernel;

@@ -1,6 +1,7 @@
 // What has to be sent to a WireGuard device. Peers that are as they should be are not named, so
 // their sessions go on.
 #include <algorithm>
+#include <set>
 
 #include "networkd/plan-links.h"
 
@@ -76,7 +77,7 @@ class Difference {
   const WireguardDevice& there;
   int64_t now;
   kj::FunctionParam<void(kj::StringPtr)>& problem;
-  std::vector<Prefix> claimed;
+  std::set<Prefix> claimed;
 
   bool wants(const netlink::WireguardKey& key) const {
     for (auto& peer : wanted.peers) {
@@ -90,9 +91,8 @@ class Difference {
   std::vector<Prefix> claim(const WantedPeer& peer) {
     std::vector<Prefix> mine;
     for (auto& network : sorted(peer.allowed)) {
-      if (std::find(claimed.begin(), claimed.end(), network) == claimed.end()) {
+      if (claimed.insert(network).second) {
         mine.push_back(network);
-        claimed.push_back(network);
       } else {
         problem(kj::str(network, " is behind two peers; ", netlink::toText(peer.publicKey),
                         " does not get it"));

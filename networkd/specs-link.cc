@@ -17,7 +17,9 @@ std::optional<netlink::Endpoint> parseEndpoint(kj::StringPtr text) {
     auto port = kj::StringPtr(text.slice(*colon + 1)).tryParseAs<uint16_t>();
     auto address = Ip::parse(host);
     KJ_IF_MAYBE (a, address) {
-      KJ_IF_MAYBE (p, port) return netlink::Endpoint{*a, *p};
+      KJ_IF_MAYBE (p, port) {
+        if (*p != 0) return netlink::Endpoint{*a, *p};
+      }
     }
   }
   return {};
