@@ -197,6 +197,14 @@ TEST(NetlinkWireguard, manyPeersAndNetworksAreSplit) {
 
 // Catches: the private key of a dump getting into what is kept, or into a log.
 TEST(NetlinkWireguard, privateKeysComeOutNowhere) {
+  auto moved = secret();
+  auto other = kj::mv(moved);
+  auto third = secret(7);
+  third = kj::mv(other);
+  EXPECT_TRUE(third.publicKey() == secret().publicKey());
+  for (auto gone : {&moved, &other}) {
+    for (auto octet : gone->bytes()) EXPECT_EQ(octet, 0) << "left where it was moved from";
+  }
   SetWireguard set{.index = 4, .privateKey = secret()};
   auto text = describe(Change(kj::mv(set)));
   EXPECT_EQ(text, "set WireGuard of link 4: private key");

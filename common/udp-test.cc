@@ -46,6 +46,28 @@ TEST_F(Udp, QuestionsAndAnswers) {
   }
 }
 
+// Catches: a wait that does not hear of what comes while it waits, or only of the first.
+TEST_F(Udp, WaitsForWhatIsNotThereYet) {
+  auto server = open();
+  auto client = to(server->localPort());
+  for (auto text : {"one"_kj, "two"_kj}) {
+    auto pending = server->receive();
+    EXPECT_FALSE(pending.poll(io.waitScope));
+    client->send(text.asBytes());
+    client->send("at once"_kj.asBytes());
+    EXPECT_EQ(wait(kj::mv(pending)).bytes.asPtr(), text.asBytes());
+    EXPECT_EQ(wait(server->receive()).bytes.asPtr(), "at once"_kj.asBytes());
+  }
+}
+
+// What is longer than anybody of ours sends is cut, not overrun.
+TEST_F(Udp, LongDatagramsAreCut) {
+  auto server = open();
+  auto client = to(server->localPort());
+  client->send(kj::heapArray<kj::byte>(1025));
+  EXPECT_EQ(wait(server->receive()).bytes.size(), 1024u);
+}
+
 // Catches: a client that takes anybody's datagram for the server's.
 TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
   auto server = open(), stranger = open();
