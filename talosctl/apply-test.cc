@@ -466,6 +466,7 @@ TEST_F(Configs, AnInterruptIsForTheEditor) {
   editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
   ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_FALSE(c.world->terminalLent) << "and from then on it is for us";
 }
 
 TEST_F(Configs, OnlyMachineConfigsAreEdited) {
@@ -532,6 +533,20 @@ TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {type: masterr}}"}), 1);
   EXPECT_THAT(err(), HasSubstr("machine.type"));
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
+}
+
+// Catches: the mistakes of a config that runs and that nobody touches.
+TEST_F(Configs, APatchThatChangesNothingIsNotJudged) {
+  config("10.0.0.2").document = kj::str("machine:\n  type: wroker\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]"}), 0) << err();
+  EXPECT_EQ(out(), "patch of the node 10.0.0.2 skipped: nothing changed\n");
+}
+
+// Catches: a doubt about something that cannot have happened.
+TEST_F(Configs, ADryRunThatFailsChangedNothing) {
+  config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 1);
+  EXPECT_EQ(err(), "error: 10.0.0.2: the connection was lost\n");
 }
 
 // Catches: "patched" of a node that refused, or of one that had nothing to change.

@@ -107,6 +107,40 @@ TEST_F(GenPki, OpensslAgrees) {
   EXPECT_THAT(openssl({"verify", "-CAfile", "ext.crt", "x.crt"}), HasSubstr("x.crt: OK"));
 }
 
+// Would catch: something of a request that is not in its certificate, a lifetime or a role that was
+// given and is not used.
+TEST_F(GenPki, ACertificateIsWhatTheRequestAndTheFlagsSay) {
+  ASSERT_EQ(run({"gen", "ca", "--organization", "ca", "--hours", "96"}), 0) << err();
+  auto authority = pki::inspect(readFile("ca.crt"));
+  EXPECT_EQ((authority.notAfter - authority.notBefore) / kj::HOURS, 96);
+  openssl({"req", "-new", "-newkey", "ed25519", "-nodes", "-keyout", "u.key", "-out", "u.csr",
+           "-subj", "/O=os:admin/O=staff/CN=node", "-addext",
+           "subjectAltName=DNS:a.example.org,IP:10.0.0.1"});
+  ASSERT_EQ(run({"gen", "crt", "--ca", "ca", "--csr", "u.csr", "--name", "u", "--hours", "48"}), 0)
+      << err();
+  auto info = pki::inspect(readFile("u.crt"));
+  EXPECT_EQ(info.commonName, "node");
+  ASSERT_EQ(info.organizations.size(), 2u);
+  EXPECT_EQ(info.organizations[1], "staff");
+  ASSERT_EQ(info.dnsNames.size(), 1u);
+  EXPECT_EQ(info.dnsNames[0], "a.example.org");
+  EXPECT_EQ((info.notAfter - info.notBefore) / kj::HOURS, 48);
+  ASSERT_EQ(
+      run({"gen", "crt", "--ca", "ca", "--csr", "u.csr", "--name", "r", "--roles", "os:reader"}), 0)
+      << err();
+  auto reader = pki::inspect(readFile("r.crt"));
+  ASSERT_EQ(reader.organizations.size(), 1u);
+  EXPECT_EQ(reader.organizations[0], "os:reader");
+}
+
+TEST_F(GenPki, TheRequestIsBesideItsKey) {
+  ASSERT_EQ(run({"gen", "key", "--name", "u"}), 0) << err();
+  makeDirectories("a.b");
+  rename("u.key", "a.b/u");
+  ASSERT_EQ(run({"gen", "csr", "--key", "a.b/u", "--ip", "127.0.0.1"}), 0) << err();
+  EXPECT_EQ(access("a.b/u.csr", F_OK), 0);
+}
+
 TEST_F(GenPki, TheHashIsThatOfThePublicKey) {
   ASSERT_EQ(run({"gen", "ca", "--organization", "o"}), 0) << err();
   auto expected =
@@ -145,6 +179,9 @@ TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
   for (auto& row : std::initializer_list<Row>{
            {{"gen", "key", "--name", "admin"}, "admin.key exists already"},
            {{"gen", "ca", "--organization", "ca"}, "ca.key exists already"},
+           {{"gen", "keypair", "--organization", "ca"}, "ca.key exists already"},
+           {{"gen", "ca", "--organization", "n", "--hours", "876601"},
+            "--hours: must be 1 to 876600"},
            {{"gen", "key", "--name", "../admin"}, "cannot be the name"},
            {{"gen", "key", "--name", ""}, "cannot be the name"},
            {{"gen", "csr", "--key", "none.key", "--ip", "127.0.0.1"}, "none.key"},
