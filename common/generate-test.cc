@@ -7,6 +7,7 @@
 #include "common/config-example.h"
 #include "common/config.h"
 #include "common/error.h"
+#include "common/openssl.h"
 #include "common/printing.h"
 
 namespace talos::config {
@@ -57,6 +58,9 @@ TEST(Generate, MakesAWholeCluster) {
   ASSERT_EQ(1, info.organizations.size());
   EXPECT_EQ(kj::StringPtr("os:admin"), info.organizations[0]);
   pki::checkPair(admin.resolve().certificate, admin.resolve().key);
+  // Catches: an administrator who could pose as a machine.
+  auto usage = X509_get_extended_key_usage(pki::readCertificate(admin.resolve().certificate).get());
+  EXPECT_EQ(uint32_t(XKU_SSL_CLIENT), usage);
   EXPECT_EQ(kj::heapString(control.get().getMachine().getCa().getCrt().asChars()),
             admin.resolve().ca);
 }

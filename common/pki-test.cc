@@ -169,10 +169,14 @@ TEST(Pki, CommonNameThatIsTooLongIsLeftOut) {
 TEST(Pki, SerialNumbersAreLongAndDiffer) {
   Pem key;
   auto authority = ed25519Authority(key);
-  auto first = inspect(issue(authority, key, {}).certificate).serial;
-  auto second = inspect(issue(authority, key, {}).certificate).serial;
-  EXPECT_EQ(first.size(), 32u);
-  EXPECT_NE(first, second);
+  kj::String last;
+  for (int i = 0; i < 200; ++i) {  // a leading zero octet has odds of 1 in 256 each time
+    auto serial = inspect(issue(authority, key, {}).certificate).serial;
+    ASSERT_EQ(serial.size(), 32u);
+    EXPECT_TRUE(serial[0] >= '4' && serial[0] <= '7') << serial.cStr();
+    EXPECT_NE(serial, last);
+    last = kj::mv(serial);
+  }
 }
 
 // Catches: options that would end in a certificate that says something else.
@@ -265,6 +269,25 @@ TEST(Pki, RequestWithABadSignatureIsRefused) {
   auto altered = kj::str("-----BEGIN CERTIFICATE REQUEST-----\n", kj::encodeBase64(der, true),
                          "-----END CERTIFICATE REQUEST-----\n");
   EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "not signed"));
+}
+
+// Catches: a machine that gets an authority because it asked for one.
+TEST(Pki, RequestForAnAuthorityIsRefused) {
+  auto key = readKey(makeKey(KeyType::kEd25519));
+  Request request(X509_REQ_new());
+  X509_REQ_set_pubkey(request.get(), key.get());
+  STACK_OF(X509_EXTENSION)* extensions = sk_X509_EXTENSION_new_null();
+  KJ_DEFER(sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free));
+  sk_X509_EXTENSION_push(
+      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE"));
+  ASSERT_EQ(X509_REQ_add_extensions(request.get(), extensions), 1);
+  ASSERT_GT(X509_REQ_sign(request.get(), key.get(), nullptr), 0);
+  auto text = writeRequest(request.get());
+  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "asks for an authority"));
+  Pem authorityKey;
+  auto authority = ed25519Authority(authorityKey);
+  EXPECT_TRUE(contains(refusal([&] { signRequest(authority, authorityKey, text, {}); }),
+                       "asks for an authority"));
 }
 
 // Catches: a hash over the certificate in place of its public key (a renewed one would not match).
