@@ -83,6 +83,24 @@ ModelKernel::ModelKernel(bool ipv6) : ipv6(ipv6) {
   devices.add(kj::mv(lo));
 }
 
+ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
+                         const kj::Vector<Route>& routes, bool ipv6)
+    : ipv6(ipv6) {
+  for (auto& link : links) {
+    Device device;
+    device.link = link.clone();
+    device.ownMtu = link.mtu;
+    nextIndex = kj::max(nextIndex, link.index + 1);
+    devices.add(kj::mv(device));
+  }
+  addressList.addAll(addresses);
+  routeList.addAll(routes);
+}
+
+void ModelKernel::have(unsigned index, const WireguardDevice& device) {
+  KJ_ASSERT_NONNULL(this->device(index)).wireguard = device;
+}
+
 ModelKernel::~ModelKernel() noexcept(false) = default;
 
 kj::Vector<Link> ModelKernel::links() {

@@ -1,4 +1,4 @@
-// A kernel in memory, for tests: refuses and does by itself what Linux does.
+// A kernel in memory, for tests and for looking ahead: refuses and does by itself what Linux does.
 //
 // Links: bonds whose options want them down, empty or in a mode, that open and close their members
 // and give them their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
@@ -19,6 +19,9 @@ class ModelKernel : public Kernel {
  public:
   // With a loopback link, down, as in a new network namespace.
   explicit ModelKernel(bool ipv6 = true);
+  // As another kernel was seen.
+  ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
+              const kj::Vector<Route>& routes, bool ipv6);
   ~ModelKernel() noexcept(false);
 
   kj::Vector<Link> links() override;
@@ -35,6 +38,8 @@ class ModelKernel : public Kernel {
   void overrun();
   // Changes that this link does not accept (errno), or 0 again.
   void refuse(unsigned index, int code);
+  // What a link of kind "wireguard" has.
+  void have(unsigned index, const WireguardDevice& device);
 
   // How many changes were asked for since the last call.
   size_t takeChangeCount();

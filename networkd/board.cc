@@ -12,13 +12,18 @@ StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction,
   hostnames = watch("HostnameSpecs.net.talos.dev");
   resolvers = watch("ResolverSpecs.net.talos.dev");
   nodeAddresses = watch("NodeAddresses.net.talos.dev");
+  // Its own writing is no reason to look again.
+  networkStatuses = store.watch("NetworkStatuses.net.talos.dev", [this] {
+    if (!heardOfRepairs) changed();
+    heardOfRepairs = networkStatuses->synced();
+  });
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
 
 kj::Maybe<Intent> StoreBoard::intent() {
-  for (auto watched :
-       {&links, &wireguardKeys, &addresses, &routes, &hostnames, &resolvers, &nodeAddresses}) {
+  for (auto watched : {&links, &wireguardKeys, &addresses, &routes, &hostnames, &resolvers,
+                       &nodeAddresses, &networkStatuses}) {
     if (!(*watched)->synced()) return nullptr;
   }
   Intent intent;
@@ -61,6 +66,14 @@ kj::Maybe<Intent> StoreBoard::intent() {
         if (id == "default") intent.previous.chosen.add(*ip);
         if (id == "accumulative") intent.previous.known.add(*ip);
       }
+    }
+  }
+  for (auto& [id, held] : networkStatuses->resources()) {
+    auto status = held.spec<rpc::NetworkStatusSpec>();
+    intent.repairs.count = status.getRepairs();
+    for (auto one : status.getRepaired()) {
+      intent.repairs.newest.add(
+          Repairs::One{one.getNumber(), kj::str(one.getLink()), kj::str(one.getWhat())});
     }
   }
   return kj::mv(intent);

@@ -20,9 +20,11 @@ class StoreBoard final : public Board {
 
  private:
   StoreClient& store;
+  bool heardOfRepairs = false;
   kj::Function<void()> changed;
   Lost lost;
-  kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses;
+  kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses,
+      networkStatuses;
 };
 
 }  // namespace talos::networkd

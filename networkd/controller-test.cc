@@ -114,11 +114,42 @@ TEST_F(ControllerTest, repairsWhatOthersBreak) {
   EXPECT_TRUE(has("10.5.0.2/24"));
   EXPECT_TRUE(hasDefault());
   EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
+  auto repaired = board.network().getRepaired();
+  ASSERT_EQ(repaired.size(), 2u);
+  EXPECT_EQ(repaired[0].getNumber(), 1u);
+  EXPECT_STREQ(repaired[0].getLink().cStr(), "eth0");
+  EXPECT_STREQ(repaired[0].getWhat().cStr(), "add address 10.5.0.2/24 to link eth0");
+  EXPECT_EQ(repaired[1].getNumber(), 2u);
   netlink::setUp(kernel, eth0, false);
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
   EXPECT_EQ(board.network().getRepairs(), 4u);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
+}
+
+// Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,
+// and a list that grows for ever.
+TEST_F(ControllerTest, repairsAreCountedOnOverARestart) {
+  specs();
+  start();
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  ASSERT_EQ(board.network().getRepairs(), 2u);
+  kill();
+  board.repairs.count = 2;
+  board.repairs.newest.add(Repairs::One{2, kj::str("eth0"), kj::str("old")});
+  start();
+  EXPECT_EQ(board.network().getRepaired().size(), 1u);
+  for (unsigned i = 0; i < 20; ++i) {
+    netlink::change(kernel,
+                    netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+    pass(1 * kj::SECONDS);
+  }
+  EXPECT_EQ(board.network().getRepairs(), 42u);
+  auto repaired = board.network().getRepaired();
+  ASSERT_EQ(repaired.size(), 32u);
+  EXPECT_EQ(repaired[0].getNumber(), 11u);
+  EXPECT_EQ(repaired[31].getNumber(), 42u);
 }
 
 // Catches: what cannot be done being shown nowhere, or without when it is tried again.
@@ -128,7 +159,7 @@ TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
   start();
   auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
   auto next = KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>();
-  EXPECT_STREQ(next.getSteps()[0].cStr(), "set link 2 up");
+  EXPECT_STREQ(next.getSteps()[0].cStr(), "set link eth0 up");
   EXPECT_TRUE(kj::StringPtr(next.getRetry()).endsWith("ms")) << next.getRetry().cStr();
   EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
   EXPECT_EQ(board.network().getRepairs(), 0u);

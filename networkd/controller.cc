@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "networkd/words.h"
 
 namespace talos::networkd {
 
@@ -161,8 +162,15 @@ Observed Controller::observe() {
   return networkd::observe(kernel, host.ipv6(), time(nullptr));
 }
 
+Preview Controller::preview(capnp::List<rpc::Resource>::Reader specs) {
+  auto wanted = wantedOf(specs);
+  KJ_IF_MAYBE (names, endpoints) names->fillKnown(wanted);
+  return networkd::preview(wanted, observe());
+}
+
 bool Controller::pass(kj::Duration retry) {
   KJ_IF_MAYBE (intent, board.intent()) {
+    repairs.goOnFrom(kj::mv(intent->repairs));
     KJ_IF_MAYBE (names, endpoints) names->fill(intent->wanted, intent->resolvers);
     kj::Vector<kj::String> problems = kj::mv(intent->wanted.problems);
     bool good = writeResolvers(*intent, problems);
@@ -192,7 +200,7 @@ bool Controller::pass(kj::Duration retry) {
         .applied = reached.applied,
         .problems = kj::mv(problems),
         .overruns = overruns,
-        .repairs = repairs,
+        .repairs = repairs.copy(),
     };
     latest = Report{linkStatuses(reached.observed),
                     addressStatuses(reached.observed),
@@ -233,13 +241,13 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
     outcome.problems = kj::mv(todo.problems);
     outcome.done = todo.steps.size() == 0;
     outcome.left.clear();
-    for (auto& step : todo.steps) outcome.left.add(netlink::describe(step.change));
+    for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
     if (outcome.done || !progress) break;
     if (round == kMaxRounds) {
       failures.add(kj::str("the network does not stay as it is set; another program changes it"));
       break;
     }
-    failures = apply(kj::mv(todo.steps), progress, repairing);
+    failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
   if (outcome.done && outcome.problems.size() == 0) held = kj::mv(wish);
   if (!outcome.done) {
@@ -248,7 +256,8 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
   return outcome;
 }
 
-kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress, bool repairing) {
+kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<Step> steps,
+                                         bool& progress, bool repairing) {
   auto names = KJ_MAP(step, steps) {
     return kj::mv(step.what);
   };
@@ -265,9 +274,9 @@ kj::Vector<kj::String> Controller::apply(kj::Vector<Step> steps, bool& progress,
       }
     } else {
       progress = true;
-      auto what = netlink::describe(changes[i]);
+      auto what = told(changes[i], observed);
       if (repairing) {
-        ++repairs;
+        repairs.add(linkOf(changes[i], observed), kj::str(what));
         log::warn("was changed by somebody else and is made good",
                   {{"change", what}, {"for", names[i]}});
       } else {

@@ -6,7 +6,8 @@
 // before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
 // could lose: what is its own the kernel knows (plan.h), what was chosen for good the store knows.
 // A second pass sends nothing; when it does although nothing else is wanted, somebody else changed
-// something, which is made good, logged and counted (repairs).
+// something, which is made good, logged, counted and told (repaired). The count goes on from what
+// the store has, so that its readers know what is new.
 #pragma once
 
 #include <kj/async.h>
@@ -15,6 +16,7 @@
 
 #include "networkd/endpoints.h"
 #include "networkd/host.h"
+#include "networkd/preview.h"
 #include "networkd/specs.h"
 #include "networkd/status.h"
 
@@ -26,6 +28,7 @@ struct Intent {
   kj::String hostname;  // empty: none yet
   kj::Vector<kj::String> resolvers, search;
   NodeAddresses previous;  // what was written before: default and accumulative stay
+  Repairs repairs;         // the same
 };
 
 // What goes back to it. One for each type of resource.
@@ -56,6 +59,8 @@ class Controller {
   // configured has to be reachable to be repaired.
   kj::Promise<void> ready() { return firstPass.addBranch(); }
   Observed observe();
+  // What would be done if these were all the specs. Changes nothing.
+  Preview preview(capnp::List<rpc::Resource>::Reader specs);
 
  private:
   struct Backoff {
@@ -80,7 +85,8 @@ class Controller {
   NodeAddresses remembered;
   kj::String lastProblems;  // logged once, not at every attempt
   kj::String held;          // what was wanted when all of it was so; empty: not all is
-  uint64_t overruns = 0, repairs = 0;
+  uint64_t overruns = 0;
+  Repairs repairs;
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();
@@ -89,7 +95,8 @@ class Controller {
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);
-  kj::Vector<kj::String> apply(kj::Vector<Step> steps, bool& progress, bool repairing);
+  kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
+                               bool repairing);
   bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
   NodeAddresses recall(NodeAddresses stored) const;
   void logProblems(const kj::Vector<kj::String>& problems);

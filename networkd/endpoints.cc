@@ -137,6 +137,15 @@ void Endpoints::fill(Wanted& wanted, kj::ArrayPtr<const kj::String> serverList) 
   for (auto& text : gone) names.erase(text);
 }
 
+void Endpoints::fillKnown(Wanted& wanted) const {
+  for (auto& link : wanted.links) {
+    for (auto& peer : link.wireguard.peers) {
+      if (peer.resolved) continue;
+      KJ_IF_MAYBE (name, names.find(peer.endpoint)) peer.resolved = (*name)->found;
+    }
+  }
+}
+
 void Endpoints::reached(const Wanted& wanted) {
   reachedAt.clear();
   for (auto& link : wanted.links) {

@@ -31,6 +31,8 @@ class Endpoints {
   // among the servers does not count; with other servers, names that are not known yet are asked
   // for at once.
   void fill(Wanted& wanted, kj::ArrayPtr<const kj::String> servers);
+  // Fills in `resolved` from what is known, and begins nothing.
+  void fillKnown(Wanted& wanted) const;
   // The kernel has what fill() told.
   void reached(const Wanted& wanted);
 

@@ -30,6 +30,7 @@ class FakeBoard final : public Board {
   bool defaultRoute = false;
   kj::String hostname;
   NodeAddresses stored;
+  Repairs repairs;
   unsigned published = 0;
   kj::Maybe<Report> last;
   Signal told;  // something was published
@@ -53,6 +54,7 @@ class FakeBoard final : public Board {
     intent.hostname = kj::str(hostname);
     intent.previous.chosen.addAll(stored.chosen);
     intent.previous.known.addAll(stored.known);
+    intent.repairs = repairs.copy();
     return kj::mv(intent);
   }
   kj::Promise<void> publish(Report report) override {

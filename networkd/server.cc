@@ -29,6 +29,15 @@ class NetworkdServer final : public rpc::Networkd::Server {
     context.getResults().setNetwork(kj::heap<NetworkServer>(controller));
     return kj::READY_NOW;
   }
+  kj::Promise<void> plan(PlanContext context) override {
+    auto preview = controller.preview(context.getParams().getSpecs());
+    auto results = context.getResults();
+    auto steps = results.initSteps(preview.steps.size());
+    for (auto i : kj::indices(preview.steps)) steps.set(i, preview.steps[i]);
+    auto problems = results.initProblems(preview.problems.size());
+    for (auto i : kj::indices(preview.problems)) problems.set(i, preview.problems[i]);
+    return kj::READY_NOW;
+  }
   kj::Promise<void> ready(ReadyContext context) override { return controller.ready(); }
 
  private:

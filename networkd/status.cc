@@ -229,6 +229,28 @@ Records records(const NodeAddresses& addresses) {
   return result;
 }
 
+void Repairs::add(kj::String link, kj::String what) {
+  if (newest.size() == kMost) {
+    kj::Vector<One> rest;
+    for (auto& one : newest.slice(1, newest.size())) rest.add(kj::mv(one));
+    newest = kj::mv(rest);
+  }
+  newest.add(One{++count, kj::mv(link), kj::mv(what)});
+}
+
+void Repairs::goOnFrom(Repairs before) {
+  if (count > 0 || before.count == 0) return;
+  count = before.count;
+  newest = kj::mv(before.newest);
+}
+
+Repairs Repairs::copy() const {
+  Repairs result;
+  result.count = count;
+  for (auto& one : newest) result.newest.add(One{one.number, kj::str(one.link), kj::str(one.what)});
+  return result;
+}
+
 Records records(const Health& health) {
   Records result;
   insert<rpc::NetworkStatusSpec>(
@@ -238,7 +260,14 @@ Records records(const Health& health) {
         spec.setHostnameReady(health.hostname);
         spec.setApplied(health.applied);
         spec.setOverruns(health.overruns);
-        spec.setRepairs(health.repairs);
+        spec.setRepairs(health.repairs.count);
+        auto repaired = spec.initRepaired(health.repairs.newest.size());
+        for (auto i : kj::indices(health.repairs.newest)) {
+          auto& one = health.repairs.newest[i];
+          repaired[i].setNumber(one.number);
+          repaired[i].setLink(one.link);
+          repaired[i].setWhat(one.what);
+        }
         fillTexts(spec.initProblems(health.problems.size()), health.problems);
       });
   return result;

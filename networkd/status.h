@@ -29,11 +29,28 @@ struct NodeAddresses {
 NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous);
 Records records(const NodeAddresses& addresses);
 
+// What somebody else had changed and was made good, counted since the machine booted.
+struct Repairs {
+  struct One {
+    uint64_t number;
+    kj::String link, what;
+  };
+  static constexpr size_t kMost = 32;
+  uint64_t count = 0;
+  kj::Vector<One> newest;  // oldest first
+
+  void add(kj::String link, kj::String what);
+  // What another networkd has counted before; nothing new once this one has counted itself.
+  void goOnFrom(Repairs before);
+  Repairs copy() const;
+};
+
 struct Health {
   bool address = false, connectivity = false, hostname = false;
   uint64_t applied = 0;
   kj::Vector<kj::String> problems;
-  uint64_t overruns = 0, repairs = 0;
+  uint64_t overruns = 0;
+  Repairs repairs = {};
 };
 Records records(const Health& health);
 

@@ -1,0 +1,81 @@
+#include "networkd/preview.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "common/netlink-model.h"
+#include "networkd/specs.h"
+#include "networkd/words.h"
+
+namespace talos::networkd {
+namespace {
+
+constexpr unsigned kMaxRounds = 8;
+
+Observed observeModel(netlink::ModelKernel& model, const Observed& before) {
+  auto observed = observe(model, before.ipv6, before.now);
+  // The model knows nothing of collisions.
+  for (auto& address : observed.addresses) {
+    for (auto& there : before.addresses) {
+      if (there.link == address.link && there.prefix == address.prefix) address.flags = there.flags;
+    }
+  }
+  return observed;
+}
+
+}  // namespace
+
+Preview preview(const Wanted& wanted, const Observed& observed) {
+  Preview result;
+  netlink::ModelKernel model(observed.links, observed.addresses, observed.routes, observed.ipv6);
+  for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
+  std::set<std::string> refused;  // by the model: planned again each time
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    auto now = observeModel(model, observed);
+    auto todo = plan(wanted, now);
+    result.problems = kj::mv(todo.problems);
+    kj::Vector<netlink::Change> changes;
+    kj::Vector<kj::String> texts;
+    for (auto& step : todo.steps) {
+      auto text = told(step.change, now);
+      if (refused.contains(text.cStr())) continue;
+      texts.add(kj::mv(text));
+      changes.add(kj::mv(step.change));
+    }
+    if (changes.size() == 0) break;
+    auto answers = model.apply(changes);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i] != nullptr) refused.insert(texts[i].cStr());
+      result.steps.add(kj::mv(texts[i]));
+    }
+  }
+  for (auto& problem : wanted.problems) result.problems.add(kj::str(problem));
+  return result;
+}
+
+Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs) {
+  Wanted wanted;
+  auto each = [&](kj::StringPtr type, auto&& take) {
+    for (auto resource : specs) {
+      auto metadata = resource.getMetadata();
+      if (metadata.getType() == type)
+        take(metadata.getId(), metadata.getVersion(), resource.getSpec());
+    }
+  };
+  each("LinkSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addLink(wanted, id, version, spec.template getAs<rpc::LinkSpecSpec>());
+  });
+  each("WireguardKeys.secrets.talos.dev", [&](auto id, auto, auto spec) {
+    addWireguardKey(wanted, id, spec.template getAs<rpc::WireguardKeySpec>());
+  });
+  each("AddressSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addAddress(wanted, id, version, spec.template getAs<rpc::AddressSpecSpec>());
+  });
+  each("RouteSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addRoute(wanted, id, version, spec.template getAs<rpc::RouteSpecSpec>());
+  });
+  return wanted;
+}
+
+}  // namespace talos::networkd
