@@ -30,12 +30,14 @@
 #include "machined/controllers/hostname.h"
 #include "machined/controllers/machine-status.h"
 #include "machined/controllers/machine-type.h"
+#include "machined/controllers/network-events.h"
 #include "machined/controllers/network.h"
 #include "machined/controllers/root-secrets.h"
 #include "machined/controllers/service.h"
 #include "machined/controllers/time-status.h"
 #include "machined/machine-status.h"
 #include "machined/machine-tasks.h"
+#include "machined/network-preview.h"
 #include "machined/progress.h"
 #include "machined/resources/controller.h"
 #include "machined/resources/server.h"
@@ -57,6 +59,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kSelf = "machined"_kj;
+constexpr kj::StringPtr kToldRepairs = "events/network"_kj, kToldMagic = "repairs1"_kj;
 constexpr auto kSettled = 5 * kj::SECONDS;  // after that, nothing of the start is needed any more
 
 kj::String smbiosUuid() {
@@ -183,7 +186,11 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
         time(supervisor,
              TimeFollower::World{timer, kernelClock, timeNetwork, [this]() { return chance(); },
                                  randomNonce, [this](kj::StringPtr line) { sayOfTime(line); },
-                                 [this]() { controllers.poke("v1alpha1.TimeStatusController"); },
+                                 [this]() {
+                                   controllers.poke("v1alpha1.TimeStatusController");
+                                   // It tells a time of day.
+                                   controllers.poke("runtime.MachineStatusController");
+                                 },
                                  // Certificates that are not valid any more, or not yet.
                                  [this]() { controllers.poke("secrets.ApiController"); }}),
         supervisor(
@@ -211,7 +218,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
             [this]() { return sequenceOrNext(); },
             [this]() { return status.stage() == MachineStatus::Stage::FAILED; },
             [this]() { return intendReboot(); }, [this]() { soon([this]() { reboot(); }); },
-            [this]() { maintenanceChanged(); }}),
+            [this]() { maintenanceChanged(); },
+            [this](kj::StringPtr what) { trialChanged(what); }}),
         notice(store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }),
         effects(ConfigEffects::World{store, configReader, supervisor, console, uv, timer}),
         machineTasks(RealTasks::World{arguments, mode, console, status, store, controllers,
@@ -240,6 +248,30 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     events.publish([event](rpc::Event::Builder out) { out.setService(event); });
     auto id = event.getService();
     console.say(kj::str("service[", id, "](", nameOf(event.getState()), "): ", event.getMessage()));
+  }
+
+  void trialChanged(kj::StringPtr what) {
+    auto left = config.revertsIn();
+    auto text = kj::str(what);
+    KJ_IF_MAYBE (l, left) {
+      text = kj::str(what, ": that of before comes back in ", *l / kj::SECONDS, " s, ",
+                     "unless another one is applied");
+    }
+    console.say(kj::str("machine config: ", text), Tone::kAlarm);
+    events.publish([&](rpc::Event::Builder out) {
+      auto event = out.initConfig();
+      event.setMessage(text);
+      event.setRevertsInMs(left.orDefault(0 * kj::SECONDS) / kj::MILLISECONDS);
+    });
+    controllers.poke("runtime.MachineStatusController");
+  }
+
+  void tellRepair(kj::StringPtr link, kj::StringPtr what) {
+    events.publish([&](rpc::Event::Builder out) {
+      auto event = out.initNetwork();
+      event.setLink(link);
+      event.setMessage(kj::str("was changed by somebody else and is made good: ", what));
+    });
   }
 
   void sayOfTime(kj::StringPtr line) {
@@ -317,7 +349,11 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   }
 
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {
-    return kj::heap<ConfigurationServer>(config, configReader, store, uv, caller, thisBootId());
+    return kj::heap<ConfigurationServer>(
+        config, configReader, store, uv, caller, thisBootId(),
+        [this](const config::MachineConfig& wanted) {
+          return previewNetwork({arguments, viewOf(wanted).network, store}, networkd(), timer);
+        });
   }
 
   void fillStatus(rpc::Status::Builder out) {
@@ -325,6 +361,9 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     out.setSequence(sequencer.currentSequence());
     out.setPhase(sequencer.currentPhase());
     out.setBrainRestarts(process1.brainRestarts());
+    KJ_IF_MAYBE (left, config.revertsIn()) {
+      out.setRevertsInMs(kj::max(*left / kj::MILLISECONDS, 1));
+    }
   }
 
   kj::Vector<ServiceCgroup> cgroups() {
@@ -392,6 +431,12 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
+    controllers.add(kj::heap<NetworkEventController>(
+        takeHeldText(process1, kToldRepairs, kToldMagic, 0).orDefault(HeldText()).numbers[0],
+        [this](uint64_t number) {
+          return holdText(process1, kToldRepairs, kToldMagic, HeldText(number, 0, nullptr));
+        },
+        [this](kj::StringPtr link, kj::StringPtr what) { tellRepair(link, what); }));
     controllers.add(timeController());
     controllers.add(kj::heap<MachineStatusController>([this]() { return machineState(); }));
   }
@@ -400,6 +445,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     MachineStatusController::State state;
     state.stage = kj::str(nameOf(status.stage()));
     for (auto& problem : status.problems()) state.problems.add(kj::str(problem));
+    state.revertsAt =
+        config.revertsIn().map([this](kj::Duration left) { return clock.now() + left; });
     return state;
   }
 

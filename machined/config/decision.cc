@@ -57,14 +57,15 @@ void checkForNextBoot(config::Config::Reader wanted, const Decision& decision,
 }  // namespace
 
 kj::StringPtr nameOf(rpc::ApplyMode mode) {
-  constexpr kj::StringPtr kNames[] = {"auto"_kj, "reboot"_kj, "no-reboot"_kj, "staged"_kj};
+  constexpr kj::StringPtr kNames[] = {"auto"_kj, "reboot"_kj, "no-reboot"_kj, "staged"_kj,
+                                      "try"_kj};
   auto index = static_cast<size_t>(mode);
   return index < kj::size(kNames) ? kNames[index] : "unknown"_kj;
 }
 
 Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now) {
   Decision decision{asked, {}, {}};
-  if (static_cast<unsigned>(asked) > static_cast<unsigned>(rpc::ApplyMode::STAGED)) {
+  if (static_cast<unsigned>(asked) > static_cast<unsigned>(rpc::ApplyMode::TRY)) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("mode ", static_cast<unsigned>(asked), " is not known to this version"));
   }
@@ -74,6 +75,11 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
           "in maintenance mode the machine waits for its config and takes it at once: nothing "
           "can be staged");
     }
+    if (asked == rpc::ApplyMode::TRY) {
+      refuse(
+          "in maintenance mode there is no config that could come back after a trial: apply one "
+          "without mode try");
+    }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
   } else {
     KJ_IF_MAYBE (running, now.running) decision.changes = config::changes(*running, wanted);
@@ -81,7 +87,7 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
       bool atOnce = !now.failed && now.running != nullptr && allLive(decision.changes);
       decision.mode = atOnce ? rpc::ApplyMode::NO_REBOOT : rpc::ApplyMode::REBOOT;
     }
-    if (decision.mode == rpc::ApplyMode::NO_REBOOT) {
+    if (decision.mode == rpc::ApplyMode::NO_REBOOT || decision.mode == rpc::ApplyMode::TRY) {
       checkAtOnce(decision, now);
     } else {
       checkForNextBoot(wanted, decision, now);

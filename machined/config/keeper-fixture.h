@@ -93,7 +93,7 @@ struct ModelBrain {
   bool failed = false;
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
-  kj::Vector<kj::String> said;
+  kj::Vector<kj::String> said, trials;
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
@@ -109,7 +109,8 @@ struct ModelBrain {
                                      ++intended;
                                      return kj::READY_NOW;
                                    },
-                                   [this]() { ++reboots; }, [this]() { ++changes; }}) {
+                                   [this]() { ++reboots; }, [this]() { ++changes; },
+                                   [this](kj::StringPtr what) { trials.add(kj::str(what)); }}) {
     store.attachJournal(process1).wait(scope);
     keeper.recover().wait(scope);
   }
@@ -166,8 +167,16 @@ struct KeeperTest : public testing::Test {
   kj::Promise<ConfigKeeper::Outcome> apply(
       kj::StringPtr text, ApplyMode mode, bool dryRun = false,
       ConfigKeeper::Caller caller = ConfigKeeper::Caller::kAdmin) {
-    return brain().keeper.apply(kj::heapArray(text.asArray().slice(0, text.size())), mode, dryRun,
-                                caller);
+    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                 .mode = mode,
+                                 .dryRun = dryRun,
+                                 .caller = caller});
+  }
+  kj::Promise<ConfigKeeper::Outcome> tryOut(kj::StringPtr text,
+                                            kj::Duration length = 1 * kj::MINUTES) {
+    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                 .mode = ApplyMode::TRY,
+                                 .trial = length});
   }
   std::string refusal(kj::Promise<ConfigKeeper::Outcome> promise) {
     std::string text = "nothing was refused";
@@ -193,9 +202,10 @@ struct KeeperTest : public testing::Test {
     KJ_IF_MAYBE (text, disk.content) return named(*text);
     return "-";
   }
-  // "running/disk", "*" when something is pending.
+  // "running/disk", "*" when something is pending, "?" when something is on trial.
   std::string state() {
-    return running() + "/" + onDisk() + (machine.holds(kPendingName) ? "*" : "");
+    return running() + "/" + onDisk() + (machine.holds(kPendingName) ? "*" : "") +
+           (machine.holds(kTrialName) ? "?" : "");
   }
   // All that can be done without time passing.
   void settle() {

@@ -214,12 +214,14 @@ TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   booted(document("a"));
   auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
   auto give = [&](kj::StringPtr text, ApplyMode mode, bool dryRun = false) {
-    return brain().keeper.apply(watcher.watched(text), mode, dryRun, ConfigKeeper::Caller::kAdmin);
+    return brain().keeper.apply(
+        {.document = watcher.watched(text), .mode = mode, .dryRun = dryRun});
   };
   give(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
   give(document("b"), ApplyMode::NO_REBOOT).wait(io.waitScope);
   refusal(give("machine: {}\n", ApplyMode::AUTO));
   refusal(give(document("c", kEnv), ApplyMode::NO_REBOOT));
+  give(document("b"), ApplyMode::TRY).wait(io.waitScope);
   {
     kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
     for (int i = 0; i < 4; i++) {
@@ -231,7 +233,7 @@ TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   brain().sequence = kj::str("boot");
   refusal(give(document("c"), ApplyMode::STAGED));
   settle();
-  EXPECT_EQ(10u, watcher.clean);
+  EXPECT_EQ(11u, watcher.clean);
   EXPECT_EQ(0u, watcher.readable);
 }
 

@@ -112,23 +112,24 @@ kj::Promise<void> ConfigKeeper::recover() {
     reasons.add(kj::str("no machine config was found; machined was started again and looks anew"));
     enterMaintenance(kj::mv(reasons));
   }
+  trial = takeTrial(world.process1);
   KJ_IF_MAYBE (pending, takePending(world.process1)) {
     auto mode = pending->mode;
     world.say(kj::str("machine config: finishing what machined had begun before it was started ",
                       "again (mode ", nameOf(mode), ")"),
               Tone::kInfo);
     auto checked = check(pending->text, "machine config", world.mode);
-    if (!checked.errors.empty()) {  // it was good a moment ago
+    if (checked.errors.empty()) {
+      co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
+        taskFailed(kj::mv(e));
+      });
+    } else {  // it was good a moment ago
       world.say("machine config: what was left of it cannot be read; nothing is changed",
                 Tone::kAlarm);
-      co_await dropPending(world.process1);
-      co_return;
     }
-    co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
-      taskFailed(kj::mv(e));
-    });
     co_await dropPending(world.process1);
   }
+  co_await takeUpTrial();
 }
 
 // --- at boot ---
@@ -318,44 +319,75 @@ void ConfigKeeper::checkFree(Caller caller) {
   }
 }
 
-kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(kj::Array<char> document,
-                                                       rpc::ApplyMode mode, bool dryRun,
-                                                       Caller caller) {
+// Resources count their changes, so it tells whether anybody else made one.
+void ConfigKeeper::checkVersion(uint64_t ifVersion) {
+  if (ifVersion == 0) return;
+  uint64_t version = 0;
+  KJ_IF_MAYBE (running, world.store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+    version = running->getMetadata().getVersion();
+  }
+  if (version == ifVersion) return;
+  fail(ErrorKind::kConflict,
+       kj::str("the config was changed meanwhile: this document was made from version ", ifVersion,
+               ", and version ", version,
+               " runs now; nothing was done, make the change again in that one"));
+}
+
+kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
+  auto& document = request.document;
   KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
   if (checking >= kMostChecks && document.size() > kCheckedAtOnce) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(checking, " documents are being checked already; try again"));
+  }
+  if (request.mode == rpc::ApplyMode::TRY &&
+      (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
+    fail(ErrorKind::kInvalidArgument, "a config is tried for 1s at least and 24h at most");
   }
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
-  if (!dryRun || caller == Caller::kVisitor) checkFree(caller);
-  auto decision = decide(mode, checked.config.get(), situation());
+  if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
+  checkVersion(request.ifVersion);
+  auto decision = decide(request.mode, checked.config.get(), situation());
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
-  if (isStaged()) {
+  if (decision.mode != rpc::ApplyMode::TRY && isStaged()) {
     checked.warnings.add(
         kj::str("the config that was put on disk for the next boot, and does not run yet, is ",
                 "replaced by this one"));
   }
+  if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
+    checked.warnings.add(
+        kj::str("the config that is on trial goes on until its time is over; this one is for the "
+                "next boot"));
+  }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
                   difference(checked.config)};
-  if (dryRun) co_return kj::mv(outcome);
-  co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(document));
+  if (request.dryRun) {
+    outcome.wanted = kj::mv(checked.config);
+    co_return kj::mv(outcome);
+  }
+  co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
 }
 
-// Whether the next boot has another config than this one.
+// Whether the next boot has another config than this one; a trial ends with this boot anyway.
 bool ConfigKeeper::isStaged() {
-  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
-    if (!running->good() || running->empty()) return false;
+  auto differs = [&](kj::ArrayPtr<const char> running) {
     kj::Maybe<kj::String> text;
     auto unreadable = kj::runCatchingExceptions([&]() { text = world.disk.read(); });
     if (unreadable != nullptr) return false;  // writing will tell
     KJ_IF_MAYBE (kept, text) {
       KJ_DEFER(zeroize(*kept));
-      return kept->asArray() != running->bytes();
+      return kept->asArray() != running;
     }
+    return false;
+  };
+  KJ_IF_MAYBE (t, trial) return differs(t->before);
+  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+    if (!running->good() || running->empty()) return false;
+    return differs(running->bytes());
   }
   return false;
 }
@@ -373,14 +405,18 @@ kj::String ConfigKeeper::difference(const config::MachineConfig& wanted) {
 // no other.
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
                                                        config::MachineConfig config,
-                                                       kj::Array<char> document) {
+                                                       Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
   world.say(
       kj::str("machine config: a new one is applied, mode ", nameOf(mode),
               first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
       Tone::kInfo);
-  auto doing = carryOut(Pending(mode, kj::mv(document)), kj::mv(config)).fork();
+  auto document = kj::mv(request.document);
+  auto doing =
+      (mode == rpc::ApplyMode::TRY ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
+                                   : carryOut(Pending(mode, kj::mv(document)), kj::mv(config)))
+          .fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },
                            [this](kj::Exception&& e) {
@@ -413,6 +449,7 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfi
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
       publish(kj::mv(config));
+      co_await endTrial("the config that was applied stays; nothing is on trial any more");
       break;
     case rpc::ApplyMode::REBOOT:
       co_await world.intendReboot();
@@ -420,6 +457,76 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfi
     default:  // staged
       break;
   }
+}
+
+// --- trials ---
+
+kj::Maybe<kj::Duration> ConfigKeeper::revertsIn() const {
+  return trial.map(
+      [this](const Trial& t) { return kj::max(t.deadline - world.timer.now(), 0 * kj::SECONDS); });
+}
+
+kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, config::MachineConfig config,
+                                           kj::Array<char> document) {
+  kj::Array<char> before;
+  KJ_IF_MAYBE (t, trial) {
+    before = kj::heapArray(t->before.asPtr());
+  } else KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+    before = kj::heapArray(running->bytes());
+  }
+  Trial next(world.timer.now() + length, kj::mv(before), kj::mv(document));
+  co_await holdTrial(world.process1, next);
+  trial = kj::mv(next);
+  publish(kj::mv(config));
+  arm();
+  world.trialChanged("a config is on trial");
+}
+
+// What the predecessor left, unless what it left beside has ended it.
+kj::Promise<void> ConfigKeeper::takeUpTrial() {
+  KJ_IF_MAYBE (t, trial) {
+    if (world.timer.now() >= t->deadline) {
+      co_await revert();
+      co_return;
+    }
+    auto checked = check(t->tried, "machine config", world.mode);
+    if (checked.errors.empty()) publish(kj::mv(checked.config));
+    arm();
+    world.trialChanged("a config is on trial; machined was started again meanwhile");
+  }
+}
+
+void ConfigKeeper::arm() {
+  KJ_IF_MAYBE (t, trial) {
+    // The end replaces this promise, so it is not a part of it.
+    alarm = world.timer.atTime(t->deadline)
+                .then([this]() { tasks.add(kj::evalLater([this]() { return revert(); })); })
+                .eagerlyEvaluate(nullptr);
+  }
+}
+
+kj::Promise<void> ConfigKeeper::revert() {
+  // What is under way may make another config stay, or begin the time anew.
+  KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
+  KJ_IF_MAYBE (t, trial) {
+    if (world.timer.now() < t->deadline) co_return;
+    auto checked = check(t->before, "machine config", world.mode);
+    if (checked.errors.empty()) {
+      publish(kj::mv(checked.config));
+      co_await endTrial("the time of the config on trial is over; that of before is back");
+    } else {  // it ran
+      co_await endTrial(
+          "the time of the config on trial is over, but that of before is not usable");
+    }
+  }
+}
+
+kj::Promise<void> ConfigKeeper::endTrial(kj::StringPtr why) {
+  if (trial == nullptr) co_return;
+  trial = nullptr;
+  alarm = kj::READY_NOW;
+  world.trialChanged(why);
+  co_await dropTrial(world.process1);
 }
 
 }  // namespace talos::machined

@@ -19,6 +19,12 @@
 // leaves the one copy or the other. The caller may go away at any time; the work is owned here, and
 // one is done at a time.
 //
+// Mode try has steps of its own: process 1 holds the document, the one of before and the deadline
+// (trial.h), then the document is published; disk is never touched. At the deadline the one of
+// before is published and process 1 drops the trial; a brain that comes later does that at once,
+// one that comes earlier goes on with the trial. An accepted no-reboot ends it for good, whichever
+// brain carries that out; a failed one, a staged one and one that reboots do not.
+//
 // A maintenance that was told to somebody (its certificate is in the store) goes on at once after a
 // crash of the brain: the fingerprint that an operator has read stays the right one.
 #pragma once
@@ -32,6 +38,7 @@
 #include "machined/config/disk.h"
 #include "machined/config/pending.h"
 #include "machined/config/sources.h"
+#include "machined/config/trial.h"
 #include "machined/console.h"
 #include "machined/controllers/machine-config.h"
 
@@ -57,6 +64,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::Function<void()> reboot;
     // Maintenance begins or ends, or its reasons are others.
     kj::Function<void()> changed;
+    // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
+    kj::Function<void(kj::StringPtr what)> trialChanged;
   };
   explicit ConfigKeeper(World world);
   ~ConfigKeeper() noexcept(false);
@@ -74,15 +83,26 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> save();
 
   enum class Caller { kAdmin, kVisitor };  // a visitor showed no certificate
+  struct Request {
+    kj::Array<char> document;
+    rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
+    bool dryRun = false;
+    Caller caller = Caller::kAdmin;
+    kj::Duration trial = 1 * kj::MINUTES;
+    uint64_t ifVersion = 0;
+  };
   struct Outcome {
     rpc::ApplyMode mode;
     kj::Vector<kj::String> warnings;
     kj::Vector<config::Change> changes;
     kj::String diff;
+    kj::Maybe<config::MachineConfig> wanted = nullptr;  // of a dry run
   };
   // Rules and errors: rpc/configuration.capnp.
-  kj::Promise<Outcome> apply(kj::Array<char> document, rpc::ApplyMode mode, bool dryRun,
-                             Caller caller);
+  kj::Promise<Outcome> apply(Request request);
+
+  // How long it is until the config of before comes back; none when none is on trial.
+  kj::Maybe<kj::Duration> revertsIn() const;
 
   // The machine has no config and waits for one.
   bool inMaintenance() const { return maintenance != nullptr; }
@@ -106,6 +126,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
   unsigned checking = 0;  // documents that are looked at
+  kj::Maybe<Trial> trial;
+  kj::Promise<void> alarm = kj::READY_NOW;  // of its end
   kj::TaskSet tasks;
 
   static Checked check(kj::ArrayPtr<const char> text, kj::StringPtr file, config::Mode mode);
@@ -121,12 +143,18 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   bool isStaged();
   Situation situation();
   void checkFree(Caller caller);
+  void checkVersion(uint64_t ifVersion);
+  kj::Promise<void> beginTrial(kj::Duration length, config::MachineConfig config,
+                               kj::Array<char> document);
+  kj::Promise<void> takeUpTrial();
+  void arm();
+  kj::Promise<void> revert();
+  kj::Promise<void> endTrial(kj::StringPtr why);
   kj::Promise<void> carryOut(Pending pending, config::MachineConfig config);
   kj::Promise<void> toDisk(const config::MachineConfig& config);
   kj::Promise<void> finish(rpc::ApplyMode mode, config::MachineConfig config);
   kj::String difference(const config::MachineConfig& wanted);
-  kj::Promise<Outcome> begin(Outcome outcome, config::MachineConfig config,
-                             kj::Array<char> document);
+  kj::Promise<Outcome> begin(Outcome outcome, config::MachineConfig config, Request request);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -1,63 +1,28 @@
 #include "machined/config/pending.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <kj/debug.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "common/file.h"
 #include "machined/config/sources.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr char kMagic[8] = {'p', 'e', 'n', 'd', 'i', 'n', 'g', '1'};
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-
-// Ours on both sides: the same machine, the same boot.
-struct Header {
-  char magic[sizeof kMagic];
-  uint64_t mode, size;
-};
-
-}  // namespace
+constexpr kj::StringPtr kMagic = "pending2"_kj;
+}
 
 Pending::~Pending() noexcept(false) {
   zeroize(text);
 }
 
 kj::Maybe<Pending> takePending(Process1& process1) {
-  KJ_IF_MAYBE (fd, process1.takeHeld(kPendingName)) {
-    Header header{};
-    if (pread(*fd, &header, sizeof header, 0) != sizeof header ||
-        memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.size > kMostConfigBytes ||
-        header.mode > static_cast<uint64_t>(rpc::ApplyMode::STAGED)) {
-      return nullptr;
-    }
-    auto text = kj::heapArray<char>(header.size);
-    if (pread(*fd, text.begin(), text.size(), sizeof header) != static_cast<ssize_t>(text.size())) {
-      return nullptr;
-    }
-    return Pending(static_cast<rpc::ApplyMode>(header.mode), kj::mv(text));
+  KJ_IF_MAYBE (held, takeHeldText(process1, kPendingName, kMagic, kMostConfigBytes)) {
+    if (held->numbers[0] > static_cast<uint64_t>(rpc::ApplyMode::STAGED)) return nullptr;
+    return Pending(static_cast<rpc::ApplyMode>(held->numbers[0]), kj::mv(held->text));
   }
   return nullptr;
 }
 
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending) {
-  int fd;
-  KJ_SYSCALL(fd = memfd_create("config-pending", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  kj::AutoCloseFd file(fd);
-  Header header{{}, static_cast<uint64_t>(pending.mode), pending.text.size()};
-  memcpy(header.magic, kMagic, sizeof kMagic);
-  kj::FdOutputStream out(fd);
-  out.write(&header, sizeof header);
-  out.write(pending.text.begin(), pending.text.size());
-  KJ_SYSCALL(fcntl(fd, F_ADD_SEALS, kSeals));
-  auto held = process1.hold(kPendingName, file.get());
-  return held.attach(kj::mv(file));
+  HeldText held(static_cast<uint64_t>(pending.mode), 0, kj::heapArray(pending.text.asPtr()));
+  return holdText(process1, kPendingName, kMagic, held);
 }
 
 kj::Promise<void> dropPending(Process1& process1) {

@@ -8,9 +8,7 @@
 // one is dropped.
 #pragma once
 
-#include <kj/array.h>
-
-#include "machined/process1.h"
+#include "machined/config/held-text.h"
 #include "rpc/configuration.capnp.h"
 
 namespace talos::machined {
@@ -18,7 +16,7 @@ namespace talos::machined {
 constexpr kj::StringPtr kPendingName = "config/pending"_kj;
 
 struct Pending {
-  rpc::ApplyMode mode;  // never auto
+  rpc::ApplyMode mode;  // reboot, noReboot or staged
   kj::Array<char> text;
 
   Pending(rpc::ApplyMode mode, kj::Array<char> text) : mode(mode), text(kj::mv(text)) {}

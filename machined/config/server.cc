@@ -35,6 +35,16 @@ config::Secrets secretsOf(config::Config::Reader config) {
   return secrets;
 }
 
+void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+// What is out of range stays so.
+kj::Duration trialLength(uint64_t milliseconds) {
+  constexpr uint64_t kMost = 2 * (kLongestTrial / kj::MILLISECONDS);
+  return static_cast<int64_t>(kj::min(milliseconds, kMost)) * kj::MILLISECONDS;
+}
+
 struct Wish {
   kj::String clusterName, endpoint, installDisk, installImage, kubernetesVersion, dnsDomain;
   kj::Vector<kj::String> additionalSans;
@@ -74,32 +84,51 @@ config::Generated generateWith(const Wish& wish, const config::Secrets& secrets)
 
 ConfigurationServer::ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader,
                                          Store& store, UvLoop& uv, ConfigKeeper::Caller caller,
-                                         kj::String bootId)
+                                         kj::String bootId, PreviewNetwork preview)
     : keeper(keeper),
       reader(reader),
       store(store),
       uv(uv),
       caller(caller),
-      bootId(kj::mv(bootId)) {}
+      bootId(kj::mv(bootId)),
+      preview(kj::mv(preview)) {}
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
-  auto document = kj::heapArray(request.getDocument().asChars());
-  auto mode = request.getMode();
-  auto dryRun = request.getDryRun();
+  ConfigKeeper::Request asked{.document = kj::heapArray(request.getDocument().asChars()),
+                              .mode = request.getMode(),
+                              .dryRun = request.getDryRun(),
+                              .caller = caller,
+                              .trial = trialLength(request.getTryTimeoutMs()),
+                              .ifVersion = request.getIfVersion()};
+  auto trial = asked.trial;
   context.releaseParams();
-  auto outcome = co_await keeper.apply(kj::mv(document), mode, dryRun, caller);
+  auto outcome = co_await keeper.apply(kj::mv(asked));
+  NetworkPreview network;
+  KJ_IF_MAYBE (wanted, outcome.wanted) {
+    kj::Maybe<kj::String> unknown;
+    try {
+      network = co_await preview(*wanted);
+    } catch (...) {
+      unknown = messageOf(kj::getCaughtExceptionAsKj());
+    }
+    KJ_IF_MAYBE (why, unknown) {
+      outcome.warnings.add(kj::str("what would be done to the network is not known: ", *why));
+    }
+  }
   auto result = context.getResults().initResult();
   result.setMode(outcome.mode);
-  auto warnings = result.initWarnings(outcome.warnings.size());
-  for (auto i : kj::indices(outcome.warnings)) warnings.set(i, outcome.warnings[i]);
+  fillTexts(result.initWarnings(outcome.warnings.size()), outcome.warnings);
   auto changes = result.initChanges(outcome.changes.size());
   for (auto i : kj::indices(outcome.changes)) {
     changes[i].setPath(outcome.changes[i].path);
     changes[i].setLive(outcome.changes[i].live);
   }
   result.setDiff(outcome.diff);
+  fillTexts(result.initNetworkPlan(network.steps.size()), network.steps);
+  fillTexts(result.initNetworkProblems(network.problems.size()), network.problems);
   if (outcome.mode == rpc::ApplyMode::REBOOT) result.setBootId(bootId);
+  if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
 }
 
 kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {

@@ -10,9 +10,14 @@ namespace talos::machined {
 
 class ConfigurationServer final : public rpc::Configuration::Server {
  public:
+  // What a config would do to the network; rejects when nobody knows.
+  struct NetworkPreview {
+    kj::Vector<kj::String> steps, problems;
+  };
+  using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const config::MachineConfig&)>;
   // `bootId` is this boot's.
   ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader, Store& store, UvLoop& uv,
-                      ConfigKeeper::Caller caller, kj::String bootId);
+                      ConfigKeeper::Caller caller, kj::String bootId, PreviewNetwork preview);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -24,6 +29,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   UvLoop& uv;
   ConfigKeeper::Caller caller;
   kj::String bootId;
+  PreviewNetwork preview;
 };
 
 }  // namespace talos::machined

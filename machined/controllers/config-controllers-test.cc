@@ -9,6 +9,7 @@
 #include "machined/controllers/network.h"
 #include "machined/controllers/root-secrets.h"
 #include "machined/resources/store-fixture.h"
+#include "rpc/local.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -389,6 +390,38 @@ TEST_F(ConfigTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   EXPECT_EQ(address.getScope(), "global");
   EXPECT_EQ(address.getFamily(), "inet4");
   EXPECT_EQ(address.getLinkName(), "eth0");
+}
+
+// Catches: specs for a look ahead that are others than those that would be stored, or that are
+// stored.
+TEST_F(ConfigTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
+  KernelArguments arguments("ip=dhcp"_kj.asArray());
+  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0", [](auto spec) {
+    spec.setIndex(2);
+    spec.setType("ether");
+  });
+  NetworkConfig config;
+  auto& device = config.devices.add();
+  device.interface = kj::str("eth0");
+  device.addresses.add(kj::str("192.168.1.5/24"));
+  device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  kj::Vector<kj::String> ids;
+  {
+    NetworkSpecs specs(arguments, config, store);
+    capnp::MallocMessageBuilder message;
+    auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
+    specs.fill(list);
+    for (auto one : list.asReader()) {
+      ids.add(kj::str(one.getMetadata().getType(), " ", one.getMetadata().getId()));
+      if (one.getMetadata().getType() == "AddressSpecs.net.talos.dev") {
+        EXPECT_EQ(one.getSpec().getAs<rpc::AddressSpecSpec>().getAddress(), "192.168.1.5/24");
+      }
+    }
+  }
+  EXPECT_EQ(kj::strArray(ids, ", "),
+            "LinkSpecs.net.talos.dev eth0, AddressSpecs.net.talos.dev eth0/192.168.1.5/24, "
+            "RouteSpecs.net.talos.dev eth0/inet4/192.168.1.9/10.9.0.0/16/77");
+  EXPECT_EQ(store.list("", "LinkSpecs.net.talos.dev").size(), 0u);
 }
 
 // The document as machined stores it, to what the controllers read.

@@ -1,11 +1,14 @@
 #include "machined/controllers/machine-status.h"
 
+#include "common/date.h"
 #include "machined/resources/outputs.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
 namespace {
 constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
+// Less than that is a matter of when each is read.
+constexpr auto kClocksDiffer = 2 * kj::SECONDS;
 constexpr kj::StringPtr kOutputs[] = {"MachineStatuses.runtime.talos.dev"_kj};
 const Controller::Input kInputs[] = {{"", kServices}};
 }  // namespace
@@ -31,6 +34,15 @@ kj::Promise<void> MachineStatusController::reconcile(Store& store) {
   spec.setReady(now.stage == "running" && problems.empty());
   auto list = spec.initProblems(problems.size());
   for (auto i : kj::indices(problems)) list.set(i, problems[i]);
+  KJ_IF_MAYBE (at, now.revertsAt) {
+    auto known = shown.orDefault(*at);
+    auto apart = *at > known ? *at - known : known - *at;
+    if (apart > kClocksDiffer) known = *at;
+    shown = known;
+    spec.setRevertsAt(dateText(known));
+  } else {
+    shown = nullptr;
+  }
   outputs.apply(store);
   return kj::READY_NOW;
 }

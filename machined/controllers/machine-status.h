@@ -4,6 +4,7 @@
 // Ready: it runs, nothing is wrong, and every service that runs is healthy.
 #pragma once
 
+#include <kj/time.h>
 #include <kj/vector.h>
 
 #include "machined/resources/controller.h"
@@ -15,6 +16,7 @@ class MachineStatusController final : public Controller {
   struct State {
     kj::String stage;  // as Machine.status() names it: booting, running, failed …
     kj::Vector<kj::String> problems;
+    kj::Maybe<kj::Date> revertsAt = nullptr;  // of a config on trial
   };
   // `state` is the brain's; whoever changes it pokes this controller.
   explicit MachineStatusController(kj::Function<State()> state) : state(kj::mv(state)) {}
@@ -26,6 +28,7 @@ class MachineStatusController final : public Controller {
 
  private:
   kj::Function<State()> state;
+  kj::Maybe<kj::Date> shown;  // revertsAt, which is computed anew from two clocks each time
 };
 
 }  // namespace talos::machined

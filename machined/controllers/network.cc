@@ -185,7 +185,36 @@ void addTimeServers(Outputs& outputs, const NetworkPlan& plan) {
   spec.setLayer(plan.timeServersLayer);
 }
 
+constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {addKeys,      addLinks,      addAddresses,
+                                                          addRoutes,    addHostname,   addResolvers,
+                                                          addOperators, addTimeServers};
+static_assert(kj::size(kAdd) == kj::size(kOutputs));
+constexpr size_t kOfLinks = 4;  // the first of them
+
 }  // namespace
+
+NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config,
+                           Store& store)
+    : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
+  for (size_t i = 0; i < kOfLinks; ++i) {
+    kAdd[i](*outputs.add(kj::heap<Outputs>("", kOutputs[i], "dry run")), plan);
+  }
+}
+
+NetworkSpecs::~NetworkSpecs() noexcept(false) = default;
+
+size_t NetworkSpecs::size() const {
+  size_t result = 0;
+  for (auto& some : outputs) result += some->size();
+  return result;
+}
+
+void NetworkSpecs::fill(capnp::List<rpc::Resource>::Builder out) {
+  unsigned at = 0;
+  for (auto& some : outputs) {
+    some->each([&](rpc::Resource::Reader resource) { out.setWithCaveats(at++, resource); });
+  }
+}
 
 NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig)
     : arguments(arguments), readConfig(kj::mv(readConfig)) {}
@@ -202,9 +231,6 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto plan =
       planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
                   knownLinks(store), knownLeases(store));
-  constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {
-      addKeys,     addLinks,     addAddresses, addRoutes,
-      addHostname, addResolvers, addOperators, addTimeServers};
   for (auto i : kj::indices(kOutputs)) {
     Outputs outputs("", kOutputs[i], name());
     kAdd[i](outputs, plan);

@@ -6,8 +6,25 @@
 
 #include "machined/controllers/machine-config.h"
 #include "machined/resources/controller.h"
+#include "machined/resources/outputs.h"
 
 namespace talos::machined {
+
+// The specs of links, their keys, addresses and routes that a config would give now, for networkd
+// to look at. The messages hold secrets; they are overwritten at the end.
+class NetworkSpecs {
+ public:
+  NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config, Store& store);
+  NetworkSpecs(NetworkSpecs&&) = default;
+  ~NetworkSpecs() noexcept(false);
+  size_t size() const;
+  void fill(capnp::List<rpc::Resource>::Builder out);
+  kj::ArrayPtr<const kj::String> problems() const { return plan.problems; }
+
+ private:
+  NetworkPlan plan;
+  kj::Vector<kj::Own<Outputs>> outputs;
+};
 
 class NetworkController final : public Controller {
  public:

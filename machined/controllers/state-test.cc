@@ -72,9 +72,11 @@ TEST_F(StateTest, EventsAfterTheControllerIsGoneAreHarmless) {
 
 TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   MachineStatusController::State state{kj::str("booting"), {}};
+  kj::Maybe<kj::Date> revertsAt;
   runtime.add(kj::heap<MachineStatusController>([&] {
     MachineStatusController::State copy{kj::str(state.stage), {}};
     for (auto& problem : state.problems) copy.problems.add(kj::str(problem));
+    copy.revertsAt = revertsAt;
     return copy;
   }));
   addServices();
@@ -84,7 +86,7 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
                     .getSpec()
                     .getAs<rpc::MachineStatusSpec>();
     return kj::str(spec.getStage(), spec.getReady() ? " ready" : "", " [",
-                   kj::strArray(spec.getProblems(), ", "), "]");
+                   kj::strArray(spec.getProblems(), ", "), "]", spec.getRevertsAt());
   };
   EXPECT_EQ(shown(), "booting []");
   state.stage = kj::str("running");
@@ -97,6 +99,19 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   event("apid", rpc::ServiceState::RUNNING);
   EXPECT_EQ(shown(), "running ready []");
   state.problems.add(kj::str("no machine config"));
+  runtime.poke("runtime.MachineStatusController");
+  EXPECT_EQ(shown(), "running [no machine config]");
+  // Computed from two clocks, it moves a little each time; the resource does not, unless one of
+  // them was stepped.
+  auto turn = [&](int seconds) {
+    revertsAt = kj::UNIX_EPOCH + 1'800'000'000 * kj::SECONDS + seconds * kj::SECONDS;
+    runtime.poke("runtime.MachineStatusController");
+    return shown();
+  };
+  EXPECT_EQ(turn(0), "running [no machine config]2027-01-15T08:00:00Z");
+  EXPECT_EQ(turn(1), "running [no machine config]2027-01-15T08:00:00Z");
+  EXPECT_EQ(turn(60), "running [no machine config]2027-01-15T08:01:00Z");
+  revertsAt = nullptr;
   runtime.poke("runtime.MachineStatusController");
   EXPECT_EQ(shown(), "running [no machine config]");
 }

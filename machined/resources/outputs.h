@@ -24,6 +24,9 @@ class Outputs {
   }
   bool has(kj::StringPtr id) const { return wanted.find(id) != nullptr; }
   size_t size() const { return wanted.size(); }
+  void each(kj::FunctionParam<void(rpc::Resource::Reader)> see) {
+    for (auto& entry : wanted) see(entry.value->getRoot<rpc::Resource>().asReader());
+  }
 
   // Makes the stored set that belongs to the owner what was added: creates, changes what differs,
   // tears down and destroys the rest. One that others still need (finalizers) stays, torn down,

@@ -1,0 +1,37 @@
+#include "machined/controllers/network-events.h"
+
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kNetworkStatuses = "NetworkStatuses.net.talos.dev"_kj;
+const Controller::Input kInputs[] = {{"", kNetworkStatuses}};
+
+struct Repair {
+  kj::String link, what;
+};
+
+}  // namespace
+
+kj::ArrayPtr<const Controller::Input> NetworkEventController::inputs() const {
+  return kInputs;
+}
+
+kj::Promise<void> NetworkEventController::reconcile(Store& store) {
+  kj::Vector<Repair> fresh;
+  uint64_t newest = told;
+  for (auto resource : store.list("", kNetworkStatuses)) {
+    for (auto one : resource.getSpec().getAs<rpc::NetworkStatusSpec>().getRepaired()) {
+      if (one.getNumber() <= told) continue;
+      newest = kj::max(newest, one.getNumber());
+      fresh.add(Repair{kj::str(one.getLink()), kj::str(one.getWhat())});
+    }
+  }
+  if (fresh.empty()) co_return;
+  co_await keep(newest);
+  told = newest;
+  for (auto& one : fresh) tell(one.link, one.what);
+}
+
+}  // namespace talos::machined
