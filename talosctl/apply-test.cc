@@ -357,6 +357,39 @@ TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
 
 // --- edit
 
+// Catches: a time that is not the one that was asked for, and an answer that does not say that it
+// ends.
+TEST_F(Configs, ATrialSaysWhenItEnds) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=try"}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::TRY);
+  EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 60'000u);
+  EXPECT_EQ(out(),
+            "10.0.0.2: on trial: in effect, and the config of before comes back in 1m0s unless "
+            "another one is applied\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--mode=try", "--timeout", "1m30s", "-p",
+                   R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])"}),
+            0)
+      << err();
+  EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 90'000u);
+  EXPECT_THAT(out(), HasSubstr("comes back in 1m30s unless"));
+  EXPECT_EQ(c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--mode=try"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--mode=try has no meaning with --insecure"));
+}
+
+// Catches: a plan of the network that is not shown, or shown as done.
+TEST_F(Configs, ADryRunShowsWhatWouldBeDoneToTheNetwork) {
+  auto& there = config("10.0.0.2");
+  there.liveChanges.add(kj::str("machine.network.interfaces[0].cidr"));
+  there.networkPlan.add(kj::str("add address 10.5.0.9/24 to eth0"));
+  there.networkProblems.add(kj::str("link \x1b[2Jdummy9: no"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(),
+              AllOf(HasSubstr("\n\nNETWORK\nadd address 10.5.0.9/24 to eth0\n"),
+                    HasSubstr("\n\nPROBLEMS OF THE NETWORK\nlink "), Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("add address 10.5.0.9/24 to eth0"));
+}
+
 // Catches: an edit that goes to all nodes, the comments sent along, a file that others can read or
 // that stays behind, an editor's flag taken for part of its name.
 TEST_F(Configs, EditGoesNodeByNode) {
@@ -479,7 +512,39 @@ TEST_F(Configs, OnlyMachineConfigsAreEdited) {
   EXPECT_EQ(runs(), 0u);
 }
 
+// Catches: somebody else's change that is overwritten because the editor was open meanwhile, and an
+// edit that can never be applied after that.
+TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
+  config("10.0.0.2").version = 7;
+  config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the config was changed meanwhile"));
+  // The first editor takes so long that the other one is done before.
+  editor(kj::str("cp $f ", path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
+  auto run = c.start({"-n", "10.0.0.2", "edit", "mc", "--immediate"});
+  while (runs() == 0) c.test.io.waitScope.poll();
+  config("10.0.0.2").document = good("other");
+  config("10.0.0.2").version = 8;
+  EXPECT_EQ(run.wait(c.test.io.waitScope), 0) << err();
+  EXPECT_THAT(readFile(path("seen")).cStr(),
+              AllOf(HasSubstr("#   the config was changed meanwhile\n"),
+                    HasSubstr("# Somebody else has changed the node's config meanwhile"),
+                    HasSubstr("#   -    hostname: one\n#   +    hostname: other\n"),
+                    HasSubstr("\n    hostname: one\n"), HasSubstr("disk: /dev/vda-more\n")));
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 8u);
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_EQ(leftovers(), 0u);
+}
+
 // --- patch
+
+// Catches: a patch of a config that is not the one that it was made from.
+TEST_F(Configs, APatchSaysWhatItWasMadeFrom) {
+  config("10.0.0.2").version = 7;
+  std::string patch = R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", patch.c_str()}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 7u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file()}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 0u);
+}
 
 // Catches: one node's patched config that is sent to the others.
 TEST_F(Configs, PatchChangesEachNodesOwn) {

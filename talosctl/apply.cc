@@ -22,7 +22,8 @@ struct ModeName {
 constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"no-reboot"_kj, ApplyMode::NO_REBOOT},
                                {"reboot"_kj, ApplyMode::REBOOT},
-                               {"staged"_kj, ApplyMode::STAGED}};
+                               {"staged"_kj, ApplyMode::STAGED},
+                               {"try"_kj, ApplyMode::TRY}};
 
 // A failure that leaves open whether the node has done it.
 kj::Exception withDoubt(kj::Exception e, bool dryRun) {
@@ -31,11 +32,13 @@ kj::Exception withDoubt(kj::Exception e, bool dryRun) {
   return error(kind, kj::str(messageOf(e), "; whether the node has taken the config is not known"));
 }
 
-kj::Promise<capnp::Response<Results>> send(rpc::Node::Client node, kj::StringPtr document,
+kj::Promise<capnp::Response<Results>> send(rpc::Node::Client node, const Parcel& parcel,
                                            const ApplySettings& settings) {
   auto call = node.configurationRequest().send().getConfiguration().applyRequest();
   auto request = call.initRequest();
-  request.setDocument(document.asBytes());
+  request.setDocument(parcel.document.asBytes());
+  request.setIfVersion(parcel.version);
+  request.setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
   request.setMode(settings.mode);
   request.setDryRun(settings.dryRun);
   return call.send();
@@ -79,7 +82,7 @@ struct Task {
 };
 
 // One node from the request to its outcome.
-kj::Promise<void> deliver(Task& task, Session& session, size_t index, kj::StringPtr document) {
+kj::Promise<void> deliver(Task& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
   kj::StringPtr node = task.names[index];
   kj::String bootId;
@@ -88,7 +91,7 @@ kj::Promise<void> deliver(Task& task, Session& session, size_t index, kj::String
   try {
     KJ_DEFER(task.turns->answered(index));
     co_await task.turns->start(index);
-    auto answer = send(session.client.node(node), document, settings);
+    auto answer = send(session.client.node(node), parcel, settings);
     auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
     auto result = response.getResult();
     bootId = kj::str(result.getBootId());
@@ -103,9 +106,8 @@ kj::Promise<void> deliver(Task& task, Session& session, size_t index, kj::String
   }
 }
 
-kj::Promise<void> deliverOrKeep(Task& task, Session& session, size_t index,
-                                kj::StringPtr document) {
-  return deliver(task, session, index, document)
+kj::Promise<void> deliverOrKeep(Task& task, Session& session, size_t index, Parcel parcel) {
+  return deliver(task, session, index, parcel)
       .then([&task]() { ++task.good; },
             [&task, index](kj::Exception&& e) {
               task.failures.add(kj::str(task.names[index]), kj::mv(e));
@@ -141,6 +143,14 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
     case ApplyMode::STAGED:
       return kj::str(tense(settings, "applied: in effect from the next boot on",
                            "would be in effect from the next boot on"));
+    case ApplyMode::TRY: {
+      auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
+      if (settings.dryRun) {
+        return kj::str("would take effect without a reboot, for ", length);
+      }
+      return kj::str("on trial: in effect, and the config of before comes back in ", length,
+                     " unless another one is applied");
+    }
     default:
       if (!changed) {
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
@@ -168,6 +178,16 @@ kj::String coloured(kj::StringPtr diff, bool colour) {
   return kj::strArray(lines, "");
 }
 
+// What a dry run says of the network; empty when nothing would be done.
+kj::String networkPlan(rpc::ApplyResult::Reader result) {
+  kj::Vector<kj::String> lines;
+  if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));
+  for (auto step : result.getNetworkPlan()) lines.add(kj::str(printable(step), "\n"));
+  if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nPROBLEMS OF THE NETWORK\n"));
+  for (auto problem : result.getNetworkProblems()) lines.add(kj::str(printable(problem), "\n"));
+  return kj::strArray(lines, "");
+}
+
 }  // namespace
 
 void addApplyFlags(Command& command) {
@@ -175,19 +195,22 @@ void addApplyFlags(Command& command) {
                 .letter = "m",
                 .kind = FlagKind::kText,
                 .fallback = "reboot",
-                .help = "auto: without a reboot when every change can be",
-                .choices = {"auto", "no-reboot", "reboot", "staged"}});
+                .help = "auto: without a reboot when every change can be; try: at once, and the "
+                        "config of before comes back by itself after --timeout (1m)",
+                .choices = {"auto", "no-reboot", "reboot", "staged", "try"}});
   command.flag({.name = "immediate", .help = "the same as --mode=no-reboot"});
   command.flag({.name = "on-reboot", .help = "the same as --mode=staged"});
   command.flag({.name = "dry-run",
-                .help = "change nothing; show problems, the difference, and whether and why the "
-                        "node would reboot"});
+                .help = "change nothing; show problems, the difference, whether and why the node "
+                        "would reboot, and what would be done to its network"});
   addWaitFlag(command, false);
   addOutputFlag(command);
 }
 
 ApplySettings applySettings(const Invocation& call) {
-  ApplySettings settings{.dryRun = call.on("dry-run"), .wait = call.on("wait")};
+  ApplySettings settings{.dryRun = call.on("dry-run"),
+                         .wait = call.on("wait"),
+                         .trial = call.deadline(1 * kj::MINUTES)};
   kj::Maybe<kj::String> chosenBy;
   auto choose = [&](kj::StringPtr flag, ApplyMode mode) {
     KJ_IF_MAYBE (other, chosenBy) {
@@ -206,7 +229,7 @@ ApplySettings applySettings(const Invocation& call) {
   if (call.on("on-reboot")) choose("--on-reboot", ApplyMode::STAGED);
   if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
   if (isInsecure(call)) {
-    if (settings.mode == ApplyMode::STAGED) {
+    if (settings.mode == ApplyMode::STAGED || settings.mode == ApplyMode::TRY) {
       failUsage(kj::str(KJ_ASSERT_NONNULL(chosenBy),
                         " has no meaning with --insecure: the machine waits for this config"));
     }
@@ -236,7 +259,7 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
   if (mayReboot && !settings.dryRun) task.turns = co_await takeTurns(session, task.names);
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(parcels.size());
   for (size_t i = 0; i < parcels.size(); ++i) {
-    waits.add(deliverOrKeep(task, session, i, parcels[i].document));
+    waits.add(deliverOrKeep(task, session, i, parcels[i]));
   }
   co_await kj::joinPromises(waits.finish());
   if (formatOf(call) != Format::kTable) {
@@ -248,18 +271,20 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings) {
   Task task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
-  co_await deliver(task, session, 0, parcel.document);
+  co_await deliver(task, session, 0, parcel);
 }
 
-kj::Promise<kj::String> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
-                                      kj::StringPtr id) {
+kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
+                                         kj::StringPtr id) {
   auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
   auto kind = request.initKind();
   kind.setNamespace(namespace_);
   kind.setType(kConfigType);
   request.setId(id);
   auto answer = co_await request.send();
-  co_return kj::str(answer.getResource().getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+  auto resource = answer.getResource();
+  co_return RunningConfig{kj::str(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument()),
+                          resource.getMetadata().getVersion()};
 }
 
 void checkEditable(const Invocation& call, kj::StringPtr type) {
@@ -284,12 +309,13 @@ kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   auto head = kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n");
   if (!settings.dryRun) return head;
   auto diff = coloured(result.getDiff(), colour);
-  if (result.getChanges().size() == 0) return kj::str(head, diff);
+  auto plan = networkPlan(result);
+  if (result.getChanges().size() == 0) return kj::str(head, diff, plan);
   Table table({"CHANGE", "EFFECT"});
   for (auto change : result.getChanges()) {
     table.add(change.getPath(), change.getLive() ? "at once" : "needs a reboot");
   }
-  return kj::str(head, diff, "\n", table.render());
+  return kj::str(head, diff, "\n", table.render(), plan);
 }
 
 }  // namespace talos::talosctl

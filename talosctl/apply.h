@@ -14,6 +14,7 @@ struct ApplySettings {
   rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;
   bool dryRun = false;
   bool wait = false;
+  kj::Duration trial = 1 * kj::MINUTES;  // of mode try
 };
 // Of the flags; a usage error when they contradict each other.
 ApplySettings applySettings(const Invocation& call);
@@ -25,6 +26,8 @@ kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPt
 struct Parcel {
   kj::StringPtr node;
   kj::StringPtr document;
+  uint64_t version =
+      0;  // of the config that it was made from: refused when another one runs by then
 };
 
 // Sends each node its document, all at once; tells each one's outcome, and follows those that
@@ -38,8 +41,12 @@ kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings);
 
 // The config that a node runs with. Its text holds secrets: zeroize() it.
-kj::Promise<kj::String> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
-                                      kj::StringPtr id);
+struct RunningConfig {
+  kj::String document;
+  uint64_t version = 0;
+};
+kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
+                                         kj::StringPtr id);
 
 // Throws InvalidArgument unless the word of the user means machine configs.
 void checkEditable(const Invocation& call, kj::StringPtr type);

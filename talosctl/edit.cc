@@ -6,6 +6,7 @@
 #include <kj/debug.h>
 
 #include "common/config.h"
+#include "common/diff.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/table.h"
@@ -83,24 +84,44 @@ struct Round {
 };
 
 kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& session, kj::String node,
-                                               kj::StringPtr text, ApplySettings settings) {
+                                               kj::StringPtr text, uint64_t version,
+                                               ApplySettings settings) {
   kj::Maybe<kj::Exception> refusal;
   try {
     co_await session.client.connect(session.deadline);  // editing may have taken hours
-    co_await applyOne(call, session, Parcel{node, text}, settings);
+    co_await applyOne(call, session, Parcel{node, text, version}, settings);
   } catch (const kj::Exception& e) {
     refusal = kj::cp(e);
   }
   co_return kj::mv(refusal);
 }
 
+// After a conflict: what somebody else has changed meanwhile, for the user to take over, or to
+// leave. From then on the text counts as made from what runs now.
+kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
+                                  RunningConfig& original, kj::Vector<kj::String>& comments) {
+  auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
+  auto now = co_await within(call.world.timer, session.deadline, kj::mv(reading));
+  KJ_DEFER(zeroize(now.document));
+  if (now.version == original.version) co_return;
+  auto change =
+      unifiedDiff(original.document, now.document, "what you began with", "what runs now");
+  KJ_DEFER(zeroize(change));
+  comments.add(kj::str());
+  comments.add(
+      kj::str("Somebody else has changed the node's config meanwhile; what you leave here "
+              "replaces that. Take over what shall stay:"));
+  for (auto& line : linesOf(printableText(change))) comments.add(kj::str("  ", line));
+  original.version = now.version;
+}
+
 kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
                           ApplySettings settings) {
   auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
   auto original = co_await within(call.world.timer, session.deadline, kj::mv(reading));
-  auto text = kj::str(original);
+  auto text = kj::str(original.document);
   KJ_DEFER({
-    zeroize(original);
+    zeroize(original.document);
     zeroize(text);
   });
   Draft draft(call.world, kj::str("machineconfig-", subject.id, ".yaml"));
@@ -116,7 +137,7 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
     auto edited = withoutComments(saved, comments);
     KJ_DEFER(zeroize(edited));
     if (isBlank(edited)) co_return skip("the text is empty");
-    if (sameText(edited, original)) co_return skip("nothing changed");
+    if (sameText(edited, original.document)) co_return skip("nothing changed");
     if (round.refusal != nullptr && sameText(edited, text)) {
       kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(round.refusal)));
     }
@@ -127,7 +148,8 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
       round.comments = commentsOn(text, subject);
       continue;
     }
-    auto refusal = co_await tryApply(call, session, kj::str(subject.node), text, settings);
+    auto refusal =
+        co_await tryApply(call, session, kj::str(subject.node), text, original.version, settings);
     KJ_IF_MAYBE (e, refusal) {
       if (!canBeMended(*e)) {
         if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
@@ -136,6 +158,9 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
       }
       round.comments = introduction(subject);
       addRefusal(round.comments, messageOf(*e));
+      if (kindOf(*e) == ErrorKind::kConflict) {
+        co_await addOthersChange(call, session, subject, original, round.comments);
+      }
       round.refusal = kj::mv(*e);
       continue;
     }

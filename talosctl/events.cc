@@ -127,6 +127,8 @@ kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader
       auto e = event.getNetwork();
       return row("NetworkEvent", e.getLink(), kj::str(e.getMessage()));
     }
+    case rpc::Event::CONFIG:
+      return row("ConfigEvent", "machineconfig", kj::str(event.getConfig().getMessage()));
     case rpc::Event::RESTART:
       return nullptr;
   }

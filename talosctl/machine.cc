@@ -179,7 +179,12 @@ kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
   Table table({"NODE", "STAGE", "SEQUENCE", "PHASE", "PROBLEM"});
   for (auto& r : replies) {
     auto stage = stageName(r.value.getStage());
-    auto problems = r.value.getProblems();
+    kj::Vector<kj::String> problems;
+    for (auto problem : r.value.getProblems()) problems.add(kj::str(problem));
+    if (auto left = r.value.getRevertsInMs()) {
+      problems.add(kj::str("a config is on trial; that of before comes back in ",
+                           durationText(left / 1000 * kj::SECONDS)));
+    }
     table.add(r.node, stage, r.value.getSequence(), r.value.getPhase(),
               problems.size() > 0 ? kj::StringPtr(problems[0]) : ""_kj);
     for (size_t i = 1; i < problems.size(); ++i) table.add(r.node, "", "", "", problems[i]);

@@ -18,6 +18,7 @@ namespace {
 struct Work {
   kj::String node;
   kj::String running, patched;
+  uint64_t version = 0;
 };
 
 struct Task {
@@ -36,7 +37,9 @@ kj::Promise<void> prepare(Task& task, size_t index) {
   try {
     auto reading =
         runningConfig(task.session.client.node(work.node), task.call.text("namespace"), task.id);
-    work.running = co_await within(task.call.world.timer, task.session.deadline, kj::mv(reading));
+    auto read = co_await within(task.call.world.timer, task.session.deadline, kj::mv(reading));
+    work.running = kj::mv(read.document);
+    work.version = read.version;
     work.patched = applyPatches(work.running, "the node's config", task.patches);
     KJ_IF_MAYBE (mistakes, mistakesOf(work.patched, "the patched config")) {
       if (work.patched != work.running) fail(ErrorKind::kInvalidArgument, *mistakes);
@@ -84,7 +87,7 @@ kj::Promise<int> runPatch(Invocation& call) {
     if (work.patched == work.running) {
       call.out(kj::str("patch of the node ", printable(work.node), " skipped: nothing changed\n"));
     } else {
-      parcels.add(Parcel{work.node, work.patched});
+      parcels.add(Parcel{work.node, work.patched, work.version});
     }
   }
   if (parcels.empty()) co_return 0;

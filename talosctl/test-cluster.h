@@ -245,7 +245,8 @@ class FakeResources final : public rpc::Resources::Server {
       if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
       ++node_.config.readings;
       auto resource = context.getResults().initResource();
-      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1", 1);
+      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1",
+           node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
       return kj::READY_NOW;
     }

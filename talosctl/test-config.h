@@ -14,6 +14,8 @@ struct FakeConfig {
   kj::Vector<kj::String> applied;
   rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;  // of the last request
   bool dryRun = false;
+  uint64_t ifVersion = 0, tryTimeoutMs = 0;
+  uint64_t version = 1;  // of the resource
   unsigned readings = 0;
   // Of the next requests, in turn; empty ones are successes.
   kj::Vector<kj::Maybe<kj::Exception>> refusals;
@@ -21,6 +23,7 @@ struct FakeConfig {
   kj::Maybe<rpc::ApplyMode> done;  // default: as asked for; auto is without a reboot
   kj::Vector<kj::String> warnings, liveChanges, otherChanges;
   kj::String diff;
+  kj::Vector<kj::String> networkPlan, networkProblems;
   bool withoutTalosconfig = false;  // of generate()
 };
 
@@ -33,6 +36,8 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     auto request = context.getParams().getRequest();
     config.mode = request.getMode();
     config.dryRun = request.getDryRun();
+    config.ifVersion = request.getIfVersion();
+    config.tryTimeoutMs = request.getTryTimeoutMs();
     if (config.refusals.size() > 0) {
       auto refusal = kj::mv(config.refusals.front());
       kj::Vector<kj::Maybe<kj::Exception>> rest;
@@ -55,6 +60,13 @@ class FakeConfiguration final : public rpc::Configuration::Server {
       changes[at++].setLive(true);
     }
     for (auto& path : config.otherChanges) changes[at++].setPath(path);
+    if (result.getMode() == rpc::ApplyMode::TRY) result.setRevertsInMs(config.tryTimeoutMs);
+    auto steps = result.initNetworkPlan(config.networkPlan.size());
+    for (size_t i = 0; i < steps.size(); ++i) steps.set(i, config.networkPlan[i]);
+    auto networkProblems = result.initNetworkProblems(config.networkProblems.size());
+    for (size_t i = 0; i < networkProblems.size(); ++i) {
+      networkProblems.set(i, config.networkProblems[i]);
+    }
     if (!config.dryRun && result.getMode() == rpc::ApplyMode::REBOOT) rebooting = true;
     return kj::READY_NOW;
   }
