@@ -372,6 +372,81 @@ TEST_F(Config, C6_TheDefaultModeRebootsIntoIt) {
   }
 }
 
+// --- trials ------------------------------------------------------------------------------------
+
+std::string asWrongAddress(const std::string& node) {
+  return R"([{"op":"replace","path":"/machine/network/interfaces/0/cidr","value":")" +
+         std::string(node == kNodes[0] ? "10.99.0.2/24" : "10.99.0.3/24") + R"("}])";
+}
+
+// Would catch: a plan that is not what would be done, or that is done.
+TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
+  auto dry = cluster->talosctl({"-n", kNodes[1], "patch", "mc", "--dry-run", "--mode=auto", "-p",
+                                asWrongAddress(kNodes[1])});
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  EXPECT_TRUE(contains(dry.out, "\nNETWORK\n")) << dry.out << dry.err;
+  EXPECT_TRUE(contains(dry.out, "delete address 10.5.0.3/24 of link eth0\n")) << dry.out;
+  EXPECT_TRUE(contains(dry.out, "add address 10.99.0.3/24 to link eth0\n")) << dry.out;
+  EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[1], "interfaces"}), "10.5.0.3/24"));
+}
+
+// Would catch: a machine that a wrong address makes unreachable for ever, or until it is rebooted.
+TEST_F(Config, C8_ATriedWrongAddressComesBackByItself) {
+  auto base = running(kNodes[1]), disk = onDisk(kNodes[1]), boot = bootId(kNodes[1]);
+  auto reachable = [&](const char* seconds) {
+    return cluster->talosctl({"-n", kNodes[1], "--timeout", seconds, "version"}, 30).status == 0;
+  };
+  // The answer may be lost on the way that it takes away.
+  cluster->talosctl({"-n", kNodes[1], "patch", "mc", "--mode=try", "--timeout", "45s", "-p",
+                     asWrongAddress(kNodes[1])},
+                    60);
+  EXPECT_TRUE(eventually([&] { return !reachable("3s"); }, 40)) << tail(console(kNodes[1]));
+  EXPECT_EQ(cluster->talosctl({"-n", kNodes[0], "version"}).status, 0) << "the other one is lost";
+  ASSERT_TRUE(eventually([&] { return reachable("5s"); }, 120)) << tail(console(kNodes[1]));
+  EXPECT_EQ(bootId(kNodes[1]), boot) << "it rebooted";
+  EXPECT_EQ(running(kNodes[1]), base);
+  EXPECT_EQ(onDisk(kNodes[1]), disk);
+  EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[1], "interfaces"}), "10.5.0.3/24"));
+  EXPECT_TRUE(contains(console(kNodes[1]), "that of before is back")) << tail(console(kNodes[1]));
+}
+
+// Would catch: a trial that nobody can see, that a crash of machined makes permanent, or that comes
+// back over what was applied after it.
+TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
+  auto disk = onDisk(kNodes[0]);
+  auto change = [&](const std::string& mode, const std::string& value) {
+    auto done = cluster->talosctl(
+        {"-n", kNodes[0], "patch", "mc", "--mode=" + mode, "--timeout", "40s", "-p",
+         R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":")" + value +
+             R"("}])"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    return done.out;
+  };
+  auto told = change("try", "71");
+  EXPECT_TRUE(contains(told, "comes back in 40s")) << told;
+  EXPECT_TRUE(eventually([&] { return ttl(kNodes[0]) == "71"; }, 20)) << ttl(kNodes[0]);
+  EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[0], "status"}), "a config is on trial"));
+  auto status = cluster->ok({"-n", kNodes[0], "get", "machinestatus", "-o", "yaml"});
+  EXPECT_TRUE(std::regex_search(status, std::regex("revertsAt: \"?20\\d\\d-"))) << status;
+  auto before = cluster->servicePids(kNodes[0])["machined"];
+  cluster->talosctl({"-n", kNodes[0], "service", "machined", "kill", "--signal", "KILL"});
+  EXPECT_EQ(onDisk(kNodes[0]), disk);
+  ASSERT_TRUE(eventually([&] { return ttl(kNodes[0]) != "71"; }, 100)) << before;
+  EXPECT_EQ(onDisk(kNodes[0]), disk);
+
+  change("try", "72");
+  change("no-reboot", "73");
+  EXPECT_TRUE(contains(onDisk(kNodes[0]), "ip_default_ttl: \"73\""));
+  harness::Background events(cluster->command({"-n", kNodes[0], "events", "--tail", "-1"}));
+  EXPECT_TRUE(events.waitFor(
+      [](const std::string& out, const std::string&) {
+        return contains(out, "ConfigEvent") && contains(out, "nothing is on trial any more");
+      },
+      30))
+      << events.out();
+  EXPECT_FALSE(contains(cluster->ok({"-n", kNodes[0], "status"}), "on trial"));
+}
+
 // --- accidents ---------------------------------------------------------------------------------
 
 std::string variant(const std::string& base, const std::string& ttl) {

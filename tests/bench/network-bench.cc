@@ -1,0 +1,59 @@
+// Large networks: networkd's controller beside `ip -batch`, each in a network namespace of its own.
+//
+//   network-bench [RUNS]   prints one line for each kind of network, and one for a resync:
+//   {"kind":"bridges","count":1000,"oursMs":…,"ipMs":…,"againMs":…,"sentAgain":0}
+//   {"kind":"resync","count":4000,"oursMs":…}
+//
+// The medians of the runs, in which they take turns. Bonds and VLANs, which a host may lack, are
+// measured in a guest (tests/kernel/scale-test.cc). Needs root.
+//
+// link: networkd-lib GTest::gtest
+#include "tests/bench/network-scale.h"
+
+#include <stdio.h>
+
+namespace talos::networkd {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void compare(const Scale& scale, unsigned runs) {
+  std::vector<double> ours, ip, again;
+  size_t sentAgain = 0;
+  for (unsigned i = 0; i < runs; ++i) {
+    auto times = measure(scale);
+    KJ_REQUIRE(times.problem.empty(), times.problem.c_str());
+    ours.push_back(times.ours);
+    ip.push_back(times.ip);
+    again.push_back(times.again);
+    sentAgain = kj::max(sentAgain, times.sentAgain);
+  }
+  printf(
+      "{\"kind\":\"%s\",\"count\":%u,\"oursMs\":%.1f,\"ipMs\":%.1f,\"againMs\":%.1f,"
+      "\"sentAgain\":%zu}\n",
+      scale.name.c_str(), scale.count, median(ours), median(ip), median(again), sentAgain);
+  fflush(stdout);
+}
+
+}  // namespace
+}  // namespace talos::networkd
+
+int main(int argc, char** argv) {
+  using namespace talos::networkd;
+  unsigned runs = argc > 1 ? unsigned(strtoul(argv[1], nullptr, 10)) : 3;
+  auto failure = kj::runCatchingExceptions([&] {
+    compare(bridges(1000), runs);
+    compare(routes(10'000), runs);
+    std::vector<double> times;
+    for (unsigned i = 0; i < runs; ++i) times.push_back(resync(4000));
+    printf("{\"kind\":\"resync\",\"count\":4000,\"oursMs\":%.1f}\n", median(times));
+  });
+  KJ_IF_MAYBE (e, failure) {
+    fprintf(stderr, "network-bench: %s\n", kj::str(*e).cStr());
+    return 1;
+  }
+  return 0;
+}

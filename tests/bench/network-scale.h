@@ -1,0 +1,273 @@
+// Large networks, made by networkd's controller on the real kernel of a namespace and by `ip
+// -batch` in another one, in turn: for network-bench on the host and for the guest with bonds and
+// VLANs.
+#pragma once
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "networkd/controller.h"
+#include "networkd/fakes.h"
+#include "tests/kernel/namespaces.h"
+
+namespace talos::networkd {
+
+// A network, as specs and as lines for `ip -batch` that make the same.
+struct Scale {
+  std::string name;
+  unsigned count;
+  std::function<void(Wanted&)> want;
+  std::string before;  // what both begin with
+  std::string batch;
+};
+
+inline WantedLink scaleLink(std::string name, kj::StringPtr kind) {
+  WantedLink link;
+  link.name = kj::str(name.c_str());
+  link.kind = kj::str(kind);
+  link.version = 1;
+  return link;
+}
+inline std::string scaleAddress(unsigned i) {
+  return "10." + std::to_string(i / 250) + "." + std::to_string(i % 250) + ".1/24";
+}
+
+inline Scale bridges(unsigned count) {
+  Scale scale{"bridges", count, {}, "", ""};
+  for (unsigned i = 0; i < count; ++i) {
+    auto name = "net" + std::to_string(i);
+    scale.batch += "link add name " + name + " type bridge\nlink set dev " + name +
+                   " up\naddress add " + scaleAddress(i) + " dev " + name + "\n";
+  }
+  scale.want = [count](Wanted& wanted) {
+    for (unsigned i = 0; i < count; ++i) {
+      auto name = "net" + std::to_string(i);
+      wanted.links.add(scaleLink(name, "bridge"));
+      wanted.addresses.add(WantedAddress{
+          .link = kj::str(name.c_str()), .prefix = prefix(scaleAddress(i).c_str()), .version = 1});
+    }
+  };
+  return scale;
+}
+
+inline Scale routes(unsigned count) {
+  Scale scale{"routes",
+              count,
+              {},
+              "link add name net0 type veth peer name peer\nlink set dev peer up\n",
+              "link set dev net0 up\naddress add 10.0.0.2/24 dev net0\n"};
+  auto destination = [](unsigned i) {
+    return "172." + std::to_string(16 + i / 65536) + "." + std::to_string(i / 256 % 256) + "." +
+           std::to_string(i % 256) + "/32";
+  };
+  for (unsigned i = 0; i < count; ++i) {
+    scale.batch += "route add " + destination(i) + " via 10.0.0.1 dev net0 metric 10\n";
+  }
+  scale.want = [count, destination](Wanted& wanted) {
+    wanted.links.add(scaleLink("net0", ""));
+    wanted.addresses.add(
+        WantedAddress{.link = kj::str("net0"), .prefix = prefix("10.0.0.2/24"), .version = 1});
+    for (unsigned i = 0; i < count; ++i) {
+      wanted.routes.add(WantedRoute{.link = kj::str("net0"),
+                                    .destination = prefix(destination(i).c_str()),
+                                    .gateway = ip("10.0.0.1"),
+                                    .metric = 10,
+                                    .version = 1});
+    }
+  };
+  return scale;
+}
+
+inline Scale vlans(unsigned count) {
+  Scale scale{"vlans",
+              count,
+              {},
+              "link add name net0 type veth peer name peer\nlink set dev peer up\n",
+              "link set dev net0 up\n"};
+  for (unsigned i = 1; i <= count; ++i) {
+    auto name = "net0." + std::to_string(i);
+    scale.batch += "link add link net0 name " + name + " type vlan id " + std::to_string(i) +
+                   "\nlink set dev " + name + " up\n";
+  }
+  scale.want = [count](Wanted& wanted) {
+    wanted.links.add(scaleLink("net0", ""));
+    for (unsigned i = 1; i <= count; ++i) {
+      auto link = scaleLink("net0." + std::to_string(i), "vlan");
+      link.parent = kj::str("net0");
+      link.vlan.id = i;
+      wanted.links.add(kj::mv(link));
+    }
+  };
+  return scale;
+}
+
+inline Scale bonds(unsigned count) {
+  Scale scale{"bonds of two", count, {}, "", ""};
+  for (unsigned i = 0; i < count; ++i) {
+    auto n = std::to_string(i);
+    scale.before +=
+        "link add name one" + n + " type dummy\nlink add name two" + n + " type dummy\n";
+    scale.batch += "link add name bond" + n + " type bond mode active-backup miimon 100\n" +
+                   "link set dev one" + n + " master bond" + n + "\nlink set dev two" + n +
+                   " master bond" + n + "\nlink set dev bond" + n + " up\n";
+  }
+  scale.want = [count](Wanted& wanted) {
+    for (unsigned i = 0; i < count; ++i) {
+      auto n = std::to_string(i);
+      auto bond = scaleLink("bond" + n, "bond");
+      bond.bond[netlink::BondOption::kMode] = uint32_t(netlink::BondMode::kActiveBackup);
+      bond.bond[netlink::BondOption::kMiimon] = 100;
+      wanted.links.add(kj::mv(bond));
+      for (auto member : {"one", "two"}) {
+        auto link = scaleLink(member + n, "");
+        link.master = kj::str("bond", i);
+        wanted.links.add(kj::mv(link));
+      }
+    }
+  };
+  return scale;
+}
+
+class ScaleBoard final : public Board {
+ public:
+  explicit ScaleBoard(const Scale& scale) : scale(scale) {}
+  kj::Maybe<Report> last;
+  Signal told;
+  kj::Maybe<Intent> intent() override {
+    Intent intent;
+    scale.want(intent.wanted);
+    return kj::mv(intent);
+  }
+  kj::Promise<void> publish(Report report) override {
+    last = kj::mv(report);
+    told.set();
+    return kj::READY_NOW;
+  }
+  rpc::NetworkStatusSpec::Reader status() {
+    auto& report = KJ_ASSERT_NONNULL(last);
+    return KJ_ASSERT_NONNULL(report.network.find("status"_kj))->getRoot<rpc::NetworkStatusSpec>();
+  }
+
+ private:
+  const Scale& scale;
+};
+
+// A kernel that counts what it is asked to change.
+class CountedKernel final : public netlink::Kernel {
+ public:
+  size_t changes = 0;
+  kj::Vector<netlink::Link> links() override { return real->links(); }
+  kj::Vector<netlink::Address> addresses() override { return real->addresses(); }
+  kj::Vector<netlink::Route> routes() override { return real->routes(); }
+  netlink::WireguardDevice wireguard(unsigned index) override { return real->wireguard(index); }
+  kj::Vector<kj::Maybe<netlink::Failure>> apply(kj::ArrayPtr<const netlink::Change> list) override {
+    changes += list.size();
+    return real->apply(list);
+  }
+
+ private:
+  kj::Own<netlink::Kernel> real = netlink::openKernel(60 * kj::SECONDS);
+};
+
+inline double milliseconds(kj::Duration d) {
+  return double(d / kj::MICROSECONDS) / 1000;
+}
+
+struct ScaleTimes {
+  double ours = 0, again = 0, ip = 0;  // ms
+  size_t sent = 0, sentAgain = 0;
+  std::string problem;
+};
+
+// In the namespace of the calling thread.
+inline void ipBatch(const std::string& lines) {
+  if (lines.empty()) return;
+  char name[] = "/tmp/network-bench-XXXXXX";
+  int file;
+  KJ_SYSCALL(file = mkstemp(name));
+  kj::FdOutputStream(kj::AutoCloseFd(file)).write(lines.data(), lines.size());
+  auto command = std::string("ip -batch ") + name;
+  int status = system(command.c_str());
+  unlink(name);
+  KJ_REQUIRE(status == 0, "ip -batch failed", status);
+}
+
+inline void oursInto(const Scale& scale, ScaleTimes& times) {
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  auto& clock = kj::systemPreciseMonotonicClock();
+  ipBatch(scale.before);
+  CountedKernel kernel;
+  netlink::setUp(kernel, netlink::indexOf(kernel, "lo"));
+  kernel.changes = 0;
+  auto monitor = netlink::openMonitor(io.unixEventPort);
+  ScaleBoard board(scale);
+  FakeHost host;
+  Signal work;
+  Controller controller(kernel, *monitor, board, host, timer, work, [] { return 0.5; });
+  auto begin = clock.now();
+  auto running = controller.run().eagerlyEvaluate(
+      [&](kj::Exception&& e) { times.problem = kj::str(e).cStr(); });
+  timer.timeoutAfter(120 * kj::SECONDS, controller.ready()).wait(io.waitScope);
+  times.ours = milliseconds(clock.now() - begin);
+  times.sent = kernel.changes;
+  // What it did it hears of; until then it is not at rest.
+  auto settle = [&] {
+    for (;;) {
+      auto sent = kernel.changes;
+      timer.afterDelay(300 * kj::MILLISECONDS).wait(io.waitScope);
+      if (sent == kernel.changes) return;
+    }
+  };
+  settle();
+  kernel.changes = 0;
+  board.last = nullptr;
+  begin = clock.now();
+  work.set();
+  while (board.last == nullptr) board.told.wait().wait(io.waitScope);
+  times.again = milliseconds(clock.now() - begin);
+  times.sentAgain = kernel.changes;
+  if (board.status().getProblems().size() > 0) {
+    times.problem = board.status().getProblems()[0].cStr();
+  }
+}
+
+inline void ipInto(const Scale& scale, ScaleTimes& times) {
+  auto& clock = kj::systemPreciseMonotonicClock();
+  ipBatch("link set dev lo up\n");
+  ipBatch(scale.before);
+  auto begin = clock.now();
+  ipBatch(scale.batch);
+  times.ip = milliseconds(clock.now() - begin);
+}
+
+inline ScaleTimes measure(const Scale& scale) {
+  ScaleTimes times;
+  {
+    Namespace ours;
+    ours.run([&] { oursInto(scale, times); });
+  }
+  Namespace theirs;
+  theirs.run([&] { ipInto(scale, times); });
+  return times;
+}
+
+// The time in which `links` links are read again, as after an overrun, and found to be as wanted.
+inline double resync(unsigned links) {
+  double result = 0;
+  Namespace place;
+  place.run([&] {
+    auto scale = bridges(links);
+    ScaleTimes times;
+    oursInto(scale, times);
+    result = times.again;
+  });
+  return result;
+}
+
+}  // namespace talos::networkd
