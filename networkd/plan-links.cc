@@ -29,6 +29,11 @@ class LinkPlanner::Impl {
  public:
   Impl(const Wanted& wanted, const Observed& observed, Plan& result)
       : wanted(wanted), observed(observed), result(result) {
+    wants.take(wanted.links, [](const WantedLink& want) { return keyOf(want.name); });
+    byName.take(observed.links, [](const Link& link) { return keyOf(link.name); });
+    byIndex.take(observed.links, [](const Link& link) { return link.index; });
+    byParent.take(observed.links, [](const Link& link) { return link.parent; });
+    byMaster.take(observed.links, [](const Link& link) { return link.master; });
     for (auto& link : observed.links) {
       now.add(Now{&link, wantedFor(link), link.up(), false, link.mtu, link.master});
     }
@@ -70,12 +75,7 @@ class LinkPlanner::Impl {
     auto link = find(index);
     return link != nullptr && link->gone;
   }
-  bool isNew(kj::StringPtr name) const {
-    for (auto& made : newNames) {
-      if (made == name) return true;
-    }
-    return false;
-  }
+  bool isNew(kj::StringPtr name) const { return newNames.contains(name); }
 
  private:
   struct Now {
@@ -92,22 +92,24 @@ class LinkPlanner::Impl {
   Plan& result;
   kj::Vector<Step> steps;
   kj::Vector<Now> now;
-  kj::Vector<kj::StringPtr> newNames;
+  kj::HashSet<kj::StringPtr> newNames;
+  Positions wants;                                // wanted.links
+  Positions byName, byIndex, byParent, byMaster;  // `now`, as the links were observed
 
   const WantedLink* wantedFor(const Link& link) const {
-    for (auto& want : wanted.links) {
+    for (auto& entry : wants.of(keyOf(link.name))) {
+      auto& want = wanted.links[entry.position];
       if (want.name == link.name) return &want;
     }
     return nullptr;
   }
   Now* find(unsigned index) {
-    for (auto& link : now) {
-      if (link.link->index == index) return &link;
-    }
+    for (auto& entry : byIndex.of(index)) return &now[entry.position];
     return nullptr;
   }
   Now* find(kj::StringPtr name) {
-    for (auto& link : now) {
+    for (auto& entry : byName.of(keyOf(name))) {
+      auto& link = now[entry.position];
       if (link.link->name == name && !link.gone) return &link;
     }
     return nullptr;
@@ -189,8 +191,9 @@ class LinkPlanner::Impl {
 
   // The kernel takes the VLANs of a link down with it, and up again.
   void follow(Now& parent, bool up) {
-    for (auto& vlan : now) {
-      if (vlan.link->kind == "vlan" && vlan.link->parent == parent.link->index) {
+    for (auto& entry : byParent.of(parent.link->index)) {
+      auto& vlan = now[entry.position];
+      if (vlan.link->kind == "vlan") {
         vlan.up = up;
         follow(vlan, up);
       }
@@ -211,7 +214,7 @@ class LinkPlanner::Impl {
     if (find(want.name) != nullptr) return;
     auto what = kj::str("link ", want.name);
     KJ_IF_MAYBE (kind, kindOf(want)) {
-      newNames.add(want.name);
+      newNames.upsert(want.name, [](auto&, auto&&) {});
       unsigned mtu = want.kind == "vlan" ? 0 : want.mtu;  // its parent's may have to grow first
       step(netlink::AddLink{kj::str(want.name), kj::mv(*kind), kMark, mtu}, kj::mv(what));
     }
@@ -422,8 +425,9 @@ class LinkPlanner::Impl {
   unsigned mtuOfPorts(const Now& bridge) {
     if (steps.size() > 0) return 0;
     unsigned least = 0;
-    for (auto& port : now) {
-      if (port.master == bridge.link->index && (least == 0 || port.mtu < least)) least = port.mtu;
+    for (auto& entry : byMaster.of(bridge.link->index)) {  // none has moved yet
+      auto& port = now[entry.position];
+      if (least == 0 || port.mtu < least) least = port.mtu;
     }
     return least == 0 ? kEtherMtu : least;
   }

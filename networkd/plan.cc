@@ -46,6 +46,8 @@ class Planner {
       givesWay.add(false);
     }
     for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
+    addressesOf.take(observed.addresses, [](const Address& a) { return a.link; });
+    routesTo.take(observed.routes, [](const Route& r) { return keyOf(r.destination, r.metric); });
   }
 
   Plan run() {
@@ -71,6 +73,8 @@ class Planner {
   Plan result;
   kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
   kj::Vector<bool> keepAddress, keepRoute, givesWay;
+  Positions addressesOf, routesTo;   // of a link; with this destination and metric
+  kj::HashSet<kj::StringPtr> added;  // what the steps that add are for
   LinkPlanner links;
 
   template <typename... Parts>
@@ -80,6 +84,13 @@ class Planner {
 
   static void add(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
     list.add(Step{kj::mv(change), kj::mv(what)});
+  }
+
+  // Not again for another spec of the same.
+  void addOnce(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
+    if (added.contains(what)) return;
+    add(list, kj::mv(change), kj::mv(what));
+    added.insert(list.back().what);
   }
 
   // The link of a spec, or a problem that names those that there are.
@@ -122,8 +133,9 @@ class Planner {
   void makeRoom(const WantedAddress& want) {
     if (want.prefix.address.family() != AF_INET) return;
     KJ_IF_MAYBE (link, observed.link(want.link)) {
-      for (auto& there : observed.addresses) {
-        if (there.link != link->index || there.prefix != want.prefix) continue;
+      for (auto& entry : addressesOf.of(link->index)) {
+        auto& there = observed.addresses[entry.position];
+        if (there.prefix != want.prefix) continue;
         bool secondary = (there.flags & IFA_F_SECONDARY) != 0;
         if (secondary || (want.order > 0 && hasElder(want))) moveNetwork(want, link->index);
         return;
@@ -134,9 +146,10 @@ class Planner {
   void moveNetwork(const WantedAddress& of, unsigned link) {
     kj::Vector<size_t> network;
     bool wrong = false;
-    for (size_t i = 0; i < observed.addresses.size(); ++i) {
+    for (auto& entry : addressesOf.of(link)) {
+      size_t i = entry.position;
       auto& there = observed.addresses[i];
-      if (there.link != link || there.prefix.masked() != of.prefix.masked()) continue;
+      if (there.prefix.masked() != of.prefix.masked()) continue;
       if (there.protocol != kMark) return;  // another's, which would go along
       network.add(i);
       if ((there.flags & IFA_F_SECONDARY) == 0) wrong = !isEldest(there.prefix, of.link);
@@ -169,9 +182,10 @@ class Planner {
         problem(what, ": this machine has IPv6 switched off");
         return;
       }
-      for (size_t i = 0; i < observed.addresses.size(); ++i) {
+      for (auto& entry : addressesOf.of(link->index)) {
+        size_t i = entry.position;
         auto& there = observed.addresses[i];
-        if (there.link != link->index || there.prefix != want.prefix || givesWay[i]) continue;
+        if (there.prefix != want.prefix || givesWay[i]) continue;
         keepAddress[i] = true;
         if (duplicated(there)) {
           problem(what, ": another machine on this network has this address");
@@ -182,10 +196,7 @@ class Planner {
       }
       Address address{
           .link = link->index, .prefix = want.prefix, .scope = want.scope, .protocol = kMark};
-      for (auto& step : addAddresses) {
-        if (step.what == what) return;  // two specs, one address
-      }
-      add(addAddresses, netlink::AddAddress{address}, kj::mv(what));
+      addOnce(addAddresses, netlink::AddAddress{address}, kj::mv(what));
     }
   }
 
@@ -227,7 +238,8 @@ class Planner {
     }
     auto route = routeOf(want, link);
     bool replace = false;
-    for (size_t i = 0; i < observed.routes.size(); ++i) {
+    for (auto& entry : routesTo.of(keyOf(want.destination.masked(), route.metric))) {
+      size_t i = entry.position;
       auto& there = observed.routes[i];
       if (!samePlace(want, there)) continue;
       if (holds(route, there)) {
@@ -245,10 +257,7 @@ class Planner {
       }
     }
     auto& list = want.gateway == nullptr ? addOnLink : addRoutes;
-    for (auto& step : list) {
-      if (step.what == what) return;
-    }
-    add(list, netlink::AddRoute{route, replace}, kj::mv(what));
+    addOnce(list, netlink::AddRoute{route, replace}, kj::mv(what));
   }
 
   static Route routeOf(const WantedRoute& want, unsigned link) {
@@ -314,17 +323,25 @@ class Planner {
 
 }  // namespace
 
+void Observed::makeIndex() const {
+  if (index.first == links.begin() && index.count == links.size()) return;
+  index.first = links.begin();
+  index.count = links.size();
+  index.byName.take(links, [](const Link& link) { return keyOf(link.name); });
+  index.byIndex.take(links, [](const Link& link) { return link.index; });
+}
+
 kj::Maybe<const Link&> Observed::link(kj::StringPtr name) const {
-  for (auto& link : links) {
-    if (link.name == name) return link;
+  makeIndex();
+  for (auto& entry : index.byName.of(keyOf(name))) {
+    if (links[entry.position].name == name) return links[entry.position];
   }
   return nullptr;
 }
 
-kj::Maybe<const Link&> Observed::link(unsigned index) const {
-  for (auto& link : links) {
-    if (link.index == index) return link;
-  }
+kj::Maybe<const Link&> Observed::link(unsigned number) const {
+  makeIndex();
+  for (auto& entry : index.byIndex.of(number)) return links[entry.position];
   return nullptr;
 }
 

@@ -19,6 +19,7 @@
 #include <kj/vector.h>
 
 #include "common/netlink.h"
+#include "networkd/positions.h"
 
 namespace talos::networkd {
 
@@ -101,6 +102,17 @@ struct Observed {
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;
+
+  // Of `links`, made when it is first asked for one; those stay as they are from then on.
+  struct Index {
+    const netlink::Link* first = nullptr;
+    size_t count = 0;
+    Positions byName, byIndex;
+  };
+  mutable Index index = {};
+
+ private:
+  void makeIndex() const;
 };
 
 struct Step {

@@ -60,11 +60,14 @@ TEST(Preview, showsWhatStandsOnLinksThatAreYetToBeMade) {
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
 }
 
-// What bonds and bridges remember of MTUs cannot be seen from outside, so nobody can foresee it.
-std::string withoutMtu(const kj::Vector<kj::String>& steps) {
+// What bonds and bridges remember of MTUs, and a bond of a primary that is not in it, cannot be
+// seen from outside, so nobody can foresee it.
+std::string foreseeable(const kj::Vector<kj::String>& steps) {
   std::string text;
   for (auto& step : steps) {
-    if (strstr(step.cStr(), " mtu ") == nullptr) text += std::string(step.cStr()) + "\n";
+    bool remembered =
+        strstr(step.cStr(), " mtu ") != nullptr || strstr(step.cStr(), ": primary ") != nullptr;
+    if (!remembered) text += std::string(step.cStr()) + "\n";
   }
   return text;
 }
@@ -88,7 +91,7 @@ TEST(Preview, isWhatIsDone) {
           kernel.apply(kj::arrayPtr(&step.change, 1));
         }
       }
-      ASSERT_EQ(withoutMtu(foreseen.steps), withoutMtu(done));
+      ASSERT_EQ(foreseeable(foreseen.steps), foreseeable(done));
     }
   }
 }

@@ -12,18 +12,6 @@ namespace talos::networkd {
 namespace {
 
 constexpr unsigned kMaxRounds = 8;
-
-Observed observeModel(netlink::ModelKernel& model, const Observed& before) {
-  auto observed = observe(model, before.ipv6, before.now);
-  // The model knows nothing of collisions.
-  for (auto& address : observed.addresses) {
-    for (auto& there : before.addresses) {
-      if (there.link == address.link && there.prefix == address.prefix) address.flags = there.flags;
-    }
-  }
-  return observed;
-}
-
 }  // namespace
 
 Preview preview(const Wanted& wanted, const Observed& observed) {
@@ -32,7 +20,8 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
   for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
   std::set<std::string> refused;  // by the model: planned again each time
   for (unsigned round = 0; round < kMaxRounds; ++round) {
-    auto now = observeModel(model, observed);
+    auto now = observe(model, observed.ipv6, observed.now);
+    now.firstMtus = observed.firstMtus;
     auto todo = plan(wanted, now);
     result.problems = kj::mv(todo.problems);
     kj::Vector<netlink::Change> changes;
