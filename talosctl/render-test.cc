@@ -158,6 +158,14 @@ TEST(Render, Status) {
             "10.0.0.2   maintenance    initialize   config   no machine config\n"
             "10.0.0.2                                        a.yaml:1:1: what is this?\n"
             "10.0.0.3   shuttingDown                         \n");
+  Made<rpc::Status> tries;
+  tries.value.setStage(rpc::Status::Stage::RUNNING);
+  tries.value.setRevertsInMs(61'900);
+  EXPECT_EQ(
+      renderStatus(replies<rpc::Status>(tries.from("n"))),
+      "NODE   STAGE     SEQUENCE   PHASE   PROBLEM\n"
+      "n      running                      a config is on trial; that of before comes back in "
+      "1m1s\n");
 }
 
 TEST(Render, Memory) {
@@ -311,6 +319,13 @@ TEST(Render, Events) {
   EXPECT_EQ(
       row(event),
       "n|c0ffee|talos/runtime/machine.ServiceStateEvent|etcd|RUNNING: Health check successful");
+  auto network = event.initNetwork();
+  network.setLink("eth0");
+  network.setMessage("was changed");
+  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.NetworkEvent|eth0|was changed");
+  event.initConfig().setMessage("a config is on trial");
+  EXPECT_EQ(row(event),
+            "n|c0ffee|talos/runtime/machine.ConfigEvent|machineconfig|a config is on trial");
   event.setRestart(1);
   EXPECT_EQ(row(event), "not shown");
 }

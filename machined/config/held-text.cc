@@ -18,7 +18,7 @@ constexpr size_t kMagicBytes = 8;
 // Ours on both sides: the same machine, the same boot.
 struct Header {
   char magic[kMagicBytes];
-  uint64_t numbers[2], size;
+  uint64_t first, size, second;
 };
 
 }  // namespace
@@ -35,7 +35,7 @@ kj::Maybe<HeldText> takeHeldText(Process1& process1, kj::StringPtr name, kj::Str
         memcmp(header.magic, magic.begin(), kMagicBytes) != 0 || header.size > most) {
       return nullptr;
     }
-    HeldText held(header.numbers[0], header.numbers[1], kj::heapArray<char>(header.size));
+    HeldText held(header.first, header.second, kj::heapArray<char>(header.size));
     if (pread(*fd, held.text.begin(), held.text.size(), sizeof header) !=
         static_cast<ssize_t>(held.text.size())) {
       return nullptr;
@@ -51,7 +51,7 @@ kj::Promise<void> holdText(Process1& process1, kj::StringPtr name, kj::StringPtr
   int fd;
   KJ_SYSCALL(fd = memfd_create("config", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   kj::AutoCloseFd file(fd);
-  Header header{{}, {held.numbers[0], held.numbers[1]}, held.text.size()};
+  Header header{{}, held.numbers[0], held.text.size(), held.numbers[1]};
   memcpy(header.magic, magic.begin(), kMagicBytes);
   kj::FdOutputStream out(fd);
   out.write(&header, sizeof header);

@@ -476,6 +476,8 @@ kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, config::MachineC
   }
   Trial next(world.timer.now() + length, kj::mv(before), kj::mv(document));
   co_await holdTrial(world.process1, next);
+  zeroize(next.tried);  // process 1 has it, and the store is about to
+  next.tried = nullptr;
   trial = kj::mv(next);
   publish(kj::mv(config));
   arm();

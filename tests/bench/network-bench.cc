@@ -3,14 +3,18 @@
 //   network-bench [RUNS]   prints one line for each kind of network, and one for a resync:
 //   {"kind":"bridges","count":1000,"oursMs":…,"ipMs":…,"againMs":…,"sentAgain":0}
 //   {"kind":"resync","count":4000,"oursMs":…}
+//   {"kind":"memory","count":1000,"pssKiB":…}      of the program, when NETWORKD and CONFINE name
+//   it
 //
 // The medians of the runs, in which they take turns. Bonds and VLANs, which a host may lack, are
 // measured in a guest (tests/kernel/scale-test.cc). Needs root.
 //
-// link: networkd-lib GTest::gtest
+// link: networkd-lib machined-controllers GTest::gtest
 #include "tests/bench/network-scale.h"
 
 #include <stdio.h>
+
+#include "tests/network/node.h"
 
 namespace talos::networkd {
 namespace {
@@ -38,6 +42,42 @@ void compare(const Scale& scale, unsigned runs) {
   fflush(stdout);
 }
 
+size_t pssOf(pid_t pid) {
+  auto text = readFile(kj::str("/proc/", pid, "/smaps_rollup"));
+  auto at = KJ_ASSERT_NONNULL(kj::Maybe<const char*>(strstr(text.cStr(), "\nPss:")));
+  return strtoul(at + 5, nullptr, 10);
+}
+
+// networkd as a node runs it, at rest with so many links that it made, an address on each.
+void memory(unsigned links) {
+  size_t result = 0;
+  Namespace place;
+  place.run([&] {
+    Node node;
+    for (unsigned i = 0; i < links; ++i) {
+      auto name = kj::str("net", i);
+      node.put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", name,
+                                  [&](rpc::LinkSpecSpec::Builder spec) {
+                                    spec.setName(name);
+                                    spec.setUp(true);
+                                    spec.setLogical(true);
+                                    spec.setKind("bridge");
+                                  });
+      node.put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", name,
+                                     [&](rpc::AddressSpecSpec::Builder spec) {
+                                       spec.setAddress(scaleAddress(i).c_str());
+                                       spec.setLinkName(name);
+                                     });
+    }
+    node.putLink();
+    node.serve();
+    node.start();
+    node.until("all of it", [&] { return node.applied(2 * links + 1); });
+    result = pssOf(node.process());
+  });
+  printf("{\"kind\":\"memory\",\"count\":%u,\"pssKiB\":%zu}\n", links, result);
+}
+
 }  // namespace
 }  // namespace talos::networkd
 
@@ -50,6 +90,8 @@ int main(int argc, char** argv) {
     std::vector<double> times;
     for (unsigned i = 0; i < runs; ++i) times.push_back(resync(4000));
     printf("{\"kind\":\"resync\",\"count\":4000,\"oursMs\":%.1f}\n", median(times));
+    fflush(stdout);
+    if (getenv("NETWORKD") != nullptr) memory(1000);
   });
   KJ_IF_MAYBE (e, failure) {
     fprintf(stderr, "network-bench: %s\n", kj::str(*e).cStr());

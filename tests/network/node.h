@@ -217,6 +217,7 @@ class Node {
     timer.timeoutAfter(20 * kj::SECONDS, client.readyRequest().send().ignoreResult())
         .wait(io.waitScope);
   }
+  pid_t process() const { return pid; }
   bool kernelIsQuiet() {
     auto next = monitor->next();
     return !next.poll(io.waitScope);
