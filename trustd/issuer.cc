@@ -39,7 +39,9 @@ void Issuer::forgetAuthority() {
 }
 
 void Issuer::remember(const Record& record) {
-  for (auto& name : record.dnsNames) book.enter(name, record.caller, record.notAfter);
+  for (auto& name : record.dnsNames) {
+    book.enter(name, record.caller, record.notBefore, record.notAfter);
+  }
 }
 
 Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {

@@ -110,7 +110,7 @@ TEST(Policy, WhatIsGrantedIsCanonicalAndOnce) {
 // Would catch: a worker that takes over another one's name, and one that cannot renew its own.
 TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   NameBook book;
-  book.enter("w1", ip("10.0.0.9"), at(100));
+  book.enter("w1", ip("10.0.0.9"), at(0), at(100));
   auto ask = [&](kj::StringPtr address, int64_t now) {
     return kj::runCatchingExceptions([&] {
              judge(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now));
@@ -124,19 +124,29 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
 // Would catch: records of before a restart that are entered in another order than they were made.
 TEST(NameBook, TheNewestCertificateOfANameCounts) {
   NameBook book;
-  book.enter("w1", ip("10.0.0.10"), at(200));
-  book.enter("w1", ip("10.0.0.9"), at(100));
+  book.enter("w1", ip("10.0.0.10"), at(0), at(200));
+  book.enter("w1", ip("10.0.0.9"), at(0), at(100));
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(150)) == ip("10.0.0.10"));
-  book.enter("w1", ip("10.0.0.10"), at(300));
+  book.enter("w1", ip("10.0.0.10"), at(0), at(300));
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(250)) == ip("10.0.0.10"));
+}
+
+// Would catch: a name that is taken for ten years because a clock was wrong for a minute.
+TEST(NameBook, ACertificateOfAnotherTimeTakesNoName) {
+  constexpr int64_t kTenYears = 315'576'000;
+  NameBook book;
+  book.enter("w1", ip("10.0.0.9"), at(kTenYears), at(kTenYears + 100));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(50)) == nullptr);
+  book.enter("w1", ip("10.0.0.10"), at(0), at(100));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(50)) == ip("10.0.0.10"));
 }
 
 TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {
   NameBook book(3);
-  book.enter("a", ip("10.0.0.2"), at(300));
-  book.enter("b", ip("10.0.0.3"), at(100));
-  book.enter("c", ip("10.0.0.4"), at(200));
-  book.enter("d", ip("10.0.0.5"), at(400));
+  book.enter("a", ip("10.0.0.2"), at(0), at(300));
+  book.enter("b", ip("10.0.0.3"), at(0), at(100));
+  book.enter("c", ip("10.0.0.4"), at(0), at(200));
+  book.enter("d", ip("10.0.0.5"), at(0), at(400));
   EXPECT_EQ(book.size(), 3u);
   EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0)) == nullptr);
   EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0)) != nullptr);

@@ -94,7 +94,8 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
 
 kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date now) const {
   KJ_IF_MAYBE (entry, entries.find(name)) {
-    if (entry->until > now && entry->holder != asking) return entry->holder;
+    bool valid = entry->from <= now && now < entry->until;
+    if (valid && entry->holder != asking) return entry->holder;
   }
   return nullptr;
 }
@@ -111,13 +112,13 @@ void NameBook::makeRoom() {
   if (first != nullptr) entries.erase(kj::str(*first));
 }
 
-void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date until) {
+void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until) {
   KJ_IF_MAYBE (entry, entries.find(name)) {
-    if (until >= entry->until) *entry = Entry{holder, until};
+    if (until >= entry->until || entry->from >= until) *entry = Entry{holder, from, until};
     return;
   }
   if (entries.size() >= most) makeRoom();
-  entries.insert(kj::str(name), Entry{holder, until});
+  entries.insert(kj::str(name), Entry{holder, from, until});
 }
 
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,

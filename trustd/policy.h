@@ -37,14 +37,15 @@ class NameBook {
   explicit NameBook(size_t most = 20'000) : most(most) {}
   // The address that another machine has the name with; none when it is free for this one.
   kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date now) const;
-  // In any order: of two certificates the one that ends last counts.
-  void enter(kj::StringPtr name, const Ip& holder, kj::Date until);
+  // A certificate that is valid in this span. In any order: of two the one that ends last counts,
+  // unless it begins after the other's end: then the clock was wrong.
+  void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
   size_t size() const { return entries.size(); }
 
  private:
   struct Entry {
     Ip holder;
-    kj::Date until;
+    kj::Date from, until;
   };
   size_t most;
   kj::TreeMap<kj::String, Entry> entries;

@@ -33,6 +33,7 @@ kj::Maybe<Record> recordOf(rpc::Resource::Reader resource) {
   Record record;
   record.serial = kj::str(resource.getMetadata().getId());
   record.caller = KJ_UNWRAP_OR_RETURN(Ip::parse(spec.getCaller()), nullptr);
+  record.notBefore = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotBefore()), nullptr);
   record.notAfter = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotAfter()), nullptr);
   for (auto name : spec.getDnsNames()) record.dnsNames.add(kj::str(name));
   return kj::mv(record);

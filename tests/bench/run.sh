@@ -80,6 +80,42 @@ figure "killed service: from kill to the next one's main(), p99" ms "$(jq .p99ms
 figure "the same without s6-supervise's pause of 1 s, p50" ms "$(jq .p50ms <<<"$ours")" "" \
   "s6-supervise" "$(jq '(.p50ms - 1000) * 1000 | round / 1000' <<<"$theirs")"
 
+# --- trust --------------------------------------------------------------------------------------------------
+# Rates are what the machine gave while it also ran the clients; the peer with the same clients and kind of key.
+say "certificates"
+trust=$(in_root "$out/trust-bench" 5 5000)
+mkdir -p "$bench/cfssl"
+in_root "$out/trust-bench" --authority build/bench/cfssl
+peer=$(in_peers bash -euc '
+  cd build/bench/cfssl
+  cfssl serve -address=127.0.0.1 -port=18888 -ca=ca.pem -ca-key=ca-key.pem -tls-cert=server.pem -tls-key=server-key.pem \
+    >serve.log 2>&1 &
+  server=$!
+  trap "kill $server" EXIT
+  ready=
+  for _ in $(seq 100); do
+    if (exec 3<>/dev/tcp/127.0.0.1/18888) 2>/dev/null; then ready=1; break; fi
+    kill -0 $server
+    sleep 0.1
+  done
+  [ -n "$ready" ] || { cat serve.log >&2; exit 1; }
+  "$0" --peer 18888 5 .' "$(realpath "$out/trust-bench")")
+t() { jq "$1" <<<"$trust"; }
+p() { jq "$1" <<<"$peer"; }
+for way in kept new; do
+  for clients in 1 32; do
+    name="certificates over $way connections, $clients at once"
+    aim=; [ $way$clients != kept32 ] || aim=5000
+    figure "$name: P-256" 1/s "$(t .p256.$way$clients.perSecond)" "" "cfssl serve" "$(p .$way$clients.perSecond)"
+    figure "$name: Ed25519" 1/s "$(t .ed25519.$way$clients.perSecond)" ""
+    figure "$name: P-256, p50" us "$(t .p256.$way$clients.p50us)" "" "cfssl serve" "$(p .$way$clients.p50us)"
+    figure "$name: P-256, p99" us "$(t .p256.$way$clients.p99us)" "$aim" "cfssl serve" "$(p .$way$clients.p99us)"
+    figure "$name: Ed25519, p99" us "$(t .ed25519.$way$clients.p99us)" "$aim"
+  done
+done
+figure "5000 nodes that join at once: all served within" s "$(t .join.seconds)" 10
+figure "the same: peak memory of trustd" KiB "$(t .join.peakKiB)" 16384
+
 # --- network --------------------------------------------------------------------------------------------------
 say "DHCP"
 dhcp=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/dhcp-bench 20 2>/dev/null")

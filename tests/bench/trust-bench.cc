@@ -291,7 +291,7 @@ class Ours {
 kj::Vector<kj::String> requests(unsigned count, pki::KeyType type) {
   kj::Vector<kj::String> result;
   for (unsigned i = 0; i < count; ++i) {
-    result.add(kj::mv(ask({addressOf(i)}, {kj::str("node-", i)}, type).request));
+    result.add(ask({addressOf(i)}, {kj::str("node-", i)}, type).request);
   }
   return result;
 }

@@ -33,7 +33,7 @@ class TrustWorld {
     Peer peer;
     peer.address = kj::str(kCaller);
     peer.anonymous = true;
-    return kj::mv(trustd::welcome(issuer, keep, timer, peer).bootstrap);
+    return trustd::welcome(issuer, keep, timer, peer).bootstrap;
   }
 
   kj::Promise<void> use(capnp::Capability::Client bootstrap) {

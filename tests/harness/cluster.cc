@@ -107,7 +107,7 @@ std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   auto table = talosctl({"-n", node, "processes"}).out;
   // NODE  PID  STATE  THREADS  CPU-TIME  VIRTMEM  RESMEM  COMMAND
   static const std::regex row(
-      R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd)|/sbin/init)\b)");
+      R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd|trustd)|/sbin/init)\b)");
   for (auto& line : lines(table)) {
     std::smatch match;
     if (std::regex_search(line, match, row)) {

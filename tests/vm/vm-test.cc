@@ -50,7 +50,7 @@ bool allUp(double deadlineSeconds) {
         auto table = machine().talosctl({"services"}, 20);
         if (table.status != 0) return false;
         auto rows = lines(table.out);
-        if (rows.size() < 4) return false;
+        if (rows.size() < 5) return false;
         for (size_t i = 1; i < rows.size(); ++i) {
           if (!std::regex_search(rows[i], std::regex(R"(\sRunning\s+(OK|\?)\s)"))) return false;
         }
@@ -81,7 +81,7 @@ TEST(Vm, A2_AllServicesRun) {
   auto table = machine().ok({"services"});
   EXPECT_TRUE(contains(lines(table)[0], "NODE       SERVICE    STATE     HEALTH   LAST CHANGE"))
       << table;
-  for (auto service : {"machined", "networkd", "apid", "timed"}) {
+  for (auto service : {"machined", "networkd", "apid", "trustd", "timed"}) {
     EXPECT_TRUE(std::regex_search(
         table, std::regex(std::string(R"(10\.5\.0\.2\s+)") + service + R"(\s+Running)")))
         << table;
@@ -220,7 +220,7 @@ TEST(Vm, A7_WrongWordsAreNamed) {
 void killAndSeeItComeBack(const std::string& victim) {
   ASSERT_TRUE(allUp(60));
   auto before = machine().servicePids();
-  ASSERT_EQ(before.size(), 4) << "init, machined, networkd and apid";
+  ASSERT_EQ(before.size(), 5) << "init, machined, networkd, apid and trustd";
   harness::Background follow(machine().command({"logs", "-f", "machined"}));
   ASSERT_TRUE(
       follow.waitFor([](const std::string& out, const std::string&) { return !out.empty(); }, 20));
@@ -254,6 +254,29 @@ TEST(Vm, B1_NetworkdComesBackAndNothingElseIsDisturbed) {
 TEST(Vm, B2_ApidComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("apid");
 }
+TEST(Vm, B2_TrustdComesBackAndNothingElseIsDisturbed) {
+  killAndSeeItComeBack("trustd");
+}
+
+// Would catch: a process that holds the authority's key with a right more than it needs, or whose
+// memory ends in a core file.
+TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
+  ASSERT_TRUE(allUp(60));
+  auto pids = machine().servicePids();
+  auto status = [&](const char* name) {
+    return machine().ok({"read", "/proc/" + std::to_string(pids[name]) + "/status"});
+  };
+  auto trustd = status("trustd");
+  for (auto line : {R"(Uid:\s51\s+51\s+51\s+51)", R"(CapEff:\s0+\n)", R"(CapPrm:\s0+\n)",
+                    R"(CapBnd:\s0+\n)", R"(NoNewPrivs:\s1)", R"(Seccomp:\s2)"}) {
+    EXPECT_TRUE(std::regex_search(trustd, std::regex(line))) << line << "\n" << trustd;
+  }
+  for (auto name : {"trustd", "machined"}) {
+    auto limits = machine().ok({"read", "/proc/" + std::to_string(pids[name]) + "/limits"});
+    EXPECT_TRUE(std::regex_search(limits, std::regex(R"(Max core file size\s+0\s+0)"))) << limits;
+  }
+}
+
 TEST(Vm, B3_TheBrainComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("machined");
 }
