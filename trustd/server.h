@@ -1,7 +1,7 @@
 // trustd as its callers meet it: TCP 50001, TLS 1.3, the interface rpc/trust.capnp.
 //
-// A caller shows no certificate. What it costs is bounded by kLimits whoever it is: fewer than a
-// hundred connections at once, while others wait in the kernel's queue; messages that hold the
+// A caller shows no certificate. What it costs is bounded by kLimits whoever it is: forty-eight
+// connections at once, while others wait in the kernel's queue; messages that hold the
 // largest request and little more; and a connection ends when nothing is asked on it for a moment.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace talos::trustd {
 constexpr uint16_t kPort = 50001;
 constexpr auto kIdle = 2 * kj::SECONDS;
 constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
-                                  .connections = 96,
-                                  .connectionsPerPeer = 48,
+                                  .connections = 48,
+                                  .connectionsPerPeer = 32,
                                   .messageWords = 4096,  // 32 KiB
                                   .inFlightWords = 16'384,
                                   .questions = 64,

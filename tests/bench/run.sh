@@ -99,7 +99,7 @@ peer=$(in_peers bash -euc '
     sleep 0.1
   done
   [ -n "$ready" ] || { cat serve.log >&2; exit 1; }
-  "$0" --peer 18888 5 .' "$(realpath "$out/trust-bench")")
+  "$0" --peer 18888 $server 5 .' "$(realpath "$out/trust-bench")")
 t() { jq "$1" <<<"$trust"; }
 p() { jq "$1" <<<"$peer"; }
 for way in kept new; do
@@ -110,6 +110,8 @@ for way in kept new; do
     figure "$name: Ed25519" 1/s "$(t .ed25519.$way$clients.perSecond)" ""
     figure "$name: P-256, p50" us "$(t .p256.$way$clients.p50us)" "" "cfssl serve" "$(p .$way$clients.p50us)"
     figure "$name: P-256, p99" us "$(t .p256.$way$clients.p99us)" "$aim" "cfssl serve" "$(p .$way$clients.p99us)"
+    figure "$name: P-256, the server's own processor time for one" us "$(t .p256.$way$clients.busyUs)" "" "cfssl serve" \
+      "$(p .$way$clients.busyUs)"
     figure "$name: Ed25519, p99" us "$(t .ed25519.$way$clients.p99us)" "$aim"
   done
 done

@@ -48,6 +48,21 @@ uint64_t nanoseconds() {
   return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
 }
 
+// Of /proc/<pid>/status, in KiB.
+unsigned memoryOf(pid_t pid, kj::StringPtr field) {
+  auto status = readFile(kj::str("/proc/", pid, "/status"));
+  auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
+  KJ_REQUIRE(line != nullptr, field);
+  return strtoul(line + field.size() + 2, nullptr, 10);
+}
+double processorSeconds(pid_t pid) {
+  auto stat = readFile(kj::str("/proc/", pid, "/stat"));
+  unsigned long user, system;
+  KJ_REQUIRE(sscanf(strrchr(stat.cStr(), ')') + 2,
+                    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
+  return static_cast<double>(user + system) / sysconf(_SC_CLK_TCK);
+}
+
 // --- one server, as its clients see it --------------------------------------------------------
 
 class Session {
@@ -109,11 +124,13 @@ struct Loop {
   Open& open;
   unsigned clients;
   kj::Duration length;
+  pid_t server;
   kj::Vector<uint64_t> took = {};
-  uint64_t end = 0, warm = 0;
+  uint64_t calls = 0, end = 0, warm = 0;
 
   void note(uint64_t began) {
     auto now = nanoseconds();
+    ++calls;
     if (began >= warm) took.add(now - began);
   }
   kj::Promise<void> kept(unsigned address) {
@@ -137,23 +154,25 @@ struct Loop {
     auto start = nanoseconds();
     warm = start + 200'000'000;
     end = warm + length / kj::NANOSECONDS;
+    auto busy = processorSeconds(server);
     auto all = kj::heapArrayBuilder<kj::Promise<void>>(clients);
     for (unsigned i = 0; i < clients; ++i) all.add(keep ? kept(i) : anew(i));
     kj::joinPromises(all.finish()).wait(io.waitScope);
     std::sort(took.begin(), took.end());
     char text[160];
-    snprintf(text, sizeof text, "{\"perSecond\":%.0f,\"p50us\":%.1f,\"p99us\":%.1f}",
+    snprintf(text, sizeof text,
+             "{\"perSecond\":%.0f,\"p50us\":%.1f,\"p99us\":%.1f,\"busyUs\":%.1f}",
              took.size() * 1e9 / (nanoseconds() - warm), took[took.size() / 2] / 1e3,
-             took[took.size() * 99 / 100] / 1e3);
+             took[took.size() * 99 / 100] / 1e3, (processorSeconds(server) - busy) * 1e6 / calls);
     return kj::str(text);
   }
 };
 
-kj::String measureAll(kj::AsyncIoContext& io, Open& open, kj::Duration length) {
+kj::String measureAll(kj::AsyncIoContext& io, Open& open, kj::Duration length, pid_t server) {
   kj::Vector<kj::String> parts;
   for (bool keep : {true, false}) {
     for (unsigned clients : {1u, 32u}) {
-      Loop loop{io, open, clients, length};
+      Loop loop{io, open, clients, length, server};
       parts.add(kj::str("\"", keep ? "kept" : "new", clients, "\":", loop.run(keep)));
     }
   }
@@ -234,21 +253,6 @@ void execTrustd(int tcpSocket, kj::StringPtr socketPath) {
   KJ_FAIL_SYSCALL("execl", errno, program);
 }
 
-// Of /proc/<pid>/status, in KiB.
-unsigned memoryOf(pid_t pid, kj::StringPtr field) {
-  auto status = readFile(kj::str("/proc/", pid, "/status"));
-  auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
-  KJ_REQUIRE(line != nullptr, field);
-  return strtoul(line + field.size() + 2, nullptr, 10);
-}
-double processorSeconds(pid_t pid) {
-  auto stat = readFile(kj::str("/proc/", pid, "/stat"));
-  unsigned long user, system;
-  KJ_REQUIRE(sscanf(strrchr(stat.cStr(), ')') + 2,
-                    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
-  return static_cast<double>(user + system) / sysconf(_SC_CLK_TCK);
-}
-
 // trustd with a store of its own, both processes.
 class Ours {
  public:
@@ -305,7 +309,7 @@ kj::String measureOurs(pki::KeyType type, kj::Duration length) {
     auto caller = co_await Caller::connect(*io.lowLevelProvider, verifier, addressOf(i), ours.port);
     co_return kj::heap<TrustSession>(kj::mv(caller), asked[i]);
   };
-  return measureAll(io, open, length);
+  return measureAll(io, open, length, ours.trustd);
 }
 
 // --- a rack that joins
@@ -390,7 +394,7 @@ void makePeer(kj::StringPtr folder) {
   writeFileAtomically(kj::str(folder, "/server-key.pem"), kj::StringPtr(server.key), 0600);
 }
 
-kj::String measurePeer(uint16_t port, kj::Duration length, kj::StringPtr folder) {
+kj::String measurePeer(uint16_t port, pid_t server, kj::Duration length, kj::StringPtr folder) {
   auto io = kj::setupAsyncIo();
   TlsVerifier verifier(readFile(kj::str(folder, "/ca.pem")));
   kj::HttpHeaderTable::Builder builder;
@@ -413,7 +417,7 @@ kj::String measurePeer(uint16_t port, kj::Duration length, kj::StringPtr folder)
     auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
     co_return kj::heap<HttpSession>(io.provider->getTimer(), *table, kj::mv(stream), bodies[i]);
   };
-  return measureAll(io, open, length);
+  return measureAll(io, open, length, server);
 }
 
 }  // namespace
@@ -424,8 +428,8 @@ int main(int argc, char** argv) {
   auto failure = kj::runCatchingExceptions([&] {
     kj::ArrayPtr<char*> arguments(argv, argc);
     if (argc == 3 && arguments[1] == "--authority"_kj) return makePeer(argv[2]);
-    if (argc == 5 && arguments[1] == "--peer"_kj) {
-      auto result = measurePeer(atoi(argv[2]), atoi(argv[3]) * kj::SECONDS, argv[4]);
+    if (argc == 6 && arguments[1] == "--peer"_kj) {
+      auto result = measurePeer(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]) * kj::SECONDS, argv[5]);
       printf("%s\n", result.cStr());
       return;
     }
