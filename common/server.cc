@@ -202,17 +202,20 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   // Waits until a connection can be taken: one ends, or a handshake has been waited for long
   // enough. Whoever floods the port with connections that say nothing has each of them for a
-  // moment.
+  // moment; where only a few wait, a peer that is busy itself has longer.
   kj::Promise<void> room() {
-    constexpr auto kSilent = 50 * kj::MILLISECONDS, kSlow = 2 * kj::SECONDS;
+    constexpr auto kFlooded = 50 * kj::MILLISECONDS, kPatience = 1 * kj::SECONDS,
+                   kSlow = 2 * kj::SECONDS;
+    constexpr unsigned kFlood = 256;
     while (total >= limits.connections) {
       auto now = timer.now();
-      auto next = now + kSlow;
+      auto next = now + kPatience;  // by then it may be a flood
+      auto silence = waitingConnections(fd) > kFlood ? kFlooded : kPatience;
       kj::Vector<uint64_t> overdue;
       for (auto& entry : handshakes) {
         auto age = now - entry.value->since;
-        if (age < kSilent) {  // and so are all that follow
-          next = kj::min(next, entry.value->since + kSilent);
+        if (age < silence) {  // and so are all that follow
+          next = kj::min(next, entry.value->since + silence);
           break;
         }
         bool silent = !peerHasSpoken(entry.value->socket);

@@ -5,5 +5,7 @@ namespace talos {
 
 // Whether the peer has sent any byte on this connection; true for what is no TCP connection.
 bool peerHasSpoken(int socket);
+// How many connections wait to be accepted at a listening socket; 0 for what is none.
+unsigned waitingConnections(int listening);
 
 }  // namespace talos
