@@ -7,6 +7,7 @@
 
 #include "machined/effects/appended.h"
 #include "machined/effects/test-tree.h"
+#include "machined/effects/tree.h"
 
 namespace talos::machined {
 namespace {
@@ -118,6 +119,48 @@ TEST_F(UserFilesTest, AFileThatHasGrownIsReplaced) {
   EXPECT_EQ(0, truncate(tree.path("/var/log.txt").cStr(), 65 << 20));
   EXPECT_THAT(write({create("/var/log.txt", "new")}), IsEmpty());
   EXPECT_EQ("new", tree.get("/var/log.txt"));
+}
+
+// Catches: text of the config's own file that is taken for something appended long ago.
+TEST_F(UserFilesTest, WhatACreateReplacesIsForgotten) {
+  tree.put("/var/f", "base\n");
+  EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  EXPECT_THAT(write({create("/var/f", "new\n\nA\n")}), IsEmpty());
+  EXPECT_THAT(write({}), IsEmpty());
+  EXPECT_EQ("new\n\nA\n", tree.get("/var/f"));
+}
+
+// Catches: directories that only root may enter, since this process was started with another umask.
+TEST_F(UserFilesTest, TheUmaskChangesNothing) {
+  auto before = umask(0077);
+  KJ_DEFER(umask(before));
+  EXPECT_THAT(write({create("/var/u/v/x", "x")}), IsEmpty());
+  EXPECT_EQ(0755u, tree.mode("/var/u"));
+  EXPECT_EQ(0755u, tree.mode("/var/u/v"));
+  EXPECT_EQ(0644u, tree.mode("/var/u/v/x"));
+}
+
+// Catches: a link that is followed where none may be, or out of the tree.
+TEST(Tree, Links) {
+  TestTree tree;
+  tree.put("/var/file", "x");
+  tree.link("file", "/var/near");
+  tree.link("../var/file", "/var/out");
+  tree.link("/file", "/var/absolute");
+  auto var = openTree(tree.path("/var"));
+  auto opens = [&](kj::StringPtr name, Links links) {
+    try {
+      return tryOpen(var, name, O_RDONLY, links) != nullptr;
+    } catch (const kj::Exception&) {
+      return false;
+    }
+  };
+  for (auto links : {Links::kNone, Links::kBeneath, Links::kInRoot}) {
+    EXPECT_TRUE(opens("file", links));
+    EXPECT_EQ(links != Links::kNone, opens("near", links));
+    EXPECT_FALSE(opens("out", links));
+    EXPECT_EQ(links == Links::kInRoot, opens("absolute", links));
+  }
 }
 
 // Catches: a mount that failed and is not tried again, since its file is already as it should be.

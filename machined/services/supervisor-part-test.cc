@@ -90,6 +90,19 @@ TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   EXPECT_TRUE(supervisor->isUp("p"));
 }
 
+// Catches: somebody who waits for ever for what is no service any more.
+TEST_F(SupervisorTest, WhoWaitsForAPartIsToldOfItsUnloading) {
+  auto d = define("p", {"absent"});
+  d.part = kj::Function<kj::Promise<void>()>([&]() { return kj::Promise<void>(kj::NEVER_DONE); });
+  supervisor->load(kj::mv(d));
+  supervisor->start("p");
+  auto up = supervisor->whenUp("p");
+  EXPECT_FALSE(up.poll(scope));
+  supervisor->unload("p", "not wanted");
+  ASSERT_TRUE(up.poll(scope));
+  EXPECT_ANY_THROW(up.wait(scope));
+}
+
 // Catches: a part that ends at the moment of its stop, and whose end is told as the reason.
 TEST_F(SupervisorTest, APartThatEndsWhileItIsStopped) {
   auto paf = kj::newPromiseAndFulfiller<void>();

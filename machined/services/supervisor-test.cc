@@ -74,6 +74,18 @@ TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
   EXPECT_TRUE(machine.runs("c"));
 }
 
+// Catches: a service that comes back while the machine goes down.
+TEST_F(SupervisorTest, ARestartThatIsDueAfterTheEndIsNone) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  supervisor->restart("a");
+  auto all = supervisor->stopAll();
+  EXPECT_TRUE(done(all));
+  advance(1 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("a"));
+}
+
 // Catches: an end that is heard of before the start is, and forgotten: a service that is taken to
 // run for ever.
 TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {

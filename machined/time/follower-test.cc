@@ -246,6 +246,20 @@ TEST_F(FollowerTest, LookingUpAgainForgivesNothing) {
   EXPECT_LE(tired.asked.size(), 7);
 }
 
+// Catches: a name server that never answers and is waited for as long.
+TEST_F(FollowerTest, LookingUpHasAnEnd) {
+  network.dns["never"] = {"1.1.1.1"};
+  network.dnsDelay["never"] = 24 * kj::HOURS;
+  follow({"never"});
+  advance(25 * kj::SECONDS);
+  EXPECT_EQ(problem(), "cannot resolve \"never\" within 20 s");
+  auto asked = follower.check(kj::str("never"));
+  advance(6 * kj::SECONDS);
+  ASSERT_TRUE(asked.poll(scope));
+  auto failed = kj::runCatchingExceptions([&]() { asked.wait(scope); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "cannot resolve \"never\" within 5 s");
+}
+
 // Catches: a reply that anybody could have sent, and a loop that a flood of them keeps busy.
 TEST_F(FollowerTest, ForgedRepliesAreNothing) {
   auto& s = network.servers["10.5.0.1"];
