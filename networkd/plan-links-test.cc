@@ -305,6 +305,19 @@ TEST(PlanLinks, aNetworkBehindTwoPeersIsTheFirstOnes) {
   EXPECT_EQ(device.peers[1].allowed.size(), 0u);
 }
 
+// Catches: a plan without an end, because the kernel passes over the machine's own key.
+TEST(PlanLinks, aPeerThatIsThisMachineIsAProblem) {
+  ModelKernel kernel;
+  auto wanted = tunnel();
+  auto& wireguard = wanted.links[0].wireguard;
+  wireguard.peers[1].publicKey = KJ_ASSERT_NONNULL(wireguard.privateKey).publicKey();
+  settle(wanted, kernel);
+  EXPECT_EQ(kernel.wireguard(2).peers.size(), wireguard.peers.size() - 1);
+  auto left = planFor(wanted, kernel);
+  ASSERT_EQ(left.problems.size(), 1u);
+  EXPECT_TRUE(left.problems[0].endsWith(" is this machine itself")) << left.problems[0].cStr();
+}
+
 // --- any network to any other
 // ---------------------------------------------------------------------
 // Catches: every order that the kernel refuses, every plan that does not end, and every trace that
