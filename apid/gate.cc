@@ -338,7 +338,9 @@ Welcome Gate::open(const Peer& peer) {
                                         {"cn", peer.commonName},
                                         {"hint", "its certificate's O names none"}});
   }
-  Caller caller{kj::str(peer.commonName), kj::str(peer.address), kj::str()};
+  Caller caller{
+      peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),
+      kj::str(peer.address), kj::str()};
   return clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true);
 }
 

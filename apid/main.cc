@@ -16,8 +16,9 @@
 namespace talos::apid {
 
 constexpr uint16_t kPort = 50000;
-// Fewer than machined lets one user have: every client has a connection to it.
-constexpr ServerLimits kLimits = {.connections = 240, .connectionsPerPeer = 120, .questions = 2048};
+// Fewer than machined lets apid have (kMostClients there): every client has a connection to it.
+constexpr ServerLimits kLimits = {
+    .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
 
 // What a visitor's last call has to be answered in, once maintenance mode is over.
 constexpr auto kFarewell = 2 * kj::SECONDS;

@@ -176,8 +176,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   // Makes a handshake cancellable in favour of a newer connection.
   class Handshake {
    public:
-    Handshake(Listener& listener, int socket)
-        : socket(socket),
+    Handshake(Listener& listener, const Caller& caller, int socket)
+        : caller(caller),
+          socket(socket),
           since(listener.timer.now()),
           listener(listener),
           number(listener.nextNumber++) {
@@ -185,6 +186,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
     ~Handshake() noexcept(false) { listener.handshakes.erase(number); }
     KJ_DISALLOW_COPY_AND_MOVE(Handshake);
+    const Caller& caller;
     const int socket;
     const kj::TimePoint since;
     kj::Canceler canceler;
@@ -253,18 +255,25 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   bool admit(const Caller& caller) {
     auto mine = perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
-    if (mine >= limits.connectionsPerPeer) {
+    if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
       lines.warn("connection refused", caller,
                  kj::str("it has ", mine, " connections, which is the limit for one peer"));
       return false;
     }
-    if (total < limits.connections) return true;
-    for (auto& oldest : handshakes) {
-      giveUp(oldest.key);
-      return true;
-    }
+    if (total < limits.connections || giveUpOldest(nullptr)) return true;
     lines.warn("connection refused", caller,
                kj::str("all ", limits.connections, " connections are in use"));
+    return false;
+  }
+
+  // Of this peer, if one is named: one that fills its own places does not keep itself out.
+  bool giveUpOldest(kj::Maybe<kj::StringPtr> key) {
+    for (auto& entry : handshakes) {
+      kj::StringPtr its = entry.value->caller.key;
+      if (its != key.orDefault(its)) continue;
+      giveUp(entry.key);
+      return true;
+    }
     return false;
   }
 
@@ -283,7 +292,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
                                                  const Caller& caller) {
-    Handshake handshake(*this, stream->getFd().orDefault(-1));
+    Handshake handshake(*this, caller, stream->getFd().orDefault(-1));
     auto establishing = kj::evalNow([&]() { return establish(kj::mv(stream), caller); });
     auto text = kj::str("no handshake within ", limits.handshake);
     co_return co_await handshake.canceler

@@ -4,9 +4,9 @@
 // peer from costing more than its own connection: handshake deadline, connections in total and per
 // peer address, bytes of one message, words of calls in flight, calls at once, bytes that wait to
 // be sent. A peer over a limit is closed and logged; the listener itself never ends because of a
-// peer. When all connections are taken, the oldest that has not finished its handshake makes room;
-// or, with `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was
-// heard of for a moment make room.
+// peer. When all connections are taken, the oldest that has not finished its handshake makes room
+// (when a peer has all that one may have, the oldest of its own); or, with `queue`, newer ones
+// wait in the kernel's queue, and only handshakes that nothing was heard of for a moment make room.
 // Each connection gets its own bootstrap capability from a factory that knows who is calling.
 #pragma once
 

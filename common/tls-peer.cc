@@ -3,8 +3,10 @@
 #include <kj/debug.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
 #include "common/openssl.h"
+#include "common/tls-times.h"
 
 namespace talos {
 namespace {
@@ -26,27 +28,60 @@ static_assert(kj::isSameType<decltype(reach(PeerCertificate())), void * kj::TlsP
 static_assert(kj::isSameType<decltype(reach(ContextHandle())), void * kj::TlsContext::*>());
 
 constexpr int kVerifyErrors = 128;  // more than there are X509_V_ERR_* codes
+constexpr int kTimes = kVerifyErrors;
 
 // OpenSSL's error queue carries numbers; their words come from tables. This makes the reasons of
-// refused certificates errors of a library of their own. The table is OpenSSL's from then on.
-int verifyErrorLibrary() {
-  static ERR_STRING_DATA reasons[kVerifyErrors] = {};
-  static const int library = [] {
-    int number = ERR_get_next_error_library();
+// refused certificates errors of a library of their own, one for each thread: the words of the last
+// one, kTimes, are written anew for each refusal, and read before the handshake returns.
+class Reasons {
+ public:
+  Reasons() : library(ERR_get_next_error_library()) {
     for (int code = 1; code < kVerifyErrors; ++code) {
-      reasons[code - 1] = {static_cast<unsigned long>(code), X509_verify_cert_error_string(code)};
+      table[code - 1] = {static_cast<unsigned long>(code), X509_verify_cert_error_string(code)};
     }
-    ERR_load_strings(number, reasons);
-    return number;
-  }();
-  return library;
+    table[kTimes - 1] = {kTimes, times};
+    ERR_load_strings(library, table);
+  }
+  ~Reasons() { ERR_unload_strings(library, table); }
+  KJ_DISALLOW_COPY_AND_MOVE(Reasons);
+
+  void raise(int code) { ERR_raise(library, code); }
+  void raiseTimes(kj::StringPtr text) {
+    auto size = kj::min(text.size(), sizeof times - 1);
+    memcpy(times, text.begin(), size);
+    times[size] = '\0';
+    ERR_raise(library, kTimes);
+  }
+
+ private:
+  int library;
+  char times[400] = "";
+  ERR_STRING_DATA table[kVerifyErrors + 1] = {};
+};
+
+// What a certificate says of its times, and the clock.
+kj::String aboutTimes(int code, X509_STORE_CTX* store) {
+  auto info = pki::inspect(pki::writeCertificate(X509_STORE_CTX_get_current_cert(store)));
+  return kj::str(
+      X509_STORE_CTX_get_error_depth(store) > 0 ? "the authority's " : "",
+      X509_verify_cert_error_string(code), ": it is ",
+      validityText({info.notBefore, info.notAfter}, kj::systemCoarseCalendarClock().now()));
 }
 
 int explain(int ok, X509_STORE_CTX* store) {
-  if (!ok) {
-    int code = X509_STORE_CTX_get_error(store);
-    if (code > 0 && code < kVerifyErrors) ERR_raise(verifyErrorLibrary(), code);
+  if (ok) return ok;
+  thread_local Reasons reasons;
+  int code = X509_STORE_CTX_get_error(store);
+  if (code == X509_V_ERR_CERT_HAS_EXPIRED || code == X509_V_ERR_CERT_NOT_YET_VALID) {
+    kj::String text;
+    // No exception passes through C.
+    auto failed = kj::runCatchingExceptions([&] { text = aboutTimes(code, store); });
+    if (failed == nullptr) {
+      reasons.raiseTimes(text);
+      return ok;
+    }
   }
+  if (code > 0 && code < kVerifyErrors) reasons.raise(code);
   return ok;
 }
 

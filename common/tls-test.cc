@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "common/date.h"
 #include "common/error.h"
 
 namespace talos {
@@ -150,6 +151,66 @@ TEST_F(Tls, RefusedClientLearnsItWithItsFirstRead) {
   auto failure = kj::runCatchingExceptions([&] { connected->read(&byte, 1).wait(io.waitScope); });
   EXPECT_TRUE(contains(KJ_ASSERT_NONNULL(failure).getDescription(), "certificate expired"))
       << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
+}
+
+// Catches: a refusal because of times that does not say which, so that nobody sees whose clock is
+// wrong; one that is told of the wrong certificate.
+TEST_F(Tls, TimesAreToldAtBothEnds) {
+  auto now = kj::systemPreciseCalendarClock().now();
+  constexpr auto kYear = 365 * kj::DAYS;
+  struct Row {
+    const char* name;
+    kj::Duration begin, lifetime;
+    const char* says;
+  };
+  for (auto& row :
+       {Row{"a clock ten years ahead", -10 * kYear, 1 * kj::DAYS, "has expired"},
+        Row{"a minute too late", -1 * kj::DAYS, 1 * kj::DAYS - 1 * kj::MINUTES, "has expired"},
+        Row{"a clock ten years behind", 10 * kYear, 1 * kj::DAYS, "not yet valid"},
+        Row{"a minute too early", 1 * kj::MINUTES, 1 * kj::DAYS, "not yet valid"}}) {
+    auto from = now + row.begin;
+    auto begin = dateText(from), end = dateText(from + row.lifetime);
+    auto expectTimes = [&](kj::StringPtr text, kj::StringPtr says) {
+      EXPECT_TRUE(contains(text, says)) << row.name << ": " << text.cStr();
+      EXPECT_TRUE(contains(text, kj::str("valid from ", begin, " until ", end)))
+          << row.name << ": " << text.cStr();
+      EXPECT_TRUE(contains(text, kj::str("the clock here says ", dateText(now).slice(0, 13))) ||
+                  contains(text, kj::str("the clock here says ",
+                                         dateText(now + 1 * kj::MINUTES).slice(0, 13))))
+          << row.name << ": " << text.cStr();
+    };
+    {  // the client's
+      TlsEndpoint server(talos.server());
+      TlsEndpoint client(
+          talos.leaf({.lifetime = row.lifetime, .notBefore = from}, talos.pair.certificate));
+      auto out = shake(server, client);
+      EXPECT_TRUE(out.accepted == nullptr) << row.name;
+      expectTimes(out.serverError, row.says);
+      char byte;
+      auto& connected = KJ_ASSERT_NONNULL(out.connected, out.clientError);
+      auto failure =
+          kj::runCatchingExceptions([&] { connected->read(&byte, 1).wait(io.waitScope); });
+      expectTimes(messageOf(KJ_ASSERT_NONNULL(failure)), "refused");
+      EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnauthenticated);
+    }
+    {  // the server's
+      TlsEndpoint server(talos.leaf(
+          {.dnsNames = kj::arr(kj::str("node1")), .lifetime = row.lifetime, .notBefore = from},
+          talos.pair.certificate));
+      TlsEndpoint client(talos.client());
+      auto out = shake(server, client);
+      EXPECT_TRUE(out.connected == nullptr) << row.name;
+      expectTimes(out.clientError, row.says);
+    }
+    {  // the authority's
+      Authority old("old");
+      old.pair =
+          pki::makeAuthority({.organization = "old", .lifetime = row.lifetime, .notBefore = from});
+      TlsEndpoint server(old.server()), client(old.client());
+      auto out = shake(server, client);
+      expectTimes(out.clientError, "the authority's certificate");
+    }
+  }
 }
 
 // Catches: a client without a certificate getting in.

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/tls-peer.h"
+#include "common/tls-times.h"
 
 namespace talos {
 namespace {
@@ -92,7 +93,9 @@ struct TlsEndpoint::State {
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
     bool anonymous;
-    Context(kj::Own<kj::TlsContext> tls, bool anonymous) : tls(kj::mv(tls)), anonymous(anonymous) {}
+    Validity own;  // of the certificate that is shown
+    Context(kj::Own<kj::TlsContext> tls, bool anonymous, Validity own)
+        : tls(kj::mv(tls)), anonymous(anonymous), own(own) {}
   };
   kj::Maybe<kj::Own<Context>> current;
 
@@ -111,11 +114,14 @@ TlsEndpoint::TlsEndpoint() : state(kj::heap<State>()) {}
 TlsEndpoint::~TlsEndpoint() noexcept(false) {}
 
 void TlsEndpoint::replace(Credentials credentials) {
-  state->current = kj::refcounted<State::Context>(makeContext(credentials), false);
+  auto info = pki::inspect(credentials.certificate);
+  state->current = kj::refcounted<State::Context>(makeContext(credentials), false,
+                                                  Validity{info.notBefore, info.notAfter});
 }
 
 void TlsEndpoint::replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key) {
-  state->current = kj::refcounted<State::Context>(makeAnonymousContext(certificate, key), true);
+  state->current =
+      kj::refcounted<State::Context>(makeAnonymousContext(certificate, key), true, Validity());
 }
 
 void TlsEndpoint::close() {
@@ -133,8 +139,9 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
       co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), nullptr, {}, true}};
     }
     auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
-    co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), kj::mv(info.commonName),
-                                               kj::mv(info.organizations)}};
+    co_return Accepted{kj::mv(up.stream),
+                       Peer{kj::mv(peerAddress), kj::mv(info.commonName),
+                            kj::mv(info.organizations), false, kj::mv(info.serial)}};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), peerAddress);
   }
@@ -147,7 +154,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIo
   auto name = kj::str(expectedName);
   kj::Maybe<kj::Exception> failure;
   try {
-    co_return co_await context->tls->wrapClient(kj::mv(stream), name);
+    co_return explainRefusal(co_await context->tls->wrapClient(kj::mv(stream), name), context->own);
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
   }

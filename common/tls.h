@@ -29,10 +29,12 @@ struct Peer {
   kj::Vector<kj::String> organizations;
   // Roles are the O entries that begin with "os:".
   bool anonymous = false;  // was not asked for a certificate: nothing is known but the address
+  kj::String serial;       // of its certificate, hex
 };
 
 // The words of OpenSSL in the failure of a handshake, or of a read or write after it (a client
-// learns only there that its certificate was refused): "certificate has expired".
+// learns only there that its certificate was refused): "certificate has expired: it is valid from …
+// until …, and the clock here says …".
 kj::String tlsReason(const kj::Exception& e);
 
 // accept() and connect() are virtual so that code which merely passes an endpoint on (server.cc,

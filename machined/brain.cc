@@ -60,6 +60,8 @@ namespace {
 
 constexpr kj::StringPtr kSelf = "machined"_kj;
 constexpr kj::StringPtr kToldRepairs = "events/network"_kj, kToldMagic = "repairs1"_kj;
+// Of one user: apid has a connection for each of its clients, and a few of its own.
+constexpr unsigned kMostClients = 1536;
 constexpr auto kSettled = 5 * kj::SECONDS;  // after that, nothing of the start is needed any more
 
 kj::String smbiosUuid() {
@@ -345,7 +347,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
                                [this](rpc::AuditRecord::Reader record) {
                                  logs.append(kAuditLog, auditLine(record, clock.now()));
                                });
-        });
+        },
+        {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
   }
 
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {

@@ -1,7 +1,10 @@
 // Whole runs of commands against a cluster in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include "common/date.h"
+#include "common/talosconfig.h"
 #include "talosctl/test-cluster.h"
 #include "talosctl/test-tar.h"
 
@@ -329,6 +332,117 @@ TEST_F(Runs, AnInterruptedRequestIsAFailure) {
   c.settle();
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 1);
+}
+
+// Catches: a node that is asked, and shown, twice because it was named twice.
+TEST_F(Runs, EachNodeOnce) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.2", "memory"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
+            "10.0.0.2   2       2      0      0        0         0       0\n"
+            "10.0.0.3   2       2      0      0        0         0       0\n");
+  node("2001:db8::1");
+  EXPECT_EQ(c.run({"-n", "2001:db8::1,2001:DB8:0::1", "service", "apid", "restart"}), 0);
+  EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
+}
+
+// Catches: a call that is sent although one of its targets cannot be one.
+TEST_F(Runs, AWrongNodeIsNamedBeforeAnythingIsSent) {
+  for (auto wrong : {"10.0.0.3:50000", "[2001:db8::1]:50000", "a b", "10.0.0.3/24"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "-n", wrong, "service", "apid", "restart"}), 1) << wrong;
+    EXPECT_THAT(err(), HasSubstr("node")) << wrong;
+    EXPECT_EQ(out(), "") << wrong;
+  }
+}
+
+// Catches: one endpoint that is down and takes the command with it, wherever it stands in the list.
+TEST_F(Runs, ADeadEndpointIsSkipped) {
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4,127.0.0.1,127.0.0.5", "-n", "10.0.0.2,10.0.0.3",
+                     "memory"}),
+              0);
+    EXPECT_EQ(err(), "");
+    EXPECT_THAT(out(), HasSubstr("10.0.0.3"));
+  }
+}
+
+// Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.
+TEST_F(Runs, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
+  node("10.0.0.3").off = true;
+  node("10.0.0.2").logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.3,10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  node("10.0.0.2").logLines.add(kj::str("two"));
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches: a refusal for a certificate's times that does not tell them.
+TEST_F(Runs, ARefusalForItsTimesTellsThem) {
+  struct Row {
+    kj::Duration begin;
+    const char* why;
+  };
+  auto now = kj::systemPreciseCalendarClock().now();
+  for (auto& row :
+       {Row{-3650 * kj::DAYS, "certificate expired"}, Row{3650 * kj::DAYS, "bad certificate"}}) {
+    auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                           {.organizations = kj::arr(kj::str("os:admin")),
+                            .server = false,
+                            .lifetime = 1 * kj::DAYS,
+                            .notBefore = now + row.begin});
+    c.writeConfig(c.authority, leaf);
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+    EXPECT_THAT(err(), AllOf(HasSubstr("refused"), HasSubstr(row.why),
+                             HasSubstr(kj::str("valid from ", dateText(now + row.begin), " until ",
+                                               dateText(now + row.begin + 1 * kj::DAYS))
+                                           .cStr()),
+                             HasSubstr("the clock here says 2")));
+  }
+}
+
+// Catches: a key that leaves this computer, a file that others read or that replaces another one,
+// rights that nobody asked for.
+TEST_F(Runs, ConfigNew) {
+  auto& self = node("127.0.0.1");
+  self.authority = &c.authority;
+  auto path = kj::str(c.folder, "/new/talosconfig");
+  c.test.environment.upsert(kj::str("USER"), kj::str("ada"), [](auto&, auto&&) {});
+  EXPECT_EQ(
+      c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
+      << err();
+  EXPECT_THAT(out(), AllOf(StartsWith(kj::str("created ", path).cStr()), HasSubstr("valid until")));
+  EXPECT_EQ(self.certificateAsked, "os:reader,os:etcd:backup for 7200 s"_kj);
+  struct stat info;
+  ASSERT_EQ(stat(path.cStr(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  auto made = Talosconfig::load(path);
+  EXPECT_EQ(made.currentName(), "test"_kj);
+  auto& context = made.resolve();
+  EXPECT_EQ(kj::strArray(context.endpoints, ","), "127.0.0.1");
+  pki::checkPair(context.certificate, context.key);
+  auto certificate = pki::inspect(context.certificate);
+  EXPECT_EQ(kj::strArray(certificate.organizations, ","), "os:reader,os:etcd:backup");
+  EXPECT_EQ(certificate.commonName, "ada"_kj);
+  EXPECT_EQ(c.run({"--talosconfig", path, "-n", "10.0.0.2", "memory"}), 0) << err();
+  out();
+
+  auto before = readFile(path);
+  EXPECT_EQ(c.run({"config", "new", path}), 1);
+  EXPECT_THAT(err(), HasSubstr("exists already"));
+  EXPECT_EQ(readFile(path), before);
+  auto other = kj::str(c.folder, "/other");
+  EXPECT_EQ(c.run({"config", "new", other, "--roles", "os:impersonator"}), 1);
+  EXPECT_THAT(err(), HasSubstr("right are os:admin, os:operator"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", other}), 1);
+  EXPECT_THAT(err(), HasSubstr("no key here"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "config", "new", other}), 1);
+  EXPECT_THAT(err(), HasSubstr("one machine signs"));
+  EXPECT_NE(access(other.cStr(), F_OK), 0);
+  EXPECT_EQ(c.run({"config", "new", other}), 0) << err();
+  EXPECT_EQ(self.certificateAsked, "os:admin for 315360000 s"_kj);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ namespace talos::talosctl {
 
 void addCommands(Command& root) {
   addConfigCommands(root);
+  addConfigNewCommand(root);
   addGenerateCommands(root);
   addPkiCommands(root);
   addSecretsCommand(root);

@@ -10,6 +10,7 @@ namespace talos::talosctl {
 void addCommands(Command& root);
 
 void addConfigCommands(Command& root);     // config.cc
+void addConfigNewCommand(Command& root);   // config-new.cc
 void addGenerateCommands(Command& root);   // gen.cc
 void addSecretsCommand(Command& root);     // gen-secrets.cc
 void addValidateCommand(Command& root);    // validate.cc

@@ -62,12 +62,7 @@ kj::Duration hours(Invocation& call) {
 }
 
 kj::Array<kj::String> roles(Invocation& call) {
-  for (auto& role : call.list("roles")) {
-    if (!role.startsWith("os:")) {
-      fail(ErrorKind::kInvalidArgument, kj::str("--roles: \"", role, "\" is not a role; right are ",
-                                                kRoleAdmin, " and ", kRoleReader));
-    }
-  }
+  checkClientRoles(call.list("roles"), "--roles");
   return KJ_MAP(role, call.list("roles")) {
     return kj::str(role);
   };

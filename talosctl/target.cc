@@ -1,4 +1,6 @@
 // Where a call goes and as whom: flags first, then the context of the client configuration.
+#include <kj/map.h>
+
 #include "common/error.h"
 #include "common/problem.h"
 #include "common/resolver.h"
@@ -10,9 +12,16 @@ namespace talos::talosctl {
 
 namespace {
 
+// Each host once, in the order in which they were named; an address may be written in several ways.
 kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
   kj::Vector<kj::String> result;
-  for (auto& item : list) result.add(kj::str(item));
+  kj::HashSet<kj::String> seen;
+  for (auto& item : list) {
+    auto key = asAddress(item).orDefault(kj::str(item));
+    if (seen.contains(key)) continue;
+    seen.insert(kj::mv(key));
+    result.add(kj::str(item));
+  }
   return result;
 }
 

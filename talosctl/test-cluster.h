@@ -39,7 +39,9 @@ struct FakeNode {
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;  // `from` of each read()
   FakeConfig config;
-  kj::String timeServer;  // that was asked for
+  kj::String timeServer;                              // that was asked for
+  const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
+  kj::String certificateAsked;                        // "os:reader for 3600 s"
 };
 
 class FakeMachine final : public rpc::Machine::Server {
@@ -79,6 +81,26 @@ class FakeMachine final : public rpc::Machine::Server {
     answer.setServer(node_.timeServer.size() > 0 ? node_.timeServer.asPtr() : "10.5.0.1"_kj);
     answer.setLocal(1'615'000'000'000'000'001);
     answer.setRemote(1'615'000'000'250'000'000);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
+    if (node_.authority == nullptr) fail(ErrorKind::kFailedPrecondition, "no key here");
+    auto params = context.getParams();
+    pki::LeafOptions options;
+    options.organizations = KJ_MAP(role, params.getRoles()) {
+      return kj::str(role);
+    };
+    options.lifetime = params.getLifetimeS() * kj::SECONDS;
+    node_.certificateAsked =
+        kj::str(kj::strArray(params.getRoles(), ","), " for ", params.getLifetimeS(), " s");
+    auto request = kj::heapString(params.getRequest().asChars());
+    KJ_ASSERT(strstr(request.cStr(), "PRIVATE") == nullptr);
+    auto name = pki::inspectRequest(request).commonName;
+    options.commonName = name;
+    auto signed_ = pki::signRequest(node_.authority->certificate, node_.authority->key, request,
+                                    kj::mv(options));
+    context.getResults().setCa(node_.authority->certificate.asBytes());
+    context.getResults().setCertificate(signed_.asBytes());
     return kj::READY_NOW;
   }
   kj::Promise<void> reboot(RebootContext context) override {
@@ -429,8 +451,13 @@ struct TestCluster {
   kj::String configPath() { return kj::str(folder, "/talosconfig"); }
   // A client certificate by `signer`, trusting `signer`.
   void writeConfig(const pki::CertificateAndKey& signer, kj::StringPtr endpoints = "[127.0.0.1]") {
-    auto leaf = pki::issue(signer.certificate, signer.key,
-                           {.organizations = kj::arr(kj::str("os:admin")), .server = false});
+    writeConfig(signer,
+                pki::issue(signer.certificate, signer.key,
+                           {.organizations = kj::arr(kj::str("os:admin")), .server = false}),
+                endpoints);
+  }
+  void writeConfig(const pki::CertificateAndKey& signer, const pki::CertificateAndKey& leaf,
+                   kj::StringPtr endpoints = "[127.0.0.1]") {
     writeFileAtomically(
         configPath(),
         kj::str("context: test\ncontexts:\n    test:\n        endpoints: ", endpoints,

@@ -77,6 +77,7 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
       {50, kCertificates, true, false},
       {50, "NodeAddresses.net.talos.dev"_kj, true, false},
       {50, "MachineConfigs.config.talos.dev"_kj, false, false},
+      {50, "RootSecrets.secrets.talos.dev"_kj, false, false},
       {52, kCertificates, false, false},
       {52, kHostnames, true, false},
       {52, "LinkStatuses.net.talos.dev"_kj, true, true},

@@ -7,38 +7,28 @@
 // "tls" is the model itself behind TLS, without apid between: what the door adds is apid minus tls.
 //
 // link: apid-lib
-#include <errno.h>
-#include <fcntl.h>
-#include <kj/debug.h>
-#include <kj/io.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "apid/test-node.h"
+#include "tests/bench/processes.h"
 
 namespace talos::apid {
 namespace {
 
 using testing::Authority;
 using testing::Model;
+using namespace bench;
 
-class Echo final : public rpc::Services::Server {
+// A text both ways, by a method that changes nothing: one that does is recorded besides.
+class Echo final : public rpc::Machine::Server {
  protected:
-  kj::Promise<void> start(StartContext context) override {
-    context.getResults().setResponse(context.getParams().getId());
+  kj::Promise<void> time(TimeContext context) override {
+    context.getResults().initAnswer().setServer(context.getParams().getServer());
     return kj::READY_NOW;
   }
 };
 class EchoNode final : public rpc::Node::Server {
  protected:
-  kj::Promise<void> services(ServicesContext context) override {
-    context.getResults().setServices(kj::heap<Echo>());
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<Echo>());
     return kj::READY_NOW;
   }
 };
@@ -60,23 +50,6 @@ class EchoMachined final : public rpc::Machined::Server {
   Model& model;
 };
 
-// A child that goes with this process; its exit is an error of the measurement.
-template <typename F>
-pid_t child(F&& run) {
-  pid_t parent = getpid();
-  pid_t pid;
-  KJ_SYSCALL(pid = fork());
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions(run)) {
-      fprintf(stderr, "%s\n", kj::str(*e).cStr());
-    }
-    _exit(1);
-  }
-  return pid;
-}
-
 void serveModel(const Authority& authority, int unixSocket, int tlsSocket) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -95,58 +68,18 @@ void serveModel(const Authority& authority, int unixSocket, int tlsSocket) {
   plain.exclusiveJoin(kj::mv(secured)).wait(io.waitScope);
 }
 
-void execApid(int tcpSocket, kj::StringPtr socketPath) {
-  char self[4096];
-  ssize_t length;
-  KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
-  self[length] = '\0';
-  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/apid");
-  KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
-  setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
-  setenv("TALOS_STORE", socketPath.cStr(), 1);
-  int null;
-  KJ_SYSCALL(null = open("/dev/null", O_WRONLY));
-  dup2(null, STDERR_FILENO);
-  execl(program.cStr(), "apid", nullptr);
-  KJ_FAIL_SYSCALL("execl", errno, program);
-}
-
-uint64_t nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
-}
-
-struct Figure {
-  double p50, p99;
-};
-
-Figure measure(rpc::Services::Client services, unsigned calls, kj::WaitScope& scope) {
+Figure measure(rpc::Machine::Client machine, unsigned calls, kj::WaitScope& scope) {
   auto text = kj::str(kj::repeat('x', 32));
   kj::Vector<uint64_t> took;
   for (unsigned i = 0; i < calls + 1000; ++i) {  // the first thousand warm up
     auto began = nanoseconds();
-    auto request = services.startRequest();
-    request.setId(text);
+    auto request = machine.timeRequest();
+    request.setServer(text);
     auto response = request.send().wait(scope);
-    KJ_ASSERT(response.getResponse().size() == 32);
+    KJ_ASSERT(response.getAnswer().getServer().size() == 32);
     if (i >= 1000) took.add(nanoseconds() - began);
   }
-  std::sort(took.begin(), took.end());
-  return {took[took.size() / 2] / 1e3, took[took.size() * 99 / 100] / 1e3};
-}
-
-uint16_t portOf(int fd) {
-  sockaddr_in name{};
-  socklen_t length = sizeof name;
-  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
-  return ntohs(name.sin_port);
-}
-
-kj::String json(const Figure& figure) {
-  char text[96];
-  snprintf(text, sizeof text, "{\"p50us\":%.1f,\"p99us\":%.1f}", figure.p50, figure.p99);
-  return kj::str(text);
+  return figureOf(kj::mv(took));
 }
 
 void run(unsigned calls) {
@@ -180,13 +113,11 @@ void run(unsigned calls) {
   auto machined = direct->bootstrap().castAs<rpc::Machined>();
   auto node = overTls->bootstrap().castAs<rpc::Node>();
   auto cluster = overApid->bootstrap().castAs<rpc::Cluster>();
-  auto services = [](rpc::Node::Client node) {
-    return node.servicesRequest().send().getServices();
-  };
+  auto machine = [](rpc::Node::Client node) { return node.machineRequest().send().getMachine(); };
 
-  auto plain = measure(services(machined.nodeRequest().send().getNode()), calls, io.waitScope);
-  auto secured = measure(services(node), calls, io.waitScope);
-  auto door = measure(services(cluster.nodeRequest().send().getNode()), calls, io.waitScope);
+  auto plain = measure(machine(machined.nodeRequest().send().getNode()), calls, io.waitScope);
+  auto secured = measure(machine(node), calls, io.waitScope);
+  auto door = measure(machine(cluster.nodeRequest().send().getNode()), calls, io.waitScope);
   printf("{\"calls\":%u,\"unix\":%s,\"tls\":%s,\"apid\":%s}\n", calls, json(plain).cStr(),
          json(secured).cStr(), json(door).cStr());
 }

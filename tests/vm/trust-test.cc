@@ -58,6 +58,24 @@ std::string configWith(const std::string& name, const pki::CertificateAndKey& id
   return path;
 }
 
+// Runs the lines in a folder of their own, with talosctl in the path.
+harness::Result script(const std::string& folder, const std::string& lines) {
+  return harness::run({"sh", "-euc",
+                       "cd '" + folder + "' && mkdir -p bin && ln -sf '" + harness::talosctlPath() +
+                           "' bin/talosctl && PATH=\"$PWD/bin:$PATH\"\n" + lines},
+                      60);
+}
+
+std::string newFolder(const char* name) {
+  auto folder = machine().folder() + "/" + name;
+  makeDirectories(folder.c_str(), 0700);
+  return folder;
+}
+
+void write(const std::string& path, kj::StringPtr text) {
+  writeFileAtomically(path.c_str(), text, 0600);
+}
+
 harness::Result as(const std::string& config, std::vector<std::string> arguments) {
   std::vector<std::string> words = {harness::talosctlPath(), "--talosconfig", config, "--timeout",
                                     "10s"};
@@ -128,12 +146,10 @@ TEST(Trust, AReaderReadsAndMayNotReboot) {
     std::vector<std::string> arguments;
     const char* needs;
   };
-  for (auto& row : {Row{{"reboot"}, "os:operator"},
-                    Row{{"shutdown"}, "os:operator"},
-                    Row{{"service", "networkd", "restart"}, "os:operator"},
-                    Row{{"get", "mc"}, "os:admin"},
-                    Row{{"get", "wireguardkeys"}, "os:admin"},
-                    Row{{"read", "/etc/os-release"}, "os:admin"}}) {
+  for (auto& row :
+       {Row{{"reboot"}, "os:operator"}, Row{{"shutdown"}, "os:operator"},
+        Row{{"service", "networkd", "restart"}, "os:operator"}, Row{{"get", "mc"}, "os:admin"},
+        Row{{"get", "wireguardkeys"}, "os:admin"}, Row{{"read", "/etc/os-release"}, "os:admin"}}) {
     auto refused = as(reader, row.arguments);
     EXPECT_EQ(refused.status, 1) << row.arguments[0] << ": " << refused.out;
     EXPECT_TRUE(contains(refused.err, row.needs)) << refused.err;
@@ -141,6 +157,91 @@ TEST(Trust, AReaderReadsAndMayNotReboot) {
   auto log = machine().ok({"logs", "apid"});
   EXPECT_TRUE(contains(log, "Machine.reboot")) << log;
   EXPECT_TRUE(contains(log, "tester")) << log;
+  expectUnharmed();
+}
+
+// The user's chapter "Managing PKI", its lines as they stand there.
+constexpr const char* kNewPair = R"(talosctl gen key --name admin
+talosctl gen csr --key admin.key --ip 127.0.0.1
+talosctl gen crt --ca ca --csr admin.csr --name admin
+cat admin.crt | base64
+cat admin.key | base64
+)";
+constexpr const char* kRenewed = R"(talosctl gen csr --key admin.key --ip 127.0.0.1
+talosctl gen crt --ca ca --csr admin.csr --name admin
+cat admin.crt | base64
+)";
+
+// Would catch: a certificate of the chapter that the machine does not take, or that openssl reads
+// otherwise than the documents say.
+TEST(Trust, TheChapterManagingPki) {
+  auto authority = clusterAuthority();
+  auto fresh = newFolder("pki");
+  write(fresh + "/ca.crt", authority.certificate);
+  write(fresh + "/ca.key", authority.key);
+  auto made = script(fresh, kNewPair);
+  ASSERT_EQ(made.status, 0) << made.err;
+  auto pairOf = [](const std::string& folder) {
+    return pki::CertificateAndKey{readFile((folder + "/admin.crt").c_str()),
+                                  pki::Pem(readFile((folder + "/admin.key").c_str()))};
+  };
+  auto version = as(configWith("chapter", pairOf(fresh)), {"version"});
+  EXPECT_EQ(version.status, 0) << version.err;
+
+  // An administrator whose certificate has expired.
+  auto renewed = newFolder("pki-renewed");
+  write(renewed + "/ca.crt", authority.certificate);
+  write(renewed + "/ca.key", authority.key);
+  auto expired = client(authority, "os:admin", 48 * kj::HOURS, 24 * kj::HOURS);
+  write(renewed + "/admin.key", expired.key);
+  auto refused = as(configWith("before", expired), {"version"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "certificate expired")) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "valid from ")) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "the clock here says ")) << refused.err;
+  made = script(renewed, kRenewed);
+  ASSERT_EQ(made.status, 0) << made.err;
+  version = as(configWith("after", pairOf(renewed)), {"version"});
+  EXPECT_EQ(version.status, 0) << version.err;
+  EXPECT_TRUE(contains(version.out, "NODE:")) << version.out;
+
+  auto verified = script(renewed, "openssl verify -CAfile ca.crt admin.crt");
+  EXPECT_TRUE(contains(verified.out, "admin.crt: OK")) << verified.out << verified.err;
+  auto text = script(renewed, "openssl x509 -in admin.crt -noout -text").out;
+  for (auto expected : {"O=os:admin", "IP Address:127.0.0.1", "Digital Signature",
+                        "TLS Web Client Authentication", "ED25519"}) {
+    EXPECT_TRUE(contains(text, expected)) << expected << " is not in:\n" << text;
+  }
+  EXPECT_FALSE(contains(text, "CA:TRUE")) << text;
+}
+
+// Would catch: rights that grow, a change that leaves no trace, and a trace that a crash wipes out.
+TEST(Trust, ARoleForSomebodyElseAndItsTraces) {
+  auto path = machine().folder() + "/operator";
+  machine().ok({"config", "new", path, "--roles", "os:operator", "--crt-ttl", "1h"});
+  auto restarted = as(path, {"-n", node(), "service", "networkd", "restart"});
+  EXPECT_EQ(restarted.status, 0) << restarted.err;
+  auto refused = as(path, {"-n", node(), "get", "mc"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "os:admin")) << refused.err;
+  auto again = as(path, {"-n", node(), "config", "new", machine().folder() + "/more"});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(contains(again.err, "Machine.clientCertificate needs the role os:admin"))
+      << again.err;
+
+  ASSERT_TRUE(allUp(60));
+  machine().ok({"service", "machined", "kill", "--signal", "SIGKILL"});
+  ASSERT_TRUE(allUp(60));
+  EXPECT_TRUE(contains(machine().talosctl({"logs", "nobody"}).err, "audit"));  // names all
+  auto log = machine().ok({"logs", "audit"});
+  for (auto expected :
+       {"call=\"Machine.clientCertificate(", "roles: [\\\"os:operator\\\"], lifetimeS: 3600",
+        "roles=os:operator call=\"Services.restart(id: \\\"networkd\\\")\" outcome=ok",
+        "outcome=\"PermissionDenied: Machine.clientCertificate needs the role os:admin",
+        "Services.kill(id: \\\"machined\\\", signal: 9)"}) {
+    EXPECT_TRUE(contains(log, expected)) << expected << " is not in:\n" << log;
+  }
+  for (auto secret : {"PRIVATE", "BEGIN CERT"}) EXPECT_FALSE(contains(log, secret)) << log;
   expectUnharmed();
 }
 

@@ -1,0 +1,189 @@
+// The door with many clients: 1000 connections that are idle after one call, then 100 more that
+// call without a pause. And a new connection to its first answer, beside the bare handshake of
+// `openssl s_time` with the same apid. Three processes as in rpc-bench; the clients come from ten
+// addresses of loopback.
+//
+//   apid-bench [CALLS]    prints one JSON object; CALLS of all busy clients together
+//
+// link: apid-lib
+#include <kj/io.h>
+#include <sys/resource.h>
+
+#include "apid/test-node.h"
+#include "tests/bench/processes.h"
+
+namespace talos::apid {
+namespace {
+
+using namespace bench;
+using testing::Authority;
+using testing::Model;
+using testing::ModelMachined;
+
+constexpr unsigned kIdle = 1000, kBusy = 100, kAddresses = 10, kFresh = 300;
+constexpr unsigned kOpenSslSeconds = 4;
+
+void serveModel(const Authority& authority, int unixSocket) {
+  auto io = kj::setupAsyncIo();
+  Model model;
+  model.tag = kj::str("v1");
+  model.certificates = authority.forNode("127.0.0.1");
+  model.version = 1;
+  serveUnix(
+      *io.lowLevelProvider, io.provider->getTimer(), kj::AutoCloseFd(unixSocket),
+      [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<ModelMachined>(model); },
+      {.connections = 2048, .connectionsPerPeer = 2048})
+      .wait(io.waitScope);
+}
+
+uint64_t pssKiB(pid_t pid) {
+  auto text = readFile(kj::str("/proc/", pid, "/smaps_rollup"));
+  auto* line = strstr(text.cStr(), "\nPss:");
+  KJ_REQUIRE(line != nullptr);
+  return strtoull(line + 5, nullptr, 10);
+}
+
+struct Client {
+  kj::Own<Connection> connection;
+  rpc::Machine::Client machine;
+};
+
+struct World {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  TlsEndpoint tls;
+  uint16_t port;
+
+  World(const Authority& authority, uint16_t port)
+      : tls(authority.client("bench", kj::arr("os:reader"_kj))), port(port) {}
+
+  // Connected and answered once.
+  kj::Promise<Client> client(unsigned number) {
+    auto address = kj::str("127.0.0.", 1 + number % kAddresses);
+    auto connection = co_await connectTls(*io.lowLevelProvider, timer, tls, address, port,
+                                          "127.0.0.1", 60 * kj::SECONDS);
+    auto machine = connection->bootstrap()
+                       .castAs<rpc::Cluster>()
+                       .nodeRequest()
+                       .send()
+                       .getNode()
+                       .machineRequest()
+                       .send()
+                       .getMachine();
+    co_await machine.versionRequest().send().ignoreResult();
+    co_return Client{kj::mv(connection), kj::mv(machine)};
+  }
+  kj::Vector<Client> clients(unsigned count) {
+    kj::Vector<Client> result;
+    for (unsigned i = 0; i < count; ++i) result.add(client(i).wait(io.waitScope));
+    return result;
+  }
+  static kj::Promise<void> callOn(rpc::Machine::Client machine, unsigned calls,
+                                  kj::Vector<uint64_t>& took) {
+    for (unsigned i = 0; i < calls; ++i) {
+      auto began = nanoseconds();
+      co_await machine.versionRequest().send().ignoreResult();
+      took.add(nanoseconds() - began);
+    }
+  }
+  struct Load {
+    Figure each;
+    double perSecond;
+  };
+  Load load(kj::ArrayPtr<Client> busy, unsigned calls) {
+    kj::Vector<uint64_t> took(calls);
+    auto began = nanoseconds();
+    kj::Vector<kj::Promise<void>> all;
+    for (auto& one : busy) all.add(callOn(one.machine, calls / busy.size(), took));
+    kj::joinPromises(all.releaseAsArray()).wait(io.waitScope);
+    auto count = took.size();
+    auto seconds = (nanoseconds() - began) / 1e9;
+    return {figureOf(kj::mv(took)), count / seconds};
+  }
+};
+
+// How long a handshake of `openssl s_time` takes, in microseconds.
+double opensslHandshake(const Authority& authority, kj::StringPtr folder, uint16_t port) {
+  auto identity = authority.client("openssl", kj::arr("os:reader"_kj));
+  writeFileAtomically(kj::str(folder, "/ca"), identity.authorities, 0600);
+  writeFileAtomically(kj::str(folder, "/crt"), identity.certificate, 0600);
+  writeFileAtomically(kj::str(folder, "/key"), pki::toPkcs8(identity.key), 0600);
+  auto command = kj::str("openssl s_time -connect 127.0.0.1:", port,
+                         " -new -tls1_3 -verify 2 -CAfile ", folder, "/ca -cert ", folder,
+                         "/crt -key ", folder, "/key -time ", kOpenSslSeconds, " 2>/dev/null");
+  auto began = nanoseconds();
+  auto* pipe = popen(command.cStr(), "r");
+  KJ_REQUIRE(pipe != nullptr);
+  char line[512];
+  unsigned long connections = 0;
+  while (fgets(line, sizeof line, pipe) != nullptr) {
+    unsigned long count;
+    if (sscanf(line, "%lu connections in %*u real seconds", &count) == 1) connections = count;
+  }
+  auto status = pclose(pipe);
+  auto took = (nanoseconds() - began) / 1e3;
+  KJ_REQUIRE(status == 0 && connections > 0, "openssl s_time could not connect", status);
+  return took / connections;
+}
+
+void run(unsigned calls) {
+  rlimit files;
+  KJ_SYSCALL(getrlimit(RLIMIT_NOFILE, &files));
+  files.rlim_cur = files.rlim_max;
+  KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &files));
+  char name[] = "/tmp/apid-bench-XXXXXX";
+  auto folder = kj::str(mkdtemp(name));
+  KJ_DEFER(removeTree(folder));
+  auto path = kj::str(folder, "/machined.sock");
+  Authority authority;
+  auto unixSocket = listenUnix(path, 0600), apidSocket = listenTcp("0.0.0.0", 0);
+  auto port = portOf(apidSocket);
+  auto model = child([&] { serveModel(authority, unixSocket); });
+  auto apid = child([&] { execApid(apidSocket, path); });
+  KJ_DEFER({
+    for (pid_t pid : {model, apid}) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  });
+  World world(authority, port);
+  {
+    auto first = world.clients(1);
+  }
+
+  kj::Vector<uint64_t> fresh;
+  for (unsigned i = 0; i < kFresh; ++i) {
+    auto began = nanoseconds();
+    auto one = world.clients(1);
+    fresh.add(nanoseconds() - began);
+  }
+  double mean = 0;
+  for (auto t : fresh) mean += t / 1e3 / kFresh;
+  auto handshake = opensslHandshake(authority, folder, port);
+
+  auto rest = pssKiB(apid);
+  auto idle = world.clients(kIdle);
+  auto withIdle = pssKiB(apid);
+  auto busy = world.clients(kBusy);
+  (void)world.load(busy, calls / 10);  // warms up
+  auto load = world.load(busy, calls);
+  auto withBusy = pssKiB(apid);
+  printf(
+      "{\"calls\":%u,\"pssRestKiB\":%lu,\"pssIdleKiB\":%lu,\"pssBusyKiB\":%lu,"
+      "\"idleConnectionKiB\":%.1f,\"busy\":%s,\"callsPerSecond\":%.0f,"
+      "\"firstAnswer\":%s,\"firstAnswerMeanUs\":%.1f,\"opensslHandshakeMeanUs\":%.1f}\n",
+      calls, rest, withIdle, withBusy, double(withIdle - rest) / kIdle, json(load.each).cStr(),
+      load.perSecond, json(figureOf(kj::mv(fresh))).cStr(), mean, handshake);
+}
+
+}  // namespace
+}  // namespace talos::apid
+
+int main(int argc, char** argv) {
+  unsigned calls = argc > 1 ? atoi(argv[1]) : 100'000;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { talos::apid::run(calls); })) {
+    fprintf(stderr, "apid-bench: %s\n", kj::str(*e).cStr());
+    return 1;
+  }
+  return 0;
+}
