@@ -114,6 +114,15 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setLogs(kj::heap<ModelLogs>(model));
     return kj::READY_NOW;
   }
+  // Parts of which a test asks only what it is refused.
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<rpc::Services::Server>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<rpc::Files::Server>());
+    return kj::READY_NOW;
+  }
 
  private:
   Model& model;

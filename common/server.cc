@@ -199,7 +199,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   void giveUp(uint64_t number) {
     auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
     handshakes.erase(number);
-    handshake.canceler.cancel("its place was needed for a newer connection");
+    handshake.canceler.cancel(
+        error(ErrorKind::kResourceExhausted, "its place was needed for a newer connection"));
   }
 
   // Waits until a connection can be taken: one ends, or a handshake has been waited for long

@@ -107,7 +107,8 @@ double opensslHandshake(const Authority& authority, kj::StringPtr folder, uint16
   auto identity = authority.client("openssl", kj::arr("os:reader"_kj));
   writeFileAtomically(kj::str(folder, "/ca"), identity.authorities, 0600);
   writeFileAtomically(kj::str(folder, "/crt"), identity.certificate, 0600);
-  writeFileAtomically(kj::str(folder, "/key"), pki::toPkcs8(identity.key), 0600);
+  auto key = pki::toPkcs8(identity.key);
+  writeFileAtomically(kj::str(folder, "/key"), kj::StringPtr(key), 0600);
   auto command = kj::str("openssl s_time -connect 127.0.0.1:", port,
                          " -new -tls1_3 -verify 2 -CAfile ", folder, "/ca -cert ", folder,
                          "/crt -key ", folder, "/key -time ", kOpenSslSeconds, " 2>/dev/null");

@@ -46,6 +46,22 @@ figure "32-byte call through apid, p50" us "$(ours .apid.p50us)" ""
 figure "what apid adds to a call over a Unix socket, p50" us \
   "$(ours '(.apid.p50us - .unix.p50us) * 10 | round / 10')" 60
 
+# --- the door with many clients ------------------------------------------------------------------------------
+say "apid with 1100 connections"
+rm -f "$bench/door"
+for _ in 1 2 3; do in_root "$out/apid-bench" 100000 >>"$bench/door"; done
+door() { jq "$1" "$bench/door" | median; }
+figure "apid: a connection that is idle after a call" KiB "$(door .idleConnectionKiB)" ""
+figure "apid: PSS with 1000 idle connections" KiB "$(door .pssIdleKiB)" ""
+figure "apid: PSS with 1000 idle and 100 busy connections" KiB "$(door .pssBusyKiB)" ""
+figure "apid: 100 busy connections beside 1000 idle ones, calls" 1/s "$(door .callsPerSecond)" ""
+figure "apid: the same, one call, p50" us "$(door .busy.p50us)" ""
+figure "apid: the same, one call, p99" us "$(door .busy.p99us)" ""
+figure "apid: new mTLS connection to its first answer, mean" us "$(door .firstAnswerMeanUs)" "" \
+  "openssl s_time, the handshake alone" "$(door .opensslHandshakeMeanUs)"
+figure "apid: the same as a multiple of the bare handshake" x \
+  "$(door '(.firstAnswerMeanUs / .opensslHandshakeMeanUs * 100 | round / 100)')" 1.5
+
 # --- events -------------------------------------------------------------------------------------------------
 say "event fan-out"
 rm -f "$bench/fan"
