@@ -43,6 +43,40 @@ uint64_t pssKiB(pid_t pid) {
   return strtoull(line + 5, nullptr, 10);
 }
 
+// Connections from an address of loopback that is chosen, as from so many machines.
+class FromAddress final : public kj::LowLevelAsyncIoProvider {
+ public:
+  explicit FromAddress(kj::LowLevelAsyncIoProvider& inner) : inner(inner) {}
+  unsigned last = 1;  // 127.0.0.last
+
+  kj::Own<kj::AsyncInputStream> wrapInputFd(Fd fd, kj::uint flags) override {
+    return inner.wrapInputFd(fd, flags);
+  }
+  kj::Own<kj::AsyncOutputStream> wrapOutputFd(Fd fd, kj::uint flags) override {
+    return inner.wrapOutputFd(fd, flags);
+  }
+  kj::Own<kj::AsyncIoStream> wrapSocketFd(Fd fd, kj::uint flags) override {
+    return inner.wrapSocketFd(fd, flags);
+  }
+  kj::Promise<kj::Own<kj::AsyncIoStream>> wrapConnectingSocketFd(Fd fd, const sockaddr* address,
+                                                                 kj::uint length,
+                                                                 kj::uint flags) override {
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(0x7f000000 + last);
+    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&from), sizeof from));
+    return inner.wrapConnectingSocketFd(fd, address, length, flags);
+  }
+  kj::Own<kj::ConnectionReceiver> wrapListenSocketFd(Fd fd, NetworkFilter& filter,
+                                                     kj::uint flags) override {
+    return inner.wrapListenSocketFd(fd, filter, flags);
+  }
+  kj::Timer& getTimer() override { return inner.getTimer(); }
+
+ private:
+  kj::LowLevelAsyncIoProvider& inner;
+};
+
 struct Client {
   kj::Own<Connection> connection;
   rpc::Machine::Client machine;
@@ -51,6 +85,7 @@ struct Client {
 struct World {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
+  FromAddress from{*io.lowLevelProvider};
   TlsEndpoint tls;
   uint16_t port;
 
@@ -59,9 +94,9 @@ struct World {
 
   // Connected and answered once.
   kj::Promise<Client> client(unsigned number) {
-    auto address = kj::str("127.0.0.", 1 + number % kAddresses);
-    auto connection = co_await connectTls(*io.lowLevelProvider, timer, tls, address, port,
-                                          "127.0.0.1", 60 * kj::SECONDS);
+    from.last = 1 + number % kAddresses;
+    auto connection =
+        co_await connectTls(from, timer, tls, "127.0.0.1", port, "127.0.0.1", 60 * kj::SECONDS);
     auto machine = connection->bootstrap()
                        .castAs<rpc::Cluster>()
                        .nodeRequest()
@@ -137,7 +172,7 @@ void run(unsigned calls) {
   KJ_DEFER(removeTree(folder));
   auto path = kj::str(folder, "/machined.sock");
   Authority authority;
-  auto unixSocket = listenUnix(path, 0600), apidSocket = listenTcp("0.0.0.0", 0);
+  auto unixSocket = listenUnix(path, 0600), apidSocket = listenTcp("127.0.0.1", 0);
   auto port = portOf(apidSocket);
   auto model = child([&] { serveModel(authority, unixSocket); });
   auto apid = child([&] { execApid(apidSocket, path); });
