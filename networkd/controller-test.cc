@@ -103,6 +103,39 @@ TEST_F(ControllerTest, aSecondPassAndARestartSendNothing) {
   EXPECT_EQ(board.network().getProblems().size(), 0u);
 }
 
+// Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
+// between the two; one that is taken back though somebody else chose it.
+TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {
+  auto mtu = [&] { return KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).mtu; };
+  netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1450u});
+  specs();
+  board.mtu = 9000;
+  start();
+  EXPECT_EQ(mtu(), 9000u);
+  kill();
+  board.mtu = 0;
+  start();
+  EXPECT_EQ(mtu(), 1450u);
+  EXPECT_STREQ(host.firstMtus.cStr(), "");
+  netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1300u});
+  work.set();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(mtu(), 1300u);
+}
+
+// Catches: what a selector needs to know of hardware not being told.
+TEST_F(ControllerTest, tellsWhatHardwareIs) {
+  specs();
+  start();
+  auto& report = KJ_ASSERT_NONNULL(board.last);
+  auto link =
+      KJ_ASSERT_NONNULL(report.links.find("eth0"_kj))->getRoot<rpc::LinkStatusSpec>().asReader();
+  EXPECT_STREQ(kj::str(link.getDriver(), " ", link.getBusPath(), " ", link.getPciID()).cStr(),
+               "model_net 0000:00:02.0 1af4:1000");
+  EXPECT_EQ(link.getPermanentAddress(), link.getHardwareAddress());
+  EXPECT_GT(link.getPermanentAddress().size(), 0u);
+}
+
 // Catches: drift that stays until the next change of a spec.
 TEST_F(ControllerTest, repairsWhatOthersBreak) {
   specs();

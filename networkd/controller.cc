@@ -73,7 +73,8 @@ Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board
       work(work),
       random(kj::mv(random)),
       endpoints(endpoints),
-      firstPass(nullptr) {
+      firstPass(nullptr),
+      firstMtus(parseFirstMtus(host.readFirstMtus())) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   firstPassDone = kj::mv(paf.fulfiller);
   firstPass = paf.promise.fork();
@@ -159,7 +160,13 @@ kj::Promise<void> Controller::hostLoop() {
 // --- one pass
 // ----------------------------------------------------------------------------------------------
 Observed Controller::observe() {
-  return networkd::observe(kernel, host.ipv6(), time(nullptr));
+  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
+  observed.firstMtus = firstMtus;
+  for (auto& link : observed.links) {
+    auto hardware = host.hardware(link);
+    if (hardware.driver.size() > 0) observed.hardware.insert(link.index, kj::mv(hardware));
+  }
+  return observed;
 }
 
 Preview Controller::preview(capnp::List<rpc::Resource>::Reader specs) {
@@ -247,8 +254,10 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
       failures.add(kj::str("the network does not stay as it is set; another program changes it"));
       break;
     }
+    if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();
     failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
+  if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();
   if (outcome.done && outcome.problems.size() == 0) held = kj::mv(wish);
   if (!outcome.done) {
     for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
@@ -285,6 +294,14 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
     }
   }
   return failures;
+}
+
+// Without the file a restart of networkd forgets them; that is no reason not to go on.
+void Controller::keepFirstMtus() {
+  auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("the MTUs that links had before cannot be kept", {{"error", messageOf(*e)}});
+  }
 }
 
 bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {

@@ -15,6 +15,7 @@
 #include <kj/timer.h>
 
 #include "networkd/endpoints.h"
+#include "networkd/first-mtus.h"
 #include "networkd/host.h"
 #include "networkd/preview.h"
 #include "networkd/specs.h"
@@ -87,6 +88,7 @@ class Controller {
   kj::String held;          // what was wanted when all of it was so; empty: not all is
   uint64_t overruns = 0;
   Repairs repairs;
+  std::vector<FirstMtu> firstMtus;
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();
@@ -97,6 +99,7 @@ class Controller {
   Outcome converge(const Wanted& wanted);
   kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
                                bool repairing);
+  void keepFirstMtus();
   bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
   NodeAddresses recall(NodeAddresses stored) const;
   void logProblems(const kj::Vector<kj::String>& problems);

@@ -17,6 +17,13 @@ class FakeHost final : public Host {
   kj::String hostname() override { return kj::str(name); }
   kj::Promise<void> hostnameChanged() override { return nameChanged.wait(); }
   bool ipv6() override { return true; }
+  kj::String firstMtus;
+  Hardware hardware(const netlink::Link& link) override {
+    if (link.kind.size() > 0 || link.loopback()) return {};
+    return {kj::str("model_net"), kj::str("0000:00:0", link.index, ".0"), kj::str("1af4:1000")};
+  }
+  kj::String readFirstMtus() override { return kj::str(firstMtus); }
+  void writeFirstMtus(kj::StringPtr content) override { firstMtus = kj::str(content); }
   void writeResolverFile(kj::StringPtr content) override {
     KJ_REQUIRE(!diskFull, "disk full");
     file = kj::str(content);
@@ -28,6 +35,7 @@ class FakeBoard final : public Board {
   bool synced = false, broken = false;
   kj::Vector<kj::String> addresses;  // of eth0
   bool defaultRoute = false;
+  unsigned mtu = 0;
   kj::String hostname;
   NodeAddresses stored;
   Repairs repairs;
@@ -38,7 +46,7 @@ class FakeBoard final : public Board {
   kj::Maybe<Intent> intent() override {
     if (!synced) return nullptr;
     Intent intent;
-    intent.wanted.links.add(WantedLink{.name = kj::str("eth0"), .version = 1});
+    intent.wanted.links.add(WantedLink{.name = kj::str("eth0"), .mtu = mtu, .version = 1});
     for (auto& address : addresses) {
       intent.wanted.addresses.add(WantedAddress{.link = kj::str("eth0"),
                                                 .prefix = KJ_ASSERT_NONNULL(Prefix::parse(address)),

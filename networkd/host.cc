@@ -4,6 +4,12 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/io.h>
+#include <kj/map.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -17,10 +23,45 @@ namespace talos::networkd {
 
 namespace {
 
+template <size_t size>
+kj::String textOf(const char (&field)[size]) {
+  return kj::heapString(field, strnlen(field, size));
+}
+
+// "1af4:1000", where the bus is PCI and tells.
+kj::String pciIdOf(kj::StringPtr busPath) {
+  if (busPath.size() == 0 || busPath.findFirst('/') != nullptr) return kj::String();
+  kj::Vector<kj::String> parts;
+  for (auto file : {"vendor"_kj, "device"_kj}) {
+    KJ_IF_MAYBE (text, tryReadFile(kj::str("/sys/bus/pci/devices/", busPath, "/", file))) {
+      constexpr size_t kDigits = 4;  // behind 0x
+      if (text->startsWith("0x") && text->size() >= kDigits + 2)
+        parts.add(kj::str(text->slice(2, kDigits + 2)));
+    }
+  }
+  return parts.size() == 2 ? kj::strArray(parts, ":") : kj::String();
+}
+
+// None when it is not there, or has no driver that answers.
+kj::Maybe<Hardware> askDriver(kj::StringPtr name) {
+  kj::AutoCloseFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  if (fd.get() < 0 || name.size() >= sizeof(request.ifr_name)) return nullptr;
+  memcpy(request.ifr_name, name.begin(), name.size());
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  if (::ioctl(fd, SIOCETHTOOL, &request) < 0) return nullptr;
+  Hardware result{textOf(info.driver), textOf(info.bus_info), nullptr};
+  result.pciId = pciIdOf(result.busPath);
+  return kj::mv(result);
+}
+
 class MachineHost final : public Host {
  public:
   MachineHost(kj::UnixEventPort& port, kj::StringPtr directory)
-      : resolverPath(kj::str(directory, "/resolv.conf")) {
+      : resolverPath(kj::str(directory, "/resolv.conf")),
+        mtuPath(kj::str(directory, "/first-mtus")) {
     // The kernel marks this file urgent when the name is set. Where it cannot be read, the name is
     // looked at only when something else happens.
     int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
@@ -61,10 +102,32 @@ class MachineHost final : public Host {
     writeFileAtomically(resolverPath, content, 0644);
   }
 
+  kj::String readFirstMtus() override { return tryReadFile(mtuPath).orDefault(kj::String()); }
+  void writeFirstMtus(kj::StringPtr content) override {
+    writeFileAtomically(mtuPath, content, 0644);
+  }
+
+  // A driver does not change while its link is there, and indices are not used again.
+  Hardware hardware(const netlink::Link& link) override {
+    if (link.kind.size() > 0 || link.loopback()) return {};
+    KJ_IF_MAYBE (known, hardwareByIndex.find(link.index)) return copy(*known);
+    KJ_IF_MAYBE (asked, askDriver(link.name)) {
+      auto result = copy(*asked);
+      hardwareByIndex.insert(link.index, kj::mv(*asked));
+      return result;
+    }
+    return {};
+  }
+
  private:
-  kj::String resolverPath;
+  kj::String resolverPath, mtuPath;
+  kj::HashMap<unsigned, Hardware> hardwareByIndex;
   kj::AutoCloseFd fd;
   std::optional<kj::UnixEventPort::FdObserver> observer;
+
+  static Hardware copy(const Hardware& other) {
+    return {kj::str(other.driver), kj::str(other.busPath), kj::str(other.pciId)};
+  }
 };
 
 }  // namespace

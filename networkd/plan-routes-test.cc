@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/netlink-model.h"
-#include "networkd/plan.h"
+#include "networkd/first-mtus.h"
 
 namespace talos::networkd {
 namespace {
@@ -206,6 +206,45 @@ TEST(PlanRoutes, hardwareGoesBackToItsMtu) {
   world.settle(wanted);
   auto said = world.settle(Wanted());
   EXPECT_NE(std::string::npos, said.find("set link 2 mtu 1500\n")) << said;
+}
+
+// Catches: a file that cannot be read and costs more than its bad lines.
+TEST(FirstMtus, areKeptAsTheyWere) {
+  std::vector<FirstMtu> mtus = {{2, 1500}, {7, 9000}};
+  EXPECT_STREQ("2 1500\n7 9000\n", format(mtus).cStr());
+  EXPECT_TRUE(parseFirstMtus(format(mtus)) == mtus);
+  EXPECT_TRUE(parseFirstMtus("").empty());
+  EXPECT_TRUE(parseFirstMtus("x\n2 1500\n2 1400\n-1 9\n3\n\n7 9000") == mtus);
+}
+
+// Catches: links of ours that are taken for hardware, a second change that overwrites the first,
+// an MTU that is forgotten while a bond has it.
+TEST(FirstMtus, ofHardwareUntilItHasItAgain) {
+  World world;
+  netlink::change(
+      world.kernel,
+      netlink::AddLink{.name = kj::str("dummy0"), .kind = netlink::Dummy{}, .group = kMark});
+  auto step = [](unsigned link) {
+    return Step{netlink::SetLink{.index = link, .mtu = 1400u}, nullptr};
+  };
+  kj::Vector<Step> steps;
+  for (unsigned link : {1u, world.eth0, world.eth0 + 1}) steps.add(step(link));
+  auto& mtus = world.firstMtus;
+  EXPECT_TRUE(remember(mtus, world.observed(), steps));
+  EXPECT_TRUE((mtus == std::vector<FirstMtu>{{world.eth0, 1500}}));
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1400u});
+  EXPECT_FALSE(remember(mtus, world.observed(), steps));
+  Wanted wanted = up({});
+  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1500u});
+  wanted.links[0].master = kj::str("bond0");
+  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
+  wanted.links[0].master = kj::String();
+  EXPECT_TRUE(forget(mtus, wanted, world.observed()));
+  mtus = {{world.eth0, 1500}, {99, 1500}};
+  wanted.links[0].mtu = 1500;
+  EXPECT_TRUE(forget(mtus, wanted, world.observed()));  // of the link that is gone
+  EXPECT_EQ(mtus.size(), 1u);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <kj/vector.h>
 
 #include "common/netlink.h"
+#include "networkd/host.h"
 #include "networkd/positions.h"
 
 namespace talos::networkd {
@@ -99,6 +100,7 @@ struct Observed {
   kj::Vector<Tunnel> tunnels = {};  // of the links of kind "wireguard"
   int64_t now = 0;                  // s since 1970, against which handshakes are old
   std::vector<FirstMtu> firstMtus = {};
+  kj::HashMap<unsigned, Hardware> hardware = {};  // by the link's index; for statuses only
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;

@@ -116,6 +116,12 @@ void fillLink(rpc::LinkStatusSpec::Builder spec, const Observed& observed, const
   spec.setMasterIndex(link.master);
   spec.setMemberKind(link.memberKind);
   spec.setLogical(link.group == kMark);
+  spec.setPermanentAddress(hardwareText(link.permanentAddress));
+  KJ_IF_MAYBE (hardware, observed.hardware.find(link.index)) {
+    spec.setDriver(hardware->driver);
+    spec.setBusPath(hardware->busPath);
+    spec.setPciID(hardware->pciId);
+  }
   if (link.vlan) fillVlan(spec.initVlan(), *link.vlan);
   if (link.bond) fillBondOf(spec.initBondMaster(), observed, link);
   if (link.bondMember) fillMember(spec.initBondMember(), observed, link);

@@ -18,8 +18,9 @@ constexpr int kListenAs = 3;  // the number of its listening socket in a service
 struct Rights {
   unsigned uid;
   kj::StringPtr capabilities;
-  kj::StringPtr filter;       // of system calls
-  kj::StringPtr read, write;  // the only files, beside the program; "" = none
+  kj::StringPtr filter;              // of system calls
+  kj::StringPtr read, write;         // the only files, beside the program; "" = none
+  kj::StringPtr hardware = nullptr;  // a further tree that may be read
 };
 
 // The exec wrapper: own uid, no new privileges, and what the service needs beyond that.
@@ -33,6 +34,7 @@ kj::Array<kj::String> confined(const Rights& rights, kj::StringPtr program) {
   argv.add(kj::str("--seccomp=", rights.filter));
   // Naming the program makes a rule set even where nothing else may be read.
   argv.add(kj::str("--landlock-read=", rights.read == nullptr ? program : rights.read));
+  if (rights.hardware != nullptr) argv.add(kj::str("--landlock-read=", rights.hardware));
   if (rights.write != nullptr) argv.add(kj::str("--landlock-write=", rights.write));
   argv.add(kj::str("--oom-score=-998"));
   argv.add(kj::str("--"));
@@ -51,7 +53,7 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
   d.id = kj::str("networkd");
   d.command = kj::str("/usr/bin/networkd");
   d.argv = confined(Rights{kNetworkdUid, "net_admin,net_raw,net_bind_service", "network",
-                           "/proc/sys/kernel/hostname", kNetworkdState},
+                           "/proc/sys/kernel/hostname", kNetworkdState, "/sys/devices"},
                     d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket),
