@@ -98,6 +98,17 @@ TEST(NetlinkCodec, routesSurviveTheRoundTrip) {
   EXPECT_EQ(sixBack.destination, six.destination);
   EXPECT_EQ(sixBack.table, 1000u);
 
+  route.mtu = 1400;
+  route.flags = RTNH_F_ONLINK;
+  back = roundTrip<Route>(AddRoute{route});
+  EXPECT_EQ(back.mtu, 1400u);
+  EXPECT_EQ(back.flags, uint32_t(RTNH_F_ONLINK));
+  // IPv6 names loopback for a route that goes nowhere.
+  Route nowhere{.destination = prefix("2001:db8::/32"), .link = 1, .type = RTN_BLACKHOLE};
+  auto nowhereBack = roundTrip<Route>(AddRoute{nowhere});
+  EXPECT_EQ(nowhereBack.type, RTN_BLACKHOLE);
+  EXPECT_EQ(nowhereBack.link, 0u);
+
   Route via{.destination = prefix("10.0.0.0/8"), .gateway = ip("fe80::1"), .link = 2};
   EXPECT_TRUE(roundTrip<Route>(AddRoute{via}).gateway == via.gateway);
 }

@@ -14,13 +14,15 @@ install -m 0755 "$modprobe" "$tree/sbin/modprobe"
 llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true
 cp -a "$image/work/modules/usr/lib/modules" "$tree/usr/lib/"
 ln -s usr/lib "$tree/lib"
-# iproute2 reads back what was set; it is not static.
+# iproute2 and wg read back what was set; they are not static.
 mkdir -p "$tree/usr/sbin" "$tree/usr/lib64"
 ln -s usr/lib64 "$tree/lib64"
-cp -L "$(command -v ip)" "$tree/usr/sbin/ip"
-ldd "$tree/usr/sbin/ip" | grep -o '/[^ ]*' | while read -r library; do
-  mkdir -p "$tree/${library%/*}"
-  cp -L "$library" "$tree$library"
+for program in ip wg; do
+  cp -L "$(command -v "$program")" "$tree/usr/sbin/$program"
+  ldd "$tree/usr/sbin/$program" | grep -o '/[^ ]*' | while read -r library; do
+    mkdir -p "$tree/${library%/*}"
+    cp -L "$library" "$tree$library"
+  done
 done
 (cd "$tree" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/initramfs"
 timeout 800 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \

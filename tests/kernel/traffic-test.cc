@@ -3,6 +3,7 @@
 
 #include "networkd/plan-links.h"
 #include "tests/kernel/flow.h"
+#include "tests/kernel/programs.h"
 
 namespace talos::networkd {
 namespace {
@@ -253,6 +254,10 @@ TEST(KernelTraffic, wireguardPeersComeAndGoAndOthersDoNotNotice) {
     EXPECT_GT(device.peers[0].lastHandshake, 0);
     EXPECT_GT(device.peers[0].received, 0u);
     EXPECT_EQ(device.peers[0].endpoint->address, ip("192.0.2.2"));
+    auto dump = output("wg", {"show", "wg0", "dump"});
+    auto line = kj::str(netlink::toText(secret(2).publicKey()), "\t(none)\t192.0.2.2:");
+    expectAll(dump, {line, "\t10.7.0.2/32\t", netlink::toText(secret(1).publicKey())});
+    EXPECT_EQ(strstr(dump.cStr(), netlink::toText(secret(4).publicKey()).cStr()), nullptr);
   });
 }
 
