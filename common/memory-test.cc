@@ -1,8 +1,16 @@
 #include "common/memory.h"
 
 #include <gtest/gtest.h>
+#include <kj/debug.h>
 #include <kj/string.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/file.h"
 
@@ -29,6 +37,35 @@ TEST(ReleaseStartMemory, KeepsDataAndGivesPagesBack) {
   EXPECT_EQ(42, variable);
   EXPECT_EQ("still here"_kj, kConstant);
   EXPECT_LT(after, before);
+}
+
+// Catches: a program with keys that leaves them in a core file.
+TEST(Memory, NoCoreDumps) {
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    refuseCoreDumps();
+    struct rlimit limit = {1, 1};
+    getrlimit(RLIMIT_CORE, &limit);
+    _exit(prctl(PR_GET_DUMPABLE) == 0 && limit.rlim_max == 0 ? 0 : 1);
+  }
+  int status = -1;
+  KJ_SYSCALL(waitpid(pid, &status, 0));
+  EXPECT_EQ(status, 0);
+}
+
+// Catches: memory that is said to be locked and is not.
+TEST(Memory, LockedPagesAreCounted) {
+  auto locked = [] {
+    auto status = readFile("/proc/self/status");
+    return strtoul(strstr(status.cStr(), "VmLck:") + 6, nullptr, 10);
+  };
+  auto before = locked();
+  auto bytes = kj::heapArray<kj::byte>(64u << 10);
+  ASSERT_TRUE(keepOffDisk(bytes));
+  EXPECT_GE(locked(), before + 60);
+  munlock(bytes.begin(), bytes.size());
+  EXPECT_TRUE(keepOffDisk(nullptr));
 }
 
 }  // namespace
