@@ -4,8 +4,6 @@
 #include <kj/debug.h>
 #include <time.h>
 
-#include <algorithm>
-
 #include "common/error.h"
 #include "common/log.h"
 #include "networkd/words.h"
@@ -15,6 +13,8 @@ namespace talos::networkd {
 namespace {
 
 constexpr unsigned kMaxRounds = 8;
+// Lines of the log for one batch of changes: ten thousand routes would push out everything else.
+constexpr size_t kMostLogged = 200;
 // Bounds how often a storm of kernel changes makes it look; the first change is looked at at once.
 constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
 constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
@@ -225,11 +225,7 @@ bool Controller::pass(kj::Duration retry) {
 // What the store knows of before, and what it was told but has not said back yet.
 NodeAddresses Controller::recall(NodeAddresses stored) const {
   if (stored.chosen.size() == 0) stored.chosen = copy(remembered.chosen);
-  for (auto& ip : remembered.known) {
-    if (std::find(stored.known.begin(), stored.known.end(), ip) == stored.known.end()) {
-      stored.known.add(ip);
-    }
-  }
+  stored.known.addAll(remembered.known);  // nodeAddresses() takes each once
   return stored;
 }
 
@@ -276,6 +272,7 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
   auto answers = kernel.apply(changes);
   kj::Vector<kj::String> failures;
   progress = false;
+  size_t done = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
     KJ_IF_MAYBE (failure, answers[i]) {
       if (!harmless(changes[i], failure->code)) {
@@ -283,16 +280,21 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
       }
     } else {
       progress = true;
+      bool logged = ++done <= kMostLogged;
+      if (!repairing && !logged) continue;
       auto what = told(changes[i], observed);
-      if (repairing) {
-        repairs.add(linkOf(changes[i], observed), kj::str(what));
+      if (!repairing) {
+        log::info("set", {{"change", what}, {"for", names[i]}});
+        continue;
+      }
+      if (logged) {
         log::warn("was changed by somebody else and is made good",
                   {{"change", what}, {"for", names[i]}});
-      } else {
-        log::info("set", {{"change", what}, {"for", names[i]}});
       }
+      repairs.add(linkOf(changes[i], observed), kj::mv(what));
     }
   }
+  if (done > kMostLogged) log::info("and more of the same", {{"changes", done - kMostLogged}});
   return failures;
 }
 

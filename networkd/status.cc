@@ -179,10 +179,9 @@ bool usable(const Address& address, const Link& link) {
          !ip.isLinkLocal() && !ip.isMulticast();
 }
 
-void insertSorted(kj::Vector<Ip>& list, Ip ip) {
-  if (std::find(list.begin(), list.end(), ip) != list.end()) return;
-  list.add(ip);
+void sortUnique(kj::Vector<Ip>& list) {
   std::sort(list.begin(), list.end());
+  list.truncate(std::unique(list.begin(), list.end()) - list.begin());
 }
 
 }  // namespace
@@ -191,13 +190,12 @@ NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous) {
   NodeAddresses result;
   result.chosen = kj::mv(previous.chosen);
   result.known = kj::mv(previous.known);
-  std::sort(result.known.begin(), result.known.end());
   kj::Maybe<std::pair<kj::StringPtr, Ip>> first;
   for (auto& address : observed.addresses) {
     KJ_IF_MAYBE (link, observed.link(address.link)) {
       if (!usable(address, *link)) continue;
-      insertSorted(result.current, address.prefix.address);
-      insertSorted(result.known, address.prefix.address);
+      result.current.add(address.prefix.address);
+      result.known.add(address.prefix.address);
       std::pair<kj::StringPtr, Ip> candidate{link->name, address.prefix.address};
       KJ_IF_MAYBE (best, first) {
         if (candidate < *best) *best = candidate;
@@ -206,6 +204,8 @@ NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous) {
       }
     }
   }
+  sortUnique(result.current);
+  sortUnique(result.known);
   KJ_IF_MAYBE (best, first) {
     if (result.chosen.size() == 0) result.chosen.add(best->second);
   }

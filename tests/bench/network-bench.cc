@@ -1,13 +1,14 @@
 // Large networks: networkd's controller beside `ip -batch`, each in a network namespace of its own.
 //
-//   network-bench [RUNS]   prints one line for each kind of network, and one for a resync:
+//   network-bench [RUNS [KIND]]   prints one line for each kind of network, and one for a resync:
 //   {"kind":"bridges","count":1000,"oursMs":…,"ipMs":…,"againMs":…,"sentAgain":0}
 //   {"kind":"resync","count":4000,"oursMs":…}
 //   {"kind":"memory","count":1000,"pssKiB":…}      of the program, when NETWORKD and CONFINE name
 //   it
 //
-// The medians of the runs, in which they take turns. Bonds and VLANs, which a host may lack, are
-// measured in a guest (tests/kernel/scale-test.cc). Needs root.
+// Processor time, the kernel's included; the medians of the runs, in which they take turns. Bonds
+// and VLANs, which a host may lack, are measured in a guest (tests/kernel/scale-test.cc). Needs
+// root.
 //
 // link: networkd-lib machined-controllers GTest::gtest
 #include "tests/bench/network-scale.h"
@@ -84,14 +85,18 @@ void memory(unsigned links) {
 int main(int argc, char** argv) {
   using namespace talos::networkd;
   unsigned runs = argc > 1 ? unsigned(strtoul(argv[1], nullptr, 10)) : 3;
+  std::string only = argc > 2 ? argv[2] : "";
+  auto asked = [&](const char* kind) { return only.empty() || only == kind; };
   auto failure = kj::runCatchingExceptions([&] {
-    compare(bridges(1000), runs);
-    compare(routes(10'000), runs);
-    std::vector<double> times;
-    for (unsigned i = 0; i < runs; ++i) times.push_back(resync(4000));
-    printf("{\"kind\":\"resync\",\"count\":4000,\"oursMs\":%.1f}\n", median(times));
-    fflush(stdout);
-    if (getenv("NETWORKD") != nullptr) memory(1000);
+    if (asked("bridges")) compare(bridges(1000), runs);
+    if (asked("routes")) compare(routes(10'000), runs);
+    if (asked("resync")) {
+      std::vector<double> times;
+      for (unsigned i = 0; i < runs; ++i) times.push_back(resync(4000));
+      printf("{\"kind\":\"resync\",\"count\":4000,\"oursMs\":%.1f}\n", median(times));
+      fflush(stdout);
+    }
+    if (asked("memory") && getenv("NETWORKD") != nullptr) memory(1000);
   });
   KJ_IF_MAYBE (e, failure) {
     fprintf(stderr, "network-bench: %s\n", kj::str(*e).cStr());

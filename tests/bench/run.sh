@@ -141,13 +141,13 @@ figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")"
 figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .withoutProbesP50ms <<<"$dhcp")" ""
 
 say "large networks"
-scale=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/network-bench $runs 2>/dev/null" |
+scale=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/network-bench 1 2>/dev/null" |
   grep '^{')
 of() { jq "select(.kind == \"$1\") | $2" <<<"$scale"; }
 share() { of "$1" '.oursMs / .ipMs * 100 | round / 100'; }
-figure "1000 bridges with an address each, of the time of ip -batch" ratio "$(share bridges)" 1
+figure "1000 bridges with an address each, of the processor time of ip -batch" ratio "$(share bridges)" 1
 figure "the same in milliseconds" ms "$(of bridges .oursMs)" "" "ip -batch" "$(of bridges .ipMs)"
-figure "10 000 routes, of the time of ip -batch" ratio "$(share routes)" 1
+figure "10 000 routes, of the processor time of ip -batch" ratio "$(share routes)" 1
 figure "the same in milliseconds" ms "$(of routes .oursMs)" "" "ip -batch" "$(of routes .ipMs)"
 figure "the same bridges again: nothing is sent" ms "$(of bridges .againMs)" 30
 figure "the same routes again: nothing is sent" ms "$(of routes .againMs)" 30

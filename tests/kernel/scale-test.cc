@@ -12,8 +12,8 @@ void compare(const Scale& scale) {
   EXPECT_EQ(times.problem, "");
   EXPECT_GT(times.sent, scale.count);
   EXPECT_EQ(times.sentAgain, 0u);
-  printf("  %u %s: %.1f ms, ip -batch %.1f ms (%.2f of it); again %.1f ms\n", scale.count,
-         scale.name.c_str(), times.ours, times.ip, times.ours / times.ip, times.again);
+  printf("  %u %s: %.1f ms, ip -batch %.1f ms of processor time (%.2f of it); again %.1f ms\n",
+         scale.count, scale.name.c_str(), times.ours, times.ip, times.ours / times.ip, times.again);
 }
 
 // Catches: work that is done again although nothing differs, when there is much of it.
