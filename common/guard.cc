@@ -8,8 +8,9 @@
 namespace talos {
 namespace {
 
-// Big enough for a batch of small calls; larger messages get a buffer of their own.
-constexpr size_t kBufferWords = 2048;
+// Big enough for a batch of small calls; larger messages get a buffer of their own. Every connection
+// keeps it, also when it is idle.
+constexpr size_t kBufferWords = 512;
 
 }  // namespace
 
