@@ -8,9 +8,11 @@
 namespace talos {
 namespace {
 
-// Big enough for a batch of small calls; larger messages get a buffer of their own. Every connection
-// keeps it, also when it is idle.
-constexpr size_t kBufferWords = 512;
+// Big enough for a batch of small calls; larger messages get a buffer of their own. Every
+// connection keeps it, also when it is idle. What a peer has sent and nobody has read when its
+// connection is closed makes a reset of the end, and answers on their way are lost: hence not
+// smaller.
+constexpr size_t kBufferWords = 2048;
 
 }  // namespace
 
