@@ -269,14 +269,20 @@ kj::String serialOf(X509* certificate) {
       kj::arrayPtr(ASN1_STRING_get0_data(serial), static_cast<size_t>(ASN1_STRING_length(serial))));
 }
 
-kj::String fingerprintOf(X509* certificate) {
+// SHA-256 over SubjectPublicKeyInfo.
+kj::Array<kj::byte> hashOfKey(X509* certificate) {
   unsigned char* der = nullptr;
   int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
   check(size > 0, "encoding a public key");
   KJ_DEFER(OPENSSL_free(der));
-  kj::byte digest[32];
-  check(EVP_Digest(der, size, digest, nullptr, EVP_sha256(), nullptr) == 1, "hashing a key");
-  return kj::encodeBase64(kj::arrayPtr(digest, sizeof digest));
+  auto digest = kj::heapArray<kj::byte>(32);
+  check(EVP_Digest(der, size, digest.begin(), nullptr, EVP_sha256(), nullptr) == 1,
+        "hashing a key");
+  return digest;
+}
+
+kj::String fingerprintOf(X509* certificate) {
+  return kj::encodeBase64(hashOfKey(certificate));
 }
 
 }  // namespace
@@ -419,6 +425,10 @@ void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
 
 kj::String fingerprint(kj::StringPtr certificatePem) {
   return fingerprintOf(readCertificate(certificatePem).get());
+}
+
+kj::String authorityHash(kj::StringPtr certificatePem) {
+  return kj::str("sha256:", kj::encodeHex(hashOfKey(readCertificate(certificatePem).get())));
 }
 
 kj::Array<kj::byte> randomBytes(size_t count) {

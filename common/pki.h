@@ -135,11 +135,25 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
+// How long before now a certificate begins when nobody says otherwise.
+constexpr auto kBackdated = 5 * kj::MINUTES;
+
+// Why this is no certificate of a server that the authority signed ("certificate has expired"); none
+// when it is one. Validity is looked at for the time `at`, and not at all without it. Names are the
+// caller's business. Foreign bytes: what does not parse is a reason too.
+kj::Maybe<kj::String> whyNotServer(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
+                                   kj::Maybe<kj::Date> at);
+
+// Whether both texts begin with the same certificate.
+bool sameCertificate(kj::StringPtr onePem, kj::StringPtr otherPem);
+
 // Throws InvalidArgument when the key is not the certificate's.
 void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem);
 
 // base64 of SHA-256 over SubjectPublicKeyInfo (spec talosctl.md §6.1).
 kj::String fingerprint(kj::StringPtr certificatePem);
+// The same hash as machine.caHash has it: "sha256:" and 64 digits of lower-case hex.
+kj::String authorityHash(kj::StringPtr certificatePem);
 
 // System random.
 kj::Array<kj::byte> randomBytes(size_t count);

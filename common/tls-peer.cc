@@ -85,17 +85,41 @@ int explain(int ok, X509_STORE_CTX* store) {
   return ok;
 }
 
+constexpr int kMostShown = 8;  // certificates of a chain
+
 // The place of OpenSSL's own verification of a chain. KJ looks at the store's error afterwards.
-int judgeLeaf(X509_STORE_CTX* store, void* argument) {
-  auto& accept = *static_cast<kj::Function<bool(kj::StringPtr)>*>(argument);
+int judgeChain(X509_STORE_CTX* store, void* argument) {
+  auto& accept = *static_cast<AcceptChain*>(argument);
   bool good = false;
   auto failed = kj::runCatchingExceptions([&] {  // no exception passes through C
-    auto* leaf = X509_STORE_CTX_get0_cert(store);
-    good = leaf != nullptr && accept(pki::writeCertificate(leaf));
+    kj::Vector<kj::String> chain;
+    auto* sent = X509_STORE_CTX_get0_untrusted(store);  // begins with the leaf
+    for (int i = 0; i < sk_X509_num(sent) && i < kMostShown; ++i) {
+      chain.add(pki::writeCertificate(sk_X509_value(sent, i)));
+    }
+    good = chain.size() > 0 && accept(chain);
   });
   good = good && failed == nullptr;
   X509_STORE_CTX_set_error(store, good ? X509_V_OK : X509_V_ERR_APPLICATION_VERIFICATION);
   return good ? 1 : 0;
+}
+
+int judgeUnproven(X509_STORE_CTX* store, void* argument) {
+  auto& why = *static_cast<kj::Maybe<kj::String>*>(argument);
+  ERR_set_mark();
+  int result = X509_verify_cert(store);
+  int code = X509_STORE_CTX_get_error(store);
+  bool unproven = result != 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
+                  (code == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+                   code == X509_V_ERR_CERT_HAS_EXPIRED);
+  if (!unproven) {
+    ERR_clear_last_mark();
+    return result;
+  }
+  ERR_pop_to_mark();  // what explain() said: nobody is refused
+  X509_STORE_CTX_set_error(store, X509_V_OK);
+  why = kj::str(X509_verify_cert_error_string(code));
+  return 1;
 }
 
 }  // namespace
@@ -122,10 +146,16 @@ void harden(kj::TlsContext& context) {
   explainRefusals(context);
 }
 
-void acceptOnlyBy(kj::TlsContext& context, kj::Function<bool(kj::StringPtr leaf)>& accept) {
+void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
-  SSL_CTX_set_cert_verify_callback(raw, judgeLeaf, &accept);
+  SSL_CTX_set_cert_verify_callback(raw, judgeChain, &accept);
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);  // a refusal ends the handshake
+}
+
+void letUnprovenPass(kj::TlsContext& context, kj::Maybe<kj::String>& why) {
+  auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
+  SSL_CTX_set_cert_verify_callback(raw, judgeUnproven, &why);
+  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, explain);
 }
 
 }  // namespace talos

@@ -22,9 +22,16 @@ void explainRefusals(kj::TlsContext& context);
 void harden(kj::TlsContext& context);
 
 // Nobody's word but that of `accept` decides about the server's certificate, in place of
-// authorities, names and validity: it sees the leaf as PEM and says whether to go on. A refusal
-// ends the handshake with an alert. For a context that one client connection uses and that nothing
-// else ever does; `accept` lives longer than it. Only tls-unverified.cc may call this.
-void acceptOnlyBy(kj::TlsContext& context, kj::Function<bool(kj::StringPtr leaf)>& accept);
+// authorities, names and validity: it sees what the server sent as PEM, its own certificate first,
+// and says whether to go on. A refusal ends the handshake with an alert. For a context that one
+// client connection uses and that nothing else ever does; `accept` lives longer than it. Only
+// tls-judged.cc may call this.
+using AcceptChain = kj::Function<bool(kj::ArrayPtr<const kj::String> chain)>;
+void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept);
+
+// The usual verification; but a certificate that nobody signed except its owner, and one that is
+// right but has expired, is let pass and `why` is filled in. For a context of one connection, as
+// above; `why` lives longer than it. Only TlsEndpoint::reach() may call this.
+void letUnprovenPass(kj::TlsContext& context, kj::Maybe<kj::String>& why);
 
 }  // namespace talos

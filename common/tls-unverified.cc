@@ -1,76 +1,30 @@
 #include "common/tls-unverified.h"
 
-#include <kj/compat/tls.h>
-#include <kj/debug.h>
 #include <kj/encoding.h>
 
 #include "common/error.h"
-#include "common/tls-peer.h"
-#include "common/tls.h"
+#include "common/pki.h"
+#include "common/tls-judged.h"
 
 namespace talos {
-namespace {
-
-// One connection's own context, and what its handshake found.
-class Handshake {
- public:
-  explicit Handshake(kj::ArrayPtr<const kj::String> expected)
-      : expected(KJ_MAP(f, expected) { return kj::str(f); }), context(options()) {
-    harden(context);
-    acceptOnlyBy(context, accept);
-  }
-
-  kj::Promise<kj::Own<kj::AsyncIoStream>> run(kj::Own<kj::AsyncIoStream> stream) {
-    // The name goes nowhere: it is neither sent, being an address, nor compared.
-    return context.wrapClient(kj::mv(stream), "127.0.0.1");
-  }
-  bool refused() const { return found.size() > 0 && !known(); }
-
-  kj::Array<kj::String> expected;
-  kj::String found;
-
- private:
-  kj::Function<bool(kj::StringPtr)> accept = [this](kj::StringPtr leaf) {
-    found = pki::fingerprint(leaf);
-    return known();
-  };
-  kj::TlsContext context;
-
-  bool known() const {
-    if (expected.size() == 0) return true;
-    for (auto& f : expected) {
-      if (f == found) return true;
-    }
-    return false;
-  }
-  static kj::TlsContext::Options options() {
-    kj::TlsContext::Options options;
-    options.useSystemTrustStore = false;
-    options.minVersion = kj::TlsVersion::TLS_1_3;
-    return options;
-  }
-};
-
-}  // namespace
 
 kj::Promise<UnverifiedStream> connectUnverified(kj::Own<kj::AsyncIoStream> stream,
                                                 kj::ArrayPtr<const kj::String> fingerprints) {
-  auto handshake = kj::heap<Handshake>(fingerprints);
-  kj::Maybe<kj::Exception> failure;
-  try {
-    auto up = co_await handshake->run(kj::mv(stream));
-    KJ_ASSERT(handshake->found.size() > 0, "a handshake without a certificate");
-    auto fingerprint = kj::str(handshake->found);
-    co_return UnverifiedStream{up.attach(kj::mv(handshake)), kj::mv(fingerprint)};
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
-  }
-  if (handshake->refused()) {
-    fail(ErrorKind::kUnauthenticated,
-         kj::str("this is another machine, or its key is a new one: its fingerprint is ",
-                 handshake->found, ", not ", kj::strArray(handshake->expected, " or ")));
-  }
-  fail(ErrorKind::kUnavailable, kj::str("TLS handshake: ", tlsReason(KJ_ASSERT_NONNULL(failure))));
+  kj::String found;
+  auto expected = KJ_MAP(f, fingerprints) {
+    return kj::str(f);
+  };
+  auto judge = [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+    found = pki::fingerprint(chain[0]);
+    if (expected.size() == 0) return nullptr;
+    for (auto& f : expected) {
+      if (f == found) return nullptr;
+    }
+    return kj::str("this is another machine, or its key is a new one: its fingerprint is ", found,
+                   ", not ", kj::strArray(expected, " or "));
+  };
+  auto up = co_await connectJudged(kj::mv(stream), kj::mv(judge));
+  co_return UnverifiedStream{kj::mv(up), kj::mv(found)};
 }
 
 void checkFingerprint(kj::StringPtr text) {

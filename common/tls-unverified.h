@@ -1,9 +1,7 @@
 // TLS 1.3 to a machine that has no config yet: nobody has signed its certificate, and we show none.
 //
 // Such a machine makes a key at each start and says its fingerprint on its console. What is
-// compared is that alone; the handshake proves that the peer has the key. It is a function with a
-// context of its own for each connection and no switch of TlsEndpoint, so an ordinary connection
-// can never go unverified.
+// compared is that alone; the handshake proves that the peer has the key.
 #pragma once
 
 #include <kj/async-io.h>

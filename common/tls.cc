@@ -92,10 +92,10 @@ struct TlsEndpoint::State {
   // Refcounted: a handshake that began before replace() ends with what it had.
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
-    bool anonymous;
-    Validity own;  // of the certificate that is shown
-    Context(kj::Own<kj::TlsContext> tls, bool anonymous, Validity own)
-        : tls(kj::mv(tls)), anonymous(anonymous), own(own) {}
+    kj::Maybe<Credentials> made;  // of what; none: anonymous
+    Validity own;                 // of the certificate that is shown
+    Context(kj::Own<kj::TlsContext> tls, kj::Maybe<Credentials> made, Validity own)
+        : tls(kj::mv(tls)), made(kj::mv(made)), own(own) {}
   };
   kj::Maybe<kj::Own<Context>> current;
 
@@ -115,13 +115,14 @@ TlsEndpoint::~TlsEndpoint() noexcept(false) {}
 
 void TlsEndpoint::replace(Credentials credentials) {
   auto info = pki::inspect(credentials.certificate);
-  state->current = kj::refcounted<State::Context>(makeContext(credentials), false,
+  auto context = makeContext(credentials);
+  state->current = kj::refcounted<State::Context>(kj::mv(context), kj::mv(credentials),
                                                   Validity{info.notBefore, info.notAfter});
 }
 
 void TlsEndpoint::replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key) {
   state->current =
-      kj::refcounted<State::Context>(makeAnonymousContext(certificate, key), true, Validity());
+      kj::refcounted<State::Context>(makeAnonymousContext(certificate, key), nullptr, Validity());
 }
 
 void TlsEndpoint::close() {
@@ -135,7 +136,7 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
   try {
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
-    if (context->anonymous) {
+    if (context->made == nullptr) {
       co_return Accepted{kj::mv(up.stream), Peer{kj::mv(peerAddress), nullptr, {}, true}};
     }
     auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
@@ -155,6 +156,25 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIo
   kj::Maybe<kj::Exception> failure;
   try {
     co_return explainRefusal(co_await context->tls->wrapClient(kj::mv(stream), name), context->own);
+  } catch (...) {
+    failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
+}
+
+kj::Promise<TlsEndpoint::Reached> TlsEndpoint::reach(kj::Own<kj::AsyncIoStream> stream,
+                                                     kj::StringPtr expectedName) {
+  auto name = kj::str(expectedName);
+  // A context of its own: what is tolerated here is tolerated nowhere else.
+  auto shared = state->use();
+  auto unproven = kj::heap<kj::Maybe<kj::String>>();
+  auto context = makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint dials nobody"));
+  letUnprovenPass(*context, *unproven);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto up = co_await context->wrapClient(kj::mv(stream), name);
+    auto why = kj::mv(*unproven);
+    co_return Reached{up.attach(kj::mv(context), kj::mv(unproven)), kj::mv(why)};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
   }

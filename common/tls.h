@@ -64,6 +64,15 @@ class TlsEndpoint {
   virtual kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);
 
+  // The same for a server that may have no certificate yet, or no new one (apid/joining.h): one
+  // that it signed itself is taken, and one that has expired; then `unproven` says which. Whoever
+  // calls this tells apart what may go over such a stream.
+  struct Reached {
+    kj::Own<kj::AsyncIoStream> stream;
+    kj::Maybe<kj::String> unproven;
+  };
+  virtual kj::Promise<Reached> reach(kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName);
+
  private:
   struct State;
   kj::Own<State> state;
