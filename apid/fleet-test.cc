@@ -14,6 +14,7 @@ struct World {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
+  kj::Maybe<kj::String> unproven;  // of the next one that is dialled
   kj::Maybe<kj::Promise<void>> gate;
   kj::Vector<kj::String> asked;  // roles that a remote was asked for
 
@@ -79,7 +80,7 @@ struct FleetTest : testing::Test {
               [this](const Address& address) { return dial(address.toString()); },
               {.targets = 3, .idle = 60 * kj::SECONDS}};
 
-  kj::Promise<kj::Own<Connection>> dial(kj::String address) {
+  kj::Promise<Remote> dial(kj::String address) {
     ++world.dialled;
     KJ_IF_MAYBE (gate, world.gate) {
       auto waiting = kj::mv(*gate);
@@ -88,7 +89,7 @@ struct FleetTest : testing::Test {
     }
     if (world.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
     world.dead = false;
-    co_return kj::heap<FakeConnection>(world);
+    co_return Remote(kj::heap<FakeConnection>(world), kj::mv(world.unproven));
   }
   rpc::Node::Client node(kj::StringPtr address) {
     return fleet.node(Address::parse(address), caller({"os:reader"})).wait(world.scope);
@@ -167,6 +168,26 @@ TEST_F(FleetTest, IdleConnectionsAreClosed) {
   EXPECT_EQ(world.open, 0u);
   use(node("10.0.0.3"));
   EXPECT_EQ(world.dialled, 2u);
+}
+
+// Catches: a machine that stays a stranger after it got its certificate, and a dial for each call
+// to one that has none.
+TEST_F(FleetTest, AnUnprovenMachineIsDialledAnewSoon) {
+  world.unproven = kj::str("self-signed certificate");
+  auto tag = [&] {
+    auto request = node("10.0.0.3").machineRequest().send().getMachine().versionRequest();
+    return kj::str(request.send().wait(world.scope).getTag());
+  };
+  EXPECT_EQ(tag(), "remote (not authenticated)");
+  EXPECT_EQ(tag(), "remote (not authenticated)");
+  EXPECT_EQ(world.dialled, 1u);
+  world.pass(2 * kj::SECONDS);
+  EXPECT_EQ(tag(), "remote");
+  EXPECT_EQ(world.dialled, 2u);
+  world.pass(30 * kj::SECONDS);
+  EXPECT_EQ(tag(), "remote");
+  EXPECT_EQ(world.dialled, 2u);
+  EXPECT_EQ(world.open, 1u);
 }
 
 // Catches: a caller that makes this node connect to as many addresses as it likes.

@@ -9,7 +9,8 @@ namespace talos::apid {
 // One target. Lives in the map, and while it has leases.
 class Fleet::Line final : public kj::Refcounted {
  public:
-  Line(kj::Timer& timer, kj::Duration idle) : timer(timer), idle(idle), lastUse(timer.now()) {}
+  Line(kj::Timer& timer, const Limits& limits)
+      : timer(timer), limits(limits), lastUse(timer.now()) {}
 
   bool inUse() const { return leases > 0 || dialling; }
   kj::TimePoint lastUsed() const { return lastUse; }
@@ -21,23 +22,26 @@ class Fleet::Line final : public kj::Refcounted {
   void giveBack() {
     lastUse = timer.now();
     if (--leases > 0) return;
-    expiry = timer.afterDelay(idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
+    expiry = timer.afterDelay(limits.idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
   }
 
   // A connection that is up; callers that come while it is being dialled share the outcome.
   kj::Promise<void> up(Dial& dial, const Address& address) {
     KJ_IF_MAYBE (c, connection) {
-      if ((*c)->alive()) return kj::READY_NOW;
+      bool old = unproven != nullptr && timer.now() - dialled >= limits.unproven;
+      if ((*c)->alive() && !old) return kj::READY_NOW;
     }
     if (!dialling) {
       dialling = true;
       attempt = kj::evalNow([&]() { return dial(address); })
                     .then(
-                        [this](kj::Own<Connection>&& fresh) {
+                        [this](Remote&& fresh) {
                           dialling = false;
                           hangUp();
-                          cluster = fresh->bootstrap().castAs<rpc::Cluster>();
-                          connection = kj::mv(fresh);
+                          dialled = timer.now();
+                          unproven = kj::mv(fresh.unproven);
+                          cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
+                          connection = kj::mv(fresh.connection);
                         },
                         [this](kj::Exception&& e) {
                           dialling = false;
@@ -49,6 +53,10 @@ class Fleet::Line final : public kj::Refcounted {
   }
 
   rpc::Cluster::Client& remote() { return cluster; }
+  // Why it is not known who that is.
+  kj::Maybe<kj::String> whyUnproven() const {
+    return unproven.map([](const kj::String& why) { return kj::str(why); });
+  }
 
   void hangUp() {
     cluster = nullptr;
@@ -57,11 +65,12 @@ class Fleet::Line final : public kj::Refcounted {
 
  private:
   kj::Timer& timer;
-  kj::Duration idle;
-  kj::TimePoint lastUse;
+  const Limits limits;
+  kj::TimePoint lastUse, dialled = kj::origin<kj::TimePoint>();
   unsigned leases = 0;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
+  kj::Maybe<kj::String> unproven;
   rpc::Cluster::Client cluster = nullptr;
   kj::ForkedPromise<void> attempt = nullptr;
   kj::Promise<void> expiry = kj::READY_NOW;
@@ -132,7 +141,7 @@ kj::Own<Fleet::Line> Fleet::lineTo(const Address& address) {
     return kj::addRef(**line);
   }
   makeRoom();
-  auto line = kj::refcounted<Line>(timer, limits.idle);
+  auto line = kj::refcounted<Line>(timer, limits);
   auto result = kj::addRef(*line);
   lines.insert(kj::mv(key), kj::mv(line));
   return result;
@@ -150,7 +159,12 @@ kj::Promise<rpc::Node::Client> Fleet::node(Address address, Client client) {
   caller.setName(client.name);
   caller.setAddress(client.address);
   auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
-  co_return capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
+  auto unproven = line->whyUnproven();
+  node = capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
+  KJ_IF_MAYBE (why, unproven) {
+    co_return joiningNode(kj::mv(node), address.toString(), kj::mv(*why));
+  }
+  co_return kj::mv(node);
 }
 
 }  // namespace talos::apid

@@ -3,15 +3,16 @@
 // Dialled when first needed, dialled again after it was lost, closed when nobody has used it for
 // `idle`; at most `targets` at once, of which the one that was unused longest makes room. A
 // connection is in use as long as a call is under way on it or anybody holds a capability that came
-// by it.
+// by it. One to a machine that is not proven (joining.h) is dialled anew after `unproven`: it may
+// have its certificate by then.
 #pragma once
 
 #include <kj/function.h>
 #include <kj/map.h>
 #include <kj/timer.h>
 
+#include "apid/joining.h"
 #include "common/address.h"
-#include "common/server.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
@@ -20,10 +21,10 @@ class Fleet {
  public:
   struct Limits {
     unsigned targets = 256;
-    kj::Duration idle = 5 * kj::MINUTES;
+    kj::Duration idle = 5 * kj::MINUTES, unproven = 2 * kj::SECONDS;
   };
   // Has a deadline of its own, and errors that name the address.
-  using Dial = kj::Function<kj::Promise<kj::Own<Connection>>(const Address&)>;
+  using Dial = kj::Function<kj::Promise<Remote>(const Address&)>;
   Fleet(kj::Timer& timer, Dial dial, Limits limits);
   Fleet(kj::Timer& timer, Dial dial);
   ~Fleet() noexcept(false);

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include "apid/gate.h"
+#include "apid/join-service.h"
 #include "apid/trust.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -35,9 +36,10 @@ void run() {
 
   StoreClient store(lowLevel, timer, machined, kj::str("apid"));
   Trust trust(store, kernel.nodename);
+  JoinService join(lowLevel, timer, kj::systemPreciseCalendarClock(), store, trust);
   Fleet fleet(timer, [&](const Address& address) {
-    auto text = address.toString();
-    return connectTls(lowLevel, timer, trust.client(), text, kPort, text);
+    if (!trust.mayForward()) refuseToForward();
+    return dialMachine(lowLevel, timer, trust.client(), address, kPort, address.toString());
   });
   MaintenanceDoor door{
       [&] { return trust.inMaintenance(); },
@@ -48,6 +50,7 @@ void run() {
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
   Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
             kj::mv(door));
+  auto joining = join.run().eagerlyEvaluate(nullptr);
   log::info("apid waits for its certificates");
   trust.ready().wait(io.waitScope);
   log::info("apid serves");

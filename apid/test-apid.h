@@ -22,11 +22,12 @@ struct ApidTest : ::testing::Test {
   TestNode b{io, "10.0.0.2", [this](const Address& address) { return dialFrom(b, address); }};
 
   // The network between the nodes: their addresses are ports of loopback.
-  kj::Promise<kj::Own<Connection>> dialFrom(TestNode& from, const Address& address) {
+  kj::Promise<Remote> dialFrom(TestNode& from, const Address& address) {
     auto text = address.toString();
     uint16_t port = text == "10.0.0.1" ? a.port : text == "10.0.0.2" ? b.port : 1;
-    return connectTls(*io.lowLevelProvider, timer, from.trust.client(), "127.0.0.1", port, text)
-        .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<kj::Own<Connection>> {
+    return dialMachine(*io.lowLevelProvider, timer, from.trust.client(),
+                       Address::parse("127.0.0.1"), port, text)
+        .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<Remote> {
           return error(ErrorKind::kUnavailable, kj::str(text, ": ", messageOf(e)));
         });
   }

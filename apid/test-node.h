@@ -346,7 +346,7 @@ class TestNode {
     return kj::str(mkdtemp(name));
   }
   static Fleet::Dial refuse() {
-    return [](const Address& address) -> kj::Promise<kj::Own<Connection>> {
+    return [](const Address& address) -> kj::Promise<Remote> {
       return error(ErrorKind::kUnavailable, kj::str(address.toString(), ": no route"));
     };
   }

@@ -59,6 +59,7 @@ void Trust::certificatesChanged() {
   } else {
     version = 0;
     endMaintenance();
+    standIn();
   }
 }
 
@@ -71,8 +72,38 @@ void Trust::use(rpc::ApiCertificateSpec::Reader spec) {
     return;
   }
   TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or none
-  clientEnd.replace(credentials(spec.getCa(), spec.getClient()));
+  forwards = spec.getClient().getCrt().size() > 0;
+  if (forwards) {
+    clientEnd.replace(credentials(spec.getCa(), spec.getClient()));
+  } else {
+    clientEnd.close();
+  }
   serverEnd.replace(credentials(spec.getCa(), spec.getServer()));
+  serves = true;
+}
+
+void Trust::joins(kj::StringPtr authority) {
+  if (authority == joinAuthority) return;
+  joinAuthority = kj::str(authority);
+  standIn();
+}
+
+void Trust::standIn() {
+  if (serves || maintenance != nullptr || joinAuthority.size() == 0) return;
+  auto failure = kj::runCatchingExceptions([&]() { useStandIn(); });
+  KJ_IF_MAYBE (e, failure) {
+    log::error("the authority of the config cannot be used", {{"reason", messageOf(*e)}});
+    return;
+  }
+  log::info("clients can ask why this machine has no certificate yet");
+  becameReady->fulfill();
+}
+
+// Nobody is to believe it; its key is for nothing else.
+void Trust::useStandIn() {
+  auto key = pki::makeKey(pki::KeyType::kEd25519);
+  auto certificate = pki::selfSign(key, {.commonName = hostname});
+  serverEnd.replace(Credentials{kj::str(joinAuthority), kj::mv(certificate), kj::mv(key)});
 }
 
 void Trust::beginMaintenance() {
@@ -86,6 +117,7 @@ void Trust::endMaintenance() {
     auto ended = kj::mv(*m);
     maintenance = nullptr;
     serverEnd.close();
+    serves = false;
     ended.end->fulfill();
     log::info("maintenance mode is over");
   }

@@ -28,6 +28,7 @@ enum Id : uint64_t {
   kLive = 0xc1c8a1f3f0a3d012,
   kMaintenance = 0xc1c8a1f3f0a3d013,
   kAudit = 0xc1c8a1f3f0a3d016,
+  kJoining = 0xc1c8a1f3f0a3d015,
 };
 
 // `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.

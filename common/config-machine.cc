@@ -3,6 +3,7 @@
 #include "common/config-check.h"
 #include "common/config-value.h"
 #include "common/config.h"
+#include "common/pki.h"
 
 namespace talos::config {
 namespace {
@@ -74,6 +75,26 @@ void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
   }
 }
 
+void checkAuthorityHash(Report& report, Machine::Reader machine) {
+  constexpr auto kPath = "machine.caHash"_kj;
+  auto hash = machine.getCaHash();
+  if (hash.size() == 0) return;
+  if (!isAuthorityHash(hash)) {
+    report.error(kPath, kj::str("this is not the hash of an authority"),
+                 "sha256: and 64 digits of lower-case hexadecimal, as talosctl gen ca writes it");
+    return;
+  }
+  if (machine.getCa().getCrt().size() == 0) return;
+  auto certificate = kj::heapString(machine.getCa().getCrt().asChars());
+  auto unreadable = kj::runCatchingExceptions([&]() {  // which is reported with machine.ca
+    auto own = pki::authorityHash(certificate);
+    if (own != hash) {
+      report.error(kPath, kj::str("this is not the hash of machine.ca, which is ", own),
+                   "give the one or the other");
+    }
+  });
+}
+
 void checkIdentity(Report& report, Machine::Reader machine) {
   bool controlPlane = isControlPlane(machine.getType());
   if (!report.has("machine.type"))
@@ -89,6 +110,7 @@ void checkIdentity(Report& report, Machine::Reader machine) {
     report.error("machine.ca", kj::str("a control-plane machine needs the certificate authority of "
                                        "the machine API"));
   }
+  checkAuthorityHash(report, machine);
   report.hosts("machine.certSANs", machine.getCertSANs());
 }
 

@@ -119,7 +119,7 @@ machine:
               persistentKeepaliveInterval: 25s
               allowedIPs: [192.168.88.0/24]
     extraHostEntries: [{ip: 10.5.0.7, aliases: [registry.example.org]}]
-  caHash: sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0
+  caHash: @HASH
   install:
     disk: /dev/sda
     image: ghcr.io/talos-systems/installer:v0.9.3
@@ -208,6 +208,7 @@ std::string example() {
   replace("@PAIR", "{crt: " + crt + ", key: " + key + "}");
   replace("@CRT", crt);
   replace("@KEY", key);
+  replace("@HASH", pki::authorityHash(authority.certificate).cStr());
   return text;
 }
 

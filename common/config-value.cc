@@ -120,6 +120,15 @@ bool isToken(kj::StringPtr token) {
   return true;
 }
 
+bool isAuthorityHash(kj::StringPtr text) {
+  constexpr kj::StringPtr kAlgorithm = "sha256:"_kj;
+  if (!text.startsWith(kAlgorithm) || text.size() != kAlgorithm.size() + 64) return false;
+  for (char c : text.slice(kAlgorithm.size())) {
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return true;
+}
+
 bool isKey(kj::StringPtr base64, size_t octets) {
   auto decoded = kj::decodeBase64(base64);
   KJ_DEFER(zeroize(decoded.asChars()));

@@ -18,6 +18,8 @@ bool isHost(kj::StringPtr text, bool wildcard = false);
 bool isHostAndPort(kj::StringPtr text, bool needsPort);
 // 6 characters, a dot, 16 characters of a-z and 0-9.
 bool isToken(kj::StringPtr token);
+// sha256: and 64 digits of lower-case hexadecimal.
+bool isAuthorityHash(kj::StringPtr text);
 // The base64 of exactly so many octets. What is decoded is zeroed.
 bool isKey(kj::StringPtr base64, size_t octets);
 // Of a network link: 1 to 15 octets without '/', ':' and blanks.

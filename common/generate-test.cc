@@ -23,8 +23,8 @@ bool contains(kj::StringPtr text, const char* what) {
   return std::string(text.cStr()).find(what) != std::string::npos;
 }
 
-// Catches: configs that our own reader warns about; an authority in a worker's config; keys that do
-// not belong to their certificates.
+// Catches: configs that our own reader warns about; an authority's key in a worker's config; keys
+// that do not belong to their certificates.
 TEST(Generate, MakesAWholeCluster) {
   auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
   for (auto* text : {&made.init, &made.controlplane, &made.join}) {
@@ -41,7 +41,9 @@ TEST(Generate, MakesAWholeCluster) {
   EXPECT_EQ(MachineType::CONTROLPLANE, control.get().getMachine().getType());
   EXPECT_EQ(MachineType::INIT, parse(made.init, "f").get().getMachine().getType());
   EXPECT_EQ(MachineType::WORKER, join.get().getMachine().getType());
-  EXPECT_FALSE(join.get().getMachine().hasCa());
+  EXPECT_EQ(control.get().getMachine().getCa().getCrt(), join.get().getMachine().getCa().getCrt())
+      << "by which it knows the control plane";
+  EXPECT_EQ(0, join.get().getMachine().getCa().getKey().size());
   auto cluster = join.get().getCluster();
   EXPECT_EQ(control.get().getCluster().getCa().getCrt(), cluster.getCa().getCrt());
   EXPECT_EQ(0, cluster.getCa().getKey().size());
@@ -134,12 +136,18 @@ TEST(Generate, HonoursItsOptions) {
 TEST(Generate, GivesAMachineItsOwnNetwork) {
   auto secrets = makeSecrets();
   auto nameservers = kj::arr(kj::str("8.8.8.8"));
+  auto endpoints = kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.4"));
   auto text =
       machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443", {.docs = false},
                     {.hostname = "test-worker-1",
                      .cidr = "10.5.0.3/24",
                      .gateway = "10.5.0.1",
-                     .nameservers = nameservers});
+                     .nameservers = nameservers,
+                     .trustdEndpoints = endpoints});
+  EXPECT_TRUE(contains(text,
+                       "    trustd:\n        endpoints:\n            - 10.5.0.2\n            - "
+                       "10.5.0.4\n"))
+      << text.cStr();
   EXPECT_TRUE(contains(text,
                        "    network:\n"
                        "        hostname: test-worker-1\n"

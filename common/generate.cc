@@ -133,7 +133,8 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
     auto servers = machine.initTime().initServers(node.timeServers.size());
     for (size_t i = 0; i < node.timeServers.size(); ++i) servers.set(i, node.timeServers[i]);
   }
-  if (isControlPlane(type)) setPair(machine.initCa(), secrets.machineAuthority, true);
+  // Without the key a worker knows the control plane by it.
+  setPair(machine.initCa(), secrets.machineAuthority, isControlPlane(type));
   machine.initKubelet();
   setNetwork(machine.initNetwork(), node);
   auto install = machine.initInstall();
@@ -144,7 +145,8 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
 }
 
 void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPlane,
-                kj::StringPtr clusterName, kj::StringPtr endpoint, const GenerateOptions& options) {
+                kj::StringPtr clusterName, kj::StringPtr endpoint, const GenerateOptions& options,
+                const NodeSettings& node) {
   auto host = parseEndpoint(endpoint).value.host;
   cluster.initControlPlane().setEndpoint(endpoint);
   auto network = cluster.initNetwork();
@@ -154,7 +156,13 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
   network.initServiceSubnets(1).set(0, subnets.services);
   cluster.setToken(kj::StringPtr(secrets.clusterToken));
   setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
-  if (!controlPlane) return;
+  if (!controlPlane) {
+    if (node.trustdEndpoints.size() > 0) {
+      auto list = cluster.initTrustd().initEndpoints(node.trustdEndpoints.size());
+      for (size_t i = 0; i < node.trustdEndpoints.size(); ++i) list.set(i, node.trustdEndpoints[i]);
+    }
+    return;
+  }
 
   cluster.setClusterName(clusterName);
   cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));
@@ -234,7 +242,7 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
   root.setDebug(options.debug);
   root.setPersist(options.persist);
   setMachine(root.initMachine(), secrets, type, options, node);
-  setCluster(root.initCluster(), secrets, controlPlane, clusterName, endpoint, options);
+  setCluster(root.initCluster(), secrets, controlPlane, clusterName, endpoint, options, node);
   setImages(root, options.kubernetesVersion, controlPlane);
 
   codec::WriteOptions form{.empties = codec::Empties::kOmit, .comments = options.docs};

@@ -44,6 +44,7 @@ struct NodeSettings {
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
   kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
   kj::ArrayPtr<const kj::String> timeServers = nullptr;
+  kj::ArrayPtr<const kj::String> trustdEndpoints = nullptr;  // that a worker asks
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.

@@ -33,8 +33,7 @@ kj::Maybe<kj::String> verify(kj::StringPtr certificatePem, kj::StringPtr authori
         "preparing a verification");
   lookAt(X509_STORE_CTX_get0_param(verification.get()), at);
   if (X509_verify_cert(verification.get()) == 1) return nullptr;
-  return kj::str(
-      X509_verify_cert_error_string(X509_STORE_CTX_get_error(verification.get())));
+  return kj::str(X509_verify_cert_error_string(X509_STORE_CTX_get_error(verification.get())));
 }
 
 }  // namespace

@@ -135,12 +135,9 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
-// How long before now a certificate begins when nobody says otherwise.
-constexpr auto kBackdated = 5 * kj::MINUTES;
-
-// Why this is no certificate of a server that the authority signed ("certificate has expired"); none
-// when it is one. Validity is looked at for the time `at`, and not at all without it. Names are the
-// caller's business. Foreign bytes: what does not parse is a reason too.
+// Why this is no certificate of a server that the authority signed ("certificate has expired");
+// none when it is one. Validity is looked at for the time `at`, and not at all without it. Names
+// are the caller's business. Foreign bytes: what does not parse is a reason too.
 kj::Maybe<kj::String> whyNotServer(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
                                    kj::Maybe<kj::Date> at);
 

@@ -109,9 +109,9 @@ int judgeUnproven(X509_STORE_CTX* store, void* argument) {
   ERR_set_mark();
   int result = X509_verify_cert(store);
   int code = X509_STORE_CTX_get_error(store);
-  bool unproven = result != 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
-                  (code == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
-                   code == X509_V_ERR_CERT_HAS_EXPIRED);
+  bool unproven =
+      result != 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
+      (code == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT || code == X509_V_ERR_CERT_HAS_EXPIRED);
   if (!unproven) {
     ERR_clear_last_mark();
     return result;

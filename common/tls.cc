@@ -168,7 +168,8 @@ kj::Promise<TlsEndpoint::Reached> TlsEndpoint::reach(kj::Own<kj::AsyncIoStream> 
   // A context of its own: what is tolerated here is tolerated nowhere else.
   auto shared = state->use();
   auto unproven = kj::heap<kj::Maybe<kj::String>>();
-  auto context = makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint dials nobody"));
+  auto context =
+      makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint dials nobody"));
   letUnprovenPass(*context, *unproven);
   kj::Maybe<kj::Exception> failure;
   try {

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/roles.h"
 #include "machined/controllers/api-names.h"
+#include "machined/controllers/join.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/outputs.h"
 
@@ -71,11 +72,9 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
     return kj::READY_NOW;
   }
   auto config = kj::mv(KJ_ASSERT_NONNULL(found));
-  if (config.authority.size() == 0 || kj::StringPtr(config.authorityKey).size() == 0) {
-    outputs.apply(store);
-    fail(ErrorKind::kFailedPrecondition,
-         "machine.ca of the config has no certificate and key to sign this node's API "
-         "certificates with; getting them from a control plane node (trustd) is not built");
+  if (asksTrustd(config)) {
+    outputs.apply(store);  // from now on it is apid's
+    return kj::READY_NOW;
   }
   auto names = storedNames(store, config.certSans);
   KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {

@@ -5,8 +5,8 @@
 // otherwise they stay, over restarts of the brain too. In maintenance mode there is one that the
 // machine signs itself, which anybody may be served by; its key is the same until the machine
 // leaves that mode, over restarts of the brain too, because an operator compares its fingerprint.
-// The key operations run in the thread pool. A machine without that key gets its certificates from
-// trustd, which is not built: the controller says so and nothing is stored.
+// The key operations run in the thread pool. A machine without that key gets its certificate from
+// trustd: apid asks for it and writes it here (join.h), and this controller writes nothing.
 #pragma once
 
 #include <kj/timer.h>

@@ -104,6 +104,21 @@ TrustConfig trustOf(config::Config::Reader config) {
   return result;
 }
 
+void addOnce(kj::Vector<kj::String>& list, kj::StringPtr text) {
+  for (auto& there : list) {
+    if (there == text) return;
+  }
+  if (text.size() > 0) list.add(kj::str(text));
+}
+
+kj::Vector<kj::String> trustdEndpointsOf(config::Cluster::Reader cluster) {
+  kj::Vector<kj::String> result;
+  auto url = cluster.getControlPlane().getEndpoint();
+  if (url.size() > 0) addOnce(result, config::parseEndpoint(url).value.host);
+  for (auto endpoint : cluster.getTrustd().getEndpoints()) addOnce(result, endpoint);
+  return result;
+}
+
 }  // namespace
 
 MachineConfigView viewMachineConfig(kj::StringPtr document) {
@@ -124,6 +139,8 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
     if (shared.size() > 0) view.certSans.add(kj::str(shared));
   }
   view.trust = trustOf(config.get());
+  view.authorityHash = kj::str(machine.getCaHash());
+  view.trustdEndpoints = trustdEndpointsOf(config.get().getCluster());
   view.network = networkOf(machine.getNetwork());
   view.timeDisabled = machine.getTime().getDisabled();
   for (auto server : machine.getTime().getServers()) {

@@ -25,8 +25,11 @@ struct MachineConfigView {
   rpc::MachineType type = rpc::MachineType::UNKNOWN;
   kj::String authority;  // machine.ca, PEM; empty when the config has none
   pki::Pem authorityKey;
+  kj::String authorityHash;  // machine.caHash
   kj::Vector<kj::String> certSans;
   TrustConfig trust;
+  // Where trustd is asked: the host of the Kubernetes API, then those of cluster.trustd, each once.
+  kj::Vector<kj::String> trustdEndpoints;
   NetworkConfig network;
   bool timeDisabled = false;
   kj::Vector<kj::String> timeServers;  // as the config has them

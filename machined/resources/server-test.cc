@@ -74,7 +74,10 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
     bool reads, writes;
   } rows[] = {
       {0, kCertificates, true, true},
-      {50, kCertificates, true, false},
+      {50, kCertificates, true, true},
+      {50, "JoinSpecs.secrets.talos.dev"_kj, true, false},
+      {50, "JoinStatuses.runtime.talos.dev"_kj, true, true},
+      {50, "TimeStatuses.v1alpha1.talos.dev"_kj, true, false},
       {50, "NodeAddresses.net.talos.dev"_kj, true, false},
       {50, "MachineConfigs.config.talos.dev"_kj, false, false},
       {50, "RootSecrets.secrets.talos.dev"_kj, false, false},
