@@ -28,6 +28,7 @@
 #include "machined/console.h"
 #include "machined/controllers/api-certificates.h"
 #include "machined/controllers/hostname.h"
+#include "machined/controllers/join.h"
 #include "machined/controllers/machine-status.h"
 #include "machined/controllers/machine-type.h"
 #include "machined/controllers/network-events.h"
@@ -431,6 +432,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     controllers.add(kj::heap<ApiController>(uv, timer, clock, configView(),
                                             [this]() { return config.inMaintenance(); }));
     controllers.add(kj::heap<RootController>(configView()));
+    controllers.add(kj::heap<JoinController>(configView()));
     controllers.add(kj::heap<ServiceController>(
         events, [this](kj::StringPtr id) { return supervisor.isUp(id); }));
     controllers.add(kj::heap<HostnameController>(applyHostname));
@@ -592,7 +594,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
     addControllers();
     supervisor.loadSelf(kSelf);
     supervisor.load(networkdService(networkdListener.get(), networkd()));
-    supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider));
+    supervisor.load(apidService(apidListener.get(), *io.lowLevelProvider,
+                                [this]() { return whyNotJoined(store); }));
     co_await trustd.follow();
     wired = true;
     if (config.inMaintenance()) maintenanceChanged();

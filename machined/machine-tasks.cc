@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/server.h"
 #include "common/version.h"
+#include "machined/controllers/join.h"
 #include "machined/services/table.h"
 #include "machined/storage/drivers.h"
 #include "machined/tasks/etc.h"
@@ -214,11 +215,19 @@ kj::Promise<void> RealTasks::saveConfig() {
   return world.config.save();
 }
 
+// The API of a worker is well when a control-plane machine has given it a certificate. That one may
+// be down for as long as it likes: this machine's boot does not depend on it.
+bool RealTasks::waitsForOthers(kj::StringPtr id) {
+  if (id != "apid") return false;
+  KJ_IF_MAYBE (config, storedMachineConfig(world.store)) return asksTrustd(*config);
+  return false;
+}
+
 kj::Promise<void> RealTasks::startAllServices() {
   kj::Vector<kj::Promise<void>> up;
   for (auto& id : world.supervisor.ids()) {
     world.supervisor.start(id);
-    if (!world.supervisor.isAwaited(id)) continue;
+    if (!world.supervisor.isAwaited(id) || waitsForOthers(id)) continue;
     up.add(within(world.timer, kServicesPatience, world.supervisor.whenUp(id),
                   kj::str("service \"", id, "\" was not up within 15 minutes")));
   }

@@ -78,6 +78,7 @@ class RealTasks final : public MachineTasks {
  private:
   World world;
 
+  bool waitsForOthers(kj::StringPtr id);
   kj::Promise<void> warnOnly(kj::Promise<void> promise);
   using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
   kj::Promise<void> loadModules(LoadDrivers load, int niceness = 0);

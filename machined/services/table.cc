@@ -18,9 +18,9 @@ constexpr int kListenAs = 3;  // the number of its listening socket in a service
 struct Rights {
   unsigned uid;
   kj::StringPtr capabilities;
-  kj::StringPtr filter;              // of system calls
-  kj::StringPtr read, write;         // the only files, beside the program; "" = none
-  kj::StringPtr hardware = nullptr;  // a further tree that may be read
+  kj::StringPtr filter;                       // of system calls
+  std::initializer_list<kj::StringPtr> read;  // the only files, beside the program
+  kj::StringPtr write;                        // and that it may change; "" = none
 };
 
 // The exec wrapper: own uid, no new privileges, and what the service needs beyond that.
@@ -33,8 +33,8 @@ kj::Array<kj::String> confined(const Rights& rights, kj::StringPtr program) {
   }
   argv.add(kj::str("--seccomp=", rights.filter));
   // Naming the program makes a rule set even where nothing else may be read.
-  argv.add(kj::str("--landlock-read=", rights.read == nullptr ? program : rights.read));
-  if (rights.hardware != nullptr) argv.add(kj::str("--landlock-read=", rights.hardware));
+  argv.add(kj::str("--landlock-read=", program));
+  for (auto path : rights.read) argv.add(kj::str("--landlock-read=", path));
   if (rights.write != nullptr) argv.add(kj::str("--landlock-write=", rights.write));
   argv.add(kj::str("--oom-score=-998"));
   argv.add(kj::str("--"));
@@ -52,8 +52,11 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
   ServiceDefinition d;
   d.id = kj::str("networkd");
   d.command = kj::str("/usr/bin/networkd");
-  d.argv = confined(Rights{kNetworkdUid, "net_admin,net_raw,net_bind_service", "network",
-                           "/proc/sys/kernel/hostname", kNetworkdState, "/sys/devices"},
+  d.argv = confined(Rights{kNetworkdUid,
+                           "net_admin,net_raw,net_bind_service",
+                           "network",
+                           {"/proc/sys/kernel/hostname", "/sys/devices"},
+                           kNetworkdState},
                     d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket),
@@ -68,18 +71,25 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
   return d;
 }
 
-ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel) {
+ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel,
+                              kj::Function<kj::Maybe<kj::String>()> problem) {
   ServiceDefinition d;
   d.id = kj::str("apid");
   d.command = kj::str("/usr/bin/apid");
-  d.argv = confined(Rights{kApidUid, "", "server", "", ""}, d.command);
+  // It resolves the names of control-plane machines: the files are links to here.
+  d.argv = confined(Rights{kApidUid, "", "server", {"/system/etc", kNetworkdState}, ""}, d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
   d.cgroup = serviceCgroup(d.id);
   d.dependsOn.add(kj::str("networkd"));
   d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   d.mayBeStopped = false;
-  d.health = HealthCheck{[&lowLevel]() { return serverTakesConnections(lowLevel, kApidPort); },
+  d.health = HealthCheck{[&lowLevel, problem = kj::mv(problem)]() mutable -> kj::Promise<void> {
+                           KJ_IF_MAYBE (why, problem()) {
+                             return error(ErrorKind::kFailedPrecondition, *why);
+                           }
+                           return serverTakesConnections(lowLevel, kApidPort);
+                         },
                          0 * kj::SECONDS, 5 * kj::SECONDS, 5 * kj::SECONDS};
   return d;
 }

@@ -21,7 +21,9 @@ kj::String serviceCgroup(kj::StringPtr id);
 
 // The listening socket is the caller's (held by process 1) and outlives the service.
 ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd);
-ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel);
+// `problem`: what keeps it from being healthy although it runs.
+ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLevel,
+                              kj::Function<kj::Maybe<kj::String>()> problem);
 ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowLevel);
 
 // Connects, sends nothing and waits until the server closes: it does that only if it accepts

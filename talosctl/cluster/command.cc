@@ -103,11 +103,6 @@ cluster::Request requestOf(Invocation& call) {
   request.name = kj::str(call.text("name"));
   request.masters = count(call, "masters", 200);
   request.workers = count(call, "workers", 200);
-  if (request.workers > 0) {
-    fail(ErrorKind::kUnimplemented,
-         "--workers: a worker gets its API certificate from trustd, which this version does not "
-         "have; use --workers 0");
-  }
   if (call.given("cpus")) {
     KJ_IF_MAYBE (cpus, call.text("cpus").tryParseAs<double>()) {
       request.cpus = *cpus;
@@ -209,6 +204,14 @@ kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader 
   }
 }
 
+void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
+  unsigned workers = 0;
+  for (auto node : cluster.getNodes()) workers += node.getType() == "join";
+  call.err(kj::str("creating master nodes (", cluster.getNodes().size() - workers,
+                   ", accelerator ", cluster.getAccelerator(), ")\n"));
+  if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
+}
+
 kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   call.out("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
@@ -225,8 +228,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
       cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
-  call.err(kj::str("creating master nodes (", cluster.getNodes().size(), ", accelerator ",
-                   cluster.getAccelerator(), ")\n"));
+  sayWhatIsMade(call, cluster);
   co_await cluster::launchSupervisor(call.world.lowLevel, call.world.timer, state.path());
   mergeContext(call, talosconfig);
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
@@ -320,7 +322,7 @@ void addCreateFlags(Command& create) {
     create.flag({.name = name, .kind = FlagKind::kNumber, .fallback = fallback, .help = help});
   };
   number("masters", "1", "number of control plane nodes");
-  number("workers", "0", "number of workers");
+  number("workers", "1", "number of workers");
   text("cpus", "", "virtual CPUs of a node (default 1 in software emulation, else 2)");
   number("memory", "2048", "memory of a node in MiB");
   number("disk", "6144", "disk of a node in MiB; sparse");

@@ -33,7 +33,12 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
   auto prefix = parseCidr(cluster.getCidr()).length;
   auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
   auto timeServers = kj::arr(kj::str(cluster.getGateway()));
-  kj::Vector<kj::String> endpoints, nodes, texts;
+  kj::Vector<kj::String> endpoints, nodes, texts, controlPlane;
+  for (auto node : cluster.getNodes()) {
+    if (config::isControlPlane(typeOf(node.getType()))) {
+      controlPlane.add(kj::str(node.getAddress()));
+    }
+  }
   for (auto node : cluster.getNodes()) {
     auto type = typeOf(node.getType());
     auto cidr = kj::str(node.getAddress(), "/", prefix);
@@ -43,7 +48,9 @@ kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFo
     settings.cidr = cidr;
     settings.gateway = cluster.getGateway();
     settings.nameservers = options.nameservers;
-    settings.certSans = certSans;
+    // trustd signs nothing for a worker but the address that it calls from.
+    if (config::isControlPlane(type)) settings.certSans = certSans;
+    settings.trustdEndpoints = controlPlane;
     settings.timeServers = timeServers;
     auto text = config::machineConfig(secrets, type, cluster.getName(), kubernetes,
                                       options.generate, settings);

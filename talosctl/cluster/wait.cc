@@ -198,9 +198,14 @@ kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Rea
                               kj::StringPtr stateFolder, kj::Duration deadline) {
   auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   auto& context = config.resolve();
+  // A worker's certificate says nothing of the loopback address here; the first control-plane node
+  // leads to it.
+  kj::StringPtr first = cluster.getNodes()[0].getEndpoint();
   co_await waitForAll(call, cluster, stateFolder, deadline,
                       [&](size_t, rpc::LocalNode::Reader node) -> kj::Own<Question> {
-                        return kj::heap<IsUp>(call.world, targetOf(context, node.getEndpoint()),
+                        kj::StringPtr through =
+                            node.getType() == "join" ? first : kj::StringPtr(node.getEndpoint());
+                        return kj::heap<IsUp>(call.world, targetOf(context, through),
                                               node.getAddress());
                       });
 }
