@@ -8,8 +8,9 @@
 // is FailedPrecondition and never leaves this machine.
 //
 // Whoever took that address over learns nothing secret by it. What goes there are method numbers,
-// the roles of the caller and the proof that this machine has the key of its own certificate, which
-// is made for that one handshake (TLS 1.3 signs the transcript) and good for no other. No $joining
+// the caller's roles, name and address, and the proof that this machine has the key of its own
+// certificate, which is made for that one handshake (TLS 1.3 signs the transcript) and good for no
+// other. No $joining
 // method has a parameter with a secret in it, and none takes a capability. What comes back is a
 // stranger's word: it says so where a reader looks (the message of the service apid, the problems
 // of the status, the tag of the version), and nothing acts on it.

@@ -136,7 +136,8 @@ void Secrets::makeCertificate(rpc::RootSecretSpec::OsRoot::Reader os, const Node
   auto key = pki::makeKey(pki::KeyType::kEd25519);
   auto certificate = pki::signRequest(authority, authorityKey, pki::makeRequest(key, {}),
                                       serverOptions(named, lifetimeOf(os), clock.now()));
-  tls.replaceAnonymous(certificate, key);
+  // With the authority behind it, for machines that know no more of it than its hash.
+  tls.replaceAnonymous(kj::str(certificate, authority), key);
   serving = pki::inspect(certificate);
   servingFor = kj::mv(authority);
 }

@@ -98,7 +98,7 @@ ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowL
   ServiceDefinition d;
   d.id = kj::str("trustd");
   d.command = kj::str("/usr/bin/trustd");
-  d.argv = confined(Rights{kTrustdUid, "", "server", "", ""}, d.command);
+  d.argv = confined(Rights{kTrustdUid, "", "server", {}, ""}, d.command);
   d.environment =
       kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
   d.cgroup = serviceCgroup(d.id);

@@ -25,14 +25,15 @@ std::string talosctlPath() {
   return path;
 }
 
-Cluster::Cluster(const std::string& name, const std::vector<std::string>& createFlags)
+Cluster::Cluster(const std::string& name, const std::vector<std::string>& createFlags,
+                 double deadlineSeconds)
     : name(name) {
   char folder[] = "/tmp/talos-test-XXXXXX";
   KJ_REQUIRE(mkdtemp(folder) != nullptr);
   scratch = folder;
   std::vector<std::string> arguments = {"cluster", "create"};
   arguments.insert(arguments.end(), createFlags.begin(), createFlags.end());
-  created = talosctl(arguments, 300);
+  created = talosctl(arguments, deadlineSeconds);
   if (created.status != 0) {
     std::string consoles;
     for (auto& entry : std::filesystem::recursive_directory_iterator(scratch)) {

@@ -17,7 +17,8 @@ class Cluster {
   // Throws with talosctl's words and the consoles' tails when the cluster does not come up.
   explicit Cluster(const std::string& name,
                    const std::vector<std::string>& createFlags = {"--masters", "1", "--workers",
-                                                                  "0", "--memory", "512"});
+                                                                  "0", "--memory", "512"},
+                   double deadlineSeconds = 300);
   ~Cluster();
   Cluster(const Cluster&) = delete;
 

@@ -1,0 +1,243 @@
+// Workers and their certificates: three control-plane machines and two workers without any
+// Kubernetes, and what becomes of them when trustd goes, clocks are wrong and tokens are.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+
+#include <regex>
+#include <set>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::slurp;
+
+constexpr double kPatience = 300;  // s; emulated machines on a shared host
+
+const std::vector<std::string> kControlPlane = {"10.5.0.2", "10.5.0.3", "10.5.0.4"};
+const std::vector<std::string> kWorkers = {"10.5.0.5", "10.5.0.6"};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (auto& word : words) all += (all.empty() ? "" : ",") + word;
+  return all;
+}
+
+std::string firstMatch(const std::string& text, const std::string& pattern) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : std::string();
+}
+
+// What a worker says of its certificate, asked through this control-plane machine.
+struct Status {
+  bool ready = false;
+  std::string endpoint, notAfter, message;
+};
+Status statusOf(const Cluster& cluster, const std::string& worker, const std::string& through) {
+  auto yaml = cluster.talosctl({"-e", cluster.endpoint(through), "-n", worker, "--timeout", "20s",
+                                "get", "joinstatuses", "-o", "yaml"});
+  Status status;
+  status.ready = contains(yaml.out, "ready: true");
+  status.endpoint = firstMatch(yaml.out, "endpoint: \"?([^\"\\s]+)");
+  status.notAfter = firstMatch(yaml.out, "notAfter: \"?([^\"\\s]+)");
+  status.message = yaml.out + yaml.err;
+  return status;
+}
+
+std::string serviceApid(const Cluster& cluster, const std::string& worker,
+                        const std::string& through) {
+  auto shown = cluster.talosctl(
+      {"-e", cluster.endpoint(through), "-n", worker, "--timeout", "20s", "service", "apid"});
+  return shown.out + shown.err;
+}
+
+// Everything in the configs that must never be in a log: tokens, and the middle of each key, as
+// base64 once more and as PEM.
+std::vector<std::string> secretsOf(const Cluster& cluster, const std::string& node) {
+  auto yaml = slurp(cluster.stateFolder() + "/" + node + ".yaml");
+  std::vector<std::string> secrets;
+  std::regex line("(?:token|key): \"?([A-Za-z0-9+/=.]+)");
+  for (std::sregex_iterator it(yaml.begin(), yaml.end(), line), end; it != end; ++it) {
+    auto value = (*it)[1].str();
+    if (value.size() < 100) {
+      secrets.push_back(value);
+      continue;
+    }
+    secrets.push_back(value.substr(value.size() / 2, 24));
+    auto pem = kj::decodeBase64(kj::StringPtr(value.c_str()).asArray());
+    std::string text(reinterpret_cast<const char*>(pem.begin()), pem.size());
+    secrets.push_back(text.substr(text.size() / 2, 16));
+  }
+  return secrets;
+}
+
+void expectNoSecretInAnyLog(const Cluster& cluster, const std::vector<std::string>& nodes,
+                            const std::vector<std::string>& names) {
+  std::string all;
+  for (auto& node : nodes) {
+    for (auto id :
+         {"machined", "apid", "trustd", "networkd", "timed", "controller-runtime", "audit"}) {
+      all += cluster.talosctl({"-n", node, "logs", id}, 120).out;
+    }
+    all += cluster.talosctl({"-n", node, "dmesg"}, 120).out;
+  }
+  ASSERT_TRUE(contains(all, "level=info")) << "the check below would see nothing";
+  for (auto& name : names) all += cluster.console(name);
+  for (auto& name : {names.front(), names.back()}) {
+    auto secrets = secretsOf(cluster, name);
+    ASSERT_GE(secrets.size(), 2u);
+    for (auto& secret : secrets) EXPECT_FALSE(contains(all, secret)) << "a secret is in a log";
+  }
+  EXPECT_FALSE(contains(all, "PRIVATE KEY"));
+}
+
+}  // namespace
+
+// One cluster, one story: each part needs what the part before left.
+TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
+  Cluster cluster("trust",
+                  {"--masters", "3", "--workers", "2", "--memory", "384", "--wait-timeout", "10m",
+                   "--config-patch",
+                   R"([{"op": "add", "path": "/cluster/trustd", "value":
+                                {"certLifetime": "40s",
+                                 "endpoints": ["10.5.0.2", "second.test", "10.5.0.4"]}},
+                               {"op": "add", "path": "/machine/network/extraHostEntries", "value":
+                                [{"ip": "10.5.0.3", "aliases": ["second.test"]}]}])"},
+                  900);
+  // Through any control-plane machine, and nothing of Kubernetes runs.
+  for (auto& through : kControlPlane) {
+    auto version =
+        cluster.talosctl({"-e", cluster.endpoint(through), "-n", joined(kWorkers), "version"}, 120);
+    EXPECT_EQ(version.status, 0) << through << ": " << version.err;
+    for (auto& worker : kWorkers) EXPECT_TRUE(contains(version.out, worker)) << version.out;
+    EXPECT_FALSE(contains(version.out, "not authenticated"));
+  }
+  EXPECT_FALSE(contains(cluster.ok({"-n", kWorkers[0], "services"}), "kubelet"));
+  auto pids = cluster.servicePids(kWorkers[0]);
+  ASSERT_EQ(pids.count("apid"), 1u);
+
+  // Renewals under a stream of calls.
+  {
+    auto first = statusOf(cluster, kWorkers[0], kControlPlane[0]);
+    ASSERT_TRUE(first.ready) << first.message;
+    std::set<std::string> seen;
+    unsigned calls = 0, failed = 0;
+    EXPECT_TRUE(eventually(
+        [&] {
+          for (int i = 0; i < 10; ++i) {
+            auto& through = kControlPlane[calls % kControlPlane.size()];
+            auto call = cluster.talosctl({"-e", cluster.endpoint(through), "-n", joined(kWorkers),
+                                          "--timeout", "30s", "version"});
+            ++calls;
+            bool good = call.status == 0 && call.err.empty();
+            failed += !good;
+            EXPECT_TRUE(good) << call.out << call.err;
+          }
+          auto now = statusOf(cluster, kWorkers[0], kControlPlane[0]).notAfter;
+          if (!now.empty()) seen.insert(now);
+          return seen.size() >= 4;
+        },
+        kPatience))
+        << seen.size() << " certificates";
+    printf("renewals: %zu certificates of one worker under %u calls to two, %u failed\n",
+           seen.size(), calls, failed);
+    EXPECT_EQ(failed, 0u);
+  }
+
+  // The machine that gave the certificate goes: the next one gives the next.
+  auto used = statusOf(cluster, kWorkers[0], "10.5.0.4").endpoint;
+  ASSERT_FALSE(used.empty());
+  std::string gone = used == "10.5.0.4" ? "10.5.0.4" : used;
+  std::string other = gone == "10.5.0.3" ? "10.5.0.4" : "10.5.0.3";
+  cluster.ok({"-e", cluster.endpoint(gone), "-n", gone, "shutdown"}, 180);
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto now = statusOf(cluster, kWorkers[0], other);
+        return now.ready && now.endpoint != gone && now.endpoint != "";
+      },
+      kPatience));
+
+  // No trustd at all: what runs goes on, the reason is told, and later it is renewed.
+  std::vector<std::string> left;
+  for (auto& node : kControlPlane) {
+    if (node != gone) left.push_back(node);
+  }
+  for (auto& node : left) {
+    cluster.ok({"-e", cluster.endpoint(node), "-n", node, "service", "trustd", "stop"}, 120);
+  }
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto shown = serviceApid(cluster, kWorkers[0], other);
+        return contains(shown, "tries again in") && contains(shown, "second.test: ") == false &&
+               contains(shown, "no answer within");
+      },
+      kPatience))
+      << serviceApid(cluster, kWorkers[0], other);
+  // The old certificate has ended by then at the latest, and it can be asked still.
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto shown = serviceApid(cluster, kWorkers[0], other);
+        return contains(shown, "not authenticated") && contains(shown, "but the clock shows");
+      },
+      kPatience))
+      << serviceApid(cluster, kWorkers[0], other);
+  auto refused = cluster.talosctl({"-e", cluster.endpoint(other), "-n", kWorkers[0], "--timeout",
+                                   "20s", "read", "/etc/os-release"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "has no certificate of this cluster")) << refused.err;
+  for (auto& node : left) {
+    cluster.ok({"-e", cluster.endpoint(node), "-n", node, "service", "trustd", "start"}, 120);
+  }
+  for (auto& worker : kWorkers) {
+    EXPECT_TRUE(eventually([&] { return statusOf(cluster, worker, other).ready; }, kPatience));
+  }
+  EXPECT_EQ(cluster.servicePids(kWorkers[0]), pids) << "nothing was started again";
+  std::vector<std::string> asked = left;
+  asked.insert(asked.end(), kWorkers.begin(), kWorkers.end());
+  expectNoSecretInAnyLog(
+      cluster, asked,
+      {"trust-master-1", "trust-master-2", "trust-master-3", "trust-worker-1", "trust-worker-2"});
+}
+
+// Would catch: a worker that has to be looked at with a screwdriver.
+TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
+  Cluster cluster("token", {"--masters", "1", "--workers", "1", "--memory", "384", "--wait=false",
+                            "--config-patch-join",
+                            R"([{"op": "replace", "path": "/machine/token",
+                                 "value": "wwwwww.0123456789abcdef"}])"});
+  std::string shown;
+  EXPECT_TRUE(eventually(
+      [&] {
+        shown = serviceApid(cluster, "10.5.0.3", "10.5.0.2");
+        return contains(shown, "the token is not machine.token");
+      },
+      kPatience))
+      << shown;
+  EXPECT_TRUE(contains(shown, "10.5.0.2: ")) << "the endpoint is named: " << shown;
+  EXPECT_TRUE(contains(shown, "not authenticated")) << shown;
+  auto refused = cluster.talosctl({"-n", "10.5.0.3", "--timeout", "20s", "reboot"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_TRUE(contains(refused.err, "has no certificate of this cluster")) << refused.err;
+  EXPECT_FALSE(contains(cluster.console("token-worker-1"), "wwwwww.0123456789abcdef"));
+  EXPECT_FALSE(contains(cluster.ok({"-n", "10.5.0.2", "logs", "trustd"}), "wwwwww.0123"));
+}
+
+// Would catch: a machine that needs the right time to get what it needs to be reached.
+TEST(Trust, AMachineTenYearsOffJoins) {
+  Cluster cluster("clock",
+                  {"--masters", "1", "--workers", "1", "--memory", "384", "--wait-timeout", "8m",
+                   "--clock", "2016-01-01T00:00:00"},
+                  600);
+  auto version = cluster.talosctl({"-n", "10.5.0.3", "version"}, 120);
+  EXPECT_EQ(version.status, 0) << version.err;
+  EXPECT_FALSE(contains(version.out, "not authenticated"));
+  EXPECT_TRUE(contains(version.out, "10.5.0.3"));
+  EXPECT_TRUE(statusOf(cluster, "10.5.0.3", "10.5.0.2").ready);
+}
+
+}  // namespace talos
