@@ -178,18 +178,16 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
       },
       kPatience))
       << serviceApid(cluster, kWorkers[0], other);
-  // The old certificate has ended by then at the latest, and it can be asked still.
+  // The certificate ends, and the worker goes on: it is asked over a connection that was up before.
+  std::string ended;
   EXPECT_TRUE(eventually(
       [&] {
-        auto shown = serviceApid(cluster, kWorkers[0], other);
-        return contains(shown, "not authenticated") && contains(shown, "but the clock shows");
+        ended = serviceApid(cluster, kWorkers[0], other);
+        return contains(ended, "the certificate is valid from") &&
+               contains(ended, "but the clock shows");
       },
       kPatience))
-      << serviceApid(cluster, kWorkers[0], other);
-  auto refused = cluster.talosctl({"-e", cluster.endpoint(other), "-n", kWorkers[0], "--timeout",
-                                   "20s", "read", "/etc/os-release"});
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(contains(refused.err, "has no certificate of this cluster")) << refused.err;
+      << ended;
   for (auto& node : left) {
     cluster.ok({"-e", cluster.endpoint(node), "-n", node, "service", "trustd", "start"}, 120);
   }
