@@ -201,8 +201,9 @@ constexpr const char* kHash =
     "sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
 
 std::string hashIn(const std::string& text) {
-  auto at = text.find("sha256:");
-  return at == std::string::npos ? std::string() : text.substr(at, strlen(kHash));
+  const std::string key = "caHash: ";
+  auto at = text.find(key + "sha256:");
+  return at == std::string::npos ? std::string() : text.substr(at + key.size(), strlen(kHash));
 }
 
 std::string example() {
