@@ -173,7 +173,7 @@ kj::Promise<TlsEndpoint::Reached> TlsEndpoint::reach(kj::Own<kj::AsyncIoStream> 
   letUnprovenPass(*context, *unproven);
   kj::Maybe<kj::Exception> failure;
   try {
-    auto up = co_await context->wrapClient(kj::mv(stream), name);
+    auto up = explainRefusal(co_await context->wrapClient(kj::mv(stream), name), shared->own);
     auto why = kj::mv(*unproven);
     co_return Reached{up.attach(kj::mv(context), kj::mv(unproven)), kj::mv(why)};
   } catch (...) {
