@@ -182,6 +182,17 @@ TEST(PlanRoutes, theFirstAddressOfANetworkIsThePrimary) {
   EXPECT_EQ("", world.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"})));
 }
 
+// Catches: a new first address that is made below the old one and moved only then.
+TEST(PlanRoutes, aNewFirstAddressComesBeforeTheOthers) {
+  World world;
+  world.settle(up({"10.5.0.2/24"}));
+  EXPECT_EQ(
+      "delete address 10.5.0.2/24 of link 2\n"
+      "add address 10.5.0.1/24 to link 2\n"
+      "add address 10.5.0.2/24 to link 2\n",
+      world.settle(up({"10.5.0.1/24", "10.5.0.2/24"})));
+}
+
 // Catches: somebody else's address that is lost because it hangs from ours.
 TEST(PlanRoutes, anotherProgramsAddressIsNotMoved) {
   World world;
