@@ -266,7 +266,8 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
       event.setMessage(text);
       event.setRevertsInMs(left.orDefault(0 * kj::SECONDS) / kj::MILLISECONDS);
     });
-    controllers.poke("runtime.MachineStatusController");
+    // What a predecessor left is taken up before there are controllers; they look when they begin.
+    if (wired) controllers.poke("runtime.MachineStatusController");
   }
 
   void tellRepair(kj::StringPtr link, kj::StringPtr what) {
