@@ -25,6 +25,14 @@ std::string patchWithLinks() {
         vlans:
           - vlanId: 100
             cidr: 192.168.77.2/24
+      - interface: port3
+        dummy: true
+      - interface: br1
+        addresses: [192.168.76.1/24]
+        bridge: {interfaces: [port3], stp: {enabled: true}}
+        routes:
+          - {network: 192.168.75.0/24, gateway: 192.168.76.254, source: 192.168.76.1, mtu: 1400}
+          - {network: 192.168.74.0/24, type: blackhole}
       - interface: wg0
         cidr: 192.168.78.1/24
         wireguard:
@@ -66,6 +74,13 @@ TEST(Links, TheConfigMakesThemAndTakesThemAway) {
   auto tunnel = m.ok({"get", "link", "wg0", "-o", "yaml"});
   EXPECT_TRUE(contains(tunnel, "192.0.2.7:51820")) << tunnel;
   EXPECT_TRUE(contains(tunnel, "persistentKeepaliveInterval: 25")) << tunnel;
+  auto bridge = m.ok({"get", "link", "br1", "-o", "yaml"});
+  EXPECT_TRUE(contains(bridge, "stp: true")) << bridge;
+  auto routed = [&] {
+    auto routes = m.ok({"get", "routes", "-o", "yaml"});
+    return contains(routes, "type: blackhole") && contains(routes, "mtu: 1400");
+  };
+  EXPECT_TRUE(eventually(routed, 20)) << m.ok({"get", "routes", "-o", "yaml"});
   EXPECT_TRUE(contains(m.ok({"get", "netstatus", "-o", "yaml"}), "problems: []"))
       << m.ok({"get", "netstatus", "-o", "yaml"});
   for (auto& shown : {m.ok({"get", "linkspecs", "-o", "yaml"}), tunnel, m.ok({"logs", "networkd"}),
@@ -74,16 +89,26 @@ TEST(Links, TheConfigMakesThemAndTakesThemAway) {
   }
 
   std::string gone = "machine:\n  network:\n    interfaces:\n";
-  for (auto name : {"port1", "port2", "bond1", "wg0"}) {
+  for (auto name : {"port1", "port2", "port3", "bond1", "br1", "wg0"}) {
     gone += std::string("      - interface: ") + name + "\n        $patch: delete\n";
   }
   patch(gone);
   auto cleared = [&] {
     auto links = m.ok({"get", "links"});
-    return !contains(links, "port1") && !contains(links, "bond1") && !contains(links, "wg0");
+    return !contains(links, "port") && !contains(links, "br1") && !contains(links, "bond1") &&
+           !contains(links, "wg0");
   };
   EXPECT_TRUE(eventually(cleared, 30)) << m.ok({"get", "links"}) << m.ok({"logs", "networkd"});
   EXPECT_TRUE(contains(m.ok({"get", "linkspecs"}), "NODE"));
+}
+
+// Would catch: a sandbox in which networkd cannot see what its hardware is.
+TEST(Links, HardwareSaysWhatItIs) {
+  auto link = machine().ok({"get", "link", "eth0", "-o", "yaml"});
+  EXPECT_TRUE(contains(link, "driver: virtio_net")) << link;
+  EXPECT_TRUE(contains(link, "0000:0")) << link;
+  EXPECT_TRUE(contains(link, "1af4:10")) << link;
+  EXPECT_TRUE(contains(link, "permanentAddr: ")) << link;
 }
 
 }  // namespace talos::vm
