@@ -115,7 +115,8 @@ TEST(Config, FindsEachMistake) {
       {"[10.5.0.1]", "[10.5.0.1.1]",
        "c.yaml:9:19: machine.network.nameservers[0]: \"10.5.0.1.1\" is not an IP address\n"},
       {"- interface: eth0", "- interface: \"\"",
-       "c.yaml:11:9: machine.network.interfaces[0].interface: the name of the link is missing; name it, "
+       "c.yaml:11:9: machine.network.interfaces[0].interface: the name of the link is missing; "
+       "name it, "
        "or choose it with deviceSelector\n"},
       {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2",
        "c.yaml:12:9: machine.network.interfaces[0].cidr: \"10.5.0.2\" is not an address with a "

@@ -34,8 +34,8 @@ kj::String rolesReference() {
   for (auto& rule : Rules(root).all()) {
     auto dot = KJ_ASSERT_NONNULL(rule.method.findFirst('.'));
     if (given.find(kj::heapString(rule.method.slice(0, dot))) == nullptr) continue;
-    lines.add(kj::str("| `", rule.method, "` | `", rule.needed, "` | ",
-                      rule.audit ? "yes" : "", " | ", rule.maintenance ? "yes" : "", " |"));
+    lines.add(kj::str("| `", rule.method, "` | `", rule.needed, "` | ", rule.audit ? "yes" : "",
+                      " | ", rule.maintenance ? "yes" : "", " |"));
   }
   lines.add(kj::str("\nResource types that only `os:admin` reads:\n"));
   Registry registry;

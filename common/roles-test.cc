@@ -114,7 +114,8 @@ TEST_F(Roles, ReaderMayReadOnly) {
 
   auto e = failureOf(machine.rebootRequest().send().ignoreResult());
   EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
-  EXPECT_EQ(messageOf(e), "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
+  EXPECT_EQ(messageOf(e),
+            "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
   EXPECT_EQ(reboots, 0u);
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0], "Machine.reboot os:operator"_kj);
@@ -147,13 +148,13 @@ TEST(RolesInclude, Table) {
     kj::StringPtr held;
     bool may[4];
   };
-  for (auto& row : {Row{kRoleAdmin, {true, true, true, true}},
-                    Row{kRoleOperator, {false, true, true, false}},
-                    Row{kRoleReader, {false, false, true, false}},
-                    Row{kRoleEtcdBackup, {false, false, false, true}},
-                    Row{kRoleImpersonator, {false, false, false, false}},
-                    Row{"os:", {false, false, false, false}},
-                    Row{"os:administrator", {false, false, false, false}}}) {
+  for (auto& row :
+       {Row{kRoleAdmin, {true, true, true, true}}, Row{kRoleOperator, {false, true, true, false}},
+        Row{kRoleReader, {false, false, true, false}},
+        Row{kRoleEtcdBackup, {false, false, false, true}},
+        Row{kRoleImpersonator, {false, false, false, false}},
+        Row{"os:", {false, false, false, false}},
+        Row{"os:administrator", {false, false, false, false}}}) {
     kj::String held[] = {kj::str(row.held)};
     for (size_t i = 0; i < 4; ++i) {
       EXPECT_EQ(permits(held, kNeeded[i]), row.may[i])
@@ -172,7 +173,8 @@ TEST(RolesInclude, OnlyKnownOnesCanBeGiven) {
     auto e = kj::runCatchingExceptions(
         [&] { checkClientRoles(kj::arr(kj::str("os:admin"), kj::str(wrong)), "--roles"); });
     EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
-              kj::str("--roles: \"", wrong, "\" is not a role; right are os:admin, os:operator, "
+              kj::str("--roles: \"", wrong,
+                      "\" is not a role; right are os:admin, os:operator, "
                       "os:reader, os:etcd:backup"));
   }
 }

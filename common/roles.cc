@@ -226,9 +226,8 @@ capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
                                                  capnp::Capability::Client inner,
                                                  kj::Function<bool()> open, Denied denied,
                                                  kj::Maybe<kj::Own<AuditTrail>> trail) {
-  return capnp::membrane(kj::mv(inner),
-                         kj::refcounted<MaintenancePolicy>(rules, kj::mv(open), kj::mv(denied),
-                                                           kj::mv(trail)));
+  return capnp::membrane(kj::mv(inner), kj::refcounted<MaintenancePolicy>(
+                                            rules, kj::mv(open), kj::mv(denied), kj::mv(trail)));
 }
 
 }  // namespace talos

@@ -207,8 +207,8 @@ kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader 
 void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
   unsigned workers = 0;
   for (auto node : cluster.getNodes()) workers += node.getType() == "join";
-  call.err(kj::str("creating master nodes (", cluster.getNodes().size() - workers,
-                   ", accelerator ", cluster.getAccelerator(), ")\n"));
+  call.err(kj::str("creating master nodes (", cluster.getNodes().size() - workers, ", accelerator ",
+                   cluster.getAccelerator(), ")\n"));
   if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
 }
 
