@@ -28,10 +28,11 @@ kj::Promise<void> NetworkEventController::reconcile(Store& store) {
       fresh.add(Repair{kj::str(one.getLink()), kj::str(one.getWhat())});
     }
   }
-  if (fresh.empty()) co_return;
-  co_await keep(newest);
-  told = newest;
-  for (auto& one : fresh) tell(one.link, one.what);
+  if (fresh.empty()) return kj::READY_NOW;
+  return keep(newest).then([this, newest, fresh = kj::mv(fresh)]() {
+    told = newest;
+    for (auto& one : fresh) tell(one.link, one.what);
+  });
 }
 
 }  // namespace talos::machined
