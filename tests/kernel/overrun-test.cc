@@ -72,8 +72,7 @@ TEST(KernelOverrun, afterAStormEverythingIsKnown) {
       over = true;
     });
     KJ_DEFER(other.join());
-    // Links that go take an emulated kernel their time.
-    auto deadline = timer.now() + 400 * kj::SECONDS;
+    auto deadline = timer.now() + 300 * kj::SECONDS;
     auto settled = [&] {
       bool known = board.last != nullptr &&
                    KJ_ASSERT_NONNULL(board.last).links.size() == kLeft + 2;  // eth0 and lo
