@@ -21,7 +21,7 @@ struct World {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Model model;
   Self self;
-  Fleet fleet{timer, [](const Address& address) -> kj::Promise<kj::Own<Connection>> {
+  Fleet fleet{timer, [](const Address& address) -> kj::Promise<Remote> {
                 return error(ErrorKind::kUnavailable, address.toString());
               }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
