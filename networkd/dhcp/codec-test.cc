@@ -357,6 +357,19 @@ TEST(Message6, whatIsNoMessageAndWhatDoesNotCount) {
             0u);
 }
 
+// Catches: a list that grows by an option for each server, where each of them alone is short.
+TEST(Message6, ofTimeServersTheFirst16) {
+  auto message = octets({7, 0, 0, 1});
+  for (int i = 1; i <= 20; ++i) {
+    auto server = ip(kj::str("fd00::", i));
+    message = joined({message, octets({0, 56, 0, 20, 0, 1, 0, 16}), server.bytes()});
+  }
+  auto parsed = parse6(message);
+  auto& servers = KJ_ASSERT_NONNULL(parsed.message).timeServers;
+  ASSERT_EQ(servers.size(), 16u);
+  EXPECT_TRUE(servers[15] == ip("fd00::16")) << servers[15].toString().cStr();
+}
+
 // Catches: resolvers that nobody can ask in the three places of resolv.conf.
 TEST(Wire, serversThatCanBeAsked) {
   auto all = joined({ip("::").bytes(), ip("fe80::1").bytes(), ip("fd00::1").bytes(),

@@ -94,7 +94,9 @@ bool readAssociation(Bytes value, Message6& message) {
 void readTimeServers(Bytes value, Message6& message) {
   eachOption(value, [&](uint16_t code, Bytes option) {
     if (code == kTimeAddress && option.size() == 16) {
-      for (auto& ip : serversIn(option, AF_INET6)) message.timeServers.add(ip);
+      for (auto& ip : serversIn(option, AF_INET6)) {
+        if (message.timeServers.size() < kMostAddresses) message.timeServers.add(ip);
+      }
     }
   });
 }
