@@ -175,7 +175,7 @@ void run(unsigned calls) {
   auto unixSocket = listenUnix(path, 0600), apidSocket = listenTcp("127.0.0.1", 0);
   auto port = portOf(apidSocket);
   auto model = child([&] { serveModel(authority, unixSocket); });
-  auto apid = child([&] { execApid(apidSocket, path); });
+  auto apid = child([&] { execDaemon("apid", apidSocket, path); });
   KJ_DEFER({
     for (pid_t pid : {model, apid}) {
       kill(pid, SIGKILL);

@@ -1,4 +1,4 @@
-// For figures: processes of a measurement, among them the apid that was built beside the program.
+// For figures: processes of a measurement, among them the daemon that was built beside the program.
 #pragma once
 
 #include <errno.h>
@@ -35,19 +35,20 @@ pid_t child(F&& run) {
   return pid;
 }
 
-inline void execApid(int tcpSocket, kj::StringPtr socketPath) {
+// Becomes the daemon of this name.
+inline void execDaemon(kj::StringPtr name, int tcpSocket, kj::StringPtr socketPath) {
   char self[4096];
   ssize_t length;
   KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
   self[length] = '\0';
-  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/apid");
+  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/", name);
   KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
   setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
   setenv("TALOS_STORE", socketPath.cStr(), 1);
   int null;
   KJ_SYSCALL(null = open("/dev/null", O_WRONLY));
   dup2(null, STDERR_FILENO);
-  execl(program.cStr(), "apid", nullptr);
+  execl(program.cStr(), name.cStr(), nullptr);
   KJ_FAIL_SYSCALL("execl", errno, program);
 }
 

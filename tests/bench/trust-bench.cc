@@ -30,23 +30,19 @@
 #include "machined/process1-fake.h"
 #include "machined/resources/server.h"
 #include "machined/resources/store.h"
+#include "tests/bench/processes.h"
 #include "trustd/test-node.h"
 
 namespace talos::trustd {
 namespace {
 
+using namespace bench;
 using testing::ask;
 using testing::Caller;
 using testing::kToken;
 
 constexpr unsigned kAddresses = 64;  // of the callers with new connections
 constexpr auto kJoinPatience = 120 * kj::SECONDS;
-
-uint64_t nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
-}
 
 // Of /proc/<pid>/status, in KiB.
 unsigned memoryOf(pid_t pid, kj::StringPtr field) {
@@ -181,23 +177,6 @@ kj::String measureAll(kj::AsyncIoContext& io, Open& open, kj::Duration length, p
 
 // --- ours ---------------------------------------------------------------------------------------
 
-// A child that goes with this process; its exit is an error of the measurement.
-template <typename F>
-pid_t child(F&& run) {
-  pid_t parent = getpid();
-  pid_t pid;
-  KJ_SYSCALL(pid = fork());
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions(run)) {
-      fprintf(stderr, "%s\n", kj::str(*e).cStr());
-    }
-    _exit(1);
-  }
-  return pid;
-}
-
 class StoreOnly final : public rpc::Machined::Server {
  public:
   explicit StoreOnly(machined::Store& store) : theStore(store) {}
@@ -237,22 +216,6 @@ void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket) {
       .wait(io.waitScope);
 }
 
-void execTrustd(int tcpSocket, kj::StringPtr socketPath) {
-  char self[4096];
-  ssize_t length;
-  KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
-  self[length] = '\0';
-  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/trustd");
-  KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
-  setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
-  setenv("TALOS_STORE", socketPath.cStr(), 1);
-  int null;
-  KJ_SYSCALL(null = open("/dev/null", O_WRONLY));
-  dup2(null, STDERR_FILENO);
-  execl(program.cStr(), "trustd", nullptr);
-  KJ_FAIL_SYSCALL("execl", errno, program);
-}
-
 // trustd with a store of its own, both processes.
 class Ours {
  public:
@@ -261,7 +224,7 @@ class Ours {
         listening(listenTcp("127.0.0.1", 0, 4096)),
         unixSocket(listenUnix(path, 0600)),
         store(child([this] { serveStoreOf(authority, unixSocket.release()); })),
-        trustd(child([this] { execTrustd(listening, path); })) {
+        trustd(child([this] { execDaemon("trustd", listening, path); })) {
     sockaddr_in name{};
     socklen_t length = sizeof name;
     KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
