@@ -1,8 +1,6 @@
 #include "machined/brain.h"
 
 #include <linux/reboot.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <random>
@@ -49,7 +47,7 @@
 #include "machined/services/table.h"
 #include "machined/storage/disks.h"
 #include "machined/storage/state.h"
-#include "machined/tasks/etc.h"
+#include "machined/surroundings.h"
 #include "machined/telemetry/server.h"
 #include "machined/time/kernel.h"
 #include "machined/time/service.h"
@@ -64,63 +62,6 @@ constexpr kj::StringPtr kToldRepairs = "events/network"_kj, kToldMagic = "repair
 // Of one user: apid has a connection for each of its clients, and a few of its own.
 constexpr unsigned kMostClients = 1536;
 constexpr auto kSettled = 5 * kj::SECONDS;  // after that, nothing of the start is needed any more
-
-kj::String smbiosUuid() {
-  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
-    auto end = text->findFirst('\n').orDefault(text->size());
-    return kj::heapString(text->slice(0, end));
-  }
-  return kj::str("");
-}
-
-kj::String thisBootId() {
-  auto text = readFile("/proc/sys/kernel/random/boot_id");
-  return kj::heapString(text.slice(0, text.findFirst('\n').orDefault(text.size())));
-}
-
-config::Mode configMode(Mode mode) {
-  switch (mode) {
-    case Mode::kCloud:
-      return config::Mode::kCloud;
-    case Mode::kContainer:
-      return config::Mode::kContainer;
-    default:
-      return config::Mode::kMetal;
-  }
-}
-
-kj::String platformOf(const KernelArguments& arguments) {
-  if (auto* fromEnvironment = getenv("PLATFORM")) return kj::str(fromEnvironment);
-  return kj::str(arguments.first("talos.platform").orDefault("metal"));
-}
-
-kj::Maybe<kj::StringPtr> userData() {
-  if (auto* data = getenv("USERDATA")) return kj::StringPtr(data);
-  return nullptr;
-}
-
-// In its own order, one line each.
-kj::Vector<kj::String> linesOf(kj::StringPtr text) {
-  kj::Vector<kj::String> lines;
-  while (text.size() > 0) {
-    auto end = text.findFirst('\n').orDefault(text.size());
-    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
-    text = end < text.size() ? text.slice(end + 1) : ""_kj;
-  }
-  return lines;
-}
-
-void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {
-  KJ_SYSCALL(sethostname(hostname.begin(), hostname.size()), hostname);
-  KJ_SYSCALL(setdomainname(domainname.begin(), domainname.size()), domainname);
-  writeEtcFile("", "hostname", kj::str(hostname, "\n"));
-}
-
-// Of IPv6 too, where the kernel has it.
-kj::StringPtr anyAddress() {
-  struct stat there;
-  return stat("/proc/net/if_inet6", &there) == 0 ? "::"_kj : "0.0.0.0"_kj;
-}
 
 // A whole rack may come up at once: who is not served yet waits in the kernel's queue.
 kj::AutoCloseFd listenTrustd() {

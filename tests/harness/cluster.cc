@@ -111,8 +111,12 @@ std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
       R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd|trustd)|/sbin/init)\b)");
   for (auto& line : lines(table)) {
     std::smatch match;
-    if (std::regex_search(line, match, row)) {
-      pids[match[3].matched ? match[3].str() : "init"] = std::stoi(match[1].str());
+    if (!std::regex_search(line, match, row)) continue;
+    auto pid = std::stoi(match[1].str());
+    if (match[3].matched) {
+      pids[match[3].str()] = pid;
+    } else if (pid == 1) {  // any other is a child of it that has not yet become its program
+      pids["init"] = pid;
     }
   }
   return pids;

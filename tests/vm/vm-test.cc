@@ -225,8 +225,15 @@ TEST(Vm, A7_WrongWordsAreNamed) {
 // dies silently.
 void killAndSeeItComeBack(const std::string& victim) {
   ASSERT_TRUE(allUp(60));
-  auto before = machine().servicePids();
-  ASSERT_EQ(before.size(), 5) << "init, machined, networkd, apid and trustd";
+  // A service that was just started is a copy of process 1 until it has become its program.
+  std::map<std::string, int> before;
+  ASSERT_TRUE(eventually(
+      [&] {
+        before = machine().servicePids();
+        return before.size() == 5;
+      },
+      30))
+      << before.size() << " of init, machined, networkd, apid and trustd";
   harness::Background follow(machine().command({"logs", "-f", "machined"}));
   ASSERT_TRUE(
       follow.waitFor([](const std::string& out, const std::string&) { return !out.empty(); }, 20));

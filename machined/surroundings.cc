@@ -1,0 +1,67 @@
+#include "machined/surroundings.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "machined/tasks/etc.h"
+
+namespace talos::machined {
+
+kj::String smbiosUuid() {
+  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
+    auto end = text->findFirst('\n').orDefault(text->size());
+    return kj::heapString(text->slice(0, end));
+  }
+  return kj::str("");
+}
+
+kj::String thisBootId() {
+  auto text = readFile("/proc/sys/kernel/random/boot_id");
+  return kj::heapString(text.slice(0, text.findFirst('\n').orDefault(text.size())));
+}
+
+config::Mode configMode(Mode mode) {
+  switch (mode) {
+    case Mode::kCloud:
+      return config::Mode::kCloud;
+    case Mode::kContainer:
+      return config::Mode::kContainer;
+    default:
+      return config::Mode::kMetal;
+  }
+}
+
+kj::String platformOf(const KernelArguments& arguments) {
+  if (auto* fromEnvironment = getenv("PLATFORM")) return kj::str(fromEnvironment);
+  return kj::str(arguments.first("talos.platform").orDefault("metal"));
+}
+
+kj::Maybe<kj::StringPtr> userData() {
+  if (auto* data = getenv("USERDATA")) return kj::StringPtr(data);
+  return nullptr;
+}
+
+kj::Vector<kj::String> linesOf(kj::StringPtr text) {
+  kj::Vector<kj::String> lines;
+  while (text.size() > 0) {
+    auto end = text.findFirst('\n').orDefault(text.size());
+    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
+    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+  }
+  return lines;
+}
+
+void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {
+  KJ_SYSCALL(sethostname(hostname.begin(), hostname.size()), hostname);
+  KJ_SYSCALL(setdomainname(domainname.begin(), domainname.size()), domainname);
+  writeEtcFile("", "hostname", kj::str(hostname, "\n"));
+}
+
+kj::StringPtr anyAddress() {
+  struct stat there;
+  return stat("/proc/net/if_inet6", &there) == 0 ? "::"_kj : "0.0.0.0"_kj;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,26 @@
+// What the machine's surroundings tell the brain: firmware, kernel, command line, environment; and
+// the two places where it tells them its name. Thin.
+#pragma once
+
+#include "common/config.h"
+#include "common/kernel-arguments.h"
+#include "machined/sequences.h"
+
+namespace talos::machined {
+
+kj::String smbiosUuid();  // empty where there is none
+kj::String thisBootId();
+config::Mode configMode(Mode mode);
+kj::String platformOf(const KernelArguments& arguments);
+kj::Maybe<kj::StringPtr> userData();
+
+// To the kernel and to /etc/hostname.
+void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname);
+
+// To listen at: of IPv6 too, where the kernel has it.
+kj::StringPtr anyAddress();
+
+// In its own order, one line each, without the empty ones.
+kj::Vector<kj::String> linesOf(kj::StringPtr text);
+
+}  // namespace talos::machined
