@@ -201,6 +201,34 @@ struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namesp
   mtu @8 :UInt32;
   type @9 :Text;                                # unicast, blackhole …
 }
+struct NeighbourStatusSpec $A.resource((type = "NeighbourStatuses.net.talos.dev", namespace = "network", aliases = ["neighbour", "neighbours", "neighbor", "neighbors"])) {
+  # Who is on the links. At most 4096 are shown; one more record, "more", then says in `state` how many are not.
+  linkName @0 :Text $A.column("Link");
+  address @1 :Text $A.column("Address");
+  hardwareAddress @2 :Text $A.name("hardwareAddr") $A.column("Hw Addr");   # empty: not known
+  state @3 :Text $A.column("State");            # reachable, stale, delay, probe, failed, incomplete, permanent
+  linkIndex @4 :UInt32;
+  family @5 :Text;
+  flags @6 :List(Text);                         # router, externallyLearned, managed …
+  protocol @7 :Text;                            # who made it, if it was said
+}
+struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespace = "network", aliases = ["rule", "rules"])) {
+  # Which table is asked for a route, in the order of the priorities. At most 4096 are shown, as of neighbours;
+  # the record "more" says it in `rule`.
+  family @0 :Text $A.column("Family");
+  priority @1 :UInt32 $A.column("Priority");
+  rule @2 :Text $A.column("Rule");              # all of it, in the words of ip-rule
+  source @3 :Text $A.name("src");               # empty: any, as everywhere below
+  destination @4 :Text $A.name("dst");
+  fwMark @5 :UInt32;
+  fwMask @6 :UInt32;
+  inLinkName @7 :Text;
+  outLinkName @8 :Text;
+  action @9 :Text;                              # lookup, goto, nop, blackhole, unreachable, prohibit
+  table @10 :Text;                              # of lookup
+  target @11 :UInt32;                           # of goto: a priority
+  protocol @12 :Text;                           # who made it
+}
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
 }

@@ -38,6 +38,7 @@ const Row kDaemons[] = {
       "OperatorSpecs.net.talos.dev"_kj, "WireguardKeys.secrets.talos.dev"_kj},
      {"LinkPlans.net.talos.dev"_kj, "LinkStatuses.net.talos.dev"_kj,
       "AddressStatuses.net.talos.dev"_kj, "RouteStatuses.net.talos.dev"_kj,
+      "RuleStatuses.net.talos.dev"_kj, "NeighbourStatuses.net.talos.dev"_kj,
       "NetworkStatuses.net.talos.dev"_kj, "NodeAddresses.net.talos.dev"_kj,
       "OperatorStatuses.net.talos.dev"_kj}},
 };
