@@ -137,8 +137,11 @@ figure "the same: peak memory of trustd" KiB "$(t .join.peakKiB)" 16384
 # --- network --------------------------------------------------------------------------------------------------
 say "DHCP"
 dhcp=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/dhcp-bench 20 2>/dev/null")
-figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")" ""
-figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .withoutProbesP50ms <<<"$dhcp")" ""
+peer=$(in_peers tests/bench/systemd-networkd.sh dhcp 20)
+figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")" "" \
+  "systemd-networkd, which does not probe" "$(jq .p50ms <<<"$peer")"
+figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .withoutProbesP50ms <<<"$dhcp")" "" \
+  "systemd-networkd" "$(jq .p50ms <<<"$peer")"
 
 say "large networks"
 scale=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/network-bench 1 2>/dev/null" |
@@ -147,6 +150,8 @@ of() { jq "select(.kind == \"$1\") | $2" <<<"$scale"; }
 share() { of "$1" '.oursMs / .ipMs * 100 | round / 100'; }
 figure "1000 bridges with an address each, of the processor time of ip -batch" ratio "$(share bridges)" 1
 figure "the same in milliseconds" ms "$(of bridges .oursMs)" "" "ip -batch" "$(of bridges .ipMs)"
+peer=$(in_peers tests/bench/systemd-networkd.sh links 1000)
+figure "the same beside systemd-networkd" ms "$(of bridges .oursMs)" "" "systemd-networkd" "$(jq .processorMs <<<"$peer")"
 figure "10 000 routes, of the processor time of ip -batch" ratio "$(share routes)" 1
 figure "the same in milliseconds" ms "$(of routes .oursMs)" "" "ip -batch" "$(of routes .ipMs)"
 figure "the same bridges again: nothing is sent" ms "$(of bridges .againMs)" 30
