@@ -38,6 +38,9 @@ class Ip {
   auto operator<=>(const Ip&) const = default;
 
  private:
+  friend struct Prefix;
+  // Its text, in at least INET6_ADDRSTRLEN bytes, without a NUL behind it; where it ends.
+  char* write(char* out) const;
   explicit Ip(int family) : size(family == AF_INET ? 4 : 16) {}
   uint8_t size;
   std::array<kj::byte, 16> octets{};

@@ -18,27 +18,22 @@ namespace talos::netlink {
 
 // --- building
 // --------------------------------------------------------------------------------------
-namespace {
-constexpr size_t kMaxMessage = 8192;
-}  // namespace
-
 MessageBuilder::MessageBuilder(uint16_t type, uint16_t flags)
-    : buffer(kj::heapArray<uint64_t>(kMaxMessage / sizeof(uint64_t))),
-      message(mnl_nlmsg_put_header(buffer.begin())) {
+    : message(mnl_nlmsg_put_header(buffer)) {
   message->nlmsg_type = type;
   message->nlmsg_flags = flags;
 }
 
 MessageBuilder::~MessageBuilder() noexcept(false) {
-  explicit_bzero(buffer.begin(), message->nlmsg_len);
+  explicit_bzero(buffer, message->nlmsg_len);
 }
 
 size_t MessageBuilder::room(size_t wanted) const {
-  if (message->nlmsg_len + MNL_ALIGN(wanted) + MNL_ATTR_HDRLEN > kMaxMessage) {
+  if (message->nlmsg_len + MNL_ALIGN(wanted) + MNL_ATTR_HDRLEN > kMost) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("a netlink message would be larger than ", kMaxMessage, " bytes"));
+         kj::str("a netlink message would be larger than ", kMost, " bytes"));
   }
-  return kMaxMessage;
+  return kMost;
 }
 
 void* MessageBuilder::extra(size_t size) {
@@ -422,47 +417,100 @@ bool decodeGenericBody(const nlmsghdr* message, Message& out) {
   return false;
 }
 
-Decoded decodeWith(kj::ArrayPtr<const kj::byte> datagram,
-                   bool (*decodeOne)(const nlmsghdr*, Message&)) {
-  // The structures want alignment, which a caller's bytes need not have.
-  auto aligned = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
-  KJ_DEFER(explicit_bzero(aligned.begin(), aligned.asBytes().size()));
-  memset(aligned.begin(), 0, aligned.asBytes().size());
-  if (datagram.size() > 0) memcpy(aligned.begin(), datagram.begin(), datagram.size());
-
-  Decoded result;
-  auto message = reinterpret_cast<nlmsghdr*>(aligned.begin());
+// The messages of a datagram, whose structures want alignment: a caller's bytes that have none are
+// copied. Calls handle(header) until it returns false; returns how many bytes were left.
+template <typename F>
+size_t eachHeader(kj::ArrayPtr<const kj::byte> datagram, F&& handle) {
+  kj::Array<uint64_t> copy;
+  KJ_DEFER(explicit_bzero(copy.begin(), copy.asBytes().size()));
+  if (reinterpret_cast<uintptr_t>(datagram.begin()) % alignof(nlmsghdr) != 0) {
+    copy = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
+    memcpy(copy.begin(), datagram.begin(), datagram.size());
+    datagram = copy.asBytes().slice(0, datagram.size());
+  }
+  auto message = reinterpret_cast<const nlmsghdr*>(datagram.begin());
   int left = static_cast<int>(std::min<size_t>(datagram.size(), 1u << 24));
   // mnl_nlmsg_ok() compares as int: a length with the highest bit set would pass.
   while (mnl_nlmsg_ok(message, left) && message->nlmsg_len <= static_cast<uint32_t>(left)) {
-    Message out;
-    out.sequence = message->nlmsg_seq;
-    out.flags = message->nlmsg_flags;
-    if (!decodeOne(message, out)) {
-      result.problem = kj::str("message of type ", message->nlmsg_type, " with only ",
-                               mnl_nlmsg_get_payload_len(message), " bytes");
-      return result;
-    }
-    result.messages.add(kj::mv(out));
+    if (!handle(message)) break;
     message = mnl_nlmsg_next(message, &left);
   }
-  if (left > 0) {
-    result.problem = kj::str(left, " bytes at the end that are not a message");
-  }
-  return result;
+  return left > 0 ? left : 0;
 }
 
 }  // namespace
+
+kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
+                                  kj::FunctionParam<void(Message&&)> handle) {
+  kj::Maybe<kj::String> problem;
+  auto left = eachHeader(datagram, [&](const nlmsghdr* header) {
+    Message message;
+    message.sequence = header->nlmsg_seq;
+    message.flags = header->nlmsg_flags;
+    bool read = format == Format::kGeneric ? decodeGenericBody(header, message)
+                                           : decodeBody(header, message);
+    if (read) {
+      handle(kj::mv(message));
+    } else {
+      problem = kj::str("message of type ", header->nlmsg_type, " with only ",
+                        mnl_nlmsg_get_payload_len(header), " bytes");
+    }
+    return read;
+  });
+  if (problem == nullptr && left > 0) {
+    problem = kj::str(left, " bytes at the end that are not a message");
+  }
+  return problem;
+}
+
+Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
+  Notice notice;
+  auto left = eachHeader(datagram, [&](const nlmsghdr* header) {
+    switch (header->nlmsg_type) {
+      case RTM_NEWLINK:
+        // Other families (bridge ports) use the same type.
+        KJ_IF_MAYBE (link, fixedHeader<ifinfomsg>(header)) {
+          notice.links = notice.links || link->ifi_family == AF_UNSPEC;
+        }
+        break;
+      case RTM_DELLINK:
+        notice.links = true;
+        break;
+      case RTM_NEWADDR:
+      case RTM_DELADDR:
+        notice.addresses = true;
+        break;
+      case RTM_NEWROUTE:
+      case RTM_DELROUTE:
+        notice.routes = true;
+        break;
+      default:
+        break;
+    }
+    return true;
+  });
+  notice.overrun = left > 0;  // it said more than can be understood
+  return notice;
+}
 
 Generic::~Generic() noexcept(false) {
   if (attributes.size() > 0) explicit_bzero(attributes.begin(), attributes.asBytes().size());
 }
 
+namespace {
+Decoded decodeAs(kj::ArrayPtr<const kj::byte> datagram, Format format) {
+  Decoded result;
+  result.problem = eachMessage(datagram, format,
+                               [&](Message&& message) { result.messages.add(kj::mv(message)); });
+  return result;
+}
+}  // namespace
+
 Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
-  return decodeWith(datagram, decodeBody);
+  return decodeAs(datagram, Format::kRoute);
 }
 Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram) {
-  return decodeWith(datagram, decodeGenericBody);
+  return decodeAs(datagram, Format::kGeneric);
 }
 
 }  // namespace talos::netlink

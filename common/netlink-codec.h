@@ -7,6 +7,8 @@
 // network order.
 #pragma once
 
+#include <kj/function.h>
+
 #include "common/netlink.h"
 
 struct nlmsghdr;
@@ -44,7 +46,8 @@ class MessageBuilder {
   kj::Array<kj::byte> finish();
 
  private:
-  kj::Array<uint64_t> buffer;
+  static constexpr size_t kMost = 8192;  // bytes
+  uint64_t buffer[kMost / sizeof(uint64_t)];
   nlmsghdr* message;
   void* extra(size_t size);
   size_t begin(uint16_t attribute);
@@ -100,5 +103,11 @@ struct Decoded {
 // things).
 Decoded decode(kj::ArrayPtr<const kj::byte> datagram);
 Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram);
+// The same, each message as it is read. Why reading stopped before the end, if it did.
+enum class Format { kRoute, kGeneric };
+kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
+                                  kj::FunctionParam<void(Message&&)> handle);
+// What a datagram of rtnetlink's groups says has changed, without reading what it is now.
+Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram);
 
 }  // namespace talos::netlink

@@ -30,6 +30,13 @@ class ModelKernel::ModelMonitor final : public Monitor {
     return paf.promise.then([this] { return take(); });
   }
 
+  Notice take() override {
+    some = false;
+    auto result = pending;
+    pending = {};
+    return result;
+  }
+
   void tell(Notice notice) {
     pending.links |= notice.links;
     pending.addresses |= notice.addresses;
@@ -44,13 +51,6 @@ class ModelKernel::ModelMonitor final : public Monitor {
   Notice pending;
   bool some = false;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
-
-  Notice take() {
-    some = false;
-    auto result = pending;
-    pending = {};
-    return result;
-  }
 };
 
 namespace {

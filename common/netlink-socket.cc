@@ -16,8 +16,9 @@ namespace {
 
 constexpr size_t kReceive = 64 << 10;  // the kernel fills at most 32 KiB of a dump at once
 constexpr int kSocketBuffer = 1 << 20;
-// Acknowledgements of one write have to fit in the socket's buffer (about 1 KiB of it each).
-constexpr size_t kMaxPerWrite = 64;
+// What the kernel refuses of one write has to fit in the socket's buffer (about 1 KiB of it each),
+// and the write itself in that for sending.
+constexpr size_t kMaxPerWrite = 128, kMaxBytesPerWrite = 64 << 10;
 constexpr unsigned kMaxInterruptions = 20;
 
 void setOption(int fd, int level, int option, int value) {
@@ -90,16 +91,19 @@ void Socket::send(kj::ArrayPtr<const kj::byte> bytes) {
   KJ_ASSERT(sent == static_cast<ssize_t>(bytes.size()));
 }
 
-kj::Maybe<Decoded> Socket::receive(kj::TimePoint until, kj::StringPtr what) {
+bool Socket::receive(kj::TimePoint until, kj::StringPtr what,
+                     kj::FunctionParam<void(Message&&)> handle) {
+  auto format = protocol == NETLINK_GENERIC ? Format::kGeneric : Format::kRoute;
   for (;;) {
     kj::ArrayPtr<const kj::byte> datagram;
     switch (receiveFrom(fd, buffer, datagram)) {
       case Received::kMessage:
-        return protocol == NETLINK_GENERIC ? decodeGeneric(datagram) : decode(datagram);
+        eachMessage(datagram, format, handle);
+        return true;
       case Received::kForeign:
         continue;
       case Received::kOverrun:
-        return nullptr;
+        return false;
       case Received::kNothing:
         break;
     }
@@ -117,7 +121,11 @@ kj::Maybe<Decoded> Socket::receive(kj::TimePoint until, kj::StringPtr what) {
 kj::Vector<Ack> Socket::transact(kj::ArrayPtr<kj::Array<kj::byte>> requests) {
   kj::Vector<Ack> results(requests.size());
   while (requests.size() > 0) {
-    size_t count = kj::min(requests.size(), kMaxPerWrite);
+    size_t count = 1, bytes = requests[0].size();
+    while (count < kj::min(requests.size(), kMaxPerWrite) &&
+           bytes + requests[count].size() <= kMaxBytesPerWrite) {
+      bytes += requests[count++].size();
+    }
     transactSome(requests.slice(0, count), results);
     requests = requests.slice(count, requests.size());
   }
@@ -130,7 +138,9 @@ void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector
   kj::Vector<kj::byte> bytes;
   for (auto& request : requests) {
     KJ_REQUIRE(request.size() >= sizeof(nlmsghdr));
-    reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
+    auto header = reinterpret_cast<nlmsghdr*>(request.begin());
+    header->nlmsg_seq = ++sequence;
+    if (&request != &requests.back()) header->nlmsg_flags &= ~NLM_F_ACK;
     bytes.addAll(request);
   }
   KJ_DEFER(if (protocol == NETLINK_GENERIC) explicit_bzero(bytes.begin(), bytes.size()));
@@ -138,25 +148,23 @@ void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector
   send(bytes);
 
   auto answers = kj::heapArray<kj::Maybe<Ack>>(requests.size());
-  size_t missing = requests.size();
-  while (missing > 0) {
-    KJ_IF_MAYBE (decoded, receive(until, "change the network configuration")) {
-      for (auto& message : decoded->messages) {
-        uint32_t place = message.sequence - first;
-        if (place >= answers.size() || answers[place] != nullptr) continue;
-        KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
-          answers[place] = kj::mv(*ack);
-          --missing;
-        }
-      }
-    } else {
-      fd = nullptr;
-      break;
-    }
+  auto& last = answers[answers.size() - 1];
+  while (last == nullptr) {
+    bool whole = receive(until, "change the network configuration", [&](Message&& message) {
+      uint32_t place = message.sequence - first;
+      if (place >= answers.size() || answers[place] != nullptr) return;
+      KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) answers[place] = kj::mv(*ack);
+    });
+    if (whole) continue;
+    fd = nullptr;
+    break;
   }
+  bool allDone = last != nullptr;
   for (auto& answer : answers) {
     KJ_IF_MAYBE (ack, answer) {
       results.add(kj::mv(*ack));
+    } else if (allDone) {
+      results.add(Ack{});
     } else {
       results.add(
           Ack{ENOBUFS, kj::str("the kernel's answer was lost; read the configuration again")});
@@ -169,44 +177,50 @@ void Socket::wipe() {
 }
 
 kj::Vector<Message> Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what) {
+  kj::Vector<Message> all;
+  dump(
+      kj::mv(request), what, [&] { all.clear(); },
+      [&](Message&& message) { all.add(kj::mv(message)); });
+  return all;
+}
+
+void Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
+                  kj::FunctionParam<void(Message&&)> each) {
   auto until = kj::systemPreciseMonotonicClock().now() + deadline;
   for (unsigned attempt = 0; attempt < kMaxInterruptions; ++attempt) {
+    if (attempt > 0) again();
     ensureOpen();
     reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
     send(request);
-    kj::Vector<Message> all;
     bool interrupted = false, done = false;
-    while (!done) {
-      KJ_IF_MAYBE (decoded, receive(until, what)) {
-        for (auto& message : decoded->messages) {
-          if (message.sequence != sequence) continue;
-          interrupted = interrupted || (message.flags & NLM_F_DUMP_INTR) != 0;
-          KJ_IF_MAYBE (end, message.body.tryGet<Done>()) {
-            if (end->code == EINTR)
-              interrupted = true;
-            else if (end->code != 0) {
-              fail(ErrorKind::kInternal,
-                   kj::str(what, ": ", end->message, " (", strerror(end->code), ")"));
-            }
-            done = true;
-          } else KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
-            if (ack->code != 0) {
-              fail(ErrorKind::kFailedPrecondition,
-                   kj::str(what, ": ", ack->message, ack->message.size() > 0 ? " (" : "",
-                           strerror(ack->code), ack->message.size() > 0 ? ")" : ""));
-            }
-            done = true;
-          } else {
-            all.add(kj::mv(message));
-          }
+    auto handle = [&](Message&& message) {
+      if (message.sequence != sequence || done) return;
+      interrupted = interrupted || (message.flags & NLM_F_DUMP_INTR) != 0;
+      KJ_IF_MAYBE (end, message.body.tryGet<Done>()) {
+        if (end->code != 0 && end->code != EINTR) {
+          fail(ErrorKind::kInternal,
+               kj::str(what, ": ", end->message, " (", strerror(end->code), ")"));
         }
-      } else {
-        fd = nullptr;  // part of the list was lost
-        interrupted = true;
+        interrupted = interrupted || end->code == EINTR;
         done = true;
+      } else KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
+        if (ack->code != 0) {
+          fail(ErrorKind::kFailedPrecondition,
+               kj::str(what, ": ", ack->message, ack->message.size() > 0 ? " (" : "",
+                       strerror(ack->code), ack->message.size() > 0 ? ")" : ""));
+        }
+        done = true;
+      } else {
+        each(kj::mv(message));
       }
+    };
+    while (!done) {
+      if (receive(until, what, handle)) continue;
+      fd = nullptr;  // part of the list was lost
+      interrupted = true;
+      done = true;
     }
-    if (!interrupted) return all;
+    if (!interrupted) return;
   }
   fail(ErrorKind::kUnavailable,
        kj::str(what, ": the list changed during each of ", kMaxInterruptions, " readings"));

@@ -17,13 +17,17 @@ class Socket {
   ~Socket() noexcept(false);
   KJ_DISALLOW_COPY(Socket);
 
-  // Sends the requests (with NLM_F_ACK) in few writes and collects all acknowledgements; a request
-  // whose answer was lost has code ENOBUFS.
+  // Sends the requests in few writes and collects how each ended. Only the last of a write is
+  // acknowledged: the kernel does them in order and says at once what it refuses. A request whose
+  // answer was lost has code ENOBUFS.
   kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
 
   // Everything that the request lists, or the answer to a request with NLM_F_ACK. Starts again when
   // the kernel says that the list changed meanwhile. kFailedPrecondition in the kernel's words.
   kj::Vector<Message> dump(kj::Array<kj::byte> request, kj::StringPtr what);
+  // The same, each message as it comes; `again`: what came before does not count any more.
+  void dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
+            kj::FunctionParam<void(Message&&)> each);
   // Zeroes what was received, after a secret.
   void wipe();
 
@@ -36,8 +40,8 @@ class Socket {
 
   void ensureOpen();
   void send(kj::ArrayPtr<const kj::byte> bytes);
-  // One datagram; none when the deadline passed.
-  kj::Maybe<Decoded> receive(kj::TimePoint until, kj::StringPtr what);
+  // The messages of one datagram; false: something was lost. Fails at the deadline.
+  bool receive(kj::TimePoint until, kj::StringPtr what, kj::FunctionParam<void(Message&&)> handle);
   void transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector<Ack>& results);
 };
 

@@ -266,9 +266,11 @@ class MachineKernel final : public Kernel {
   template <typename T>
   kj::Vector<T> pick(kj::Array<kj::byte> request, kj::StringPtr what) {
     kj::Vector<T> result;
-    for (auto& message : socket.dump(kj::mv(request), what)) {
-      KJ_IF_MAYBE (item, message.body.template tryGet<T>()) result.add(kj::mv(*item));
-    }
+    socket.dump(
+        kj::mv(request), what, [&] { result.clear(); },
+        [&](Message&& message) {
+          KJ_IF_MAYBE (item, message.body.template tryGet<T>()) result.add(kj::mv(*item));
+        });
     return result;
   }
 };
@@ -291,6 +293,11 @@ class MachineMonitor final : public Monitor {
     if (drain(notice)) return notice;
     return readable.then([this] { return next(); });
   }
+  Notice take() override {
+    Notice notice;
+    drain(notice);
+    return notice;
+  }
 
  private:
   static constexpr size_t kBuffer = 64 << 10;
@@ -310,38 +317,14 @@ class MachineMonitor final : public Monitor {
           notice.overrun = true;
           break;
         case Received::kMessage: {
-          auto decoded = decode(datagram);
-          for (auto& message : decoded.messages) mark(message, notice);
-          if (decoded.problem != nullptr) notice.overrun = true;
+          auto said = noticeOf(datagram);
+          notice.links = notice.links || said.links;
+          notice.addresses = notice.addresses || said.addresses;
+          notice.routes = notice.routes || said.routes;
+          notice.overrun = notice.overrun || said.overrun;
           break;
         }
       }
-    }
-  }
-
-  static void mark(const Message& message, Notice& notice) {
-    auto type = [&](uint16_t removed) {
-      notice.links = notice.links || removed == RTM_DELLINK;
-      notice.addresses = notice.addresses || removed == RTM_DELADDR;
-      notice.routes = notice.routes || removed == RTM_DELROUTE;
-    };
-    KJ_SWITCH_ONEOF(message.body) {
-      KJ_CASE_ONEOF(m, Link) {
-        notice.links = true;
-      }
-      KJ_CASE_ONEOF(m, Address) {
-        notice.addresses = true;
-      }
-      KJ_CASE_ONEOF(m, Route) {
-        notice.routes = true;
-      }
-      KJ_CASE_ONEOF(m, Removed) {
-        type(m.type);
-      }
-      KJ_CASE_ONEOF(m, Ack) {}
-      KJ_CASE_ONEOF(m, Done) {}
-      KJ_CASE_ONEOF(m, Other) {}
-      KJ_CASE_ONEOF(m, Generic) {}
     }
   }
 };

@@ -201,6 +201,8 @@ class Monitor {
   virtual ~Monitor() noexcept(false) = default;
   // Resolves at the first change after the last notice; many changes make one notice.
   virtual kj::Promise<Notice> next() = 0;
+  // What was said up to now, at once: for who is about to read all that it is about.
+  virtual Notice take() = 0;
 };
 
 // `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.

@@ -34,22 +34,42 @@ kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
   return result;
 }
 
-// Two wishes with the same text are the same.
-kj::String identity(const Wanted& wanted) {
-  kj::Vector<kj::String> parts;
+// Two wishes with the same bytes are the same.
+kj::Array<kj::byte> identity(const Wanted& wanted) {
+  kj::Vector<kj::byte> bytes;
+  auto number = [&](uint64_t value) { bytes.addAll(kj::arrayPtr(&value, 1).asBytes()); };
+  auto text = [&](kj::StringPtr value) {
+    number(value.size());
+    bytes.addAll(value.asBytes());
+  };
+  auto prefix = [&](const Prefix& value) {
+    number(value.length);
+    number(value.address.bits());
+    bytes.addAll(value.address.bytes());
+  };
+  for (auto count : {wanted.links.size(), wanted.addresses.size(), wanted.routes.size()}) {
+    number(count);
+  }
   for (auto& link : wanted.links) {
-    parts.add(kj::str(link.name, '=', link.version));
+    text(link.name);
+    number(link.version);
+    number(link.wireguard.peers.size());
     for (auto& peer : link.wireguard.peers) {
-      if (peer.resolved) parts.add(peer.resolved->toString());
+      text(peer.resolved ? peer.resolved->toString() : kj::String());
     }
   }
   for (auto& address : wanted.addresses) {
-    parts.add(kj::str(address.link, ' ', address.prefix, '=', address.version));
+    text(address.link);
+    prefix(address.prefix);
+    number(address.version);
   }
   for (auto& route : wanted.routes) {
-    parts.add(kj::str(route.link, ' ', route.destination, ' ', route.metric, '=', route.version));
+    text(route.link);
+    prefix(route.destination);
+    number(route.metric);
+    number(route.version);
   }
-  return kj::str("wish ", kj::strArray(parts, " "));
+  return bytes.releaseAsArray();
 }
 
 }  // namespace
@@ -141,13 +161,16 @@ kj::Promise<void> Controller::publishLoop() {
 
 kj::Promise<void> Controller::kernelLoop() {
   for (;;) {
-    auto notice = co_await monitor.next();
-    overruns += notice.overrun;
-    if (notice.overrun)
-      log::info("the kernel had more changes than could be followed; reading all again");
+    heard(co_await monitor.next());
     work.set();
     co_await timer.afterDelay(kKernelPause);
   }
+}
+
+void Controller::heard(netlink::Notice notice) {
+  if (!notice.overrun) return;
+  ++overruns;
+  log::info("the kernel had more changes than could be followed; reading all again");
 }
 
 kj::Promise<void> Controller::hostLoop() {
@@ -234,20 +257,23 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
   // Somebody else's doing, if all was as it is wanted and is not any more.
   auto wish = identity(wanted);
   bool repairing = held.size() > 0 && held == wish;
-  held = kj::String();
+  held = nullptr;
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
+    // What it said up to now, mostly of what the last round did, is in what is read now.
+    heard(monitor.take());
     outcome.observed = observe();
     auto todo = plan(wanted, outcome.observed);
     outcome.applied = todo.applied;
     outcome.problems = kj::mv(todo.problems);
     outcome.done = todo.steps.size() == 0;
-    outcome.left.clear();
-    for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
-    if (outcome.done || !progress) break;
-    if (round == kMaxRounds) {
+    bool tooOften = round == kMaxRounds && !outcome.done && progress;
+    if (tooOften) {
       failures.add(kj::str("the network does not stay as it is set; another program changes it"));
+    }
+    if (outcome.done || !progress || tooOften) {
+      for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
       break;
     }
     if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();

@@ -84,8 +84,8 @@ class Controller {
   kj::ForkedPromise<void> firstPass;
   kj::Maybe<Report> latest;
   NodeAddresses remembered;
-  kj::String lastProblems;  // logged once, not at every attempt
-  kj::String held;          // what was wanted when all of it was so; empty: not all is
+  kj::String lastProblems;   // logged once, not at every attempt
+  kj::Array<kj::byte> held;  // what was wanted when all of it was so; empty: not all is
   uint64_t overruns = 0;
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
@@ -94,6 +94,7 @@ class Controller {
   kj::Promise<void> publishLoop();
   kj::Promise<void> kernelLoop();
   kj::Promise<void> hostLoop();
+  void heard(netlink::Notice notice);
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);

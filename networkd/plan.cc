@@ -94,13 +94,14 @@ class Planner {
   }
 
   // The link of a spec, or a problem that names those that there are.
-  kj::Maybe<const Link&> find(kj::StringPtr name, kj::StringPtr forWhat) {
+  template <typename Text>
+  kj::Maybe<const Link&> find(kj::StringPtr name, Text&& forWhat) {
     if (links.isNew(name)) return nullptr;  // with the next plan, when it is there
     KJ_IF_MAYBE (link, observed.link(name)) {
       if (!links.goesAway(link->index)) return *link;
     }
     auto names = kj::strArray(KJ_MAP(l, observed.links) { return kj::str(l.name); }, ", ");
-    problem(forWhat, ": there is no link \"", name, "\"; there are ", names);
+    problem(forWhat(), ": there is no link \"", name, "\"; there are ", names);
     return nullptr;
   }
 
@@ -176,10 +177,10 @@ class Planner {
   }
 
   void planAddress(const WantedAddress& want) {
-    auto what = kj::str("address ", want.prefix, " on ", want.link);
+    auto what = [&] { return kj::str("address ", want.prefix, " on ", want.link); };
     KJ_IF_MAYBE (link, find(want.link, what)) {
       if (want.prefix.address.family() == AF_INET6 && !observed.ipv6) {
-        problem(what, ": this machine has IPv6 switched off");
+        problem(what(), ": this machine has IPv6 switched off");
         return;
       }
       for (auto& entry : addressesOf.of(link->index)) {
@@ -188,7 +189,7 @@ class Planner {
         if (there.prefix != want.prefix || givesWay[i]) continue;
         keepAddress[i] = true;
         if (duplicated(there)) {
-          problem(what, ": another machine on this network has this address");
+          problem(what(), ": another machine on this network has this address");
         } else {
           result.applied += want.version;
         }
@@ -196,7 +197,7 @@ class Planner {
       }
       Address address{
           .link = link->index, .prefix = want.prefix, .scope = want.scope, .protocol = kMark};
-      addOnce(addAddresses, netlink::AddAddress{address}, kj::mv(what));
+      addOnce(addAddresses, netlink::AddAddress{address}, what());
     }
   }
 
@@ -212,10 +213,10 @@ class Planner {
   }
 
   void planRoute(const WantedRoute& want) {
-    if (goesNowhere(want)) return placeRoute(want, 0, nameOf(want, ""));
+    if (goesNowhere(want)) return placeRoute(want, 0, "");
     KJ_IF_MAYBE (name, linkFor(want)) {
-      auto what = nameOf(want, *name);
-      KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, kj::mv(what));
+      auto what = [&] { return nameOf(want, *name); };
+      KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, *name);
     } else {
       problem(nameOf(want, "no link"),
               ": say which link it goes out of, or give that link an address "
@@ -223,17 +224,17 @@ class Planner {
     }
   }
 
-  void planRouteOn(const WantedRoute& want, const Link& link, kj::String what) {
+  void planRouteOn(const WantedRoute& want, const Link& link, kj::StringPtr name) {
     if (!links.willBeUp(link)) {
-      problem(what, ": the link is down, and no LinkSpec wants it up");
+      problem(nameOf(want, name), ": the link is down, and no LinkSpec wants it up");
       return;
     }
-    placeRoute(want, link.index, kj::mv(what));
+    placeRoute(want, link.index, name);
   }
 
-  void placeRoute(const WantedRoute& want, unsigned link, kj::String what) {
+  void placeRoute(const WantedRoute& want, unsigned link, kj::StringPtr name) {
     if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
-      problem(what, ": this machine has IPv6 switched off");
+      problem(nameOf(want, name), ": this machine has IPv6 switched off");
       return;
     }
     auto route = routeOf(want, link);
@@ -251,13 +252,13 @@ class Planner {
         keepRoute[i] = true;  // not for removal: the new one takes its place in one step
         replace = true;
       } else {
-        problem(what, ": metric ", route.metric, " is taken by another route, ", placeOf(there),
-                "; give this one another metric");
+        problem(nameOf(want, name), ": metric ", route.metric, " is taken by another route, ",
+                placeOf(there), "; give this one another metric");
         return;
       }
     }
     auto& list = want.gateway == nullptr ? addOnLink : addRoutes;
-    addOnce(list, netlink::AddRoute{route, replace}, kj::mv(what));
+    addOnce(list, netlink::AddRoute{route, replace}, nameOf(want, name));
   }
 
   static Route routeOf(const WantedRoute& want, unsigned link) {

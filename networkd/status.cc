@@ -133,18 +133,20 @@ Records addressStatuses(const Observed& observed) {
 Records routeStatuses(const Observed& observed) {
   Records records;
   auto routes = shown(observed);
-  auto plainId = [](const Route& route) {
-    return kj::str(textOf(route.gateway), '/', destinationText(route));
+  auto plainIds = KJ_MAP(route, routes) {
+    return kj::str(textOf(route->gateway), '/', destinationText(*route));
   };
-  kj::HashMap<kj::String, unsigned> sharing;
-  for (auto route : routes) {
-    ++sharing.findOrCreate(plainId(*route), [&] {
-      return kj::HashMap<kj::String, unsigned>::Entry{plainId(*route), 0};
-    });
+  kj::HashMap<kj::StringPtr, unsigned> sharing;
+  for (auto& id : plainIds) {
+    ++sharing.findOrCreate(id, [&] { return kj::HashMap<kj::StringPtr, unsigned>::Entry{id, 0}; });
   }
-  for (auto route : routes) {
-    auto id = plainId(*route);
-    bool shared = KJ_ASSERT_NONNULL(sharing.find(id)) > 1;
+  auto shares = KJ_MAP(id, plainIds) {
+    return KJ_ASSERT_NONNULL(sharing.find(id)) > 1;
+  };
+  for (size_t i = 0; i < routes.size(); ++i) {
+    auto route = routes[i];
+    auto id = kj::mv(plainIds[i]);
+    bool shared = shares[i];
     auto name = linkOf(observed, *route);
     if (shared) {
       auto place = route->nowhere() ? netlink::routeTypeName(route->type) : kj::StringPtr(name);
