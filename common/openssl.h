@@ -29,6 +29,7 @@ using Handle = std::unique_ptr<T, Freer<Free>>;
 using Key = Handle<EVP_PKEY, EVP_PKEY_free>;
 using Certificate = Handle<X509, X509_free>;
 using Request = Handle<X509_REQ, X509_REQ_free>;
+using PublicKey = Handle<X509_PUBKEY, X509_PUBKEY_free>;
 using Names = Handle<GENERAL_NAMES, GENERAL_NAMES_free>;
 
 // Throws kInternal with what OpenSSL has to say, and empties its queue.

@@ -167,16 +167,37 @@ Authority readAuthority(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
   return authority;
 }
 
-Certificate newCertificate(EVP_PKEY* key) {
+PublicKey publicHalf(EVP_PKEY* key) {
+  X509_PUBKEY* half = nullptr;
+  check(X509_PUBKEY_set(&half, key) == 1, "encoding a public key");
+  return PublicKey(half);
+}
+
+// As it is encoded there: X509_set_pubkey() looks for an encoder among all that there are, encodes
+// and decodes again, which takes longer than an ECDSA signature.
+void setPublicKey(X509* certificate, const X509_PUBKEY* key) {
+  auto* own = X509_get_X509_PUBKEY(certificate);
+  const unsigned char* bits = nullptr;
+  int size = 0;
+  X509_ALGOR *algorithm = nullptr, *ownAlgorithm = nullptr;
+  check(X509_PUBKEY_get0_param(nullptr, &bits, &size, &algorithm, key) == 1 &&
+            X509_PUBKEY_get0_param(nullptr, nullptr, nullptr, &ownAlgorithm, own) == 1 &&
+            X509_ALGOR_copy(ownAlgorithm, algorithm) == 1,
+        "writing a public key");
+  auto* copy = static_cast<unsigned char*>(OPENSSL_memdup(bits, size));
+  check(copy != nullptr, "writing a public key");
+  X509_PUBKEY_set0_public_key(own, copy, size);
+}
+
+Certificate newCertificate(const X509_PUBKEY* key) {
   Certificate certificate(X509_new());
-  check(certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
-            X509_set_pubkey(certificate.get(), key) == 1,
+  check(certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1,
         "making a certificate");
+  setPublicKey(certificate.get(), key);
   setSerial(certificate.get());
   return certificate;
 }
 
-// A leaf for the public half of `key`.
 // Critical where there is no subject (RFC 5280 §4.1.2.6).
 void addAlternativeNames(X509* certificate, const LeafOptions& options) {
   auto names = alternativeNames(options);
@@ -186,7 +207,8 @@ void addAlternativeNames(X509* certificate, const LeafOptions& options) {
         "writing names");
 }
 
-Certificate signLeaf(const Authority& authority, EVP_PKEY* key, const LeafOptions& options) {
+Certificate signLeaf(const Authority& authority, const X509_PUBKEY* key,
+                     const LeafOptions& options) {
   auto certificate = newCertificate(key);
   auto* raw = certificate.get();
   auto* issuer = authority.certificate.get();
@@ -235,6 +257,19 @@ void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
   return value;
 }
 
+// As the key is encoded, which is what a certificate would say of it: a curve that is written out
+// by its parameters has no name.
+bool onP256(const X509_PUBKEY* key) {
+  X509_ALGOR* algorithm = nullptr;
+  int type = V_ASN1_UNDEF;
+  const void* curve = nullptr;
+  check(X509_PUBKEY_get0_param(nullptr, nullptr, nullptr, &algorithm, key) == 1,
+        "reading a public key");
+  X509_ALGOR_get0(nullptr, &type, &curve, algorithm);
+  return type == V_ASN1_OBJECT &&
+         OBJ_obj2nid(static_cast<const ASN1_OBJECT*>(curve)) == NID_X9_62_prime256v1;
+}
+
 Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
   return Names(static_cast<GENERAL_NAMES*>(extensionOf(extensions, NID_subject_alt_name)));
 }
@@ -248,6 +283,9 @@ RequestInfo infoOf(X509_REQ* request) {
   auto* subject = X509_REQ_get_subject_name(request);
   RequestInfo info;
   info.keyType = typeOf(key);
+  if (info.keyType == KeyType::kEcdsaP256 && !onP256(X509_REQ_get_X509_PUBKEY(request))) {
+    info.keyType = nullptr;
+  }
   info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
   info.organizations = namesOf(subject, NID_organizationName);
   auto* extensions = X509_REQ_get_extensions(request);
@@ -293,7 +331,7 @@ void Pem::wipe() {
 
 CertificateAndKey makeAuthority(const AuthorityOptions& options) {
   auto key = generate(options.keyType);
-  auto certificate = newCertificate(key.get());
+  auto certificate = newCertificate(publicHalf(key.get()).get());
   auto* raw = certificate.get();
   setValidity(raw, options.notBefore, options.lifetime);
   auto* subject = X509_get_subject_name(raw);
@@ -317,7 +355,8 @@ CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr author
                         LeafOptions options) {
   auto authority = readAuthority(authorityCertificate, authorityKey);
   auto key = generate(typeOf(authority.key.get()));
-  return {writeCertificate(signLeaf(authority, key.get(), options).get()), writeKey(key.get())};
+  auto half = publicHalf(key.get());
+  return {writeCertificate(signLeaf(authority, half.get(), options).get()), writeKey(key.get())};
 }
 
 Pem makeKey(KeyType type) {
@@ -326,7 +365,7 @@ Pem makeKey(KeyType type) {
 
 kj::String selfSign(kj::StringPtr keyPem, const LeafOptions& options) {
   auto key = readKey(keyPem);
-  auto certificate = newCertificate(key.get());
+  auto certificate = newCertificate(publicHalf(key.get()).get());
   auto* raw = certificate.get();
   setValidity(raw, options.notBefore, options.lifetime);
   auto* subject = X509_get_subject_name(raw);
@@ -391,7 +430,7 @@ Signer::Signed Signer::sign(kj::StringPtr requestPem,
   KJ_DEFER(ERR_clear_error());
   auto request = readRequest(requestPem);
   auto options = decide(infoOf(request.get()));
-  auto certificate = signLeaf(impl->authority, X509_REQ_get0_pubkey(request.get()), options);
+  auto certificate = signLeaf(impl->authority, X509_REQ_get_X509_PUBKEY(request.get()), options);
   return {writeCertificate(certificate.get()), serialOf(certificate.get()),
           fingerprintOf(certificate.get())};
 }

@@ -88,7 +88,8 @@ kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options);
 // What a request asks for. InvalidArgument when it does not parse, when its signature is not by the
 // key that it carries, or when it asks to be an authority.
 struct RequestInfo {
-  KeyType keyType = KeyType::kEd25519;
+  kj::Maybe<KeyType> keyType =
+      KeyType::kEd25519;  // none: on an elliptic curve that has no name here
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   kj::Vector<kj::String> dnsNames, addresses;

@@ -27,9 +27,7 @@ struct Asked {
   kj::String request;
 };
 
-Asked ask(kj::StringPtr address, kj::StringPtr name = "w1",
-          pki::KeyType type = pki::KeyType::kEd25519) {
-  auto key = pki::makeKey(type);
+Asked askWith(pki::Pem key, kj::StringPtr address, kj::StringPtr name = "w1") {
   pki::LeafOptions options;
   options.commonName = "root";
   options.organizations = kj::arr(kj::str("os:admin"));
@@ -37,6 +35,15 @@ Asked ask(kj::StringPtr address, kj::StringPtr name = "w1",
   if (name.size() > 0) options.dnsNames = kj::arr(kj::str(name));
   auto request = pki::makeRequest(key, options);
   return {kj::mv(key), kj::mv(request)};
+}
+
+Asked ask(kj::StringPtr address, kj::StringPtr name = "w1",
+          pki::KeyType type = pki::KeyType::kEd25519) {
+  return askWith(pki::makeKey(type), address, name);
+}
+
+pki::Pem keyOnCurve(const char* curve) {
+  return pki::writeKey(pki::Key(EVP_EC_gen(curve)).get());
 }
 
 class Issuing : public ::testing::Test {
@@ -174,6 +181,10 @@ TEST_F(Issuing, WhatIsNotShownIsRefusedAndNotRecorded) {
       {"no request", kj::str("hello"), ErrorKind::kInvalidArgument},
       {"a certificate", kj::str(authority.certificate), ErrorKind::kInvalidArgument},
       {"an RSA key", ask("10.0.0.9", "w1", pki::KeyType::kRsa4096).request,
+       ErrorKind::kInvalidArgument},
+      {"a key on a larger curve", askWith(keyOnCurve("P-384"), "10.0.0.9").request,
+       ErrorKind::kInvalidArgument},
+      {"a key on another curve of that size", askWith(keyOnCurve("secp256k1"), "10.0.0.9").request,
        ErrorKind::kInvalidArgument},
   };
   for (auto& row : rows) {

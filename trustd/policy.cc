@@ -123,8 +123,11 @@ void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Da
 
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
             const NameBook& book, bool anyAddress, kj::Date now) {
-  if (request.keyType == pki::KeyType::kRsa4096) {
-    fail(ErrorKind::kInvalidArgument, "the request's key is RSA; right is Ed25519 or ECDSA P-256");
+  if (request.keyType != pki::KeyType::kEd25519 && request.keyType != pki::KeyType::kEcdsaP256) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request's key is ",
+                 request.keyType == nullptr ? "on another curve than P-256" : "RSA",
+                 "; right is Ed25519 or ECDSA P-256"));
   }
   if (request.dnsNames.size() + request.addresses.size() > kMostNames) {
     fail(ErrorKind::kInvalidArgument,
