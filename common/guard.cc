@@ -9,15 +9,16 @@ namespace talos {
 namespace {
 
 // Big enough for a batch of small calls; larger messages get a buffer of their own. Every
-// connection keeps it, also when it is idle. What a peer has sent and nobody has read when its
-// connection is closed makes a reset of the end, and answers on their way are lost: hence not
-// smaller.
-constexpr size_t kBufferWords = 2048;
+// connection keeps it, also when it is idle. What a client has sent and nobody has read when its
+// connection is closed makes a reset of the end, and answers on their way are lost: hence a
+// server's is not smaller.
+constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
 }  // namespace
 
 GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
-    : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(), kBufferWords),
+    : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(),
+            name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       limits(limits),
       name(kj::mv(name)),
       failing(nullptr) {
@@ -116,37 +117,46 @@ size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> s
   return words * sizeof(capnp::word);
 }
 
-kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
-    kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
-    kj::ArrayPtr<capnp::word> scratchSpace) {
-  // Whenever something is queued a write is under way, and its end looks here again.
-  auto queued = [this]() {
-    KJ_IF_MAYBE (n, network) {
-      return n->getCurrentQueueSize() + writing;
-    }
-    return writing;
-  };
+size_t GuardedStream::queued() const {
+  KJ_IF_MAYBE (n, network) {
+    return n->getCurrentQueueSize() + writing;
+  }
+  return writing;
+}
+
+// Whenever something is queued a write is under way, and its end looks here again.
+kj::Promise<void> GuardedStream::room() {
   while (queued() > limits.queuedBytes) {
     auto paf = kj::newPromiseAndFulfiller<void>();
     drained = kj::mv(paf.fulfiller);
     co_await paf.promise;
   }
-  auto result = co_await inner.tryReadMessage(fdSpace, options, scratchSpace)
-                    .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
-                      KJ_IF_MAYBE (message, read) {
-                        received(*message->reader);
-                      } else {
-                        sawEnd = true;
-                        if (name.size() > 0) {
-                          kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "end of stream"));
-                        }
-                      }
-                      return kj::mv(read);
-                    })
-                    .catch_([this](kj::Exception&& e) -> kj::Maybe<capnp::MessageReaderAndFds> {
-                      failWith(kj::mv(e));
-                    });
-  co_return kj::mv(result);
+}
+
+// Every idle connection waits in here: no coroutine, whose frame alone has a kibibyte and a half.
+kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
+    kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
+    kj::ArrayPtr<capnp::word> scratchSpace) {
+  if (queued() > limits.queuedBytes) {
+    return room().then([this, fdSpace, options, scratchSpace]() {
+      return tryReadMessage(fdSpace, options, scratchSpace);
+    });
+  }
+  return inner.tryReadMessage(fdSpace, options, scratchSpace)
+      .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
+        KJ_IF_MAYBE (message, read) {
+          received(*message->reader);
+        } else {
+          sawEnd = true;
+          if (name.size() > 0) {
+            kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "end of stream"));
+          }
+        }
+        return kj::mv(read);
+      })
+      .catch_([this](kj::Exception&& e) -> kj::Maybe<capnp::MessageReaderAndFds> {
+        failWith(kj::mv(e));
+      });
 }
 
 kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {

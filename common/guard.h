@@ -66,6 +66,8 @@ class GuardedStream final : public capnp::MessageStream {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained;
 
   [[noreturn]] void failWith(kj::Exception&& e);
+  size_t queued() const;
+  kj::Promise<void> room();
   void received(capnp::MessageReader& reader);
   void ask(uint32_t question);
   void finished(uint32_t question, bool releases);
