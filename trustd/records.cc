@@ -83,13 +83,16 @@ kj::Promise<void> Records::keep(const Record& record) {
   capnp::MallocMessageBuilder message;
   auto spec = message.initRoot<rpc::IssuedCertificateSpec>();
   fill(spec, record);
+  // Whatever becomes of this, the record may be there: when its caller hangs up, too.
+  KJ_DEFER({
+    expiry.add(serial, end);
+    clean();
+  });
   kj::Maybe<kj::String> reason;
   co_await within(timer, kKeepPatience,
                   store.create<rpc::IssuedCertificateSpec>(kIssued, serial, spec.asReader()),
                   kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
       .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
-  expiry.add(serial, end);
-  clean();
   KJ_IF_MAYBE (r, reason) {
     log::warn("a certificate is not given away", {{"serial", serial}, {"reason", *r}});
     fail(ErrorKind::kUnavailable,

@@ -111,6 +111,19 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   EXPECT_EQ(trustd.model.destroyed, 1u);
 }
 
+// Catches: a record that nobody ever removes, because its caller hung up before it was answered.
+TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
+  wait(trustd.start());
+  trustd.model.losesAnswers = true;
+  {
+    auto caller = wait(trustd.call());
+    auto asking = caller.certificate(ask({"127.0.0.1"}).request).eagerlyEvaluate(nullptr);
+    until([&] { return trustd.model.records.size() == 1; });
+    trustd.clock.ahead = 49 * kj::HOURS;
+  }
+  until([&] { return trustd.model.records.size() == 0; });
+}
+
 // Catches: a certificate of trustd's own that expires, or that an old name or authority is left in;
 // connections that a renewal breaks.
 TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
@@ -152,6 +165,21 @@ TEST_F(Serving, AnIdleConnectionEnds) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
   wait(caller.certificate(ask({"127.0.0.1"}).request));
+  wait(caller.onDisconnect());
+}
+
+// Catches: who has no token and keeps its place by being refused for ever; two addresses would have
+// all places.
+TEST_F(Serving, ARefusedCallerKeepsNoConnection) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto nag = [&]() -> kj::Promise<void> {
+    for (;;) {
+      co_await caller.certificate("no request", "no token").ignoreResult().catch_([](auto&&) {});
+      co_await timer.afterDelay(100 * kj::MILLISECONDS);
+    }
+  };
+  auto nagging = nag().eagerlyEvaluate(nullptr);
   wait(caller.onDisconnect());
 }
 

@@ -5,19 +5,17 @@
 namespace talos::trustd {
 namespace {
 
-// When something was last asked for on a connection.
+// What a connection was good for. A refusal does not count: who has no token is gone after kIdle,
+// however often it asks.
 struct Activity : kj::Refcounted {
   explicit Activity(kj::Timer& timer) : timer(timer), last(timer.now()) {}
   kj::Timer& timer;
-  kj::TimePoint last;
+  kj::TimePoint last;  // certificate
   unsigned calls = 0;
 
   struct Call {
     explicit Call(Activity& activity) : activity(kj::addRef(activity)) { ++activity.calls; }
-    ~Call() noexcept(false) {
-      --activity->calls;
-      activity->last = activity->timer.now();
-    }
+    ~Call() noexcept(false) { --activity->calls; }
     KJ_DISALLOW_COPY_AND_MOVE(Call);
     kj::Own<Activity> activity;
   };
@@ -48,6 +46,7 @@ class TrustServer final : public rpc::Trust::Server {
     auto results = context.getResults();
     results.setCa(issued.authority.asBytes());
     results.setCertificate(issued.certificate.asBytes());
+    activity->last = activity->timer.now();
   }
 
  private:

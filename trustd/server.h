@@ -2,7 +2,8 @@
 //
 // A caller shows no certificate. What it costs is bounded by kLimits whoever it is: forty-eight
 // connections at once, while others wait in the kernel's queue; messages that hold the
-// largest request and little more; and a connection ends when nothing is asked on it for a moment.
+// largest request and little more; and a connection ends when nothing was signed on it for a
+// moment.
 #pragma once
 
 #include "common/server.h"

@@ -30,6 +30,7 @@ struct ModelStore {
   uint64_t version = 1;
   kj::Duration lifetime = kDefaultLifetime;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
+  bool losesAnswers = false;  // what is written is there, and its writer never hears of it
   kj::String hostname = kj::str("cp1");
   unsigned destroyed = 0;
   kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> records;
@@ -93,6 +94,7 @@ class StoreServer final : public rpc::Store::Server {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     message->setRoot(resource);
     model.records.insert(kj::str(resource.getMetadata().getId()), kj::mv(message));
+    if (model.losesAnswers) return kj::NEVER_DONE;
     return kj::READY_NOW;
   }
   kj::Promise<void> destroy(DestroyContext context) override {
