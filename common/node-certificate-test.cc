@@ -70,5 +70,13 @@ TEST(NodeCertificate, OtherNamesOrAnotherLifetimeMakeItAnew) {
   EXPECT_EQ(why(names, kShortestLifetime), "its lifetime is to be another");
 }
 
+// Catches: names that trustd writes otherwise than the machine that asked for them, which would ask
+// for ever; and a dot at the end, by which no client knows a name.
+TEST(NodeNames, AreInLowerCaseAndWithoutADotAtTheEnd) {
+  auto names = nodeNames("Worker1", "Example.ORG", nullptr, texts({"API.Example.org."}));
+  EXPECT_EQ(kj::strArray(names.dns, " "), "api.example.org localhost worker1 worker1.example.org");
+  EXPECT_EQ(names.commonName, "Worker1.Example.ORG");
+}
+
 }  // namespace
 }  // namespace talos

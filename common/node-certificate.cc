@@ -1,5 +1,7 @@
 #include "common/node-certificate.h"
 
+#include <ctype.h>
+
 #include <algorithm>
 
 #include "common/config-value.h"
@@ -32,6 +34,12 @@ kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
 
 }  // namespace
 
+kj::String canonicalName(kj::StringPtr name) {
+  auto result = kj::heapString(name.slice(0, name.size() - (name.endsWith(".") ? 1 : 0)));
+  for (char& c : result) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
 NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
                     kj::ArrayPtr<const kj::String> nodeAddresses,
                     kj::ArrayPtr<const kj::String> certSans) {
@@ -40,7 +48,7 @@ NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
       if (!ip->isAny()) names.addresses.add(ip->toString());
     } else if (config::isDnsName(text)) {
-      names.dns.add(kj::str(text));
+      names.dns.add(canonicalName(text));
     }
   };
   for (auto text : {"localhost"_kj, "127.0.0.1"_kj, "::1"_kj}) add(text);

@@ -10,7 +10,10 @@
 
 namespace talos {
 
-// Sorted, without repetitions; addresses in canonical text.
+// A DNS name as certificates have it: lower case, without a dot at the end.
+kj::String canonicalName(kj::StringPtr name);
+
+// Sorted, without repetitions; names and addresses in canonical text.
 struct NodeNames {
   kj::String commonName;
   kj::Vector<kj::String> dns, addresses;

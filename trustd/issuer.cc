@@ -80,7 +80,8 @@ Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& cal
   auto lifetime = by.authority.lifetime;
   Grant grant;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
-    grant = judge(info, caller, by.authority.reserved, book, by.authority.anyAddress, now);
+    grant = judge(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
+                  now + lifetime);
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,

@@ -80,7 +80,7 @@ TEST(Policy, OnlyWhatTheCallerHasShown) {
   for (auto& row : rows) {
     kj::Maybe<ErrorKind> got;
     auto failure = kj::runCatchingExceptions(
-        [&] { judge(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0)); });
+        [&] { judge(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0), at(100)); });
     KJ_IF_MAYBE (e, failure) got = kindOf(*e);
     EXPECT_TRUE(got == row.refused) << row.what;
   }
@@ -91,16 +91,16 @@ TEST(Policy, TooManyNamesAreRefused) {
   info.addresses.add(kj::str("10.0.0.9"));
   for (size_t i = 0; i < kMostNames; ++i) info.dnsNames.add(kj::str("w", i));
   auto failure = kj::runCatchingExceptions(
-      [&] { judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0)); });
+      [&] { judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100)); });
   EXPECT_TRUE(failure != nullptr);
   info.dnsNames.removeLast();
-  auto grant = judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0));
+  auto grant = judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100));
   EXPECT_EQ(grant.dnsNames.size(), kMostNames - 1);
 }
 
 TEST(Policy, WhatIsGrantedIsCanonicalAndOnce) {
   auto grant = judge(request({"W1", "w1", "w1."}, {"fd00:0:0::9", "fd00::9"}), ip("fd00::9"),
-                     controlPlane(), NameBook(), false, at(0));
+                     controlPlane(), NameBook(), false, at(0), at(100));
   ASSERT_EQ(grant.dnsNames.size(), 1u);
   EXPECT_EQ(grant.dnsNames[0], "w1");
   ASSERT_EQ(grant.addresses.size(), 1u);
@@ -113,7 +113,8 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   book.enter("w1", ip("10.0.0.9"), at(0), at(100));
   auto ask = [&](kj::StringPtr address, int64_t now) {
     return kj::runCatchingExceptions([&] {
-             judge(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now));
+             judge(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now),
+                   at(now + 100));
            }) == nullptr;
   };
   EXPECT_TRUE(ask("10.0.0.9", 50));
@@ -126,9 +127,9 @@ TEST(NameBook, TheNewestCertificateOfANameCounts) {
   NameBook book;
   book.enter("w1", ip("10.0.0.10"), at(0), at(200));
   book.enter("w1", ip("10.0.0.9"), at(0), at(100));
-  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(150)) == ip("10.0.0.10"));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(150), at(250)) == ip("10.0.0.10"));
   book.enter("w1", ip("10.0.0.10"), at(0), at(300));
-  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(250)) == ip("10.0.0.10"));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(250), at(350)) == ip("10.0.0.10"));
 }
 
 // Would catch: a name that is taken for ten years because a clock was wrong for a minute.
@@ -136,9 +137,19 @@ TEST(NameBook, ACertificateOfAnotherTimeTakesNoName) {
   constexpr int64_t kTenYears = 315'576'000;
   NameBook book;
   book.enter("w1", ip("10.0.0.9"), at(kTenYears), at(kTenYears + 100));
-  EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(50)) == nullptr);
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(50), at(150)) == nullptr);
   book.enter("w1", ip("10.0.0.10"), at(0), at(100));
-  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(50)) == ip("10.0.0.10"));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(50), at(150)) == ip("10.0.0.10"));
+}
+
+// Would catch: a name that two machines get because the clock was set back by an hour, when the
+// first one's certificate begins to be valid again while the second one's still is.
+TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
+  NameBook book;
+  book.enter("w1", ip("10.0.0.9"), at(3600), at(3600 + 86'400));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(0), at(86'400)) == ip("10.0.0.9"));
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(0), at(86'400)) == nullptr);
+  EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(0), at(3600)) == nullptr);
 }
 
 TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {
@@ -148,8 +159,8 @@ TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {
   book.enter("c", ip("10.0.0.4"), at(0), at(200));
   book.enter("d", ip("10.0.0.5"), at(0), at(400));
   EXPECT_EQ(book.size(), 3u);
-  EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0)) == nullptr);
-  EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0)) != nullptr);
+  EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0), at(100)) == nullptr);
+  EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0), at(100)) != nullptr);
 }
 
 }  // namespace

@@ -1,19 +1,11 @@
 #include "trustd/policy.h"
 
-#include <ctype.h>
-
 #include "common/config-value.h"
 #include "common/error.h"
+#include "common/node-certificate.h"
 
 namespace talos::trustd {
 namespace {
-
-kj::String lower(kj::StringPtr text) {
-  auto end = text.endsWith(".") ? text.size() - 1 : text.size();
-  auto result = kj::heapString(text.slice(0, end));
-  for (char& c : result) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 bool isBelow(kj::StringPtr name, kj::StringPtr parent) {
   return name.size() > parent.size() && name.endsWith(parent) &&
@@ -32,8 +24,8 @@ void addOnce(kj::Vector<kj::String>& list, kj::String text) {
 }
 
 void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, const NameBook& book,
-               kj::Date now) {
-  // lower() took one dot off; with a second one it would pass for another name than it is.
+               kj::Date now, kj::Date until) {
+  // canonicalName() took one dot off; with a second one it would pass for another name than it is.
   if (!config::isDnsName(name) || name.endsWith(".")) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request asks for \"", name, "\", which is not a host name"));
@@ -43,7 +35,7 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
       deny(kj::str("the name ", name, " belongs to the control plane"));
     }
   }
-  KJ_IF_MAYBE (holder, book.holder(name, caller, now)) {
+  KJ_IF_MAYBE (holder, book.holder(name, caller, now, until)) {
     deny(kj::str("the name ", name, " has a certificate that is still valid, for ",
                  holder->toString(), "; two machines cannot have one host name"));
   }
@@ -81,20 +73,21 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
       result.addresses.add(*address);
     } else if (host.size() > 0) {
       // A wildcard covers names below it.
-      addOnce(result.names, lower(host.startsWith("*.") ? host.slice(2) : host));
+      addOnce(result.names, canonicalName(host.startsWith("*.") ? host.slice(2) : host));
     }
   }
   for (auto service : {"localhost"_kj, "kubernetes"_kj, "kubernetes.default"_kj}) {
     addOnce(result.names, kj::str(service));
   }
   addOnce(result.names, kj::str("kubernetes.default.svc"));
-  if (dnsDomain.size() > 0) addOnce(result.names, lower(dnsDomain));
+  if (dnsDomain.size() > 0) addOnce(result.names, canonicalName(dnsDomain));
   return result;
 }
 
-kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date now) const {
+kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date from,
+                               kj::Date until) const {
   KJ_IF_MAYBE (entry, entries.find(name)) {
-    bool valid = entry->from <= now && now < entry->until;
+    bool valid = entry->from < until && from < entry->until;
     if (valid && entry->holder != asking) return entry->holder;
   }
   return nullptr;
@@ -122,7 +115,7 @@ void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Da
 }
 
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-            const NameBook& book, bool anyAddress, kj::Date now) {
+            const NameBook& book, bool anyAddress, kj::Date now, kj::Date until) {
   if (request.keyType != pki::KeyType::kEd25519 && request.keyType != pki::KeyType::kEcdsaP256) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request's key is ",
@@ -153,8 +146,8 @@ Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& r
     fail(ErrorKind::kInvalidArgument, "the request names no address at all");
   }
   for (auto& text : request.dnsNames) {
-    auto name = lower(text);
-    checkName(name, caller, reserved, book, now);
+    auto name = canonicalName(text);
+    checkName(name, caller, reserved, book, now, until);
     addOnce(grant.dnsNames, kj::mv(name));
   }
   return grant;

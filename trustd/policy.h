@@ -35,8 +35,9 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
 class NameBook {
  public:
   explicit NameBook(size_t most = 20'000) : most(most) {}
-  // The address that another machine has the name with; none when it is free for this one.
-  kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date now) const;
+  // The address that another machine has the name with at some time of this span; none when it is
+  // free for this one.
+  kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date from, kj::Date until) const;
   // A certificate that is valid in this span. In any order: of two the one that ends last counts,
   // unless it begins after the other's end: then the clock was wrong.
   void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
@@ -58,8 +59,9 @@ struct Grant {
 };
 
 // Throws PermissionDenied (what the caller has not shown to be its own) or InvalidArgument (what
-// nobody may ask for), each saying what would be right. Enters nothing.
+// nobody may ask for), each saying what would be right. The certificate is to be valid from now
+// until `until`. Enters nothing.
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-            const NameBook& book, bool anyAddress, kj::Date now);
+            const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
 
 }  // namespace talos::trustd
