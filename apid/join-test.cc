@@ -57,7 +57,7 @@ struct JoinerTest : testing::Test {
   // The model of the store.
   kj::Maybe<Identity> stored;
   unsigned kept = 0;
-  bool storeFails = false;
+  bool storeFails = false, storeSilent = false;
   kj::Vector<JoinReport> told;
   unsigned forgotten = 0;
 
@@ -117,6 +117,7 @@ struct JoinerTest : testing::Test {
         },
         [this](const Identity& identity) -> kj::Promise<void> {
           if (storeFails) return error(ErrorKind::kUnavailable, "machined is away");
+          if (storeSilent) return kj::NEVER_DONE;
           ++kept;
           stored = identity.clone();
           KJ_ASSERT_NONNULL(joiner)->have(identity.clone());  // as the watch of the store tells
@@ -452,6 +453,66 @@ TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
   EXPECT_THAT(text(now().message), HasSubstr("it has the address only: the name w1"));
   pass(1 * kj::HOURS);
   EXPECT_EQ(kept, 1u);
+}
+
+// Catches: a name that is never asked for again, although it has been free for long.
+TEST_F(JoinerTest, ARenewalAsksForTheNamesAgain) {
+  refuseNames = true;
+  join();
+  EXPECT_EQ(held().dnsNames.size(), 0u);
+  refuseNames = false;
+  pass(12 * kj::HOURS);
+  EXPECT_EQ(held().dnsNames.size(), 1u);
+  refuseNames = true;
+  pass(12 * kj::HOURS);
+  EXPECT_EQ(held().dnsNames.size(), 0u) << "the address alone is better than nothing";
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: a machine that asks without a pause for what it does not get.
+TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
+  struct Row {
+    const char* what;
+    kj::Function<void(pki::LeafOptions&)> bend;
+  } rows[] = {
+      {"no names", [](pki::LeafOptions& options) { options.dnsNames = nullptr; }},
+      {"half of its life is over",
+       [](pki::LeafOptions& options) {
+         options.notBefore = KJ_ASSERT_NONNULL(options.notBefore) - 13 * kj::HOURS;
+       }},
+  };
+  for (auto& row : rows) {
+    bend = kj::mv(row.bend);
+    kept = 0;
+    auto begin = timer.now();
+    auto& j = start();
+    j.clockIs(true, 1);
+    j.have(nullptr);
+    j.want(wish());
+    // Turn by turn: without a pause there would be no end of them.
+    for (int turns = 0; turns < 100 && kept < 3; ++turns) {
+      pass(1 * kj::SECONDS);
+    }
+    EXPECT_GE((timer.now() - begin) / kj::SECONDS, 3) << row.what;
+    EXPECT_TRUE(now().ready) << "it is served all the same";
+    EXPECT_THAT(text(now().message), HasSubstr("tries again in"));
+    bend = [](pki::LeafOptions&) {};
+    pass(10 * kj::SECONDS);
+    EXPECT_THAT(text(now().message), HasSubstr("is renewed at"));
+    EXPECT_EQ(now().failures, 0u);
+    running = nullptr;
+    joiner = nullptr;
+  }
+}
+
+TEST_F(JoinerTest, AStoreThatSaysNothingIsAReason) {
+  storeSilent = true;
+  join();
+  pass(20 * kj::SECONDS + 1 * kj::MILLISECONDS);
+  EXPECT_THAT(text(told.back().message), HasSubstr("within 10s"));
+  storeSilent = false;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(now().ready);
 }
 
 TEST_F(JoinerTest, AStoreThatIsAwayIsAReason) {

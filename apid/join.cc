@@ -261,7 +261,7 @@ struct Joiner::State {
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
     beingKept = kj::str(fresh.certificate);
     KJ_DEFER(beingKept = nullptr);
-    co_await world.keep(fresh);
+    co_await within(world.keep(fresh), kAnswer, "the certificate was not stored");
     take(kj::mv(fresh));
     from = to.toString();
   }
@@ -340,8 +340,14 @@ struct Joiner::State {
     for (auto endpoint : order) {
       auto more = co_await askEndpoint(wish, endpoint);
       if (more.empty()) {
-        succeeded();
-        co_return;
+        if (mayStay(wish) != nullptr) {
+          succeeded();
+          co_return;
+        }
+        // Better than none, but to ask again at once would give the same.
+        reasons.add(kj::str(from, ": its certificate is not what was asked for, or half of its ",
+                            "life is over by this machine's clock"));
+        break;
       }
       for (auto& reason : more) reasons.add(kj::mv(reason));
     }
@@ -395,6 +401,7 @@ struct Joiner::State {
       tellGood(wish, *left);
       return world.timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
     }
+    if (failures == 0) namesRefused = nullptr;  // whoever had them may be gone
     return round(wish);
   }
 };

@@ -92,7 +92,7 @@ class Joiner {
     kj::Function<void(JoinReport)> tell;                    // each step; none: forget()
     kj::Function<void()> forget;  // there is nothing to tell: this machine asks nobody
   };
-  static constexpr auto kAnswer = 10 * kj::SECONDS;  // of one address
+  static constexpr auto kAnswer = 10 * kj::SECONDS;  // of one address, and of the store
   static constexpr auto kFirstPause = 1 * kj::SECONDS, kLongestPause = 30 * kj::SECONDS;
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
 
