@@ -45,6 +45,23 @@ TEST_F(Apid, NoRoleNoRight) {
   EXPECT_EQ(messageOf(e), "Cluster.node needs the role os:reader; this caller has none"_kj);
 }
 
+// Catches: a reader that fills the memory with roles, which stay as long as the Cluster that it
+// gets.
+TEST_F(Apid, WithRolesTakesFewRoles) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  auto ask = [&](unsigned count) {
+    auto request = reader.cluster.withRolesRequest();
+    auto list = request.initRoles(count);
+    for (unsigned i = 0; i < count; ++i) list.set(i, "os:reader");
+    return request.send().ignoreResult();
+  };
+  wait(ask(64));
+  auto e = failureOf(ask(65));
+  EXPECT_EQ(kindOf(e), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(messageOf(e), "at most 64 roles, not 65"_kj);
+}
+
 // Catches: rights that grow by asking for them.
 TEST_F(Apid, WithRolesOnlyTakesAway) {
   start(a);

@@ -34,6 +34,16 @@ kj::Array<kj::String> rolesIn(Texts&& texts) {
   return roles.releaseAsArray();
 }
 
+// They are kept as long as the Cluster that they are asked for, hence not any number.
+kj::Array<kj::String> rolesOf(rpc::Cluster::WithRolesParams::Reader params) {
+  auto asked = params.getRoles();
+  if (asked.size() > kMostRoles) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
+  }
+  return rolesIn(asked);
+}
+
 }  // namespace
 
 kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
@@ -175,8 +185,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
 
   kj::Promise<void> withRoles(WithRolesContext context) override {
     check(kWithRoles);
-    auto asked = context.getParams().getRoles();
-    auto common = commonRoles(roles, rolesIn(asked));
+    auto common = commonRoles(roles, rolesOf(context.getParams()));
     context.getResults().setCluster(
         gate.clusterOf(kj::addRef(*client), caller.clone(), kj::mv(common), forwards));
     return kj::READY_NOW;
@@ -225,15 +234,10 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
     auto params = context.getParams();
-    auto asked = params.getRoles();
-    if (asked.size() > kMostRoles) {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
-    }
     auto of = params.getCaller();
     Caller caller{shortened(of.getName()), shortened(of.getAddress()), kj::str(client->address)};
     context.getResults().setCluster(
-        gate.clusterOf(kj::addRef(*client), kj::mv(caller), rolesIn(asked), false));
+        gate.clusterOf(kj::addRef(*client), kj::mv(caller), rolesOf(params), false));
     return kj::READY_NOW;
   }
 
