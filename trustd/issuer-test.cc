@@ -155,6 +155,19 @@ TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
   EXPECT_EQ(recorded.size(), 1u);
 }
 
+// Would catch: a comparison of a part of what the tokens are compared by.
+TEST_F(Issuing, NoneOfManyTokensIsTaken) {
+  auto asked = ask("10.0.0.9");
+  ::testing::internal::CaptureStderr();  // a line for each
+  unsigned refused = 0;
+  for (unsigned i = 0; i < 2000; ++i) {
+    if (refusal(asked.request, kj::str("abcdef.", i)) == ErrorKind::kUnauthenticated) ++refused;
+    patience();
+  }
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(refused, 2000u);
+}
+
 // Would catch: an empty machine.token that lets everybody in.
 TEST_F(Issuing, AnEmptyTokenIsNobodys) {
   Authority a;
