@@ -3,6 +3,7 @@
 
 #include "common/error.h"
 #include "common/printing.h"
+#include "common/tls-judged.h"
 #include "trustd/test-node.h"
 
 namespace talos::trustd {
@@ -111,6 +112,37 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   EXPECT_EQ(trustd.model.destroyed, 1u);
 }
 
+// Catches: a record that is gone already and keeps all others from going; one that could not be
+// removed once and stays for ever.
+TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
+  wait(trustd.start());
+  // While a record is written two days go by, for whoever removes old ones after it.
+  trustd.model.beforeWrite = [this] {
+    trustd.clock.ahead = 49 * kj::HOURS;
+    return kj::READY_NOW;
+  };
+  auto issue = [&] {
+    trustd.clock.ahead = 0 * kj::SECONDS;
+    wait(trustd.tell());
+    auto caller = wait(trustd.call());
+    wait(caller.certificate(ask({"127.0.0.1"}).request));
+  };
+  trustd.model.refusesRemoval = true;
+  issue();
+  until([&] { return trustd.model.destroyed == 1; });
+  trustd.model.refusesRemoval = false;
+  issue();
+  until([&] { return trustd.model.records.size() == 0; });
+
+  trustd.model.refusesRemoval = true;
+  issue();
+  until([&] { return trustd.model.destroyed == 4; });
+  trustd.model.refusesRemoval = false;
+  trustd.model.records.clear();
+  issue();
+  until([&] { return trustd.model.records.size() == 0; });
+}
+
 // Catches: a record that nobody ever removes, because its caller hung up before it was answered.
 TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
   wait(trustd.start());
@@ -149,6 +181,34 @@ TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   works();
 }
 
+// Catches: a machine that knows no more of the authority than its hash and finds no trustd.
+TEST_F(Serving, ItShowsItsAuthorityToo) {
+  wait(trustd.start());
+  kj::Vector<kj::String> shown;
+  auto raw = wait(testing::dialFrom(*io.lowLevelProvider, "127.0.0.1", trustd.port));
+  auto stream = wait(connectJudged(
+      kj::mv(raw), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+        for (auto& certificate : chain) shown.add(kj::str(certificate));
+        return nullptr;
+      }));
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_TRUE(pki::sameCertificate(shown[1], trustd.model.authority.certificate));
+}
+
+// Catches: secrets that cannot be used in the place of those that can.
+TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
+  wait(trustd.start());
+  trustd.model.authority.key = pki::makeKey(pki::KeyType::kEd25519);
+  ::testing::internal::CaptureStderr();
+  wait(trustd.tell());
+  auto caller = wait(trustd.call());
+  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  auto log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("the machine's authority cannot be used"), std::string::npos);
+  EXPECT_EQ(log.find("no certificate for port 50001"), std::string::npos)
+      << "it is tried with them";
+}
+
 TEST_F(Serving, WithoutSecretsItRefusesAndWithThemItServesAgain) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
@@ -166,6 +226,22 @@ TEST_F(Serving, AnIdleConnectionEnds) {
   auto caller = wait(trustd.call());
   wait(caller.certificate(ask({"127.0.0.1"}).request));
   wait(caller.onDisconnect());
+}
+
+// Catches: a connection that is closed while its caller's record is being written, or between two
+// certificates.
+TEST_F(Serving, AConnectionThatIsUsedStays) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto asked = ask({"127.0.0.1"});
+  trustd.model.beforeWrite = [this] { return timer.afterDelay(kIdle + 500 * kj::MILLISECONDS); };
+  wait(caller.certificate(asked.request));
+  trustd.model.beforeWrite = [] { return kj::READY_NOW; };
+  auto end = timer.now() + kIdle + 500 * kj::MILLISECONDS;
+  while (timer.now() < end) {
+    wait(timer.afterDelay(300 * kj::MILLISECONDS));
+    wait(caller.certificate(asked.request));
+  }
 }
 
 // Catches: who has no token and keeps its place by being refused for ever; two addresses would have

@@ -31,8 +31,10 @@ struct ModelStore {
   kj::Duration lifetime = kDefaultLifetime;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
   bool losesAnswers = false;  // what is written is there, and its writer never hears of it
+  bool refusesRemoval = false;
+  kj::Function<kj::Promise<void>()> beforeWrite = [] { return kj::READY_NOW; };
   kj::String hostname = kj::str("cp1");
-  unsigned destroyed = 0;
+  unsigned destroyed = 0;  // refused ones too
   kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> records;
   struct Watch {
     kj::String type;
@@ -88,18 +90,21 @@ class StoreServer final : public rpc::Store::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> put(PutContext context) override {
-    if (!model.answersWrites) return kj::NEVER_DONE;
+    co_await model.beforeWrite();
+    if (!model.answersWrites) co_await kj::Promise<void>(kj::NEVER_DONE);
     if (model.refusesWrites) fail(ErrorKind::kPermissionDenied, "not today");
     auto resource = context.getParams().getResource();
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     message->setRoot(resource);
     model.records.insert(kj::str(resource.getMetadata().getId()), kj::mv(message));
-    if (model.losesAnswers) return kj::NEVER_DONE;
-    return kj::READY_NOW;
+    if (model.losesAnswers) co_await kj::Promise<void>(kj::NEVER_DONE);
   }
   kj::Promise<void> destroy(DestroyContext context) override {
     ++model.destroyed;
-    model.records.erase(kj::str(context.getParams().getId()));
+    if (model.refusesRemoval) fail(ErrorKind::kPermissionDenied, "not today");
+    if (!model.records.erase(kj::str(context.getParams().getId()))) {
+      fail(ErrorKind::kNotFound, "there is no such record");
+    }
     return kj::READY_NOW;
   }
 
