@@ -196,7 +196,7 @@ kj::Array<kj::byte> encodeAddressDump() {
 
 kj::Array<kj::byte> encodeRouteDump() {
   MessageBuilder out(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<rtmsg>();
+  out.header<rtmsg>().rtm_table = RT_TABLE_MAIN;  // each address has up to four in the local one
   return out.finish();
 }
 

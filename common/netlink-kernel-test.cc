@@ -249,6 +249,35 @@ TEST(NetlinkKernel, movesALinkToAnotherNamespace) {
   });
 }
 
+// Catches: a refusal that is given to another change, or lost, when many go together and only the
+// last of each write is acknowledged.
+TEST(NetlinkKernel, saysOfManyChangesWhichWereRefused) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    constexpr unsigned kMany = 700;
+    auto fails = [](unsigned i) { return i % 97 == 5 || i % 128 == 127 || i + 1 == kMany; };
+    kj::Vector<Change> many;
+    for (unsigned i = 0; i < kMany; ++i) {
+      kj::byte octets[] = {10, 6, kj::byte(i / 256), kj::byte(i % 256)};
+      Address address{.link = fails(i) ? 9999 : veth,
+                      .prefix = Prefix::host(KJ_ASSERT_NONNULL(Ip::fromBytes(octets)))};
+      many.add(AddAddress{address});
+    }
+    auto failures = kernel->apply(many);
+    ASSERT_EQ(failures.size(), many.size());
+    for (unsigned i = 0; i < kMany; ++i) {
+      EXPECT_EQ(failures[i] != nullptr, fails(i)) << i;
+      KJ_IF_MAYBE (failure, failures[i]) EXPECT_EQ(failure->code, ENODEV);
+    }
+    size_t there = 0;
+    for (auto& a : kernel->addresses()) there += a.link == veth && a.prefix.length == 32;
+    size_t refused = 0;
+    for (unsigned i = 0; i < kMany; ++i) refused += fails(i);
+    EXPECT_EQ(there, kMany - refused);
+  });
+}
+
 // Catches: a change that nobody is told of, and an overrun that looks like silence.
 TEST(NetlinkKernel, theMonitorTellsChangesAndOverruns) {
   inNamespace([] {
@@ -262,6 +291,16 @@ TEST(NetlinkKernel, theMonitorTellsChangesAndOverruns) {
 
     change(*kernel, AddAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
     EXPECT_TRUE(monitor->next().wait(io.waitScope).addresses);
+
+    // What happens while it does not listen is not told; what happens after that is.
+    monitor->take();
+    monitor->listen(false);
+    addLink(*kernel, "unheard", Veth{kj::str("too")});
+    monitor->listen(true);
+    change(*kernel, DeleteAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
+    auto heard = monitor->take();
+    EXPECT_TRUE(heard.addresses);
+    EXPECT_FALSE(heard.links);
 
     // More than the socket holds, unread.
     kj::Vector<Change> many;

@@ -37,7 +37,10 @@ class ModelKernel::ModelMonitor final : public Monitor {
     return result;
   }
 
+  void listen(bool on) override { listening = on; }
+
   void tell(Notice notice) {
+    if (!listening) return;
     pending.links |= notice.links;
     pending.addresses |= notice.addresses;
     pending.routes |= notice.routes;
@@ -49,7 +52,7 @@ class ModelKernel::ModelMonitor final : public Monitor {
  private:
   ModelKernel& kernel;
   Notice pending;
-  bool some = false;
+  bool some = false, listening = true;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
 };
 

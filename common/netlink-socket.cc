@@ -44,6 +44,15 @@ kj::AutoCloseFd openSocket(int protocol, uint32_t groups) {
   return fd;
 }
 
+void setGroups(int fd, uint32_t groups) {
+  sockaddr_nl local{};
+  socklen_t size = sizeof(local);
+  KJ_SYSCALL(::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size));
+  local.nl_groups = groups;
+  KJ_SYSCALL(::bind(fd, reinterpret_cast<sockaddr*>(&local), sizeof(local)),
+             "choose the groups of a netlink socket");
+}
+
 Received receiveFrom(int fd, kj::ArrayPtr<uint64_t> buffer,
                      kj::ArrayPtr<const kj::byte>& datagram) {
   sockaddr_nl sender{};

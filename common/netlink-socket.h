@@ -47,6 +47,8 @@ class Socket {
 
 // A bound socket with these multicast groups (0: none), non-blocking when it listens to some.
 kj::AutoCloseFd openSocket(int protocol, uint32_t groups);
+// Others from now on.
+void setGroups(int fd, uint32_t groups);
 
 // Whether the datagram that recvmsg() returned is the kernel's and whole.
 enum class Received { kMessage, kForeign, kNothing, kOverrun };

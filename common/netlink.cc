@@ -168,7 +168,9 @@ class MachineKernel final : public Kernel {
   kj::Vector<Route> routes() override {
     kj::Vector<Route> result;
     for (auto& route : pick<Route>(encodeRouteDump(), "list routes")) {
-      if ((route.flags & RTM_F_CLONED) == 0) result.add(kj::mv(route));  // not a cached one
+      bool cached = (route.flags & RTM_F_CLONED) != 0;
+      // An older kernel lists all tables.
+      if (!cached && route.table == RT_TABLE_MAIN) result.add(kj::mv(route));
     }
     return result;
   }
@@ -278,8 +280,7 @@ class MachineKernel final : public Kernel {
 class MachineMonitor final : public Monitor {
  public:
   MachineMonitor(kj::UnixEventPort& port, unsigned size)
-      : fd(openSocket(NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
-                                         RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE)),
+      : fd(openSocket(NETLINK_ROUTE, kGroups)),
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {
     int bytes = size;  // without the right to more it stays what openSocket() made it
@@ -298,9 +299,12 @@ class MachineMonitor final : public Monitor {
     drain(notice);
     return notice;
   }
+  void listen(bool on) override { setGroups(fd, on ? kGroups : 0); }
 
  private:
   static constexpr size_t kBuffer = 64 << 10;
+  static constexpr uint32_t kGroups =
+      RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
   kj::AutoCloseFd fd;
   kj::UnixEventPort::FdObserver observer;
   kj::Array<uint64_t> buffer;

@@ -177,7 +177,7 @@ class Kernel {
   // Consistent snapshots: a dump that a change interrupted is started again.
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
-  virtual kj::Vector<Route> routes() = 0;
+  virtual kj::Vector<Route> routes() = 0;  // of the main table
   // Of a link of kind "wireguard"; never its private key. Throws kFailedPrecondition in the
   // kernel's words for another link.
   virtual WireguardDevice wireguard(unsigned index) = 0;
@@ -203,6 +203,9 @@ class Monitor {
   virtual kj::Promise<Notice> next() = 0;
   // What was said up to now, at once: for who is about to read all that it is about.
   virtual Notice take() = 0;
+  // false: what happens from now on is not told, until true. For who changes much itself and reads
+  // everything after that.
+  virtual void listen(bool on) = 0;
 };
 
 // `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.

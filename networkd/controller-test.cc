@@ -103,6 +103,18 @@ TEST_F(ControllerTest, aSecondPassAndARestartSendNothing) {
   EXPECT_EQ(board.network().getProblems().size(), 0u);
 }
 
+// Catches: reading and telling all again because the kernel says what networkd itself has done.
+TEST_F(ControllerTest, whatItDidItselfIsNoReasonToLookAgain) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.published, 1u);
+  netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.published, 2u);  // but what somebody else does is
+}
+
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
 // between the two; one that is taken back though somebody else chose it.
 TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {

@@ -261,7 +261,7 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
-    // What it said up to now, mostly of what the last round did, is in what is read now.
+    // What it said up to now is in what is read now.
     heard(monitor.take());
     outcome.observed = observe();
     auto todo = plan(wanted, outcome.observed);
@@ -277,6 +277,9 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
       break;
     }
     if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();
+    // It need not tell what we do: all is read again.
+    monitor.listen(false);
+    KJ_DEFER(monitor.listen(true));
     failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
   if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();

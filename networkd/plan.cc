@@ -31,9 +31,11 @@ kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
   if (goesNowhere(route)) {
     return kj::str(netlink::routeTypeName(route.type), " route ", route.destination);
   }
-  auto text = kj::str("route ", route.destination);
-  KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
-  return kj::str(text, " on ", link);
+  auto destination = route.destination.toString();
+  KJ_IF_MAYBE (gateway, route.gateway) {
+    return kj::str("route ", destination, " via ", *gateway, " on ", link);
+  }
+  return kj::str("route ", destination, " on ", link);
 }
 
 // One comparison; its members are filled in the order of the methods.
@@ -60,8 +62,12 @@ class Planner {
 
     // Off before on: a place must be free before something else takes it. Links before addresses
     // before routes: each needs the one before.
-    for (auto list :
-         {&removeRoutes, &removeAddresses, &setLinks, &addAddresses, &addOnLink, &addRoutes}) {
+    auto lists = {&removeRoutes, &removeAddresses, &setLinks,
+                  &addAddresses, &addOnLink,       &addRoutes};
+    size_t count = 0;
+    for (auto list : lists) count += list->size();
+    result.steps.reserve(count);
+    for (auto list : lists) {
       for (auto& step : *list) result.steps.add(kj::mv(step));
     }
     return kj::mv(result);

@@ -137,7 +137,16 @@ void fillLink(rpc::LinkStatusSpec::Builder spec, const Observed& observed, const
 }  // namespace
 
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
-  return kj::strArray(KJ_MAP(b, address) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, ":");
+  constexpr char kDigits[] = "0123456789abcdef";
+  if (address.size() == 0) return kj::String();
+  auto result = kj::heapString(address.size() * 3 - 1);
+  auto out = result.begin();
+  for (auto byte : address) {
+    if (out != result.begin()) *out++ = ':';
+    *out++ = kDigits[byte >> 4];
+    *out++ = kDigits[byte & 15];
+  }
+  return result;
 }
 
 kj::Vector<kj::StringPtr> flagNames(unsigned flags) {

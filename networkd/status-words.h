@@ -10,12 +10,12 @@ void fillTexts(List list, const Items& items) {
   for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
 }
 
-constexpr unsigned kRecordWords = 64;
+// There may be ten thousand, and the usual first segment has 8 KiB; what one usually needs.
+constexpr unsigned kRecordWords = 64, kAddressWords = 24, kRouteWords = 36;
 
 template <typename Spec, typename Fill>
-void insert(Records& records, kj::String id, Fill&& fill) {
-  // There may be ten thousand, and the usual first segment has 8 KiB.
-  auto message = kj::heap<capnp::MallocMessageBuilder>(kRecordWords);
+void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kRecordWords) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>(words);
   fill(message->initRoot<Spec>());
   records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
 }

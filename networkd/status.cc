@@ -116,16 +116,18 @@ Records addressStatuses(const Observed& observed) {
   Records records;
   for (auto& address : observed.addresses) {
     auto name = nameOf(observed, address.link);
-    insert<rpc::AddressStatusSpec>(records, kj::str(name, '/', address.prefix),
-                                   [&](rpc::AddressStatusSpec::Builder spec) {
-                                     spec.setAddress(address.prefix.toString());
-                                     spec.setLinkName(name);
-                                     spec.setLinkIndex(address.link);
-                                     spec.setFamily(familyName(address.prefix.address.family()));
-                                     spec.setScope(scopeName(address.scope));
-                                     auto flags = flagNamesOf(address);
-                                     fillTexts(spec.initFlags(flags.size()), flags);
-                                   });
+    insert<rpc::AddressStatusSpec>(
+        records, kj::str(name, '/', address.prefix),
+        [&](rpc::AddressStatusSpec::Builder spec) {
+          spec.setAddress(address.prefix.toString());
+          spec.setLinkName(name);
+          spec.setLinkIndex(address.link);
+          spec.setFamily(familyName(address.prefix.address.family()));
+          spec.setScope(scopeName(address.scope));
+          auto flags = flagNamesOf(address);
+          fillTexts(spec.initFlags(flags.size()), flags);
+        },
+        kAddressWords);
   }
   return records;
 }
@@ -152,18 +154,21 @@ Records routeStatuses(const Observed& observed) {
       auto place = route->nowhere() ? netlink::routeTypeName(route->type) : kj::StringPtr(name);
       id = kj::str(id, '/', place, '/', route->metric);
     }
-    insert<rpc::RouteStatusSpec>(records, kj::mv(id), [&](rpc::RouteStatusSpec::Builder spec) {
-      spec.setFamily(familyName(route->destination.address.family()));
-      spec.setDestination(destinationText(*route));
-      spec.setGateway(textOf(route->gateway));
-      spec.setLinkName(name);
-      spec.setMetric(route->metric);
-      spec.setScope(scopeName(route->scope));
-      spec.setProtocol(protocolName(route->protocol));
-      spec.setSource(textOf(route->source));
-      spec.setMtu(route->mtu);
-      spec.setType(netlink::routeTypeName(route->type));
-    });
+    insert<rpc::RouteStatusSpec>(
+        records, kj::mv(id),
+        [&](rpc::RouteStatusSpec::Builder spec) {
+          spec.setFamily(familyName(route->destination.address.family()));
+          spec.setDestination(destinationText(*route));
+          spec.setGateway(textOf(route->gateway));
+          spec.setLinkName(name);
+          spec.setMetric(route->metric);
+          spec.setScope(scopeName(route->scope));
+          spec.setProtocol(protocolName(route->protocol));
+          spec.setSource(textOf(route->source));
+          spec.setMtu(route->mtu);
+          spec.setType(netlink::routeTypeName(route->type));
+        },
+        kRouteWords);
   }
   return records;
 }

@@ -28,19 +28,31 @@ double median(std::vector<double> values) {
 void compare(const Scale& scale, unsigned runs) {
   std::vector<double> ours, ip, again;
   size_t sentAgain = 0;
-  for (unsigned i = 0; i < runs; ++i) {
-    auto times = measure(scale);
+  auto take = [&](const ScaleTimes& times) {
     KJ_REQUIRE(times.problem.empty(), times.problem.c_str());
     ours.push_back(times.ours);
     ip.push_back(times.ip);
     again.push_back(times.again);
     sentAgain = kj::max(sentAgain, times.sentAgain);
-  }
-  printf(
-      "{\"kind\":\"%s\",\"count\":%u,\"oursMs\":%.1f,\"ipMs\":%.1f,\"againMs\":%.1f,"
-      "\"sentAgain\":%zu}\n",
-      scale.name.c_str(), scale.count, median(ours), median(ip), median(again), sentAgain);
-  fflush(stdout);
+    if (ours.size() < runs) return;
+    printf(
+        "{\"kind\":\"%s\",\"count\":%u,\"oursMs\":%.1f,\"ipMs\":%.1f,\"againMs\":%.1f,"
+        "\"sentAgain\":%zu}\n",
+        scale.name.c_str(), scale.count, median(ours), median(ip), median(again), sentAgain);
+    fflush(stdout);
+  };
+  for (unsigned i = 0; i < runs; ++i) measure(scale, take);
+}
+
+void resyncs(unsigned links, unsigned runs) {
+  std::vector<double> times;
+  auto take = [&](double time) {
+    times.push_back(time);
+    if (times.size() < runs) return;
+    printf("{\"kind\":\"resync\",\"count\":%u,\"oursMs\":%.1f}\n", links, median(times));
+    fflush(stdout);
+  };
+  for (unsigned i = 0; i < runs; ++i) resync(links, take);
 }
 
 size_t pssOf(pid_t pid) {
@@ -95,12 +107,7 @@ int main(int argc, char** argv) {
   auto failure = kj::runCatchingExceptions([&] {
     if (asked("bridges")) compare(bridges(1000), runs);
     if (asked("routes")) compare(routes(10'000), runs);
-    if (asked("resync")) {
-      std::vector<double> times;
-      for (unsigned i = 0; i < runs; ++i) times.push_back(resync(4000));
-      printf("{\"kind\":\"resync\",\"count\":4000,\"oursMs\":%.1f}\n", median(times));
-      fflush(stdout);
-    }
+    if (asked("resync")) resyncs(4000, runs);
     if (asked("memory") && getenv("NETWORKD") != nullptr)
       memory(argc > 3 ? unsigned(strtoul(argv[3], nullptr, 10)) : 1000);
   });
