@@ -15,6 +15,7 @@ constexpr auto kFirstDelay = 50 * kj::MILLISECONDS;
 constexpr auto kLongestDelay = 2 * kj::SECONDS;
 constexpr auto kPatience = 30 * kj::SECONDS;  // with a machined that is away
 constexpr unsigned kRounds = 5;               // of reading again after a conflict
+constexpr uint64_t kMetadataWords = 64;       // about; a message grows when it has to
 
 using ById = kj::TreeMap<kj::String, HeldResource>;
 
@@ -221,7 +222,9 @@ struct StoreClient::Impl {
   }
   kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec,
                         uint64_t version) {
-    auto request = store.putRequest();
+    auto size = spec.totalSize();
+    size.wordCount += kMetadataWords;
+    auto request = store.putRequest(size);
     auto resource = request.initResource();
     auto metadata = resource.initMetadata();
     metadata.setType(type);

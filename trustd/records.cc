@@ -12,6 +12,7 @@ namespace {
 constexpr kj::StringPtr kIssued = "IssuedCertificates.runtime.talos.dev"_kj;
 constexpr auto kRecallPatience = 20 * kj::SECONDS, kRecallPause = 500 * kj::MILLISECONDS;
 constexpr auto kCleaning = 10 * kj::MINUTES;
+constexpr unsigned kRecordWords = 96;  // of a usual one; a message grows when it has to
 
 void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
@@ -80,7 +81,7 @@ kj::Promise<void> Records::keep(const Record& record) {
   auto serial = kj::str(record.serial), peer = record.caller.toString(),
        names = kj::strArray(record.dnsNames, ","), addresses = kj::strArray(record.addresses, ",");
   auto end = record.notAfter;
-  capnp::MallocMessageBuilder message;
+  capnp::MallocMessageBuilder message(kRecordWords);
   auto spec = message.initRoot<rpc::IssuedCertificateSpec>();
   fill(spec, record);
   // Whatever becomes of this, the record may be there: when its caller hangs up, too.

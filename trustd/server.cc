@@ -43,7 +43,8 @@ class TrustServer final : public rpc::Trust::Server {
         issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(), caller);
     context.releaseParams();
     co_await keep(issued.record);
-    auto results = context.getResults();
+    auto octets = issued.authority.size() + issued.certificate.size();
+    auto results = context.getResults(capnp::MessageSize{octets / sizeof(capnp::word) + 16, 0});
     results.setCa(issued.authority.asBytes());
     results.setCertificate(issued.certificate.asBytes());
     activity->last = activity->timer.now();
