@@ -1,5 +1,7 @@
 #include "networkd/board.h"
 
+#include <malloc.h>
+
 namespace talos::networkd {
 
 StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction, Lost lostFunction)
@@ -89,6 +91,8 @@ kj::Promise<void> StoreBoard::publish(Report report) {
   co_await store.replaceAll<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev",
                                                   kj::mv(report.nodeAddresses));
   co_await store.replaceAll<rpc::LinkPlanSpec>("LinkPlans.net.talos.dev", kj::mv(report.plans));
+  // What a large network took while it was compared and told is not needed until the next change.
+  malloc_trim(0);
   // Last: who waits for `applied` finds everything else already told.
   co_await store.replaceAll<rpc::NetworkStatusSpec>("NetworkStatuses.net.talos.dev",
                                                     kj::mv(report.network));
