@@ -110,6 +110,29 @@ TEST(Preview, whatCannotBeIsAProblem) {
             "! AddressSpecs x: no");
 }
 
+// Catches: a step that the kernel would refuse, shown as if it would be done.
+TEST(Preview, whatTheKernelWouldRefuseIsAProblem) {
+  ModelKernel kernel;
+  auto eth0 = kernel.plug("eth0");
+  netlink::setUp(kernel, 1);
+  netlink::setUp(kernel, eth0);
+  Wanted wanted;
+  wanted.links.add(WantedLink{.name = kj::str("eth0")});
+  wanted.routes.add(WantedRoute{.link = kj::str("eth0"),
+                                .destination = Prefix::all(AF_INET),
+                                .gateway = KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1"))});
+  EXPECT_EQ(previewed(wanted, kernel),
+            "add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0\n"
+            "! add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0: "
+            "Nexthop has invalid gateway (Network is unreachable)");
+  // It becomes possible with what another step adds.
+  wanted.addresses.add(WantedAddress{.link = kj::str("eth0"),
+                                     .prefix = KJ_ASSERT_NONNULL(Prefix::parse("192.0.2.2/24"))});
+  EXPECT_EQ(previewed(wanted, kernel),
+            "add address 192.0.2.2/24 to link eth0\n"
+            "add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0");
+}
+
 // Catches: a resource of a kind that is not read, or one that is left out.
 TEST(Preview, readsResources) {
   capnp::MallocMessageBuilder message;

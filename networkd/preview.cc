@@ -1,7 +1,7 @@
 #include "networkd/preview.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 
 #include "common/netlink-model.h"
@@ -12,13 +12,14 @@ namespace talos::networkd {
 namespace {
 
 constexpr unsigned kMaxRounds = 8;
+
 }  // namespace
 
 Preview preview(const Wanted& wanted, const Observed& observed) {
   Preview result;
   netlink::ModelKernel model(observed.links, observed.addresses, observed.routes, observed.ipv6);
   for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
-  std::set<std::string> refused;  // by the model: planned again each time
+  std::map<std::string, kj::String> refused;  // by the model, and why: planned again each time
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     auto now = observe(model, observed.ipv6, observed.now);
     now.firstMtus = observed.firstMtus;
@@ -28,14 +29,20 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
     kj::Vector<kj::String> texts;
     for (auto& step : todo.steps) {
       auto text = told(step.change, now);
-      if (refused.contains(text.cStr())) continue;
+      auto before = refused.find(text.cStr());
+      if (before != refused.end()) {
+        result.problems.add(kj::str(text, ": ", before->second));
+        continue;
+      }
       texts.add(kj::mv(text));
       changes.add(kj::mv(step.change));
     }
     if (changes.size() == 0) break;
     auto answers = model.apply(changes);
     for (size_t i = 0; i < answers.size(); ++i) {
-      if (answers[i] != nullptr) refused.insert(texts[i].cStr());
+      KJ_IF_MAYBE (failure, answers[i]) {
+        refused.emplace(texts[i].cStr(), kj::mv(failure->reason));
+      }
       result.steps.add(kj::mv(texts[i]));
     }
   }
