@@ -115,6 +115,26 @@ TEST_F(ControllerTest, whatItDidItselfIsNoReasonToLookAgain) {
   EXPECT_EQ(board.published, 2u);  // but what somebody else does is
 }
 
+// Catches: a status that grows with every route, until the store takes it no more and nobody is
+// told anything.
+TEST_F(ControllerTest, aThousandProblemsAreToldInBounds) {
+  for (unsigned i = 0; i < 100; ++i) kernel.plug(kj::str("veth", i));
+  board.synced = true;
+  for (unsigned i = 0; i < 1000; ++i) {
+    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+  }
+  kernel.unplug(eth0);
+  start();
+  auto problems = board.network().getProblems();
+  ASSERT_EQ(problems.size(), 201u);
+  EXPECT_STREQ(
+      problems[1].cStr(),
+      "address 10.0.0.2/24 on eth0: there is no link \"eth0\"; there are lo, veth0, veth1, "
+      "veth2, veth3, veth4, veth5, veth6, veth7, veth8, veth9, veth10, veth11, veth12, "
+      "veth13, veth14 and 85 more");
+  EXPECT_STREQ(problems[200].cStr(), "and 801 more");
+}
+
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
 // between the two; one that is taken back though somebody else chose it.
 TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {

@@ -15,6 +15,7 @@ namespace {
 constexpr unsigned kMaxRounds = 8;
 // Lines of the log for one batch of changes: ten thousand routes would push out everything else.
 constexpr size_t kMostLogged = 200;
+constexpr size_t kMostTold = 200;  // problems and steps, in resources
 // Bounds how often a storm of kernel changes makes it look; the first change is looked at at once.
 constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
 constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
@@ -26,6 +27,14 @@ bool harmless(const netlink::Change& change, int code) {
   bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
   return (adds && code == EEXIST) ||
          (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
+}
+
+// A resource has bounds, and nobody reads ten thousand lines.
+void shorten(kj::Vector<kj::String>& lines) {
+  if (lines.size() <= kMostTold) return;
+  auto rest = lines.size() - kMostTold;
+  lines.truncate(kMostTold);
+  lines.add(kj::str("and ", rest, " more"));
 }
 
 kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
@@ -217,6 +226,8 @@ bool Controller::pass(kj::Duration retry) {
     Undone undone;
     undone.steps = kj::mv(reached.left);
     for (auto& problem : reached.problems) problems.add(kj::mv(problem));
+    shorten(undone.steps);
+    shorten(problems);
     for (auto& problem : problems) undone.problems.add(kj::str(problem));
     if (!good || !reached.done) undone.retry = retry;
     logProblems(problems);

@@ -233,8 +233,8 @@ class LinkPlanner::Impl {
       return netlink::LinkKind(netlink::Bond{bondDifference(options, standard)});
     }
     if (want.kind == "vlan") return vlanOf(want);
-    auto names = kj::strArray(KJ_MAP(l, observed.links) { return kj::str(l.name); }, ", ");
-    problem("link ", want.name, ": there is no link \"", want.name, "\"; there are ", names);
+    problem("link ", want.name, ": there is no link \"", want.name, "\"; there are ",
+            linkNames(observed));
     return nullptr;
   }
 

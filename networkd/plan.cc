@@ -15,6 +15,8 @@ using netlink::Route;
 
 namespace {
 
+// Of the links in a message: there may be thousands, and a message for each route.
+constexpr size_t kMostNames = 16;
 // What the kernel makes of metric 0.
 constexpr unsigned kDefaultMetric6 = 1024;
 
@@ -106,8 +108,7 @@ class Planner {
     KJ_IF_MAYBE (link, observed.link(name)) {
       if (!links.goesAway(link->index)) return *link;
     }
-    auto names = kj::strArray(KJ_MAP(l, observed.links) { return kj::str(l.name); }, ", ");
-    problem(forWhat(), ": there is no link \"", name, "\"; there are ", names);
+    problem(forWhat(), ": there is no link \"", name, "\"; there are ", linkNames(observed));
     return nullptr;
   }
 
@@ -350,6 +351,13 @@ kj::Maybe<const Link&> Observed::link(unsigned number) const {
   makeIndex();
   for (auto& entry : index.byIndex.of(number)) return links[entry.position];
   return nullptr;
+}
+
+kj::String linkNames(const Observed& observed) {
+  auto shown = observed.links.slice(0, kj::min(observed.links.size(), kMostNames));
+  auto names = kj::strArray(KJ_MAP(l, shown) { return kj::str(l.name); }, ", ");
+  auto more = observed.links.size() - shown.size();
+  return more == 0 ? kj::mv(names) : kj::str(names, " and ", more, " more");
 }
 
 kj::String nameOf(const Observed& observed, unsigned index) {

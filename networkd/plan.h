@@ -129,6 +129,8 @@ struct Plan {
 
 Plan plan(const Wanted& wanted, const Observed& observed);
 
+// "lo, eth0"; of many links the first.
+kj::String linkNames(const Observed& observed);
 // "eth0", or "link 7" when it is gone.
 kj::String nameOf(const Observed& observed, unsigned index);
 // Everything that plan() looks at. Each list is whole in itself; where they do not fit together, a

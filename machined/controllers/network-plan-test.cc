@@ -163,6 +163,32 @@ TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
   EXPECT_EQ(kj::strArray(p.resolvers, " "), "9.9.9.9");
 }
 
+// Catches: a route that is dropped in silence because another one has its place.
+TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
+  NetworkConfig config;
+  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
+  auto add = [&](kj::StringPtr gateway, unsigned metric, config::RouteType type) {
+    eth0.routes.add(NetworkConfig::Route{.network = kj::str("0.0.0.0/0"),
+                                         .gateway = kj::str(gateway),
+                                         .metric = metric,
+                                         .type = type});
+  };
+  add("10.0.0.1", 0, config::RouteType::UNICAST);
+  add("10.0.0.1", 10, config::RouteType::UNICAST);  // the same once more
+  add("10.0.0.9", 11, config::RouteType::UNICAST);
+  EXPECT_EQ(plan("", config).problems.size(), 0u);
+  add("10.0.0.9", 0, config::RouteType::UNICAST);
+  add("", 20, config::RouteType::BLACKHOLE);
+  add("", 20, config::RouteType::PROHIBIT);
+  auto p = plan("", config);
+  EXPECT_EQ(std::string(kj::strArray(p.problems, "\n").cStr()),
+            "eth0: the route to 0.0.0.0/0 is left out: another route of metric 10 goes there; give "
+            "it another metric\n"
+            "eth0: the route to 0.0.0.0/0 is left out: another route of metric 20 goes there; give "
+            "it another metric");
+  EXPECT_EQ(p.routes.size(), 3u);
+}
+
 TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
   struct Row {
     kj::StringPtr cmdline, config, hostname, domain, layer;

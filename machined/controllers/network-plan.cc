@@ -205,14 +205,19 @@ class Planner {
     plan.operators = kj::mv(operators);
   }
 
-  void addRoute(NetworkPlan::Route route) {
+  // The one that has the place of this route already.
+  kj::Maybe<const NetworkPlan::Route&> inPlaceOf(const NetworkPlan::Route& route) const {
     for (auto& other : plan.routes) {
       if (other.link == route.link && other.destination == route.destination &&
           other.metric == route.metric) {
-        return;
+        return other;
       }
     }
-    plan.routes.add(kj::mv(route));
+    return nullptr;
+  }
+
+  void addRoute(NetworkPlan::Route route) {
+    if (inPlaceOf(route) == nullptr) plan.routes.add(kj::mv(route));
   }
 
   // The link that the entry is for; none: it is for none, or nobody knows yet which.
@@ -221,7 +226,7 @@ class Planner {
       if (known.size() == 0) return nullptr;
       kj::String why;
       KJ_IF_MAYBE (name, choose(*selector, known, why)) return kj::str(*name);
-      if (!device.ignore) addUnresolved(selector->describe(), kj::mv(why));
+      addUnresolved(selector->describe(), kj::mv(why));
       return nullptr;
     }
     if (device.interface.size() == 0) {
@@ -239,7 +244,17 @@ class Planner {
     plan.unresolved.add(NetworkPlan::Unresolved{kj::mv(selector), kj::mv(why)});
   }
 
+  // Left alone is whatever the entry may mean.
+  void ignore(const DeviceSelector& selector) {
+    for (auto& link : known) {
+      if (selector.matches(link)) named.add(kj::str(link.name));
+    }
+  }
+
   void addDevice(const NetworkConfig::Device& device) {
+    if (device.ignore) {
+      KJ_IF_MAYBE (selector, device.selector) return ignore(*selector);
+    }
     KJ_IF_MAYBE (name, nameOf(device)) {
       named.add(kj::str(*name));
       if (!device.ignore && !ignored(*name)) addDevice(device, *name);
@@ -281,10 +296,18 @@ class Planner {
                               route.metric == 0 ? kStaticRouteMetric : route.metric,
                               kLayerConfiguration};
     result.type = route.type;
+    auto add = [&]() {
+      KJ_IF_MAYBE (other, inPlaceOf(result)) {
+        if (*other != result) {
+          refuse("another route of metric ", result.metric, " goes there; give it another metric");
+        }
+        return;
+      }
+      plan.routes.add(kj::mv(result));
+    };
     if (route.type != config::RouteType::UNICAST) {
       result.link = kj::String();
-      addRoute(kj::mv(result));
-      return;
+      return add();
     }
     result.mtu = route.mtu;
     result.onlink = route.onlink;
@@ -301,7 +324,7 @@ class Planner {
       if (!gateway->isAny()) result.gateway = *gateway;  // 0.0.0.0 and :: mean: on the link
     }
     KJ_IF_MAYBE (source, Ip::parse(route.source)) result.source = *source;
-    addRoute(kj::mv(result));
+    add();
   }
 
   // --- the command line

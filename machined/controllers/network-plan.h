@@ -8,7 +8,8 @@
 // first address. A link of hardware that nothing else configures is asked for by DHCP, also before
 // there is a config; so is a bond or VLAN of the command line that nobody gives an address. A bond
 // or VLAN that both name is what the config says. Which link a deviceSelector means is told by the
-// links that there are; while that is none, or several, its entry is in `unresolved`. Spec:
+// links that there are; while that is none, or several, its entry is in `unresolved`, but one that
+// says "ignore" is for all of them. Spec:
 // network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be understood is left out and
 // named in `problems`; the rest still counts, so a mistake costs a machine as little as possible.
 #pragma once
@@ -107,6 +108,7 @@ struct NetworkPlan {
     unsigned mtu = 0;
     bool onlink = false;
     config::RouteType type = config::RouteType::UNICAST;
+    bool operator==(const Route&) const = default;
   };
   // An entry of the config that means no link as things are.
   struct Unresolved {

@@ -122,5 +122,18 @@ TEST(DeviceSelector, InAPlan) {
   EXPECT_EQ("eth0; eth1; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1", planned(ignored, links));
 }
 
+// Catches: links that are to be left alone and are asked for by DHCP, because there are two of
+// them.
+TEST(DeviceSelector, IgnoresWhateverItMayMean) {
+  auto links = machine();
+  auto config = selected("virtio_net");
+  config.devices[0].ignore = true;
+  EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(config, links));
+  config = selected("e1000");
+  config.devices[0].ignore = true;
+  EXPECT_EQ("eth0; eth1; eth2; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2",
+            planned(config, links));
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -85,7 +85,8 @@ kj::Promise<void> Operator4::run() {
     KJ_IF_MAYBE (deadline, machine.deadline()) {
       next = next.exclusiveJoin(around.timer.atTime(*deadline));
     }
-    if (more) next = kj::evalLater([] {});
+    // By the timer, so that in a flood the rest of the program has its turn.
+    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
     co_await next;
     KJ_IF_MAYBE (deadline, machine.deadline()) {
       if (around.timer.now() >= *deadline) perform(machine.timeout(moment()));

@@ -146,7 +146,8 @@ kj::Promise<void> Operator6::run() {
     }
     bool more = drain();  // behind the promises, which tell of what comes after this
     KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(around.timer.atTime(*moment));
-    if (more) next = kj::evalLater([] {});
+    // By the timer, so that in a flood the rest of the program has its turn.
+    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
     co_await next;
     timeout();
   }
