@@ -9,29 +9,35 @@
 namespace talos::machined {
 namespace {
 
-kj::Promise<ConfigurationServer::NetworkPreview> unknownNetwork(const config::MachineConfig&) {
-  return error(ErrorKind::kUnavailable, "networkd is away");
-}
-
 struct ConfigurationTest : public KeeperTest {
   ~ConfigurationTest() noexcept override {}
   Rules rules{capnp::Schema::from<rpc::Node>()};
+  bool networkKnown = false;
+
+  kj::Promise<ConfigurationServer::NetworkPreview> preview(const config::MachineConfig& wanted) {
+    if (!networkKnown) return error(ErrorKind::kUnavailable, "networkd is away");
+    ConfigurationServer::NetworkPreview network;
+    network.steps.add(kj::str("name ", wanted.get().getMachine().getNetwork().getHostname()));
+    network.problems.add(kj::str("there is no eth9"));
+    return kj::mv(network);
+  }
 
   rpc::Node::Client node(ConfigKeeper::Caller caller) {
     kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
     auto& b = brain();
-    auto served = serveNode(NodeParts{
-        .machine = kj::cp(none),
-        .services = kj::cp(none),
-        .events = kj::cp(none),
-        .logs = kj::cp(none),
-        .files = kj::cp(none),
-        .resources = kj::cp(none),
-        .sensitiveResources = kj::cp(none),
-        .networkd = kj::cp(none),
-        .configuration = kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, uv, caller,
-                                                       kj::str("this boot"), unknownNetwork),
-        .storage = kj::cp(none)});
+    auto served =
+        serveNode(NodeParts{.machine = kj::cp(none),
+                            .services = kj::cp(none),
+                            .events = kj::cp(none),
+                            .logs = kj::cp(none),
+                            .files = kj::cp(none),
+                            .resources = kj::cp(none),
+                            .sensitiveResources = kj::cp(none),
+                            .networkd = kj::cp(none),
+                            .configuration = kj::heap<ConfigurationServer>(
+                                b.keeper, b.reader, b.store, uv, caller, kj::str("this boot"),
+                                [this](auto& wanted) { return preview(wanted); }),
+                            .storage = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.inMaintenance(); });
   }
@@ -89,6 +95,71 @@ TEST_F(ConfigurationTest, TellsWhatWasDone) {
   EXPECT_FALSE(contains(result.getDiff().cStr(), "ccccc")) << result.getDiff().cStr();
 }
 
+// Catches: a dry run that hides what the network would be, or that nobody knows it.
+TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
+  booted(document("a"));
+  for (bool known : {true, false}) {
+    networkKnown = known;
+    auto request = configuration(kAdmin).applyRequest();
+    auto text = document("b");
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setDryRun(true);
+    auto response = request.send().wait(io.waitScope);
+    auto result = response.getResult();
+    ASSERT_EQ(known ? 1u : 0u, result.getNetworkPlan().size());
+    ASSERT_EQ(known ? 1u : 0u, result.getNetworkProblems().size());
+    ASSERT_EQ(known ? 0u : 1u, result.getWarnings().size());
+    if (known) {
+      EXPECT_EQ(kj::StringPtr("name b"), result.getNetworkPlan()[0]);
+      EXPECT_EQ(kj::StringPtr("there is no eth9"), result.getNetworkProblems()[0]);
+    } else {
+      EXPECT_EQ(kj::StringPtr("what would be done to the network is not known: networkd is away"),
+                result.getWarnings()[0]);
+    }
+    EXPECT_EQ("a/a", state());
+  }
+}
+
+// Catches: a trial of another length than was asked for, also where that is more than a duration
+// holds.
+TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
+  booted(document("a"));
+  auto request = [&](uint64_t length) {
+    auto request = configuration(kAdmin).applyRequest();
+    auto text = document("b");
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(ApplyMode::TRY);
+    request.getRequest().setTryTimeoutMs(length);
+    return request.send();
+  };
+  for (uint64_t length : {uint64_t(0), uint64_t(86'400'001), uint64_t(1) << 63, ~uint64_t(0)}) {
+    EXPECT_TRUE(contains(failure(request(length)), "InvalidArgument: a config is tried for 1s"));
+  }
+  auto response = request(90'000).wait(io.waitScope);
+  EXPECT_EQ(90'000u, response.getResult().getRevertsInMs());
+  EXPECT_TRUE(brain().keeper.revertsIn() == 90 * kj::SECONDS);
+}
+
+// Catches: a version that the wire loses.
+TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
+  booted(document("a"));
+  auto version = KJ_ASSERT_NONNULL(brain().store.tryGet("", kMachineConfigs, kMachineConfigId))
+                     .getMetadata()
+                     .getVersion();
+  auto request = [&](uint64_t from) {
+    auto request = configuration(kAdmin).applyRequest();
+    auto text = document("b");
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(ApplyMode::NO_REBOOT);
+    request.getRequest().setIfVersion(from);
+    return request.send();
+  };
+  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config was changed"));
+  EXPECT_EQ("a/a", state());
+  request(version).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+}
+
 // Catches: a capability from maintenance mode that is still good when the machine has a config: for
 // giving it another one, or for asking for the keys of its cluster.
 TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
@@ -113,8 +184,9 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(generateRequest(held)));
   EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
   EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
-  rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
-      b.keeper, b.reader, b.store, uv, kVisitor, kj::str("this boot"), unknownNetwork);
+  rpc::Configuration::Client inner =
+      kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, uv, kVisitor, kj::str("this boot"),
+                                    [this](auto& wanted) { return preview(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());

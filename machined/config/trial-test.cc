@@ -1,5 +1,7 @@
 // What runs while a config is on trial and after it: in time, after every crash of the brain, and
 // when somebody else applies meanwhile.
+#include <string.h>
+
 #include "machined/config/keeper-fixture.h"
 
 namespace talos::machined {
@@ -152,6 +154,7 @@ TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
     EXPECT_FALSE(call.poll(io.waitScope));
     pass(2 * kj::MINUTES);
     EXPECT_EQ("b/a*?", state());
+    EXPECT_TRUE(brain().keeper.revertsIn() == 0 * kj::SECONDS);
     if (good) {
       paf.fulfiller->fulfill();
     } else {
@@ -160,6 +163,42 @@ TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
     settle();
     EXPECT_EQ(good ? "c/c" : "a/a", state());
   }
+}
+
+// Catches: a deadline that ends the trial which has just taken the place of its own.
+TEST_F(KeeperTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
+  booted(document("a"));
+  tryOut(document("b")).wait(io.waitScope);
+  pass(59 * kj::SECONDS);
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.holdGate = kj::mv(paf.promise);
+  auto call = tryOut(document("c"));
+  EXPECT_FALSE(call.poll(io.waitScope));
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("b/a?", state());
+  paf.fulfiller->fulfill();
+  settle();
+  call.wait(io.waitScope);
+  EXPECT_EQ("c/a?", state());
+  pass(57 * kj::SECONDS);
+  EXPECT_EQ("c/a?", state());
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: a trial of the largest documents that a new brain does not know again.
+TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
+  booted(document("a"));
+  auto large = [] {
+    auto text = kj::heapArray<char>(kMostConfigBytes);
+    memset(text.begin(), '#', text.size());
+    return text;
+  };
+  holdTrial(brain().process1, Trial(timer.now(), large(), large())).wait(io.waitScope);
+  current = nullptr;
+  FakeProcess1 next(machine);
+  auto found = takeTrial(next);
+  EXPECT_EQ(kMostConfigBytes, KJ_ASSERT_NONNULL(found).before.size());
 }
 
 // Catches: a trial that nothing could come back from, and one that needs a reboot.
@@ -183,6 +222,8 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   sources.answers.clear();
   sources.answers.add(kj::str());
   auto& b = start();
+  text = refusal(apply(document("b"), ApplyMode::TRY, true));
+  EXPECT_TRUE(contains(text, "FailedPrecondition")) << text;
   auto loading = b.keeper.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
   text = refusal(tryOut(document("b")));

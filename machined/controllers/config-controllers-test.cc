@@ -429,6 +429,92 @@ TEST_F(ConfigTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   EXPECT_EQ(store.list("", "LinkSpecs.net.talos.dev").size(), 0u);
 }
 
+// Catches: an option of a route or a VLAN that ends somewhere between the config and the spec.
+TEST_F(ConfigTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
+  NetworkConfig config;
+  auto& device = config.devices.add();
+  device.interface = kj::str("eth0");
+  device.addresses.add(kj::str("10.0.0.2/24"));
+  device.routes.add(NetworkConfig::Route{.network = kj::str("10.9.0.0/16"),
+                                         .gateway = kj::str("192.168.1.9"),
+                                         .source = kj::str("10.0.0.2"),
+                                         .mtu = 1400,
+                                         .onlink = true});
+  device.routes.add(NetworkConfig::Route{.network = kj::str("10.8.0.0/16"),
+                                         .gateway = kj::str(),
+                                         .type = config::RouteType::PROHIBIT});
+  auto& vlan = device.vlans.add();
+  vlan.id = 5;
+  vlan.mtu = 1380;
+  KernelArguments arguments(""_kj.asArray());
+  NetworkSpecs specs(arguments, config, store);
+  capnp::MallocMessageBuilder message;
+  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
+  specs.fill(list);
+  kj::Vector<kj::String> seen;
+  for (auto one : list.asReader()) {
+    auto id = one.getMetadata().getId();
+    auto type = one.getMetadata().getType();
+    if (type == "LinkSpecs.net.talos.dev" && id == "eth0.5") {
+      seen.add(kj::str("mtu ", one.getSpec().getAs<rpc::LinkSpecSpec>().getMtu()));
+    }
+    if (type != "RouteSpecs.net.talos.dev") continue;
+    auto route = one.getSpec().getAs<rpc::RouteSpecSpec>();
+    seen.add(kj::str(id, ": ", route.getLinkName(), " ", route.getSource(), " ", route.getMtu(),
+                     " ", route.getOnlink(), " ", route.getType()));
+  }
+  EXPECT_EQ(kj::strArray(seen, ", "),
+            "mtu 1380, eth0/inet4/192.168.1.9/10.9.0.0/16/10: eth0 10.0.0.2 1400 true unicast, "
+            "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
+}
+
+// Catches: a selector that sees in a bond what the bond has given its members, a link that networkd
+// made, or one that is no hardware.
+TEST_F(ConfigTest, SelectorsSeeWhatALinkIsByItself) {
+  struct Row {
+    kj::StringPtr name, address, permanent, memberKind, kind;
+    bool made;
+  };
+  unsigned index = 1;
+  for (auto& row : {Row{"eth0", "02:00:00:00:00:99", "02:00:00:00:00:01", "bond", "", false},
+                    Row{"eth1", "02:00:00:00:00:02", "02:00:00:00:00:07", "bridge", "", false},
+                    Row{"bond0", "02:00:00:00:00:99", "", "", "bond", true},
+                    Row{"veth0", "02:00:00:00:00:04", "", "", "veth", false}}) {
+    put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", row.name, [&](auto spec) {
+      spec.setIndex(++index);
+      spec.setType("ether");
+      spec.setHardwareAddress(row.address);
+      spec.setPermanentAddress(row.permanent);
+      spec.setMemberKind(row.memberKind);
+      spec.setKind(row.kind);
+      spec.setLogical(row.made);
+    });
+  }
+  KernelArguments arguments(""_kj.asArray());
+  auto chosen = [&](kj::StringPtr address, bool physical) {
+    NetworkConfig config;
+    auto& device = config.devices.add();
+    auto& selector = device.selector.emplace();
+    selector.hardwareAddress = kj::str(address);
+    selector.physical = physical;
+    device.addresses.add(kj::str("10.0.0.2/24"));
+    NetworkSpecs specs(arguments, config, store);
+    capnp::MallocMessageBuilder message;
+    auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
+    specs.fill(list);
+    for (auto one : list.asReader()) {
+      if (one.getMetadata().getType() != "AddressSpecs.net.talos.dev") continue;
+      return kj::str(one.getSpec().getAs<rpc::AddressSpecSpec>().getLinkName());
+    }
+    return kj::str("none");
+  };
+  EXPECT_EQ(chosen("02:00:00:00:00:01", true), "eth0");
+  EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");
+  EXPECT_EQ(chosen("02:00:00:00:00:99", false), "none");
+  EXPECT_EQ(chosen("02:00:00:00:00:04", false), "veth0");
+  EXPECT_EQ(chosen("02:00:00:00:00:04", true), "none");
+}
+
 // The document as machined stores it, to what the controllers read.
 TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
   auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };

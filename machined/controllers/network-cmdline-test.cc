@@ -49,6 +49,13 @@ TEST(Cmdline, BondsAsDracutHasThem) {
        "bond=bond0:eth0:mode=fast,miimon=100: mode=fast: \"fast\" is not a bonding mode; it must "
        "be one of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, "
        "balance-alb"},
+      {"bond0:eth0:mode=9",
+       "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
+       "bond=bond0:eth0:mode=9: mode=9: \"9\" is not a bonding mode; it must be one of balance-rr, "
+       "active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb"},
+      {"bond0:eth0:use_carrier=2",
+       "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
+       "bond=bond0:eth0:use_carrier=2: use_carrier=2: \"2\" is neither true nor false"},
       {"bond0:eth0:color=blue",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
        "bond=bond0:eth0:color=blue: color=blue: this is not an option of bonds"},
@@ -89,6 +96,12 @@ TEST(Cmdline, VlansAsDracutHasThem) {
       {"storage:eth0",
        "vlan=storage:eth0: \"storage\" does not tell which VLAN it is; as eth0.5 or vlan5"},
       {"vlan:eth0", "vlan=vlan:eth0: \"vlan\" does not tell which VLAN it is; as eth0.5 or vlan5"},
+      {"vlan00005:eth0",
+       "vlan=vlan00005:eth0: \"vlan00005\" does not tell which VLAN it is; as eth0.5 or vlan5"},
+      {"vlan99999999999:eth0",
+       "vlan=vlan99999999999:eth0: \"vlan99999999999\" does not tell which VLAN it is; as eth0.5 "
+       "or "
+       "vlan5"},
       {"vlan4095:eth0", "vlan=vlan4095:eth0: 4095 is not a VLAN; it is from 0 to 4094"},
       {"eth0.5:", "vlan=eth0.5:: \"\" is not a name of a link"},
   };
@@ -169,6 +182,7 @@ TEST(Cmdline, TheConfigGoesBefore) {
       "eth1 configuration; eth0 default; eth2 default; eth1 10.1.0.9/24; dhcp4/eth0; "
       "ra/eth0; dhcp4/eth2; ra/eth2",
       planned("bond=bond0:eth0,eth1", config));
+  EXPECT_EQ(planned("", config), planned("vlan=bond0.5:bond0", config));
 }
 
 }  // namespace

@@ -163,6 +163,24 @@ TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
   EXPECT_EQ(kj::strArray(p.resolvers, " "), "9.9.9.9");
 }
 
+// Catches: a VLAN without an address that nobody asks routers for, and one that has an address and
+// is asked all the same.
+TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
+  NetworkConfig config;
+  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
+  for (uint16_t id : {5, 6, 7}) {
+    auto& vlan = eth0.vlans.add();
+    vlan.id = id;
+    if (id == 6) vlan.addresses.add(kj::str("10.6.0.2/24"));
+    vlan.dhcp4 = id == 7;
+  }
+  auto p = plan("", config);
+  auto asked = KJ_MAP(o, p.operators) {
+    return kj::str(o.kind, "/", o.link);
+  };
+  EXPECT_EQ(std::string(kj::strArray(asked, " ").cStr()), "ra/eth0.5 dhcp4/eth0.7 ra/eth0.7");
+}
+
 // Catches: a route that is dropped in silence because another one has its place.
 TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
   NetworkConfig config;

@@ -11,7 +11,10 @@ namespace {
 
 kj::Vector<KnownLink> machine() {
   kj::Vector<KnownLink> links;
-  links.add(KnownLink{.index = 1, .name = kj::str("lo"), .loopback = true});
+  links.add(KnownLink{.index = 1,
+                      .name = kj::str("lo"),
+                      .loopback = true,
+                      .hardwareAddress = kj::str("00:00:00:00:00:00")});
   auto card = [&](unsigned index, kj::StringPtr name, kj::StringPtr mac, kj::StringPtr driver,
                   kj::StringPtr bus, kj::StringPtr pci) {
     links.add(KnownLink{.index = index,
@@ -52,6 +55,8 @@ TEST(DeviceSelector, OneLinkOrAReason) {
       {"", "", "", "", "ix*e", false, "eth2"},
       {"0000:00:*4.*", "", "", "1af4:1000", "virtio_net", true, "eth1"},
       {"", "f6:*", "", "", "", false, "veth9"},
+      {"", "52:54:00:00:00:01*", "", "", "", false, "eth0"},
+      {"", "00:*", "", "", "", false, "deviceSelector hardwareAddr=00:*: there is no such link"},
       {"", "f6:*", "", "", "", true,
        "deviceSelector hardwareAddr=f6:*,physical: there is no such link"},
       {"", "", "", "", "e1000", false, "deviceSelector driver=e1000: there is no such link"},
@@ -117,6 +122,9 @@ TEST(DeviceSelector, InAPlan) {
       "eth0; eth1; eth2; ? driver=e1000; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; "
       "dhcp4/eth2; ra/eth2",
       planned(selected("e1000"), links));
+  auto twice = selected("e1000");
+  twice.devices.add(kj::mv(selected("e1000").devices[0]));
+  EXPECT_EQ(planned(selected("e1000"), links), planned(twice, links));
   auto ignored = selected("ixgbe");
   ignored.devices[0].ignore = true;
   EXPECT_EQ("eth0; eth1; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1", planned(ignored, links));
