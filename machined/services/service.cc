@@ -1,0 +1,419 @@
+#include "machined/services/service.h"
+
+#include <capnp/message.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kGrace = 10 * kj::SECONDS;
+constexpr auto kRecheck = 1 * kj::SECONDS;
+constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
+
+kj::String seconds(kj::Duration d) {
+  auto tenths = d / (100 * kj::MILLISECONDS);
+  return kj::str(tenths / 10, ".", tenths % 10, " s");
+}
+
+}  // namespace
+
+Service::Service(ServiceSet& all, ServiceDefinition definition)
+    : all(all), is(kj::mv(definition)) {}
+
+bool Service::isUp() const {
+  if (phase == ServicePhase::kFinished) return true;
+  if (phase != ServicePhase::kRunning) return false;
+  return is.health == nullptr || record.healthy();
+}
+
+void Service::fill(rpc::Service::Builder out) const {
+  out.setId(is.id);
+  out.setPid(pid);
+  record.fill(out);
+}
+
+void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
+  auto& world = all.world();
+  record.add(state, message, world.clock.now());
+  capnp::MallocMessageBuilder scratch;
+  auto event = scratch.initRoot<rpc::ServiceStateEvent>();
+  event.setService(is.id);
+  event.setState(state);
+  event.setMessage(message);
+  record.fillHealth(event.initHealth());
+  world.announce(event.asReader());
+  auto file = writeServiceFile(record, is.id, pid);
+  auto held = world.process1.hold(kj::str("service/", is.id), file.get());
+  all.tasks().add(held.attach(kj::mv(file)));
+  all.changed();
+}
+
+// --- the table, and the doing ---
+
+// A promise must not be destroyed by what runs inside it, so the old work is let go one turn later;
+// its inputs no longer count, because their turn is over.
+void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
+  all.tasks().add(kj::evalLater([old = kj::mv(slot)]() {}));
+  slot = kj::mv(next);
+}
+
+// Begins one turn later, so that it finds itself in its slot when it takes the next step.
+void Service::busy(kj::Promise<void>& slot, kj::Function<kj::Promise<void>()> begin) {
+  replace(slot, kj::evalLater(kj::mv(begin)).eagerlyEvaluate([this](kj::Exception&& e) {
+    all.failed(kj::mv(e));
+  }));
+}
+
+void Service::feedIf(uint64_t since, ServiceInput input) {
+  if (turn == since) feed(input);
+}
+
+void Service::feed(ServiceInput input) {
+  if (unloaded) return;
+  auto next = step(phase, input);
+  if (next.next == phase && next.action == ServiceAction::kNone) return;
+  phase = next.next;
+  ++turn;
+  act(next.action);
+}
+
+void Service::feedLater(ServiceInput input) {
+  busy(work, [this, input]() -> kj::Promise<void> {
+    feed(input);
+    return kj::READY_NOW;
+  });
+}
+
+void Service::act(ServiceAction action) {
+  auto& world = all.world();
+  switch (action) {
+    case ServiceAction::kNone:
+      // The only such step: a spawn overtaken by a stop. It goes on, to have a process to end.
+      return tell(kj::str("Stopping as soon as ", is.command, " has started"));
+    case ServiceAction::kAwait:
+      policy = RestartPolicy();
+      reason = nullptr;
+      return busy(work, [this, since = turn]() { return awaitConditions(since); });
+    case ServiceAction::kPrepare:
+      tell("Running pre state");
+      return busy(work, [this, since = turn]() { return prepare(since); });
+    case ServiceAction::kSpawn:
+      if (phase == ServicePhase::kStarting) tell("Creating service runner");
+      if (is.part != nullptr) return feedLater(ServiceInput::kStarted);
+      return busy(work, [this]() { return spawn(); });
+    case ServiceAction::kAttend:
+      startedAt = world.timer.now();
+      record.forgetHealth();
+      tell(is.part != nullptr ? kj::str("Started ", is.command)
+                              : kj::str("Started ", is.command, " (PID ", pid, ")"));
+      return attend();
+    case ServiceAction::kPause: {
+      auto delay = policy.next(world.timer.now() - startedAt, world.random());
+      ended();
+      tell(delay == 0 * kj::SECONDS ? kj::str(reason, "; starting again")
+                                    : kj::str(reason, "; starting again in ", seconds(delay)));
+      reason = nullptr;
+      return pauseFor(delay);
+    }
+    case ServiceAction::kTerminate:
+      idle(health);
+      if (is.part != nullptr) {
+        tell(kj::str("Ending ", is.command));
+        idle(part);
+        return feedLater(ServiceInput::kExited);
+      }
+      tell(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
+      world.process1.signal(is.id, SIGTERM);
+      return pauseFor(kGrace);
+    case ServiceAction::kKill:
+      tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
+                   "), which has not ended within 10 s"));
+      world.process1.signal(is.id, SIGKILL);
+      return idle(work);
+    case ServiceAction::kConclude:
+      ended();
+      tell(reason == nullptr ? kj::str("Service stopped") : kj::str("Service stopped: ", reason));
+      reason = nullptr;
+      idle(work);
+      if (again && !all.closed()) start();
+      return;
+    case ServiceAction::kGiveUp:
+      ended();
+      tell(reason);
+      return idle(work);
+  }
+}
+
+void Service::ended() {
+  pid = 0;
+  record.forgetHealth();
+  idle(health);
+  idle(part);
+}
+
+// --- what is asked of it ---
+
+void Service::start() {
+  again = shown(phase) == rpc::ServiceState::STOPPING;
+  feed(ServiceInput::kStart);
+}
+
+void Service::restart() {
+  again = true;
+  feed(ServiceInput::kStop);
+  if (isDown()) start();
+}
+
+kj::Promise<void> Service::stop() {
+  again = false;
+  feed(ServiceInput::kStop);
+  auto& timer = all.world().timer;
+  auto deadline = timer.now() + kGrace + kGrace;
+  while (!isDown()) {
+    if (timer.now() >= deadline) {
+      fail(ErrorKind::kDeadlineExceeded, kj::str("service \"", is.id, "\" (PID ", pid,
+                                                 ") has not ended within 10 s after SIGKILL"));
+    }
+    co_await all.change().exclusiveJoin(timer.atTime(deadline));
+  }
+}
+
+void Service::unload(kj::StringPtr why) {
+  KJ_REQUIRE(is.part != nullptr, is.id);
+  phase = ServicePhase::kFinished;
+  ++turn;
+  unloaded = true;
+  ended();
+  idle(work);
+  tell(kj::str("Service unloaded: ", why));
+  // A successor that loads it begins it: nobody has stopped it.
+  all.tasks().add(all.world().process1.drop(kj::str("service/", is.id)));
+}
+
+void Service::signal(int number) {
+  if (is.part != nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("service \"", is.id, "\" has no process of its own; it can be restarted"));
+  }
+  if (pid == 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("service \"", is.id, "\" does not run"));
+  }
+  auto send = [this, to = pid, number]() {
+    if (pid != to) return;  // gone meanwhile
+    if (self) {
+      KJ_SYSCALL(::kill(to, number));
+    } else {
+      all.world().process1.signal(is.id, number);
+    }
+  };
+  all.tasks().add(all.world().timer.afterDelay(kAnswerFirst).then(kj::mv(send)));
+}
+
+// --- waiting and starting ---
+
+kj::Vector<kj::String> Service::unmet() {
+  kj::Vector<kj::String> missing;
+  for (auto& condition : is.conditions) {
+    if (!condition->met()) missing.add(condition->description());
+  }
+  for (auto& other : is.dependsOn) {
+    if (!all.isUp(other)) missing.add(kj::str("service \"", other, "\" to be \"up\""));
+  }
+  return missing;
+}
+
+kj::Promise<void> Service::awaitConditions(uint64_t since) {
+  kj::String shownText;
+  for (;;) {
+    auto missing = unmet();
+    if (missing.empty()) break;
+    auto text = kj::str("Waiting for ", kj::strArray(missing, ", "));
+    if (text != shownText) {
+      tell(text);
+      shownText = kj::mv(text);
+      if (turn != since) co_return;
+    }
+    co_await all.change().exclusiveJoin(all.world().timer.afterDelay(kRecheck));
+  }
+  feedIf(since, ServiceInput::kReady);
+}
+
+kj::Promise<void> Service::prepare(uint64_t since) {
+  kj::Maybe<kj::Exception> broken;
+  KJ_IF_MAYBE (preWork, is.preWork) {
+    broken = co_await kj::evalNow([&]() { return (*preWork)(); })
+                 .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                       [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  }
+  KJ_IF_MAYBE (e, broken) {
+    if (turn == since) reason = kj::str("Pre state failed: ", messageOf(*e));
+    feedIf(since, ServiceInput::kBroken);
+  } else {
+    feedIf(since, ServiceInput::kPrepared);
+  }
+}
+
+kj::Promise<Process1::Started> Service::askForChild() {
+  auto& world = all.world();
+  auto output = co_await world.output(is.id);
+  Environment environment;
+  KJ_IF_MAYBE (make, world.environment) {
+    environment = (*make)(is.id, is.environment);
+  } else {
+    environment = KJ_MAP(e, is.environment) {
+      return kj::str(e);
+    };
+  }
+  co_return co_await world.process1.spawn(spawnRequest(is, kj::mv(environment), output.get()));
+}
+
+// Whatever was decided meanwhile, a child that came to be has to be taken notice of: no turn here.
+kj::Promise<void> Service::spawn() {
+  early = nullptr;
+  kj::Maybe<kj::Exception> broken;
+  auto started = co_await askForChild().then(
+      [](Process1::Started s) -> kj::Maybe<Process1::Started> { return kj::mv(s); },
+      [&broken](kj::Exception&& e) -> kj::Maybe<Process1::Started> {
+        broken = kj::mv(e);
+        return nullptr;
+      });
+  KJ_IF_MAYBE (s, started) {
+    pid = s->pid;
+    auto before = kj::mv(early);
+    early = nullptr;
+    feed(ServiceInput::kStarted);
+    KJ_IF_MAYBE (exit, before) {
+      if (exit->pid == pid) processEnded(exit->status);
+    }
+  }
+  KJ_IF_MAYBE (e, broken) {
+    reason = kj::str("Starting ", is.command, " failed: ", messageOf(*e));
+    feed(ServiceInput::kBroken);
+  }
+}
+
+kj::Promise<void> Service::pause(uint64_t since, kj::Duration delay) {
+  if (delay > 0 * kj::SECONDS) co_await all.world().timer.afterDelay(delay);
+  feedIf(since, ServiceInput::kDue);
+}
+
+void Service::pauseFor(kj::Duration delay) {
+  busy(work, [this, since = turn, delay]() { return pause(since, delay); });
+}
+
+// --- running ---
+
+void Service::attend() {
+  idle(work);
+  if (is.part != nullptr) busy(part, [this, since = turn]() { return runPart(since); });
+  if (is.health == nullptr) return idle(health);
+  busy(health, [this, since = turn]() { return watchHealth(since); });
+}
+
+kj::Promise<void> Service::runPart(uint64_t since) {
+  auto why = co_await kj::evalNow([&]() { return KJ_ASSERT_NONNULL(is.part)(); })
+                 .then([]() { return kj::str("it is over"); },
+                       [](kj::Exception&& e) { return messageOf(e); });
+  if (turn != since) co_return;
+  reason = kj::str(is.command, " ended: ", why);
+  feed(ServiceInput::kExited);
+}
+
+kj::Promise<void> Service::watchHealth(uint64_t since) {
+  auto& world = all.world();
+  auto& check = KJ_ASSERT_NONNULL(is.health);
+  co_await world.timer.afterDelay(check.delay);
+  while (turn == since) {
+    auto problem = co_await checkOnce(check, world.timer);
+    if (turn != since) co_return;
+    bool good = problem == nullptr;
+    auto words = kj::mv(problem).orDefault(kj::String());
+    if (record.setHealth(good, words, world.clock.now())) {
+      tell(good ? kj::str("Health check successful") : kj::str("Health check failed: ", words));
+    }
+    co_await world.timer.afterDelay(check.period);
+  }
+}
+
+void Service::exited(Process1::Exit exit) {
+  if (pid == exit.pid) {
+    processEnded(exit.status);
+  } else {
+    early = kj::mv(exit);
+  }
+}
+
+void Service::processEnded(int status) {
+  reason = kj::str("Process (PID ", pid, ") ", describeExit(status));
+  feed(ServiceInput::kExited);
+}
+
+// --- what the predecessor left ---
+
+rpc::ServiceState Service::restore() {
+  KJ_IF_MAYBE (fd, all.world().process1.takeHeld(kj::str("service/", is.id))) {
+    KJ_IF_MAYBE (stored, readServiceFile(fd->get(), is.id)) {
+      record = kj::mv(stored->record);
+    }
+  }
+  return record.state();
+}
+
+void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
+  int survivor = 0;
+  for (auto& s : survivors) {
+    if (s.slot == is.id) survivor = s.pid;
+  }
+  auto before = restore();
+  if (survivor != 0) return adopt(survivor, before);
+  record.forgetHealth();  // of what is gone
+  using St = rpc::ServiceState;
+  if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
+  switch (before) {
+    case St::RUNNING:
+      // Its exit may still be on its way; the pause lets that be acknowledged first.
+      phase = ServicePhase::kPausing;
+      ended();
+      tell("Process ended while machined was away; starting again");
+      return pauseFor(100 * kj::MILLISECONDS);
+    case St::PREPARING:
+    case St::WAITING:
+      return feed(ServiceInput::kStart);
+    case St::STOPPING:
+      phase = ServicePhase::kFinished;
+      ended();
+      return tell("Service stopped while machined was away");
+    case St::FINISHED:
+      phase = ServicePhase::kFinished;
+      return;
+    case St::FAILED:
+      phase = ServicePhase::kFailed;
+      return;
+    default:
+      return tell("Service loaded");
+  }
+}
+
+void Service::adopt(int survivor, rpc::ServiceState before) {
+  pid = survivor;
+  phase = ServicePhase::kRunning;
+  ++turn;
+  startedAt = all.world().timer.now();
+  tell(kj::str("Adopted running process (PID ", pid, ") after a restart of machined"));
+  attend();
+  if (before == rpc::ServiceState::STOPPING) feed(ServiceInput::kStop);
+}
+
+void Service::beSelf() {
+  self = true;
+  phase = ServicePhase::kRunning;
+  pid = getpid();
+  restore();
+  tell(kj::str("Started ", is.id, " (PID ", pid, ")"));
+}
+
+}  // namespace talos::machined

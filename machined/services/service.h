@@ -1,0 +1,102 @@
+// One service: its place in the table of lifecycle.h, and the doing of what the table says. Part of
+// supervisor.h, which promises what there is to promise; only that uses it.
+//
+// Its promises lie in slots of its own and in the task set of all services, which has to go before
+// the services do.
+#pragma once
+
+#include "machined/services/child.h"
+#include "machined/services/lifecycle.h"
+#include "machined/services/record.h"
+
+namespace talos::machined {
+
+// All services, as one of them sees them.
+class ServiceSet {
+ public:
+  virtual Supervisor::World& world() = 0;
+  virtual kj::TaskSet& tasks() = 0;
+  virtual void failed(kj::Exception&& e) = 0;  // of what was done aside
+  virtual bool closed() const = 0;             // nothing is started any more
+  virtual bool isUp(kj::StringPtr id) const = 0;
+  virtual kj::Promise<void> change() = 0;  // resolves when one of them has changed
+  virtual void changed() = 0;
+
+ protected:
+  ~ServiceSet() = default;
+};
+
+class Service {
+ public:
+  Service(ServiceSet& all, ServiceDefinition definition);
+  KJ_DISALLOW_COPY_AND_MOVE(Service);
+
+  // Once, at first: what the predecessor left, and with it the process that it left, if any.
+  void takeUp(kj::ArrayPtr<const Process1::Survivor> survivors);
+  // Instead: the service is this program.
+  void beSelf();
+
+  void start();
+  void restart();
+  kj::Promise<void> stop();
+  void unload(kj::StringPtr why);
+  void signal(int number);
+  void exited(Process1::Exit exit);
+
+  kj::StringPtr id() const { return is.id; }
+  const ServiceDefinition& definition() const { return is; }
+  bool isSelf() const { return self; }
+  bool isUp() const;
+  bool isDown() const { return machined::isDown(phase); }
+  bool cannotBe() const { return phase == ServicePhase::kFailed || unloaded; }
+  kj::StringPtr lastMessage() const { return record.lastMessage(); }
+  void fill(rpc::Service::Builder out) const;
+
+ private:
+  ServiceSet& all;
+  ServiceDefinition is;
+  bool self = false;
+  bool again = false;  // start once it is down
+  bool unloaded = false;
+  ServicePhase phase = ServicePhase::kIdle;
+  ServiceRecord record;
+  RestartPolicy policy;
+  int pid = 0;  // 0: no process
+  kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
+  kj::String reason;                // why the last thing ended or failed
+  kj::Maybe<Process1::Exit> early;  // an exit that came before the answer to its spawn
+  // What the phase is busy with; replaced at every step. An input that it gives belongs to `turn`.
+  kj::Promise<void> work = nullptr;
+  kj::Promise<void> health = nullptr;
+  kj::Promise<void> part = nullptr;
+  uint64_t turn = 0;
+
+  void tell(kj::StringPtr message) { tell(shown(phase), message); }
+  void tell(rpc::ServiceState state, kj::StringPtr message);
+
+  void replace(kj::Promise<void>& slot, kj::Promise<void> next);
+  void idle(kj::Promise<void>& slot) { replace(slot, nullptr); }
+  void busy(kj::Promise<void>& slot, kj::Function<kj::Promise<void>()> begin);
+  void feed(ServiceInput input);
+  void feedIf(uint64_t turn, ServiceInput input);
+  void feedLater(ServiceInput input);
+  void act(ServiceAction action);
+  void ended();
+
+  kj::Vector<kj::String> unmet();
+  kj::Promise<void> awaitConditions(uint64_t turn);
+  kj::Promise<void> prepare(uint64_t turn);
+  kj::Promise<Process1::Started> askForChild();
+  kj::Promise<void> spawn();
+  kj::Promise<void> pause(uint64_t turn, kj::Duration delay);
+  void pauseFor(kj::Duration delay);
+  void attend();
+  kj::Promise<void> runPart(uint64_t turn);
+  kj::Promise<void> watchHealth(uint64_t turn);
+  void processEnded(int status);
+
+  rpc::ServiceState restore();
+  void adopt(int pid, rpc::ServiceState before);
+};
+
+}  // namespace talos::machined
