@@ -3,15 +3,10 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "common/test-ip.h"
+
 namespace talos {
 namespace {
-
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text), text);
-}
 
 // Catches: accepting shorthand or trailing text that another program would read differently.
 TEST(Ip, refusesWhatIsNotOneAddress) {

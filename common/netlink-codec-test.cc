@@ -10,16 +10,10 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/test-ip.h"
 
 namespace talos::netlink {
 namespace {
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 kj::String hex(kj::ArrayPtr<const kj::byte> bytes) {
   return kj::strArray(KJ_MAP(b, bytes) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, "");

@@ -16,16 +16,10 @@
 #include "common/netlink-model.h"
 #include "common/netlink-socket.h"
 #include "common/tap.h"
+#include "common/test-ip.h"
 
 namespace talos::netlink {
 namespace {
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 // Runs the body on a thread of its own in a new network namespace, which ends with it.
 template <typename F>

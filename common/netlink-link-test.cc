@@ -8,18 +8,12 @@
 
 #include "common/netlink-codec.h"
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 
 namespace talos::netlink {
 namespace {
 
 using O = BondOption;
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 // A request is also what the kernel would say of the object; decode() reads it back.
 Link roundTrip(const Change& change) {

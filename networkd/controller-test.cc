@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 #include "networkd/fakes.h"
 #include "networkd/server.h"
 
@@ -12,10 +13,6 @@ namespace talos::networkd {
 namespace {
 
 using netlink::ModelKernel;
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
 
 class ControllerTest : public ::testing::Test {
  public:

@@ -10,14 +10,11 @@
 #include <thread>
 
 #include "common/file.h"
+#include "common/test-ip.h"
 #include "networkd/fakes.h"
 
 namespace talos::networkd {
 namespace {
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
 
 // Counts what is asked of the kernel.
 class CountingKernel final : public netlink::Kernel {

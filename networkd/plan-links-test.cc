@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include <algorithm>
+
 #include "common/netlink-model.h"
 #include "networkd/random-network.h"
 
@@ -217,6 +219,52 @@ TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
   wanted.links[1].mtu = 1400;
   EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 1400\n");
   EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
+}
+
+// Catches: an order that only holds as long as the kernel tells of parents first.
+TEST(PlanLinks, aParentGoesBeforeItsVlans) {
+  TwoCards kernel;
+  Wanted wanted;
+  wanted.links.add(vlan("eth0", 100));
+  wanted.links.add(link("eth0"));
+  settle(wanted, kernel);
+  wanted.links[1].mtu = 9000;
+  netlink::change(kernel, netlink::SetLink{.index = kernel.eth0, .up = false});
+  auto seen = observe(kernel, true, kNow);
+  std::reverse(seen.links.begin(), seen.links.end());
+  EXPECT_STREQ(text(plan(wanted, seen)).cStr(),
+               "set link 2 mtu 9000\nset link 4 mtu 9000\nset link 2 up\n");
+}
+
+// Catches: a VLAN that is made larger than its parent is yet.
+TEST(PlanLinks, aNewVlanWaitsForTheMtuOfItsParent) {
+  TwoCards kernel;
+  Wanted wanted;
+  wanted.links.add(vlan("eth0", 100)).mtu = 9000;
+  wanted.links.add(link("eth0")).mtu = 9000;
+  settle(wanted, kernel);
+  EXPECT_EQ(kernel.at("eth0.100").mtu, 9000u);
+}
+
+// Catches: a member that is taken down because its entry wants it down; the bond opens it again,
+// and so on without end.
+TEST(PlanLinks, theBondKeepsItsMembersUp) {
+  TwoCards kernel;
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[1].up = false;
+  settle(wanted, kernel);
+  EXPECT_TRUE(kernel.at("eth0").up());
+}
+
+// Catches: a primary that is not a member, which the driver keeps for the day that it becomes one.
+TEST(PlanLinks, thePrimaryIsAMember) {
+  TwoCards kernel;
+  kernel.plug("eth2");
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[0].primary = kj::str("eth2");
+  settle(wanted, kernel);
+  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+               "! link bond0: its primary eth2 is not one of its members now\n");
 }
 
 // Catches: wrong words, and options that the kernel would refuse.

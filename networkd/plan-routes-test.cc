@@ -6,19 +6,14 @@
 #include <string>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 #include "networkd/first-mtus.h"
+#include "networkd/status.h"
 
 namespace talos::networkd {
 namespace {
 
 using netlink::ModelKernel;
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 struct World {
   ModelKernel kernel;
@@ -119,6 +114,29 @@ TEST(PlanRoutes, everyAttributeIsChangedInOneStep) {
       for (auto& route : world.kernel.routes()) EXPECT_NE(route.destination, prefix("10.9.0.0/16"));
     }
   }
+}
+
+// Catches: a gateway that is asked for before the route that it is reached by.
+TEST(PlanRoutes, theWayToAGatewayComesBeforeIt) {
+  World world;
+  auto wanted = up({"10.5.0.2/24"});
+  wanted.routes.add(WantedRoute{
+      .link = kj::str("eth0"), .destination = Prefix::all(AF_INET), .gateway = ip("192.0.2.1")});
+  wanted.routes.add(WantedRoute{.link = kj::str("eth0"), .destination = prefix("192.0.2.1/32")});
+  world.settle(wanted);
+  EXPECT_TRUE(hasDefaultRoute(world.observed()));
+}
+
+// Catches: the MTU of a link that another program has put into its bond.
+TEST(PlanRoutes, aMemberOfAnothersBondKeepsItsMtu) {
+  World world;
+  world.settle(Wanted());
+  netlink::addLink(world.kernel, "bond9", netlink::Bond{});
+  auto bond = KJ_ASSERT_NONNULL(netlink::findLink(world.kernel, "bond9")).index;
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .master = bond});
+  netlink::change(world.kernel, netlink::SetLink{.index = bond, .mtu = 9000u});
+  world.firstMtus = {{world.eth0, 1500}};
+  EXPECT_EQ("", world.settle(Wanted()));
 }
 
 // Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and

@@ -7,18 +7,12 @@
 #include <random>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 
 namespace talos::networkd {
 namespace {
 
 using netlink::ModelKernel;
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 Observed observe(ModelKernel& kernel, bool ipv6 = true) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), ipv6};

@@ -110,6 +110,19 @@ TEST(Preview, whatCannotBeIsAProblem) {
             "! AddressSpecs x: no");
 }
 
+// Catches: an MTU that would go back, and is not foreseen.
+TEST(Preview, knowsWhatMtuHardwareHad) {
+  ModelKernel kernel;
+  auto eth0 = kernel.plug("eth0");
+  netlink::setUp(kernel, 1);
+  netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
+  auto observed = observe(kernel, true, kNow);
+  observed.firstMtus = {{eth0, 1500}};
+  auto result = preview(Wanted(), observed);
+  ASSERT_EQ(result.steps.size(), 1u);
+  EXPECT_STREQ(result.steps[0].cStr(), "set link eth0 mtu 1500");
+}
+
 // Catches: a step that the kernel would refuse, shown as if it would be done.
 TEST(Preview, whatTheKernelWouldRefuseIsAProblem) {
   ModelKernel kernel;

@@ -149,21 +149,21 @@ kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
   return result;
 }
 
-kj::Vector<kj::StringPtr> flagNames(unsigned flags) {
-  struct Named {
-    unsigned bit;
-    kj::StringPtr name;
-  };
-  constexpr Named kNames[] = {{IFF_UP, "UP"_kj},
-                              {IFF_BROADCAST, "BROADCAST"_kj},
-                              {IFF_LOOPBACK, "LOOPBACK"_kj},
-                              {IFF_POINTOPOINT, "POINTTOPOINT"_kj},
-                              {IFF_MULTICAST, "MULTICAST"_kj}};
+kj::Vector<kj::StringPtr> namesOf(unsigned bits, kj::ArrayPtr<const NamedBit> names) {
   kj::Vector<kj::StringPtr> result;
-  for (auto& named : kNames) {
-    if ((flags & named.bit) != 0) result.add(named.name);
+  for (auto& named : names) {
+    if ((bits & named.bit) != 0) result.add(named.name);
   }
   return result;
+}
+
+kj::Vector<kj::StringPtr> flagNames(unsigned flags) {
+  constexpr NamedBit kNames[] = {{IFF_UP, "UP"_kj},
+                                 {IFF_BROADCAST, "BROADCAST"_kj},
+                                 {IFF_LOOPBACK, "LOOPBACK"_kj},
+                                 {IFF_POINTOPOINT, "POINTTOPOINT"_kj},
+                                 {IFF_MULTICAST, "MULTICAST"_kj}};
+  return namesOf(flags, kNames);
 }
 
 Records linkStatuses(const Observed& observed) {

@@ -5,18 +5,13 @@
 #include <linux/if_addr.h>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 
 namespace talos::networkd {
 namespace {
 
 using netlink::ModelKernel;
 
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 Observed observe(ModelKernel& kernel) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), true};
 }

@@ -22,6 +22,12 @@ void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kReco
 
 // "52:54:00:00:00:02"
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
+struct NamedBit {
+  unsigned bit;
+  kj::StringPtr name;
+};
+// Of the bits that are set, in the order of `names`.
+kj::Vector<kj::StringPtr> namesOf(unsigned bits, kj::ArrayPtr<const NamedBit> names);
 // IFF_UP and so on, in capitals.
 kj::Vector<kj::StringPtr> flagNames(unsigned flags);
 

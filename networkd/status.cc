@@ -63,20 +63,12 @@ kj::StringPtr familyName(int family) {
 }
 
 kj::Vector<kj::StringPtr> flagNamesOf(const Address& address) {
-  struct Named {
-    unsigned bit;
-    kj::StringPtr name;
-  };
-  constexpr Named kNames[] = {{IFA_F_PERMANENT, "permanent"_kj},
-                              {IFA_F_SECONDARY, "secondary"_kj},
-                              {IFA_F_TENTATIVE, "tentative"_kj},
-                              {IFA_F_DADFAILED, "duplicate"_kj},
-                              {IFA_F_DEPRECATED, "deprecated"_kj}};
-  kj::Vector<kj::StringPtr> result;
-  for (auto& named : kNames) {
-    if ((address.flags & named.bit) != 0) result.add(named.name);
-  }
-  return result;
+  constexpr NamedBit kNames[] = {{IFA_F_PERMANENT, "permanent"_kj},
+                                 {IFA_F_SECONDARY, "secondary"_kj},
+                                 {IFA_F_TENTATIVE, "tentative"_kj},
+                                 {IFA_F_DADFAILED, "duplicate"_kj},
+                                 {IFA_F_DEPRECATED, "deprecated"_kj}};
+  return namesOf(address.flags, kNames);
 }
 
 // Empty for a route that goes nowhere.

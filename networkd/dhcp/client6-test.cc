@@ -6,15 +6,14 @@
 
 #include <random>
 
+#include "common/test-ip.h"
+
 namespace talos::networkd::dhcp {
 namespace {
 
 using State = Client6::State;
 using Type = Message6::Type;
 
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 const kj::byte kMac[] = {2, 0, 0xa, 0xb, 0xc, 0xd};
 constexpr uint32_t kNumber = 0x0a0b0c0d;
 const kj::byte kServer[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 9},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "common/test-ip.h"
 #include "networkd/dhcp/advertised.h"
 #include "networkd/dhcp/advertisement.h"
 #include "networkd/dhcp/message4.h"
@@ -12,12 +13,6 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text), text);
-}
 kj::Array<kj::byte> octets(std::initializer_list<int> list) {
   return KJ_MAP(value, kj::ArrayPtr<const int>(list.begin(), list.size()))->kj::byte {
     return static_cast<kj::byte>(value);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "common/test-ip.h"
 #include "networkd/dhcp/client4.h"
 
 namespace talos::networkd::dhcp {
@@ -11,9 +12,6 @@ namespace {
 using State = Client4::State;
 using Type = Message4::Type;
 
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 const kj::byte kMac[] = {2, 0, 0, 0, 0, 1};
 
 Message4 ack() {
