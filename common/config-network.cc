@@ -18,7 +18,13 @@ constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones fo
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
 
-using VlanIds = std::map<std::string, std::set<unsigned>>;  // by the parent's name
+constexpr unsigned kUsualMetric = 10;  // of a route that names none
+
+// What there can be one of, over all links.
+struct Taken {
+  std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
+  std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
+};
 
 void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
   if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestMtu)) {
@@ -76,10 +82,23 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
   }
 }
 
-void checkRoute(Report& report, kj::StringPtr path, Route::Reader route) {
+void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route::Reader route,
+                Taken& taken) {
+  auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
+  auto [there, added] =
+      taken.routes.try_emplace({network.masked().toString().cStr(), metric}, path.cStr());
+  if (added) return;
+  report.warn(kj::str(path, ".network"),
+              kj::str(there->second.c_str(), " goes there too, with the same metric (", metric,
+                      "); only one of them counts"),
+              "give one of them another metric");
+}
+
+void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& taken) {
   int family = AF_UNSPEC;
   KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) {
     family = network->address.family();
+    checkPlace(report, path, *network, route, taken);
   } else {
     report.warn(kj::str(path, ".network"),
                 kj::str("\"", route.getNetwork(), "\" is no network; the route is left out"),
@@ -92,9 +111,10 @@ void checkRoute(Report& report, kj::StringPtr path, Route::Reader route) {
   }
 }
 
-void checkRoutes(Report& report, kj::StringPtr path, capnp::List<Route>::Reader routes) {
+void checkRoutes(Report& report, kj::StringPtr path, Taken& taken,
+                 capnp::List<Route>::Reader routes) {
   size_t i = 0;
-  for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route);
+  for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route, taken);
 }
 
 // Of a link or of a VLAN.
@@ -114,7 +134,8 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link) {
   }
 }
 
-void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu) {
+void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu,
+               Taken& taken) {
   if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
   checkFurther(report, path, vlan);
   checkMtu(report, path, vlan.getMtu());
@@ -122,14 +143,14 @@ void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned p
     report.error(kj::str(path, ".mtu"),
                  kj::str(vlan.getMtu(), " is more than the link below has (", parentMtu, ")"));
   }
-  checkRoutes(report, path, vlan.getRoutes());
+  checkRoutes(report, path, taken, vlan.getRoutes());
 }
 
-void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, VlanIds& ids) {
+void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, Taken& taken) {
   // Two selectors may choose one link; that shows when the links are there.
   std::set<unsigned> own;
   auto name = interface.getInterface();
-  auto& seen = name.size() > 0 ? ids[name.cStr()] : own;
+  auto& seen = name.size() > 0 ? taken.vlans[name.cStr()] : own;
   size_t i = 0;
   for (auto vlan : interface.getVlans()) {
     auto path = kj::str(parent, ".vlans[", i++, "]");
@@ -139,7 +160,7 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
       report.error(place, kj::str("VLAN ", vlan.getVlanId(), " of this link is there twice"));
     }
-    checkVlan(report, path, vlan, interface.getMtu());
+    checkVlan(report, path, vlan, interface.getMtu(), taken);
   }
 }
 
@@ -211,12 +232,12 @@ void checkName(Report& report, kj::StringPtr path, Interface::Reader interface) 
 }
 
 void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
-                    MachineType type, VlanIds& ids) {
+                    MachineType type, Taken& taken) {
   checkName(report, path, interface);
   checkAddressing(report, path, interface);
   checkMtu(report, path, interface.getMtu());
-  checkRoutes(report, path, interface.getRoutes());
-  checkVlans(report, path, interface, ids);
+  checkRoutes(report, path, taken, interface.getRoutes());
+  checkVlans(report, path, interface, taken);
   if (interface.hasBond() + interface.hasBridge() + interface.hasWireguard() +
           interface.getDummy() >
       1) {
@@ -320,11 +341,15 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   }
   if (network.getNameservers().size() > kUsedNameservers)
     report.warn("machine.network.nameservers", kj::str("only the first three are used"));
-  VlanIds ids;
+  Taken taken;
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
-    if (!interface.getIgnore()) checkInterface(report, path, interface, type, ids);
+    if (!interface.getIgnore()) {
+      checkInterface(report, path, interface, type, taken);
+    } else if (interface.hasDeviceSelector()) {
+      checkSelector(report, path, interface);  // it is for all that are like that
+    }
   }
   checkMembers(report, network);
   checkHostEntries(report, network.getExtraHostEntries());
