@@ -51,6 +51,15 @@ struct ConfigurationTest : public KeeperTest {
     request.getRequest().setMode(mode);
     return request.send();
   }
+  // An administrator's, of the document b, with what else `fill` says.
+  template <typename Fill>
+  auto applyB(Fill&& fill) {
+    auto request = configuration(ConfigKeeper::Caller::kAdmin).applyRequest();
+    auto text = document("b");
+    request.initRequest().setDocument(text.asBytes());
+    fill(request.getRequest());
+    return request.send();
+  }
   static auto generateRequest(rpc::Configuration::Client to) {
     auto request = to.generateRequest();
     request.initRequest().setClusterName("made");
@@ -100,11 +109,7 @@ TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
   booted(document("a"));
   for (bool known : {true, false}) {
     networkKnown = known;
-    auto request = configuration(kAdmin).applyRequest();
-    auto text = document("b");
-    request.initRequest().setDocument(text.asBytes());
-    request.getRequest().setDryRun(true);
-    auto response = request.send().wait(io.waitScope);
+    auto response = applyB([](auto request) { request.setDryRun(true); }).wait(io.waitScope);
     auto result = response.getResult();
     ASSERT_EQ(known ? 1u : 0u, result.getNetworkPlan().size());
     ASSERT_EQ(known ? 1u : 0u, result.getNetworkProblems().size());
@@ -125,12 +130,10 @@ TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
 TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
   booted(document("a"));
   auto request = [&](uint64_t length) {
-    auto request = configuration(kAdmin).applyRequest();
-    auto text = document("b");
-    request.initRequest().setDocument(text.asBytes());
-    request.getRequest().setMode(ApplyMode::TRY);
-    request.getRequest().setTryTimeoutMs(length);
-    return request.send();
+    return applyB([&](auto request) {
+      request.setMode(ApplyMode::TRY);
+      request.setTryTimeoutMs(length);
+    });
   };
   for (uint64_t length : {uint64_t(0), uint64_t(86'400'001), uint64_t(1) << 63, ~uint64_t(0)}) {
     EXPECT_TRUE(contains(failure(request(length)), "InvalidArgument: a config is tried for 1s"));
@@ -147,12 +150,10 @@ TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
                      .getMetadata()
                      .getVersion();
   auto request = [&](uint64_t from) {
-    auto request = configuration(kAdmin).applyRequest();
-    auto text = document("b");
-    request.initRequest().setDocument(text.asBytes());
-    request.getRequest().setMode(ApplyMode::NO_REBOOT);
-    request.getRequest().setIfVersion(from);
-    return request.send();
+    return applyB([&](auto request) {
+      request.setMode(ApplyMode::NO_REBOOT);
+      request.setIfVersion(from);
+    });
   };
   EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config was changed"));
   EXPECT_EQ("a/a", state());

@@ -1,4 +1,10 @@
 // Whole runs of edit and patch.
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "talosctl/test-configs.h"
 
 namespace talos::talosctl {
@@ -136,12 +142,19 @@ TEST_F(Configs, OnlyMachineConfigsAreEdited) {
 TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
   config("10.0.0.2").version = 7;
   config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the config was changed meanwhile"));
-  // The first editor takes so long that the other one is done before.
-  editor(kj::str("cp $f ", path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
+  // The first editor takes until the other one is done.
+  auto gate = path("gate");
+  KJ_SYSCALL(mkfifo(gate.cStr(), 0600));
+  int fd;
+  KJ_SYSCALL(fd = open(gate.cStr(), O_RDWR | O_CLOEXEC));
+  kj::AutoCloseFd other(fd);
+  editor(kj::str("[ -e ", gate, " ] && read done < ", gate, " && rm ", gate, "\ncp $f ",
+                 path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
   auto run = c.start({"-n", "10.0.0.2", "edit", "mc", "--immediate"});
   while (runs() == 0) c.test.io.waitScope.poll();
   config("10.0.0.2").document = good("other");
   config("10.0.0.2").version = 8;
+  KJ_SYSCALL(::write(other.get(), "\n", 1));
   EXPECT_EQ(run.wait(c.test.io.waitScope), 0) << err();
   EXPECT_THAT(readFile(path("seen")).cStr(),
               AllOf(HasSubstr("#   the config was changed meanwhile\n"),

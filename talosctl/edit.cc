@@ -109,8 +109,8 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
   KJ_DEFER(zeroize(change));
   comments.add(kj::str());
   comments.add(
-      kj::str("Somebody else has changed the node's config meanwhile; what you leave here "
-              "replaces that. Take over what shall stay:"));
+      kj::str("Somebody else has changed the node's config meanwhile; take over what shall stay. "
+              "The text replaces it when you change it here, and is given up as it is:"));
   for (auto& line : linesOf(printableText(change))) comments.add(kj::str("  ", line));
   original.version = now.version;
 }

@@ -141,6 +141,11 @@ struct KeeperTest : public testing::Test {
   config::Mode mode = config::Mode::kCloud;
   kj::Maybe<kj::Own<ModelBrain>> current;
 
+  // From here on it is one that has never run, and has an empty disk.
+  void anotherMachine() {
+    machine.drop();
+    disk.content = nullptr;
+  }
   ModelBrain& start() {
     current = nullptr;
     auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, uv, timer, mode,

@@ -32,8 +32,7 @@ TEST_F(KeeperTest, EachModeChangesWhatItSays) {
       {ApplyMode::AUTO, kEnv, "a/b", ApplyMode::REBOOT, 1},
   };
   for (auto& row : rows) {
-    machine.drop();
-    disk.content = nullptr;
+    anotherMachine();
     auto& b = booted(document("a"));
     ASSERT_EQ("a/a", state());
     auto outcome = apply(document("b", row.more), row.mode).wait(io.waitScope);
@@ -350,8 +349,7 @@ TEST_F(KeeperTest, ACrashAtAnyStep) {
     // 0: before process 1 has it. 1: it has. 2: written. 3: published.
     for (int step = 0; step <= 3; step++) {
       SCOPED_TRACE(testing::Message() << nameOf(row.mode).cStr() << " step " << step);
-      machine.drop();
-      disk.content = nullptr;
+      anotherMachine();
       booted(document("a"));
       auto paf = kj::newPromiseAndFulfiller<void>();
       auto& gate = step == 0 ? machine.holdGate : disk.gate;

@@ -41,8 +41,7 @@ TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
   };
   for (auto& row : rows) {
     SCOPED_TRACE(nameOf(row.mode).cStr());
-    machine.drop();
-    disk.content = nullptr;
+    anotherMachine();
     booted(document("a"));
     tryOut(document("b")).wait(io.waitScope);
     pass(30 * kj::SECONDS);
@@ -80,8 +79,7 @@ TEST_F(KeeperTest, ATrialOverCrashesOfTheBrain) {
   for (int step = 0; step <= 3; step++) {
     for (bool late : {false, true}) {  // the next brain comes after the deadline
       SCOPED_TRACE(testing::Message() << "step " << step << (late ? ", late" : ""));
-      machine.drop();
-      disk.content = nullptr;
+      anotherMachine();
       booted(document("a"));
       auto paf = kj::newPromiseAndFulfiller<void>();
       auto deadline = timer.now() + 1 * kj::MINUTES;
@@ -121,8 +119,7 @@ TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
   // 0: process 1 has the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
   for (int step = 0; step <= 3; step++) {
     SCOPED_TRACE(testing::Message() << "step " << step);
-    machine.drop();
-    disk.content = nullptr;
+    anotherMachine();
     booted(document("a"));
     tryOut(document("b")).wait(io.waitScope);
     auto paf = kj::newPromiseAndFulfiller<void>();
@@ -144,8 +141,7 @@ TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
 // forgets.
 TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
   for (bool good : {true, false}) {
-    machine.drop();
-    disk.content = nullptr;
+    anotherMachine();
     booted(document("a"));
     tryOut(document("b")).wait(io.waitScope);
     auto paf = kj::newPromiseAndFulfiller<void>();
@@ -217,8 +213,7 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   EXPECT_TRUE(contains(text, "boot has failed")) << text;
   EXPECT_EQ("a/a", state());
 
-  machine.drop();
-  disk.content = nullptr;
+  anotherMachine();
   sources.answers.clear();
   sources.answers.add(kj::str());
   auto& b = start();
