@@ -8,9 +8,10 @@ namespace talos::cluster {
 
 // Runs this program again as `cluster-run <state folder>`, detached from the terminal, its output
 // going to supervisor.log; resolves when it is ready. Rejects with its words, or when it says
-// nothing in time.
+// nothing in time: the kernel makes its links under one lock for all network namespaces, which
+// others may hold for long.
 kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                    kj::StringPtr stateDirectory,
-                                   kj::Duration deadline = 20 * kj::SECONDS);
+                                   kj::Duration deadline = 60 * kj::SECONDS);
 
 }  // namespace talos::cluster
