@@ -273,11 +273,13 @@ TEST_F(JoinerTest, WithoutTrustdTheOldOneIsServedAndThenReplaced) {
   down.insert(kj::str("10.5.0.2"));
   join();
   EXPECT_EQ(now().endpoint, "10.5.0.3");
+  EXPECT_EQ(held().dnsNames.size(), 1u) << "one that is down has refused no name";
   asked.clear();
   down.insert(kj::str("10.5.0.3"));
   pass(50 * kj::SECONDS);
-  ASSERT_GT(asked.size(), 0u);
+  ASSERT_GT(asked.size(), 1u);
   EXPECT_EQ(asked[0], "10.5.0.3");
+  EXPECT_EQ(asked[1], "10.5.0.2") << "each once";
   EXPECT_TRUE(now().ready) << "it is valid still";
   pass(60 * kj::SECONDS);
   EXPECT_FALSE(now().ready);
@@ -319,6 +321,7 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   named.dnsNames.add(kj::str("w1.example.org"));
   EXPECT_EQ(next(kj::mv(named)), 1u);
   EXPECT_EQ(held().dnsNames.size(), 2u);
+  EXPECT_EQ(next(wish()), 1u);
   auto token = wish();
   token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
   EXPECT_EQ(next(kj::mv(token)), 1u);
@@ -334,6 +337,19 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   scope.poll();
   EXPECT_EQ(kept, before + 1);
   EXPECT_EQ(held().addresses[0], "10.5.0.9");
+  auto questions = asked.size();
+  auto foreign = wish();
+  foreign.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  foreign.authority = kj::str();
+  foreign.authorityHash = pki::authorityHash(other.certificate);
+  EXPECT_EQ(next(kj::mv(foreign)), 0u);
+  EXPECT_GT(asked.size(), questions) << "what there is is another authority's";
+  questions = asked.size();
+  auto replaced = wish();
+  replaced.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  replaced.authority = kj::str(other.certificate);
+  EXPECT_EQ(next(kj::mv(replaced)), 0u);
+  EXPECT_GT(asked.size(), questions);
   j.want(nullptr);
   scope.poll();
   EXPECT_EQ(forgotten, 1u);
@@ -374,6 +390,14 @@ TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
   join();
   expectRefused(
       "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this machine's clock shows "
+      "2024-10-04T00:00:00Z");
+}
+
+TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
+  join();
+  expectRefused(
+      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this machine's clock shows "
       "2024-10-04T00:00:00Z");
 }
 
@@ -446,13 +470,19 @@ TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
 // Catches: a worker without an API because its host name was another machine's.
 TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
   refuseNames = true;
-  join();
+  auto& j = join();
   EXPECT_EQ(kept, 1u) << "the next endpoint was asked for the address alone";
   EXPECT_EQ(held().dnsNames.size(), 0u);
   EXPECT_TRUE(now().ready);
   EXPECT_THAT(text(now().message), HasSubstr("it has the address only: the name w1"));
   pass(1 * kj::HOURS);
   EXPECT_EQ(kept, 1u);
+  refuseNames = false;
+  auto renamed = wish();
+  renamed.dnsNames[0] = kj::str("w2");
+  j.want(kj::mv(renamed));
+  scope.poll();
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w2") << "another name is not the refused one";
 }
 
 // Catches: a name that is never asked for again, although it has been free for long.

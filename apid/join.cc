@@ -255,7 +255,6 @@ struct Joiner::State {
                             return request(wish, key, seenAs);
                           }};
     auto answer = co_await within(world.ask(kj::mv(question)), kAnswer, "no answer");
-    pin.at = now();
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
     warnUnverified(wish, to);
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};

@@ -70,6 +70,12 @@ TEST(NodeCertificate, OtherNamesOrAnotherLifetimeMakeItAnew) {
   EXPECT_EQ(why(names, kShortestLifetime), "its lifetime is to be another");
 }
 
+TEST(NodeCertificate, IsAServersOnly) {
+  auto options = serverOptions(NodeNames(), kDefaultLifetime, kj::UNIX_EPOCH);
+  EXPECT_TRUE(options.server);
+  EXPECT_FALSE(options.client);
+}
+
 // Catches: names that trustd writes otherwise than the machine that asked for them, which would ask
 // for ever; and a dot at the end, by which no client knows a name.
 TEST(NodeNames, AreInLowerCaseAndWithoutADotAtTheEnd) {
