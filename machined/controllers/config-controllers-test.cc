@@ -503,6 +503,10 @@ TEST_F(ConfigTest, SelectorsSeeWhatALinkIsByItself) {
     auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
     specs.fill(list);
     for (auto one : list.asReader()) {
+      if (one.getMetadata().getType() == "LinkSpecs.net.talos.dev") {
+        auto problem = one.getSpec().getAs<rpc::LinkSpecSpec>().getProblem();
+        if (problem.size() > 0) return kj::str(problem);
+      }
       if (one.getMetadata().getType() != "AddressSpecs.net.talos.dev") continue;
       return kj::str(one.getSpec().getAs<rpc::AddressSpecSpec>().getLinkName());
     }
@@ -510,9 +514,11 @@ TEST_F(ConfigTest, SelectorsSeeWhatALinkIsByItself) {
   };
   EXPECT_EQ(chosen("02:00:00:00:00:01", true), "eth0");
   EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");
-  EXPECT_EQ(chosen("02:00:00:00:00:99", false), "none");
+  EXPECT_EQ(chosen("02:00:00:00:00:99", false),
+            "deviceSelector hardwareAddr=02:00:00:00:00:99: there is no such link");
   EXPECT_EQ(chosen("02:00:00:00:00:04", false), "veth0");
-  EXPECT_EQ(chosen("02:00:00:00:00:04", true), "none");
+  EXPECT_EQ(chosen("02:00:00:00:00:04", true),
+            "deviceSelector hardwareAddr=02:00:00:00:00:04,physical: there is no such link");
 }
 
 // The document as machined stores it, to what the controllers read.

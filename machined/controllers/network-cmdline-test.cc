@@ -149,6 +149,10 @@ TEST(Cmdline, WhatStandsOnABond) {
       planned("bond=bond0:eth0,eth1:mode=802.3ad vlan=bond0.5:bond0 "
               "ip=10.0.0.2:::255.255.255.0::bond0.5"));
   EXPECT_EQ(
+      "bond0:bond cmdline; eth0>bond0 cmdline; eth1 cmdline; eth2 default; eth1 10.0.0.2/24; "
+      "dhcp4/bond0; ra/bond0; dhcp4/eth2; ra/eth2",
+      planned("bond=bond0:eth0 ip=10.0.0.2:::255.255.255.0"));
+  EXPECT_EQ(
       "bond0:bond cmdline; eth0>bond0 cmdline; eth1 default; eth2 default; "
       "dhcp4/bond0; ra/bond0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2; "
       "! bond0: its link eth9 is to be ignored and stays out of it",
