@@ -43,7 +43,7 @@ void run() {
   Signal changed;
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort);
   Operators operators(
-      io.unixEventPort, timer, store, *operatorMonitor, state,
+      io.unixEventPort, timer, store, *kernel, *operatorMonitor, state,
       [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.set(); });
   StoreBoard board(
       store, [&] { changed.set(); },

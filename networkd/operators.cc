@@ -54,7 +54,6 @@ void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Operator6&
   auto& routers = network.advertised();
   auto servers = routers.resolvers();
   auto search = routers.search();
-  out.setState(routers.any() ? "advertised" : "listening");
   KJ_IF_MAYBE (client, network.client()) {
     KJ_IF_MAYBE (more, client->lease()) {
       fillLease(out, *more);
@@ -88,6 +87,13 @@ struct Operators::Running {
   void stop() {
     KJ_IF_MAYBE (there, four) (*there)->stop();
     KJ_IF_MAYBE (there, six) (*there)->stop();
+  }
+  // What is not over with stop().
+  kj::Maybe<kj::Own<dhcp::Operator6>> rest() {
+    KJ_IF_MAYBE (there, six) {
+      if (!(*there)->ended()) return kj::mv(*there);
+    }
+    return nullptr;
   }
   // Whether one runs on this very link, which it is then told of.
   bool goesOn(const dhcp::LinkState& now) {
@@ -135,18 +141,18 @@ struct Operators::Running {
     out.setLinkName(link);
     out.setState(problem);
     KJ_IF_MAYBE (there, four) {
-      out.setState(nameOf((*there)->client().state()));
+      out.setState((*there)->word());
       KJ_IF_MAYBE (lease, (*there)->client().lease()) {
         fillLease(out, *lease);
         lastHostname = kj::str(lease->hostname);
       }
     }
     KJ_IF_MAYBE (there, six) {
+      out.setState((*there)->word());
       if (kind == "ra") {
         fillAdvertised(out, **there);
       } else {
         KJ_IF_MAYBE (client, (*there)->client()) {
-          out.setState(nameOf(client->state()));
           KJ_IF_MAYBE (lease, client->lease()) {
             fillLease(out, *lease);
             lastHostname = kj::str(lease->hostname);
@@ -159,10 +165,12 @@ struct Operators::Running {
 };
 
 Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
-                     netlink::Monitor& monitor, kj::StringPtr directoryGiven,
-                     kj::Function<uint64_t()> randomGiven, kj::Function<void()> changedGiven)
+                     netlink::Kernel& kernel, netlink::Monitor& monitor,
+                     kj::StringPtr directoryGiven, kj::Function<uint64_t()> randomGiven,
+                     kj::Function<void()> changedGiven)
     : timer(timer),
       store(store),
+      kernel(kernel),
       monitor(monitor),
       directory(kj::str(directoryGiven)),
       random(kj::mv(randomGiven)),
@@ -187,6 +195,7 @@ kj::Promise<void> Operators::linkLoop() {
   for (;;) {
     auto notice = co_await monitor.next();
     if ((notice.links || notice.overrun) && running.size() > 0) adjustAll();
+    if (notice.addresses || notice.overrun) seeAddresses();
     co_await timer.afterDelay(kKernelPause);
   }
 }
@@ -197,12 +206,46 @@ void Operators::adjustAll() {
   for (auto& entry : running) {
     if (specs->resources().find(entry.key) == nullptr) gone.add(kj::str(entry.key));
   }
-  for (auto& id : gone) {
-    KJ_IF_MAYBE (there, running.find(id)) (*there)->stop();
+  for (auto& id : gone) end(id);
+  kj::Vector<kj::String> over;
+  for (auto& entry : leaving) {
+    bool again = specs->resources().find(entry.key) != nullptr;
+    if (again || entry.value->ended()) over.add(kj::str(entry.key));
+  }
+  for (auto& id : over) leaving.erase(id);
+  for (auto& [id, held] : specs->resources()) adjustOne(id, held.spec<rpc::OperatorSpecSpec>());
+  seeAddresses();
+  tell.set();
+}
+
+void Operators::end(kj::StringPtr id) {
+  KJ_IF_MAYBE (there, running.find(id)) {
+    (*there)->stop();
+    KJ_IF_MAYBE (rest, (*there)->rest()) {
+      leaving.upsert(kj::str(id), kj::mv(*rest), [](auto& old, auto&& now) { old = kj::mv(now); });
+    }
     running.erase(id);
   }
-  for (auto& [id, held] : specs->resources()) adjustOne(id, held.spec<rpc::OperatorSpecSpec>());
-  tell.set();
+}
+
+// Read only where somebody wants to know: there may be thousands.
+void Operators::seeAddresses() {
+  kj::Vector<dhcp::Operator6*> watching;
+  auto consider = [&](dhcp::Operator6& some) {
+    if (some.watches()) watching.add(&some);
+  };
+  for (auto& entry : running) {
+    KJ_IF_MAYBE (there, entry.value->six) consider(**there);
+  }
+  for (auto& entry : leaving) consider(*entry.value);
+  if (watching.size() == 0) return;
+  auto failure = kj::runCatchingExceptions([&] {
+    auto addresses = kernel.addresses();
+    for (auto some : watching) some->see(addresses);
+  });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("the kernel's addresses cannot be read", {{"error", messageOf(*e)}});
+  }
 }
 
 void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) {
@@ -226,6 +269,7 @@ void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) 
     } else {
       entry.begin(around, kj::mv(*now), [this] {
         tell.set();
+        if (leaving.size() > 0) adjust.set();  // one of them may have ended
         changed();
       });
     }

@@ -7,6 +7,11 @@
 // changes nothing (the statuses stay in the store, leases in their files). Only the end of a lease
 // does not wait for machined: lost() says so. `changed` is called whenever it may. Before the specs
 // have arrived for the first time nothing is started, and nothing is told.
+//
+// A lease whose spec is taken away while its link is there is given back to its server (RELEASE);
+// one of a process that ends is not. DHCPv6 does that in an exchange, for which its operator stays
+// a while. What the kernel says of leased IPv6 addresses (another machine has it) reaches the
+// operators from here.
 #pragma once
 
 #include <kj/map.h>
@@ -24,7 +29,7 @@ namespace talos::networkd {
 class Operators {
  public:
   // `monitor` is this object's own.
-  Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
+  Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store, netlink::Kernel& kernel,
             netlink::Monitor& monitor, kj::StringPtr directory, kj::Function<uint64_t()> random,
             kj::Function<void()> changed);
   ~Operators() noexcept(false);
@@ -38,6 +43,7 @@ class Operators {
   struct Running;
   kj::Timer& timer;
   StoreClient& store;
+  netlink::Kernel& kernel;
   netlink::Monitor& monitor;
   kj::String directory;
   kj::Function<uint64_t()> random;
@@ -45,12 +51,15 @@ class Operators {
   dhcp::Surroundings around;
   Signal adjust, tell;
   kj::Own<Watched> specs;
-  kj::TreeMap<kj::String, kj::Own<Running>> running;  // by the spec's id
+  kj::TreeMap<kj::String, kj::Own<Running>> running;          // by the spec's id
+  kj::TreeMap<kj::String, kj::Own<dhcp::Operator6>> leaving;  // the same; giving their leases back
 
   kj::Promise<void> adjustLoop();
   kj::Promise<void> linkLoop();
   kj::Promise<void> publishLoop();
   void adjustAll();
+  void end(kj::StringPtr id);
+  void seeAddresses();
   void adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec);
   StoreClient::Wanted statuses();
 };

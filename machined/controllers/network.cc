@@ -11,12 +11,13 @@ namespace {
 
 constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
 constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
-// The keys before the links that want them.
+// The operators first: a lease is given back while its link is still there. The keys before the
+// links that want them.
 constexpr kj::StringPtr kOutputs[] = {
-    "WireguardKeys.secrets.talos.dev"_kj, "LinkSpecs.net.talos.dev"_kj,
-    "AddressSpecs.net.talos.dev"_kj,      "RouteSpecs.net.talos.dev"_kj,
-    "HostnameSpecs.net.talos.dev"_kj,     "ResolverSpecs.net.talos.dev"_kj,
-    "OperatorSpecs.net.talos.dev"_kj,     "TimeServerSpecs.net.talos.dev"_kj};
+    "OperatorSpecs.net.talos.dev"_kj, "WireguardKeys.secrets.talos.dev"_kj,
+    "LinkSpecs.net.talos.dev"_kj,     "AddressSpecs.net.talos.dev"_kj,
+    "RouteSpecs.net.talos.dev"_kj,    "HostnameSpecs.net.talos.dev"_kj,
+    "ResolverSpecs.net.talos.dev"_kj, "TimeServerSpecs.net.talos.dev"_kj};
 const Controller::Input kInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
@@ -185,18 +186,18 @@ void addTimeServers(Outputs& outputs, const NetworkPlan& plan) {
   spec.setLayer(plan.timeServersLayer);
 }
 
-constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {addKeys,      addLinks,      addAddresses,
-                                                          addRoutes,    addHostname,   addResolvers,
-                                                          addOperators, addTimeServers};
+constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {addOperators, addKeys,       addLinks,
+                                                          addAddresses, addRoutes,     addHostname,
+                                                          addResolvers, addTimeServers};
 static_assert(kj::size(kAdd) == kj::size(kOutputs));
-constexpr size_t kOfLinks = 4;  // the first of them
+constexpr size_t kFirstOfLinks = 1, kLastOfLinks = 4;  // those that change the kernel's network
 
 }  // namespace
 
 NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config,
                            Store& store)
     : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
-  for (size_t i = 0; i < kOfLinks; ++i) {
+  for (size_t i = kFirstOfLinks; i <= kLastOfLinks; ++i) {
     kAdd[i](*outputs.add(kj::heap<Outputs>("", kOutputs[i], "dry run")), plan);
   }
 }

@@ -64,14 +64,93 @@ TEST(Client4, aKilledOneGoesOnWithItsLease) {
   }
 }
 
-TEST(Client4, whatIsNoLongerWantedEndsWithoutAWord) {
-  World world;
-  world.up();
-  world.run(10 * kj::SECONDS);
-  world.takeLog();
-  world.perform(world.client().stop(world.moment()));
-  EXPECT_EQ(world.takeLog(), "lost: it is no longer wanted");
-  EXPECT_TRUE(world.client().deadline() == nullptr);
+// Catches: a server that goes on to hold what nobody uses; a release that it cannot find (RFC 2131
+// §4.4.6, table 5), or of what is not ours.
+TEST(Client4, whatIsNoLongerWantedIsGivenBack) {
+  constexpr auto kReleased = "RELEASE unicast, lost: it is no longer wanted"_kj;
+  struct Row {
+    const char* when;
+    kj::Function<void(World&)> prepare;
+    kj::StringPtr log;
+  };
+  Row rows[] = {
+      {"bound", [](World& w) { w.run(10 * kj::SECONDS); }, kReleased},
+      {"renewing",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.server.silent = true;
+         w.run(1900 * kj::SECONDS);
+         w.server.silent = false;
+         EXPECT_EQ(w.client().state(), State::kRenewing);
+       },
+       kReleased},
+      {"rebinding",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.server.silent = true;
+         w.run(3200 * kj::SECONDS);
+         w.server.silent = false;
+         EXPECT_EQ(w.client().state(), State::kRebinding);
+       },
+       kReleased},
+      {"confirming",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.down();
+         w.up();
+         EXPECT_EQ(w.client().state(), State::kRebooting);
+       },
+       kReleased},
+      {"probing",
+       [](World& w) {
+         while (w.client().state() != State::kProbing) w.run(1 * kj::MILLISECONDS);
+       },
+       "RELEASE unicast"_kj},
+      {"requesting",
+       [](World& w) {
+         while (w.client().state() != State::kRequesting) w.run(1 * kj::MILLISECONDS);
+       },
+       ""},
+      {"nothing yet", [](World&) {}, ""},
+      {"no cable",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.down();
+       },
+       "lost: it is no longer wanted"},
+      {"expired, and nobody has looked",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.now += 3600 * kj::SECONDS;
+       },
+       "lost: it is no longer wanted"},
+  };
+  for (auto& row : rows) {
+    World world;
+    world.up();
+    row.prepare(world);
+    world.takeLog();
+    auto before = world.sent.size() > 0 ? world.sent.back().exchange : 0;
+    auto held = world.server.until.size();
+    world.perform(world.client().stop(world.moment()));
+    EXPECT_EQ(world.takeLog(), row.log) << row.when;
+    EXPECT_TRUE(world.client().deadline() == nullptr) << row.when;
+    EXPECT_EQ(world.client().state(), State::kDown) << row.when;
+    if (!row.log.startsWith("RELEASE")) continue;
+    auto& m = world.sent.back();
+    EXPECT_EQ(m.client, ip("10.0.0.9")) << row.when;
+    EXPECT_TRUE(m.server == ip("10.0.0.1")) << row.when;
+    EXPECT_EQ(m.clientIdentifier.size(), 7u) << row.when;
+    EXPECT_TRUE(m.requested == nullptr && m.parameters.size() == 0 && m.maximumSize == nullptr &&
+                m.lease == nullptr && m.hostname.size() == 0)
+        << row.when << ": these must not be in it";
+    EXPECT_EQ(m.seconds, 0u) << row.when;
+    EXPECT_FALSE(m.broadcast) << row.when;
+    EXPECT_NE(m.exchange, before) << row.when;
+    world.run(1 * kj::SECONDS);
+    EXPECT_EQ(world.server.until.size(), held - 1) << row.when << ": the server has it back";
+    EXPECT_EQ(world.takeLog(), "") << row.when << ": once";
+  }
 }
 
 TEST(Client4, aLeaseForEverIsNeverRenewed) {

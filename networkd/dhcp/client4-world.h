@@ -49,6 +49,7 @@ struct Server {
       give(Type::kOffer, address);
       return kj::mv(reply);
     }
+    if (m.type == Type::kRelease && m.server == identifier) until.erase(m.client.bytes()[3]);
     if (m.type == Type::kDecline) address = ip("10.0.0.10");
     if (m.type != Type::kRequest) return nullptr;
     KJ_IF_MAYBE (chosen, m.server) {
@@ -136,6 +137,10 @@ class World {
         KJ_CASE_ONEOF(unicast, Unicast) {
           EXPECT_TRUE(unicast.from == unicast.message.client);
           transmit(kj::mv(unicast.message), unicast.to);
+        }
+        KJ_CASE_ONEOF(release, Release) {
+          EXPECT_TRUE(release.from == release.message.client);
+          transmit(kj::mv(release.message), release.to);
         }
         KJ_CASE_ONEOF(arp, SendArp) {
           log.add(kj::str(arp.arp.senderAddress.isAny() ? "probe" : "announce"));

@@ -218,6 +218,7 @@ Client4::Actions Client4::hear(const Arp& arp, Moment now) {
 
 Client4::Actions Client4::stop(Moment now) {
   Actions out;
+  if (current != State::kDown) release(now, out);
   lose("it is no longer wanted", out);
   linkDown(now);
   return out;
@@ -389,6 +390,19 @@ void Client4::pause(kj::Duration least, Moment now) {
   current = State::kInit;
   next = now.time + kj::max(least, pauseBehind(failures, now.random));
   ++failures;
+}
+
+// Also of what was acknowledged and is still being probed for: for the server it is ours.
+void Client4::release(Moment now, Actions& out) {
+  auto& ours = current == State::kProbing ? pending : held;
+  KJ_IF_MAYBE (lease, ours) {
+    if (lease->expired(now.time)) return;
+    startExchange(now);
+    auto message = request(Type::kRelease, now);
+    message.client = lease->address.address;
+    message.server = lease->server;
+    out.add(Release{kj::mv(message), lease->address.address, lease->server});
+  }
 }
 
 void Client4::lose(kj::StringPtr why, Actions& out) {

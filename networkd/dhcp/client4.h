@@ -13,6 +13,9 @@
 //   holds
 //     until it expires, while the server is asked to confirm it (INIT-REBOOT). When nobody answers
 //     it is kept; when a server refuses it, it goes.
+//   * A lease that is no longer wanted is given back to the server that gave it (RELEASE, §4.4.6),
+//     once: nobody answers to that. Without a cable nobody is told, and the server waits until its
+//     end.
 //   * Nothing is given up: pauses between messages are 4, 8, 16, 32, 64, 64 ... s, each +-1 s,
 //   those
 //     of renewals half of what is left, at least a minute (a 20th of the lease when that is less).
@@ -47,6 +50,10 @@ struct Unicast {
   Message4 message;
   Ip from, to;  // from is ours
 };
+struct Release {  // to the server that gave it, while the address is perhaps gone already
+  Message4 message;
+  Ip from, to;
+};
 struct SendArp {
   Arp arp;
 };
@@ -54,7 +61,7 @@ struct Bound {};  // lease() holds from now, or has other content
 struct Lost {     // there is none any more
   kj::String why;
 };
-using Action = kj::OneOf<Broadcast, Unicast, SendArp, Bound, Lost>;
+using Action = kj::OneOf<Broadcast, Unicast, Release, SendArp, Bound, Lost>;
 
 class Client4 {
  public:
@@ -80,7 +87,8 @@ class Client4 {
   Actions hear(const Arp& arp, Moment now);
   // At deadline() or later.
   Actions timeout(Moment now);
-  // The end; only the destructor may follow.
+  // The end, because nobody wants its lease; only the destructor may follow. A process that ends
+  // does without: its lease outlives it.
   Actions stop(Moment now);
 
   State state() const { return current; }
@@ -117,6 +125,7 @@ class Client4 {
   void bind(Lease4 lease, Moment now, Actions& out);
   void settle(Moment now);
   void pause(kj::Duration least, Moment now);
+  void release(Moment now, Actions& out);
   void lose(kj::StringPtr why, Actions& out);
   void acknowledged(const Message4& message, Moment now, Actions& out);
   void refused(const Message4& message, Moment now, Actions& out);

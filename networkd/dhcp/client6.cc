@@ -14,6 +14,8 @@ namespace {
 constexpr uint16_t kWanted[] = {23, 24, 31, 39, 56, 82};
 constexpr uint16_t kWantedInformation[] = {23, 24, 31, 32, 56, 83};
 constexpr uint8_t kBestPreference = 255;
+// How long an address may be in use after it is no longer wanted, until nobody is told of that.
+constexpr auto kLongestUse = 5 * kj::SECONDS;
 constexpr auto kLeastOfLongest = 60 * kj::SECONDS, kMostOfLongest = 86400 * kj::SECONDS;
 
 // RFC 8415 §7.6: first pause, longest, messages (0: any number).
@@ -30,6 +32,9 @@ Pauses pausesOf(State state, kj::Duration longest) {
       return {10 * kj::SECONDS, 600 * kj::SECONDS, 0};
     case State::kConfirming:
       return {1 * kj::SECONDS, 4 * kj::SECONDS, 4};  // about the ten seconds of CNF_MAX_RD
+    case State::kReleasing:
+    case State::kDeclining:
+      return {1 * kj::SECONDS, 8 * kj::SECONDS, 4};
     default:
       return {1 * kj::SECONDS, longest, 0};
   }
@@ -82,7 +87,12 @@ kj::Maybe<const Lease6&> Client6::lease() const {
 
 bool Client6::listens() const {
   return current != State::kDown && current != State::kInit && current != State::kBound &&
-         current != State::kInformed;
+         current != State::kInformed && !inUse;
+}
+
+kj::Maybe<const Ip&> Client6::leaving() const {
+  KJ_IF_MAYBE (there, past) return there->address;
+  return nullptr;
 }
 
 kj::Maybe<kj::TimePoint> Client6::deadline() const {
@@ -99,7 +109,7 @@ kj::Maybe<kj::TimePoint> Client6::deadline() const {
 
 Client6::Actions Client6::linkUp(Moment now) {
   Actions out;
-  if (current != State::kDown) return out;
+  if (current != State::kDown || released) return out;
   if (!settings.address) {
     enter(State::kAsking, now, out);
     return out;
@@ -119,6 +129,8 @@ Client6::Actions Client6::linkDown() {
   current = State::kDown;
   next = nullptr;
   best = nullptr;
+  past = nullptr;
+  inUse = false;
   return {};
 }
 
@@ -132,12 +144,17 @@ Client6::Actions Client6::timeout(Moment now) {
     }
   }
   if (!reached(next, now.time)) return out;
+  if (inUse) return linkDown();  // it stays so: not ours to give back
   auto count = pausesOf(current, longest).count;
   if (count != 0 && tries >= count) {
     // Nobody says that a known address is wrong; a server that does not give what it offered is
     // left.
     if (current == State::kConfirming) {
       settle();
+    } else if (current == State::kReleasing) {
+      linkDown();
+    } else if (current == State::kDeclining) {
+      askAnew(conflicts, now, out);
     } else {
       enter(State::kSoliciting, now, out);
     }
@@ -172,6 +189,57 @@ Client6::Actions Client6::timeout(Moment now) {
   }
   send(now, out);
   return out;
+}
+
+Client6::Actions Client6::duplicated(Moment now) {
+  Actions out;
+  if (!partFrom("another machine on this network has its address", out)) return out;
+  if (current == State::kDown) {
+    past = nullptr;
+    return out;
+  }
+  enter(State::kDeclining, now, out);
+  return out;
+}
+
+Client6::Actions Client6::release(Moment now) {
+  Actions out;
+  released = true;
+  bool valid = false;
+  KJ_IF_MAYBE (lease, held) valid = !lease->expired(now.time);
+  bool tell = partFrom("it is no longer wanted", out) && valid && current != State::kDown;
+  // An answer that is under way is to something else.
+  if (current == State::kDeclining) return out;
+  if (!tell) {
+    linkDown();
+    return out;
+  }
+  current = State::kReleasing;
+  best = nullptr;
+  inUse = true;
+  next = now.time + kLongestUse;
+  return out;
+}
+
+Client6::Actions Client6::unused(Moment now) {
+  Actions out;
+  if (!inUse) return out;
+  inUse = false;
+  enter(State::kReleasing, now, out);
+  return out;
+}
+
+// Whether there was an address.
+bool Client6::partFrom(kj::StringPtr why, Actions& out) {
+  bool any = false;
+  KJ_IF_MAYBE (lease, held) {
+    KJ_IF_MAYBE (address, lease->address) {
+      past = Past{*address, copyOf(lease->server)};
+      any = true;
+    }
+    lose(why, out);
+  }
+  return any;
 }
 
 // §16: what carries both identifiers, ours being ours, and is of the exchange that is going on.
@@ -222,7 +290,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
       KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
       } else if (status != Status6::kUnspecified) {
-        refused(now, out);
+        askAnew(failures, now, out);
       }
       return;
     case State::kRenewing:
@@ -233,6 +301,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
     case State::kRebinding:
       KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
+        conflicts = 0;  // it has been used all the while
       } else if (status == Status6::kNoBinding || status == Status6::kNotOnLink) {
         lose("the server does not know it", out);
         enter(State::kSoliciting, now, out);
@@ -250,6 +319,18 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
     case State::kAsking:
       if (status == Status6::kSuccess) bind(informationOf(message, now.time), now, out);
       return;
+    case State::kReleasing:
+    case State::kDeclining:
+      // Whatever it says (§18.2.10.3).
+      KJ_IF_MAYBE (there, past) {
+        if (message.server.asPtr() != there->server.asPtr()) return;
+      }
+      if (current == State::kReleasing || released) {
+        linkDown();
+      } else {
+        askAnew(conflicts, now, out);
+      }
+      return;
     default:
       return;
   }
@@ -266,16 +347,17 @@ void Client6::enter(State state, Moment now, Actions& out) {
   send(now, out);
 }
 
-// The first time it asks anew at once; a server that goes on to offer what it does not give is
-// asked at ever longer intervals (§14.1).
-void Client6::refused(Moment now, Actions& out) {
-  if (failures++ == 0) {
+// The first time it asks anew at once; a server that goes on to offer what it does not give, or
+// what others have, is asked at ever longer intervals (§14.1).
+void Client6::askAnew(unsigned& reasons, Moment now, Actions& out) {
+  linkDown();
+  if (released) return;
+  if (reasons++ == 0) {
     enter(State::kSoliciting, now, out);
     return;
   }
-  linkDown();
   current = State::kInit;
-  auto wait = (1u << kj::min(failures, 12u)) * kj::SECONDS;
+  auto wait = (1u << kj::min(reasons, 12u)) * kj::SECONDS;
   next = now.time + spread(kj::min(wait, longest), now.random, false);
 }
 
@@ -324,6 +406,15 @@ void Client6::send(Moment now, Actions& out) {
     case State::kConfirming:
       message.type = Type::kConfirm;
       message.wanted.clear();
+      break;
+    case State::kReleasing:
+    case State::kDeclining:
+      message.type = current == State::kReleasing ? Type::kRelease : Type::kDecline;
+      message.wanted.clear();
+      KJ_IF_MAYBE (there, past) {
+        message.server = copyOf(there->server);
+        withAddress(there->address);
+      }
       break;
     default:
       message.type = Type::kInformationRequest;
@@ -387,6 +478,10 @@ kj::StringPtr nameOf(State state) {
       return "asking";
     case State::kInformed:
       return "informed";
+    case State::kReleasing:
+      return "releasing";
+    case State::kDeclining:
+      return "declining";
   }
   return "unknown";
 }

@@ -6,8 +6,14 @@
 // made of its hardware address, and so is the number of the association: the same after every boot
 // without anything kept. An address is a /128: which networks are on the link, and the routes, are
 // the routers' part. A lease from before holds until it expires, while the server is asked whether
-// the link is still the same (CONFIRM). Addresses are taken without a DECLINE when another machine
-// has one: the kernel finds that out, does not use it, and says so.
+// the link is still the same (CONFIRM).
+//
+// Whether another machine has the address is found out by the kernel, which then does not use it;
+// told of that (duplicated()), the client refuses it (DECLINE) and asks for another one, the first
+// time at once, then at growing intervals. What is no longer wanted is given back (RELEASE) once it
+// is not used any more (§18.2.7 wants that order); where that takes too long, because somebody else
+// wants the same address on the link, the server is left to wait for its end. Both are said four
+// times at most, in 15 s.
 #pragma once
 
 #include <kj/one-of.h>
@@ -58,6 +64,8 @@ class Client6 {
     kConfirming,
     kAsking,  // for information
     kInformed,
+    kReleasing,
+    kDeclining,
   };
   struct Moment {
     kj::TimePoint time;
@@ -79,10 +87,19 @@ class Client6 {
   Actions linkDown();
   Actions hear(const Message6& message, Moment now);
   Actions timeout(Moment now);
+  // The kernel says that another machine has the address that is held.
+  Actions duplicated(Moment now);
+  // It is no longer wanted. What follows is over when it has ended().
+  Actions release(Moment now);
+  // The address that is to be given back is not used any more.
+  Actions unused(Moment now);
+  bool ended() const { return released && current == State::kDown; }
 
   State state() const { return current; }
   kj::Maybe<kj::TimePoint> deadline() const;
   kj::Maybe<const Lease6&> lease() const;
+  // What is to be given back, or is refused.
+  kj::Maybe<const Ip&> leaving() const;
   bool listens() const;
   uint32_t association() const { return number; }
 
@@ -93,6 +110,13 @@ class Client6 {
   State current = State::kDown;
   kj::Maybe<Lease6> held;
   kj::Maybe<Message6> best;  // advertisement
+  struct Past {
+    Ip address;
+    kj::Array<kj::byte> server;
+  };
+  kj::Maybe<Past> past;   // in kReleasing and kDeclining
+  bool inUse = false;     // still, in kReleasing
+  bool released = false;  // nothing more is asked for
   uint32_t exchange = 0;
   kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
   // The last message of it: lifetimes count from there, because hours may lie before it.
@@ -100,14 +124,16 @@ class Client6 {
   kj::Maybe<kj::TimePoint> next;
   kj::Duration pause = 0 * kj::SECONDS, longest;  // SOL_MAX_RT or INF_MAX_RT
   unsigned tries = 0;
-  unsigned failures = 0;  // refusals in a row
+  unsigned failures = 0;   // refusals in a row
+  unsigned conflicts = 0;  // addresses in a row that others have
 
   void enter(State state, Moment now, Actions& out);
   void send(Moment now, Actions& out);
   void advertised(const Message6& message, Moment now, Actions& out);
   void replied(const Message6& message, Moment now, Actions& out);
   void bind(Lease6 lease, Moment now, Actions& out);
-  void refused(Moment now, Actions& out);
+  void askAnew(unsigned& reasons, Moment now, Actions& out);
+  bool partFrom(kj::StringPtr why, Actions& out);
   void settle();
   void lose(kj::StringPtr why, Actions& out);
   bool acceptable(const Message6& message) const;

@@ -2,6 +2,7 @@
 // only the state machine, the timer and the lease's file are left. With packets: tests/network.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <linux/if_addr.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,6 +70,77 @@ TEST(Operator4, tellsAlsoOfWhatItDoesNot) {
   world.advance(40 * kj::SECONDS);
   EXPECT_EQ(four.client().state(), Client4::State::kBound);
   EXPECT_EQ(last, Client4::State::kBound);
+}
+
+// Catches: a state that says something else than why nothing happens, and a lease that is still
+// there when nobody wants it.
+TEST(Operators, sayThatThereIsNoCarrierAndEndWithoutOne) {
+  Loop world;
+  auto path = kj::str(world.directory, "/dhcp4-none0");
+  writeFileAtomically(path, encode(lease4(world.timer.now())).asChars(), 0600);
+  auto ignore = [] {};
+  Operator4 four(world.around(), "none0", world.link(), "", ignore);
+  Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), ignore);
+  Operator6 routers(Operator6::Kind::kRouters, world.around(), "none0", world.link(), ignore);
+  EXPECT_EQ(four.word(), "confirming");
+  EXPECT_EQ(six.word(), "no link-local address");
+  EXPECT_EQ(routers.word(), "listening");
+  four.setRunning(false);
+  six.setRunning(false);
+  routers.setRunning(false);
+  for (auto word : {four.word(), six.word(), routers.word()}) EXPECT_EQ(word, "no carrier");
+  EXPECT_TRUE(tryReadFile(path) != nullptr) << "a cable that is out changes nothing";
+  world.advance(60 * kj::SECONDS);
+  EXPECT_EQ(four.word(), "no carrier");
+  four.setRunning(true);
+  EXPECT_EQ(four.word(), "confirming");
+  four.setRunning(false);
+  four.stop();
+  six.stop();
+  routers.stop();
+  EXPECT_TRUE(tryReadFile(path) == nullptr);
+  EXPECT_TRUE(four.client().lease() == nullptr);
+  EXPECT_TRUE(six.ended() && routers.ended());
+}
+
+// Catches: what the kernel says of an address that never reaches the client, of another link or of
+// another address that does, and an operator that never ends.
+TEST(Operator6, followsWhatTheKernelSaysOfItsAddress) {
+  auto address = KJ_ASSERT_NONNULL(Ip::parse("fd00::9"));
+  auto said = [&](uint32_t flags, unsigned link = 0x7ffffff0, kj::StringPtr which = "fd00::9") {
+    return netlink::Address{
+        .link = link, .prefix = Prefix::host(KJ_ASSERT_NONNULL(Ip::parse(which))), .flags = flags};
+  };
+  struct Row {
+    netlink::Address there;
+    bool kept;
+  } rows[] = {{said(IFA_F_PERMANENT), true},
+              {said(IFA_F_TENTATIVE), true},
+              {said(IFA_F_DADFAILED, 7), true},
+              {said(IFA_F_DADFAILED, 0x7ffffff0, "fd00::8"), true},
+              {said(IFA_F_DADFAILED | IFA_F_TENTATIVE), false}};
+  for (auto& row : rows) {
+    Loop world;
+    auto path = kj::str(world.directory, "/dhcp6-none0");
+    Message6 m;
+    m.type = Message6::Type::kReply;
+    m.client = linkLayerIdentifier(1, kMac);
+    m.server = linkLayerIdentifier(1, kMac);
+    m.associations.add().id = 1;  // the hardware address' last four octets
+    m.associations[0].addresses.add(Address6{address, 3000, 4000, nullptr});
+    auto lease = KJ_ASSERT_NONNULL(leaseOf(m, 1, world.timer.now()));
+    writeFileAtomically(path, encode(lease).asChars(), 0600);
+    Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), [] {});
+    EXPECT_TRUE(six.watches());
+    six.see(kj::arrayPtr(&row.there, 1));
+    auto& client = KJ_ASSERT_NONNULL(six.client());
+    EXPECT_EQ(client.lease() != nullptr, row.kept) << kj::str(row.there.prefix).cStr();
+    EXPECT_EQ(tryReadFile(path) != nullptr, row.kept);
+    six.stop();
+    EXPECT_TRUE(six.ended()) << "the link was never ready: nobody can be told";
+    EXPECT_FALSE(six.watches());
+    EXPECT_TRUE(tryReadFile(path) == nullptr);
+  }
 }
 
 // Catches: packets behind the first 64 that wait until another one comes.

@@ -101,7 +101,7 @@ bool Operator4::drain() {
     more |= receive((*listener)->get(), [this](const Heard& heard) {
       KJ_IF_MAYBE (datagram, unwrap4(heard.bytes, kClientPort4, heard.checked)) {
         auto parsed = parse4(datagram->payload);
-        KJ_IF_MAYBE (message, parsed.message) perform(machine.hear(*message, moment()));
+        KJ_IF_MAYBE (message, parsed.message) hear(*message, heard.sender);
       }
     });
   }
@@ -111,6 +111,14 @@ bool Operator4::drain() {
     });
   }
   return more;
+}
+
+void Operator4::hear(const Message4& message, Bytes sender) {
+  auto before = machine.state();
+  auto actions = machine.hear(message, moment());
+  bool taken = machine.state() != before && message.type == Message4::Type::kAck;
+  if (taken) server = copyOf(sender);
+  perform(kj::mv(actions));
 }
 
 void Operator4::perform(Client4::Actions actions) {
@@ -162,6 +170,20 @@ void Operator4::perform(const Action& action) {
         sendTo(KJ_ASSERT_NONNULL(unicast), message.to, kServerPort4, 0, encode(message.message));
       });
     }
+    KJ_CASE_ONEOF(release, Release) {
+      log::info("gives its lease back",
+                {{"link", name}, {"address", release.from}, {"server", release.to}});
+      attempt("to the server", [&] {
+        auto packet =
+            wrap4(release.from, kClientPort4, release.to, kServerPort4, encode(release.message));
+        auto fd = openPackets4(state.index);
+        if (server.size() > 0) {
+          sendTo(fd, server, state.index, ETHERTYPE_IP, packet);
+        } else {
+          sendToAll(fd, state.index, ETHERTYPE_IP, packet);
+        }
+      });
+    }
     KJ_CASE_ONEOF(packet, SendArp) {
       attempt("ARP", [&] {
         kj::AutoCloseFd own;
@@ -179,6 +201,7 @@ void Operator4::perform(const Action& action) {
     }
     KJ_CASE_ONEOF(lost, Lost) {
       log::warn("no lease any more", {{"link", name}, {"why", lost.why}});
+      server = nullptr;
       ::unlink(path.cStr());
     }
   }

@@ -5,7 +5,9 @@
 // told, and removed when it ends; so a process that is killed at any line finds either the lease
 // that the kernel and the store still show, or none, in which case it asks the server, which gives
 // the same address again. It is kept when the operator is dropped (the process ends) and removed by
-// stop() (it is no longer wanted).
+// stop() (it is no longer wanted), which tells the server that gave it. That goes out as a packet
+// of our own to the machine that its acknowledgement came from, or, when that was heard by a
+// process that has ended, to all: the kernel may have lost the address and the routes by then.
 #pragma once
 
 #include <kj/timer.h>
@@ -32,6 +34,8 @@ class Operator4 {
   // The same link in another state: the index and the hardware address stay.
   void setRunning(bool running);
   void stop();
+  // Its state in a word.
+  kj::StringPtr word() const { return nameOf(machine.state()); }
   const Client4& client() const { return machine; }
   const LinkState& link() const { return state; }
 
@@ -44,12 +48,14 @@ class Operator4 {
   Client4::State told = Client4::State::kDown;
   kj::Maybe<kj::Own<Listener>> packets, arp;
   kj::Maybe<kj::AutoCloseFd> unicast;  // kept open so that the kernel does not refuse the answer
-  kj::String lastFailure;              // logged once
+  kj::Array<kj::byte> server;  // hardware address of who acknowledged the lease; empty: not known
+  kj::String lastFailure;      // logged once
   kj::Own<kj::PromiseFulfiller<void>> wake;
   kj::Promise<void> running = nullptr;
 
   kj::Promise<void> run();
   bool drain();
+  void hear(const Message4& message, Bytes sender);
   void perform(Client4::Actions actions);
   void perform(const Action& action);
   void openSockets();

@@ -1,5 +1,6 @@
 #include "networkd/dhcp/operator6.h"
 
+#include <linux/if_addr.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -77,8 +78,47 @@ void Operator6::setRunning(bool running) {
 }
 
 void Operator6::stop() {
-  running = nullptr;
+  lookAt = solicitAt = nullptr;
+  KJ_IF_MAYBE (client, machine) perform((*client)->release(moment()));
   if (kind == Kind::kDhcp) ::unlink(path.cStr());
+}
+
+bool Operator6::ended() const {
+  KJ_IF_MAYBE (client, machine) return (*client)->ended();
+  return true;
+}
+
+bool Operator6::watches() const {
+  if (kind != Kind::kDhcp) return false;
+  KJ_IF_MAYBE (client, machine)
+    return (*client)->lease() != nullptr || (*client)->leaving() != nullptr;
+  return false;
+}
+
+void Operator6::see(kj::ArrayPtr<const netlink::Address> addresses) {
+  auto flagsOf = [&](const Ip& address) -> kj::Maybe<uint32_t> {
+    for (auto& there : addresses) {
+      if (there.link == state.index && there.prefix.address == address) return there.flags;
+    }
+    return nullptr;
+  };
+  KJ_IF_MAYBE (client, machine) {
+    KJ_IF_MAYBE (lease, (*client)->lease()) {
+      KJ_IF_MAYBE (address, lease->address) {
+        bool duplicate = (flagsOf(*address).orDefault(0) & IFA_F_DADFAILED) != 0;
+        if (duplicate) perform((*client)->duplicated(moment()));
+      }
+    } else KJ_IF_MAYBE (address, (*client)->leaving()) {
+      if (flagsOf(*address) == nullptr) perform((*client)->unused(moment()));
+    }
+  }
+}
+
+kj::StringPtr Operator6::word() const {
+  if (!state.running) return "no carrier";
+  if (kind == Kind::kRouters) return routers.any() ? "advertised" : "listening";
+  KJ_IF_MAYBE (client, machine) return nameOf((*client)->state());
+  return "";
 }
 
 void Operator6::look() {

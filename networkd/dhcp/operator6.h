@@ -8,10 +8,15 @@
 // solicits routers, and takes them down when their time is over. We solicit as well, because what
 // the kernel asked for may have come before we listened.
 //
+// An operator that is no longer wanted gives its address back, which takes a moment (stop(),
+// ended()). What the kernel says of the address, that it is gone or that another machine has it, is
+// for the owner to tell, by see().
+//
 // Nothing is sent before the link has a link-local address that is no longer tentative: looked for
 // every 100 ms for half a minute, then every second.
 #pragma once
 
+#include "common/netlink.h"
 #include "networkd/dhcp/advertised.h"
 #include "networkd/dhcp/client6.h"
 #include "networkd/dhcp/operator4.h"
@@ -25,8 +30,14 @@ class Operator6 {
             kj::Function<void()> changed);
 
   void setRunning(bool running);
-  // Its lease is no longer wanted.
+  // Its lease is no longer wanted: over when it has ended().
   void stop();
+  bool ended() const;
+  // Whether the kernel's addresses are of interest, and what they are now.
+  bool watches() const;
+  void see(kj::ArrayPtr<const netlink::Address> addresses);
+  // Its state in a word.
+  kj::StringPtr word() const;
   const LinkState& link() const { return state; }
   // None: nobody has been asked.
   kj::Maybe<const Client6&> client() const;

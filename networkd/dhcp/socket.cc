@@ -23,6 +23,7 @@ namespace {
 constexpr unsigned kMostAtOnce = 64;
 constexpr size_t kLargestPacket = 4096;
 constexpr int kOn = 1;
+constexpr kj::byte kAll[ETH_ALEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 kj::AutoCloseFd open(int family, int type, int protocol) {
   int fd;
@@ -81,6 +82,13 @@ Ip addressIn(const sockaddr_storage& storage) {
     return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(in.sin6_addr.s6_addr, 16)));
   }
   return Ip::any(AF_INET);
+}
+
+Bytes hardwareIn(const sockaddr_storage& storage) {
+  if (storage.ss_family != AF_PACKET) return nullptr;
+  auto& link = reinterpret_cast<const sockaddr_ll&>(storage);
+  if (link.sll_halen != ETH_ALEN) return nullptr;
+  return Bytes(link.sll_addr, ETH_ALEN);
 }
 
 // UDP to port 68, in the first or only fragment; offsets from the IPv4 header.
@@ -203,7 +211,8 @@ bool receive(int fd, kj::Function<void(const Heard&)> each) {
     auto size = recvmsg(fd, &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return false;  // nothing left, or the link went; the link's state tells
-    Heard heard{buffer.slice(0, static_cast<size_t>(size)), addressIn(from), true, -1};
+    Heard heard{buffer.slice(0, static_cast<size_t>(size)), addressIn(from), true, -1,
+                hardwareIn(from)};
     for (auto* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
         tpacket_auxdata data;
@@ -220,12 +229,17 @@ bool receive(int fd, kj::Function<void(const Heard&)> each) {
 }
 
 void sendToAll(int fd, unsigned index, uint16_t protocol, Bytes packet) {
+  sendTo(fd, kAll, index, protocol, packet);
+}
+
+void sendTo(int fd, Bytes hardwareAddress, unsigned index, uint16_t protocol, Bytes packet) {
   sockaddr_ll to{};
   to.sll_family = AF_PACKET;
   to.sll_protocol = htons(protocol);
   to.sll_ifindex = static_cast<int>(index);
   to.sll_halen = ETH_ALEN;
-  memset(to.sll_addr, 0xff, ETH_ALEN);
+  KJ_REQUIRE(hardwareAddress.size() == ETH_ALEN, "not an Ethernet address");
+  memcpy(to.sll_addr, hardwareAddress.begin(), ETH_ALEN);
   KJ_SYSCALL(
       sendto(fd, packet.begin(), packet.size(), 0, reinterpret_cast<sockaddr*>(&to), sizeof(to)));
 }

@@ -59,11 +59,14 @@ struct Heard {
   Ip from;       // of UDP and ICMPv6
   bool checked;  // the sum in its UDP header is filled in
   int hopLimit;  // of ICMPv6; -1: not told
+  Bytes sender;  // of packets: its hardware address
 };
 bool receive(int fd, kj::Function<void(const Heard&)> each);
 
 // To all machines of the link: an IPv4 or ARP packet, by the type of the socket.
 void sendToAll(int fd, unsigned index, uint16_t protocol, Bytes packet);
+// The same, to the machine with this hardware address (six octets).
+void sendTo(int fd, Bytes hardwareAddress, unsigned index, uint16_t protocol, Bytes packet);
 void sendTo(int fd, const Ip& to, uint16_t port, unsigned index, Bytes payload);
 
 }  // namespace talos::networkd::dhcp

@@ -36,11 +36,11 @@ class Elsewhere {
   // Waits until the program hears what comes for a DHCP server.
   void awaitServer(kj::StringPtr port = ":0043 ", kj::StringPtr family = "udp") {
     auto& clock = kj::systemPreciseMonotonicClock();
-    auto deadline = clock.now() + 20 * kj::SECONDS;
+    auto deadline = clock.now() + kPatience;
     for (;;) {
       auto sockets = readFile(kj::str("/proc/", pid, "/net/", family));
       if (strstr(sockets.cStr(), port.cStr()) != nullptr) return;
-      KJ_REQUIRE(clock.now() < deadline, "the server did not start within 20 s");
+      KJ_REQUIRE(clock.now() < deadline, "the server did not start within two minutes");
       KJ_REQUIRE(waitpid(pid, nullptr, WNOHANG) == 0,
                  "the server has ended; DHCP_VERBOSE=1 shows why");
       usleep(5000);
@@ -50,7 +50,8 @@ class Elsewhere {
   int descriptor() const { return place; }
   netlink::Kernel& there() { return *kernel; }
 
-  void run(std::initializer_list<kj::StringPtr> line) {
+  // What it says goes to the file `log`, behind what is there.
+  void run(kj::StringPtr log, std::initializer_list<kj::StringPtr> line) {
     end();
     auto texts = KJ_MAP(text, kj::ArrayPtr<const kj::StringPtr>(line.begin(), line.size())) {
       return kj::str(text);
@@ -58,10 +59,11 @@ class Elsewhere {
     auto argv = kj::heapArray<char*>(texts.size() + 1);
     for (size_t i = 0; i < texts.size(); ++i) argv[i] = texts[i].begin();
     argv[texts.size()] = nullptr;
+    kj::AutoCloseFd said(::open(log.cStr(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    int to = getenv("DHCP_VERBOSE") == nullptr ? said.get() : 2;
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
-    int silence = getenv("DHCP_VERBOSE") == nullptr ? ::open("/dev/null", O_RDWR) : 2;
-    if (setns(place, CLONE_NEWNET) < 0 || dup2(silence, 1) < 0 || dup2(silence, 2) < 0) _exit(125);
+    if (setns(place, CLONE_NEWNET) < 0 || dup2(to, 1) < 0 || dup2(to, 2) < 0) _exit(125);
     execv(argv[0], argv.begin());
     _exit(127);
   }
@@ -114,13 +116,14 @@ class Cable {
 
   // dnsmasq's shortest lease is two minutes.
   void dnsmasq(kj::StringPtr range, kj::StringPtr more = "--dhcp-option=42,10.7.0.5") {
-    server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-                kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
-                "--pid-file", "--no-ping",
-                kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
-                kj::str("--dhcp-range=", range), "--dhcp-option=3,10.7.0.1",
-                "--dhcp-option=6,10.7.0.3,10.7.0.4", "--dhcp-option=119,a.example,b.a.example",
-                "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
+    server.run(
+        node.path("server.log"),
+        {"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+         kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
+         "--pid-file", "--no-ping", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
+         kj::str("--dhcp-range=", range), "--dhcp-option=3,10.7.0.1",
+         "--dhcp-option=6,10.7.0.3,10.7.0.4", "--dhcp-option=119,a.example,b.a.example",
+         "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
     server.awaitServer();
   }
   // A router that tells resolvers and that there is DHCPv6, and its server; for IPv6 only.
@@ -132,15 +135,20 @@ class Cable {
     netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("fd00:7::1/64")));
     kj::AutoCloseFd on(open("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", O_WRONLY | O_CLOEXEC));
     KJ_SYSCALL(write(on, "0", 1), "disable_ipv6");
-    server.run({"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-                kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
-                "--pid-file", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")),
-                "--enable-ra", kj::str("--dhcp-range=", range),
-                "--dhcp-option=option6:dns-server,[fd00:7::53]",
-                "--dhcp-option=option6:sntp-server,[fd00:7::7b]",
-                "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
+    server.run(
+        node.path("server.log"),
+        {"/usr/sbin/dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+         kj::str("--interface=", serverLink), "--user=root", "--group=root", "--log-dhcp",
+         "--pid-file", kj::str("--dhcp-leasefile=", node.path("dnsmasq.leases")), "--enable-ra",
+         kj::str("--dhcp-range=", range), "--dhcp-option=option6:dns-server,[fd00:7::53]",
+         "--dhcp-option=option6:sntp-server,[fd00:7::7b]",
+         "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
     server.awaitServer(":0223 ", "udp6");
   }
+  // Of these a client renews its lease after a second, and yet has a minute until it ends.
+  static constexpr unsigned kLong = 60;
+  static constexpr auto kRenewOften =
+      "option dhcp-renewal-time 1; option dhcp-rebinding-time 50; dhcp-cache-threshold 0;"_kj;
   void dhcpd(kj::StringPtr range, unsigned seconds, kj::StringPtr more = "") {
     writeFileAtomically(node.path("dhcpd.conf"),
                         kj::str("ping-check false; authoritative; default-lease-time ", seconds,
@@ -154,9 +162,15 @@ class Cable {
     if (tryReadFile(node.path("dhcpd.leases")) == nullptr) {
       writeFileAtomically(node.path("dhcpd.leases"), ""_kj, 0644);
     }
-    server.run({"/usr/sbin/dhcpd", "-4", "-f", "-d", "--no-pid", "-cf", node.path("dhcpd.conf"),
+    server.run(node.path("server.log"),
+               {"/usr/sbin/dhcpd", "-4", "-f", "-d", "--no-pid", "-cf", node.path("dhcpd.conf"),
                 "-lf", node.path("dhcpd.leases"), serverLink});
     server.awaitServer();
+  }
+  // Whether the server has said so.
+  bool said(kj::StringPtr text) {
+    auto log = tryReadFile(node.path("server.log")).orDefault(nullptr);
+    return strstr(log.cStr(), text.cStr()) != nullptr;
   }
 
   kj::Maybe<rpc::OperatorStatusSpec::Reader> lease() {

@@ -1,5 +1,7 @@
 // networkd's DHCP client as a process, through machined's own controller to the kernel and back,
 // against the servers that people run: dnsmasq and isc-dhcp-server, in another network namespace.
+#include <linux/if_addr.h>
+
 #include "tests/network/cable.h"
 
 namespace talos {
@@ -77,6 +79,8 @@ TEST(Dhcp, aKilledNetworkdKeepsTheLease) {
     auto changed = monitor->next();
     EXPECT_FALSE(changed.poll(node.io.waitScope)) << "nothing was taken away or made again";
     EXPECT_TRUE(node.has(address) && node.hasDefault());
+    EXPECT_TRUE(cable.said("DHCPREQUEST(peer)")) << "the log is the server's";
+    EXPECT_FALSE(cable.said("DHCPRELEASE")) << "a lease outlives the process";
   });
 }
 
@@ -84,7 +88,7 @@ TEST(Dhcp, aKilledNetworkdKeepsTheLease) {
 // no longer ours.
 TEST(Dhcp, dhcpdRenewsAndComesBack) {
   onCable([](Cable& cable) {
-    cable.dhcpd("10.7.0.20 10.7.0.30", 4);
+    cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong, Cable::kRenewOften);
     auto& node = cable.node;
     node.start();
     node.until("an address",
@@ -101,9 +105,16 @@ TEST(Dhcp, dhcpdRenewsAndComesBack) {
     });
     EXPECT_EQ(cable.address(), address);
     cable.server.end();
-    node.until("the end of the lease", [&] { return cable.address() == "" && !node.has(address); });
-    EXPECT_FALSE(node.hasDefault());
-    cable.dhcpd("10.7.0.20 10.7.0.30", 4);
+    // The next renewal gives a short one, which may end and be given again before it is seen here.
+    cable.dhcpd("10.7.0.20 10.7.0.30", 4, "dhcp-cache-threshold 0;");
+    node.until("a lease that ends soon", [&] {
+      KJ_IF_MAYBE (status, cable.lease()) return status->getLease() == "4s";
+      return false;
+    });
+    cable.server.end();
+    node.until("the end of the lease",
+               [&] { return cable.address() == "" && !node.has(address) && !node.hasDefault(); });
+    cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong);
     node.until("the address again", [&] { return cable.has(address) && node.hasDefault(); });
   });
 }
@@ -168,7 +179,7 @@ TEST(DhcpInGuest, vlansAndBondsAskAndRenewToo) {
         auto bond = netlink::addLink(kernel, asked, netlink::Bond{});
         netlink::setMaster(kernel, node.eth0, bond);
       }
-      cable.dhcpd("10.7.0.20 10.7.0.30", 4);
+      cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong, Cable::kRenewOften);
       node.start();
       node.until("an address", [&] { return cable.has("10.7.0.20/24"); });
       auto index = netlink::indexOf(kernel, asked);
@@ -193,27 +204,54 @@ TEST(Dhcp, anAddressInUseIsDeclined) {
     cable.dhcpd("10.7.0.60 10.7.0.61", 60);
     auto& node = cable.node;
     node.start();
-    node.until("the refusal of it", [&] { return cable.state() == "waiting"; });
-    EXPECT_EQ(cable.address(), "");
+    node.until("the refusal of it", [&] { return cable.said("DHCPDECLINE of 10.7.0.60"); });
+    EXPECT_NE(cable.address(), "10.7.0.60/24");
     node.until("another address", [&] { return cable.has("10.7.0.61/24"); });
   });
 }
 
-// Catches: what DHCP gave and nobody wants any more.
+// Catches: what DHCP gave and nobody wants any more; a server that is not told, or cannot find what
+// is given back.
 TEST(Dhcp, aConfigWithoutItTakesEverythingBack) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.150,255.255.255.0,2m");
     auto& node = cable.node;
+    auto leases = [&] { return tryReadFile(node.path("dnsmasq.leases")).orDefault(nullptr); };
     node.start();
     node.until("an address",
                [&] { return cable.address().size() > 0 && node.has(cable.address()); });
     EXPECT_TRUE(tryReadFile(cable.file()) != nullptr);
     auto address = cable.address();
+    auto given = kj::str(" ", address.slice(0, KJ_ASSERT_NONNULL(address.findFirst('/'))), " ");
+    node.until("the server's own record", [&] { return strstr(leases().cStr(), given.cStr()); });
     cable.dhcp = false;
     cable.configChanged();
     node.until("its end", [&] { return !node.has(address) && cable.lease() == nullptr; });
     EXPECT_TRUE(tryReadFile(cable.file()) == nullptr);
-    EXPECT_FALSE(node.hasDefault());
+    node.until("the end of its route", [&] { return !node.hasDefault(); });
+    node.until("the server's knowledge of it",
+               [&] { return cable.said("DHCPRELEASE(peer)") && leases().size() == 0; });
+    EXPECT_FALSE(cable.said("unknown lease"));
+  });
+}
+
+// Catches: a lease that a new process does not give back because it never heard who gave it.
+TEST(Dhcp, aNewProcessGivesBackWhatItFound) {
+  onCable([](Cable& cable) {
+    cable.dhcpd("10.7.0.20 10.7.0.20", 600);
+    auto& node = cable.node;
+    node.start();
+    node.until("an address", [&] { return cable.has("10.7.0.20/24"); });
+    node.kill();
+    cable.server.end();  // so that nobody confirms it
+    node.start();
+    node.until("the question", [&] { return cable.state() == "confirming"; });
+    cable.dhcpd("10.7.0.20 10.7.0.20", 600);
+    cable.dhcp = false;
+    cable.configChanged();
+    node.until("its end", [&] { return !node.has("10.7.0.20/24"); });
+    node.until("the server's knowledge of it",
+               [&] { return cable.said("DHCPRELEASE of 10.7.0.20 from"); });
   });
 }
 
@@ -259,6 +297,53 @@ TEST(Dhcp, anAddressByDhcpv6AndResolversOfARouter) {
     });
     EXPECT_EQ(readFile(path), before);
     EXPECT_TRUE(node.has("fd00:7::100/128"));
+  });
+}
+
+// Catches: an address by DHCPv6 that the server goes on to hold though nobody wants it.
+TEST(Dhcp, anAddressByDhcpv6IsGivenBack) {
+  onCable([](Cable& cable) {
+    cable.router("fd00:7::100,fd00:7::100,64,2m");
+    auto& node = cable.node;
+    node.start();
+    node.until("an address", [&] { return node.has("fd00:7::100/128"); });
+    auto leases = [&] { return tryReadFile(node.path("dnsmasq.leases")).orDefault(nullptr); };
+    node.until("the server's own record",
+               [&] { return strstr(leases().cStr(), " fd00:7::100 ") != nullptr; });
+    cable.dhcp6 = false;
+    cable.configChanged();
+    node.until("its end", [&] { return !node.has("fd00:7::100/128"); });
+    node.until("the server's knowledge of it", [&] {
+      return cable.said("DHCPRELEASE(peer)") && strstr(leases().cStr(), " fd00:7::100 ") == nullptr;
+    });
+    EXPECT_TRUE(tryReadFile(node.path("state/dhcp6-eth0")) == nullptr);
+  });
+}
+
+// Another machine has been given the address by hand; the kernel finds that out.
+TEST(Dhcp, anAddressByDhcpv6InUseIsDeclined) {
+  onCable([](Cable& cable) {
+    auto& there = cable.server.there();
+    auto peer = netlink::indexOf(there, "peer");
+    auto taken = KJ_ASSERT_NONNULL(Prefix::parse("fd00:7::100/128"));
+    netlink::addAddress(there, peer, taken);
+    auto& node = cable.node;
+    auto ready = [&](netlink::Kernel& kernel) {
+      for (auto& a : kernel.addresses()) {
+        constexpr uint32_t kNotReady = IFA_F_TENTATIVE | IFA_F_DADFAILED;
+        if (a.prefix == taken && (a.flags & kNotReady) == 0) return true;
+      }
+      return false;
+    };
+    // While both only try for it, either may get it.
+    netlink::setUp(*node.kernel, node.eth0);
+    node.until("the other machine's address", [&] { return ready(there); });
+    cable.router("fd00:7::100,fd00:7::100,64,2m");
+    node.start();
+    node.until("the refusal of it", [&] { return cable.said("DHCPDECLINE(peer)"); });
+    netlink::change(there, netlink::DeleteAddress{{.link = peer, .prefix = taken}});
+    node.until("the address, which is free now", [&] { return ready(*node.kernel); });
+    EXPECT_TRUE(tryReadFile(node.path("state/dhcp6-eth0")) != nullptr);
   });
 }
 

@@ -41,7 +41,7 @@ read -r
 INIT
 chmod 0755 "$tree/init"
 (cd "$tree" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/initramfs"
-timeout 280 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
+timeout 580 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
   -accel tcg,thread=multi -cpu max -smp 1 -m 768 -kernel "$image/vmlinux" -initrd "$work/initramfs" \
   -append "console=ttyS0 quiet loglevel=1 panic=-1 net.ifnames=0" -serial "file:$work/console" </dev/null || true
 tr -d '\r' <"$work/console" | sed 's/\x1b\[[0-9;]*m//g' >"$work/log"
