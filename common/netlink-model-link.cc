@@ -108,6 +108,11 @@ void ModelKernel::setCarrier(unsigned index, bool carrier) {
   link.carrier = carrier;
   link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
   if (link.master != 0) refreshCarrier(link.master);
+  for (auto& other : devices) {  // a VLAN has that of its parent
+    if (other.link.kind == "vlan" && other.link.parent == index) {
+      setCarrier(other.link.index, carrier);
+    }
+  }
   notify({.links = true});
 }
 
@@ -243,7 +248,7 @@ void ModelKernel::refreshCarrier(unsigned index) {
   for (auto& other : devices) {
     any = any || (other.link.master == index && other.link.up() && other.link.carrier);
   }
-  master->link.carrier = any;
+  if (master->link.carrier != any) setCarrier(index, any);
   if (master->link.up()) master->link.operState = any ? IF_OPER_UP : IF_OPER_DOWN;
 }
 

@@ -227,6 +227,87 @@ TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
   EXPECT_EQ(board.network().getRepairs(), 0u);
 }
 
+// Catches: a cable that is out and nobody is told, or told again and again; one that keeps what can
+// be done from being done, that makes networkd hammer the kernel, or that counts as undone, so that
+// a boot waits for it.
+TEST_F(ControllerTest, aCableThatIsOutIsToldAndChangesNothing) {
+  specs();
+  start();
+  pass(10 * kj::SECONDS);
+  kernel.takeChangeCount();
+  auto repairs = board.network().getRepairs();
+  testing::internal::CaptureStderr();
+  kernel.setCarrier(eth0, false);
+  pass(1 * kj::SECONDS);
+  constexpr auto kSaid =
+      "eth0: no carrier: no cable, or nothing at its other end; waits for the kernel to tell of "
+      "one";
+  ASSERT_EQ(board.network().getProblems().size(), 1u);
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), kSaid);
+  EXPECT_EQ(board.network().getApplied(), 3u);
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  EXPECT_EQ(plans.size(), 1u);
+  auto own = KJ_ASSERT_NONNULL(plans.find("eth0"_kj))->getRoot<rpc::LinkPlanSpec>().asReader();
+  EXPECT_STREQ(own.getProblems()[0].cStr(), kSaid);
+  EXPECT_EQ(own.getSteps().size(), 0u);
+  EXPECT_EQ(own.getRetry().size(), 0u) << "there is nothing to try";
+  // Other things happen; this one was told.
+  for (unsigned i = 0; i < 5; ++i) {
+    work.set();
+    pass(20 * kj::SECONDS);
+  }
+  board.addresses.add(kj::str("10.8.0.2/24"));
+  work.set();
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.8.0.2/24")) << "what can be done is done";
+  EXPECT_EQ(kernel.takeChangeCount(), 1u);
+  // It is put right all the same when somebody takes it.
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.8.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.8.0.2/24"));
+  EXPECT_EQ(board.network().getRepairs(), repairs + 1);
+  kernel.setCarrier(eth0, true);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 0u);
+  auto log = testing::internal::GetCapturedStderr();
+  auto count = [&](std::string_view what) {
+    unsigned found = 0;
+    for (size_t at = 0; (at = log.find(what, at)) != log.npos; at += what.size()) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("message=problem what=\"eth0: no carrier"), 1u) << log;
+  EXPECT_EQ(count("message=\"no longer a problem\" what=\"eth0: no carrier"), 1u) << log;
+}
+
+// Catches: an alarm about hardware that agrees with its other end for a moment, and none when there
+// is no other end because nothing changes any more; a boot that waits for the cable.
+TEST_F(ControllerTest, aLinkThatWentUpHasAMomentForItsCarrier) {
+  specs();
+  kernel.setCarrier(eth0, false);
+  start();
+  EXPECT_EQ(board.network().getApplied(), 3u) << "at once";
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(4900 * kj::MILLISECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 1u) << "by itself";
+  auto published = board.published;
+  pass(3600 * kj::SECONDS);
+  EXPECT_EQ(board.published, published) << "and then it is quiet";
+  // A new networkd knows the link as one that is up for long.
+  kill();
+  start();
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  // Down and up: a moment again.
+  netlink::setUp(kernel, eth0, false);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+}
+
 // Catches: an overrun that is not followed by a look at everything, or not counted.
 TEST_F(ControllerTest, anOverrunIsCountedAndEverythingReadAgain) {
   specs();

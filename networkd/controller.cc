@@ -137,6 +137,9 @@ kj::Promise<void> Controller::applyLoop() {
     } else {
       next = next.exclusiveJoin(timer.afterDelay(delay));
     }
+    KJ_IF_MAYBE (moment, carriers.next(timer.now())) {
+      next = next.exclusiveJoin(timer.atTime(*moment));
+    }
     co_await next;
   }
 }
@@ -230,6 +233,8 @@ bool Controller::pass(kj::Duration retry) {
     shorten(problems);
     for (auto& problem : problems) undone.problems.add(kj::str(problem));
     if (!good || !reached.done) undone.retry = retry;
+    undone.waiting = carriers.lost(intent->wanted, reached.observed, timer.now());
+    for (auto& loss : undone.waiting) problems.add(kj::str(loss.what));
     logProblems(problems);
 
     auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent->previous)));
@@ -275,6 +280,7 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
     // What it said up to now is in what is read now.
     heard(monitor.take());
     outcome.observed = observe();
+    carriers.see(outcome.observed, timer.now());
     auto todo = plan(wanted, outcome.observed);
     outcome.applied = todo.applied;
     outcome.problems = kj::mv(todo.problems);
@@ -357,11 +363,19 @@ bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& pr
 }
 
 void Controller::logProblems(const kj::Vector<kj::String>& problems) {
-  auto text = kj::strArray(problems, "\n");
-  if (text == lastProblems) return;
-  for (auto& problem : problems) log::warn("problem", {{"what", problem}});
-  if (problems.size() == 0) log::info("no problems left");
-  lastProblems = kj::mv(text);
+  kj::HashSet<kj::StringPtr> before, now;
+  for (auto& problem : lastProblems) before.upsert(problem, [](auto&, auto&&) {});
+  for (auto& problem : problems) {
+    bool known = before.contains(problem) || now.contains(problem);
+    now.upsert(problem, [](auto&, auto&&) {});
+    if (!known) log::warn("problem", {{"what", problem}});
+  }
+  for (auto& problem : lastProblems) {
+    if (!now.contains(problem)) log::info("no longer a problem", {{"what", problem}});
+  }
+  kj::Vector<kj::String> copies;
+  for (auto& problem : problems) copies.add(kj::str(problem));
+  lastProblems = kj::mv(copies);
 }
 
 }  // namespace talos::networkd

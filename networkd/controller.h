@@ -14,6 +14,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "networkd/carrier.h"
 #include "networkd/endpoints.h"
 #include "networkd/first-mtus.h"
 #include "networkd/host.h"
@@ -84,11 +85,12 @@ class Controller {
   kj::ForkedPromise<void> firstPass;
   kj::Maybe<Report> latest;
   NodeAddresses remembered;
-  kj::String lastProblems;   // logged once, not at every attempt
-  kj::Array<kj::byte> held;  // what was wanted when all of it was so; empty: not all is
+  kj::Vector<kj::String> lastProblems;  // each logged once, not at every attempt
+  kj::Array<kj::byte> held;             // what was wanted when all of it was so; empty: not all is
   uint64_t overruns = 0;
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
+  Carriers carriers;
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();

@@ -36,6 +36,7 @@ class FakeBoard final : public Board {
   kj::Vector<kj::String> addresses;  // of eth0
   bool defaultRoute = false;
   unsigned mtu = 0;
+  kj::StringPtr layer = "configuration";
   kj::String hostname;
   NodeAddresses stored;
   Repairs repairs;
@@ -46,7 +47,8 @@ class FakeBoard final : public Board {
   kj::Maybe<Intent> intent() override {
     if (!synced) return nullptr;
     Intent intent;
-    intent.wanted.links.add(WantedLink{.name = kj::str("eth0"), .mtu = mtu, .version = 1});
+    intent.wanted.links.add(
+        WantedLink{.name = kj::str("eth0"), .mtu = mtu, .version = 1, .layer = kj::str(layer)});
     for (auto& address : addresses) {
       intent.wanted.addresses.add(WantedAddress{.link = kj::str("eth0"),
                                                 .prefix = KJ_ASSERT_NONNULL(Prefix::parse(address)),

@@ -55,6 +55,7 @@ struct WantedLink {
   kj::String primary = nullptr;
   netlink::BridgeOptions bridge = {};
   WantedWireguard wireguard = {};
+  kj::String layer = nullptr;  // of its spec; "default": no config names it
 };
 struct WantedAddress {
   kj::String link;

@@ -79,6 +79,7 @@ void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSp
   link.name = kj::str(spec.hasName() ? kj::StringPtr(spec.getName()) : id);
   link.up = spec.getUp();
   link.mtu = spec.getMtu();
+  link.layer = kj::str(spec.getLayer());
   link.version = version;
   link.kind = kj::str(spec.getKind());
   link.parent = kj::str(spec.getParentName());

@@ -272,12 +272,25 @@ Records records(const Health& health) {
   return result;
 }
 
+constexpr auto kNext = "next"_kj;
+
 Records records(const Undone& undone) {
   Records result;
-  if (undone.steps.size() == 0 && undone.problems.size() == 0) return result;
-  insert<rpc::LinkPlanSpec>(result, kj::str("next"), [&](rpc::LinkPlanSpec::Builder spec) {
+  kj::Vector<kj::StringPtr> problems;
+  for (auto& problem : undone.problems) problems.add(problem);
+  for (auto& loss : undone.waiting) {
+    if (loss.link == kNext) {  // a link may have this name
+      problems.add(loss.what);
+      continue;
+    }
+    insert<rpc::LinkPlanSpec>(result, kj::str(loss.link), [&](rpc::LinkPlanSpec::Builder spec) {
+      spec.initProblems(1).set(0, loss.what);
+    });
+  }
+  if (undone.steps.size() == 0 && problems.size() == 0) return result;
+  insert<rpc::LinkPlanSpec>(result, kj::str(kNext), [&](rpc::LinkPlanSpec::Builder spec) {
     fillTexts(spec.initSteps(undone.steps.size()), undone.steps);
-    fillTexts(spec.initProblems(undone.problems.size()), undone.problems);
+    fillTexts(spec.initProblems(problems.size()), problems);
     if (undone.retry > 0 * kj::SECONDS)
       spec.setRetry(kj::str(undone.retry / kj::MILLISECONDS, "ms"));
   });

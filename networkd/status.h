@@ -6,6 +6,7 @@
 
 #include <capnp/message.h>
 
+#include "networkd/carrier.h"
 #include "networkd/plan.h"
 #include "rpc/network.capnp.h"
 #include "rpc/types.capnp.h"
@@ -58,8 +59,10 @@ Records records(const Health& health);
 struct Undone {
   kj::Vector<kj::String> steps, problems;
   kj::Duration retry = 0 * kj::SECONDS;  // 0: when something changes
+  kj::Vector<Carriers::Loss> waiting = {};
 };
-// One record, "next"; none when there is nothing.
+// One record, "next", of steps and problems, if there are some; and one for each link that waits
+// for a carrier, which has no retry: the kernel tells.
 Records records(const Undone& undone);
 bool hasDefaultRoute(const Observed& observed);
 
