@@ -177,6 +177,18 @@ kj::Array<kj::byte> encode(const Change& change) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return encodeRoute(RTM_DELROUTE, kRequest, c.route);
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return encodeRule(RTM_NEWRULE, kCreate, c.rule);
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return encodeRule(RTM_DELRULE, kRequest, c.rule);
+    }
+    KJ_CASE_ONEOF(c, AddNeighbour) {
+      return encodeNeighbour(RTM_NEWNEIGH, c.replace ? kReplace : kCreate, c.neighbour);
+    }
+    KJ_CASE_ONEOF(c, DeleteNeighbour) {
+      return encodeNeighbour(RTM_DELNEIGH, kRequest, c.neighbour);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -385,6 +397,17 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
     case RTM_NEWROUTE:
       if (!set(decodeRoute(message))) break;
       return true;
+    case RTM_NEWRULE:
+      if (!set(decodeRule(message))) break;
+      return true;
+    case RTM_NEWNEIGH:
+      if (!set(decodeNeighbour(message))) break;
+      return true;
+    case RTM_DELNEIGH:
+      if (decodeNeighbour(message) == nullptr) break;  // of a bridge's table
+      out.body = Removed{message->nlmsg_type};
+      return true;
+    case RTM_DELRULE:
     case RTM_DELLINK:
     case RTM_DELADDR:
     case RTM_DELROUTE:
@@ -463,6 +486,15 @@ kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format 
   return problem;
 }
 
+namespace {
+// Whether it is of an IP family: multicast routing has rules too, and bridges have neighbours. All
+// structures of rtnetlink begin with the family.
+bool isIp(const nlmsghdr* header) {
+  auto family = fixedHeader<rtgenmsg>(header).orDefault(rtgenmsg{AF_UNSPEC}).rtgen_family;
+  return family == AF_INET || family == AF_INET6;
+}
+}  // namespace
+
 Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
   Notice notice;
   auto left = eachHeader(datagram, [&](const nlmsghdr* header) {
@@ -483,6 +515,14 @@ Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
       case RTM_NEWROUTE:
       case RTM_DELROUTE:
         notice.routes = true;
+        break;
+      case RTM_NEWRULE:
+      case RTM_DELRULE:
+        notice.rules = notice.rules || isIp(header);
+        break;
+      case RTM_NEWNEIGH:
+      case RTM_DELNEIGH:
+        notice.neighbours = notice.neighbours || isIp(header);
         break;
       default:
         break;

@@ -1,5 +1,5 @@
-// rtnetlink messages as bytes: encoded from changes, decoded into links, addresses and routes.
-// Pure.
+// rtnetlink messages as bytes: encoded from changes, decoded into links, addresses, routes, rules
+// and neighbours. Pure.
 //
 // decode() takes any bytes whatever: lengths are checked against what is there, an attribute that
 // is too short for its type is ignored, and a message that cannot be read is reported, never
@@ -93,7 +93,7 @@ struct Generic {
 struct Message {
   uint32_t sequence = 0;
   uint16_t flags = 0;
-  kj::OneOf<Link, Address, Route, Ack, Done, Removed, Other, Generic> body;
+  kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic> body;
 };
 struct Decoded {
   kj::Vector<Message> messages;

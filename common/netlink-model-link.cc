@@ -98,6 +98,7 @@ void ModelKernel::unplug(unsigned index) {
   }
   removeIf(addressList, [&](auto& a) { return a.link == index; });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
+  dropNeighbours(index, true);
   removeIf(devices, [&](auto& d) { return d.link.index == index; });
   dropSources();
   notify({.links = true, .addresses = true, .routes = true});
@@ -106,6 +107,7 @@ void ModelKernel::unplug(unsigned index) {
 void ModelKernel::setCarrier(unsigned index, bool carrier) {
   auto& link = KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).link;
   link.carrier = carrier;
+  if (!carrier) dropNeighbours(index, false);
   link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
   if (link.master != 0) refreshCarrier(link.master);
   for (auto& other : devices) {  // a VLAN has that of its parent
@@ -228,6 +230,7 @@ void ModelKernel::goDown(Device& device) {
   device.link.operState = IF_OPER_DOWN;
   removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
+  dropNeighbours(index, true);
   dropSources();
   if (device.link.master != 0) refreshCarrier(device.link.master);
   notify({.links = true, .addresses = true, .routes = true});

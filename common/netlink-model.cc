@@ -14,7 +14,9 @@ namespace talos::netlink {
 
 class ModelKernel::ModelMonitor final : public Monitor {
  public:
-  explicit ModelMonitor(ModelKernel& kernel) : kernel(kernel) { kernel.monitors.add(this); }
+  ModelMonitor(ModelKernel& kernel, Subjects subjects) : kernel(kernel), subjects(subjects) {
+    kernel.monitors.add(this);
+  }
   ~ModelMonitor() noexcept(false) {
     kj::Vector<ModelMonitor*> left;
     for (auto monitor : kernel.monitors) {
@@ -41,16 +43,28 @@ class ModelKernel::ModelMonitor final : public Monitor {
 
   void tell(Notice notice) {
     if (!listening) return;
+    notice.links &= subjects.links;
+    notice.addresses &= subjects.addresses;
+    notice.routes &= subjects.routes;
+    notice.rules &= subjects.rules;
+    notice.neighbours &= subjects.neighbours;
     pending.links |= notice.links;
     pending.addresses |= notice.addresses;
     pending.routes |= notice.routes;
+    pending.rules |= notice.rules;
+    pending.neighbours |= notice.neighbours;
     pending.overrun |= notice.overrun;
+    if (!notice.links && !notice.addresses && !notice.routes && !notice.rules &&
+        !notice.neighbours && !notice.overrun) {
+      return;
+    }
     some = true;
     KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();
   }
 
  private:
   ModelKernel& kernel;
+  Subjects subjects;
   Notice pending;
   bool some = false, listening = true;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
@@ -84,6 +98,7 @@ ModelKernel::ModelKernel(bool ipv6) : ipv6(ipv6) {
   lo.link.mtu = 65536;
   lo.link.carrier = true;
   devices.add(kj::mv(lo));
+  makeFirstRules();
 }
 
 ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
@@ -98,6 +113,7 @@ ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address
   }
   addressList.addAll(addresses);
   routeList.addAll(routes);
+  makeFirstRules();
 }
 
 void ModelKernel::have(unsigned index, const WireguardDevice& device) {
@@ -176,6 +192,18 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
     }
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return remove(c.route);
+    }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return add(c.rule, message);
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return remove(c.rule, message);
+    }
+    KJ_CASE_ONEOF(c, AddNeighbour) {
+      return add(c.neighbour, c.replace, message);
+    }
+    KJ_CASE_ONEOF(c, DeleteNeighbour) {
+      return remove(c.neighbour);
     }
   }
   KJ_UNREACHABLE;
@@ -376,8 +404,8 @@ size_t ModelKernel::takeChangeCount() {
   return result;
 }
 
-kj::Own<Monitor> ModelKernel::monitor() {
-  return kj::heap<ModelMonitor>(*this);
+kj::Own<Monitor> ModelKernel::monitor(Subjects subjects) {
+  return kj::heap<ModelMonitor>(*this, subjects);
 }
 
 }  // namespace talos::netlink

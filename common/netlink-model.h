@@ -4,6 +4,9 @@
 // and give them their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
 // that take networks from each other. What belongs to links is in netlink-model-link.cc.
 //
+// Rules and neighbours are in files of their own; of neighbours there are only those that somebody
+// made, on links with addresses of Ethernet's kind.
+//
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
@@ -27,6 +30,8 @@ class ModelKernel : public Kernel {
   kj::Vector<Link> links() override;
   kj::Vector<Address> addresses() override;
   kj::Vector<Route> routes() override;
+  kj::Vector<Rule> rules() override;
+  kj::Vector<Neighbour> neighbours() override;
   WireguardDevice wireguard(unsigned index) override;
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override;
 
@@ -43,8 +48,8 @@ class ModelKernel : public Kernel {
 
   // How many changes were asked for since the last call.
   size_t takeChangeCount();
-  // Answers for everything that changes in this kernel. It must not outlive the kernel.
-  kj::Own<Monitor> monitor();
+  // Of what changes in this kernel. It must not outlive the kernel.
+  kj::Own<Monitor> monitor(Subjects subjects = {});
 
  private:
   class ModelMonitor;
@@ -62,6 +67,8 @@ class ModelKernel : public Kernel {
   kj::Vector<Device> devices;
   kj::Vector<Address> addressList;
   kj::Vector<Route> routeList;
+  kj::Vector<Rule> ruleList;  // by family and priority, then as they came
+  kj::Vector<Neighbour> neighbourList;
   kj::Vector<ModelMonitor*> monitors;
 
   Device* device(unsigned index);
@@ -95,6 +102,12 @@ class ModelKernel : public Kernel {
   bool reachable(unsigned link, const Ip& gateway) const;
   static int nowhereFits(const Route& wanted, kj::String& message);
   int hopFits(const Route& wanted, kj::String& message);
+  void makeFirstRules();
+  int add(const Rule& wanted, kj::String& message);
+  int remove(const Rule& wanted, kj::String& message);
+  int add(const Neighbour& wanted, bool replace, kj::String& message);
+  int remove(const Neighbour& neighbour);
+  void dropNeighbours(unsigned link, bool permanentToo);
   bool has(const Ip& address, unsigned link) const;  // on any link: 0
   void dropSources();
 };

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/netlink-socket.h"
 
@@ -109,6 +111,11 @@ kj::String describeRoute(const Route& route) {
   return text;
 }
 
+kj::String describeRule(const Rule& rule) {
+  return kj::str(rule.family == AF_INET6 ? "IPv6 rule " : "rule ", rule.priority, ": ",
+                 describe(rule));
+}
+
 }  // namespace
 
 kj::String describe(const Change& change) {
@@ -148,6 +155,19 @@ kj::String describe(const Change& change) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return kj::str("delete ", describeRoute(c.route));
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return kj::str("add ", describeRule(c.rule));
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return kj::str("delete ", describeRule(c.rule));
+    }
+    KJ_CASE_ONEOF(c, AddNeighbour) {
+      return kj::str(c.replace ? "replace" : "add", " neighbour ", describe(c.neighbour),
+                     " of link ", c.neighbour.link);
+    }
+    KJ_CASE_ONEOF(c, DeleteNeighbour) {
+      return kj::str("delete neighbour ", c.neighbour.address, " of link ", c.neighbour.link);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -173,6 +193,16 @@ class MachineKernel final : public Kernel {
       if (!cached && route.table == RT_TABLE_MAIN) result.add(kj::mv(route));
     }
     return result;
+  }
+
+  kj::Vector<Rule> rules() override {
+    auto result = pick<Rule>(encodeRuleDump(), "list routing rules");
+    std::stable_partition(result.begin(), result.end(),
+                          [](const Rule& rule) { return rule.family == AF_INET; });
+    return result;
+  }
+  kj::Vector<Neighbour> neighbours() override {
+    return pick<Neighbour>(encodeNeighbourDump(), "list neighbours");
   }
 
   WireguardDevice wireguard(unsigned index) override {
@@ -279,8 +309,9 @@ class MachineKernel final : public Kernel {
 
 class MachineMonitor final : public Monitor {
  public:
-  MachineMonitor(kj::UnixEventPort& port, unsigned size)
-      : fd(openSocket(NETLINK_ROUTE, kGroups)),
+  MachineMonitor(kj::UnixEventPort& port, unsigned size, Subjects subjects)
+      : groups(groupsOf(subjects)),
+        fd(openSocket(NETLINK_ROUTE, groups)),
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {
     int bytes = size;  // without the right to more it stays what openSocket() made it
@@ -299,12 +330,22 @@ class MachineMonitor final : public Monitor {
     drain(notice);
     return notice;
   }
-  void listen(bool on) override { setGroups(fd, on ? kGroups : 0); }
+  void listen(bool on) override { setGroups(fd, on ? groups : 0); }
 
  private:
   static constexpr size_t kBuffer = 64 << 10;
-  static constexpr uint32_t kGroups =
-      RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+
+  static uint32_t groupsOf(Subjects subjects) {
+    uint32_t groups = 0;
+    if (subjects.links) groups |= RTMGRP_LINK;
+    if (subjects.addresses) groups |= RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    if (subjects.routes) groups |= RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    if (subjects.rules) groups |= RTMGRP_IPV4_RULE | 1u << (RTNLGRP_IPV6_RULE - 1);
+    if (subjects.neighbours) groups |= RTMGRP_NEIGH;
+    return groups;
+  }
+
+  uint32_t groups;
   kj::AutoCloseFd fd;
   kj::UnixEventPort::FdObserver observer;
   kj::Array<uint64_t> buffer;
@@ -314,7 +355,8 @@ class MachineMonitor final : public Monitor {
       kj::ArrayPtr<const kj::byte> datagram;
       switch (receiveFrom(fd, buffer, datagram)) {
         case Received::kNothing:
-          return notice.links || notice.addresses || notice.routes || notice.overrun;
+          return notice.links || notice.addresses || notice.routes || notice.rules ||
+                 notice.neighbours || notice.overrun;
         case Received::kForeign:
           break;
         case Received::kOverrun:
@@ -325,6 +367,8 @@ class MachineMonitor final : public Monitor {
           notice.links = notice.links || said.links;
           notice.addresses = notice.addresses || said.addresses;
           notice.routes = notice.routes || said.routes;
+          notice.rules = notice.rules || said.rules;
+          notice.neighbours = notice.neighbours || said.neighbours;
           notice.overrun = notice.overrun || said.overrun;
           break;
         }
@@ -338,8 +382,8 @@ class MachineMonitor final : public Monitor {
 kj::Own<Kernel> openKernel(kj::Duration deadline) {
   return kj::heap<MachineKernel>(deadline);
 }
-kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer) {
-  return kj::heap<MachineMonitor>(port, buffer);
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer, Subjects subjects) {
+  return kj::heap<MachineMonitor>(port, buffer, subjects);
 }
 
 // --- conveniences

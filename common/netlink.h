@@ -1,10 +1,12 @@
-// The kernel's network configuration, typed: links, addresses and routes over rtnetlink.
+// The kernel's network configuration, typed: links, addresses, routes, routing rules and neighbours
+// over rtnetlink.
 //
 // Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
 // (common/netlink-model.h) one in memory for tests. Messages are encoded and decoded by pure
 // functions in common/netlink-codec.h and carried by common/netlink-socket.h. A new kind of link is
-// one more variant of LinkKind and its attributes in common/netlink-link.cc; bonds and WireGuard
-// have files of their own (netlink-bond.h, netlink-wireguard.h).
+// one more variant of LinkKind and its attributes in common/netlink-link.cc; bonds, WireGuard,
+// rules and neighbours have files of their own (netlink-bond.h, netlink-wireguard.h,
+// netlink-rule.h, netlink-neighbour.h).
 //
 // Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
 // loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
@@ -24,6 +26,8 @@
 
 #include "common/ip.h"
 #include "common/netlink-bond.h"
+#include "common/netlink-neighbour.h"
+#include "common/netlink-rule.h"
 #include "common/netlink-wireguard.h"
 
 namespace talos::netlink {
@@ -158,8 +162,25 @@ struct AddRoute {
 struct DeleteRoute {
   Route route;
 };
+// EEXIST when it is there. There is no replacing: a rule is added, and the old one deleted.
+struct AddRule {
+  Rule rule;
+};
+// The first that has all that is given; ENOENT when none has. What is 0 or empty is not compared.
+struct DeleteRule {
+  Rule rule;
+};
+// EEXIST when the link has one with this address. replace: that one, if there is.
+struct AddNeighbour {
+  Neighbour neighbour;
+  bool replace = false;
+};
+struct DeleteNeighbour {
+  Neighbour neighbour;
+};
 using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, AddAddress,
-                         DeleteAddress, AddRoute, DeleteRoute>;
+                         DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule, AddNeighbour,
+                         DeleteNeighbour>;
 
 // "add address 10.5.0.2/24 to link 2": for logs and problems.
 kj::String describe(const Change& change);
@@ -178,6 +199,10 @@ class Kernel {
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
   virtual kj::Vector<Route> routes() = 0;  // of the main table
+  // In the order in which they are tried, those of IPv4 first.
+  virtual kj::Vector<Rule> rules() = 0;
+  // Of all links and states.
+  virtual kj::Vector<Neighbour> neighbours() = 0;
   // Of a link of kind "wireguard"; never its private key. Throws kFailedPrecondition in the
   // kernel's words for another link.
   virtual WireguardDevice wireguard(unsigned index) = 0;
@@ -193,7 +218,14 @@ kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
 // What changed since the last notice. After `overrun` (the kernel had more to say than the socket
 // could hold) everything has to be read again.
 struct Notice {
-  bool links = false, addresses = false, routes = false, overrun = false;
+  bool links = false, addresses = false, routes = false, rules = false, neighbours = false,
+       overrun = false;
+};
+
+// What a monitor hears of. Neighbours change all the time: whoever listens to them takes a monitor
+// for them alone, so that their noise overruns nobody else.
+struct Subjects {
+  bool links = true, addresses = true, routes = true, rules = false, neighbours = false;
 };
 
 class Monitor {
@@ -209,7 +241,8 @@ class Monitor {
 };
 
 // `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.
-kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20);
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
+                             Subjects subjects = {});
 
 // --- conveniences for programs that make a few things in order
 // --------------------------------------- All throw: kNotFound, or kFailedPrecondition with the

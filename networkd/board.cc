@@ -98,4 +98,14 @@ kj::Promise<void> StoreBoard::publish(Report report) {
                                                     kj::mv(report.network));
 }
 
+kj::Promise<void> publish(StoreClient& store, Bystanders::Report report) {
+  KJ_IF_MAYBE (rules, report.rules) {
+    co_await store.replaceAll<rpc::RuleStatusSpec>("RuleStatuses.net.talos.dev", kj::mv(*rules));
+  }
+  KJ_IF_MAYBE (neighbours, report.neighbours) {
+    co_await store.replaceAll<rpc::NeighbourStatusSpec>("NeighbourStatuses.net.talos.dev",
+                                                        kj::mv(*neighbours));
+  }
+}
+
 }  // namespace talos::networkd

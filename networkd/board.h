@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/store-client.h"
+#include "networkd/bystanders.h"
 #include "networkd/controller.h"
 
 namespace talos::networkd {
@@ -26,5 +27,8 @@ class StoreBoard final : public Board {
   kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses,
       networkStatuses;
 };
+
+// What Bystanders tell.
+kj::Promise<void> publish(StoreClient& store, Bystanders::Report report);
 
 }  // namespace talos::networkd

@@ -51,10 +51,18 @@ void run() {
   Endpoints endpoints(timer, lookUp, [&] { changed.set(); });
   Controller controller(
       *kernel, *monitor, board, *host, timer, changed, [&] { return unit(generator); }, endpoints);
+  auto bystanderMonitor =
+      netlink::openMonitor(io.unixEventPort, Bystanders::kMonitorBuffer, Bystanders::kSubjects);
+  Bystanders bystanders(*kernel, *bystanderMonitor, timer,
+                        [&](Bystanders::Report report) { return publish(store, kj::mv(report)); });
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(controller); });
   log::info("networkd runs");
-  controller.run().exclusiveJoin(operators.run()).exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
+  controller.run()
+      .exclusiveJoin(operators.run())
+      .exclusiveJoin(bystanders.run())
+      .exclusiveJoin(kj::mv(serving))
+      .wait(io.waitScope);
 }
 
 }  // namespace talos::networkd

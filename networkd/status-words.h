@@ -28,6 +28,9 @@ struct NamedBit {
 };
 // Of the bits that are set, in the order of `names`.
 kj::Vector<kj::StringPtr> namesOf(unsigned bits, kj::ArrayPtr<const NamedBit> names);
+// Who made a route or a rule: an RTPROT_*.
+kj::String protocolName(uint8_t protocol);
+kj::StringPtr familyName(int family);
 // IFF_UP and so on, in capitals.
 kj::Vector<kj::StringPtr> flagNames(unsigned flags);
 

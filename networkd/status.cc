@@ -35,33 +35,6 @@ kj::StringPtr scopeName(uint8_t scope) {
   }
 }
 
-kj::String protocolName(uint8_t protocol) {
-  switch (protocol) {
-    case RTPROT_UNSPEC:
-      return kj::str("unspec");
-    case RTPROT_REDIRECT:
-      return kj::str("redirect");
-    case RTPROT_KERNEL:
-      return kj::str("kernel");
-    case RTPROT_BOOT:
-      return kj::str("boot");
-    case RTPROT_STATIC:
-      return kj::str("static");
-    case RTPROT_RA:
-      return kj::str("ra");
-    case RTPROT_DHCP:
-      return kj::str("dhcp");
-    case kMark:
-      return kj::str("talos");
-    default:
-      return kj::str(protocol);
-  }
-}
-
-kj::StringPtr familyName(int family) {
-  return family == AF_INET ? "inet4" : "inet6";
-}
-
 kj::Vector<kj::StringPtr> flagNamesOf(const Address& address) {
   constexpr NamedBit kNames[] = {{IFA_F_PERMANENT, "permanent"_kj},
                                  {IFA_F_SECONDARY, "secondary"_kj},
@@ -101,6 +74,33 @@ kj::String destinationText(const Route& route) {
 }
 
 }  // namespace
+
+kj::String protocolName(uint8_t protocol) {
+  switch (protocol) {
+    case RTPROT_UNSPEC:
+      return kj::str("unspec");
+    case RTPROT_REDIRECT:
+      return kj::str("redirect");
+    case RTPROT_KERNEL:
+      return kj::str("kernel");
+    case RTPROT_BOOT:
+      return kj::str("boot");
+    case RTPROT_STATIC:
+      return kj::str("static");
+    case RTPROT_RA:
+      return kj::str("ra");
+    case RTPROT_DHCP:
+      return kj::str("dhcp");
+    case kMark:
+      return kj::str("talos");
+    default:
+      return kj::str(protocol);
+  }
+}
+
+kj::StringPtr familyName(int family) {
+  return family == AF_INET ? "inet4" : "inet6";
+}
 
 // --- statuses
 // ------------------------------------------------------------------------------------------

@@ -30,6 +30,18 @@ unsigned indexOf(const netlink::Change& change) {
     KJ_CASE_ONEOF(c, netlink::DeleteRoute) {
       return c.route.link;
     }
+    KJ_CASE_ONEOF(c, netlink::AddRule) {
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, netlink::DeleteRule) {
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, netlink::AddNeighbour) {
+      return c.neighbour.link;
+    }
+    KJ_CASE_ONEOF(c, netlink::DeleteNeighbour) {
+      return c.neighbour.link;
+    }
     KJ_CASE_ONEOF(c, netlink::SetLink) {
       return c.index;
     }

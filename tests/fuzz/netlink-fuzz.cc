@@ -11,6 +11,33 @@ void checkText(kj::StringPtr text) {
   for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c != 0x7f);
 }
 
+// What was read can be asked for again, if it can be said, and is then the same.
+void checkRule(const Rule& rule) {
+  checkText(describe(rule));
+  KJ_ASSERT(normalized(rule) == rule);
+  for (auto& prefix : {rule.from, rule.to}) {
+    KJ_ASSERT(!prefix || (prefix->address.family() == rule.family && prefix->length > 0));
+  }
+  if (mistakeOf(rule, true) == nullptr) {
+    KJ_ASSERT(decode(encode(DeleteRule{rule})).messages[0].body.is<Removed>());
+  }
+  if (mistakeOf(rule, false) != nullptr) return;
+  auto sent = decode(encode(AddRule{rule}));
+  auto expected = rule;
+  if (rule.action != FR_ACT_GOTO) expected.target = 0;  // of others it is not said
+  KJ_ASSERT(sent.messages[0].body.get<Rule>() == expected);
+}
+
+void checkNeighbour(const Neighbour& neighbour) {
+  checkText(describe(neighbour));
+  for (auto name : neighbourFlagNames(neighbour)) checkText(name);
+  KJ_ASSERT(neighbour.hardwareAddress.size() <= 32);
+  if (mistakeOf(neighbour) != nullptr) return;
+  auto sent = decode(encode(AddNeighbour{neighbour}));
+  KJ_ASSERT(sent.messages[0].body.get<Neighbour>() == neighbour);
+  KJ_ASSERT(decode(encode(DeleteNeighbour{neighbour})).messages[0].body.is<Removed>());
+}
+
 // As generic netlink, every message is taken for one of WireGuard and for the answer of the
 // controller.
 void readGeneric(const Decoded& decoded) {
@@ -77,6 +104,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         auto& again = sent.messages[0].body.get<Route>();
         KJ_ASSERT(again.type == route.type && again.flags == route.flags);
         KJ_ASSERT(again.mtu == route.mtu && again.source == route.source);
+      }
+      KJ_CASE_ONEOF(rule, Rule) {
+        checkRule(rule);
+      }
+      KJ_CASE_ONEOF(neighbour, Neighbour) {
+        checkNeighbour(neighbour);
       }
       KJ_CASE_ONEOF(ack, Ack) {
         checkText(ack.message);

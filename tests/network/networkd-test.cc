@@ -54,6 +54,43 @@ TEST(Networkd, configuresAndReportsUnderItsOwnUid) {
   });
 }
 
+// Catches: rules and neighbours that nobody tells, or that networkd may not write; ones that stay
+// when they are gone.
+TEST(Networkd, showsRulesAndNeighbours) {
+  onNode([](Node& node) {
+    constexpr auto kRules = "RuleStatuses.net.talos.dev"_kj,
+                   kNeighbours = "NeighbourStatuses.net.talos.dev"_kj;
+    node.until("the rules that are there", [&] {
+      return node.store.tryGet("", kRules, "inet4/0") != nullptr &&
+             node.store.tryGet("", kRules, "inet6/32766") != nullptr;
+    });
+    netlink::Rule rule{
+        .priority = 100, .from = Prefix::parse("10.9.0.0/16").orDefault({}), .table = 7};
+    netlink::Neighbour neighbour{.link = node.eth0,
+                                 .address = Ip::parse("10.5.0.77").orDefault({}),
+                                 .hardwareAddress = {2, 0, 0, 0, 0, 1},
+                                 .state = NUD_PERMANENT};
+    netlink::change(*node.kernel, netlink::AddRule{rule});
+    netlink::change(*node.kernel, netlink::AddNeighbour{neighbour});
+    node.until("the new rule and neighbour", [&] {
+      return node.store.tryGet("", kRules, "inet4/100") != nullptr &&
+             node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") != nullptr;
+    });
+    auto there = KJ_ASSERT_NONNULL(node.spec<rpc::RuleStatusSpec>(kRules, "inet4/100"));
+    EXPECT_STREQ(there.getRule().cStr(), "from 10.9.0.0/16 lookup 7");
+    auto known =
+        KJ_ASSERT_NONNULL(node.spec<rpc::NeighbourStatusSpec>(kNeighbours, "eth0/10.5.0.77"));
+    EXPECT_STREQ(kj::str(known.getHardwareAddress(), " ", known.getState()).cStr(),
+                 "02:00:00:00:00:01 permanent");
+    netlink::change(*node.kernel, netlink::DeleteRule{rule});
+    netlink::change(*node.kernel, netlink::DeleteNeighbour{neighbour});
+    node.until("them gone", [&] {
+      return node.store.tryGet("", kRules, "inet4/100") == nullptr &&
+             node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") == nullptr;
+    });
+  });
+}
+
 // Catches: a restart that takes down what is right, even for a moment, or that writes what is
 // stored already.
 TEST(Networkd, isKilledAndNobodyNotices) {

@@ -63,7 +63,8 @@ class Node {
     KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
     machinedSocket = listenUnix(path("machined.sock"), 0666);
     networkdSocket = listenUnix(path("networkd.sock"), 0666);
-    for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj}) {
+    for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj, "RuleStatuses.net.talos.dev"_kj,
+                      "NeighbourStatuses.net.talos.dev"_kj}) {
       handles.add(store.onChange("", type, [this] {
         KJ_IF_MAYBE (waiting, changed) (*waiting)->fulfill();
       }));

@@ -1,0 +1,244 @@
+#include "networkd/bystanders.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "common/netlink-model.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::networkd {
+namespace {
+
+using netlink::AddNeighbour;
+using netlink::AddRule;
+using netlink::ModelKernel;
+using netlink::Neighbour;
+using netlink::Rule;
+
+Ip ip(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text));
+}
+Prefix prefix(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Prefix::parse(text));
+}
+kj::String ids(const Records& records) {
+  kj::Vector<kj::String> result;
+  for (auto& entry : records) result.add(kj::str(entry.key));
+  return kj::strArray(result, " ");
+}
+template <typename Spec>
+typename Spec::Reader at(Records& records, kj::StringPtr id) {
+  return KJ_ASSERT_NONNULL(records.find(id), id)->template getRoot<Spec>().asReader();
+}
+// The i-th address of 10.0.0.0/8.
+Ip numbered(unsigned i) {
+  return ip(kj::str("10.", i >> 16, '.', i >> 8 & 255, '.', i & 255));
+}
+Neighbour entry(unsigned link, Ip address, uint16_t state = NUD_REACHABLE) {
+  return {.link = link, .address = address, .hardwareAddress = {2, 0, 0, 0, 0, 1}, .state = state};
+}
+
+// Catches: two rules with one id, of which the store would keep only one; fields under the wrong
+// name.
+TEST(BystandersView, rules) {
+  ModelKernel kernel;
+  Rule first{.priority = 100,
+             .from = prefix("10.1.0.0/16"),
+             .mark = 1,
+             .iif = "eth0",
+             .table = 5,
+             .protocol = kMark};
+  Rule second{.priority = 100, .to = prefix("10.2.0.0/16"), .oif = "eth1", .action = FR_ACT_GOTO};
+  second.target = 200;
+  for (auto& rule : {first, second}) netlink::change(kernel, AddRule{rule});
+  auto records = ruleStatuses(shownRules(kernel.rules()));
+  EXPECT_STREQ(ids(records).cStr(),
+               "inet4/0 inet4/100/1 inet4/100/2 inet4/32766 inet4/32767 inet6/0 inet6/32766");
+  auto one = at<rpc::RuleStatusSpec>(records, "inet4/100/1");
+  EXPECT_STREQ(one.getRule().cStr(), "from 10.1.0.0/16 fwmark 0x1 iif eth0 lookup 5");
+  EXPECT_STREQ(kj::str(one.getFamily(), ' ', one.getPriority(), ' ', one.getSource(), ' ',
+                       one.getFwMark(), '/', one.getFwMask(), ' ', one.getInLinkName(), ' ',
+                       one.getAction(), ' ', one.getTable(), ' ', one.getProtocol())
+                   .cStr(),
+               "inet4 100 10.1.0.0/16 1/4294967295 eth0 lookup 5 talos");
+  auto two = at<rpc::RuleStatusSpec>(records, "inet4/100/2");
+  EXPECT_STREQ(kj::str(two.getDestination(), ' ', two.getOutLinkName(), ' ', two.getAction(), ' ',
+                       two.getTarget(), two.getTable())
+                   .cStr(),
+               "10.2.0.0/16 eth1 goto 200");
+  EXPECT_STREQ(at<rpc::RuleStatusSpec>(records, "inet6/32766").getTable().cStr(), "main");
+}
+
+// Catches: entries shown that `ip neigh` hides, and a link that is gone without a name.
+TEST(BystandersView, neighbours) {
+  ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  kj::Vector<Neighbour> there;
+  auto router = entry(eth0, ip("fe80::1"), NUD_STALE);
+  router.flags = NTF_ROUTER;
+  there.add(router);
+  there.add(entry(eth0, ip("10.5.0.1")));
+  there.add(entry(eth0, ip("ff02::16"), NUD_NOARP));
+  there.add(entry(eth0, ip("10.5.0.9"), NUD_NONE));
+  there.add(Neighbour{.link = 99, .address = ip("10.5.0.3"), .state = NUD_FAILED});
+  auto records = neighbourStatuses(shownNeighbours(kernel.links(), kj::mv(there)));
+  EXPECT_STREQ(ids(records).cStr(), "eth0/10.5.0.1 eth0/fe80::1 link 99/10.5.0.3");
+  auto one = at<rpc::NeighbourStatusSpec>(records, "eth0/fe80::1");
+  EXPECT_STREQ(kj::str(one.getLinkName(), ' ', one.getLinkIndex(), ' ', one.getAddress(), ' ',
+                       one.getHardwareAddress(), ' ', one.getState(), ' ', one.getFamily(), ' ',
+                       one.getFlags()[0])
+                   .cStr(),
+               "eth0 2 fe80::1 02:00:00:00:00:01 stale inet6 router");
+  EXPECT_STREQ(
+      at<rpc::NeighbourStatusSpec>(records, "link 99/10.5.0.3").getHardwareAddress().cStr(), "");
+}
+
+// Catches: a store that grows with the network, and a list that looks whole when it is not.
+TEST(BystandersView, noMoreThanTheMost) {
+  ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  for (size_t extra : {size_t(0), size_t(7)}) {
+    kj::Vector<Neighbour> there;
+    kj::Vector<Rule> rules;
+    for (unsigned i = kMostBystanders + extra; i > 0; --i) {  // the kernel knows no order
+      there.add(entry(eth0, numbered(i)));
+      rules.add(Rule{.priority = i, .table = 5});
+    }
+    auto neighbours = neighbourStatuses(shownNeighbours(kernel.links(), kj::mv(there)));
+    auto shown = ruleStatuses(shownRules(kj::mv(rules)));
+    EXPECT_EQ(neighbours.size(), kMostBystanders + (extra > 0));
+    EXPECT_EQ(shown.size(), kMostBystanders + (extra > 0));
+    EXPECT_TRUE(neighbours.find("eth0/10.0.0.1"_kj) != nullptr);
+    if (extra == 0) continue;
+    EXPECT_TRUE(neighbours.find(kj::str("eth0/", numbered(kMostBystanders + 1))) == nullptr);
+    EXPECT_STREQ(at<rpc::NeighbourStatusSpec>(neighbours, "more").getState().cStr(),
+                 "7 more are not shown");
+    EXPECT_STREQ(at<rpc::RuleStatusSpec>(shown, "more").getRule().cStr(), "7 more are not shown");
+  }
+}
+
+class BystandersTest : public ::testing::Test {
+ public:
+  ~BystandersTest() noexcept override {}
+
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  ModelKernel kernel;
+  unsigned eth0 = kernel.plug("eth0");
+  kj::Own<netlink::Monitor> monitor = kernel.monitor(Bystanders::kSubjects);
+  kj::Maybe<Records> rules, neighbours;
+  unsigned toldRules = 0, toldNeighbours = 0, attempts = 0;
+  bool broken = false;
+  Bystanders bystanders{kernel, *monitor, timer, [this](Bystanders::Report report) {
+                          ++attempts;
+                          KJ_REQUIRE(!broken, "store is away");
+                          keep(kj::mv(report.rules), rules, toldRules);
+                          keep(kj::mv(report.neighbours), neighbours, toldNeighbours);
+                          return kj::Promise<void>(kj::READY_NOW);
+                        }};
+  kj::Promise<void> running = nullptr;
+
+  static void keep(kj::Maybe<Records> told, kj::Maybe<Records>& last, unsigned& count) {
+    KJ_IF_MAYBE (there, told) {
+      last = kj::mv(*there);
+      ++count;
+    }
+  }
+  void start() {
+    running = bystanders.run().eagerlyEvaluate(
+        [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+    scope.poll();
+  }
+  void pass(kj::Duration time) {
+    scope.poll();  // what happened before began then
+    timer.advanceTo(timer.now() + time);
+    scope.poll();
+  }
+  void set(Neighbour neighbour) { netlink::change(kernel, AddNeighbour{neighbour, true}); }
+  kj::String shown() { return ids(KJ_ASSERT_NONNULL(neighbours)); }
+};
+
+// Catches: a store that is written at every change of a state, of which there are thousands.
+TEST_F(BystandersTest, aFlappingNeighbourIsWrittenAtMostOnceASecond) {
+  start();
+  EXPECT_EQ(toldRules, 1u);
+  EXPECT_EQ(toldNeighbours, 1u);
+  for (unsigned i = 0; i < 1000; ++i) {
+    set(entry(eth0, ip("10.5.0.1"), i % 2 == 0 ? NUD_REACHABLE : NUD_STALE));
+    set(entry(eth0, ip("10.5.0.2"), i % 3 == 0 ? NUD_REACHABLE : NUD_STALE));
+    pass(10 * kj::MILLISECONDS);
+  }
+  EXPECT_GE(toldNeighbours, 5u);
+  EXPECT_LE(toldNeighbours, 11u);
+  EXPECT_EQ(toldRules, 1u);
+  // What it was last is told though nothing happens any more.
+  set(entry(eth0, ip("10.5.0.1"), NUD_FAILED));
+  pass(2 * kj::SECONDS);
+  pass(2 * kj::SECONDS);
+  EXPECT_STREQ(at<rpc::NeighbourStatusSpec>(KJ_ASSERT_NONNULL(neighbours), "eth0/10.5.0.1")
+                   .getState()
+                   .cStr(),
+               "failed");
+  auto before = attempts;
+  pass(3600 * kj::SECONDS);
+  EXPECT_EQ(attempts, before);
+}
+
+// Catches: a large network that keeps the store busy: a thousand records a second.
+TEST_F(BystandersTest, manyThatChangeAreWrittenMoreSlowly) {
+  constexpr unsigned kMany = 1000, kSeconds = 50;
+  for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
+  start();
+  toldNeighbours = 0;
+  for (unsigned second = 0; second < kSeconds; ++second) {
+    for (unsigned i = 1; i <= kMany; ++i) {
+      auto changed = entry(eth0, numbered(i));
+      changed.hardwareAddress.back() = second;
+      set(changed);
+    }
+    pass(1 * kj::SECONDS);
+  }
+  EXPECT_GE(toldNeighbours, 2u);
+  EXPECT_LE(toldNeighbours * kMany, kSeconds * 100);
+}
+
+// Catches: rules, new names of links and lost notices that are not told.
+TEST_F(BystandersTest, everythingThatItShowsIsFollowed) {
+  set(entry(eth0, ip("10.5.0.1")));
+  start();
+  EXPECT_STREQ(shown().cStr(), "eth0/10.5.0.1");
+  netlink::change(kernel, netlink::SetLink{.index = eth0, .name = kj::str("wan0")});
+  pass(2 * kj::SECONDS);
+  EXPECT_STREQ(shown().cStr(), "wan0/10.5.0.1");
+  pass(2 * kj::SECONDS);
+  netlink::change(kernel, AddRule{{.priority = 7, .table = 7}});
+  pass(2 * kj::SECONDS);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(rules).find("inet4/7"_kj) != nullptr);
+  pass(2 * kj::SECONDS);
+  auto before = attempts;
+  kernel.overrun();
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(attempts, before);  // nothing is different
+  netlink::change(kernel, netlink::DeleteNeighbour{entry(eth0, ip("10.5.0.1"))});
+  pass(2 * kj::SECONDS);
+  EXPECT_STREQ(shown().cStr(), "");
+}
+
+// Catches: what a store that was away has not heard being taken for told; hammering it.
+TEST_F(BystandersTest, aStoreThatIsAwayIsToldLater) {
+  broken = true;
+  start();
+  for (unsigned i = 0; i < 300; ++i) pass(1 * kj::SECONDS);
+  EXPECT_GE(attempts, 5u);
+  EXPECT_LE(attempts, 15u);
+  broken = false;
+  for (unsigned i = 0; i < 61 && neighbours == nullptr; ++i) pass(1 * kj::SECONDS);
+  EXPECT_EQ(toldRules, 1u);
+  EXPECT_EQ(toldNeighbours, 1u);
+}
+
+}  // namespace
+}  // namespace talos::networkd
