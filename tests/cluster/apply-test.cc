@@ -434,8 +434,15 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   EXPECT_TRUE(std::regex_search(status, std::regex("revertsAt: \"?20\\d\\d-"))) << status;
   auto before = cluster->servicePids(kNodes[0])["machined"];
   cluster->talosctl({"-n", kNodes[0], "service", "machined", "kill", "--signal", "KILL"});
+  // The answer comes before the signal.
+  ASSERT_TRUE(eventually(
+      [&] {
+        auto now = cluster->servicePids(kNodes[0]);
+        return now.count("machined") && now["machined"] != before;
+      },
+      30));
   EXPECT_EQ(onDisk(kNodes[0]), disk);
-  ASSERT_TRUE(eventually([&] { return ttl(kNodes[0]) != "71"; }, 100)) << before;
+  ASSERT_TRUE(eventually([&] { return ttl(kNodes[0]) != "71"; }, 100));
   EXPECT_EQ(onDisk(kNodes[0]), disk);
 
   change("try", "72");
