@@ -52,8 +52,9 @@ void eachIn(const void* start, const char* end, F&& handle) {
 template <typename F>
 void eachAttribute(const nlmsghdr* message, size_t skip, F&& handle) {
   if (mnl_nlmsg_get_payload_len(message) < skip) return;
+  // Not mnl_nlmsg_get_payload_tail(): that is rounded up, and behind the end of the datagram.
   eachIn(mnl_nlmsg_get_payload_offset(message, skip),
-         static_cast<const char*>(mnl_nlmsg_get_payload_tail(message)), handle);
+         reinterpret_cast<const char*>(message) + message->nlmsg_len, handle);
 }
 
 template <typename F>

@@ -445,7 +445,8 @@ bool decodeGenericBody(const nlmsghdr* message, Message& out) {
 template <typename F>
 size_t eachHeader(kj::ArrayPtr<const kj::byte> datagram, F&& handle) {
   kj::Array<uint64_t> copy;
-  KJ_DEFER(explicit_bzero(copy.begin(), copy.asBytes().size()));
+  // Without a copy there is nothing to zero, nor an address that may be given.
+  KJ_DEFER(if (copy.size() > 0) explicit_bzero(copy.begin(), copy.asBytes().size()));
   if (reinterpret_cast<uintptr_t>(datagram.begin()) % alignof(nlmsghdr) != 0) {
     copy = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
     memcpy(copy.begin(), datagram.begin(), datagram.size());

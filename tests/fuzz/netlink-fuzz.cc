@@ -74,6 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   readGeneric(decodeGeneric(bytes));
   auto decoded = decode(bytes);
   KJ_ASSERT(decoded.messages.size() <= size / 16);
+  auto notice = noticeOf(bytes);
   for (auto& message : decoded.messages) {
     KJ_SWITCH_ONEOF(message.body) {
       KJ_CASE_ONEOF(link, Link) {
@@ -107,9 +108,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       KJ_CASE_ONEOF(rule, Rule) {
         checkRule(rule);
+        KJ_ASSERT(notice.rules);
       }
       KJ_CASE_ONEOF(neighbour, Neighbour) {
         checkNeighbour(neighbour);
+        KJ_ASSERT(notice.neighbours);
       }
       KJ_CASE_ONEOF(ack, Ack) {
         checkText(ack.message);
