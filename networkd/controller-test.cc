@@ -7,6 +7,7 @@
 #include "common/netlink-model.h"
 #include "common/test-ip.h"
 #include "networkd/fakes.h"
+#include "networkd/random-network.h"
 #include "networkd/server.h"
 
 namespace talos::networkd {
@@ -187,6 +188,46 @@ TEST_F(ControllerTest, repairsWhatOthersBreak) {
   EXPECT_TRUE(hasDefault());
   EXPECT_EQ(board.network().getRepairs(), 4u);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
+}
+
+// Catches: an alarm about somebody who changed something, when a peer that roamed is called again
+// or the config has another key.
+TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
+  specs();
+  kj::byte key = 1;
+  board.more = [&](Wanted& wanted) {
+    auto& wg0 = wanted.links.add(
+        WantedLink{.name = kj::str("wg0"), .kind = kj::str("wireguard"), .version = 1});
+    wg0.wireguard.privateKey = RandomNetwork::secret(key);
+    wg0.wireguard.peers.add(
+        WantedPeer{.publicKey = RandomNetwork::secret(10).publicKey(),
+                   .resolved = netlink::Endpoint{KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1")), 9},
+                   .allowed = {prefix("10.7.1.0/24")}});
+  };
+  start();
+  auto wg0 = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "wg0")).index;
+  auto look = [&] {
+    work.set();
+    pass(1 * kj::SECONDS);
+    return kernel.wireguard(wg0);
+  };
+  auto there = look();
+  ASSERT_EQ(there.peers.size(), 1u);
+  ASSERT_TRUE(there.peers[0].endpoint);
+  auto home = *there.peers[0].endpoint;
+
+  there.peers[0].endpoint->address = KJ_ASSERT_NONNULL(Ip::parse("203.0.113.7"));
+  kernel.have(wg0, there);
+  EXPECT_TRUE(*look().peers[0].endpoint == home);
+  key = 2;
+  EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
+  EXPECT_EQ(board.network().getRepairs(), 0u);
+
+  there = look();
+  there.peers.clear();
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers.size(), 1u);
+  EXPECT_EQ(board.network().getRepairs(), 1u);
 }
 
 // Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,

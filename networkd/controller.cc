@@ -29,6 +29,18 @@ bool harmless(const netlink::Change& change, int code) {
          (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
 }
 
+// Peers that went elsewhere and fell silent are called again: nobody changed anything.
+bool callsPeers(const netlink::Change& change) {
+  KJ_IF_MAYBE (set, change.tryGet<netlink::SetWireguard>()) {
+    if (set->privateKey != nullptr || set->listenPort || set->firewallMark) return false;
+    for (auto& peer : set->peers) {
+      if (!peer.endpoint || peer.remove || peer.keepalive || peer.replaceAllowed) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
 // A resource has bounds, and nobody reads ten thousand lines.
 void shorten(kj::Vector<kj::String>& lines) {
   if (lines.size() <= kMostTold) return;
@@ -62,6 +74,10 @@ kj::Array<kj::byte> identity(const Wanted& wanted) {
   for (auto& link : wanted.links) {
     text(link.name);
     number(link.version);
+    KJ_IF_MAYBE (secret, link.wireguard.privateKey) {
+      auto key = secret->publicKey();
+      bytes.addAll(kj::arrayPtr(key.begin(), key.size()));
+    }
     number(link.wireguard.peers.size());
     for (auto& peer : link.wireguard.peers) {
       text(peer.resolved ? peer.resolved->toString() : kj::String());
@@ -327,9 +343,10 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
     } else {
       progress = true;
       bool logged = ++done <= kMostLogged;
-      if (!repairing && !logged) continue;
+      bool repaired = repairing && !callsPeers(changes[i]);
+      if (!repaired && !logged) continue;
       auto what = told(changes[i], observed);
-      if (!repairing) {
+      if (!repaired) {
         log::info("set", {{"change", what}, {"for", names[i]}});
         continue;
       }

@@ -40,6 +40,7 @@ class FakeBoard final : public Board {
   kj::String hostname;
   NodeAddresses stored;
   Repairs repairs;
+  kj::Function<void(Wanted&)> more = [](Wanted&) {};
   unsigned published = 0;
   kj::Maybe<Report> last;
   Signal told;  // something was published
@@ -61,6 +62,7 @@ class FakeBoard final : public Board {
                                            .metric = 10,
                                            .version = 1});
     }
+    more(intent.wanted);
     intent.hostname = kj::str(hostname);
     intent.previous.chosen.addAll(stored.chosen);
     intent.previous.known.addAll(stored.known);
