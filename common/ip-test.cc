@@ -31,6 +31,9 @@ TEST(Prefix, keepsHostBitsAndPrintsCanonically) {
   EXPECT_STREQ(prefix("10.5.0.2/24").masked().toString().cStr(), "10.5.0.0/24");
   EXPECT_STREQ(prefix("2001:DB8:0:0::1/61").masked().toString().cStr(), "2001:db8::/61");
   EXPECT_STREQ(Prefix::all(AF_INET).toString().cStr(), "0.0.0.0/0");
+  for (kj::StringPtr text : {"100.99.10.9/9", "255.101.109.110/10", "fd00::/99", "fd00::1/100"}) {
+    EXPECT_STREQ(prefix(text).toString().cStr(), text.cStr());
+  }
   EXPECT_TRUE(prefix("10.5.0.2/24").contains(ip("10.5.0.255")));
   EXPECT_FALSE(prefix("10.5.0.2/24").contains(ip("10.5.1.2")));
   EXPECT_FALSE(prefix("0.0.0.0/0").contains(ip("::1")));

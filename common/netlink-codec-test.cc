@@ -164,6 +164,62 @@ TEST(NetlinkCodec, hostileLengthsAreAProblemNotARead) {
   EXPECT_TRUE(decode(nullptr).problem == nullptr);
 }
 
+// Catches: a message that is cut and is taken for one without its end.
+TEST(NetlinkCodec, whatIsCutIsToldWithItsType) {
+  Raw raw;
+  raw.add<uint32_t>(16 + 4).add<uint16_t>(NLMSG_ERROR).add<uint16_t>(0).add<uint64_t>(0);
+  raw.add<int32_t>(-ENODEV);
+  auto decoded = decode(raw.bytes);
+  EXPECT_EQ(decoded.messages.size(), 0u);
+  EXPECT_STREQ(KJ_ASSERT_NONNULL(decoded.problem).cStr(), "message of type 2 with only 4 bytes");
+}
+
+// Catches: bytes that stand where the messages' structures may not, read wrongly or not at all.
+TEST(NetlinkCodec, readsFromAnyAddress) {
+  auto request = encode(AddLink{kj::str("br0"), Bridge{}});
+  auto place = kj::heapArray<kj::byte>(request.size() + 8);
+  for (size_t offset = 0; offset < 8; ++offset) {
+    auto bytes = place.slice(offset, offset + request.size());
+    memcpy(bytes.begin(), request.begin(), request.size());
+    auto decoded = decode(bytes);
+    ASSERT_EQ(decoded.messages.size(), 1u) << offset;
+    EXPECT_TRUE(decoded.problem == nullptr) << offset;
+    EXPECT_STREQ(decoded.messages[0].body.get<Link>().name.cStr(), "br0");
+    EXPECT_STREQ(decoded.messages[0].body.get<Link>().kind.cStr(), "bridge");
+  }
+}
+
+// Catches: a monitor that looks at everything again because of a bridge's port, and one that
+// believes to have heard all of a notice that it could not read to its end.
+TEST(NetlinkCodec, noticesSayWhatToReadAgain) {
+  auto notice = [](uint8_t family, uint32_t behind) {
+    Raw raw;
+    raw.add<uint32_t>(16 + 16).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
+    ifinfomsg header{};
+    header.ifi_family = family;
+    raw.add(header);
+    for (uint32_t i = 0; i < behind; ++i) raw.add<uint32_t>(0);
+    return noticeOf(raw.bytes);
+  };
+  EXPECT_TRUE(notice(AF_UNSPEC, 0).links);
+  EXPECT_FALSE(notice(AF_BRIDGE, 0).links);
+  EXPECT_FALSE(notice(AF_UNSPEC, 0).overrun);
+  EXPECT_TRUE(notice(AF_UNSPEC, 1).overrun);
+}
+
+// Catches: a list of routes with the local table, which has up to four for each address.
+TEST(NetlinkCodec, routesAreAskedForOfOneTable) {
+  EXPECT_STREQ(hex(encodeRouteDump()).cStr(),
+               "1c000000"
+               "1a00"
+               "0103"
+               "00000000"
+               "00000000"
+               "00000000"
+               "fe000000"  // RT_TABLE_MAIN
+               "00000000");
+}
+
 // Catches: an attribute whose length is 0 (an endless loop) or larger than the message.
 TEST(NetlinkCodec, hostileAttributesEndTheWalk) {
   for (uint16_t length : {0, 3, 5, 200, 0xffff}) {

@@ -88,6 +88,7 @@ TEST(NetlinkKernel, makesChangesAndDeletes) {
     for (auto& a : kernel->addresses()) marked = marked || (a.link == veth && a.protocol == 116);
     EXPECT_TRUE(marked);
     EXPECT_EQ(count(*kernel, "0.0.0.0/0"), 1u);
+    for (auto& r : kernel->routes()) EXPECT_EQ(r.table, unsigned(RT_TABLE_MAIN));  // not the local
 
     // Replacing keeps one route; the gateway is the new one.
     route.gateway = ip("10.5.0.9");
@@ -122,6 +123,9 @@ TEST(NetlinkKernel, aChangeThatIsNoMessageFailsAlone) {
     EXPECT_TRUE(has(*kernel, veth, "10.5.0.2/24"));
     Change none[] = {AddLink{kj::str("sixteencharacter"), Dummy{}}};
     EXPECT_EQ(failuresOf(*kernel, none).size(), 1u);
+    Change before[] = {AddLink{kj::str("sixteencharacter"), Dummy{}},
+                       SetLink{.index = 9999, .up = true}};
+    EXPECT_EQ(KJ_ASSERT_NONNULL(kernel->apply(before)[1]).code, ENODEV);
   });
 }
 
@@ -269,6 +273,25 @@ TEST(NetlinkKernel, saysOfManyChangesWhichWereRefused) {
     size_t refused = 0;
     for (unsigned i = 0; i < kMany; ++i) refused += fails(i);
     EXPECT_EQ(there, kMany - refused);
+  });
+}
+
+// Catches: more in one write than the socket takes, and more refusals than it holds.
+TEST(NetlinkKernel, refusesAnyNumberOfAnySize) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    kj::Vector<Change> small, large;
+    for (unsigned i = 0; i < 10'000; ++i) small.add(DeleteLink{9999});
+    BondOptions options;
+    options.arpTargets = std::vector<Ip>(900, ip("10.0.0.1"));
+    for (unsigned i = 0; i < 120; ++i) large.add(SetBond{veth, options});  // of 7 KiB
+    for (auto changes : {&small, &large}) {
+      for (auto& answer : kernel->apply(*changes)) {
+        auto& failure = KJ_ASSERT_NONNULL(answer);
+        EXPECT_NE(failure.code, ENOBUFS) << failure.message.cStr();
+      }
+    }
   });
 }
 

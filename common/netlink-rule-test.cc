@@ -128,6 +128,8 @@ TEST(NetlinkNeighbour, survivesTheRoundTrip) {
 TEST(NetlinkRule, inTheWordsOfIp) {
   Rule plain{.table = RT_TABLE_MAIN}, drop{.iif = "eth0", .action = FR_ACT_PROHIBIT};
   Rule marked{.from = prefix("10.1.0.1/32"), .mark = 1, .mask = 255, .table = 5};
+  Rule jump{.priority = 7, .action = FR_ACT_GOTO, .target = 9}, last{.table = RT_TABLE_DEFAULT};
+  last.more = true;
   struct {
     const Rule& rule;
     kj::StringPtr text;
@@ -135,6 +137,8 @@ TEST(NetlinkRule, inTheWordsOfIp) {
       {plain, "from all lookup main"},
       {drop, "from all iif eth0 prohibit"},
       {marked, "from 10.1.0.1 fwmark 0x1/0xff lookup 5"},
+      {jump, "from all goto 9"},
+      {last, "from all (and another condition) lookup default"},
       {full(),
        "not from fd00:1::/32 to fd00:2::1 tos 0x10 fwmark 0x100/0xff00 iif eth0 oif "
        "fifteen-letters uidrange 0-4294967294 ipproto tcp sport 1-1024 dport 443 lookup 1000 "
@@ -167,10 +171,17 @@ TEST(NetlinkRule, whatCannotBeSaidIsRefused) {
       {with([](Rule& r) { r.family = AF_BRIDGE; }), "must be IPv4 or IPv6"},
       {with([](Rule& r) { r.from = prefix("fd00::/8"); }),
        "its prefixes must be of its own family"},
+      {with([](Rule& r) { r.to = prefix("fd00::/8"); }), "its prefixes must be of its own family"},
       {with([](Rule& r) { r.iif = "sixteencharacter"; }),
+       "names of links have at most 15 characters"},
+      {with([](Rule& r) { r.oif = "sixteencharacter"; }),
        "names of links have at most 15 characters"},
       {with([](Rule& r) { r.tos = 1; }), "the TOS must be a multiple of 4"},
       {with([](Rule& r) { r.sourcePorts = Span<uint16_t>{0, 5}; }),
+       "ports must be from 1 to 65534, the first not above the last"},
+      {with([](Rule& r) { r.sourcePorts = Span<uint16_t>{1, 65535}; }),
+       "ports must be from 1 to 65534, the first not above the last"},
+      {with([](Rule& r) { r.destinationPorts = Span<uint16_t>{6, 5}; }),
        "ports must be from 1 to 65534, the first not above the last"},
       {with([](Rule& r) { r.users = Span<uint32_t>{6, 5}; }),
        "the first user must not be above the last"},
@@ -194,7 +205,7 @@ kj::Array<kj::byte> edited(kj::Array<kj::byte> message, size_t at, kj::byte valu
 // Catches: other families' rules and bridges' tables taken for ours; a condition that is not known,
 // or not readable, being dropped, so that a rule looks as if it held for everything.
 TEST(NetlinkRule, whatIsNotOursOrNotWholeIsNotTakenForIt) {
-  constexpr size_t kFamily = 16, kSourceLength = 18;
+  constexpr size_t kFamily = 16, kDestinationLength = 17, kSourceLength = 18;
   Rule rule{.priority = 5, .from = prefix("10.0.0.0/8"), .table = 5};
   Neighbour neighbour{.link = 1, .address = ip("10.0.0.1"), .state = NUD_FAILED};
   auto first = [](kj::ArrayPtr<const kj::byte> bytes) {
@@ -229,6 +240,8 @@ TEST(NetlinkRule, whatIsNotOursOrNotWholeIsNotTakenForIt) {
   EXPECT_FALSE(first(encode(AddRule{rule})).get<Rule>().more);
   EXPECT_TRUE(
       first(edited(encode(AddRule{rule}), kSourceLength, 33)).get<Rule>().more);  // of 32 bits
+  // Its address is missing.
+  EXPECT_TRUE(first(edited(encode(AddRule{rule}), kDestinationLength, 8)).get<Rule>().more);
   MessageBuilder flow(RTM_NEWRULE, 0);
   flow.header<fib_rule_hdr>().family = AF_INET;
   flow.putU32(FRA_FLOW, 1);
@@ -265,6 +278,7 @@ TEST(NetlinkRule, theModelWithoutIpv6) {
   Neighbour neighbour{
       .link = eth0, .address = ip("fe80::1"), .hardwareAddress = kMac, .state = NUD_STALE};
   EXPECT_EQ(codeOf(without, AddNeighbour{neighbour}), EAFNOSUPPORT);
+  EXPECT_EQ(codeOf(without, DeleteNeighbour{neighbour}), EAFNOSUPPORT);
 }
 
 // Catches: entries of a link that is gone, or that survive a pulled cable though they may be wrong.
@@ -309,6 +323,15 @@ TEST(NetlinkNeighbour, monitorsHearWhatTheyAskedFor) {
   setUp(kernel, eth0);
   EXPECT_FALSE(curiousNext.poll(scope));
   EXPECT_TRUE(usualNext.wait(scope).links);
+
+  change(kernel, DeleteRule{{.priority = 5, .table = 5}});
+  EXPECT_TRUE(curious->take().rules);
+  setUp(kernel, eth0, false);  // forgets what it knew
+  EXPECT_TRUE(curious->take().neighbours);
+  change(kernel, AddNeighbour{{.link = eth0, .address = ip("10.0.0.1"), .state = NUD_FAILED}});
+  curious->take();
+  change(kernel, DeleteNeighbour{{.link = eth0, .address = ip("10.0.0.1")}});
+  EXPECT_TRUE(curious->take().neighbours);
 }
 
 }  // namespace

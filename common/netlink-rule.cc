@@ -131,7 +131,7 @@ bool fits(const std::optional<Prefix>& prefix, int family) {
 }
 
 bool fits(const std::optional<Span<uint16_t>>& ports) {
-  return !ports || (ports->first > 0 && ports->first < 0xffff && ports->first <= ports->last);
+  return !ports || (ports->first > 0 && ports->last < 0xffff && ports->first <= ports->last);
 }
 
 }  // namespace
