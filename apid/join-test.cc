@@ -1,167 +1,15 @@
 // The life of a worker's certificate, with a clock of the test's own and a model of trustd.
-#include "apid/join.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "common/error.h"
-#include "common/node-certificate.h"
-#include "common/virtual-time.h"
+#include "apid/test-joiner.h"
 
 namespace talos::apid {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::JoinerTest;
+using testing::kStart;
+using testing::kToken;
 using ::testing::Not;
-
-constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
-const auto kStart = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
-
-std::string text(kj::StringPtr s) {
-  return s.cStr();
-}
-
-struct TestClock final : kj::Clock {
-  const kj::TimerImpl& timer;
-  kj::Duration off = 0 * kj::SECONDS;  // of the right time
-  explicit TestClock(const kj::TimerImpl& timer) : timer(timer) {}
-  kj::Date right() const { return kStart + (timer.now() - kj::origin<kj::TimePoint>()); }
-  kj::Date now() const override { return right() + off; }
-};
-
-struct JoinerTest : testing::Test {
-  ~JoinerTest() noexcept override {}
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
-  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  TestClock clock{timer};
-  pki::CertificateAndKey authority =
-      pki::makeAuthority({.organization = "talos", .notBefore = kStart - 1 * kj::DAYS});
-  pki::CertificateAndKey other =
-      pki::makeAuthority({.organization = "talos", .notBefore = kStart - 1 * kj::DAYS});
-
-  // The model of trustd.
-  kj::Duration lifetime = 24 * kj::HOURS;
-  Address own = Address::parse("10.5.0.5");  // as trustd sees this machine
-  kj::TreeSet<kj::String> down, silent;
-  kj::Maybe<kj::Exception> refusal;
-  bool refuseNames = false;
-  kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
-  kj::Maybe<const pki::CertificateAndKey&> signer, shown;
-  kj::Maybe<pki::Pem> foreignKey;
-  kj::Vector<kj::String> asked;
-  kj::String lastRequest;
-  kj::Vector<kj::Maybe<kj::Date>> times;  // that trustd's certificate was looked at for
-  kj::String pinned;
-
-  // The model of the store.
-  kj::Maybe<Identity> stored;
-  unsigned kept = 0;
-  bool storeFails = false, storeSilent = false;
-  kj::Vector<JoinReport> told;
-  unsigned forgotten = 0;
-
-  kj::TreeMap<kj::String, kj::Array<kj::String>> names;  // of the resolver
-  kj::Maybe<kj::Own<Joiner>> joiner;
-  kj::Promise<void> running = nullptr;
-
-  kj::Promise<JoinAnswer> answer(JoinQuestion question) {
-    auto to = question.to.toString();
-    asked.add(kj::str(to));
-    times.add(question.pin.at);
-    pinned = kj::str(question.pin.kind());
-    if (down.find(to) != nullptr) fail(ErrorKind::kUnavailable, kj::str(to, ":50001: refused"));
-    if (silent.find(to) != nullptr) return kj::NEVER_DONE;
-    KJ_IF_MAYBE (e, refusal) kj::throwFatalException(kj::cp(*e));
-    lastRequest = question.request(own);
-    auto info = pki::inspectRequest(lastRequest);
-    if (refuseNames && info.dnsNames.size() > 0) {
-      fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");
-    }
-    auto copy = [](const kj::Vector<kj::String>& from) {
-      return KJ_MAP(f, from) {
-        return kj::str(f);
-      };
-    };
-    pki::LeafOptions options{.dnsNames = copy(info.dnsNames),
-                             .addresses = copy(info.addresses),
-                             .server = true,
-                             .client = false,
-                             .lifetime = lifetime + kBackdated,
-                             .notBefore = clock.right() - kBackdated};
-    bend(options);
-    auto& by = signer.orDefault(authority);
-    KJ_IF_MAYBE (key, foreignKey) {
-      lastRequest = pki::makeRequest(*key, {.addresses = copy(info.addresses)});
-    }
-    auto certificate = pki::signRequest(by.certificate, by.key, lastRequest, kj::mv(options));
-    return JoinAnswer{kj::str(shown.orDefault(by).certificate), kj::mv(certificate)};
-  }
-
-  Joiner& start() {
-    Joiner::World world{
-        timer,
-        clock,
-        [] { return 0.5; },
-        [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
-          KJ_IF_MAYBE (found, names.find(host)) {
-            return KJ_MAP(f, *found) {
-              return kj::str(f);
-            };
-          }
-          if (Address::tryParse(host) != nullptr) return kj::arr(kj::str(host));
-          return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, '"'));
-        },
-        [this](JoinQuestion question) {
-          return kj::evalNow([&] { return answer(kj::mv(question)); });
-        },
-        [this](const Identity& identity) -> kj::Promise<void> {
-          if (storeFails) return error(ErrorKind::kUnavailable, "machined is away");
-          if (storeSilent) return kj::NEVER_DONE;
-          ++kept;
-          stored = identity.clone();
-          KJ_ASSERT_NONNULL(joiner)->have(identity.clone());  // as the watch of the store tells
-          return kj::READY_NOW;
-        },
-        [this](JoinReport report) { told.add(kj::mv(report)); },
-        [this] { ++forgotten; }};
-    auto& made = *joiner.emplace(kj::heap<Joiner>(kj::mv(world)));
-    running = made.run().eagerlyEvaluate(
-        [](kj::Exception&& e) { ADD_FAILURE() << e.getDescription().cStr(); });
-    return made;
-  }
-  JoinWish wish() {
-    JoinWish w;
-    for (auto e : {"10.5.0.2"_kj, "10.5.0.3"_kj}) w.endpoints.add(kj::str(e));
-    w.token = pki::Pem(kj::str(kToken));
-    w.authority = kj::str(authority.certificate);
-    w.commonName = kj::str("w1");
-    w.dnsNames.add(kj::str("w1"));
-    return w;
-  }
-  // A machine whose clock is right, and that has nothing yet.
-  Joiner& join(kj::Maybe<JoinWish> special = nullptr) {
-    auto& j = start();
-    j.clockIs(true, 1);
-    j.addressesAre(kj::arr(own));
-    j.have(nullptr);
-    KJ_IF_MAYBE (s, special) {
-      j.want(kj::mv(*s));
-    } else {
-      j.want(wish());
-    }
-    scope.poll();
-    return j;
-  }
-  void pass(kj::Duration by) { advance(timer, scope, by); }
-  const JoinReport& now() { return told.back(); }
-  pki::CertificateInfo held() { return pki::inspect(KJ_ASSERT_NONNULL(stored).certificate); }
-  void expectRefused(kj::StringPtr why) {
-    EXPECT_EQ(kept, 0u);
-    EXPECT_FALSE(now().ready);
-    EXPECT_THAT(text(now().message), HasSubstr(text(why)));
-  }
-};
+using testing::text;
 
 TEST_F(JoinerTest, AsksForItsNamesAndTheAddressThatItCallsFrom) {
   auto w = wish();
@@ -356,52 +204,6 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   EXPECT_EQ(forgotten, 1u);
 }
 
-// Catches: an answer that is believed because TLS was.
-TEST_F(JoinerTest, AnswersThatAreRefused) {
-  signer = other;
-  join();
-  expectRefused("its authority is not the one that this machine knows");
-}
-TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
-  signer = other;
-  shown = authority;
-  join();
-  expectRefused("its certificate is not one of its authority");
-}
-TEST_F(JoinerTest, AnotherHashIsRefused) {
-  signer = other;
-  auto w = wish();
-  w.authority = kj::str();
-  w.authorityHash = pki::authorityHash(authority.certificate);
-  join(kj::mv(w));
-  expectRefused("not machine.caHash");
-}
-TEST_F(JoinerTest, ACertificateForAnotherKeyIsRefused) {
-  foreignKey = pki::makeKey(pki::KeyType::kEd25519);
-  join();
-  expectRefused("is not for the key that was asked with");
-}
-TEST_F(JoinerTest, ACertificateWithoutTheAddressIsRefused) {
-  bend = [](pki::LeafOptions& options) { options.addresses = kj::arr(kj::str("10.5.0.6")); };
-  join();
-  expectRefused("its certificate lacks 10.5.0.5");
-}
-TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
-  bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
-  join();
-  expectRefused(
-      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this machine's clock shows "
-      "2024-10-04T00:00:00Z");
-}
-
-TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
-  bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
-  join();
-  expectRefused(
-      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this machine's clock shows "
-      "2024-10-04T00:00:00Z");
-}
-
 // Catches: a machine ten years off that never gets its API, or one that trusts old times for ever.
 TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
   for (auto years : {-10, 10}) {
@@ -450,22 +252,6 @@ TEST_F(JoinerTest, WhenTheClockIsSetEverythingIsLookedAtAgain) {
   j.clockIs(true, 2);
   scope.poll();
   EXPECT_FALSE(now().ready);
-}
-
-// The first one is believed, and from then on no other.
-TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
-  auto w = wish();
-  w.authority = kj::str();
-  ::testing::internal::CaptureStderr();
-  auto& j = join(kj::mv(w));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("could not be verified"));
-  EXPECT_EQ(now().verified, "nothing");
-  EXPECT_THAT(text(now().message), HasSubstr("neither machine.ca nor machine.caHash"));
-  signer = other;
-  pass(13 * kj::HOURS);
-  EXPECT_EQ(kept, 1u);
-  EXPECT_EQ(pinned, "ca");
-  (void)j;
 }
 
 // Catches: a worker without an API because its host name was another machine's.
@@ -566,40 +352,6 @@ TEST_F(JoinerTest, WhatTheConfigLacksIsSaid) {
   scope.poll();
   EXPECT_THAT(text(now().message), HasSubstr("names no control plane"));
   EXPECT_EQ(asked.size(), 0u);
-}
-
-TEST_F(JoinerTest, WhoIsTrustd) {
-  auto issue = [&](const pki::CertificateAndKey& by, bool server) {
-    return pki::issue(by.certificate, by.key,
-                      {.server = server,
-                       .client = !server,
-                       .lifetime = 1 * kj::HOURS,
-                       .notBefore = kStart})
-        .certificate;
-  };
-  auto refusal = [](const Pin& pin, kj::String leaf, kj::StringPtr issuer = "") {
-    auto chain = issuer.size() > 0 ? kj::arr(kj::mv(leaf), kj::str(issuer)) : kj::arr(kj::mv(leaf));
-    return text(pin.refusal(chain).orDefault(kj::str("-")));
-  };
-  auto at = kStart + 1 * kj::MINUTES, late = kStart + 2 * kj::HOURS;
-  Pin ca{kj::str(authority.certificate), kj::str(), at};
-  Pin hash{kj::str(), pki::authorityHash(authority.certificate), at};
-  for (auto* pin : {&ca, &hash}) {
-    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
-    EXPECT_NE(refusal(*pin, issue(other, true), other.certificate), "-");
-    EXPECT_NE(refusal(*pin, issue(other, true), authority.certificate), "-")
-        << "shown, not its own";
-    EXPECT_NE(refusal(*pin, issue(authority, false), authority.certificate), "-")
-        << "an administrator's certificate is no server's";
-    pin->at = late;
-    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate),
-              "certificate has expired");
-    pin->at = nullptr;
-    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
-  }
-  EXPECT_EQ(refusal(ca, issue(authority, true)), "-");
-  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of the 1 certificates"));
-  EXPECT_EQ(refusal(Pin{}, issue(other, true)), "-");
 }
 
 }  // namespace
