@@ -165,9 +165,8 @@ TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
 // giving it another one, or for asking for the keys of its cluster.
 TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   sources.answers.add(kj::str());
-  auto& b = start();
-  auto loading = b.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto loading = waitForAConfig();
+  auto& b = brain();
   auto visitors = node(kVisitor);
   auto held = visitors.configurationRequest().send().getConfiguration();
   auto bare = configuration(kVisitor);  // inside of the membrane: what machined itself looks at

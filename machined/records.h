@@ -1,4 +1,4 @@
-// Writing resources that the brain itself owns.
+// Writing resources that the brain itself owns; and, in tests, those of others.
 #pragma once
 
 #include <capnp/message.h>
@@ -12,14 +12,15 @@ constexpr kj::StringPtr kBrainOwner = "machined"_kj;
 // Creates or replaces; an equal spec changes nothing.
 template <typename Spec>
 void putRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
-               kj::FunctionParam<void(typename Spec::Builder)> fill) {
+               kj::FunctionParam<void(typename Spec::Builder)> fill,
+               kj::StringPtr owner = kBrainOwner) {
   capnp::MallocMessageBuilder scratch;
   auto resource = scratch.initRoot<rpc::Resource>();
   auto metadata = resource.initMetadata();
   metadata.setNamespace(ns);
   metadata.setType(type);
   metadata.setId(id);
-  metadata.setOwner(kBrainOwner);
+  metadata.setOwner(owner);
   KJ_IF_MAYBE (there, store.tryGet(ns, type, id)) {
     metadata.setVersion(there->getMetadata().getVersion());
   }

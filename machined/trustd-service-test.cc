@@ -5,6 +5,7 @@
 
 #include "common/virtual-time.h"
 #include "machined/process1-fake.h"
+#include "machined/records.h"
 #include "machined/resources/store-fixture.h"
 #include "rpc/types.capnp.h"
 
@@ -59,17 +60,8 @@ struct TrustdServiceTest : testing::Test {
   void run() { advance(timer, io.waitScope, 1 * kj::SECONDS); }
 
   void putSecrets(kj::StringPtr id, kj::StringPtr token = "abcdef.0123456789abcdef") {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType("RootSecrets.secrets.talos.dev");
-    metadata.setId(id);
-    metadata.setOwner("test");
-    KJ_IF_MAYBE (there, store.tryGet("", "RootSecrets.secrets.talos.dev", id)) {
-      metadata.setVersion(there->getMetadata().getVersion());
-    }
-    resource.initSpec().initAs<rpc::RootSecretSpec>().initOs().setToken(token);
-    store.put(resource.asReader());
+    putRecord<rpc::RootSecretSpec>(store, "", "RootSecrets.secrets.talos.dev", id,
+                                   [&](auto spec) { spec.initOs().setToken(token); });
     run();
   }
   bool isThere() const {

@@ -36,10 +36,8 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
 // Catches: a machine that waits without saying why, and one that nobody can help any more.
 TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
   sources.answers.add(kj::str());
-  auto& b = start();
-  auto loading = b.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
-  EXPECT_TRUE(b.keeper.inMaintenance());
+  auto loading = waitForAConfig();
+  auto& b = brain();
   ASSERT_EQ(1u, b.keeper.maintenanceReasons().size());
   EXPECT_TRUE(b.keeper.maintenanceReasons()[0].startsWith("no machine config: "));
   EXPECT_EQ(1u, b.changes);
@@ -69,10 +67,7 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   auto visitor = ConfigKeeper::Caller::kVisitor;
   sources.answers.add(kj::str("!nothing yet"));
   sources.answers.add(kj::str(document("source")));
-  auto& b = start();
-  auto loading = b.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
-  ASSERT_TRUE(b.keeper.inMaintenance());
+  auto loading = waitForAConfig();
   // Its document is so large that it is looked at elsewhere while the other one comes.
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
   auto beside = apply(large, ApplyMode::AUTO, false, visitor);
@@ -93,10 +88,8 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   sources.answers.add(kj::str("!http://source/: connection refused"));
   sources.answers.add(kj::str("<html>\n"));
   sources.answers.add(kj::str(document("late")));
-  auto& b = start();
-  auto loading = b.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
-  EXPECT_TRUE(b.keeper.inMaintenance());
+  auto loading = waitForAConfig();
+  auto& b = brain();
   EXPECT_EQ("no machine config: http://source/: connection refused",
             b.keeper.maintenanceReasons()[0]);
   pass(1 * kj::SECONDS);
@@ -116,8 +109,7 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
 // Catches: pauses that grow for ever, so that a server which comes back is noticed days later.
 TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
   sources.answers.add(kj::str("!down"));
-  auto loading = start().keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto loading = waitForAConfig();
   for (unsigned i = 0; i < 12; i++) {
     auto before = sources.searches;
     pass(64 * kj::SECONDS);
@@ -129,9 +121,7 @@ TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
 TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
   sources.answers.add(kj::str("!not now"));
   sources.answers.add(kj::str(document("source")));
-  auto& b = start();
-  auto loading = b.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto loading = waitForAConfig();
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);
   auto call = apply(document("operator"), ApplyMode::AUTO);
@@ -144,18 +134,15 @@ TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
   ASSERT_TRUE(loading.poll(io.waitScope));
   settle();
   EXPECT_EQ("operator/operator", state());
-  (void)b;
 }
 
 // Catches: a new brain that lets the machine out of maintenance for a while, so that the
 // certificate that somebody was told is replaced.
 TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
-  auto& first = start();
-  auto loading = first.keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto loading = waitForAConfig();
   putRecord<rpc::ApiCertificateSpec>(
-      first.store, "", kCertificates, "api",
+      brain().store, "", kCertificates, "api",
       [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
   loading = kj::NEVER_DONE;
   auto& second = start();

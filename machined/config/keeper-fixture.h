@@ -169,6 +169,13 @@ struct KeeperTest : public testing::Test {
     KJ_FAIL_REQUIRE("no config was taken", brain().said);
   }
 
+  // A brain that gets no config at first: what it waits with in maintenance mode.
+  kj::Promise<void> waitForAConfig() {
+    auto loading = start().keeper.load();
+    KJ_REQUIRE(!loading.poll(io.waitScope) && brain().keeper.inMaintenance(), brain().said);
+    return loading;
+  }
+
   kj::Promise<ConfigKeeper::Outcome> apply(
       kj::StringPtr text, ApplyMode mode, bool dryRun = false,
       ConfigKeeper::Caller caller = ConfigKeeper::Caller::kAdmin) {

@@ -118,8 +118,7 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
 // Catches: a document that is taken and cannot be published.
 TEST_F(KeeperTest, TheLargestDocument) {
   sources.answers.add(kj::str());
-  auto loading = start().keeper.load();
-  EXPECT_FALSE(loading.poll(io.waitScope));
+  auto loading = waitForAConfig();
   auto sized = [](size_t bytes) {
     auto begin = kj::str(document("b"), "# ");
     return kj::str(begin, kj::repeat('x', bytes - begin.size()));

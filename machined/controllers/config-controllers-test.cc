@@ -8,6 +8,7 @@
 #include "machined/controllers/machine-type.h"
 #include "machined/controllers/network.h"
 #include "machined/controllers/root-secrets.h"
+#include "machined/records.h"
 #include "machined/resources/store-fixture.h"
 #include "rpc/local.capnp.h"
 
@@ -48,17 +49,9 @@ struct ConfigTest : public testing::Test {
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
 
-  // Over `version` of the resource; 0: there is none yet.
-  void publish(kj::StringPtr document, uint64_t version = 0) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(kMachineConfigs);
-    metadata.setId(kMachineConfigId);
-    metadata.setVersion(version);
-    metadata.setOwner("test");
-    resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(document);
-    store.put(resource.asReader());
+  void publish(kj::StringPtr document) {
+    putRecord<rpc::MachineConfigSpec>(store, "", kMachineConfigs, kMachineConfigId,
+                                      [&](auto spec) { spec.setDocument(document); });
   }
 
   pki::CertificateAndKey makeAuthority() {
@@ -107,21 +100,12 @@ struct ConfigTest : public testing::Test {
 
   // A status as networkd writes it.
   template <typename Spec, typename Fill>
-  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill, uint64_t version = 0) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(type);
-    metadata.setId(id);
-    metadata.setVersion(version);
-    metadata.setOwner("networkd");
-    fill(resource.getSpec().initAs<Spec>());
-    store.put(resource.asReader());
+  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
+    putRecord<Spec>(store, "", type, id, kj::fwd<Fill>(fill), "networkd");
   }
-  void putAddress(kj::StringPtr address, uint64_t version = 0) {
-    put<rpc::NodeAddressSpec>(
-        "NodeAddresses.net.talos.dev", "accumulative",
-        [&](auto spec) { spec.initAddresses(1).set(0, address); }, version);
+  void putAddress(kj::StringPtr address) {
+    put<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev", "accumulative",
+                              [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
   void addApi() { runtime.add(kj::heap<ApiController>(uv, timer, clock, reader())); }
 };
@@ -154,7 +138,7 @@ TEST_F(ConfigTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfThei
   poll();
   EXPECT_EQ(version(), 1u);
 
-  putAddress("10.5.0.3", 1);
+  putAddress("10.5.0.3");
   awaitCertificates(2);
   EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
             "10.5.0.3 127.0.0.1 ::1");
@@ -224,7 +208,7 @@ TEST_F(ConfigTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   hosts = texts({"10.5.0.9", "vip.example.org"});
   runtime.poke("secrets.RootController");
   EXPECT_EQ(version(), 1u);
-  putAddress("10.5.0.3/24", 1);
+  putAddress("10.5.0.3/24");
   EXPECT_EQ(version(), 2u);
   for (auto worker : {rpc::MachineType::JOIN, rpc::MachineType::UNKNOWN}) {
     type = worker;
@@ -281,7 +265,7 @@ TEST_F(ConfigTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
   poll();
   EXPECT_EQ(version(), 1u);
 
-  putAddress("10.5.0.3/24", 1);
+  putAddress("10.5.0.3/24");
   awaitCertificates(2);
   EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
             "10.5.0.3 127.0.0.1 ::1");
@@ -567,8 +551,7 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
       "  etcd: {ca: ",
       pair, "}\n");
   EXPECT_TRUE(storedMachineConfig(store) == nullptr);
-  put<rpc::MachineConfigSpec>(kMachineConfigs, kMachineConfigId,
-                              [&](auto spec) { spec.setDocument(document); });
+  publish(document);
   auto found = storedMachineConfig(store);
   auto& view = KJ_ASSERT_NONNULL(found);
   EXPECT_EQ(view.type, rpc::MachineType::CONTROLPLANE);
@@ -603,10 +586,10 @@ TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   publish("machine:\n    type: init\n");
   auto first = KJ_ASSERT_NONNULL(reader.document(store)).bytes();
   EXPECT_EQ(KJ_ASSERT_NONNULL(reader.document(store)).bytes().begin(), first.begin());
-  publish("machine:\n    type: worker\n", 1);
+  publish("machine:\n    type: worker\n");
   auto& second = KJ_ASSERT_NONNULL(reader.document(store));
   EXPECT_EQ(kj::str(second.bytes()), "machine:\n    type: worker\n");
-  store.destroy("", kMachineConfigs, kMachineConfigId, "test");
+  destroyRecord(store, "", kMachineConfigs, kMachineConfigId);
   EXPECT_TRUE(reader.document(store) == nullptr);
   EXPECT_TRUE(reader.view(store) == nullptr);
 }

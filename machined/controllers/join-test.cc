@@ -1,6 +1,7 @@
 // What a machine without the authority's key asks trustd with.
 #include "machined/controllers/join.h"
 
+#include "machined/records.h"
 #include "machined/resources/store-fixture.h"
 
 namespace talos::machined {
@@ -34,22 +35,8 @@ struct JoinTest : testing::Test {
     for (auto e : {"api.example.org"_kj, "10.5.0.2"_kj}) view.trustdEndpoints.add(kj::str(e));
     return kj::mv(view);
   }
-  template <typename Spec, typename Fill>
-  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(type);
-    metadata.setId(id);
-    metadata.setOwner("test");
-    KJ_IF_MAYBE (there, store.tryGet("", type, id)) {
-      metadata.setVersion(there->getMetadata().getVersion());
-    }
-    fill(resource.getSpec().initAs<Spec>());
-    store.put(resource.asReader());
-  }
   void start() {
-    put<rpc::HostnameSpecSpec>("HostnameSpecs.net.talos.dev", "hostname", [](auto spec) {
+    putRecord<rpc::HostnameSpecSpec>(store, "", kHostnames, "hostname", [](auto spec) {
       spec.setHostname("w1");
       spec.setDomainname("example.org");
     });
@@ -94,7 +81,7 @@ TEST_F(JoinTest, WhyNotJoined) {
   start();
   EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "has no certificate yet");
   auto tell = [&](bool ready) {
-    put<rpc::JoinStatusSpec>(kJoinStatuses, kJoinId, [&](auto spec) {
+    putRecord<rpc::JoinStatusSpec>(store, "", kJoinStatuses, kJoinId, [&](auto spec) {
       spec.setReady(ready);
       spec.setMessage("10.5.0.2: connection refused");
     });

@@ -1,5 +1,6 @@
 #include "machined/controllers/time-status.h"
 
+#include "machined/records.h"
 #include "machined/resources/store-fixture.h"
 
 namespace talos::machined {
@@ -44,18 +45,11 @@ struct TimeStatusTest : public StoreTest {
     runtime->poke("v1alpha1.TimeStatusController");
     scope.poll();
   }
-  void timed(bool healthy, uint64_t version = 0) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(kServices);
-    metadata.setId("timed");
-    metadata.setVersion(version);
-    metadata.setOwner("test");
-    auto spec = resource.getSpec().initAs<rpc::ServiceSpec>();
-    spec.setRunning(true);
-    spec.setHealthy(healthy);
-    store.put(resource.asReader());
+  void timed(bool healthy) {
+    putRecord<rpc::ServiceSpec>(store, "", kServices, "timed", [&](auto spec) {
+      spec.setRunning(true);
+      spec.setHealthy(healthy);
+    });
     scope.poll();
   }
   // "synced epoch 1 s +1us: problem"
@@ -85,7 +79,7 @@ TEST_F(TimeStatusTest, FollowsConfigAndService) {
   timed(true);
   EXPECT_EQ(told, "keep a,b");
   EXPECT_EQ(status(), "synced epoch 0 s +1us: ");
-  timed(false, 1);
+  timed(false);
   EXPECT_EQ(status(), "not epoch 0 s +1us: ");
 }
 

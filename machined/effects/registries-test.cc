@@ -12,6 +12,7 @@
 #include "machined/effects/hosts-controller.h"
 #include "machined/effects/registries-controller.h"
 #include "machined/effects/test-tree.h"
+#include "machined/records.h"
 #include "machined/resources/store-fixture.h"
 
 namespace talos::machined {
@@ -218,19 +219,12 @@ struct HostsTest : public StoreTest {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 
-  void addresses(kj::StringPtr id, std::initializer_list<kj::StringPtr> list,
-                 uint64_t version = 0) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType("NodeAddresses.net.talos.dev");
-    metadata.setId(id);
-    metadata.setOwner("networkd");
-    metadata.setVersion(version);
-    auto spec = resource.getSpec().initAs<rpc::NodeAddressSpec>().initAddresses(list.size());
-    unsigned i = 0;
-    for (auto a : list) spec.set(i++, a);
-    store.put(resource.asReader());
+  void addresses(kj::StringPtr id, std::initializer_list<kj::StringPtr> list) {
+    putRecord<rpc::NodeAddressSpec>(store, "", "NodeAddresses.net.talos.dev", id, [&](auto spec) {
+      auto out = spec.initAddresses(list.size());
+      unsigned i = 0;
+      for (auto a : list) out.set(i++, a);
+    });
   }
 };
 
@@ -257,7 +251,7 @@ TEST_F(HostsTest, FollowNameAddressAndConfig) {
   addresses("current", {"10.5.0.2", "10.5.0.3"});
   scope.poll();
   EXPECT_THAT(written.back(), HasSubstr("\n10.5.0.3 m1\n"));
-  addresses("current", {"10.5.0.2"}, 1);
+  addresses("current", {"10.5.0.2"});
   scope.poll();
   EXPECT_THAT(written.back(), HasSubstr("\n10.5.0.2 m1\n"));
   auto& line = entries.add(HostLine{kj::str("10.9.0.1"), {}});
