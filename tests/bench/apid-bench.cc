@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "apid/test-node.h"
+#include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 
 namespace talos::apid {
@@ -216,10 +217,8 @@ void run(unsigned calls) {
 }  // namespace talos::apid
 
 int main(int argc, char** argv) {
-  unsigned calls = argc > 1 ? atoi(argv[1]) : 100'000;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { talos::apid::run(calls); })) {
-    fprintf(stderr, "apid-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
+  return talos::bench::runMain(argc, argv, "apid-bench", "[CALLS]", [](auto& arguments) {
+    arguments.expect(0, 1);
+    talos::apid::run(arguments.numberOr(100'000, 1, "CALLS", 1000, 100'000'000));
+  });
 }

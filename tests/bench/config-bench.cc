@@ -24,6 +24,7 @@
 #include "common/config.h"
 #include "common/generate.h"
 #include "common/patch.h"
+#include "tests/bench/arguments.h"
 
 namespace talos::config {
 namespace {
@@ -190,10 +191,8 @@ void run(unsigned runs) {
 }  // namespace talos::config
 
 int main(int argc, char** argv) {
-  unsigned runs = argc > 1 ? atoi(argv[1]) : 300;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { talos::config::run(runs); })) {
-    fprintf(stderr, "config-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
+  return talos::bench::runMain(argc, argv, "config-bench", "[RUNS]", [](auto& arguments) {
+    arguments.expect(0, 1);
+    talos::config::run(arguments.numberOr(300, 1, "RUNS", 1, 1'000'000));
+  });
 }

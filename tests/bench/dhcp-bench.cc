@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "tests/bench/arguments.h"
 #include "tests/network/cable.h"
 
 namespace talos {
@@ -57,8 +58,8 @@ void measure(unsigned runs) {
 }  // namespace talos
 
 int main(int argc, char** argv) {
-  auto failure = kj::runCatchingExceptions(
-      [&] { talos::measure(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 20); });
-  KJ_IF_MAYBE (e, failure) fprintf(stderr, "%s\n", kj::str(*e).cStr());
-  return failure == nullptr ? 0 : 1;
+  return talos::bench::runMain(argc, argv, "dhcp-bench", "[RUNS]", [](auto& arguments) {
+    arguments.expect(0, 1);
+    talos::measure(arguments.numberOr(20, 1, "RUNS", 1, 10'000));
+  });
 }

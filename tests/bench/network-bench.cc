@@ -1,6 +1,7 @@
 // Large networks: networkd's controller beside `ip -batch`, each in a network namespace of its own.
 //
-//   network-bench [RUNS [KIND]]   prints one line for each kind of network, and one for a resync:
+//   network-bench [RUNS [KIND [LINKS]]]   prints one line for each kind of network, and one for a
+//   resync:
 //   {"kind":"bridges","count":1000,"oursMs":…,"ipMs":…,"againMs":…,"sentAgain":0}
 //   {"kind":"resync","count":4000,"oursMs":…}
 //   {"kind":"memory","count":1000,"pssKiB":…}      of the program, when NETWORKD and CONFINE name
@@ -15,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "tests/bench/arguments.h"
 #include "tests/network/node.h"
 
 namespace talos::networkd {
@@ -101,19 +103,22 @@ void memory(unsigned links) {
 
 int main(int argc, char** argv) {
   using namespace talos::networkd;
-  unsigned runs = argc > 1 ? unsigned(strtoul(argv[1], nullptr, 10)) : 3;
-  std::string only = argc > 2 ? argv[2] : "";
-  auto asked = [&](const char* kind) { return only.empty() || only == kind; };
-  auto failure = kj::runCatchingExceptions([&] {
-    if (asked("bridges")) compare(bridges(1000), runs);
-    if (asked("routes")) compare(routes(10'000), runs);
-    if (asked("resync")) resyncs(4000, runs);
-    if (asked("memory") && getenv("NETWORKD") != nullptr)
-      memory(argc > 3 ? unsigned(strtoul(argv[3], nullptr, 10)) : 1000);
-  });
-  KJ_IF_MAYBE (e, failure) {
-    fprintf(stderr, "network-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
+  return talos::bench::runMain(
+      argc, argv, "network-bench", "[RUNS [KIND [LINKS]]]", [](auto& arguments) {
+        arguments.expect(0, 3);
+        auto runs = arguments.numberOr(3, 1, "RUNS", 1, 1000);
+        auto links = arguments.numberOr(1000, 3, "LINKS", 1, 100'000);
+        auto only = arguments.text(2);
+        bool known = only == "";
+        auto asked = [&](kj::StringPtr kind) {
+          known = known || only == kind;
+          return only == "" || only == kind;
+        };
+        bool all[] = {asked("bridges"), asked("routes"), asked("resync"), asked("memory")};
+        if (!known) arguments.refuse("KIND is bridges, routes, resync or memory");
+        if (all[0]) compare(bridges(1000), runs);
+        if (all[1]) compare(routes(10'000), runs);
+        if (all[2]) resyncs(4000, runs);
+        if (all[3] && getenv("NETWORKD") != nullptr) memory(links);
+      });
 }

@@ -25,6 +25,7 @@
 #include "common/talosconfig.h"
 #include "rpc/node.capnp.h"
 #include "rpc/types.capnp.h"
+#include "tests/bench/arguments.h"
 
 namespace talos {
 namespace {
@@ -136,7 +137,6 @@ void first(kj::AsyncIoContext& io, kj::StringPtr path) {
 }
 
 void time(unsigned count, kj::FunctionParam<void(unsigned)> once) {
-  KJ_REQUIRE(count > 0, "node-bench calls|applies TALOSCONFIG COUNT");
   kj::Vector<double> took;
   for (unsigned i = 0; i < count; ++i) {
     auto began = bootSeconds();
@@ -171,19 +171,19 @@ void applies(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
 }  // namespace talos
 
 int main(int argc, char** argv) {
-  auto failure = kj::runCatchingExceptions([&] {
-    KJ_REQUIRE(argc >= 3, "node-bench first|calls|applies TALOSCONFIG [COUNT]");
+  auto usage = "first TALOSCONFIG | calls|applies TALOSCONFIG [COUNT]"_kj;
+  return talos::bench::runMain(argc, argv, "node-bench", usage, [](auto& arguments) {
+    auto what = arguments.text(1);
+    arguments.expect(2, what == "first" ? 2 : 3);
+    if (what != "first" && what != "calls" && what != "applies") {
+      arguments.refuse(kj::str('"', what, "\" is nothing that is measured"));
+    }
+    auto count = arguments.numberOr(10'000, 3, "COUNT", 1, 100'000'000);
     auto io = kj::setupAsyncIo();
-    if (strcmp(argv[1], "first") == 0) {
-      talos::first(io, argv[2]);
+    if (what == "first") {
+      talos::first(io, arguments.text(2));
     } else {
-      unsigned count = argc > 3 ? atoi(argv[3]) : 10'000;
-      (strcmp(argv[1], "calls") == 0 ? talos::calls : talos::applies)(io, argv[2], count);
+      (what == "calls" ? talos::calls : talos::applies)(io, arguments.text(2), count);
     }
   });
-  KJ_IF_MAYBE (e, failure) {
-    fprintf(stderr, "node-bench: %s\n", talos::messageOf(*e).cStr());
-    return 1;
-  }
-  return 0;
 }

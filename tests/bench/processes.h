@@ -35,13 +35,17 @@ pid_t child(F&& run) {
   return pid;
 }
 
-// Becomes the daemon of this name.
-inline void execDaemon(kj::StringPtr name, int tcpSocket, kj::StringPtr socketPath) {
+inline kj::String besideThis(kj::StringPtr name) {
   char self[4096];
   ssize_t length;
   KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
   self[length] = '\0';
-  auto program = kj::str(kj::heapString(self, strrchr(self, '/') - self), "/", name);
+  return kj::str(kj::heapString(self, strrchr(self, '/') - self), "/", name);
+}
+
+// Becomes the daemon of this name.
+inline void execDaemon(kj::StringPtr name, int tcpSocket, kj::StringPtr socketPath) {
+  auto program = besideThis(name);
   KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
   setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
   setenv("TALOS_STORE", socketPath.cStr(), 1);
@@ -71,6 +75,7 @@ struct Figure {
 
 // Of times in nanoseconds; in microseconds.
 inline Figure figureOf(kj::Vector<uint64_t> took) {
+  KJ_REQUIRE(!took.empty(), "nothing was done in the time that it was measured for");
   std::sort(took.begin(), took.end());
   return {took[took.size() / 2] / 1e3, took[took.size() * 99 / 100] / 1e3};
 }

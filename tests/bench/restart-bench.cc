@@ -31,18 +31,16 @@
 #include "machined/host/process1-socket.h"
 #include "machined/init/harness.h"
 #include "machined/services/supervisor.h"
+#include "tests/bench/arguments.h"
+#include "tests/bench/processes.h"
 
 namespace talos::machined {
 namespace {
 
+using namespace bench;
+
 constexpr int kDeadlineMs = 20'000;
 constexpr int kProgramAs = 10;  // restart-child, in a root where no path leads to it
-
-int64_t nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 struct Running {
   int pid;  // as seen from here
@@ -116,14 +114,6 @@ void watch(kj::StringPtr name, unsigned kills, unsigned pauseMs) {
 
 // --- ours ---
 
-kj::String besideThis(kj::StringPtr name) {
-  char self[4096];
-  ssize_t length;
-  KJ_SYSCALL(length = readlink("/proc/self/exe", self, sizeof self - 1));
-  self[length] = '\0';
-  return kj::str(kj::heapString(self, strrchr(self, '/') - self), "/", name);
-}
-
 ServiceDefinition service(int program, kj::StringPtr socketName) {
   ServiceDefinition d;
   d.id = kj::str("service");
@@ -187,19 +177,16 @@ void run(unsigned kills) {
 }  // namespace talos::machined
 
 int main(int argc, char** argv) {
-  auto failure = kj::runCatchingExceptions([&] {
-    bool watching = argc == 5 && strcmp(argv[1], "watch") == 0;
-    int kills = watching ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 200;
-    KJ_REQUIRE(kills > 0, "restart-bench [KILLS] | restart-bench watch NAME KILLS PAUSE");
-    if (watching) {
-      talos::machined::watch(argv[2], kills, atoi(argv[4]));
+  auto usage = "[KILLS] | watch NAME KILLS PAUSE"_kj;
+  return talos::bench::runMain(argc, argv, "restart-bench", usage, [](auto& arguments) {
+    constexpr unsigned kMostKills = 100'000, kLongestPauseMs = 60'000;
+    if (arguments.text(1) == "watch") {
+      arguments.expect(4, 4);
+      talos::machined::watch(arguments.text(2), arguments.number(3, "KILLS", 1, kMostKills),
+                             arguments.number(4, "PAUSE", 0, kLongestPauseMs));
     } else {
-      talos::machined::run(kills);
+      arguments.expect(0, 1);
+      talos::machined::run(arguments.numberOr(200, 1, "KILLS", 1, kMostKills));
     }
   });
-  KJ_IF_MAYBE (e, failure) {
-    fprintf(stderr, "restart-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
 }

@@ -8,6 +8,7 @@
 //
 // link: apid-lib
 #include "apid/test-node.h"
+#include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 
 namespace talos::apid {
@@ -126,10 +127,8 @@ void run(unsigned calls) {
 }  // namespace talos::apid
 
 int main(int argc, char** argv) {
-  unsigned calls = argc > 1 ? atoi(argv[1]) : 20'000;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { talos::apid::run(calls); })) {
-    fprintf(stderr, "rpc-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
+  return talos::bench::runMain(argc, argv, "rpc-bench", "[CALLS]", [](auto& arguments) {
+    arguments.expect(0, 1);
+    talos::apid::run(arguments.numberOr(20'000, 1, "CALLS", 1, 100'000'000));
+  });
 }

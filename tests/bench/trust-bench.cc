@@ -4,8 +4,10 @@
 //   trust-bench SECONDS NODES         ours: the trustd that was built beside this program, in front
 //                                     of machined's store with its journal
 //   trust-bench --authority FOLDER    an ECDSA P-256 authority and a server certificate for the
-//   peer trust-bench --peer PORT SECONDS FOLDER
-//                                     the same loops against an HTTPS server of CFSSL's interface
+//                                     peer
+//   trust-bench --peer PORT SERVER SECONDS FOLDER
+//                                     the same loops against an HTTPS server of CFSSL's interface,
+//                                     which is the process SERVER
 //
 // Prints JSON. A call that fails ends the program, but while nodes join: those dial again, as a
 // machine does, and how often is told.
@@ -17,7 +19,6 @@
 #include <kj/debug.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +31,7 @@
 #include "machined/process1-fake.h"
 #include "machined/resources/server.h"
 #include "machined/resources/store.h"
+#include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 #include "trustd/test-node.h"
 
@@ -87,7 +89,7 @@ class TrustSession final : public Session {
 
 class HttpSession final : public Session {
  public:
-  HttpSession(kj::Timer& timer, const kj::HttpHeaderTable& table, kj::Own<kj::AsyncIoStream> stream,
+  HttpSession(const kj::HttpHeaderTable& table, kj::Own<kj::AsyncIoStream> stream,
               kj::StringPtr body)
       : table(table),
         stream(kj::mv(stream)),
@@ -154,12 +156,12 @@ struct Loop {
     auto all = kj::heapArrayBuilder<kj::Promise<void>>(clients);
     for (unsigned i = 0; i < clients; ++i) all.add(keep ? kept(i) : anew(i));
     kj::joinPromises(all.finish()).wait(io.waitScope);
-    std::sort(took.begin(), took.end());
+    auto perSecond = took.size() * 1e9 / (nanoseconds() - warm);
+    auto each = figureOf(kj::mv(took));
     char text[160];
     snprintf(text, sizeof text,
-             "{\"perSecond\":%.0f,\"p50us\":%.1f,\"p99us\":%.1f,\"busyUs\":%.1f}",
-             took.size() * 1e9 / (nanoseconds() - warm), took[took.size() / 2] / 1e3,
-             took[took.size() * 99 / 100] / 1e3, (processorSeconds(server) - busy) * 1e6 / calls);
+             "{\"perSecond\":%.0f,\"p50us\":%.1f,\"p99us\":%.1f,\"busyUs\":%.1f}", perSecond,
+             each.p50, each.p99, (processorSeconds(server) - busy) * 1e6 / calls);
     return kj::str(text);
   }
 };
@@ -225,10 +227,7 @@ class Ours {
         unixSocket(listenUnix(path, 0600)),
         store(child([this] { serveStoreOf(authority, unixSocket.release()); })),
         trustd(child([this] { execDaemon("trustd", listening, path); })) {
-    sockaddr_in name{};
-    socklen_t length = sizeof name;
-    KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
-    port = ntohs(name.sin_port);
+    port = portOf(listening);
   }
   ~Ours() noexcept(false) {
     for (pid_t pid : {trustd, store}) {
@@ -335,10 +334,11 @@ kj::String measureJoin(unsigned nodes) {
   char text[400];
   snprintf(text, sizeof text,
            "{\"nodes\":%u,\"seconds\":%.2f,\"p50s\":%.2f,\"p99s\":%.2f,\"dialledAgain\":%u,"
-           "\"restKiB\":%u,\"peakKiB\":%u,\"processorSeconds\":%.2f,\"storeGrewKiB\":%u}",
+           "\"restKiB\":%u,\"peakKiB\":%u,\"processorSeconds\":%.2f,\"storeGrewKiB\":%d}",
            nodes, seconds, join.took[nodes / 2] / 1e9, join.took[nodes * 99 / 100] / 1e9,
            join.failures, atRest, memoryOf(ours.trustd, "VmHWM"),
-           processorSeconds(ours.trustd) - busyBefore, memoryOf(ours.store, "VmRSS") - storeBefore);
+           processorSeconds(ours.trustd) - busyBefore,
+           int(memoryOf(ours.store, "VmRSS") - storeBefore));
   return kj::str(text);
 }
 
@@ -378,7 +378,7 @@ kj::String measurePeer(uint16_t port, pid_t server, kj::Duration length, kj::Str
     auto raw = co_await testing::dialFrom(*io.lowLevelProvider, addressOf(i), port);
     tuneTcp(*raw);
     auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
-    co_return kj::heap<HttpSession>(io.provider->getTimer(), *table, kj::mv(stream), bodies[i]);
+    co_return kj::heap<HttpSession>(*table, kj::mv(stream), bodies[i]);
   };
   return measureAll(io, open, length, server);
 }
@@ -388,24 +388,27 @@ kj::String measurePeer(uint16_t port, pid_t server, kj::Duration length, kj::Str
 
 int main(int argc, char** argv) {
   using namespace talos::trustd;
-  auto failure = kj::runCatchingExceptions([&] {
-    kj::ArrayPtr<char*> arguments(argv, argc);
-    if (argc == 3 && arguments[1] == "--authority"_kj) return makePeer(argv[2]);
-    if (argc == 6 && arguments[1] == "--peer"_kj) {
-      auto result = measurePeer(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]) * kj::SECONDS, argv[5]);
-      printf("%s\n", result.cStr());
+  auto usage = "SECONDS NODES | --authority FOLDER | --peer PORT SERVER SECONDS FOLDER"_kj;
+  return talos::bench::runMain(argc, argv, "trust-bench", usage, [](auto& arguments) {
+    auto length = [&](size_t place) {
+      return arguments.number(place, "SECONDS", 1, 3600) * kj::SECONDS;
+    };
+    if (arguments.text(1) == "--authority") {
+      arguments.expect(2, 2);
+      return makePeer(arguments.text(2));
+    }
+    if (arguments.text(1) == "--peer") {
+      arguments.expect(5, 5);
+      uint16_t port = arguments.number(2, "PORT", 1, 65'535);
+      pid_t server = arguments.number(3, "SERVER", 1, 1u << 22);
+      printf("%s\n", measurePeer(port, server, length(4), arguments.text(5)).cStr());
       return;
     }
-    KJ_REQUIRE(argc == 3, "usage: trust-bench SECONDS NODES");
-    auto length = atoi(argv[1]) * kj::SECONDS;
-    auto join = measureJoin(atoi(argv[2]));
-    auto ed25519 = measureOurs(talos::pki::KeyType::kEd25519, length);
-    auto p256 = measureOurs(talos::pki::KeyType::kEcdsaP256, length);
+    arguments.expect(2, 2);
+    auto each = length(1);
+    auto join = measureJoin(arguments.number(2, "NODES", 1, 50'000));
+    auto ed25519 = measureOurs(talos::pki::KeyType::kEd25519, each);
+    auto p256 = measureOurs(talos::pki::KeyType::kEcdsaP256, each);
     printf("{\"ed25519\":%s,\"p256\":%s,\"join\":%s}\n", ed25519.cStr(), p256.cStr(), join.cStr());
   });
-  KJ_IF_MAYBE (e, failure) {
-    fprintf(stderr, "trust-bench: %s\n", kj::str(*e).cStr());
-    return 1;
-  }
-  return 0;
 }
