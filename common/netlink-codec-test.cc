@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/encoding.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
@@ -15,10 +16,6 @@
 namespace talos::netlink {
 namespace {
 
-kj::String hex(kj::ArrayPtr<const kj::byte> bytes) {
-  return kj::strArray(KJ_MAP(b, bytes) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, "");
-}
-
 // A request is also what the kernel would say of the object; decode() reads it back.
 template <typename T>
 T roundTrip(const Change& change) {
@@ -30,7 +27,7 @@ T roundTrip(const Change& change) {
 // Catches: a wrong attribute number, order, padding or byte order in the commonest request.
 TEST(NetlinkCodec, addressRequestByteForByte) {
   Address address{.link = 3, .prefix = prefix("10.5.0.2/24"), .protocol = 116};
-  EXPECT_STREQ(hex(encode(AddAddress{address})).cStr(),
+  EXPECT_STREQ(kj::encodeHex(encode(AddAddress{address})).cStr(),
                // length 56, RTM_NEWADDR 20, REQUEST|ACK|EXCL|CREATE, sequence, port
                "38000000"
                "1400"
@@ -51,7 +48,7 @@ TEST(NetlinkCodec, addressRequestByteForByte) {
 
 // Catches: the length of nested attributes not covering what is inside.
 TEST(NetlinkCodec, bridgeRequestByteForByte) {
-  EXPECT_STREQ(hex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),
+  EXPECT_STREQ(kj::encodeHex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),
                "38000000"
                "1000"
                "0506"

@@ -17,22 +17,10 @@
 #include "common/netlink-socket.h"
 #include "common/tap.h"
 #include "common/test-ip.h"
+#include "common/test-namespace.h"
 
 namespace talos::netlink {
 namespace {
-
-// Runs the body on a thread of its own in a new network namespace, which ends with it.
-template <typename F>
-void inNamespace(F&& body) {
-  kj::Maybe<kj::Exception> failure;
-  std::thread([&] {
-    failure = kj::runCatchingExceptions([&] {
-      KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
-      body();
-    });
-  }).join();
-  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
-}
 
 kj::Array<Failure> failuresOf(Kernel& kernel, kj::ArrayPtr<const Change> changes) {
   kj::Vector<Failure> result;

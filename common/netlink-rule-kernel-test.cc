@@ -6,37 +6,17 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
+#include "common/test-namespace.h"
 
 namespace talos::netlink {
 namespace {
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
-
-// Runs the body on a thread of its own in a new network namespace, which ends with it.
-template <typename F>
-void inNamespace(F&& body) {
-  kj::Maybe<kj::Exception> failure;
-  std::thread([&] {
-    failure = kj::runCatchingExceptions([&] {
-      KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
-      body();
-    });
-  }).join();
-  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
-}
 
 // --- what ip says
 // ---------------------------------------------------------------------------------

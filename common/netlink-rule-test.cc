@@ -5,24 +5,16 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/encoding.h>
 #include <string.h>
 
 #include "common/error.h"
 #include "common/netlink-codec.h"
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 
 namespace talos::netlink {
 namespace {
-
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
-kj::String hex(kj::ArrayPtr<const kj::byte> bytes) {
-  return kj::strArray(KJ_MAP(b, bytes) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, "");
-}
 
 const std::vector<kj::byte> kMac = {0x52, 0x54, 0, 0, 0, 1}, kOther = {0x52, 0x54, 0, 0, 0, 2};
 
@@ -52,7 +44,7 @@ Rule full() {
 // Catches: a wrong attribute number, order, padding or byte order in the commonest request.
 TEST(NetlinkRule, requestByteForByte) {
   Rule rule{.priority = 100, .from = prefix("10.1.0.0/16"), .mark = 1, .table = 5, .protocol = 116};
-  EXPECT_STREQ(hex(encode(AddRule{rule})).cStr(),
+  EXPECT_STREQ(kj::encodeHex(encode(AddRule{rule})).cStr(),
                // length 68, RTM_NEWRULE 32, REQUEST|ACK|EXCL|CREATE, sequence, port
                "44000000"
                "2000"
@@ -78,7 +70,7 @@ TEST(NetlinkRule, requestByteForByte) {
 TEST(NetlinkNeighbour, requestByteForByte) {
   Neighbour neighbour{
       .link = 3, .address = ip("10.5.0.1"), .hardwareAddress = kMac, .state = NUD_PERMANENT};
-  EXPECT_STREQ(hex(encode(AddNeighbour{neighbour, true})).cStr(),
+  EXPECT_STREQ(kj::encodeHex(encode(AddNeighbour{neighbour, true})).cStr(),
                // length 48, RTM_NEWNEIGH 28, REQUEST|ACK|REPLACE|CREATE
                "30000000"
                "1c00"

@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 
 #include "common/netlink-model.h"
+#include "common/test-ip.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::networkd {
@@ -16,12 +17,6 @@ using netlink::ModelKernel;
 using netlink::Neighbour;
 using netlink::Rule;
 
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
-Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
 kj::String ids(const Records& records) {
   kj::Vector<kj::String> result;
   for (auto& entry : records) result.add(kj::str(entry.key));

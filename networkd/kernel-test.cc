@@ -2,15 +2,13 @@
 // for itself. Needs root; the host's own network is never touched.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "common/file.h"
 #include "common/test-ip.h"
+#include "common/test-namespace.h"
 #include "networkd/fakes.h"
 
 namespace talos::networkd {
@@ -102,15 +100,11 @@ struct Machine {
 
 template <typename F>
 void onMachine(F&& body) {
-  kj::Maybe<kj::Exception> failure;
-  std::thread([&] {
-    failure = kj::runCatchingExceptions([&] {
-      KJ_SYSCALL(unshare(CLONE_NEWNET | CLONE_NEWUTS), "these tests need root");
-      Machine machine;
-      body(machine);
-    });
-  }).join();
-  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+  auto run = [&] {
+    Machine machine;
+    body(machine);
+  };
+  inNamespace(run, CLONE_NEWNET | CLONE_NEWUTS);
 }
 
 // Catches: a configuration that the model kernel takes and Linux does not.

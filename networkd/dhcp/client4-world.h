@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "common/test-ip.h"
 #include "networkd/dhcp/client4.h"
 
 namespace talos::networkd::dhcp::model4 {
@@ -15,9 +16,6 @@ namespace talos::networkd::dhcp::model4 {
 using State = Client4::State;
 using Type = Message4::Type;
 
-inline Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 const kj::byte kMac[] = {2, 0, 0, 0, 0, 1}, kOtherMac[] = {2, 0, 0, 0, 0, 2};
 
 // Answers as RFC 2131 §4.3 says, for one subnet.

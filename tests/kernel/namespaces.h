@@ -4,39 +4,32 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <sched.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <thread>
-
 #include "common/netlink.h"
+#include "common/test-ip.h"
+#include "common/test-namespace.h"
 
 namespace talos {
 
 class Namespace {
  public:
   Namespace() {
-    std::thread([this] {
-      KJ_SYSCALL(unshare(CLONE_NEWNET));
+    inNamespace([this] {
       int raw;
       KJ_SYSCALL(raw = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
       fd = kj::AutoCloseFd(raw);
-    }).join();
+    });
   }
   KJ_DISALLOW_COPY(Namespace);
 
   // Runs it on a thread that is inside; an exception fails the test.
   template <typename F>
   void run(F&& body) {
-    kj::Maybe<kj::Exception> failure;
-    std::thread([&] {
-      failure = kj::runCatchingExceptions([&] {
-        KJ_SYSCALL(setns(fd, CLONE_NEWNET));
-        body();
-      });
-    }).join();
-    KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+    onThread([&] {
+      KJ_SYSCALL(setns(fd, CLONE_NEWNET));
+      body();
+    });
   }
 
   int descriptor() const { return fd; }
@@ -44,13 +37,6 @@ class Namespace {
  private:
   kj::AutoCloseFd fd;
 };
-
-inline Prefix prefix(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Prefix::parse(text));
-}
-inline Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
 
 // The error of a change; 0: none.
 inline int codeOf(netlink::Kernel& kernel, netlink::Change change, kj::String* words = nullptr) {

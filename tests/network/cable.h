@@ -3,6 +3,7 @@
 #pragma once
 
 #include <net/if.h>
+#include <sched.h>
 
 #include <random>
 

@@ -2,6 +2,7 @@
 // against the servers that people run: dnsmasq and isc-dhcp-server, in another network namespace.
 #include <linux/if_addr.h>
 
+#include "common/test-namespace.h"
 #include "tests/network/cable.h"
 
 namespace talos {
@@ -9,14 +10,10 @@ namespace {
 
 template <typename F>
 void onCable(F&& body) {
-  kj::Maybe<kj::Exception> failure;
-  std::thread([&] {
-    failure = kj::runCatchingExceptions([&] {
-      Cable cable;
-      body(cable);
-    });
-  }).join();
-  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+  onThread([&] {
+    Cable cable;
+    body(cable);
+  });
 }
 
 kj::String texts(capnp::List<capnp::Text>::Reader list) {

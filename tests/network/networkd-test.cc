@@ -1,6 +1,7 @@
 // networkd as the process that a node runs: its own uid, two capabilities, an inherited socket, a
 // store at the other end of a socket, and the real kernel of a network namespace that the test
 // makes for itself.
+#include "common/test-namespace.h"
 #include "tests/network/node.h"
 
 namespace talos {
@@ -8,21 +9,16 @@ namespace {
 
 template <typename F>
 void onNode(F&& body) {
-  kj::Maybe<kj::Exception> failure;
-  std::thread([&] {
-    failure = kj::runCatchingExceptions([&] {
-      KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
-      Node node;
-      node.putLink();
-      node.putAddress("10.5.0.2/24");
-      node.putRoute("10.5.0.1");
-      node.serve();
-      node.start();
-      node.until("one address with default route", [&] { return node.applied(3); });
-      body(node);
-    });
-  }).join();
-  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+  inNamespace([&] {
+    Node node;
+    node.putLink();
+    node.putAddress("10.5.0.2/24");
+    node.putRoute("10.5.0.1");
+    node.serve();
+    node.start();
+    node.until("one address with default route", [&] { return node.applied(3); });
+    body(node);
+  });
 }
 
 // Catches: what works as root and not as networkd's uid; reports and API that nobody can read.

@@ -1,0 +1,29 @@
+// For tests of the real kernel: a thread that is in a place of its own, which ends with it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <sched.h>
+
+#include <thread>
+
+namespace talos {
+
+// Runs the body on a thread of its own; an exception fails the test.
+template <typename F>
+void onThread(F&& body) {
+  kj::Maybe<kj::Exception> failure;
+  std::thread([&] { failure = kj::runCatchingExceptions(body); }).join();
+  KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
+}
+
+// The same in a new network namespace, or in new ones of several kinds.
+template <typename F>
+void inNamespace(F&& body, int kinds = CLONE_NEWNET) {
+  onThread([&] {
+    KJ_SYSCALL(unshare(kinds), "these tests need root");
+    body();
+  });
+}
+
+}  // namespace talos
