@@ -207,7 +207,9 @@ inline double ipBatch(const std::string& lines) {
   pid_t pid;
   int status = posix_spawn(&pid, program, nullptr, nullptr, const_cast<char**>(argv), environ);
   rusage used = {};
-  if (status == 0) KJ_SYSCALL(wait4(pid, &status, 0, &used));
+  if (status == 0) {
+    KJ_SYSCALL(wait4(pid, &status, 0, &used));
+  }
   unlink(name);
   KJ_REQUIRE(status == 0, "ip -batch failed", status);
   auto ms = [](const timeval& time) { return time.tv_sec * 1e3 + time.tv_usec / 1e3; };
