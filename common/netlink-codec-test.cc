@@ -206,7 +206,7 @@ TEST(NetlinkCodec, noticesSayWhatToReadAgain) {
 
 // Catches: a list of routes with the local table, which has up to four for each address.
 TEST(NetlinkCodec, routesAreAskedForOfOneTable) {
-  EXPECT_STREQ(hex(encodeRouteDump()).cStr(),
+  EXPECT_STREQ(kj::encodeHex(encodeRouteDump()).cStr(),
                "1c000000"
                "1a00"
                "0103"
