@@ -55,9 +55,13 @@ void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
 // --- the table, and the doing ---
 
 // A promise must not be destroyed by what runs inside it, so the old work is let go one turn later;
-// its inputs no longer count, because their turn is over.
+// its inputs no longer count, because their turn is over. What it came from goes after it.
 void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
-  all.tasks().add(kj::evalLater([old = kj::mv(slot)]() {}));
+  struct Old {
+    kj::Own<Service> service;
+    kj::Promise<void> work;
+  };
+  all.tasks().add(kj::evalLater([old = Old{kj::addRef(*this), kj::mv(slot)}]() {}));
   slot = kj::mv(next);
 }
 
@@ -162,13 +166,24 @@ void Service::start() {
   feed(ServiceInput::kStart);
 }
 
+// Who asked for it may hang on this very service: its answer is to get out before.
+void Service::whenAnswered(kj::Function<void()> act) {
+  auto later = all.world().timer.afterDelay(kAnswerFirst);
+  all.tasks().add(
+      later.then([service = kj::addRef(*this), act = kj::mv(act)]() mutable { act(); }));
+}
+
 void Service::restart() {
-  again = true;
-  feed(ServiceInput::kStop);
-  if (isDown()) start();
+  whenAnswered([this]() {
+    if (all.closed()) return;
+    again = true;
+    feed(ServiceInput::kStop);
+    if (isDown()) start();
+  });
 }
 
 kj::Promise<void> Service::stop() {
+  auto reference = kj::addRef(*this);
   again = false;
   feed(ServiceInput::kStop);
   auto& timer = all.world().timer;
@@ -202,15 +217,14 @@ void Service::signal(int number) {
   if (pid == 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("service \"", is.id, "\" does not run"));
   }
-  auto send = [this, to = pid, number]() {
+  whenAnswered([this, to = pid, number]() {
     if (pid != to) return;  // gone meanwhile
     if (self) {
       KJ_SYSCALL(::kill(to, number));
     } else {
       all.world().process1.signal(is.id, number);
     }
-  };
-  all.tasks().add(all.world().timer.afterDelay(kAnswerFirst).then(kj::mv(send)));
+  });
 }
 
 // --- waiting and starting ---

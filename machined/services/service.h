@@ -2,8 +2,10 @@
 // supervisor.h, which promises what there is to promise; only that uses it.
 //
 // Its promises lie in slots of its own and in the task set of all services, which has to go before
-// the services do.
+// the services do. Whoever waits for one holds a reference: it may be unloaded meanwhile.
 #pragma once
+
+#include <kj/refcount.h>
 
 #include "machined/services/child.h"
 #include "machined/services/lifecycle.h"
@@ -26,7 +28,7 @@ class ServiceSet {
   ~ServiceSet() = default;
 };
 
-class Service {
+class Service : public kj::Refcounted {
  public:
   Service(ServiceSet& all, ServiceDefinition definition);
   KJ_DISALLOW_COPY_AND_MOVE(Service);
@@ -37,10 +39,10 @@ class Service {
   void beSelf();
 
   void start();
-  void restart();
+  void restart();  // later, as Supervisor says
   kj::Promise<void> stop();
   void unload(kj::StringPtr why);
-  void signal(int number);
+  void signal(int number);  // later, too
   void exited(Process1::Exit exit);
 
   kj::StringPtr id() const { return is.id; }
@@ -82,6 +84,7 @@ class Service {
   void feedLater(ServiceInput input);
   void act(ServiceAction action);
   void ended();
+  void whenAnswered(kj::Function<void()> act);
 
   kj::Vector<kj::String> unmet();
   kj::Promise<void> awaitConditions(uint64_t turn);

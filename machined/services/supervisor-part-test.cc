@@ -147,5 +147,39 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   EXPECT_TRUE(supervisor->isUp("p"));
 }
 
+// Catches: a supervisor that grows with each config that has timed or has it not, and a part that
+// is let go before the promise that it made.
+TEST_F(SupervisorTest, APartThatWasUnloadedIsForgotten) {
+  struct Counted {
+    int& there;
+    explicit Counted(int& there) : there(there) { ++there; }
+    ~Counted() noexcept(false) { --there; }
+    KJ_DISALLOW_COPY_AND_MOVE(Counted);
+  };
+  int parts = 0, promises = 0;
+  bool inOrder = true;
+  for (int i = 0; i < 3; ++i) {
+    auto d = define("p");
+    d.part = kj::Function<kj::Promise<void>()>([&, part = kj::heap<Counted>(parts)]() {
+      auto promise = kj::heap<Counted>(promises);
+      return kj::Promise<void>(kj::NEVER_DONE).attach(kj::mv(promise), kj::defer([&]() {
+                                                        inOrder = inOrder && parts > 0;
+                                                      }));
+    });
+    supervisor->load(kj::mv(d));
+    supervisor->start("p");
+    run();
+    EXPECT_EQ(promises, 1);
+    supervisor->restart("p");
+    auto up = supervisor->whenUp("p");
+    supervisor->unload("p", "not wanted");
+    advance(1 * kj::SECONDS);
+    EXPECT_TRUE(done(up));
+    EXPECT_EQ(promises, 0);
+    EXPECT_EQ(parts, 0);
+  }
+  EXPECT_TRUE(inOrder);
+}
+
 }  // namespace
 }  // namespace talos::machined

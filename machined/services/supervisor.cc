@@ -11,14 +11,12 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kStopAllPatience = 30 * kj::SECONDS;
-constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 
 }  // namespace
 
 struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHandler {
   World surroundings;
   kj::TreeMap<kj::String, kj::Own<Service>> services;
-  kj::Vector<kj::Own<Service>> unloaded;  // of which a promise may know still
   kj::Vector<Process1::Survivor> survivors;
   bool stopping = false;  // stopAll() was called
   kj::Own<kj::PromiseFulfiller<void>> changeFulfiller;
@@ -75,17 +73,16 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   }
 
   Service& add(ServiceDefinition definition) {
-    auto service = kj::heap<Service>(*this, kj::mv(definition));
+    auto service = kj::refcounted<Service>(*this, kj::mv(definition));
     auto& ref = *service;
     services.insert(kj::str(ref.id()), kj::mv(service));
     return ref;
   }
 
   void unload(Service& service, kj::StringPtr why) {
+    auto reference = kj::addRef(service);
     service.unload(why);
-    auto id = service.id();
-    unloaded.add(kj::mv(KJ_ASSERT_NONNULL(services.find(id))));
-    services.erase(id);
+    services.erase(service.id());
     changed();
   }
 
@@ -109,6 +106,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   }
 
   kj::Promise<void> stopInTurn(Service& service, kj::TimePoint patience) {
+    auto reference = kj::addRef(service);
     auto& timer = surroundings.timer;
     while (hasDependants(service.id()) && timer.now() < patience) {
       co_await change().exclusiveJoin(timer.atTime(patience));
@@ -154,10 +152,7 @@ void Supervisor::start(kj::StringPtr id) {
 void Supervisor::restart(kj::StringPtr id) {
   auto& service = impl->find(id);
   impl->requireOpen(id);
-  auto& timer = impl->surroundings.timer;
-  impl->aside.add(timer.afterDelay(kAnswerFirst).then([impl = impl.get(), &service]() {
-    if (!impl->stopping) service.restart();
-  }));
+  service.restart();
 }
 
 void Supervisor::signal(kj::StringPtr id, int number) {
@@ -172,11 +167,11 @@ kj::Promise<void> Supervisor::stopAll() {
 }
 
 kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
-  auto& service = impl->find(name);
-  while (!impl->isUp(service.id())) {
-    if (service.cannotBe()) {
+  auto service = kj::addRef(impl->find(name));
+  while (!impl->isUp(service->id())) {
+    if (service->cannotBe()) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str("service \"", service.id(), "\" is down: ", service.lastMessage()));
+           kj::str("service \"", service->id(), "\" is down: ", service->lastMessage()));
     }
     co_await impl->change();
   }
