@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/lines.h"
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/resolver.h"
@@ -511,7 +512,11 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   // Whoever took over has said so himself.
   void cannotGoOn(kj::Exception&& e) {
     if (progress.stage == Progress::Stage::kGoingDown) return;
-    auto problems = linesOf(messageOf(e));
+    auto reasons = messageOf(e);
+    kj::Vector<kj::String> problems;
+    for (auto line : Lines(reasons)) {
+      if (line.size() > 0) problems.add(kj::heapString(line));
+    }
     for (auto& p : problems) console.say(kj::str("problem: ", p), Tone::kAlarm);
     console.say("the machine cannot go on, stays as it is and does not restart by itself",
                 Tone::kAlarm);

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/lines.h"
+
 namespace talos::machined {
 namespace {
 
@@ -45,24 +47,15 @@ void Console::openKernelLog(kj::StringPtr path) {
 }
 
 void Console::say(kj::StringPtr text, Tone tone) {
-  while (text.size() > 0) {
-    auto end = text.findFirst('\n').orDefault(text.size());
-    auto line = kj::heapString(text.slice(0, end));
-    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+  for (auto line : Lines(text)) {
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
-    toKernel(kernelLogRecord(line, tone));
+    toKernel(kernelLogRecord(kj::heapString(line), tone));
   }
 }
 
 void Console::show(kj::StringPtr id, kj::ArrayPtr<const char> lines) {
-  size_t at = 0;
-  while (at < lines.size()) {
-    size_t end = at;
-    while (end < lines.size() && lines[end] != '\n') end++;
-    toKernel(kernelLogRecord(kj::str(id, ": ", lines.slice(at, end))));
-    at = end + 1;
-  }
+  for (auto line : Lines(lines)) toKernel(kernelLogRecord(kj::str(id, ": ", line)));
 }
 
 void Console::toKernel(kj::String record) {

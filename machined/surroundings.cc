@@ -5,21 +5,17 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/lines.h"
 #include "machined/tasks/etc.h"
 
 namespace talos::machined {
 
 kj::String smbiosUuid() {
-  KJ_IF_MAYBE (text, tryReadFile("/sys/class/dmi/id/product_uuid")) {
-    auto end = text->findFirst('\n').orDefault(text->size());
-    return kj::heapString(text->slice(0, end));
-  }
-  return kj::str("");
+  return firstLine(tryReadFile("/sys/class/dmi/id/product_uuid").orDefault(kj::String()));
 }
 
 kj::String thisBootId() {
-  auto text = readFile("/proc/sys/kernel/random/boot_id");
-  return kj::heapString(text.slice(0, text.findFirst('\n').orDefault(text.size())));
+  return firstLine(readFile("/proc/sys/kernel/random/boot_id"));
 }
 
 config::Mode configMode(Mode mode) {
@@ -41,16 +37,6 @@ kj::String platformOf(const KernelArguments& arguments) {
 kj::Maybe<kj::StringPtr> userData() {
   if (auto* data = getenv("USERDATA")) return kj::StringPtr(data);
   return nullptr;
-}
-
-kj::Vector<kj::String> linesOf(kj::StringPtr text) {
-  kj::Vector<kj::String> lines;
-  while (text.size() > 0) {
-    auto end = text.findFirst('\n').orDefault(text.size());
-    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
-    text = end < text.size() ? text.slice(end + 1) : ""_kj;
-  }
-  return lines;
 }
 
 void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {

@@ -20,7 +20,4 @@ void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname);
 // To listen at: of IPv6 too, where the kernel has it.
 kj::StringPtr anyAddress();
 
-// In its own order, one line each, without the empty ones.
-kj::Vector<kj::String> linesOf(kj::StringPtr text);
-
 }  // namespace talos::machined

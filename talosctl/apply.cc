@@ -2,6 +2,7 @@
 
 #include "common/config.h"
 #include "common/error.h"
+#include "common/lines.h"
 #include "common/registry.h"
 #include "common/table.h"
 #include "rpc/types.capnp.h"
@@ -164,16 +165,13 @@ kj::String coloured(kj::StringPtr diff, bool colour) {
   auto text = printableText(diff);
   if (!colour) return text;
   kj::Vector<kj::String> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    auto end = text.slice(begin).findFirst('\n').orDefault(text.size() - begin) + begin;
-    auto line = text.slice(begin, end);
+  for (auto line : Lines(text)) {
     auto paint = line.size() == 0 ? ""_kj
                  : line[0] == '+' ? "\x1b[32m"_kj
                  : line[0] == '-' ? "\x1b[31m"_kj
                  : line[0] == '@' ? "\x1b[36m"_kj
                                   : ""_kj;
     lines.add(kj::str(paint, line, paint.size() > 0 ? "\x1b[m" : "", "\n"));
-    begin = end + 1;
   }
   return kj::strArray(lines, "");
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/lines.h"
 #include "talosctl/test-configs.h"
 
 namespace talos::talosctl {

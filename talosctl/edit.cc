@@ -9,6 +9,7 @@
 #include "common/diff.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/lines.h"
 #include "common/table.h"
 #include "talosctl/apply.h"
 #include "talosctl/commands.h"

@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/lines.h"
 
 namespace talos::talosctl {
 
@@ -139,16 +140,6 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   co_return readFile(file, kMostBytes);
 }
 
-kj::Vector<kj::String> linesOf(kj::StringPtr text) {
-  kj::Vector<kj::String> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    auto length = text.slice(begin).findFirst('\n').orDefault(text.size() - begin);
-    lines.add(kj::heapString(text.slice(begin, begin + length)));
-    begin += length + 1;
-  }
-  return lines;
-}
-
 namespace {
 
 // Editors take blanks off the ends of lines, or add a carriage return.
@@ -166,24 +157,20 @@ kj::String asComments(kj::ArrayPtr<const kj::String> lines) {
 }
 
 kj::String withoutComments(kj::StringPtr text, kj::StringPtr comments) {
-  auto ours = linesOf(comments);
   auto isOurs = [&](kj::ArrayPtr<const char> line) {
-    for (auto& own : ours) {
+    for (auto own : Lines(comments)) {
       if (withoutEnd(own) == withoutEnd(line)) return true;
     }
     return false;
   };
-  size_t begin = 0;
-  while (begin < text.size()) {
-    auto length = text.slice(begin).findFirst('\n').orDefault(text.size() - begin);
-    if (!isOurs(text.slice(begin, begin + length))) break;
-    begin = kj::min(begin + length + 1, text.size());
+  for (auto line : Lines(text)) {
+    if (!isOurs(line)) return kj::heapString(line.begin(), text.end() - line.begin());
   }
-  return kj::heapString(text.slice(begin));
+  return kj::String();
 }
 
 bool isBlank(kj::StringPtr text) {
-  for (auto& line : linesOf(text)) {
+  for (auto line : Lines(text)) {
     for (char c : line) {
       if (c == '#') break;
       if (c != ' ' && c != '\t' && c != '\r') return false;

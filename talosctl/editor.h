@@ -45,7 +45,5 @@ kj::String withoutComments(kj::StringPtr text, kj::StringPtr comments);
 bool isBlank(kj::StringPtr text);
 // The same but for newlines at the end, which many editors add.
 bool sameText(kj::StringPtr a, kj::StringPtr b);
-// Lines of text, without their ends.
-kj::Vector<kj::String> linesOf(kj::StringPtr text);
 
 }  // namespace talos::talosctl

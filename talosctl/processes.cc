@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/lines.h"
 #include "talosctl/commands.h"
 #include "talosctl/render.h"
 
@@ -56,13 +57,11 @@ class Screen {
   KJ_DISALLOW_COPY_AND_MOVE(Screen);
 
   void show(kj::StringPtr text) {
-    size_t row = 0, rows = console.rows(), columns = console.columns();
+    size_t rows = console.rows(), columns = console.columns();
     kj::Vector<kj::String> lines;
-    while (text.size() > 0 && row + 1 < rows) {
-      size_t end = text.findFirst('\n').orDefault(text.size());
-      lines.add(kj::str(cut(text.slice(0, end), columns), "\x1b[K"));
-      text = text.slice(kj::min(end + 1, text.size()));
-      ++row;
+    for (auto line : Lines(text)) {
+      if (lines.size() + 1 >= rows) break;
+      lines.add(kj::str(cut(line, columns), "\x1b[K"));
     }
     console.out(kj::str("\x1b[H", kj::strArray(lines, "\r\n"), "\x1b[J"));
   }

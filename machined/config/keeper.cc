@@ -6,6 +6,7 @@
 #include "common/diff.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/lines.h"
 #include "machined/records.h"
 #include "rpc/types.capnp.h"
 
@@ -36,10 +37,8 @@ bool published(Store& store) {
 }
 
 void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
-  while (text.size() > 0) {
-    auto end = text.findFirst('\n').orDefault(text.size());
-    if (end > 0) lines.add(kj::heapString(text.slice(0, end)));
-    text = end < text.size() ? text.slice(end + 1) : ""_kj;
+  for (auto line : Lines(text)) {
+    if (line.size() > 0) lines.add(kj::heapString(line));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/lines.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {
@@ -16,11 +17,9 @@ namespace {
 // The value of a line "KEY=value" of uevent.
 kj::String ofUevent(kj::StringPtr uevent, kj::StringPtr key) {
   auto wanted = kj::str(key, "=");
-  while (uevent.size() > 0) {
-    auto end = uevent.findFirst('\n').orDefault(uevent.size());
-    auto one = uevent.slice(0, end);
-    if (uevent.startsWith(wanted)) return kj::heapString(one.slice(wanted.size(), end));
-    uevent = end < uevent.size() ? uevent.slice(end + 1) : ""_kj;
+  for (auto line : Lines(uevent)) {
+    if (line.size() < wanted.size() || line.slice(0, wanted.size()) != wanted.asArray()) continue;
+    return kj::heapString(line.slice(wanted.size(), line.size()));
   }
   return kj::String();
 }

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/lines.h"
 
 namespace talos::machined {
 namespace {
@@ -32,8 +33,7 @@ void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::
   while (auto* entry = readdir(stream)) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    KJ_IF_MAYBE (text, tryReadFile(kj::str(path, "/", entry->d_name, "/modalias"))) {
-                     size_t end = text->findFirst('\n').orDefault(text->size());
-                     auto alias = kj::heapString(text->slice(0, end));
+                     auto alias = firstLine(*text);
                      if (cdroms || !alias.startsWith(kCdrom)) modules.load(alias);
                    }
                  })) {

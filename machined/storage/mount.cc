@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/lines.h"
 #include "machined/host/modules.h"
 
 namespace talos::machined {
@@ -65,10 +66,8 @@ void attach(int mount, kj::StringPtr target) {
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
   // id parent major:minor root TARGET options …; our own targets have nothing that is escaped
   // there.
-  while (mountinfo.size() > 0) {
-    auto end = mountinfo.findFirst('\n').orDefault(mountinfo.size());
-    const char* p = mountinfo.begin();
-    const char* stop = p + end;
+  for (auto line : Lines(mountinfo)) {
+    const char *p = line.begin(), *stop = line.end();
     for (int field = 0; field < 4 && p < stop; ++field) {
       while (p < stop && *p != ' ') ++p;
       if (p < stop) ++p;
@@ -76,7 +75,6 @@ bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
     const char* begin = p;
     while (p < stop && *p != ' ') ++p;
     if (kj::arrayPtr(begin, p) == target.asArray()) return true;
-    mountinfo = end < mountinfo.size() ? mountinfo.slice(end + 1) : ""_kj;
   }
   return false;
 }

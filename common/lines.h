@@ -1,0 +1,53 @@
+// Text, line by line. A line ends with a line break, or with the text.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include <iterator>
+
+namespace talos {
+
+// for (auto line : Lines(text)): each without its end, in the text itself, which has to stay.
+class Lines {
+ public:
+  explicit Lines(kj::ArrayPtr<const char> text) : text(text) {}
+
+  class Iterator {
+   public:
+    explicit Iterator(kj::ArrayPtr<const char> rest) : rest(rest) { measure(); }
+    kj::ArrayPtr<const char> operator*() const { return rest.slice(0, size); }
+    Iterator& operator++() {
+      rest = rest.slice(kj::min(size + 1, rest.size()), rest.size());
+      measure();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return rest.size() == 0; }
+
+   private:
+    kj::ArrayPtr<const char> rest;
+    size_t size;
+    void measure() {
+      for (size = 0; size < rest.size() && rest[size] != '\n';) ++size;
+    }
+  };
+  Iterator begin() const { return Iterator(text); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  kj::ArrayPtr<const char> text;
+};
+
+inline kj::Vector<kj::String> linesOf(kj::ArrayPtr<const char> text) {
+  kj::Vector<kj::String> lines;
+  for (auto line : Lines(text)) lines.add(kj::heapString(line));
+  return lines;
+}
+
+// Empty when there is none.
+inline kj::String firstLine(kj::ArrayPtr<const char> text) {
+  for (auto line : Lines(text)) return kj::heapString(line);
+  return kj::String();
+}
+
+}  // namespace talos
