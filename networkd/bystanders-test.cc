@@ -63,6 +63,16 @@ TEST(BystandersView, rules) {
                    .cStr(),
                "10.2.0.0/16 eth1 goto 200");
   EXPECT_STREQ(at<rpc::RuleStatusSpec>(records, "inet6/32766").getTable().cStr(), "main");
+
+  // One of each family is no pair; the table of a VRF's rule is that of the VRF.
+  Rule vrf{.priority = 7, .table = 0}, six{.family = AF_INET6, .priority = 7, .table = 7};
+  vrf.l3mdev = true;
+  kj::Vector<Rule> both;
+  both.add(vrf);
+  both.add(six);
+  auto families = ruleStatuses(shownRules(kj::mv(both)));
+  EXPECT_STREQ(ids(families).cStr(), "inet4/7 inet6/7");
+  EXPECT_STREQ(at<rpc::RuleStatusSpec>(families, "inet4/7").getTable().cStr(), "");
 }
 
 // Catches: entries shown that `ip neigh` hides, and a link that is gone without a name.
@@ -72,6 +82,7 @@ TEST(BystandersView, neighbours) {
   kj::Vector<Neighbour> there;
   auto router = entry(eth0, ip("fe80::1"), NUD_STALE);
   router.flags = NTF_ROUTER;
+  router.protocol = kMark;
   there.add(router);
   there.add(entry(eth0, ip("10.5.0.1")));
   there.add(entry(eth0, ip("ff02::16"), NUD_NOARP));
@@ -82,9 +93,9 @@ TEST(BystandersView, neighbours) {
   auto one = at<rpc::NeighbourStatusSpec>(records, "eth0/fe80::1");
   EXPECT_STREQ(kj::str(one.getLinkName(), ' ', one.getLinkIndex(), ' ', one.getAddress(), ' ',
                        one.getHardwareAddress(), ' ', one.getState(), ' ', one.getFamily(), ' ',
-                       one.getFlags()[0])
+                       one.getFlags()[0], ' ', one.getProtocol())
                    .cStr(),
-               "eth0 2 fe80::1 02:00:00:00:00:01 stale inet6 router");
+               "eth0 2 fe80::1 02:00:00:00:00:01 stale inet6 router talos");
   EXPECT_STREQ(
       at<rpc::NeighbourStatusSpec>(records, "link 99/10.5.0.3").getHardwareAddress().cStr(), "");
 }
@@ -200,6 +211,59 @@ TEST_F(BystandersTest, manyThatChangeAreWrittenMoreSlowly) {
   EXPECT_LE(toldNeighbours * kMany, kSeconds * 100);
 }
 
+// Catches: the same of rules, and of a list that is long to read though little of it changes; a
+// pause that grows without end.
+TEST_F(BystandersTest, aLongListIsLookedAtMoreSlowly) {
+  constexpr unsigned kMany = 4000, kSeconds = 30;
+  for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
+  start();
+  toldNeighbours = 0;
+  auto flap = [&](unsigned second) {
+    auto changed = entry(eth0, numbered(1));
+    changed.hardwareAddress.back() = 2 + second;
+    set(changed);
+    pass(1 * kj::SECONDS);
+  };
+  for (unsigned second = 0; second < kSeconds; ++second) flap(second);
+  EXPECT_GE(toldNeighbours, 2u);
+  EXPECT_LE(toldNeighbours, kSeconds / 3 + 1);  // a second, and two for reading
+
+  for (unsigned i = 1; i <= kMany; ++i)
+    netlink::change(kernel, AddRule{{.priority = i, .table = 7}});
+  pass(60 * kj::SECONDS);
+  toldRules = 0;
+  for (unsigned second = 0; second < 130; ++second) {  // all of them are written: 40 s and more
+    netlink::change(kernel, AddRule{{.priority = 1, .table = 100 + second}});
+    pass(1 * kj::SECONDS);
+  }
+  EXPECT_LE(toldRules, 130u / 40);
+  for (unsigned i = 0; i < 3; ++i) pass(60 * kj::SECONDS);  // it waits for the kernel
+  for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i), NUD_STALE));
+  netlink::change(kernel, AddRule{{.priority = 6000, .table = 7}});
+  auto before = attempts;
+  pass(60 * kj::SECONDS);
+  EXPECT_EQ(attempts, before + 1);
+  set(entry(eth0, numbered(1), NUD_FAILED));
+  pass(60 * kj::SECONDS);  // all of both would be twice 40 s
+  EXPECT_EQ(attempts, before + 2);
+}
+
+// Catches: a list that is cut and nobody is told, or is told each time.
+TEST_F(BystandersTest, aCutListIsToldOnce) {
+  for (unsigned i = 1; i <= kMostBystanders + 1; ++i) set(entry(eth0, numbered(i)));
+  testing::internal::CaptureStderr();
+  start();
+  for (unsigned i = 0; i < 3; ++i) {
+    set(entry(eth0, numbered(1), i % 2 == 0 ? NUD_STALE : NUD_REACHABLE));
+    pass(60 * kj::SECONDS);
+  }
+  std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(toldNeighbours, 4u);
+  auto first = log.find("more rules or neighbours than are shown");
+  ASSERT_NE(first, log.npos);
+  EXPECT_EQ(log.find("more rules or neighbours than are shown", first + 1), log.npos);
+}
+
 // Catches: rules, new names of links and lost notices that are not told.
 TEST_F(BystandersTest, everythingThatItShowsIsFollowed) {
   set(entry(eth0, ip("10.5.0.1")));
@@ -233,6 +297,45 @@ TEST_F(BystandersTest, aStoreThatIsAwayIsToldLater) {
   for (unsigned i = 0; i < 61 && neighbours == nullptr; ++i) pass(1 * kj::SECONDS);
   EXPECT_EQ(toldRules, 1u);
   EXPECT_EQ(toldNeighbours, 1u);
+  // The next time it is asked as often as the first.
+  pass(2 * kj::SECONDS);
+  broken = true;
+  attempts = 0;
+  set(entry(eth0, ip("10.5.0.1")));
+  for (unsigned i = 0; i < 5; ++i) pass(1 * kj::SECONDS);
+  EXPECT_GE(attempts, 2u);
+}
+
+// Catches: one list that cannot be read, and nothing is told ever after.
+TEST(BystandersLoop, aKernelThatCannotBeReadIsReadLater) {
+  struct Sick final : ModelKernel {
+    bool sick = true;
+    kj::Vector<Rule> rules() override {
+      KJ_REQUIRE(!sick, "no memory");
+      return ModelKernel::rules();
+    }
+  } kernel;
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  auto monitor = kernel.monitor(Bystanders::kSubjects);
+  unsigned told = 0;
+  Bystanders bystanders(kernel, *monitor, timer, [&](Bystanders::Report) {
+    ++told;
+    return kj::Promise<void>(kj::READY_NOW);
+  });
+  auto running = bystanders.run().eagerlyEvaluate(
+      [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+  auto pass = [&] {
+    scope.poll();
+    timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+    scope.poll();
+  };
+  pass();
+  EXPECT_EQ(told, 0u);
+  kernel.sick = false;
+  pass();
+  EXPECT_EQ(told, 1u);
 }
 
 }  // namespace

@@ -68,10 +68,16 @@ TEST(Carriers, hardwareThatIsWantedUp) {
   EXPECT_EQ(world.told(), "");
   world.kernel.setCarrier(world.eth1, false);
   EXPECT_EQ(world.told(), "") << "it is wanted down";
+  netlink::setUp(world.kernel, world.eth1);
+  world.kernel.setCarrier(world.eth1, false);
+  EXPECT_EQ(world.told(), "") << "also when somebody takes it up";
   world.kernel.setCarrier(world.eth0, false);
   EXPECT_EQ(world.told(0 * kj::SECONDS), kj::str("eth0: ", kNoCable)) << "at once";
   world.kernel.setCarrier(world.eth0, true);
   EXPECT_EQ(world.told(), "");
+  netlink::setUp(world.kernel, world.eth0, false);
+  world.kernel.setCarrier(world.eth0, false);
+  EXPECT_EQ(world.told(), "") << "it is down: that is another problem";
   world.kernel.unplug(world.eth0);
   EXPECT_EQ(world.told(), "") << "that is another problem";
 }
@@ -92,6 +98,9 @@ TEST(Carriers, linksThatNeedNoneAreNotToldOf) {
   // Ports of other programs, as those of containers, are not the config's.
   netlink::setMaster(world.kernel, world.eth1, netlink::indexOf(world.kernel, "br0"));
   EXPECT_EQ(world.told(), "");
+  // Hardware that has the name of a link that is to be made.
+  world.want("eth1", "dummy");
+  EXPECT_EQ(world.told(), "");
 }
 
 TEST(Carriers, bondsBridgesAndVlansSayWhatTheyStandOn) {
@@ -106,15 +115,30 @@ TEST(Carriers, bondsBridgesAndVlansSayWhatTheyStandOn) {
   EXPECT_EQ(world.told(), "");
   world.kernel.setCarrier(world.eth0, false);
   EXPECT_EQ(world.told(), kj::str("eth0: ", kNoCable)) << "the bond goes on";
+  world.kernel.setCarrier(world.eth0, true);
+  world.kernel.setCarrier(world.eth1, false);
+  world.kernel.setCarrier(netlink::indexOf(world.kernel, "bond0"), false);
+  EXPECT_EQ(world.told(), kj::str("eth1: ", kNoCable,
+                                  "\nbond0: none of its members is ready for traffic yet (eth0, "
+                                  "eth1)\nbond0.5: the link bond0 under it has none"));
+  world.kernel.setCarrier(world.eth0, false);
   world.kernel.setCarrier(world.eth1, false);
   EXPECT_EQ(world.told(), kj::str("eth0: ", kNoCable, "\neth1: ", kNoCable,
                                   "\nbond0: none of its members has one (eth0, eth1)"
                                   "\nbond0.5: the link bond0 under it has none"));
   world.kernel.unplug(world.eth0);
+  netlink::setMaster(world.kernel, world.eth1, 0);
+  netlink::setUp(world.kernel, world.eth1);
+  world.kernel.setCarrier(world.eth1, true);
+  constexpr auto kNobody =
+      "bond0: none of its members is there (eth0, eth1)\n"
+      "bond0.5: the link bond0 under it has none";
+  EXPECT_EQ(world.told(), kNobody) << "eth1 is, but in no bond";
   world.kernel.unplug(world.eth1);
-  EXPECT_EQ(world.told(),
-            "bond0: none of its members is there (eth0, eth1)\n"
-            "bond0.5: the link bond0 under it has none");
+  EXPECT_EQ(world.told(), kNobody);
+  world.wanted.links.truncate(0);
+  world.want("bond0", "bond");
+  EXPECT_EQ(world.told(), "bond0: it has no member");
 
   World bridged;
   bridged.member("eth0", "br0");
@@ -141,9 +165,23 @@ TEST(Carriers, aCardThatNobodyNamedIsToldOfWhenItWasUsed) {
   // After a restart: what it was given says that it was used.
   world.carriers = {};
   EXPECT_EQ(world.told(), "");
+  auto expectTold = [&](kj::StringPtr why) {
+    EXPECT_EQ(world.told(), kj::str("eth0: ", kNoCable)) << why.cStr();
+  };
   world.wanted.addresses.add(WantedAddress{
       .link = kj::str("eth0"), .prefix = KJ_ASSERT_NONNULL(Prefix::parse("10.0.0.2/24"))});
-  EXPECT_EQ(world.told(), kj::str("eth0: ", kNoCable));
+  expectTold("an address");
+  world.wanted.addresses.clear();
+  world.wanted.routes.add(
+      WantedRoute{.link = kj::str("eth0"), .destination = Prefix::all(AF_INET)});
+  expectTold("a route");
+  world.wanted.routes.clear();
+  world.wanted.links[0].master = kj::str("bond0");
+  expectTold("a bond");
+  world.wanted.links[0].master = kj::String();
+  EXPECT_EQ(world.told(), "");
+  world.want("eth0.5", "vlan").parent = kj::str("eth0");
+  expectTold("a VLAN");
 }
 
 // Catches: patience that begins again with each look, or that a running link has.
@@ -165,6 +203,26 @@ TEST(Carriers, patienceIsForLinksThatJustWentUp) {
   world.apply();
   EXPECT_EQ(world.told(4 * kj::SECONDS), "");
   EXPECT_EQ(world.told(1 * kj::SECONDS), kj::str("eth2: ", kNoCable));
+  // One that is up when it is first seen, and another a second later: each has its moment.
+  auto plugIn = [&](kj::StringPtr name) {
+    world.want(name);
+    auto index = world.kernel.plug(name);
+    netlink::setUp(world.kernel, index);
+    world.kernel.setCarrier(index, false);
+    return index;
+  };
+  world.kernel.setCarrier(eth2, true);
+  auto eth3 = plugIn("eth3");
+  EXPECT_EQ(world.told(0 * kj::SECONDS), "");
+  plugIn("eth4");
+  EXPECT_EQ(world.told(1 * kj::SECONDS), "");
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(world.carriers.next(world.now)) == world.now + 4 * kj::SECONDS);
+  // A carrier that came and went has had its moment.
+  world.kernel.setCarrier(eth3, true);
+  EXPECT_EQ(world.told(1 * kj::SECONDS), "");
+  world.kernel.setCarrier(eth3, false);
+  EXPECT_EQ(world.told(1 * kj::SECONDS), kj::str("eth3: ", kNoCable));
+  EXPECT_EQ(world.told(3 * kj::SECONDS), kj::str("eth3: ", kNoCable, "\neth4: ", kNoCable));
 }
 
 }  // namespace

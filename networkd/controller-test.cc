@@ -111,6 +111,14 @@ TEST_F(ControllerTest, whatItDidItselfIsNoReasonToLookAgain) {
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
   pass(1 * kj::SECONDS);
   EXPECT_EQ(board.published, 2u);  // but what somebody else does is
+  pass(1 * kj::SECONDS);
+  board.addresses.add(kj::str("10.8.0.2/24"));  // while it waits for the kernel
+  work.set();
+  auto before = host.looks;
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.8.0.2/24"));
+  EXPECT_EQ(board.published, 3u);
+  EXPECT_EQ(host.looks, before + 2);  // what to do, and that it is done
 }
 
 // Catches: a status that grows with every route, until the store takes it no more and nobody is
@@ -131,6 +139,48 @@ TEST_F(ControllerTest, aThousandProblemsAreToldInBounds) {
       "veth2, veth3, veth4, veth5, veth6, veth7, veth8, veth9, veth10, veth11, veth12, "
       "veth13, veth14 and 85 more");
   EXPECT_STREQ(problems[200].cStr(), "and 801 more");
+}
+
+// Catches: the same of what is left to do, and of the log.
+TEST_F(ControllerTest, aThousandStepsAreToldInBounds) {
+  board.synced = true;
+  for (unsigned i = 0; i < 1000; ++i) {
+    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+  }
+  testing::internal::CaptureStderr();
+  start();
+  std::string log = testing::internal::GetCapturedStderr();
+  unsigned said = 0;
+  for (size_t at = 0; (at = log.find("message=set ", at)) != log.npos; ++at) ++said;
+  EXPECT_EQ(said, 200u);
+  EXPECT_NE(log.find("and more of the same"), log.npos);
+  kill();
+
+  for (auto& a : kernel.addresses()) {
+    if (a.link == eth0) netlink::change(kernel, netlink::DeleteAddress{a});
+  }
+  kernel.refuse(eth0, EPERM);
+  start();
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto steps =
+      KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>().asReader().getSteps();
+  ASSERT_EQ(steps.size(), 201u);
+  EXPECT_STREQ(steps[200].cStr(), "and 800 more");
+}
+
+// Catches: an alarm about somebody who changed something, when what was missing up to now comes.
+TEST_F(ControllerTest, whatBecomesPossibleIsNoRepair) {
+  specs();
+  board.more = [&](Wanted& wanted) {
+    wanted.links.add(WantedLink{.name = kj::str("eth1"), .version = 1});
+  };
+  start();
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  kernel.plug("eth1");
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).up());
+  EXPECT_EQ(board.network().getRepairs(), 0u);
 }
 
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
@@ -203,6 +253,7 @@ TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
         WantedPeer{.publicKey = RandomNetwork::secret(10).publicKey(),
                    .resolved = netlink::Endpoint{KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1")), 9},
                    .allowed = {prefix("10.7.1.0/24")}});
+    wg0.wireguard.peers.add(WantedPeer{.publicKey = RandomNetwork::secret(11).publicKey()});
   };
   start();
   auto wg0 = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "wg0")).index;
@@ -212,7 +263,7 @@ TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
     return kernel.wireguard(wg0);
   };
   auto there = look();
-  ASSERT_EQ(there.peers.size(), 1u);
+  ASSERT_EQ(there.peers.size(), 2u);
   ASSERT_TRUE(there.peers[0].endpoint);
   auto home = *there.peers[0].endpoint;
 
@@ -226,8 +277,32 @@ TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   there = look();
   there.peers.clear();
   kernel.have(wg0, there);
-  EXPECT_EQ(look().peers.size(), 1u);
+  EXPECT_EQ(look().peers.size(), 2u);
   EXPECT_EQ(board.network().getRepairs(), 1u);
+
+  // Another's key is one, and what else is done to a peer.
+  there = look();
+  there.publicKey = RandomNetwork::secret(3).publicKey();
+  kernel.have(wg0, there);
+  EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
+  EXPECT_EQ(board.network().getRepairs(), 2u);
+  there = look();
+  there.peers[0].endpoint->port = 10;
+  there.peers[0].keepalive = 7;
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers[0].keepalive, 0u);
+  EXPECT_EQ(board.network().getRepairs(), 3u);
+  there = look();
+  there.peers[0].endpoint->port = 10;
+  there.peers[0].allowed = {prefix("10.7.2.0/24")};
+  kernel.have(wg0, there);
+  EXPECT_TRUE(look().peers[0].allowed == std::vector<Prefix>{prefix("10.7.1.0/24")});
+  EXPECT_EQ(board.network().getRepairs(), 4u);
+  there = look();
+  there.peers.pop_back();
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers.size(), 2u);
+  EXPECT_EQ(board.network().getRepairs(), 5u);
 }
 
 // Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,

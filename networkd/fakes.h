@@ -16,7 +16,11 @@ class FakeHost final : public Host {
 
   kj::String hostname() override { return kj::str(name); }
   kj::Promise<void> hostnameChanged() override { return nameChanged.wait(); }
-  bool ipv6() override { return true; }
+  unsigned looks = 0;  // at everything, each of which begins with this
+  bool ipv6() override {
+    ++looks;
+    return true;
+  }
   kj::String firstMtus;
   Hardware hardware(const netlink::Link& link) override {
     if (link.kind.size() > 0 || link.loopback()) return {};

@@ -269,6 +269,11 @@ TEST(FirstMtus, ofHardwareUntilItHasItAgain) {
   wanted.links[0].master = kj::str("bond0");
   EXPECT_FALSE(forget(mtus, wanted, world.observed()));
   wanted.links[0].master = kj::String();
+  netlink::addLink(world.kernel, "bond9", netlink::Bond{});  // another program's
+  netlink::setUp(world.kernel, world.eth0, false);
+  netlink::setMaster(world.kernel, world.eth0, netlink::indexOf(world.kernel, "bond9"));
+  EXPECT_FALSE(forget(mtus, Wanted(), world.observed()));
+  netlink::setMaster(world.kernel, world.eth0, 0);
   EXPECT_TRUE(forget(mtus, wanted, world.observed()));
   mtus = {{world.eth0, 1500}, {99, 1500}};
   wanted.links[0].mtu = 1500;

@@ -72,6 +72,25 @@ TEST(Operator4, tellsAlsoOfWhatItDoesNot) {
   EXPECT_EQ(last, Client4::State::kBound);
 }
 
+// Catches: an address of one card on another that has its name now; a file that nobody can read and
+// nobody removes.
+TEST(Operators, takeNoLeaseOfAnotherCard) {
+  Loop world;
+  auto four4 = kj::str(world.directory, "/dhcp4-none0"),
+       six6 = kj::str(world.directory, "/dhcp6-none0");
+  writeFileAtomically(four4, encode(lease4(world.timer.now())).asChars(), 0600);
+  writeFileAtomically(six6, "no lease"_kj, 0600);
+  auto link = world.link();
+  link.hardwareAddress.back() = 2;
+  Operator4 four(world.around(), "none0", kj::mv(link), "", [] {});
+  Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), [] {});
+  EXPECT_TRUE(four.client().lease() == nullptr);
+  EXPECT_EQ(four.word(), "selecting");
+  EXPECT_FALSE(six.watches());
+  six.stop();
+  EXPECT_TRUE(tryReadFile(six6) == nullptr);
+}
+
 // Catches: a state that says something else than why nothing happens, and a lease that is still
 // there when nobody wants it.
 TEST(Operators, sayThatThereIsNoCarrierAndEndWithoutOne) {
