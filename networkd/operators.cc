@@ -306,6 +306,7 @@ StoreClient::Wanted Operators::statuses() {
 kj::Promise<void> Operators::publishLoop() {
   for (;;) {
     co_await tell.wait();
+    seeAddresses();  // the kernel may have refused long ago what was only leased now
     kj::Maybe<kj::String> failure;
     try {
       co_await timer.timeoutAfter(kPublishDeadline,

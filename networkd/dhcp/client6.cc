@@ -14,7 +14,7 @@ namespace {
 constexpr uint16_t kWanted[] = {23, 24, 31, 39, 56, 82};
 constexpr uint16_t kWantedInformation[] = {23, 24, 31, 32, 56, 83};
 constexpr uint8_t kBestPreference = 255;
-// How long an address may be in use after it is no longer wanted, until nobody is told of that.
+// How long an address may be on the link after it is no longer wanted, until nobody waits for that.
 constexpr auto kLongestUse = 5 * kj::SECONDS;
 constexpr auto kLeastOfLongest = 60 * kj::SECONDS, kMostOfLongest = 86400 * kj::SECONDS;
 
@@ -87,7 +87,7 @@ kj::Maybe<const Lease6&> Client6::lease() const {
 
 bool Client6::listens() const {
   return current != State::kDown && current != State::kInit && current != State::kBound &&
-         current != State::kInformed && !inUse;
+         current != State::kInformed && !onLink;
 }
 
 kj::Maybe<const Ip&> Client6::leaving() const {
@@ -130,7 +130,7 @@ Client6::Actions Client6::linkDown() {
   next = nullptr;
   best = nullptr;
   past = nullptr;
-  inUse = false;
+  onLink = false;
   return {};
 }
 
@@ -144,7 +144,12 @@ Client6::Actions Client6::timeout(Moment now) {
     }
   }
   if (!reached(next, now.time)) return out;
-  if (inUse) return linkDown();  // it stays so: not ours to give back
+  if (onLink) {
+    onLink = false;
+    if (current == State::kReleasing) return linkDown();  // it stays so: not ours to give back
+    enter(State::kDeclining, now, out);
+    return out;
+  }
   auto count = pausesOf(current, longest).count;
   if (count != 0 && tries >= count) {
     // Nobody says that a known address is wrong; a server that does not give what it offered is
@@ -198,7 +203,7 @@ Client6::Actions Client6::duplicated(Moment now) {
     past = nullptr;
     return out;
   }
-  enter(State::kDeclining, now, out);
+  leave(State::kDeclining, now);
   return out;
 }
 
@@ -214,18 +219,22 @@ Client6::Actions Client6::release(Moment now) {
     linkDown();
     return out;
   }
-  current = State::kReleasing;
-  best = nullptr;
-  inUse = true;
-  next = now.time + kLongestUse;
+  leave(State::kReleasing, now);
   return out;
 }
 
-Client6::Actions Client6::unused(Moment now) {
+void Client6::leave(State how, Moment now) {
+  current = how;
+  best = nullptr;
+  onLink = true;
+  next = now.time + kLongestUse;
+}
+
+Client6::Actions Client6::removed(Moment now) {
   Actions out;
-  if (!inUse) return out;
-  inUse = false;
-  enter(State::kReleasing, now, out);
+  if (!onLink) return out;
+  onLink = false;
+  enter(current, now, out);
   return out;
 }
 

@@ -10,10 +10,12 @@
 //
 // Whether another machine has the address is found out by the kernel, which then does not use it;
 // told of that (duplicated()), the client refuses it (DECLINE) and asks for another one, the first
-// time at once, then at growing intervals. What is no longer wanted is given back (RELEASE) once it
-// is not used any more (§18.2.7 wants that order); where that takes too long, because somebody else
-// wants the same address on the link, the server is left to wait for its end. Both are said four
-// times at most, in 15 s.
+// time at once, then at growing intervals. What is no longer wanted is given back (RELEASE). Both
+// are said once the address has been removed from the link (removed()): §18.2.7 wants that order,
+// and a server may offer what was refused once more, which the kernel tries only when it is added
+// anew. Where that takes more than 5 s, because somebody else wants the same address on the link,
+// a refusal is said all the same, and else the server is left to wait for the lease's end. Both are
+// said four times at most, in 15 s.
 #pragma once
 
 #include <kj/one-of.h>
@@ -91,8 +93,8 @@ class Client6 {
   Actions duplicated(Moment now);
   // It is no longer wanted. What follows is over when it has ended().
   Actions release(Moment now);
-  // The address that is to be given back is not used any more.
-  Actions unused(Moment now);
+  // The address that is to be given back, or is refused, is not on the link any more.
+  Actions removed(Moment now);
   bool ended() const { return released && current == State::kDown; }
 
   State state() const { return current; }
@@ -115,7 +117,7 @@ class Client6 {
     kj::Array<kj::byte> server;
   };
   kj::Maybe<Past> past;   // in kReleasing and kDeclining
-  bool inUse = false;     // still, in kReleasing
+  bool onLink = false;    // still, the address of `past`
   bool released = false;  // nothing more is asked for
   uint32_t exchange = 0;
   kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
@@ -132,6 +134,7 @@ class Client6 {
   void advertised(const Message6& message, Moment now, Actions& out);
   void replied(const Message6& message, Moment now, Actions& out);
   void bind(Lease6 lease, Moment now, Actions& out);
+  void leave(State how, Moment now);
   void askAnew(unsigned& reasons, Moment now, Actions& out);
   bool partFrom(kj::StringPtr why, Actions& out);
   void settle();

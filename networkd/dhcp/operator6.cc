@@ -109,7 +109,7 @@ void Operator6::see(kj::ArrayPtr<const netlink::Address> addresses) {
         if (duplicate) perform((*client)->duplicated(moment()));
       }
     } else KJ_IF_MAYBE (address, (*client)->leaving()) {
-      if (flagsOf(*address) == nullptr) perform((*client)->unused(moment()));
+      if (flagsOf(*address) == nullptr) perform((*client)->removed(moment()));
     }
   }
 }

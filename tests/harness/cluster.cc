@@ -21,7 +21,7 @@ std::string tail(const std::string& text, size_t count) {
 
 std::string talosctlPath() {
   const char* path = getenv("TALOSCTL");
-  KJ_REQUIRE(path != nullptr, "TALOSCTL names the talosctl under test; ctest sets it");
+  if (path == nullptr) KJ_FAIL_REQUIRE("TALOSCTL names the talosctl under test; ctest sets it");
   return path;
 }
 

@@ -233,7 +233,7 @@ class Node {
 
   static kj::StringPtr required(const char* variable) {
     auto value = getenv(variable);
-    KJ_REQUIRE(value != nullptr, "must name a program; ctest sets it", variable);
+    if (value == nullptr) KJ_FAIL_REQUIRE("must name a program; ctest sets it", variable);
     return value;
   }
   static kj::Array<char*> pointers(kj::ArrayPtr<kj::String> texts) {
