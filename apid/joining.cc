@@ -80,7 +80,7 @@ class JoiningServices final : public Joining<rpc::Services> {
     auto answer = co_await remote.listRequest().send();
     context.setResults(answer);
     for (auto service : context.getResults().getServices()) {
-      if (service.getId() != "apid") continue;
+      if (service.asReader().getId() != "apid"_kj) continue;
       auto health = service.getHealth();
       health.setLastMessage(kj::str("(", kMark, ") ", health.getLastMessage()));
     }

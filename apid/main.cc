@@ -1,7 +1,10 @@
 // apid: the node's door, TCP 50000. Wiring only; what it does is told in gate.h.
 //
+// SIGTERM ends it when the calls under way are answered, at the latest after kLimits.farewell.
+//
 // Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
 // (default /run/talos/machined.sock). Needs no capability and writes no file.
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 
@@ -25,10 +28,12 @@ constexpr ServerLimits kLimits = {
 constexpr auto kFarewell = 2 * kj::SECONDS;
 
 void run() {
+  kj::UnixEventPort::captureSignal(SIGTERM);
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;
   auto& timer = io.provider->getTimer();
   auto listening = inheritedSocket("TALOS_LISTEN_TCP_FD");
+  auto stop = io.unixEventPort.onSignal(SIGTERM).ignoreResult().fork();
   auto setting = getenv("TALOS_STORE");
   auto machined = kj::str(setting == nullptr ? "/run/talos/machined.sock" : setting);
   utsname kernel{};
@@ -52,14 +57,16 @@ void run() {
             kj::mv(door));
   auto joining = join.run().eagerlyEvaluate(nullptr);
   log::info("apid waits for its certificates");
-  trust.ready().wait(io.waitScope);
+  auto served = trust.ready().then([]() { return true; });
+  auto ended = stop.addBranch().then([]() { return false; });
+  if (!served.exclusiveJoin(kj::mv(ended)).wait(io.waitScope)) return;
   log::info("apid serves");
   auto settled = timer.afterDelay(5 * kj::SECONDS)
                      .then([]() { releaseStartMemory(); })
                      .eagerlyEvaluate(nullptr);
   serveTls(
       lowLevel, timer, kj::mv(listening), trust.server(),
-      [&](const Peer& peer) { return gate.open(peer); }, kLimits)
+      [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch())
       .wait(io.waitScope);
 }
 
@@ -69,6 +76,7 @@ int main() {
   auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("apid ends", {{"reason", talos::messageOf(*e)}});
+    return 1;  // its supervisor starts it again
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 0;  // it was told to end
 }

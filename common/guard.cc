@@ -14,6 +14,15 @@ namespace {
 // server's is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
+// Wakes who waits for it, if anybody does.
+void fulfil(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiting) {
+  KJ_IF_MAYBE (waiter, waiting) {
+    auto fulfiller = kj::mv(*waiter);
+    waiting = nullptr;
+    fulfiller->fulfill();
+  }
+}
+
 }  // namespace
 
 GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
@@ -66,9 +75,10 @@ void GuardedStream::received(capnp::MessageReader& reader) {
 }
 
 void GuardedStream::ask(uint32_t question) {
-  questions.findOrCreate(question, [&]() {
-    return kj::HashMap<uint32_t, kj::Array<uint32_t>>::Entry{question, nullptr};
-  });
+  if (left) fail(ErrorKind::kUnavailable, "this server ends");
+  asked = true;
+  questions.findOrCreate(question,
+                         [&]() { return decltype(questions)::Entry{question, Question()}; });
   if (questions.size() > limits.questions) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("more than ", limits.questions, " calls of one connection at once"));
@@ -76,12 +86,13 @@ void GuardedStream::ask(uint32_t question) {
 }
 
 void GuardedStream::finished(uint32_t question, bool releases) {
-  KJ_IF_MAYBE (ids, questions.find(question)) {
+  KJ_IF_MAYBE (over, questions.find(question)) {
     if (releases) {
-      for (auto id : *ids) released(id, 1);
+      for (auto id : over->exports) released(id, 1);
     }
     questions.erase(question);
   }
+  fulfil(progressed);
 }
 
 void GuardedStream::released(uint32_t id, uint32_t references) {
@@ -96,15 +107,16 @@ void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
     questions.erase(answer.getAnswerId());
     return;
   }
-  if (!answer.isResults()) return;
-  KJ_IF_MAYBE (ids, questions.find(answer.getAnswerId())) {
+  KJ_IF_MAYBE (question, questions.find(answer.getAnswerId())) {
+    question->answered = true;
+    if (!answer.isResults()) return;
     kj::Vector<uint32_t> given;
     for (auto entry : answer.getResults().getCapTable()) {
       if (entry.isSenderHosted()) given.add(entry.getSenderHosted());
       if (entry.isSenderPromise()) given.add(entry.getSenderPromise());
     }
     for (auto id : given) exports.upsert(id, 1, [](uint32_t& held, uint32_t) { ++held; });
-    *ids = given.releaseAsArray();
+    question->exports = given.releaseAsArray();
   }
 }
 
@@ -131,6 +143,25 @@ kj::Promise<void> GuardedStream::room() {
     drained = kj::mv(paf.fulfiller);
     co_await paf.promise;
   }
+}
+
+bool GuardedStream::settled() const {
+  if (!asked || queued() > 0) return false;
+  for (auto& entry : questions) {
+    if (!entry.value.answered) return false;
+  }
+  return true;
+}
+
+kj::Promise<void> GuardedStream::leave() {
+  while (!settled()) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    progressed = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+    co_await kj::evalLast([]() {});  // the network takes off its queue what was just written
+  }
+  left = true;
+  co_await inner.end();
 }
 
 // Every idle connection waits in here: no coroutine, whose frame alone has a kibibyte and a half.
@@ -163,11 +194,8 @@ kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) 
   writing += bytes;
   co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
   writing -= bytes;
-  KJ_IF_MAYBE (waiting, drained) {
-    auto fulfiller = kj::mv(*waiting);
-    drained = nullptr;
-    fulfiller->fulfill();
-  }
+  fulfil(drained);
+  fulfil(progressed);
 }
 
 kj::Promise<void> GuardedStream::writeMessage(
@@ -187,7 +215,7 @@ kj::Maybe<int> GuardedStream::getSendBufferSize() {
 }
 
 kj::Promise<void> GuardedStream::end() {
-  return inner.end();
+  return left ? kj::READY_NOW : inner.end();
 }
 
 }  // namespace talos

@@ -7,6 +7,7 @@
 // questions than `questions`, or with more than `capabilities` of ours, loses its connection, and
 // while more than `queuedBytes` wait to be sent nothing more is read from it. A client names its
 // server, so that every call that is lost with the connection fails with that name and the cause.
+// A server that is to end takes leave(): what was asked is answered, and nothing new begun.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -31,10 +32,13 @@ class GuardedStream final : public capnp::MessageStream {
 
   // Why no more can be read or written. None while all is well and after an orderly end.
   kj::Maybe<kj::StringPtr> failure() const;
-  // The peer went, in whatever way.
-  bool ended() const { return sawEnd; }
+  // The peer went, in whatever way, or this side did.
+  bool ended() const { return sawEnd || left; }
   // Resolves once failure() is set.
   kj::Promise<void> onFailure() { return failing.addBranch(); }
+  // Ends our direction as soon as something was asked and all of it is answered: the peer then sees
+  // the end behind its last answer. What it asks after that is not begun. Resolves when that is so.
+  kj::Promise<void> leave();
 
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
       kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
@@ -55,19 +59,24 @@ class GuardedStream final : public capnp::MessageStream {
   Limits limits;
   kj::String name;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
-  kj::HashMap<uint32_t, kj::Array<uint32_t>>
-      questions;                            // not finished; the exports in their answers
-  kj::HashMap<uint32_t, uint32_t> exports;  // that the peer got: references not released
-  size_t writing = 0;                       // bytes given to the stream and not taken
+  struct Question {
+    bool answered = false;
+    kj::Array<uint32_t> exports;  // in its answer
+  };
+  kj::HashMap<uint32_t, Question> questions;  // not finished
+  kj::HashMap<uint32_t, uint32_t> exports;    // that the peer got: references not released
+  size_t writing = 0;                         // bytes given to the stream and not taken
   bool sawEnd = false;
+  bool asked = false, left = false;
   kj::Maybe<kj::String> failureText;
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained, progressed;
 
   [[noreturn]] void failWith(kj::Exception&& e);
   size_t queued() const;
   kj::Promise<void> room();
+  bool settled() const;
   void received(capnp::MessageReader& reader);
   void ask(uint32_t question);
   void finished(uint32_t question, bool releases);

@@ -291,6 +291,42 @@ TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
   while (calls < kCalls) ASSERT_GT(wait(stream->tryRead(buffer, 1, sizeof buffer)), 0u);
 }
 
+// Catches: a call that is carried out although its answer can no longer be told, and a client that
+// is closed out before it could ask for the first time.
+TEST_F(Server, NothingIsBegunBehindTheEnd) {
+  int ends[2];
+  KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
+  auto wrap = [&](int fd) { return io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(fd)); };
+  auto peer = wrap(ends[0]);
+  auto served = serveConnection(timer, wrap(ends[1]),
+                                kj::heap<FakeMachine>(kj::str("this"), calls, rebootCalled), limits,
+                                kj::READY_NOW)
+                    .eagerlyEvaluate(nullptr);
+  auto ask = [&](auto fill) {
+    capnp::MallocMessageBuilder message;
+    fill(message.initRoot<capnp::rpc::Message>());
+    auto bytes = capnp::messageToFlatArray(message);
+    wait(peer->write(bytes.asBytes().begin(), bytes.asBytes().size()));
+  };
+  auto call = [&](unsigned question) {
+    ask([question](capnp::rpc::Message::Builder message) {
+      auto call = message.initCall();
+      call.setQuestionId(question);
+      call.initTarget().initPromisedAnswer().setQuestionId(0);
+      call.setInterfaceId(capnp::typeId<rpc::Machine>());
+      call.setMethodId(2);  // memory
+      call.initParams().getContent().initAsAnyStruct(0, 0);
+    });
+  };
+  EXPECT_FALSE(served.poll(io.waitScope)) << "it waits for the first question";
+  ask([](capnp::rpc::Message::Builder message) { message.initBootstrap().setQuestionId(0); });
+  EXPECT_FALSE(served.poll(io.waitScope)) << "it waits for its end to be seen";
+  expectClosed(*peer);
+  call(1);
+  wait(kj::mv(served));
+  EXPECT_EQ(calls, 0u);
+}
+
 // Catches: an error without the place, or a wait without an end.
 TEST_F(Server, NobodyThere) {
   auto e = failureOf(connectUnix(*io.lowLevelProvider, timer, path));

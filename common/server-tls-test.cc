@@ -9,18 +9,26 @@
 namespace talos {
 namespace {
 
+// Tells its caller who it is taken for. A reboot is over when the test says so.
 class FakeMachine final : public rpc::Machine::Server {
  public:
-  explicit FakeMachine(kj::String who) : who(kj::mv(who)) {}
+  using Reboots = kj::Vector<kj::Own<kj::PromiseFulfiller<void>>>;
+  FakeMachine(kj::String who, Reboots& reboots) : who(kj::mv(who)), reboots(reboots) {}
 
  protected:
   kj::Promise<void> version(VersionContext context) override {
     context.getResults().setTag(who);
     return kj::READY_NOW;
   }
+  kj::Promise<void> reboot(RebootContext context) override {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    reboots.add(kj::mv(paf.fulfiller));
+    return kj::mv(paf.promise);
+  }
 
  private:
   kj::String who;
+  Reboots& reboots;
 };
 
 struct ServerTls : testing::Test {
@@ -34,6 +42,8 @@ struct ServerTls : testing::Test {
   uint16_t port = portOf(listening);
   kj::Maybe<kj::Promise<void>> serving;
   ServerLimits limits;
+  FakeMachine::Reboots reboots;
+  kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
 
   static uint16_t portOf(int fd) {
     sockaddr_in name{};
@@ -53,20 +63,23 @@ struct ServerTls : testing::Test {
   void serve(kj::Timer& clock) {
     serving = serveTls(
                   *io.lowLevelProvider, clock, kj::mv(listening), server,
-                  [](const Peer& peer) -> capnp::Capability::Client {
-                    return kj::heap<FakeMachine>(kj::str(peer.address, ' ', peer.commonName, ' ',
-                                                         kj::strArray(peer.organizations, ",")));
+                  [this](const Peer& peer) -> capnp::Capability::Client {
+                    auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
+                                       kj::strArray(peer.organizations, ","));
+                    return kj::heap<FakeMachine>(kj::mv(who), reboots);
                   },
-                  limits)
+                  limits, kj::mv(stop.promise))
                   .eagerlyEvaluate(nullptr);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
   }
+  kj::Own<Connection> connect(TlsEndpoint& client, kj::StringPtr expectedName = "127.0.0.1") {
+    return wait(connectTls(*io.lowLevelProvider, timer, client, "127.0.0.1", port, expectedName));
+  }
   kj::String callAs(TlsEndpoint& client, kj::StringPtr expectedName = "127.0.0.1") {
-    auto connection =
-        wait(connectTls(*io.lowLevelProvider, timer, client, "127.0.0.1", port, expectedName));
+    auto connection = connect(client, expectedName);
     return wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().then(
         [](auto&& response) { return kj::str(response.getTag()); }));
   }
@@ -117,6 +130,43 @@ TEST_F(ServerTls, StrangersAreRefused) {
   TlsEndpoint honest(credentials(authority, "os:reader", authority));
   EXPECT_EQ(kindOf(failureOf([&] { callAs(honest, "10.0.0.9"); })), ErrorKind::kUnavailable);
   EXPECT_EQ(callAs(honest), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: an answer that is lost because the server was told to end, an idle client that keeps it,
+// a call without an end that does, and an end that clients take for an answer.
+TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto idle = connect(client), busy = connect(client), stuck = connect(client);
+  wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+  auto reboot = [&](Connection& connection) {
+    auto before = reboots.size();
+    auto call = connection.bootstrap().castAs<rpc::Machine>().rebootRequest().send();
+    auto promise = call.ignoreResult().eagerlyEvaluate(nullptr);
+    while (reboots.size() == before) {
+      wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    }
+    return promise;
+  };
+  auto answered = reboot(*busy), never = reboot(*stuck);
+  testing::internal::CaptureStderr();
+  stop.fulfiller->fulfill();
+  wait(idle->onDisconnect());
+  EXPECT_TRUE(busy->alive() && stuck->alive());
+  auto late = rawConnect();  // in the kernel's queue, for the next one
+  reboots[0]->fulfill();
+  wait(kj::mv(answered));
+  wait(busy->onDisconnect());
+  EXPECT_TRUE(stuck->alive());
+  auto& ended = KJ_ASSERT_NONNULL(serving);
+  clock.advanceTo(clock.now() + limits.farewell - 1 * kj::MILLISECONDS);
+  EXPECT_FALSE(ended.poll(io.waitScope));
+  clock.advanceTo(clock.now() + 1 * kj::MILLISECONDS);
+  wait(kj::mv(ended));
+  EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(never)); })), ErrorKind::kUnavailable);
+  EXPECT_EQ(readAll(*late), 0u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "an end in good order";
 }
 
 // Catches: a peer that opens connections, says nothing, and so keeps all others out.

@@ -37,11 +37,15 @@ class Session {
   }
 
   // Resolves with the reason when it was not an orderly end.
-  kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer) {
+  kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer, kj::Promise<void> stop) {
     // A peer that is being turned away gets a moment to read why, and no more.
     auto expelled =
         guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
-    co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled));
+    // It ends when the peer has seen our end and goes.
+    auto leaving = stop.then([this]() { return guard.leave(); }).then([]() -> kj::Promise<void> {
+      return kj::NEVER_DONE;
+    });
+    co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled)).exclusiveJoin(kj::mv(leaving));
     if (guard.ended()) co_return nullptr;
     KJ_IF_MAYBE (reason, guard.failure()) {
       co_return kj::str(*reason);
@@ -105,7 +109,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
       kj::Function<kj::Promise<Established>(kj::Own<kj::AsyncIoStream>, const Caller&)>;
 
   Listener(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
-           ServerLimits limits, Identify identify, Establish establish)
+           ServerLimits limits, Identify identify, Establish establish, kj::Promise<void> stop)
       : timer(timer),
         limits(limits),
         fd(listening.get()),
@@ -113,9 +117,16 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         identify(kj::mv(identify)),
         establish(kj::mv(establish)),
         lines(timer),
+        stop(stop.fork()),
         tasks(*this) {}
 
   kj::Promise<void> run() {
+    co_await acceptAll().exclusiveJoin(stop.addBranch());
+    co_await tasks.onEmpty().exclusiveJoin(timer.afterDelay(limits.farewell));
+  }
+
+ private:
+  kj::Promise<void> acceptAll() {
     for (;;) {
       if (limits.queue) co_await room();
       auto accepted = co_await receiver->accept().then(
@@ -136,7 +147,6 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
   }
 
- private:
   kj::Timer& timer;
   ServerLimits limits;
   int fd;
@@ -144,6 +154,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   Identify identify;
   Establish establish;
   LineLimit lines;
+  kj::ForkedPromise<void> stop;
   unsigned total = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
@@ -281,8 +292,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
     auto established = co_await shakeHands(kj::mv(stream), caller);
     KJ_IF_MAYBE (ready, established) {
-      auto served =
-          serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap), limits);
+      auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
+                                    limits, stop.addBranch());
       auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
       auto reason = co_await served.exclusiveJoin(kj::mv(over));
       KJ_IF_MAYBE (text, reason) {
@@ -335,9 +346,9 @@ UnixPeer unixPeer(kj::AsyncIoStream& stream) {
 kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
-                                                   ServerLimits limits) {
+                                                   ServerLimits limits, kj::Promise<void> stop) {
   auto session = kj::heap<Session>(kj::mv(stream), kj::mv(bootstrap), limits);
-  auto running = session->run(timer);
+  auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
 }
 
@@ -367,12 +378,13 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
     return Established{kj::mv(stream), Welcome(kj::mv(capability))};
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
-                                kj::mv(establish)));
+                                kj::mv(establish), kj::NEVER_DONE));
 }
 
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits) {
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits,
+                           kj::Promise<void> stop) {
   auto identify = [](kj::AsyncIoStream& stream) {
     sockaddr_storage name{};
     kj::uint length = sizeof name;
@@ -391,7 +403,7 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
         });
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
-                                kj::mv(establish)));
+                                kj::mv(establish), kj::mv(stop)));
 }
 
 kj::AutoCloseFd inheritedSocket(kj::StringPtr variable) {

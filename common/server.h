@@ -1,13 +1,14 @@
 // Cap'n Proto servers on listening sockets, with limits, and the clients that dial them.
 //
-// A server accepts until it is destroyed. Limits (all in ServerLimits) keep a hostile or broken
-// peer from costing more than its own connection: handshake deadline, connections in total and per
-// peer address, bytes of one message, words of calls in flight, calls at once, bytes that wait to
-// be sent. A peer over a limit is closed and logged; the listener itself never ends because of a
-// peer. When all connections are taken, the oldest that has not finished its handshake makes room
-// (when a peer has all that one may have, the oldest of its own); or, with `queue`, newer ones
-// wait in the kernel's queue, and only handshakes that nothing was heard of for a moment make room.
-// Each connection gets its own bootstrap capability from a factory that knows who is calling.
+// A server accepts until it is destroyed or told to stop. Limits (all in ServerLimits) keep a
+// hostile or broken peer from costing more than its own connection: handshake deadline, connections
+// in total and per peer address, bytes of one message, words of calls in flight, calls at once,
+// bytes that wait to be sent. A peer over a limit is closed and logged; the listener itself never
+// ends because of a peer. When all connections are taken, the oldest that has not finished its
+// handshake makes room (when a peer has all that one may have, the oldest of its own); or, with
+// `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was heard of for
+// a moment make room. Each connection gets its own bootstrap capability from a factory that knows
+// who is calling.
 #pragma once
 
 #include <capnp/capability.h>
@@ -31,6 +32,7 @@ struct ServerLimits {
   unsigned capabilities = 16384;  // of ours, that one connection holds
   size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
   bool queue = false;             // TCP: all connections taken: newer ones wait their turn
+  kj::Duration farewell = 2 * kj::SECONDS;  // for what is under way when the server is to end
 };
 
 struct UnixPeer {
@@ -53,16 +55,21 @@ struct Welcome {
   kj::Promise<void> until;
 };
 // `welcome` may throw: the connection is closed and the reason logged.
+// When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
+// whoever listens there next), and a connection ends as soon as what was asked on it is answered.
+// Resolves when none is left, at the latest after `farewell`.
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {});
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {},
+                           kj::Promise<void> stop = kj::NEVER_DONE);
 
 // One connection of such a server, on a stream that is up. Resolves when it has ended: with the
-// reason, if the peer did not simply go.
+// reason, if the peer did not simply go. `stop` as above, without the deadline.
 kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
-                                                   ServerLimits limits = {});
+                                                   ServerLimits limits = {},
+                                                   kj::Promise<void> stop = kj::NEVER_DONE);
 
 // Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
 // this mode and owner.
