@@ -70,10 +70,14 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   auto loading = waitForAConfig();
   // Its document is so large that it is looked at elsewhere while the other one comes.
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
-  auto beside = apply(large, ApplyMode::AUTO, false, visitor);
-  pass(1 * kj::SECONDS);
-  ASSERT_TRUE(loading.poll(io.waitScope));
-  EXPECT_EQ("source", running());
+  kj::Promise<ConfigKeeper::Outcome> beside = nullptr;
+  {
+    HeldPool held(uv);
+    beside = apply(large, ApplyMode::AUTO, false, visitor);
+    pass(1 * kj::SECONDS);
+    ASSERT_TRUE(loading.poll(io.waitScope));
+    EXPECT_EQ("source", running());
+  }
   auto text = refusal(kj::mv(beside));
   EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
   for (bool dryRun : {true, false}) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
+#include <future>
 #include <string>
 
 #include "common/error.h"
@@ -126,6 +127,22 @@ struct ModelBrain {
 inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
+
+// Keeps the threads of the pool from doing anything else, until it is let go.
+class HeldPool {
+ public:
+  explicit HeldPool(UvLoop& uv) {
+    constexpr int kThreads = 4;  // of libuv's pool
+    auto gate = open.get_future().share();
+    for (int i = 0; i < kThreads; ++i) jobs.add(uv.blocking([gate]() { gate.wait(); }));
+  }
+  ~HeldPool() noexcept(false) { open.set_value(); }
+  KJ_DISALLOW_COPY_AND_MOVE(HeldPool);
+
+ private:
+  std::promise<void> open;
+  kj::Vector<kj::Promise<void>> jobs;
+};
 
 struct KeeperTest : public testing::Test {
   ~KeeperTest() noexcept override {}
