@@ -183,6 +183,23 @@ TEST_F(ControllerTest, whatBecomesPossibleIsNoRepair) {
   EXPECT_EQ(board.network().getRepairs(), 0u);
 }
 
+// Catches: the same of cables.
+TEST_F(ControllerTest, aThousandLinksWithoutACarrierAreToldInBounds) {
+  for (unsigned i = 0; i < 1000; ++i) kernel.setCarrier(kernel.plug(kj::str("veth", i)), false);
+  board.synced = true;
+  board.more = [](Wanted& wanted) {
+    for (unsigned i = 0; i < 1000; ++i) {
+      wanted.links.add(WantedLink{.name = kj::str("veth", i), .version = 1});
+    }
+  };
+  start();
+  pass(10 * kj::SECONDS);
+  auto problems = board.network().getProblems();
+  ASSERT_EQ(problems.size(), 201u);
+  EXPECT_STREQ(problems[200].cStr(), "and 800 more");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 1000u);
+}
+
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
 // between the two; one that is taken back though somebody else chose it.
 TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {
@@ -247,7 +264,7 @@ TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   kj::byte key = 1;
   board.more = [&](Wanted& wanted) {
     auto& wg0 = wanted.links.add(
-        WantedLink{.name = kj::str("wg0"), .kind = kj::str("wireguard"), .version = 1});
+        WantedLink{.name = kj::str("wg0"), .version = 1, .kind = kj::str("wireguard")});
     wg0.wireguard.privateKey = RandomNetwork::secret(key);
     wg0.wireguard.peers.add(
         WantedPeer{.publicKey = RandomNetwork::secret(10).publicKey(),

@@ -242,39 +242,43 @@ bool Controller::pass(kj::Duration retry) {
     KJ_IF_MAYBE (names, endpoints) {
       if (reached.done) names->reached(intent->wanted);
     }
-    Undone undone;
-    undone.steps = kj::mv(reached.left);
     for (auto& problem : reached.problems) problems.add(kj::mv(problem));
-    shorten(undone.steps);
-    shorten(problems);
-    for (auto& problem : problems) undone.problems.add(kj::str(problem));
-    if (!good || !reached.done) undone.retry = retry;
+    good = good && reached.done;
+    Undone undone{kj::mv(reached.left), kj::mv(problems)};
+    if (!good) undone.retry = retry;
     undone.waiting = carriers.lost(intent->wanted, reached.observed, timer.now());
-    for (auto& loss : undone.waiting) problems.add(kj::str(loss.what));
-    logProblems(problems);
-
-    auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent->previous)));
-    remembered = {copy(addresses.chosen), kj::Vector<Ip>(), copy(addresses.known)};
-    Health health{
-        .address = addresses.current.size() > 0,
-        .connectivity = hasDefaultRoute(reached.observed),
-        .hostname = intent->hostname.size() > 0 && host.hostname() == intent->hostname,
-        .applied = reached.applied,
-        .problems = kj::mv(problems),
-        .overruns = overruns,
-        .repairs = repairs.copy(),
-    };
-    latest = Report{linkStatuses(reached.observed),
-                    addressStatuses(reached.observed),
-                    routeStatuses(reached.observed),
-                    records(addresses),
-                    records(health),
-                    records(undone)};
-    report.set();
+    tell(*intent, reached, kj::mv(undone));
     firstPassDone->fulfill();
-    return good && reached.done;
+    return good;
   }
   return true;  // `work` tells when there is something to do
+}
+
+void Controller::tell(Intent& intent, const Outcome& reached, Undone undone) {
+  kj::Vector<kj::String> problems;
+  for (auto& problem : undone.problems) problems.add(kj::str(problem));
+  for (auto& loss : undone.waiting) problems.add(kj::str(loss.what));
+  for (auto list : {&undone.steps, &undone.problems, &problems}) shorten(*list);
+  logProblems(problems);
+
+  auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent.previous)));
+  remembered = {copy(addresses.chosen), kj::Vector<Ip>(), copy(addresses.known)};
+  Health health{
+      .address = addresses.current.size() > 0,
+      .connectivity = hasDefaultRoute(reached.observed),
+      .hostname = intent.hostname.size() > 0 && host.hostname() == intent.hostname,
+      .applied = reached.applied,
+      .problems = kj::mv(problems),
+      .overruns = overruns,
+      .repairs = repairs.copy(),
+  };
+  latest = Report{linkStatuses(reached.observed),
+                  addressStatuses(reached.observed),
+                  routeStatuses(reached.observed),
+                  records(addresses),
+                  records(health),
+                  records(undone)};
+  report.set();
 }
 
 // What the store knows of before, and what it was told but has not said back yet.

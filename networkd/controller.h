@@ -100,6 +100,8 @@ class Controller {
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);
+  // Makes the report of a pass, and logs what is new.
+  void tell(Intent& intent, const Outcome& reached, Undone undone);
   kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
                                bool repairing);
   void keepFirstMtus();
