@@ -43,8 +43,7 @@ kj::Maybe<Intent> StoreBoard::intent() {
         if (lost(spec.getLinkName(), *prefix)) continue;
       }
     }
-    addAddress(intent.wanted, id, held.get().getMetadata().getVersion(),
-               held.spec<rpc::AddressSpecSpec>());
+    addAddress(intent.wanted, id, held.get().getMetadata().getVersion(), spec);
   }
   for (auto& [id, held] : routes->resources()) {
     addRoute(intent.wanted, id, held.get().getMetadata().getVersion(),
