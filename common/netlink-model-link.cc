@@ -10,6 +10,7 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
+#include "common/netlink-model-lists.h"
 #include "common/netlink-model.h"
 
 namespace talos::netlink {
@@ -19,19 +20,6 @@ namespace {
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestVlan = 4094;
 constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
-
-template <typename T, typename F>
-void removeIf(kj::Vector<T>& items, F&& which) {
-  kj::Vector<T> left;
-  for (auto& item : items) {
-    if (!which(item)) left.add(kj::mv(item));
-  }
-  items = kj::mv(left);
-}
-
-bool is4(const Prefix& prefix) {
-  return prefix.address.family() == AF_INET;
-}
 
 bool isBond(const Link& link) {
   return link.kind == "bond";

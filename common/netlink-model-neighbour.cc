@@ -1,6 +1,7 @@
 // ModelKernel's neighbours.
 #include <errno.h>
 
+#include "common/netlink-model-lists.h"
 #include "common/netlink-model.h"
 
 namespace talos::netlink {
@@ -59,27 +60,20 @@ int ModelKernel::remove(const Neighbour& neighbour) {
   if (neighbour.link != 0 && device(neighbour.link) == nullptr) return ENODEV;
   if (neighbour.address.family() == AF_INET6 && !ipv6) return EAFNOSUPPORT;
   if (neighbour.link == 0) return EINVAL;
-  kj::Vector<Neighbour> left;
-  for (auto& other : neighbourList) {
-    bool same = other.link == neighbour.link && other.address == neighbour.address;
-    if (!same) left.add(other);
-  }
-  if (left.size() == neighbourList.size()) return ENOENT;
-  neighbourList = kj::mv(left);
+  bool found = removeIf(neighbourList, [&](auto& other) {
+    return other.link == neighbour.link && other.address == neighbour.address;
+  });
+  if (!found) return ENOENT;
   notify({.neighbours = true});
   return 0;
 }
 
 // A link that goes down forgets them all, one that loses its carrier those that are not permanent.
 void ModelKernel::dropNeighbours(unsigned link, bool permanentToo) {
-  kj::Vector<Neighbour> left;
-  for (auto& other : neighbourList) {
-    bool kept = other.link != link || (!permanentToo && (other.state & NUD_PERMANENT) != 0);
-    if (kept) left.add(other);
-  }
-  if (left.size() == neighbourList.size()) return;
-  neighbourList = kj::mv(left);
-  notify({.neighbours = true});
+  bool any = removeIf(neighbourList, [&](auto& other) {
+    return other.link == link && (permanentToo || (other.state & NUD_PERMANENT) == 0);
+  });
+  if (any) notify({.neighbours = true});
 }
 
 }  // namespace talos::netlink

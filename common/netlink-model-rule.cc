@@ -1,6 +1,10 @@
 // ModelKernel's routing rules.
 #include <errno.h>
 
+#include <algorithm>
+#include <tuple>
+
+#include "common/netlink-model-lists.h"
 #include "common/netlink-model.h"
 
 namespace talos::netlink {
@@ -85,19 +89,10 @@ int ModelKernel::add(const Rule& wanted, kj::String& message) {
   for (auto& there : ruleList) {
     if (taken(there, rule)) return EEXIST;
   }
-  kj::Vector<Rule> next;
-  bool placed = false;
-  for (auto& there : ruleList) {
-    bool before =
-        there.family == rule.family ? there.priority > rule.priority : there.family > rule.family;
-    if (!placed && before) {
-      next.add(rule);
-      placed = true;
-    }
-    next.add(there);
-  }
-  if (!placed) next.add(rule);
-  ruleList = kj::mv(next);
+  ruleList.add(kj::mv(rule));
+  std::stable_sort(ruleList.begin(), ruleList.end(), [](auto& a, auto& b) {
+    return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
+  });
   notify({.rules = true});
   return 0;
 }
@@ -106,17 +101,13 @@ int ModelKernel::remove(const Rule& wanted, kj::String& message) {
   if (int code = refuses(wanted, true, message)) return code;
   if (wanted.family == AF_INET6 && !ipv6) return EAFNOSUPPORT;
   auto given = normalized(wanted);
-  kj::Vector<Rule> left;
   bool found = false;
-  for (auto& there : ruleList) {
-    if (!found && meant(there, given)) {
-      found = true;
-    } else {
-      left.add(there);
-    }
-  }
+  removeIf(ruleList, [&](auto& there) {
+    bool first = !found && meant(there, given);
+    found = found || first;
+    return first;
+  });
   if (!found) return ENOENT;
-  ruleList = kj::mv(left);
   notify({.rules = true});
   return 0;
 }

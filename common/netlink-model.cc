@@ -10,6 +10,8 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
+#include "common/netlink-model-lists.h"
+
 namespace talos::netlink {
 
 class ModelKernel::ModelMonitor final : public Monitor {
@@ -18,22 +20,17 @@ class ModelKernel::ModelMonitor final : public Monitor {
     kernel.monitors.add(this);
   }
   ~ModelMonitor() noexcept(false) {
-    kj::Vector<ModelMonitor*> left;
-    for (auto monitor : kernel.monitors) {
-      if (monitor != this) left.add(monitor);
-    }
-    kernel.monitors = kj::mv(left);
+    removeIf(kernel.monitors, [this](auto monitor) { return monitor == this; });
   }
 
   kj::Promise<Notice> next() override {
-    if (some) return take();
+    if (pending.any()) return take();
     auto paf = kj::newPromiseAndFulfiller<void>();
     waiting = kj::mv(paf.fulfiller);
-    return paf.promise.then([this] { return take(); });
+    return paf.promise.then([this] { return next(); });  // somebody may have taken it
   }
 
   Notice take() override {
-    some = false;
     auto result = pending;
     pending = {};
     return result;
@@ -48,17 +45,8 @@ class ModelKernel::ModelMonitor final : public Monitor {
     notice.routes &= subjects.routes;
     notice.rules &= subjects.rules;
     notice.neighbours &= subjects.neighbours;
-    pending.links |= notice.links;
-    pending.addresses |= notice.addresses;
-    pending.routes |= notice.routes;
-    pending.rules |= notice.rules;
-    pending.neighbours |= notice.neighbours;
-    pending.overrun |= notice.overrun;
-    if (!notice.links && !notice.addresses && !notice.routes && !notice.rules &&
-        !notice.neighbours && !notice.overrun) {
-      return;
-    }
-    some = true;
+    if (!notice.any()) return;
+    pending |= notice;
     KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();
   }
 
@@ -66,26 +54,13 @@ class ModelKernel::ModelMonitor final : public Monitor {
   ModelKernel& kernel;
   Subjects subjects;
   Notice pending;
-  bool some = false, listening = true;
+  bool listening = true;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
 };
 
 namespace {
 
-template <typename T, typename F>
-void removeIf(kj::Vector<T>& items, F&& which) {
-  kj::Vector<T> left;
-  for (auto& item : items) {
-    if (!which(item)) left.add(kj::mv(item));
-  }
-  items = kj::mv(left);
-}
-
 constexpr unsigned kDefaultMetric6 = 1024, kConnectedMetric6 = 256;
-
-bool is4(const Prefix& prefix) {
-  return prefix.address.family() == AF_INET;
-}
 
 }  // namespace
 

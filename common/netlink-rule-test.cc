@@ -324,6 +324,12 @@ TEST(NetlinkNeighbour, monitorsHearWhatTheyAskedFor) {
   curious->take();
   change(kernel, DeleteNeighbour{{.link = eth0, .address = ip("10.0.0.1")}});
   EXPECT_TRUE(curious->take().neighbours);
+  // What was taken meanwhile wakes nobody any more.
+  usual->take();
+  usualNext = usual->next();
+  setUp(kernel, eth0);
+  EXPECT_TRUE(usual->take().links);
+  EXPECT_FALSE(usualNext.poll(scope));
 }
 
 }  // namespace

@@ -118,6 +118,19 @@ kj::String describeRule(const Rule& rule) {
 
 }  // namespace
 
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  if (address.size() == 0) return kj::String();
+  auto result = kj::heapString(address.size() * 3 - 1);
+  auto out = result.begin();
+  for (auto byte : address) {
+    if (out != result.begin()) *out++ = ':';
+    *out++ = kDigits[byte >> 4];
+    *out++ = kDigits[byte & 15];
+  }
+  return result;
+}
+
 kj::String describe(const Change& change) {
   KJ_SWITCH_ONEOF(change) {
     KJ_CASE_ONEOF(c, SetLink) {
@@ -355,29 +368,31 @@ class MachineMonitor final : public Monitor {
       kj::ArrayPtr<const kj::byte> datagram;
       switch (receiveFrom(fd, buffer, datagram)) {
         case Received::kNothing:
-          return notice.links || notice.addresses || notice.routes || notice.rules ||
-                 notice.neighbours || notice.overrun;
+          return notice.any();
         case Received::kForeign:
           break;
         case Received::kOverrun:
           notice.overrun = true;
           break;
-        case Received::kMessage: {
-          auto said = noticeOf(datagram);
-          notice.links = notice.links || said.links;
-          notice.addresses = notice.addresses || said.addresses;
-          notice.routes = notice.routes || said.routes;
-          notice.rules = notice.rules || said.rules;
-          notice.neighbours = notice.neighbours || said.neighbours;
-          notice.overrun = notice.overrun || said.overrun;
+        case Received::kMessage:
+          notice |= noticeOf(datagram);
           break;
-        }
       }
     }
   }
 };
 
 }  // namespace
+
+Notice& Notice::operator|=(const Notice& more) {
+  links |= more.links;
+  addresses |= more.addresses;
+  routes |= more.routes;
+  rules |= more.rules;
+  neighbours |= more.neighbours;
+  overrun |= more.overrun;
+  return *this;
+}
 
 kj::Own<Kernel> openKernel(kj::Duration deadline) {
   return kj::heap<MachineKernel>(deadline);

@@ -166,7 +166,8 @@ struct DeleteRoute {
 struct AddRule {
   Rule rule;
 };
-// The first that has all that is given; ENOENT when none has. What is 0 or empty is not compared.
+// The first of this family and priority that has all that is given; ENOENT when none has. Of the
+// rest, what is 0 or empty is not compared.
 struct DeleteRule {
   Rule rule;
 };
@@ -182,6 +183,8 @@ using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, Del
                          DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule, AddNeighbour,
                          DeleteNeighbour>;
 
+// "52:54:00:00:00:02"; empty where there is none.
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
 // "add address 10.5.0.2/24 to link 2": for logs and problems.
 kj::String describe(const Change& change);
 
@@ -220,6 +223,9 @@ kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
 struct Notice {
   bool links = false, addresses = false, routes = false, rules = false, neighbours = false,
        overrun = false;
+
+  bool any() const { return links || addresses || routes || rules || neighbours || overrun; }
+  Notice& operator|=(const Notice& more);
 };
 
 // What a monitor hears of. Neighbours change all the time: whoever listens to them takes a monitor
