@@ -377,36 +377,33 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
     }
     return false;
   };
+  // Of other families (bridge ports, MPLS, multicast), which use the same types, or of none here.
+  auto other = [&] {
+    out.body = Other{message->nlmsg_type};
+    return true;
+  };
   switch (message->nlmsg_type) {
     case NLMSG_ERROR:
       return set(decodeAck(message));
     case NLMSG_DONE:
       out.body = decodeDone(message);
       return true;
-    // Other families (bridge ports, MPLS, multicast) use the same types: not links, addresses or
-    // routes.
     case RTM_NEWLINK:
       KJ_IF_MAYBE (header, fixedHeader<ifinfomsg>(message)) {
-        if (header->ifi_family == AF_UNSPEC) return set(decodeLink(message));
-        break;
+        return header->ifi_family == AF_UNSPEC ? set(decodeLink(message)) : other();
       }
       return false;
     case RTM_NEWADDR:
-      if (!set(decodeAddress(message))) break;
-      return true;
+      return set(decodeAddress(message)) || other();
     case RTM_NEWROUTE:
-      if (!set(decodeRoute(message))) break;
-      return true;
+      return set(decodeRoute(message)) || other();
     case RTM_NEWRULE:
-      if (!set(decodeRule(message))) break;
-      return true;
+      return set(decodeRule(message)) || other();
     case RTM_NEWNEIGH:
-      if (!set(decodeNeighbour(message))) break;
-      return true;
+      return set(decodeNeighbour(message)) || other();
     case RTM_DELNEIGH:
-      if (decodeNeighbour(message) == nullptr) break;  // of a bridge's table
-      out.body = Removed{message->nlmsg_type};
-      return true;
+      if (decodeNeighbour(message) == nullptr) return other();
+      [[fallthrough]];
     case RTM_DELRULE:
     case RTM_DELLINK:
     case RTM_DELADDR:
@@ -414,10 +411,8 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
       out.body = Removed{message->nlmsg_type};
       return true;
     default:
-      break;
+      return other();
   }
-  out.body = Other{message->nlmsg_type};
-  return true;
 }
 
 // A message of a family of generic netlink; errors and ends look as everywhere.
@@ -488,6 +483,7 @@ kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format 
 }
 
 namespace {
+
 // Whether it is of an IP family: multicast routing has rules too, and bridges have neighbours. All
 // structures of rtnetlink begin with the family.
 bool isIp(const nlmsghdr* header) {

@@ -3,6 +3,7 @@
 #include <linux/rtnetlink.h>
 
 #include "common/error.h"
+#include "common/named-bits.h"
 #include "common/netlink-attributes.h"
 #include "common/netlink-codec.h"
 
@@ -12,23 +13,15 @@ namespace {
 
 constexpr size_t kLongestHardwareAddress = 32;  // MAX_ADDR_LEN of the kernel
 
-struct Named {
-  uint32_t bit;
-  kj::StringPtr name;
-};
-constexpr Named kStates[] = {
+constexpr NamedBit kStates[] = {
     {NUD_INCOMPLETE, "incomplete"_kj}, {NUD_REACHABLE, "reachable"_kj}, {NUD_STALE, "stale"_kj},
     {NUD_DELAY, "delay"_kj},           {NUD_PROBE, "probe"_kj},         {NUD_FAILED, "failed"_kj},
     {NUD_NOARP, "noarp"_kj},           {NUD_PERMANENT, "permanent"_kj}, {NUD_NONE, "none"_kj}};
-constexpr Named kFlags[] = {{NTF_ROUTER, "router"_kj},
-                            {NTF_EXT_LEARNED, "externallyLearned"_kj},
-                            {NTF_OFFLOADED, "offloaded"_kj},
-                            {NTF_PROXY, "proxy"_kj}};
-constexpr Named kMoreFlags[] = {{NTF_EXT_MANAGED, "managed"_kj}, {NTF_EXT_LOCKED, "locked"_kj}};
-
-kj::String hardwareText(const std::vector<kj::byte>& address) {
-  return kj::strArray(KJ_MAP(b, address) { return kj::str(b < 16 ? "0" : "", kj::hex(b)); }, ":");
-}
+constexpr NamedBit kFlags[] = {{NTF_ROUTER, "router"_kj},
+                               {NTF_EXT_LEARNED, "externallyLearned"_kj},
+                               {NTF_OFFLOADED, "offloaded"_kj},
+                               {NTF_PROXY, "proxy"_kj}};
+constexpr NamedBit kMoreFlags[] = {{NTF_EXT_MANAGED, "managed"_kj}, {NTF_EXT_LOCKED, "locked"_kj}};
 
 }  // namespace
 
@@ -40,20 +33,15 @@ kj::StringPtr neighbourStateName(uint16_t state) {
 }
 
 kj::Vector<kj::StringPtr> neighbourFlagNames(const Neighbour& neighbour) {
-  kj::Vector<kj::StringPtr> result;
-  for (auto& known : kFlags) {
-    if ((neighbour.flags & known.bit) != 0) result.add(known.name);
-  }
-  for (auto& known : kMoreFlags) {
-    if ((neighbour.moreFlags & known.bit) != 0) result.add(known.name);
-  }
+  auto result = namesOf(neighbour.flags, kFlags);
+  result.addAll(namesOf(neighbour.moreFlags, kMoreFlags));
   return result;
 }
 
 kj::String describe(const Neighbour& neighbour) {
-  auto known = !neighbour.hardwareAddress.empty();
-  return kj::str(neighbour.address, " (", hardwareText(neighbour.hardwareAddress),
-                 known ? ", " : "", neighbourStateName(neighbour.state), ")");
+  auto hardware = hardwareText(neighbour.hardware());
+  return kj::str(neighbour.address, " (", hardware, hardware.size() > 0 ? ", " : "",
+                 neighbourStateName(neighbour.state), ")");
 }
 
 kj::Maybe<kj::String> mistakeOf(const Neighbour& neighbour) {
@@ -79,8 +67,7 @@ kj::Array<kj::byte> encodeNeighbour(uint16_t type, uint16_t flags, const Neighbo
   header.ndm_state = neighbour.state;
   header.ndm_flags = neighbour.flags;
   if (!neighbour.hardwareAddress.empty()) {
-    out.put(NDA_LLADDR,
-            kj::arrayPtr(neighbour.hardwareAddress.data(), neighbour.hardwareAddress.size()));
+    out.put(NDA_LLADDR, neighbour.hardware());
   }
   if (neighbour.protocol != 0) out.putU8(NDA_PROTOCOL, neighbour.protocol);
   if (neighbour.moreFlags != 0) out.putU32(NDA_FLAGS_EXT, neighbour.moreFlags);

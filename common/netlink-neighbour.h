@@ -27,6 +27,9 @@ struct Neighbour {
   uint32_t moreFlags = 0;                      // NTF_EXT_*
   uint8_t protocol = 0;                        // who made it; 0: nobody said
 
+  kj::ArrayPtr<const kj::byte> hardware() const {
+    return kj::arrayPtr(hardwareAddress.data(), hardwareAddress.size());
+  }
   auto operator<=>(const Neighbour&) const = default;
 };
 

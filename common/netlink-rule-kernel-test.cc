@@ -269,11 +269,9 @@ kj::String asIp(const kj::Vector<Neighbour>& neighbours, Kernel& kernel) {
     for (auto& link : kernel.links()) {
       if (link.index == n.link) name = kj::str(link.name);
     }
-    auto hardware = KJ_MAP(b, n.hardwareAddress) {
-      return kj::str(b < 16 ? "0" : "", kj::hex(b));
-    };
+    auto hardware = hardwareText(n.hardware());
     lines.add(kj::str(n.address, ' ', name, ' ',
-                      hardware.size() > 0 ? kj::strArray(hardware, ":") : kj::str("-"), ' ',
+                      hardware.size() > 0 ? kj::mv(hardware) : kj::str("-"), ' ',
                       n.state == NUD_NONE ? kj::str("-") : upper(neighbourStateName(n.state)), ' ',
                       (n.flags & NTF_ROUTER) != 0 ? "yes" : "-"));
   }

@@ -108,12 +108,11 @@ namespace {
 
 void fillNeighbour(rpc::NeighbourStatusSpec::Builder out, const ShownNeighbours::One& one) {
   auto& neighbour = one.neighbour;
-  auto& hardware = neighbour.hardwareAddress;
   out.setLinkName(one.link.c_str());
   out.setLinkIndex(neighbour.link);
   out.setAddress(neighbour.address.toString());
   out.setFamily(familyName(neighbour.address.family()));
-  out.setHardwareAddress(hardwareText(kj::arrayPtr(hardware.data(), hardware.size())));
+  out.setHardwareAddress(netlink::hardwareText(neighbour.hardware()));
   out.setState(netlink::neighbourStateName(neighbour.state));
   auto flags = netlink::neighbourFlagNames(neighbour);
   fillTexts(out.initFlags(flags.size()), flags);
@@ -201,19 +200,18 @@ size_t countMissing(const std::vector<ShownNeighbours::One>& first,
 // False when it has to be told again.
 kj::Promise<bool> Bystanders::tell(Look& look) {
   Report report;
+  bool rulesChanged = true, neighboursChanged = true;
   KJ_IF_MAYBE (told, toldRules) {
-    if (*told != look.rules) look.changed += look.rules.rules.size();
-  }
-  if (toldRules == nullptr || KJ_ASSERT_NONNULL(toldRules) != look.rules) {
-    report.rules = ruleStatuses(look.rules);
+    rulesChanged = *told != look.rules;
+    if (rulesChanged) look.changed += look.rules.rules.size();
   }
   KJ_IF_MAYBE (told, toldNeighbours) {
+    neighboursChanged = *told != look.neighbours;
     auto &before = told->neighbours, &now = look.neighbours.neighbours;
     look.changed += kj::max(countMissing(before, now), countMissing(now, before));
   }
-  if (toldNeighbours == nullptr || KJ_ASSERT_NONNULL(toldNeighbours) != look.neighbours) {
-    report.neighbours = neighbourStatuses(look.neighbours);
-  }
+  if (rulesChanged) report.rules = ruleStatuses(look.rules);
+  if (neighboursChanged) report.neighbours = neighbourStatuses(look.neighbours);
   if (report.rules == nullptr && report.neighbours == nullptr) co_return true;
   kj::Maybe<kj::String> failure;
   try {

@@ -10,6 +10,7 @@
 namespace talos::networkd {
 
 using netlink::BondOption;
+using netlink::hardwareText;
 using netlink::Link;
 
 namespace {
@@ -135,27 +136,6 @@ void fillLink(rpc::LinkStatusSpec::Builder spec, const Observed& observed, const
 }
 
 }  // namespace
-
-kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  if (address.size() == 0) return kj::String();
-  auto result = kj::heapString(address.size() * 3 - 1);
-  auto out = result.begin();
-  for (auto byte : address) {
-    if (out != result.begin()) *out++ = ':';
-    *out++ = kDigits[byte >> 4];
-    *out++ = kDigits[byte & 15];
-  }
-  return result;
-}
-
-kj::Vector<kj::StringPtr> namesOf(unsigned bits, kj::ArrayPtr<const NamedBit> names) {
-  kj::Vector<kj::StringPtr> result;
-  for (auto& named : names) {
-    if ((bits & named.bit) != 0) result.add(named.name);
-  }
-  return result;
-}
 
 kj::Vector<kj::StringPtr> flagNames(unsigned flags) {
   constexpr NamedBit kNames[] = {{IFF_UP, "UP"_kj},

@@ -1,6 +1,7 @@
 // What the units of status.h share: records and words.
 #pragma once
 
+#include "common/named-bits.h"
 #include "networkd/status.h"
 
 namespace talos::networkd {
@@ -20,14 +21,6 @@ void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kReco
   records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
 }
 
-// "52:54:00:00:00:02"
-kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
-struct NamedBit {
-  unsigned bit;
-  kj::StringPtr name;
-};
-// Of the bits that are set, in the order of `names`.
-kj::Vector<kj::StringPtr> namesOf(unsigned bits, kj::ArrayPtr<const NamedBit> names);
 // Who made a route or a rule: an RTPROT_*.
 kj::String protocolName(uint8_t protocol);
 kj::StringPtr familyName(int family);

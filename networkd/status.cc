@@ -314,7 +314,7 @@ void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::B
     entry.setIndex(link.index);
     entry.setMtu(link.mtu);
     entry.setName(link.name);
-    entry.setHardwareAddress(hardwareText(link.hardwareAddress));
+    entry.setHardwareAddress(netlink::hardwareText(link.hardwareAddress));
     auto flags = flagNames(link.flags);
     fillTexts(entry.initFlags(flags.size()), flags);
     kj::Vector<kj::String> addresses;
