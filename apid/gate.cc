@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/server.h"
+#include "common/texts.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::apid {
@@ -13,12 +14,6 @@ namespace {
 constexpr size_t kMostRoles = 64;
 constexpr unsigned kMostVisitorLines = 10;
 constexpr size_t kLongestName = 256;  // of what another machine says of its client
-
-kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
-  return KJ_MAP(text, texts) {
-    return kj::str(text);
-  };
-}
 
 kj::String shortened(kj::StringPtr text) {
   return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));

@@ -8,18 +8,14 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/node-certificate.h"
+#include "common/server.h"
+#include "common/texts.h"
 
 namespace talos::apid {
 namespace {
 
 constexpr size_t kMostText = 300;  // of what another machine said
 constexpr auto kResolve = 10 * kj::SECONDS;
-
-kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
-  return KJ_MAP(text, texts) {
-    return kj::str(text);
-  };
-}
 
 bool same(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
@@ -254,13 +250,15 @@ struct Joiner::State {
                             local = seenAs;
                             return request(wish, key, seenAs);
                           }};
-    auto answer = co_await within(world.ask(kj::mv(question)), kAnswer, "no answer");
+    auto answer = co_await within(world.timer, kAnswer, world.ask(kj::mv(question)),
+                                  kj::str("no answer within ", kAnswer));
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
     warnUnverified(wish, to);
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
     beingKept = kj::str(fresh.certificate);
     KJ_DEFER(beingKept = nullptr);
-    co_await within(world.keep(fresh), kAnswer, "the certificate was not stored");
+    co_await within(world.timer, kAnswer, world.keep(fresh),
+                    kj::str("the certificate was not stored within ", kAnswer));
     take(kj::mv(fresh));
     from = to.toString();
   }
@@ -279,19 +277,13 @@ struct Joiner::State {
     stale = false;
   }
 
-  template <typename T>
-  kj::Promise<T> within(kj::Promise<T> promise, kj::Duration deadline, kj::StringPtr what) {
-    return promise.exclusiveJoin(world.timer.afterDelay(deadline).then([=]() -> kj::Promise<T> {
-      return error(ErrorKind::kDeadlineExceeded, kj::str(what, " within ", deadline));
-    }));
-  }
-
   // What went wrong at the addresses of one endpoint; empty when one gave a certificate.
   kj::Promise<kj::Vector<kj::String>> askEndpoint(const JoinWish& wish, kj::StringPtr endpoint) {
     kj::Vector<kj::String> reasons;
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
-    co_await within(world.resolve(endpoint), kResolve, "no answer of the name servers")
+    co_await within(world.timer, kResolve, world.resolve(endpoint),
+                    kj::str("no answer of the name servers within ", kResolve))
         .then([&](kj::Array<kj::String>&& texts) { found = kj::mv(texts); },
               [&](kj::Exception&& e) { unresolved = messageOf(e); });
     KJ_IF_MAYBE (why, unresolved) {

@@ -3,9 +3,7 @@
 // port of loopback.
 #pragma once
 
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "apid/gate.h"
@@ -13,6 +11,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/server.h"
+#include "common/test-port.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 
@@ -254,10 +253,7 @@ class TestNode {
                  }}) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
-    sockaddr_in name{};
-    socklen_t length = sizeof name;
-    KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
-    port = ntohs(name.sin_port);
+    port = portOf(listening);
   }
   ~TestNode() noexcept(false) {
     serving = nullptr;

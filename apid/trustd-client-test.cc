@@ -3,12 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "common/error.h"
 #include "common/printing.h"
 #include "common/server.h"
+#include "common/test-port.h"
 #include "rpc/trust.capnp.h"
 
 namespace talos::apid {
@@ -46,10 +45,7 @@ struct TrustdClient : testing::Test {
     auto pair = pki::issue(authority.certificate, authority.key, {.client = false});
     endpoint.replaceAnonymous(pair.certificate, pair.key);
     auto listening = listenTcp("127.0.0.1", 0, 16);
-    sockaddr_in name{};
-    socklen_t length = sizeof name;
-    KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
-    port = ntohs(name.sin_port);
+    port = portOf(listening);
     serving = serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
                        [this](const Peer&) {
                          return Welcome(rpc::Trust::Client(kj::heap<Server>(*this)));

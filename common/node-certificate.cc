@@ -6,6 +6,7 @@
 
 #include "common/config-value.h"
 #include "common/ip.h"
+#include "common/texts.h"
 
 namespace talos {
 namespace {
@@ -24,12 +25,6 @@ bool same(kj::ArrayPtr<const kj::String> sorted, kj::ArrayPtr<const kj::String> 
   for (auto& text : others) copy.add(kj::str(text));
   tidy(copy);
   return std::equal(sorted.begin(), sorted.end(), copy.begin(), copy.end());
-}
-
-kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
-  return KJ_MAP(text, texts) {
-    return kj::str(text);
-  };
 }
 
 }  // namespace

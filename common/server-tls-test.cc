@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "common/server.h"
+#include "common/test-port.h"
 #include "rpc/node.capnp.h"
 
 namespace talos {
@@ -45,12 +46,6 @@ struct ServerTls : testing::Test {
   FakeMachine::Reboots reboots;
   kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
 
-  static uint16_t portOf(int fd) {
-    sockaddr_in name{};
-    socklen_t length = sizeof name;
-    KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
-    return ntohs(name.sin_port);
-  }
   static Credentials credentials(const pki::CertificateAndKey& signer, kj::StringPtr role,
                                  const pki::CertificateAndKey& trusted) {
     pki::LeafOptions options;

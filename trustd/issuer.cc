@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/texts.h"
 
 namespace talos::trustd {
 namespace {
@@ -16,12 +17,6 @@ bool sameToken(kj::StringPtr a, kj::StringPtr b) {
   SHA256(b.asBytes().begin(), b.size(), second);
   bool same = CRYPTO_memcmp(first, second, sizeof first) == 0;
   return same && b.size() > 0;
-}
-
-kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
-  return KJ_MAP(text, texts) {
-    return kj::str(text);
-  };
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "common/address.h"
 #include "common/file.h"
+#include "common/test-port.h"
 #include "rpc/local.capnp.h"
 #include "rpc/trust.capnp.h"
 #include "trustd/records.h"
@@ -203,10 +204,7 @@ class TestTrustd {
                            })
                      .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); })) {
     model.authority = pki::makeAuthority({.organization = "talos"});
-    sockaddr_in name{};
-    socklen_t length = sizeof name;
-    KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &length));
-    port = ntohs(name.sin_port);
+    port = portOf(listening);
   }
   ~TestTrustd() noexcept(false) {
     stop();

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "common/test-port.h"
 
 namespace talos::bench {
 
@@ -60,13 +61,6 @@ inline uint64_t nanoseconds() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
-}
-
-inline uint16_t portOf(int fd) {
-  sockaddr_in name{};
-  socklen_t length = sizeof name;
-  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
-  return ntohs(name.sin_port);
 }
 
 struct Figure {

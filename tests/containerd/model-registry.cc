@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/test-port.h"
 #include "common/tls.h"
 #include "tests/harness/process.h"
 
@@ -120,8 +121,7 @@ ModelRegistry::ModelRegistry(Options given) : options(kj::mv(given)) {
   socklen_t size = sizeof(address);
   KJ_SYSCALL(bind(listening, reinterpret_cast<struct sockaddr*>(&address), size));
   KJ_SYSCALL(listen(listening, 64));
-  KJ_SYSCALL(getsockname(listening, reinterpret_cast<struct sockaddr*>(&address), &size));
-  port = ntohs(address.sin_port);
+  port = portOf(listening);
   char name[] = "/tmp/model-registry-XXXXXX";
   kj::AutoCloseFd file(mkstemp(name));
   notes = name;
