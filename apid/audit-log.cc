@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/server.h"
+#include "common/texts.h"
 
 namespace talos::apid {
 namespace {
@@ -40,10 +41,7 @@ class AuditLog::Trail final : public AuditTrail, public kj::Refcounted {
   kj::TimePoint now() override { return log.timer.now(); }
   kj::Promise<void> record(Call call) override {
     if (call.refused && log.fold(caller.name)) return kj::READY_NOW;
-    auto copies = KJ_MAP(role, roles) {
-      return kj::str(role);
-    };
-    return log.add(kj::heap<Record>(Record{caller.clone(), kj::mv(copies), kj::mv(call)}));
+    return log.add(kj::heap<Record>(Record{caller.clone(), copyOf(roles), kj::mv(call)}));
   }
 
  private:
@@ -58,10 +56,7 @@ AuditLog::AuditLog(kj::Timer& timer, rpc::Machined::Client machined)
     : AuditLog(timer, kj::mv(machined), Limits()) {}
 
 kj::Own<AuditTrail> AuditLog::trail(Caller caller, kj::ArrayPtr<const kj::String> roles) {
-  auto copies = KJ_MAP(role, roles) {
-    return kj::str(role);
-  };
-  return kj::refcounted<Trail>(*this, kj::mv(caller), kj::mv(copies));
+  return kj::refcounted<Trail>(*this, kj::mv(caller), copyOf(roles));
 }
 
 // Whether this refused call is only counted.

@@ -112,7 +112,9 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
   comments.add(
       kj::str("Somebody else has changed the node's config meanwhile; take over what shall stay. "
               "The text replaces it when you change it here, and is given up as it is:"));
-  for (auto& line : linesOf(printableText(change))) comments.add(kj::str("  ", line));
+  auto shown = printableText(change);
+  KJ_DEFER(zeroize(shown));
+  for (auto line : Lines(shown)) comments.add(kj::str("  ", line));
   original.version = now.version;
 }
 
@@ -133,7 +135,12 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
   Round round{.comments = introduction(subject), .refusal = nullptr};
   for (;;) {
     auto comments = asComments(round.comments);
-    auto saved = co_await draft.edit(editor, kj::str(comments, text));
+    auto shown = kj::str(comments, text);
+    KJ_DEFER({
+      zeroize(comments);  // somebody else's change may be in them
+      zeroize(shown);
+    });
+    auto saved = co_await draft.edit(editor, shown);
     KJ_DEFER(zeroize(saved));
     auto edited = withoutComments(saved, comments);
     KJ_DEFER(zeroize(edited));
