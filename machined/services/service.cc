@@ -249,7 +249,6 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
     if (text != shownText) {
       tell(text);
       shownText = kj::mv(text);
-      if (turn != since) co_return;
     }
     co_await all.change().exclusiveJoin(all.world().timer.afterDelay(kRecheck));
   }

@@ -44,6 +44,35 @@ TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
+// Catches: the end of the last brain's child taken for that of the one that is being started.
+TEST_F(SupervisorTest, AnEndThatComesDuringAStartIsThatOfItsOwnChild) {
+  // Ends come one by one: those of so many others are in front of it.
+  kj::Vector<kj::String> others;
+  for (int i = 0; i < 40; ++i) others.add(kj::str("x", i));
+  for (auto& id : others) {
+    supervisor->load(define(id));
+    supervisor->start(id);
+  }
+  run();
+  machine.spawnGate = kj::Promise<void>(kj::NEVER_DONE);
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  crashBrain();  // the answer to the spawn is lost
+  supervisor = nullptr;
+  process1 = nullptr;
+  for (auto& id : others) machine.exit(id, 0);
+  machine.exit("a", 1 << 8);
+  startBrain();
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.spawnGate = kj::mv(paf.promise);
+  supervisor->load(define("a"));
+  run();
+  paf.fulfiller->fulfill();
+  run();
+  EXPECT_EQ(others.size() + 2, machine.spawns);
+  EXPECT_EQ(rpc::ServiceState::RUNNING, state("a"));
+}
+
 // Catches: a service that the user had stopped coming back with the brain.
 TEST_F(SupervisorTest, ANewBrainLeavesTheStoppedStopped) {
   supervisor->load(define("a"));

@@ -133,10 +133,13 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   supervisor->start("p");
   run();
   supervisor->restart("p");
+  advance(50 * kj::MILLISECONDS);
+  supervisor->restart("p");
   supervisor->unload("p", "not wanted");
-  EXPECT_EQ(told.back(), "p Finished Service unloaded: not wanted");
-  advance(1 * kj::SECONDS);
+  advance(75 * kj::MILLISECONDS);  // after one of the restarts
   EXPECT_EQ(running, 0);
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(told.back(), "p Finished Service unloaded: not wanted");
   EXPECT_EQ(supervisor->ids().size(), 0);
   EXPECT_FALSE(supervisor->isUp("p"));
   EXPECT_ANY_THROW(supervisor->start("p"));
@@ -145,6 +148,36 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   run();
   EXPECT_EQ(running, 1);
   EXPECT_TRUE(supervisor->isUp("p"));
+  supervisor->unload("p", "not wanted");
+  crashBrain();
+  supervisor->load(part());
+  EXPECT_EQ(state("p"), rpc::ServiceState::INITIALIZED) << "a new brain knows nothing of it";
+}
+
+// Catches: a part that a new brain has not begun yet and that is as well as the last one was.
+TEST_F(SupervisorTest, ANewBrainKnowsNothingOfTheHealthOfAPart) {
+  Flag flag;
+  auto part = [&]() {
+    auto d = define("p");
+    d.part = kj::Function<kj::Promise<void>()>([] { return kj::Promise<void>(kj::NEVER_DONE); });
+    d.health = HealthCheck{[]() -> kj::Promise<void> { return kj::READY_NOW; }};
+    d.conditions.add(kj::heap<FlagRef>(flag));
+    return d;
+  };
+  flag.value = true;
+  supervisor->load(part());
+  supervisor->start("p");
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(supervisor->isUp("p"));
+  flag.value = false;
+  crashBrain();
+  supervisor->load(part());
+  advance(10 * kj::SECONDS);
+  capnp::MallocMessageBuilder m;
+  auto s = m.initRoot<rpc::Service>();
+  supervisor->fill("p", s);
+  EXPECT_EQ(s.getState(), rpc::ServiceState::WAITING);
+  EXPECT_TRUE(s.getHealth().getUnknown());
 }
 
 // Catches: a supervisor that grows with each config that has timed or has it not, and a part that

@@ -233,6 +233,20 @@ TEST_F(SupervisorTest, AHealthCheckThatHangsIsBad) {
   EXPECT_EQ("a Running Health check failed: no answer within 500 ms", told.back());
 }
 
+// Catches: health of a service that has just been stopped.
+TEST_F(SupervisorTest, ACheckThatEndsWithTheStopTellsNothing) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  auto d = define("a");
+  d.health = HealthCheck{[&]() { return kj::mv(paf.promise); }};
+  supervisor->load(kj::mv(d));
+  supervisor->start("a");
+  advance(1 * kj::SECONDS);
+  paf.fulfiller->fulfill();
+  auto stopped = supervisor->stop("a");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_THAT(told, testing::Not(testing::Contains(HasSubstr("Health check"))));
+}
+
 // Catches: health of the dead predecessor shown for the new process.
 TEST_F(SupervisorTest, ARestartForgetsHealth) {
   auto d = define("a");
@@ -332,6 +346,33 @@ TEST_F(SupervisorTest, StopAllGoesFromDependantsDown) {
   EXPECT_TRUE(done(stopped));
   EXPECT_ANY_THROW(supervisor->start("a"));
   EXPECT_EQ(3u, machine.spawns);
+}
+
+// Catches: a service that comes back while the machine goes down, as its restart was under way.
+TEST_F(SupervisorTest, StopAllEndsARestartThatIsUnderWay) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  for (auto id : {"a", "b"}) supervisor->start(id);
+  run();
+  supervisor->restart("a");
+  advance(1 * kj::SECONDS);
+  auto stopped = supervisor->stopAll();  // a's turn comes after b's
+  run();
+  machine.exit("a", 0);
+  run();
+  EXPECT_FALSE(machine.runs("a"));
+  machine.exit("b", 0);
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(2u, machine.spawns);
+}
+
+// Catches: machined that ends itself before everything else has ended.
+TEST_F(SupervisorTest, StopAllLeavesThisProgram) {
+  supervisor->loadSelf("machined");
+  auto stopped = supervisor->stopAll();
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(rpc::ServiceState::RUNNING, state("machined"));
 }
 
 // Catches: one dependant that does not end and keeps the machine from going down.

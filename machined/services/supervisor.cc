@@ -83,7 +83,6 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     auto reference = kj::addRef(service);
     service.unload(why);
     services.erase(service.id());
-    changed();
   }
 
   // An exit is acknowledged by asking for the next one, so only after it has been dealt with.
@@ -97,7 +96,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   bool hasDependants(kj::StringPtr id) {
     for (auto& item : services) {
       auto& other = *item.value;
-      if (other.isSelf() || other.isDown()) continue;
+      if (other.isDown()) continue;
       for (auto& on : other.definition().dependsOn) {
         if (on == id) return true;
       }
