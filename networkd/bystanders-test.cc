@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/netlink-model.h"
-#include "common/test-ip.h"
+#include "networkd/test-machine.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::networkd {
@@ -124,16 +123,11 @@ TEST(BystandersView, noMoreThanTheMost) {
   }
 }
 
-class BystandersTest : public ::testing::Test {
+class BystandersTest : public ModelMachine {
  public:
   ~BystandersTest() noexcept override {}
 
  protected:
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
-  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  ModelKernel kernel;
-  unsigned eth0 = kernel.plug("eth0");
   kj::Own<netlink::Monitor> monitor = kernel.monitor(Bystanders::kSubjects);
   kj::Maybe<Records> rules, neighbours;
   unsigned toldRules = 0, toldNeighbours = 0, attempts = 0;
@@ -154,14 +148,8 @@ class BystandersTest : public ::testing::Test {
     }
   }
   void start() {
-    running = bystanders.run().eagerlyEvaluate(
-        [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
-    scope.poll();
-  }
-  void pass(kj::Duration time) {
-    scope.poll();  // what happened before began then
-    timer.advanceTo(timer.now() + time);
-    scope.poll();
+    running = watched(bystanders.run());
+    settle();
   }
   void set(Neighbour neighbour) { netlink::change(kernel, AddNeighbour{neighbour, true}); }
   kj::String shown() { return ids(KJ_ASSERT_NONNULL(neighbours)); }
