@@ -207,13 +207,19 @@ TEST(PlanLinks, aForeignLinkOfTheNameIsAProblem) {
                "made by networkd and is left as it is\n");
 }
 
-// Catches: a VLAN that is larger than its parent for a moment (ERANGE), or up before it (ENETDOWN).
-TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
-  TwoCards kernel;
+// eth0.100 before eth0, on a kernel that has both.
+Wanted vlanAndParent(TwoCards& kernel) {
   Wanted wanted;
   wanted.links.add(vlan("eth0", 100));
   wanted.links.add(link("eth0"));
   settle(wanted, kernel);
+  return wanted;
+}
+
+// Catches: a VLAN that is larger than its parent for a moment (ERANGE), or up before it (ENETDOWN).
+TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
+  TwoCards kernel;
+  auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
   EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 9000\nset link 4 mtu 9000\n");
   wanted.links[1].mtu = 1400;
@@ -224,10 +230,7 @@ TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
 // Catches: an order that only holds as long as the kernel tells of parents first.
 TEST(PlanLinks, aParentGoesBeforeItsVlans) {
   TwoCards kernel;
-  Wanted wanted;
-  wanted.links.add(vlan("eth0", 100));
-  wanted.links.add(link("eth0"));
-  settle(wanted, kernel);
+  auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
   netlink::change(kernel, netlink::SetLink{.index = kernel.eth0, .up = false});
   auto seen = observe(kernel, true, kNow);
