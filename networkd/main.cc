@@ -41,7 +41,7 @@ void run() {
   StoreClient store(*io.lowLevelProvider, timer, setting("TALOS_STORE", "/run/talos/machined.sock"),
                     kj::str("networkd"));
   Signal changed;
-  auto operatorMonitor = netlink::openMonitor(io.unixEventPort);
+  auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
   Operators operators(
       io.unixEventPort, timer, store, *kernel, *operatorMonitor, state,
       [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.set(); });
