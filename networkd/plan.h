@@ -30,11 +30,11 @@ constexpr uint8_t kMark = 116;
 
 struct WantedPeer {
   netlink::WireguardKey publicKey{};
-  kj::String endpoint;                        // as it was given; empty: it calls us
-  std::optional<netlink::Endpoint> resolved;  // what the endpoint is now
+  kj::String endpoint = nullptr;                   // as it was given; empty: it calls us
+  std::optional<netlink::Endpoint> resolved = {};  // what the endpoint is now
   bool moved = false;      // it was set to another one by us: a peer that roams is not called back
   uint16_t keepalive = 0;  // s
-  std::vector<Prefix> allowed;
+  std::vector<Prefix> allowed = {};
 };
 struct WantedWireguard {
   kj::Maybe<netlink::WireguardSecret> privateKey;  // none: it has not arrived yet
@@ -65,7 +65,7 @@ struct WantedAddress {
   unsigned order = 0;  // of IPv4 addresses of one network on a link the lowest is the primary
 };
 struct WantedRoute {
-  kj::String link;  // empty: the link of the wanted address whose prefix has the gateway
+  kj::String link = nullptr;  // empty: the link of the wanted address whose prefix has the gateway
   Prefix destination = {};
   kj::Maybe<Ip> gateway = nullptr;
   unsigned metric = 0;
