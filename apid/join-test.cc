@@ -171,6 +171,10 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   EXPECT_EQ(next(kj::mv(named)), 1u);
   EXPECT_EQ(held().dnsNames.size(), 2u);
   EXPECT_EQ(next(wish()), 1u);
+  auto addressed = wish();
+  addressed.addresses.add(kj::str("10.5.0.99"));
+  EXPECT_EQ(next(kj::mv(addressed)), 1u);
+  EXPECT_EQ(held().addresses.size(), 2u);
   auto token = wish();
   token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
   EXPECT_EQ(next(kj::mv(token)), 1u);
@@ -270,6 +274,50 @@ TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
   j.want(kj::mv(renamed));
   scope.poll();
   EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w2") << "another name is not the refused one";
+}
+
+// Catches: names that are given up because something else was refused.
+TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
+  refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");
+  join();
+  ASSERT_EQ(asked.size(), 2u) << "with the names, and without them";
+  EXPECT_EQ(kept, 0u);
+  refusal = nullptr;
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+}
+
+// Catches: a machine that is told something new and pauses as long as it did before.
+TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
+  down.insert(kj::str("10.5.0.2"));
+  down.insert(kj::str("10.5.0.3"));
+  auto& j = join();
+  pass(60 * kj::SECONDS);
+  EXPECT_GT(now().failures, 2u);
+  auto named = wish();
+  named.dnsNames.add(kj::str("w1.example.org"));
+  j.want(kj::mv(named));
+  scope.poll();
+  EXPECT_EQ(now().failures, 1u);
+  pass(60 * kj::SECONDS);
+  EXPECT_GT(now().failures, 2u);
+  j.clockIs(true, 2);
+  scope.poll();
+  EXPECT_EQ(now().failures, 1u);
+}
+
+// Catches: a certificate that the store has and its machine does not believe to have, because the
+// answer to the write was lost.
+TEST_F(JoinerTest, WhatTheStoreHasAfterAllIsServed) {
+  storeSilent = true;
+  auto& j = join();
+  ASSERT_EQ(asked.size(), 1u);
+  for (auto& endpoint : {"10.5.0.2"_kj, "10.5.0.3"_kj}) down.insert(kj::str(endpoint));
+  pass(10 * kj::SECONDS + 1 * kj::MILLISECONDS);
+  EXPECT_FALSE(now().ready);
+  j.have(KJ_ASSERT_NONNULL(stored).clone());
+  scope.poll();
+  EXPECT_TRUE(now().ready);
 }
 
 // Catches: a name that is never asked for again, although it has been free for long.

@@ -2,6 +2,9 @@
 #include "machined/trustd-service.h"
 
 #include <fcntl.h>
+#include <kj/debug.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "common/virtual-time.h"
 #include "machined/process1-fake.h"
@@ -25,7 +28,15 @@ struct TrustdServiceTest : testing::Test {
   kj::Own<TrustdService> trustd;
   unsigned listened = 0;
   bool cannotListen = false;
+  kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // what it listens with
 
+  // The same file: process 1 has duplicates.
+  static bool same(int a, int b) {
+    struct stat first, second;
+    KJ_SYSCALL(fstat(a, &first));
+    KJ_SYSCALL(fstat(b, &second));
+    return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  }
   kj::AutoCloseFd anything() { return kj::AutoCloseFd(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
   // A brain, the first one or the next.
@@ -47,7 +58,7 @@ struct TrustdServiceTest : testing::Test {
           if (cannotListen) {
             return error(ErrorKind::kUnavailable, "port 50001 is in use");
           }
-          return anything();
+          return FakeMachine::duplicate(port);
         }});
     trustd->follow().wait(io.waitScope);
     run();
@@ -84,6 +95,7 @@ TEST_F(TrustdServiceTest, IsThereWhereThereIsSomethingToSignWith) {
   ASSERT_TRUE(machine.runs("trustd"));
   auto& child = machine.child("trustd");
   ASSERT_EQ(child.passed.size(), 1u);
+  EXPECT_TRUE(same(child.passed[0].fd, port)) << "another file than the socket";
   EXPECT_EQ(child.environment[0], kj::str("TALOS_LISTEN_TCP_FD=", child.passed[0].as));
 }
 

@@ -28,6 +28,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
 
   sources.answers.clear();
   sources.answers.add(kj::str("!gone"));
+  disk.content = kj::str(document("staged"));
   start();
   load();  // the brain crashed: its config runs
   EXPECT_EQ("source", running());
@@ -41,6 +42,8 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
   ASSERT_EQ(1u, b.keeper.maintenanceReasons().size());
   EXPECT_TRUE(b.keeper.maintenanceReasons()[0].startsWith("no machine config: "));
   EXPECT_EQ(1u, b.changes);
+  pass(10 * kj::MINUTES);
+  EXPECT_EQ(1u, sources.searches);     // there is nobody to ask
   b.sequence = kj::str("initialize");  // of which this is a task
 
   auto visitor = ConfigKeeper::Caller::kVisitor;
@@ -162,9 +165,11 @@ TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   call = ConfigKeeper::Outcome();
   loading = kj::NEVER_DONE;
   auto& third = start();
-  EXPECT_FALSE(third.keeper.inMaintenance());
+  ASSERT_FALSE(third.keeper.inMaintenance());
   EXPECT_EQ("b/b", state());
   third.keeper.load().wait(io.waitScope);
+  // The certificate of before may still be there.
+  EXPECT_FALSE(start().keeper.inMaintenance());
 }
 
 }  // namespace

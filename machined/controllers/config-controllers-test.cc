@@ -462,6 +462,7 @@ TEST_F(ConfigTest, SelectorsSeeWhatALinkIsByItself) {
   unsigned index = 1;
   for (auto& row : {Row{"eth0", "02:00:00:00:00:99", "02:00:00:00:00:01", "bond", "", false},
                     Row{"eth1", "02:00:00:00:00:02", "02:00:00:00:00:07", "bridge", "", false},
+                    Row{"eth2", "02:00:00:00:00:08", "", "bond", "", false},
                     Row{"bond0", "02:00:00:00:00:99", "", "", "bond", true},
                     Row{"veth0", "02:00:00:00:00:04", "", "", "veth", false}}) {
     put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", row.name, [&](auto spec) {
@@ -498,6 +499,7 @@ TEST_F(ConfigTest, SelectorsSeeWhatALinkIsByItself) {
   };
   EXPECT_EQ(chosen("02:00:00:00:00:01", true), "eth0");
   EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");
+  EXPECT_EQ(chosen("02:00:00:00:00:08", false), "eth2") << "it has no other";
   EXPECT_EQ(chosen("02:00:00:00:00:99", false),
             "deviceSelector hardwareAddr=02:00:00:00:00:99: there is no such link");
   EXPECT_EQ(chosen("02:00:00:00:00:04", false), "veth0");

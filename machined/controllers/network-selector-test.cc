@@ -55,6 +55,7 @@ TEST(DeviceSelector, OneLinkOrAReason) {
       {"", "", "", "", "ix*e", false, "eth2"},
       {"0000:00:*4.*", "", "", "1af4:1000", "virtio_net", true, "eth1"},
       {"", "f6:*", "", "", "", false, "veth9"},
+      {"*0:04.*", "", "", "", "", false, "eth1"},
       {"", "52:54:00:00:00:01*", "", "", "", false, "eth0"},
       {"", "00:*", "", "", "", false, "deviceSelector hardwareAddr=00:*: there is no such link"},
       {"", "f6:*", "", "", "", true,
