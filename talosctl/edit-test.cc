@@ -153,6 +153,7 @@ TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
                  path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
   auto run = c.start({"-n", "10.0.0.2", "edit", "mc", "--immediate"});
   while (runs() == 0) c.test.io.waitScope.poll();
+  EXPECT_TRUE(c.world->terminalLent) << "Ctrl-C is for the editor";
   config("10.0.0.2").document = good("other");
   config("10.0.0.2").version = 8;
   KJ_SYSCALL(::write(other.get(), "\n", 1));
