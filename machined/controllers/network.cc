@@ -3,6 +3,9 @@
 #include <kj/encoding.h>
 #include <string.h>
 
+#include <array>
+#include <utility>
+
 #include "common/log.h"
 #include "machined/resources/outputs.h"
 
@@ -11,13 +14,6 @@ namespace {
 
 constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
 constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
-// The operators first: a lease is given back while its link is still there. The keys before the
-// links that want them.
-constexpr kj::StringPtr kOutputs[] = {
-    "OperatorSpecs.net.talos.dev"_kj, "WireguardKeys.secrets.talos.dev"_kj,
-    "LinkSpecs.net.talos.dev"_kj,     "AddressSpecs.net.talos.dev"_kj,
-    "RouteSpecs.net.talos.dev"_kj,    "HostnameSpecs.net.talos.dev"_kj,
-    "ResolverSpecs.net.talos.dev"_kj, "TimeServerSpecs.net.talos.dev"_kj};
 const Controller::Input kInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
@@ -186,19 +182,35 @@ void addTimeServers(Outputs& outputs, const NetworkPlan& plan) {
   spec.setLayer(plan.timeServersLayer);
 }
 
-constexpr void (*kAdd[])(Outputs&, const NetworkPlan&) = {addOperators, addKeys,       addLinks,
-                                                          addAddresses, addRoutes,     addHostname,
-                                                          addResolvers, addTimeServers};
-static_assert(kj::size(kAdd) == kj::size(kOutputs));
-constexpr size_t kFirstOfLinks = 1, kLastOfLinks = 4;  // those that change the kernel's network
+struct Kind {
+  kj::StringPtr type;
+  void (*add)(Outputs&, const NetworkPlan&);
+  bool changesKernel;  // a plan of what would be done looks at these
+};
+// The operators first: a lease is given back while its link is still there. The keys before the
+// links that want them.
+constexpr Kind kKinds[] = {{"OperatorSpecs.net.talos.dev"_kj, addOperators, false},
+                           {"WireguardKeys.secrets.talos.dev"_kj, addKeys, true},
+                           {"LinkSpecs.net.talos.dev"_kj, addLinks, true},
+                           {"AddressSpecs.net.talos.dev"_kj, addAddresses, true},
+                           {"RouteSpecs.net.talos.dev"_kj, addRoutes, true},
+                           {"HostnameSpecs.net.talos.dev"_kj, addHostname, false},
+                           {"ResolverSpecs.net.talos.dev"_kj, addResolvers, false},
+                           {"TimeServerSpecs.net.talos.dev"_kj, addTimeServers, false}};
+template <size_t... place>
+constexpr auto typesOf(std::index_sequence<place...>) {
+  return std::array{kKinds[place].type...};
+}
+constexpr auto kOutputs = typesOf(std::make_index_sequence<kj::size(kKinds)>());
 
 }  // namespace
 
 NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config,
                            Store& store)
     : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
-  for (size_t i = kFirstOfLinks; i <= kLastOfLinks; ++i) {
-    kAdd[i](*outputs.add(kj::heap<Outputs>("", kOutputs[i], "dry run")), plan);
+  for (auto& kind : kKinds) {
+    if (!kind.changesKernel) continue;
+    kind.add(*outputs.add(kj::heap<Outputs>("", kind.type, "dry run")), plan);
   }
 }
 
@@ -224,7 +236,7 @@ kj::ArrayPtr<const Controller::Input> NetworkController::inputs() const {
   return kInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> NetworkController::outputs() const {
-  return kOutputs;
+  return kj::arrayPtr(kOutputs.data(), kOutputs.size());
 }
 
 kj::Promise<void> NetworkController::reconcile(Store& store) {
@@ -232,9 +244,9 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto plan =
       planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
                   knownLinks(store), knownLeases(store));
-  for (auto i : kj::indices(kOutputs)) {
-    Outputs outputs("", kOutputs[i], name());
-    kAdd[i](outputs, plan);
+  for (auto& kind : kKinds) {
+    Outputs outputs("", kind.type, name());
+    kind.add(outputs, plan);
     outputs.apply(store);
   }
   auto problems = kj::strArray(plan.problems, "; ");
