@@ -327,6 +327,29 @@ TEST_F(Server, NothingIsBegunBehindTheEnd) {
   EXPECT_EQ(calls, 0u);
 }
 
+// Catches: an end that cuts off an answer which waits to be written.
+TEST_F(Server, ALargeAnswerIsWholeBeforeTheEnd) {
+  struct Ending final : rpc::Machine::Server {
+    kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
+    kj::Promise<void> version(VersionContext context) override {
+      context.getResults().setTag(kj::str(kj::repeat('x', 4 << 20)));
+      stop.fulfiller->fulfill();
+      return kj::READY_NOW;
+    }
+  };
+  int ends[2];
+  KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
+  auto wrap = [&](int fd) { return io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(fd)); };
+  auto peer = wrap(ends[0]);
+  auto machine = kj::heap<Ending>();
+  auto stop = kj::mv(machine->stop.promise);
+  auto served = serveConnection(timer, wrap(ends[1]), kj::mv(machine), limits, kj::mv(stop))
+                    .eagerlyEvaluate(nullptr);
+  capnp::TwoPartyClient client(*peer);
+  EXPECT_EQ(version(client.bootstrap()).size(), 4u << 20);
+  wait(client.onDisconnect());
+}
+
 // Catches: an error without the place, or a wait without an end.
 TEST_F(Server, NobodyThere) {
   auto e = failureOf(connectUnix(*io.lowLevelProvider, timer, path));
