@@ -162,6 +162,7 @@ kj::Promise<void> Bystanders::run() {
       good = co_await tell(*there);
       pause = kj::min(kLongestPause, kPause + kPerRead * there->read + kPerWrite * there->changed);
     }
+    seen = nullptr;  // nothing may happen for hours
     if (good) {
       retry = kPause;
       co_await notice;
