@@ -5,13 +5,10 @@
 #include "common/error.h"
 #include "common/openssl.h"
 #include "common/printing.h"
+#include "common/test-ip.h"
 
 namespace talos::trustd {
 namespace {
-
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 
 struct Wall final : kj::Clock {
   kj::Date date = kj::UNIX_EPOCH + 20'000 * kj::DAYS;

@@ -4,13 +4,10 @@
 
 #include "common/error.h"
 #include "common/printing.h"
+#include "common/test-ip.h"
 
 namespace talos::trustd {
 namespace {
-
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 
 kj::Date at(int64_t seconds) {
   return kj::UNIX_EPOCH + seconds * kj::SECONDS;

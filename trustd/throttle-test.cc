@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "common/test-ip.h"
+
 namespace talos::trustd {
 namespace {
-
-Ip ip(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text), text);
-}
 
 const kj::TimePoint kStart = kj::origin<kj::TimePoint>() + 1 * kj::HOURS;
 
