@@ -1,4 +1,7 @@
 // Whole runs of apply-config, and of calls to a machine without a config.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "talosctl/test-configs.h"
 
 namespace talos::talosctl {

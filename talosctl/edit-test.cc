@@ -1,11 +1,11 @@
 // Whole runs of edit and patch.
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/io.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/lines.h"
+#include "talosctl/editor.h"
 #include "talosctl/test-configs.h"
 
 namespace talos::talosctl {

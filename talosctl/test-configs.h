@@ -1,18 +1,13 @@
 // Nodes with configs, as the tests of the commands that change them want them.
 #pragma once
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
-#include "common/tls-unverified.h"
-#include "talosctl/apply.h"
-#include "talosctl/editor.h"
+#include "common/file.h"
 #include "talosctl/test-cluster.h"
 
 namespace talos::talosctl {
