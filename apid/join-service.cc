@@ -19,12 +19,6 @@ constexpr kj::StringPtr kSpecs = "JoinSpecs.secrets.talos.dev"_kj,
                         kAddresses = "NodeAddresses.net.talos.dev"_kj;
 constexpr kj::StringPtr kId = "api"_kj;
 
-// Zeroed at its end; an ordinary message to whoever stores it.
-class ZeroedMessage final : public capnp::MallocMessageBuilder {
- public:
-  ~ZeroedMessage() noexcept(false) { zeroize(*this); }
-};
-
 kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
   kj::Vector<kj::String> result;
   for (auto text : list) result.add(kj::str(text));
@@ -123,7 +117,7 @@ void JoinService::addressesChanged() {
 }
 
 kj::Promise<void> JoinService::keep(const Identity& identity) {
-  auto message = kj::heap<ZeroedMessage>();
+  auto message = kj::heap<SecretMessage>();
   auto spec = message->initRoot<rpc::ApiCertificateSpec>();
   spec.setCa(identity.authority.asBytes());
   spec.initServer().setCrt(identity.certificate.asBytes());

@@ -237,7 +237,7 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
     fail(ErrorKind::kInvalidArgument, kj::str("the name of the cluster is empty"));
   bool controlPlane = isControlPlane(type);
   SecretMessage message;
-  auto root = message.builder.initRoot<Config>();
+  auto root = message.initRoot<Config>();
   root.setVersion("v1alpha1");
   root.setDebug(options.debug);
   root.setPersist(options.persist);

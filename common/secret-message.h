@@ -14,14 +14,10 @@ inline void zeroize(capnp::MessageBuilder& message) {
   }
 }
 
-// One that is zeroed at the end of its life.
-class SecretMessage {
+// One that is zeroed at the end of its life; an ordinary message to whoever is given it.
+class SecretMessage final : public capnp::MallocMessageBuilder {
  public:
-  SecretMessage() = default;
-  ~SecretMessage() noexcept(false) { zeroize(builder); }
-  KJ_DISALLOW_COPY_AND_MOVE(SecretMessage);
-
-  capnp::MallocMessageBuilder builder;
+  ~SecretMessage() noexcept(false) { zeroize(*this); }
 };
 
 }  // namespace talos

@@ -76,7 +76,7 @@ void check(Report& report, SecretsBundle::Reader bundle) {
 
 kj::String writeSecrets(const Secrets& from) {
   SecretMessage message;
-  auto root = message.builder.initRoot<SecretsBundle>();
+  auto root = message.initRoot<SecretsBundle>();
   auto secrets = root.initSecrets();
   secrets.setBootstraptoken(kj::StringPtr(from.clusterToken));
   secrets.setAescbcencryptionsecret(kj::StringPtr(from.encryptionSecret));
@@ -94,7 +94,7 @@ kj::String writeSecrets(const Secrets& from) {
 
 Secrets readSecrets(kj::StringPtr text, kj::StringPtr file) {
   SecretMessage message;
-  auto root = message.builder.initRoot<SecretsBundle>();
+  auto root = message.initRoot<SecretsBundle>();
   Problems problems;
   codec::Places places;
   codec::ReadOptions options{.file = file, .laterKeys = kLaterKeys};

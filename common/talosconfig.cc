@@ -41,7 +41,7 @@ Talosconfig Talosconfig::parse(kj::StringPtr text, kj::StringPtr file) {
   if (blank) return config;
 
   SecretMessage message;
-  auto root = message.builder.initRoot<rpc::Talosconfig>();
+  auto root = message.initRoot<rpc::Talosconfig>();
   Problems problems;
   if (!codec::readYaml(text, root, problems, {.file = file, .unknownKeysAreWarnings = true})) {
     auto lines = render(problems);
@@ -72,7 +72,7 @@ Talosconfig Talosconfig::load(kj::StringPtr path) {
 
 kj::String Talosconfig::toYaml() const {
   SecretMessage message;
-  auto root = message.builder.initRoot<rpc::Talosconfig>();
+  auto root = message.initRoot<rpc::Talosconfig>();
   root.setContext(current);
   auto entries = root.initContexts(all.size());
   size_t i = 0;
