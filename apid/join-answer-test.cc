@@ -47,6 +47,21 @@ TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
       "2024-10-04T00:00:00Z");
 }
 
+TEST_F(JoinerTest, ACertificateThatEndsNowIsRefused) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart - options.lifetime; };
+  join();
+  expectRefused("but this machine's clock shows 2024-10-04T00:00:00Z");
+}
+
+TEST_F(JoinerTest, AnAuthorityThatIsNoneIsRefused) {
+  auto w = wish();
+  w.authority = kj::str();
+  garbled = true;
+  join(kj::mv(w));
+  EXPECT_EQ(kept, 0u);
+  EXPECT_FALSE(now().ready);
+}
+
 TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
   join();

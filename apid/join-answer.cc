@@ -63,7 +63,6 @@ kj::Maybe<kj::String> Pin::refusal(kj::ArrayPtr<const kj::String> chain) const {
 void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key,
                  const Address& local) {
   auto info = pki::inspect(answer.certificate);
-  pki::inspect(answer.authority);
   checkAuthority(answer.authority, pin);
   KJ_IF_MAYBE (why, pki::whyNotServer(answer.certificate, answer.authority, nullptr)) {
     refuse(kj::str("its certificate is not one of its authority: ", *why));

@@ -21,13 +21,14 @@ bool same(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-bool sameSet(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
-  auto inside = [](const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& whole) {
-    return std::all_of(part.begin(), part.end(), [&](const kj::String& text) {
-      return std::find(whole.begin(), whole.end(), text) != whole.end();
-    });
-  };
-  return inside(a, b) && inside(b, a);
+template <typename T>
+bool contains(const kj::Vector<T>& all, const T& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+bool inside(const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& whole) {
+  return std::all_of(part.begin(), part.end(),
+                     [&](const kj::String& text) { return contains(whole, text); });
 }
 
 // One line without the token, whoever repeats it.
@@ -139,20 +140,17 @@ struct Joiner::State {
     if (wish.authorityHash.size() > 0 && pki::authorityHash(held.authority) != wish.authorityHash) {
       return false;
     }
-    bool own = addresses.size() == 0;  // not known yet
+    bool known = addresses.size() > 0, own = !known, others = false;
     for (auto& text : info.addresses) {
-      KJ_IF_MAYBE (address, Address::tryParse(text)) {
-        own = own || std::find(addresses.begin(), addresses.end(), *address) != addresses.end();
-      }
+      auto address = Address::tryParse(text);
+      bool ours = address != nullptr && contains(addresses, KJ_ASSERT_NONNULL(address));
+      own = own || ours;
+      others = others || !(ours || contains(wish.addresses, text));
     }
     if (!own) return false;
     if (namesRefused != nullptr) return true;
-    for (auto& text : wish.addresses) {
-      if (std::find(info.addresses.begin(), info.addresses.end(), text) == info.addresses.end()) {
-        return false;
-      }
-    }
-    return sameSet(info.dnsNames, wish.dnsNames);
+    return !(known && others) && inside(wish.addresses, info.addresses) &&
+           inside(wish.dnsNames, info.dnsNames) && inside(info.dnsNames, wish.dnsNames);
   }
 
   // How long it can stay; none when there is nothing to stay.
@@ -160,13 +158,12 @@ struct Joiner::State {
     KJ_IF_MAYBE (held, identity) {
       if (stale) return nullptr;
       kj::Maybe<kj::Duration> left;
-      auto unreadable = kj::runCatchingExceptions([&] {
+      kj::runCatchingExceptions([&] {  // one that cannot be read is none
         auto info = pki::inspect(held->certificate);
         auto life = lifeOf(info);
         auto rest = untilRenewal(life);
         if (isValid(life) && rest > 0 * kj::SECONDS && fits(*held, info, wish)) left = rest;
       });
-      if (unreadable != nullptr) return nullptr;
       return left;
     }
     return nullptr;

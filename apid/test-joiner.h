@@ -42,7 +42,7 @@ struct JoinerTest : ::testing::Test {
   Address own = Address::parse("10.5.0.5");  // as trustd sees this machine
   kj::TreeSet<kj::String> down, silent;
   kj::Maybe<kj::Exception> refusal;
-  bool refuseNames = false;
+  bool refuseNames = false, garbled = false;
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
   kj::Maybe<const pki::CertificateAndKey&> signer, shown;
   kj::Maybe<pki::Pem> foreignKey;
@@ -92,6 +92,7 @@ struct JoinerTest : ::testing::Test {
       lastRequest = pki::makeRequest(*key, {.addresses = copy(info.addresses)});
     }
     auto certificate = pki::signRequest(by.certificate, by.key, lastRequest, kj::mv(options));
+    if (garbled) return JoinAnswer{kj::str("no authority"), kj::mv(certificate)};
     return JoinAnswer{kj::str(shown.orDefault(by).certificate), kj::mv(certificate)};
   }
 
