@@ -181,8 +181,8 @@ kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback
   return openSession(call, fallback);
 }
 
-kj::Exception deadlineExceeded(kj::Duration deadline) {
-  return error(ErrorKind::kDeadlineExceeded, kj::str("no answer within ", durationText(deadline)));
+kj::String noAnswerWithin(kj::Duration deadline) {
+  return kj::str("no answer within ", durationText(deadline));
 }
 
 }  // namespace talos::talosctl

@@ -96,17 +96,12 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallbac
 // The same, refusing more than one node (spec talosctl.md §4.3, "single only").
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback = kDeadline);
 
-// `promise`, or DeadlineExceeded: "no answer within 30s".
-template <typename T>
-kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise);
-kj::Exception deadlineExceeded(kj::Duration deadline);
+kj::String noAnswerWithin(kj::Duration deadline);  // "no answer within 30s"
 
-// --- inline
-// ----------------------------------------------------------------------------------------
+// `promise`, or DeadlineExceeded with that.
 template <typename T>
 kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise) {
-  return promise.exclusiveJoin(timer.afterDelay(deadline).then(
-      [deadline]() -> kj::Promise<T> { return deadlineExceeded(deadline); }));
+  return talos::within(timer, deadline, kj::mv(promise), noAnswerWithin(deadline));
 }
 
 }  // namespace talos::talosctl
