@@ -139,6 +139,22 @@ TEST(NetworkdKernel, aRestartSendsNothing) {
   });
 }
 
+// Catches: networkd's own changes in the monitor's buffer, where they push out those of others.
+TEST(NetworkdKernel, itsOwnChangesDoNotOverrunIt) {
+  onMachine([](Machine& m) {
+    m.monitor = netlink::openMonitor(m.io.unixEventPort, 1 << 16);  // for a few dozen
+    constexpr unsigned kMany = 1000;
+    for (unsigned i = 0; i < kMany; ++i) {
+      m.board.addresses.add(kj::str("10.", 6 + i / 250, ".", i % 250, ".2/24"));
+    }
+    m.start();
+    m.until([&] { return m.board.last != nullptr && m.has("10.9.249.2/24"); });
+    m.quiet();
+    EXPECT_EQ(m.board.network().getApplied(), kMany + 3);
+    EXPECT_EQ(m.board.network().getOverruns(), 0u);
+  });
+}
+
 // Catches: changes of the real kernel that the monitor does not hear, among them routes that vanish
 // without a message of their own when a link goes down.
 TEST(NetworkdKernel, repairsWhatOthersBreak) {
