@@ -290,6 +290,9 @@ TEST(NetlinkNeighbour, theModelForgetsThemWithTheirLink) {
   }
   kernel.setCarrier(eth0, false);
   EXPECT_EQ(kernel.neighbours().size(), 3u);
+  for (auto& left : kernel.neighbours()) {
+    if (left.link == eth0) EXPECT_EQ(left.state, NUD_PERMANENT);
+  }
   setUp(kernel, eth0, false);
   EXPECT_EQ(kernel.neighbours().size(), 2u);
   kernel.unplug(eth1);
