@@ -22,7 +22,9 @@ TEST_F(Configs, EditGoesNodeByNode) {
   editor(kj::str("[ $1 = --flag ]\nstat -c '%a' $f $(dirname $f) >>", path("modes"),
                  "\nhead -1 $f >>", path("heads"), "\nsed -i 's/hostname: .*/&-edited/' $f"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc", "--immediate"}), 0) << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
   EXPECT_EQ(config("10.0.0.2").applied[0], good("one-edited"));
+  ASSERT_EQ(config("10.0.0.3").applied.size(), 1u) << err();
   EXPECT_EQ(config("10.0.0.3").applied[0], good("two-edited"));
   EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::NO_REBOOT);
   EXPECT_EQ(readFile(path("modes")), "600\n700\n600\n700\n");
@@ -52,6 +54,7 @@ TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {
       "if grep -q 'not applied:' $f; then sed -i 's/type: wroker/type: worker/' $f; fi"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
   ASSERT_EQ(runs(), 2u);
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
   EXPECT_EQ(config("10.0.0.2").applied[0], good("mine"));
   auto seen = readFile(path("seen"));
   EXPECT_THAT(seen.cStr(),
@@ -83,6 +86,7 @@ TEST_F(Configs, ARefusalOfTheNodeComesBackToo) {
   EXPECT_THAT(readFile(path("seen")).cStr(),
               AllOf(HasSubstr("#   machine.install.disk needs a reboot\n"),
                     HasSubstr("hostname: one-more\n")));
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
   EXPECT_EQ(config("10.0.0.2").applied[0], good("one-more-more"));
 }
 
@@ -222,11 +226,13 @@ TEST_F(Configs, PatchesComeFromWordsAndFiles) {
       c.run({"-n", "10.0.0.2", "patch", "mc", kj::str("--patch=@", first), "--patch-file", second}),
       0)
       << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
   EXPECT_THAT(config("10.0.0.2").applied[0].cStr(), HasSubstr("hostname: four"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {sysctls: {vm.a: 1}}}", "-p",
                    "{machine: {sysctls: {vm.b: 2}}}"}),
             0)
       << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 2u) << err();
   EXPECT_THAT(config("10.0.0.2").applied[1].cStr(),
               AllOf(HasSubstr("vm.a: 1"), HasSubstr("vm.b: 2")));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc"}), 1);
