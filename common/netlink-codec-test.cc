@@ -238,5 +238,19 @@ TEST(NetlinkCodec, oversizedPrefixLengthsAreNotAddresses) {
   EXPECT_TRUE(decode(encode(AddAddress{address})).messages[0].body.is<Other>());
 }
 
+// Catches: a subject that is lost when two notices are joined, or that wakes nobody.
+TEST(NetlinkNotice, nothingIsLostWhenTwoAreJoined) {
+  for (auto subject : {&Notice::links, &Notice::addresses, &Notice::routes, &Notice::rules,
+                       &Notice::neighbours, &Notice::overrun}) {
+    Notice one, all;
+    EXPECT_FALSE(one.any());
+    one.*subject = true;
+    EXPECT_TRUE(one.any());
+    all |= one;
+    all |= Notice();
+    EXPECT_TRUE(all.*subject);
+  }
+}
+
 }  // namespace
 }  // namespace talos::netlink

@@ -292,10 +292,13 @@ TEST(NetlinkKernel, theMonitorTellsChangesAndOverruns) {
     auto next = monitor->next();
     EXPECT_FALSE(next.poll(io.waitScope));
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    ASSERT_TRUE(next.poll(io.waitScope));  // the kernel tells before it answers the change
     EXPECT_TRUE(next.wait(io.waitScope).links);
 
     change(*kernel, AddAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
-    EXPECT_TRUE(monitor->next().wait(io.waitScope).addresses);
+    next = monitor->next();
+    ASSERT_TRUE(next.poll(io.waitScope));
+    EXPECT_TRUE(next.wait(io.waitScope).addresses);
 
     // What happens while it does not listen is not told; what happens after that is.
     monitor->take();
