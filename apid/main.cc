@@ -55,19 +55,25 @@ void run() {
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
   Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
             kj::mv(door));
-  auto joining = join.run().eagerlyEvaluate(nullptr);
   log::info("apid waits for its certificates");
-  auto served = trust.ready().then([]() { return true; });
-  auto ended = stop.addBranch().then([]() { return false; });
-  if (!served.exclusiveJoin(kj::mv(ended)).wait(io.waitScope)) return;
-  log::info("apid serves");
-  auto settled = timer.afterDelay(5 * kj::SECONDS)
+  bool serves = false;
+  auto serving = trust.ready().then([&]() {
+    log::info("apid serves");
+    serves = true;
+    return serveTls(
+        lowLevel, timer, kj::mv(listening), trust.server(),
+        [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch());
+  });
+  // Before it serves nothing is under way.
+  auto early = stop.addBranch().then([&]() -> kj::Promise<void> {
+    if (serves) return kj::NEVER_DONE;
+    return kj::READY_NOW;
+  });
+  auto settled = trust.ready()
+                     .then([&]() { return timer.afterDelay(5 * kj::SECONDS); })
                      .then([]() { releaseStartMemory(); })
                      .eagerlyEvaluate(nullptr);
-  serveTls(
-      lowLevel, timer, kj::mv(listening), trust.server(),
-      [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch())
-      .wait(io.waitScope);
+  serving.exclusiveJoin(kj::mv(early)).exclusiveJoin(join.run()).wait(io.waitScope);
 }
 
 }  // namespace talos::apid
