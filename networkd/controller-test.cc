@@ -143,6 +143,20 @@ TEST_F(ControllerTest, retriesWithGrowingPauses) {
   EXPECT_TRUE(hasDefault());
 }
 
+// Catches: an address or a route that is there already told as a problem, and a link's failure that
+// is not told.
+TEST_F(ControllerTest, whatIsSoAlreadyIsNoProblem) {
+  specs();
+  kernel.refuse(eth0, EEXIST);
+  start();
+  pass(25 * kj::MILLISECONDS);
+  ASSERT_EQ(board.network().getProblems().size(), 1u) << "not of the address and the route";
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: File exists");
+  kernel.refuse(eth0, 0);
+  pass(61 * kj::SECONDS);
+  ASSERT_TRUE(hasDefault());
+}
+
 // Catches: a store that is away stopping the repair of the network, or never being told again.
 TEST_F(ControllerTest, aStoreThatIsAwayStopsNothing) {
   specs();

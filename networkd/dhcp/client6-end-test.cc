@@ -115,12 +115,13 @@ TEST(Client6, whatThereIsNothingToGiveBackOf) {
     world.perform(world.client().linkDown());
     EXPECT_TRUE(world.client().ended());
   }
-  {  // information only
+  {  // information only: there may be a lease of another client on the same link
     World world(false);
     world.up();
     world.takeLog();
     world.perform(world.client().release(world.moment()));
     EXPECT_TRUE(world.client().ended());
+    EXPECT_EQ(world.takeLog(), "");
     EXPECT_EQ(world.sent.size(), 1u);
   }
 }
@@ -212,6 +213,39 @@ TEST(Client6, aDeclineEndsWhatIsNoLongerWanted) {
     EXPECT_TRUE(world.client().ended());
     world.run(1000 * kj::SECONDS);
     EXPECT_EQ(world.takeLog(), "");
+  }
+}
+
+// Catches: a server that is asked for another one for somebody who wants none any more.
+TEST(Client6, aDeclineThatNobodyAnswersEndsToo) {
+  World world;
+  world.up();
+  world.silent = true;
+  world.refuse();
+  world.takeLog();
+  world.perform(world.client().release(world.moment()));
+  world.run(60 * kj::SECONDS);
+  EXPECT_TRUE(world.client().ended());
+  EXPECT_EQ(world.takeLog(), "DECLINE, DECLINE, DECLINE");
+}
+
+// Catches: a client that waits for the removal of an address of before, and one that sends while
+// nothing is connected.
+TEST(Client6, aCableThatIsPulledWhileAnAddressIsRefused) {
+  for (bool refusedBefore : {true, false}) {
+    World world;
+    world.up();
+    auto duplicated = [&] { world.perform(world.client().duplicated(world.moment())); };
+    if (refusedBefore) duplicated();
+    world.perform(world.client().linkDown());
+    if (!refusedBefore) duplicated();
+    world.takeLog();
+    world.perform(world.client().removed(world.moment()));
+    world.run(60 * kj::SECONDS);
+    EXPECT_EQ(world.takeLog(), "");
+    EXPECT_TRUE(world.client().leaving() == nullptr);
+    world.up();
+    EXPECT_EQ(world.takeLog(), "SOLICIT, bound");
   }
 }
 

@@ -461,8 +461,10 @@ void Client6::settle() {
 }
 
 void Client6::lose(kj::StringPtr why, Actions& out) {
+  bool any = false;
+  KJ_IF_MAYBE (lease, held) any = lease->address != nullptr;
   held = nullptr;
-  out.add(Lost{kj::str(why)});
+  if (any) out.add(Lost{kj::str(why)});
 }
 
 kj::StringPtr nameOf(State state) {

@@ -77,7 +77,7 @@ class Client6 {
     Message6 message;
   };
   struct Bound {};
-  struct Lost {
+  struct Lost {  // a lease with an address
     kj::String why;
   };
   using Action = kj::OneOf<Send, Bound, Lost>;
