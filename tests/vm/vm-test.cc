@@ -268,6 +268,17 @@ TEST(Vm, B1_NetworkdComesBackAndNothingElseIsDisturbed) {
 TEST(Vm, B2_ApidComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("apid");
 }
+// Would catch: an apid that cuts off what is under way when it is restarted.
+TEST(Vm, B2_ApidEndsInGoodOrder) {
+  ASSERT_TRUE(allUp(60));
+  auto apid = machine().servicePids()["apid"];
+  EXPECT_EQ(machine().talosctl({"service", "apid", "restart"}).status, 0);
+  EXPECT_TRUE(anotherRuns("apid", apid));
+  ASSERT_TRUE(allUp(60));
+  auto events = machine().ok({"service", "apid"});
+  auto end = "Process (PID " + std::to_string(apid) + ") exited with status 0";
+  EXPECT_TRUE(contains(events, end.c_str())) << events;
+}
 TEST(Vm, B2_TrustdComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("trustd");
 }
