@@ -48,6 +48,24 @@ class FakeMachine final : public rpc::Machine::Server {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled;
 };
 
+// What a client sends, for those that are no clients: the first question, which is 0, ...
+kj::Array<capnp::word> bootstrapByHand() {
+  capnp::MallocMessageBuilder message;
+  message.initRoot<capnp::rpc::Message>().initBootstrap().setQuestionId(0);
+  return capnp::messageToFlatArray(message);
+}
+// ... and a call of what it gives.
+kj::Array<capnp::word> memoryByHand(unsigned question) {
+  capnp::MallocMessageBuilder message;
+  auto call = message.initRoot<capnp::rpc::Message>().initCall();
+  call.setQuestionId(question);
+  call.initTarget().initPromisedAnswer().setQuestionId(0);
+  call.setInterfaceId(capnp::typeId<rpc::Machine>());
+  call.setMethodId(2);
+  call.initParams().getContent().initAsAnyStruct(0, 0);
+  return capnp::messageToFlatArray(message);
+}
+
 struct Server : testing::Test {
   ~Server() noexcept override {
     serving = nullptr;
@@ -260,24 +278,9 @@ TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
   // once.
   auto stream = rawConnect();
   kj::Vector<kj::byte> bytes;
-  auto add = [&](auto fill) {
-    capnp::MallocMessageBuilder message;
-    fill(message.initRoot<capnp::rpc::Message>());
-    auto flat = capnp::messageToFlatArray(message);
-    bytes.addAll(flat.asBytes());
-  };
-  add([](capnp::rpc::Message::Builder message) { message.initBootstrap().setQuestionId(0); });
+  bytes.addAll(bootstrapByHand().asBytes());
   const unsigned kCalls = 2000;
-  for (unsigned i = 1; i <= kCalls; i++) {
-    add([i](capnp::rpc::Message::Builder message) {
-      auto call = message.initCall();
-      call.setQuestionId(i);
-      call.initTarget().initPromisedAnswer().setQuestionId(0);
-      call.setInterfaceId(capnp::typeId<rpc::Machine>());
-      call.setMethodId(2);  // memory
-      call.initParams().getContent().initAsAnyStruct(0, 0);
-    });
-  }
+  for (unsigned i = 1; i <= kCalls; i++) bytes.addAll(memoryByHand(i).asBytes());
   auto writing = stream->write(bytes.begin(), bytes.size()).eagerlyEvaluate(nullptr);
   unsigned before;
   do {
@@ -302,27 +305,14 @@ TEST_F(Server, NothingIsBegunBehindTheEnd) {
                                 kj::heap<FakeMachine>(kj::str("this"), calls, rebootCalled), limits,
                                 kj::READY_NOW)
                     .eagerlyEvaluate(nullptr);
-  auto ask = [&](auto fill) {
-    capnp::MallocMessageBuilder message;
-    fill(message.initRoot<capnp::rpc::Message>());
-    auto bytes = capnp::messageToFlatArray(message);
-    wait(peer->write(bytes.asBytes().begin(), bytes.asBytes().size()));
-  };
-  auto call = [&](unsigned question) {
-    ask([question](capnp::rpc::Message::Builder message) {
-      auto call = message.initCall();
-      call.setQuestionId(question);
-      call.initTarget().initPromisedAnswer().setQuestionId(0);
-      call.setInterfaceId(capnp::typeId<rpc::Machine>());
-      call.setMethodId(2);  // memory
-      call.initParams().getContent().initAsAnyStruct(0, 0);
-    });
+  auto send = [&](kj::Array<capnp::word> message) {
+    wait(peer->write(message.asBytes().begin(), message.asBytes().size()));
   };
   EXPECT_FALSE(served.poll(io.waitScope)) << "it waits for the first question";
-  ask([](capnp::rpc::Message::Builder message) { message.initBootstrap().setQuestionId(0); });
+  send(bootstrapByHand());
   EXPECT_FALSE(served.poll(io.waitScope)) << "it waits for its end to be seen";
   expectClosed(*peer);
-  call(1);
+  send(memoryByHand(1));
   wait(kj::mv(served));
   EXPECT_EQ(calls, 0u);
 }
