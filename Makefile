@@ -17,31 +17,34 @@ BUILD    := $(CHECKOUT)/build
 ROOT     := $(BUILD)/root
 IN_ROOT  := rootfs/enter.sh $(ROOT) $(CHECKOUT)
 comma    := ,
-OUT      := $(BUILD)/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),out)
-FUZZ     := $(BUILD)/fuzz
+NAME     := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out)
+OUT      := $(BUILD)/$(NAME)
+# In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
+INNER    := /build/$(NAME)
 export MIRROR SECURITY_MIRROR
 
 .PHONY: all root configure image test unit fuzz vm cluster bench lint format demo demo-destroy clean
 all: configure
-	@$(IN_ROOT) ninja -C $(OUT)
+	@$(IN_ROOT) ninja -C $(INNER)
 
 root:
 	@rootfs/buildroot.sh $(ROOT) $(BUILD)/cache
 
 configure: root
-	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(OUT) -G Ninja -DSANITIZE=$(SAN) >/dev/null
+	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) >/dev/null
 	@[ -n "$(SAN)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
-	  sed 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
+	  sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
+    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
 	    $(OUT)/compile_commands.json >compile_commands.json
 
 image: all
-	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(OUT) $(BUILD)/image
+	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image
 
 test:
-	@CHECKOUT=$(CHECKOUT) ROOT=$(ROOT) OUT=$(OUT) SAN=$(SAN) tests/run.sh
+	@CHECKOUT=$(CHECKOUT) ROOT=$(ROOT) OUT=$(OUT) INNER=$(INNER) SAN=$(SAN) tests/run.sh
 
 lint: configure
-	@$(IN_ROOT) tests/lint.sh $(OUT)
+	@$(IN_ROOT) tests/lint.sh $(INNER)
 
 format: root
 	@$(IN_ROOT) bash -c "set -o pipefail; git -c safe.directory=* ls-files '*.cc' '*.h' | xargs clang-format-19 -i"
@@ -60,4 +63,4 @@ bench: image
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
 
 clean:
-	rm -rf $(OUT) $(FUZZ) $(BUILD)/image
+	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/image

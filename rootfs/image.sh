@@ -2,7 +2,7 @@
 # Makes what a node boots:  image.sh ROOT OUT IMAGE   (inside the build root; `make image` calls it)
 #   IMAGE/vmlinux  IMAGE/initramfs  IMAGE/rootfs.sqsh  IMAGE/sbom.spdx.json
 # ROOT is the build root as seen from outside (its kernel package is /opt/kernel in here), OUT the folder
-# of the compiled programs. Only the steps whose inputs changed are run again: each step keeps a stamp of
+# of the compiled programs as seen from inside. Only the steps whose inputs changed are run again: each step keeps a stamp of
 # them. The same packages and programs give the same bytes: every time stamp is the kernel package's, every
 # list is sorted, every file is root's. RELEASE=1 packs smaller and takes longer.
 set -euo pipefail
@@ -12,7 +12,7 @@ export LC_ALL=C
 root=$1 out=$2 image=$3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$image/work
-kernel_work=$here/../build/kernel
+kernel_work=/build/kernel
 level=3
 [ -z "${RELEASE:-}" ] || level=15
 

@@ -1,11 +1,11 @@
 #!/bin/bash
 # Everything that shows that the project works, in order: build, lint, unit tests, fuzzing, machines.
-# Called by `make test` with CHECKOUT, ROOT, OUT and SAN set. With SAN only what runs under sanitizers,
+# Called by `make test` with CHECKOUT, ROOT, OUT, INNER and SAN set. With SAN only what runs under sanitizers,
 # and a list of the tests that cannot.
 # Each step says how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
-root=$ROOT
+root=$ROOT   # OUT is INNER in there (rootfs/enter.sh)
 began=$SECONDS
 step() {  # step "what" command...
   local what=$1 from=$SECONDS
@@ -18,12 +18,12 @@ in_root() { rootfs/enter.sh "$root" "$CHECKOUT" "$@"; }
 ctest() { in_root /usr/bin/ctest --output-on-failure "$@"; }
 fuzz_configure() {
   [ -e build/fuzz/build.ninja ] ||
-    in_root cmake -S . -B build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
+    in_root cmake -S . -B /build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
 }
 
 if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make --no-print-directory all SAN="$SAN"
-  ctest --test-dir "$OUT" -L unit
+  ctest --test-dir "$INNER" -L unit
   printf '== not possible with sanitizers:\n'
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' \
     "$OUT/Testing/Temporary/LastTest.log"
@@ -31,10 +31,10 @@ if [ -n "${SAN:-}" ]; then
 fi
 step "build" make --no-print-directory image
 step "lint" make --no-print-directory lint
-step "image: no shell, only static programs, the same bytes twice" in_root rootfs/check.sh "$root" "$OUT" build/image
-step "unit tests" ctest --test-dir "$OUT" -L unit
+step "image: no shell, only static programs, the same bytes twice" in_root rootfs/check.sh "$root" "$INNER" /build/image
+step "unit tests" ctest --test-dir "$INNER" -L unit
 fuzz_configure
-step "build of the fuzz targets" in_root ninja -C build/fuzz
-step "fuzzing" ctest --test-dir build/fuzz -L fuzz
+step "build of the fuzz targets" in_root ninja -C /build/fuzz
+step "fuzzing" ctest --test-dir /build/fuzz -L fuzz
 printf '== machines (after %s s)\n' $((SECONDS - began))
-ctest --test-dir "$OUT" -L machine
+ctest --test-dir "$INNER" -L machine

@@ -4,6 +4,7 @@
 # nothing; a measurement that cannot be made fails. docs/figures.md tells how each is measured.
 set -euo pipefail
 checkout=$1 out=$2
+inner=/build/out   # the same inside of the build root
 cd "$checkout"
 root=$checkout/build/root bench=$checkout/build/bench image=$checkout/build/image
 json=$bench/figures.jsonl
@@ -21,9 +22,9 @@ cat rootfs/packages/build.list rootfs/packages/bench.list >"$bench/packages.list
 rootfs/buildroot.sh "$bench/root" "$checkout/build/cache" "$bench/packages.list"
 tests/bench/peer-image.sh "$root" "$bench/peer"
 in_peers bash -euc '
-  mkdir -p build/bench/grpc
+  mkdir -p /build/bench/grpc
   cd tests/bench/peer
-  out=../../../build/bench/grpc
+  out=/build/bench/grpc
   [ "$out/grpc-bench" -nt grpc-bench.cc ] && [ "$out/grpc-bench" -nt echo.proto ] && exit 0
   protoc --cpp_out=$out --grpc_out=$out --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin echo.proto
   clang++-19 -O2 -std=c++17 -I$out grpc-bench.cc $out/echo.pb.cc $out/echo.grpc.pb.cc \
@@ -34,8 +35,8 @@ in_peers bash -euc '
 say "round trips"
 rm -f "$bench/ours" "$bench/theirs"
 for _ in $(seq "$runs"); do
-  in_root "$out/rpc-bench" 20000 >>"$bench/ours"
-  in_peers build/bench/grpc/grpc-bench 20000 >>"$bench/theirs"
+  in_root "$inner/rpc-bench" 20000 >>"$bench/ours"
+  in_peers /build/bench/grpc/grpc-bench 20000 >>"$bench/theirs"
 done
 ours() { jq "$1" "$bench/ours" | median; }
 theirs() { jq "$1" "$bench/theirs" | median; }
@@ -49,7 +50,7 @@ figure "what apid adds to a call over a Unix socket, p50" us \
 # --- the door with many clients ------------------------------------------------------------------------------
 say "apid with 1100 connections"
 rm -f "$bench/door"
-for _ in 1 2 3; do in_root "$out/apid-bench" 100000 >>"$bench/door"; done
+for _ in 1 2 3; do in_root "$inner/apid-bench" 100000 >>"$bench/door"; done
 door() { jq "$1" "$bench/door" | median; }
 figure "apid: a connection that is idle after a call" KiB "$(door .idleConnectionKiB)" ""
 figure "apid: PSS with 1000 idle connections" KiB "$(door .pssIdleKiB)" ""
@@ -65,7 +66,7 @@ figure "apid: the same as a multiple of the bare handshake" x \
 # --- events -------------------------------------------------------------------------------------------------
 say "event fan-out"
 rm -f "$bench/fan"
-for _ in 1 2 3; do in_root "$out/fanout-bench" >>"$bench/fan"; done
+for _ in 1 2 3; do in_root "$inner/fanout-bench" >>"$bench/fan"; done
 fan() { jq "$1" "$bench/fan" | median; }
 figure "100 watchers, 100 000 events, one stopped: growth of the server" KiB "$(fan .grownKiB)" ""
 figure "the same after a tenth of the events: growth from there on" KiB "$(fan '.rssAfterKiB - .rssAfterTenthKiB')" ""
@@ -76,7 +77,7 @@ figure "deliveries" 1/s "$(fan .deliveriesPerSecond)" ""
 # --- configs ------------------------------------------------------------------------------------------------
 say "configs"
 rm -f "$bench/config"
-for _ in 1 2 3; do in_root "$out/config-bench" >>"$bench/config"; done
+for _ in 1 2 3; do in_root "$inner/config-bench" >>"$bench/config"; done
 config() { jq "$1" "$bench/config" | median; }
 figure "parse and validate a config of $(config .bytes) bytes, p50" us "$(config .ours.p50us)" 800 \
   "yaml-cpp, load only" "$(config .yamlCpp.p50us)"
@@ -86,8 +87,8 @@ figure "hostile documents: the most memory of one" KiB "$(config '[.hostile[].Ki
 
 # --- supervision --------------------------------------------------------------------------------------------
 say "restarts"
-ours=$(in_root "$out/restart-bench" 200)
-theirs=$(in_peers tests/bench/s6-restart.sh "$out" 30)
+ours=$(in_root "$inner/restart-bench" 200)
+theirs=$(in_peers tests/bench/s6-restart.sh "$inner" 30)
 figure "killed service: from kill to the next one's main(), p50" ms "$(jq .p50ms <<<"$ours")" 1 \
   "s6-supervise" "$(jq .p50ms <<<"$theirs")"
 figure "killed service: from kill to the next one's main(), p99" ms "$(jq .p99ms <<<"$ours")" "" \
@@ -99,11 +100,11 @@ figure "the same without s6-supervise's pause of 1 s, p50" ms "$(jq .p50ms <<<"$
 # --- trust --------------------------------------------------------------------------------------------------
 # Rates are what the machine gave while it also ran the clients; the peer with the same clients and kind of key.
 say "certificates"
-trust=$(in_root "$out/trust-bench" 5 5000)
+trust=$(in_root "$inner/trust-bench" 5 5000)
 mkdir -p "$bench/cfssl"
-in_root "$out/trust-bench" --authority build/bench/cfssl
+in_root "$inner/trust-bench" --authority /build/bench/cfssl
 peer=$(in_peers bash -euc '
-  cd build/bench/cfssl
+  cd /build/bench/cfssl
   cfssl serve -address=127.0.0.1 -port=18888 -ca=ca.pem -ca-key=ca-key.pem -tls-cert=server.pem -tls-key=server-key.pem \
     >serve.log 2>&1 &
   server=$!
@@ -115,7 +116,7 @@ peer=$(in_peers bash -euc '
     sleep 0.1
   done
   [ -n "$ready" ] || { cat serve.log >&2; exit 1; }
-  "$0" --peer 18888 $server 5 .' "$(realpath "$out/trust-bench")")
+  "$0" --peer 18888 $server 5 .' "$inner/trust-bench")
 t() { jq "$1" <<<"$trust"; }
 p() { jq "$1" <<<"$peer"; }
 for way in kept new; do
@@ -136,7 +137,7 @@ figure "the same: peak memory of trustd" KiB "$(t .join.peakKiB)" 16384
 
 # --- network --------------------------------------------------------------------------------------------------
 say "DHCP"
-dhcp=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/dhcp-bench 20 2>/dev/null")
+dhcp=$(in_root bash -c "NETWORKD=$inner/networkd CONFINE=$inner/confine $inner/dhcp-bench 20 2>/dev/null")
 peer=$(in_peers tests/bench/systemd-networkd.sh dhcp 20)
 figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")" "" \
   "systemd-networkd, which does not probe" "$(jq .p50ms <<<"$peer")"
@@ -144,7 +145,7 @@ figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .
   "systemd-networkd" "$(jq .p50ms <<<"$peer")"
 
 say "large networks"
-scale=$(in_root bash -c "NETWORKD=\$(realpath $out/networkd) CONFINE=\$(realpath $out/confine) $out/network-bench 1 2>/dev/null" |
+scale=$(in_root bash -c "NETWORKD=$inner/networkd CONFINE=$inner/confine $inner/network-bench 1 2>/dev/null" |
   grep '^{')
 of() { jq "select(.kind == \"$1\") | $2" <<<"$scale"; }
 share() { of "$1" '.oursMs / .ipMs * 100 | round / 100'; }
@@ -175,8 +176,8 @@ figure "initramfs (the squashfs is in it)" MiB "$(stat -c %s "$image/initramfs" 
   "Debian's initrd.img" "$(stat -c %s "$bench/peer/initrd.img" | mebibytes)"
 # Our programs as they are in the image, hard links once, packed as the image is.
 own=$(in_root bash -euc '
-  cd build/image/work/tree
-  files=$(sed "s/#.*//" ../../../../rootfs/packages/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
+  cd /build/image/work/tree
+  files=$(sed "s/#.*//" /src/rootfs/packages/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
   rm -f /tmp/own.sqsh
   mksquashfs $files /tmp/own.sqsh -noappend -quiet -no-progress -comp zstd -Xcompression-level 3 -all-root -no-xattrs >&2
   stat -c %s /tmp/own.sqsh')
