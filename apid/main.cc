@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
-#include "apid/gate.h"
-#include "apid/join-service.h"
-#include "apid/trust.h"
-#include "common/error.h"
-#include "common/log.h"
-#include "common/memory.h"
-#include "common/server.h"
+#include "apid/gate/gate.h"
+#include "apid/identity/node-identity.h"
+#include "apid/join/join-service.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/process-memory.h"
+#include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::apid {

@@ -1,4 +1,5 @@
-# talos_library(NAME deps...)   every *.cc of this folder but main.cc and tests, and <NAME>-test from *-test.cc
+# talos_library(NAME deps... [TESTS deps...])   a room: every *.cc of this folder but main.cc and tests;
+#                          NAME-test from *-test.cc, which links TESTS and common-testing besides
 # talos_program(NAME deps...)   main.cc of this folder, installed under NAME in the build folder's top
 # Both use one precompiled header of KJ and Cap'n Proto.
 
@@ -14,6 +15,8 @@ if(NOT SANITIZE)   # there the log names the tests that are skipped, and why
 endif()
 
 function(talos_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "TESTS")
+  set(links ${room_UNPARSED_ARGUMENTS})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "-test\\.cc$")
@@ -21,15 +24,16 @@ function(talos_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_precompile_headers(${name} REUSE_FROM pch)
-    target_link_libraries(${name} PUBLIC ${ARGN})
+    target_link_libraries(${name} PUBLIC ${links})
   else()   # headers and tests only
     add_library(${name} INTERFACE)
-    target_link_libraries(${name} INTERFACE ${ARGN})
+    target_link_libraries(${name} INTERFACE ${links})
   endif()
+  talos_room(${name} LINKS ${links} TESTS ${room_TESTS} common-testing)
   if(tests AND NOT FUZZ)
     add_executable(${name}-test ${tests})
     target_precompile_headers(${name}-test REUSE_FROM pch)
-    target_link_libraries(${name}-test PRIVATE ${name} GTest::gmock_main)
+    target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
     add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
   endif()
@@ -43,4 +47,33 @@ function(talos_program name)
   target_precompile_headers(${name} REUSE_FROM pch)
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+endfunction()
+
+# talos_room(TARGET LINKS … TESTS …)   what the files of this folder may include (arrows.awk)
+function(talos_room target)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "LINKS;TESTS")
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  list(JOIN room_LINKS "," links)
+  list(JOIN room_TESTS "," tests)
+  set_property(GLOBAL APPEND_STRING PROPERTY TALOS_ROOMS "${folder} ${target} -,${links} -,${tests}\n")
+  file(GLOB files CONFIGURE_DEPENDS *.cc *.h)
+  list(FILTER files EXCLUDE REGEX "/main\\.cc$")
+  list(TRANSFORM files REPLACE "^${CMAKE_SOURCE_DIR}/" "")
+  set_property(GLOBAL APPEND PROPERTY TALOS_ROOM_FILES ${files})
+endfunction()
+
+# At the end of everything: a room that includes what it does not link fails the build.
+function(talos_check_arrows)
+  get_property(rooms GLOBAL PROPERTY TALOS_ROOMS)
+  get_property(files GLOBAL PROPERTY TALOS_ROOM_FILES)
+  list(JOIN files "\n" names)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/rooms.txt CONTENT "${rooms}" @ONLY)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/room-files.txt CONTENT "${names}\n" @ONLY)
+  add_custom_command(OUTPUT arrows.stamp
+    COMMAND xargs -a ${CMAKE_BINARY_DIR}/room-files.txt awk -f cmake/arrows.awk ${CMAKE_BINARY_DIR}/rooms.txt
+    COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/arrows.stamp
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    DEPENDS ${files} ${CMAKE_BINARY_DIR}/rooms.txt cmake/arrows.awk
+    VERBATIM COMMENT "Arrows between rooms")
+  add_custom_target(arrows ALL DEPENDS arrows.stamp)
 endfunction()

@@ -1,4 +1,4 @@
-# Writes common/version-data.h:  cmake -DSOURCE=… -DOUT=… -P version.cmake
+# Writes common/base/version-data.h:  cmake -DSOURCE=… -DOUT=… -P version.cmake
 # Runs at every build and touches the file only when something changed.
 cmake_minimum_required(VERSION 3.25)
 set(tag v0.9.0)

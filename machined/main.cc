@@ -2,11 +2,11 @@
 #include <kj/async-io.h>
 #include <kj/debug.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/memory.h"
-#include "machined/brain.h"
-#include "machined/host/process1-socket.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/process-memory.h"
+#include "machined/brain/brain.h"
+#include "machined/process1/process1-socket.h"
 
 int main() {
   using namespace talos;

@@ -1,4 +1,4 @@
-// networkd: the network of a node. Wiring only; what it does is told in controller.h.
+// networkd: the network of a node. Wiring only; what it does is told in network-loop.h.
 //
 // Environment: TALOS_LISTEN_FD, the listening unix socket that its supervisor holds; TALOS_STORE
 // (default /run/talos/machined.sock); TALOS_STATE, the folder of resolv.conf and of leases (default
@@ -8,13 +8,13 @@
 
 #include <random>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/resolver.h"
-#include "common/server.h"
-#include "networkd/board.h"
-#include "networkd/operators.h"
-#include "networkd/server.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/net/resolver.h"
+#include "common/wire/rpc-server.h"
+#include "networkd/control/networkd-server.h"
+#include "networkd/control/operators.h"
+#include "networkd/control/store-board.h"
 
 namespace talos::networkd {
 

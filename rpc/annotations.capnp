@@ -1,7 +1,7 @@
 @0x94daa358b59c22e5;
 # Annotations that let one schema drive the wire, the YAML of the machine config, the columns of
-# `talosctl get`, the roles of the API and the reference documents. common/codec.h, common/registry.h
-# and common/roles.h read them by reflection; nothing is generated and no type needs code of its own.
+# `talosctl get`, the roles of the API and the reference documents. common/yaml/yaml-codec.h, common/wire/resource-registry.h
+# and common/wire/roles.h read them by reflection; nothing is generated and no type needs code of its own.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::schema");
@@ -47,7 +47,7 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
 # The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin"; which
-# role includes which is told in common/roles.h. Absent means os:admin.
+# role includes which is told in common/wire/roles.h. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.
@@ -60,7 +60,7 @@ annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
 
 annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
 # Of the machine config: a change of the field, or of anything below it, takes effect without a reboot
-# (common/config-change.h).
+# (machined/config/config-change.h).
 
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # Also served by a machine that has no config yet, where nobody can show a certificate: whoever reaches the
@@ -68,7 +68,7 @@ annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 
 annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
 # May also be asked of a machine that could not show a certificate of the authority because trustd has not given
-# it one yet (apid/joining.h): what is learned so is not authenticated, and nothing secret goes there.
+# it one yet (apid/gate/unproven-peers.h): what is learned so is not authenticated, and nothing secret goes there.
 
 annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
 # Changes something: each call is a line of `talosctl logs audit` on the machine that it was made for.

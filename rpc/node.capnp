@@ -1,7 +1,7 @@
 @0xb475c73f7746e467;
 # The API of a node, as capabilities. `apid` hands an authenticated client a Cluster; everything else
 # follows from it, and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round
-# trip. The role that a method needs is its $allow annotation; common/roles.h enforces it as a membrane.
+# trip. The role that a method needs is its $allow annotation; common/wire/roles.h enforces it as a membrane.
 # A call that its caller drops is cancelled on the server ($Cxx.allowCancellation in every file): what must
 # not stop half-way (a sequence, a write) is owned by somebody else than the method that asks for it.
 

@@ -50,7 +50,7 @@ struct Change {
 
 interface Store extends(Resources) {
   # What daemons of the same machine get, limited to the kinds that their uid may read and write
-  # (machined/resources/access.h). Writes carry the version that they were computed from.
+  # (machined/resources/resource-access.h). Writes carry the version that they were computed from.
 
   put @0 (resource :Resource) -> (version :UInt64);
   # metadata.version 0: create (Conflict if it exists); otherwise the version that is replaced (Conflict

@@ -8,7 +8,7 @@ $Cxx.allowCancellation;
 
 interface Trust {
   certificate @0 (request :Data, token :Text) -> (ca :Data, certificate :Data);
-  # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What it may ask for: trustd/policy.h.
+  # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What it may ask for: trustd/signing-policy.h.
   # Unauthenticated: the token is wrong. PermissionDenied: it asks for what is not shown to be the caller's own.
   # InvalidArgument: it cannot be read, or nobody may ask for that. Unavailable: this address failed before and
   # has to wait, or trustd has no authority (yet); the text says how long or why.

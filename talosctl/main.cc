@@ -2,11 +2,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "talosctl/cluster/command.h"
-#include "talosctl/cluster/supervisor.h"
-#include "talosctl/commands.h"
-#include "talosctl/console.h"
-#include "talosctl/run.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/standard-console.h"
+#include "talosctl/cluster/cluster-command.h"
+#include "talosctl/cluster/cluster-supervisor.h"
+#include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "common/error.h"
-#include "common/openssl.h"
-#include "common/printing.h"
-#include "common/test-ip.h"
+#include "common/base/error.h"
+#include "common/testing/printing.h"
+#include "common/testing/test-ip.h"
+#include "common/tls/openssl.h"
 
 namespace talos::trustd {
 namespace {

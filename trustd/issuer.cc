@@ -3,9 +3,9 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/texts.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/texts.h"
 
 namespace talos::trustd {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <kj/timer.h>
 
-#include "common/node-certificate.h"
-#include "trustd/policy.h"
-#include "trustd/throttle.h"
+#include "common/tls/node-certificate.h"
+#include "trustd/request-throttle.h"
+#include "trustd/signing-policy.h"
 
 namespace talos::trustd {
 

@@ -1,16 +1,16 @@
 // trustd: signs the certificates of machines that do not have the authority's key. Wiring only;
-// what it signs is told in policy.h, who may ask how often in server.h.
+// what it signs is told in signing-policy.h, who may ask how often in trustd-server.h.
 //
 // Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
 // (default /run/talos/machined.sock). Needs no capability and writes no file.
 #include <stdlib.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/memory.h"
-#include "trustd/records.h"
-#include "trustd/secrets.h"
-#include "trustd/server.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/process-memory.h"
+#include "trustd/issuance-records.h"
+#include "trustd/signing-secrets.h"
+#include "trustd/trustd-server.h"
 
 namespace talos::trustd {
 

@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <zlib.h>
 
-#include "common/error.h"
-#include "machined/api/test-tree.h"
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
 
 namespace talos::machined {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::machined {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <kj/io.h>
 
-#include "machined/api/tar.h"
+#include "machined/api/tar-writer.h"
 #include "machined/api/walk.h"
 
 namespace talos::machined {

@@ -1,7 +1,7 @@
 #include "machined/api/client-certificate.h"
 
-#include "common/error.h"
-#include "common/roles.h"
+#include "common/base/error.h"
+#include "common/wire/roles.h"
 
 namespace talos::machined {
 namespace {

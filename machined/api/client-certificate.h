@@ -5,7 +5,7 @@
 // those that the caller names. The certificate is good for a client and for nothing else.
 #pragma once
 
-#include "common/pki.h"
+#include "common/tls/pki.h"
 
 namespace talos::machined {
 

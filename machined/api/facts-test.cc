@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/error.h"
-#include "machined/api/test-tree.h"
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
 
 namespace talos::machined {
 namespace {

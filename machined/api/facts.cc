@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
-#include "common/error.h"
-#include "common/file.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
 
 namespace talos::machined {
 namespace {

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::machined {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::machined {
 namespace {

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/file.h"
+#include "common/base/file.h"
 
 namespace talos::machined {
 namespace {

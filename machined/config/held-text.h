@@ -4,7 +4,7 @@
 
 #include <kj/array.h>
 
-#include "machined/process1.h"
+#include "machined/process1/process1.h"
 
 namespace talos::machined {
 

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
-#include "common/error.h"
-#include "machined/api/test-tree.h"
-#include "machined/config/test-server.h"
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/config/test-web-server.h"
 
 namespace talos::machined {
 namespace {

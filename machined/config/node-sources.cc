@@ -6,9 +6,9 @@
 #include <kj/encoding.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/file.h"
-#include "machined/storage/mount.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
 namespace {

@@ -1,13 +1,13 @@
-// The sources of this machine (sources.h), by its kernel parameters, its platform and its volumes.
+// The sources of this machine (config-sources.h), by its kernel parameters, its platform and its volumes.
 //
 // Public authorities come from the image's bundle, unless talos.config.ca names others: then only
 // those are trusted.
 #pragma once
 
-#include "common/kernel-arguments.h"
-#include "common/uv.h"
-#include "machined/config/fetch.h"
-#include "machined/config/sources.h"
+#include "common/base/kernel-arguments.h"
+#include "machined/config/config-fetch.h"
+#include "machined/config/config-sources.h"
+#include "machined/process1/uv-loop.h"
 #include "machined/storage/volumes.h"
 
 namespace talos::machined {

@@ -28,7 +28,7 @@
 #include <string>
 #include <thread>
 
-#include "common/sanitizers.h"
+#include "common/testing/sanitizers.h"
 #include "machined/confine/landlock.h"
 
 namespace talos::confine {

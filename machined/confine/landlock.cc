@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::confine {
 namespace {

@@ -1,6 +1,6 @@
 // The exec wrapper of services: becomes the program with as few rights as the options leave it.
-#include "common/error.h"
-#include "common/log.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
 #include "machined/confine/confine.h"
 
 int main(int argc, char** argv) {

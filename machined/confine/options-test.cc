@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::confine {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <linux/capability.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::confine {
 namespace {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::confine {
 namespace {

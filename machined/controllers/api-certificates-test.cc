@@ -1,10 +1,10 @@
 // The certificates of the API, and what trustd signs with.
 #include "machined/controllers/api-certificates.h"
 
-#include "common/roles.h"
+#include "common/wire/roles.h"
 #include "machined/controllers/api-names.h"
-#include "machined/controllers/root-secrets.h"
-#include "machined/controllers/test-config.h"
+#include "machined/controllers/root-secrets-controller.h"
+#include "machined/controllers/test-machine-config.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::machined {

@@ -1,11 +1,11 @@
 #include "machined/controllers/api-certificates.h"
 
-#include "common/error.h"
-#include "common/roles.h"
+#include "common/base/error.h"
+#include "common/wire/roles.h"
 #include "machined/controllers/api-names.h"
-#include "machined/controllers/join.h"
+#include "machined/controllers/join-controller.h"
 #include "machined/controllers/stored-names.h"
-#include "machined/resources/outputs.h"
+#include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
 namespace {

@@ -6,15 +6,15 @@
 // machine signs itself, which anybody may be served by; its key is the same until the machine
 // leaves that mode, over restarts of the brain too, because an operator compares its fingerprint.
 // The key operations run in the thread pool. A machine without that key gets its certificate from
-// trustd: apid asks for it and writes it here (join.h), and this controller writes nothing.
+// trustd: apid asks for it and writes it here (join-controller.h), and this controller writes nothing.
 #pragma once
 
 #include <kj/timer.h>
 
-#include "common/uv.h"
 #include "machined/controllers/api-names.h"
-#include "machined/controllers/machine-config.h"
-#include "machined/resources/controller.h"
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
 
 namespace talos::machined {
 

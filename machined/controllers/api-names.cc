@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/roles.h"
+#include "common/wire/roles.h"
 
 namespace talos::machined {
 namespace {

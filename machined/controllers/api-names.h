@@ -1,7 +1,7 @@
 // Whether the certificates of the API are still the right ones. Pure.
 #pragma once
 
-#include "common/node-certificate.h"
+#include "common/tls/node-certificate.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {

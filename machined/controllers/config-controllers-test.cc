@@ -1,8 +1,8 @@
 // What is read of the machine config, and the machine type that follows it.
 #include <kj/encoding.h>
 
-#include "machined/controllers/machine-type.h"
-#include "machined/controllers/test-config.h"
+#include "machined/controllers/machine-type-controller.h"
+#include "machined/controllers/test-machine-config.h"
 
 namespace talos::machined {
 namespace {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/codec.h"
-#include "machined/controllers/network-plan.h"
+#include "common/yaml/yaml-codec.h"
+#include "machined/controllers/network-config-plan.h"
 
 namespace talos::machined {
 namespace {

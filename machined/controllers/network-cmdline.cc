@@ -2,9 +2,9 @@
 
 #include <ctype.h>
 
-#include "common/annotation.h"
-#include "common/codec.h"
-#include "common/config-value.h"
+#include "common/base/annotation.h"
+#include "common/net/text-values.h"
+#include "common/yaml/yaml-codec.h"
 
 namespace talos::machined {
 

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "common/ip.h"
+#include "common/net/ip.h"
 #include "machined/controllers/network-links.h"
 
 namespace talos::machined {

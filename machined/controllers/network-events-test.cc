@@ -1,9 +1,9 @@
 // What networkd has made good, as events.
 #include "machined/controllers/network-events.h"
 
-#include "common/error.h"
-#include "machined/records.h"
-#include "machined/resources/store-fixture.h"
+#include "common/base/error.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
 
 namespace talos::machined {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <kj/async.h>
 
-#include "machined/resources/controller.h"
+#include "machined/resources/controller-runtime.h"
 
 namespace talos::machined {
 

@@ -6,8 +6,8 @@
 #include <kj/debug.h>
 #include <kj/encoding.h>
 
-#include "common/codec.h"
-#include "machined/controllers/machine-config.h"
+#include "common/yaml/yaml-codec.h"
+#include "machined/controllers/machine-config-reader.h"
 
 namespace talos::machined {
 namespace {

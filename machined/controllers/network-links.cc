@@ -1,6 +1,6 @@
 #include "machined/controllers/network-links.h"
 
-#include "common/config-value.h"
+#include "common/net/text-values.h"
 
 namespace talos::machined {
 

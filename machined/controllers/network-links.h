@@ -1,5 +1,5 @@
 // Links that the machine config makes: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
-// values between the config and the LinkSpecs. Part of network-plan.h.
+// values between the config and the LinkSpecs. Part of network-config-plan.h.
 //
 // Private keys are in the values and go only into WireguardKeys resources, which are secret; a
 // LinkSpec has the public key. What is wrong with one peer leaves out that peer.
@@ -11,8 +11,8 @@
 
 #include <memory>
 
-#include "common/netlink-wireguard.h"
-#include "machined/resources/outputs.h"
+#include "common/netlink/netlink-wireguard.h"
+#include "machined/resources/controller-outputs.h"
 #include "rpc/config.capnp.h"
 #include "rpc/types.capnp.h"
 

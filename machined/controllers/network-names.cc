@@ -1,8 +1,8 @@
-// The names of network-plan.h: host name, resolvers, search domains and time servers, each from the
+// The names of network-config-plan.h: host name, resolvers, search domains and time servers, each from the
 // highest layer that has them.
 #include <algorithm>
 
-#include "machined/controllers/network-plan.h"
+#include "machined/controllers/network-config-plan.h"
 
 namespace talos::machined {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "machined/controllers/network-plan.h"
+#include "machined/controllers/network-config-plan.h"
 
 namespace talos::machined {
 namespace {

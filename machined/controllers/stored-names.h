@@ -1,7 +1,7 @@
 // What the machine is called and reached by, as the store has it.
 #pragma once
 
-#include "common/node-certificate.h"
+#include "common/tls/node-certificate.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

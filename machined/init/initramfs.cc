@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "machined/init/down.h"
-#include "machined/init/mounts.h"
+#include "machined/init/first-mounts.h"
+#include "machined/init/take-down.h"
 
 namespace talos::process1 {
 namespace {

@@ -2,7 +2,7 @@
 // (spec boot-and-services §2). It owns nothing afterwards: the old tree is deleted.
 #pragma once
 
-#include "machined/init/console.h"
+#include "machined/init/init-console.h"
 
 namespace talos::process1 {
 

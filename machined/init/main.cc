@@ -6,11 +6,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "machined/init/down.h"
+#include "machined/init/first-mounts.h"
+#include "machined/init/init-loop.h"
+#include "machined/init/init-spawn.h"
 #include "machined/init/initramfs.h"
-#include "machined/init/loop.h"
-#include "machined/init/mounts.h"
-#include "machined/init/spawn.h"
+#include "machined/init/take-down.h"
 
 using namespace talos::process1;
 

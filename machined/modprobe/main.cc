@@ -2,9 +2,9 @@
 // makes, a file system that is mounted, a cipher of dm-crypt. So no daemon needs the right to load
 // modules.
 //   modprobe [-q] [--] NAME-OR-ALIAS
-#include "common/error.h"
-#include "common/log.h"
-#include "machined/host/modules.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "machined/modprobe/kernel-modules.h"
 
 int main(int argc, char** argv) {
   using namespace talos;

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "machined/resources/journal.h"
-#include "machined/resources/store-fixture.h"
+#include "machined/resources/store-journal.h"
+#include "machined/resources/test-store.h"
 
 namespace talos::machined {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <map>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "machined/resources/definitions.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
 #include "machined/resources/erase.h"
-#include "machined/resources/journal-file.h"
-#include "machined/resources/journal.h"
-#include "machined/resources/kind.h"
+#include "machined/resources/resource-definitions.h"
+#include "machined/resources/resource-kind.h"
+#include "machined/resources/store-journal-file.h"
+#include "machined/resources/store-journal.h"
 
 namespace talos::machined {
 namespace {

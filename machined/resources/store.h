@@ -18,9 +18,9 @@
 #include <kj/time.h>
 #include <kj/vector.h>
 
-#include "common/registry.h"
-#include "machined/process1.h"
-#include "machined/resources/access.h"
+#include "common/wire/resource-registry.h"
+#include "machined/process1/process1.h"
+#include "machined/resources/resource-access.h"
 #include "rpc/resources.capnp.h"
 
 namespace talos::machined {
@@ -43,7 +43,7 @@ class Store {
   // The same store, for somebody who may do only this.
   kj::Own<Store> limited(Access access);
 
-  // All of these throw the kinds of common/error.h: NotFound, Conflict, InvalidArgument,
+  // All of these throw the kinds of common/base/error.h: NotFound, Conflict, InvalidArgument,
   // PermissionDenied. A reader that they return is valid until the caller gives up control
   // (co_await).
   rpc::Resource::Reader get(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) const;

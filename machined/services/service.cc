@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::machined {
 namespace {

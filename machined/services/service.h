@@ -1,4 +1,4 @@
-// One service: its place in the table of lifecycle.h, and the doing of what the table says. Part of
+// One service: its place in the table of service-lifecycle.h, and the doing of what the table says. Part of
 // supervisor.h, which promises what there is to promise; only that uses it.
 //
 // Its promises lie in slots of its own and in the task set of all services, which has to go before
@@ -7,9 +7,9 @@
 
 #include <kj/refcount.h>
 
-#include "machined/services/child.h"
-#include "machined/services/lifecycle.h"
-#include "machined/services/record.h"
+#include "machined/services/service-child.h"
+#include "machined/services/service-lifecycle.h"
+#include "machined/services/service-record.h"
 
 namespace talos::machined {
 

@@ -1,6 +1,6 @@
 // What a brain that was started again finds and does.
-#include "machined/services/record.h"
-#include "machined/services/supervisor-fixture.h"
+#include "machined/services/service-record.h"
+#include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
 namespace {

@@ -1,5 +1,5 @@
 // Services that are parts of this program.
-#include "machined/services/supervisor-fixture.h"
+#include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
 namespace {

@@ -1,4 +1,4 @@
-#include "machined/services/supervisor-fixture.h"
+#include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
 namespace {

@@ -3,8 +3,8 @@
 #include <kj/debug.h>
 #include <kj/map.h>
 
-#include "common/error.h"
-#include "common/log.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
 #include "machined/services/service.h"
 
 namespace talos::machined {

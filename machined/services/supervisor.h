@@ -1,6 +1,6 @@
 // Services: what runs, why it waits, how it is restarted (spec boot-and-services.md §7).
 //
-// The life of a service is a table of (phase, input) -> (next phase, action), in lifecycle.h, pure
+// The life of a service is a table of (phase, input) -> (next phase, action), in service-lifecycle.h, pure
 // and tested exhaustively; this class does the actions. Each service runs under its own uid in its
 // own cgroup, behind the exec wrapper that its definition names.
 //
@@ -14,7 +14,7 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "machined/process1.h"
+#include "machined/process1/process1.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {

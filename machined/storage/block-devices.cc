@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "common/lines.h"
+#include "common/base/lines.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {

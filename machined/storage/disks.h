@@ -2,7 +2,7 @@
 // at the moment of the call.
 #pragma once
 
-#include "common/uv.h"
+#include "machined/process1/uv-loop.h"
 #include "machined/storage/block-devices.h"
 #include "rpc/storage.capnp.h"
 

@@ -2,9 +2,9 @@
 
 #include <dirent.h>
 
-#include "common/error.h"
-#include "common/file.h"
-#include "common/lines.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
 
 namespace talos::machined {
 namespace {

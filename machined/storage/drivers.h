@@ -1,9 +1,9 @@
 // Drivers of disks, which nothing else loads on this system; by the modaliases of what is there.
-// Idempotent and blocking, like all of machined/host/modules.h; what the kernel refuses is told to
+// Idempotent and blocking, like all of machined/modprobe/kernel-modules.h; what the kernel refuses is told to
 // `failed` and stops nothing.
 #pragma once
 
-#include "machined/host/modules.h"
+#include "machined/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "common/file.h"
+#include "common/base/file.h"
 
 namespace talos::machined {
 namespace {

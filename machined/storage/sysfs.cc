@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/file.h"
+#include "common/base/file.h"
 
 namespace talos::machined {
 

@@ -5,10 +5,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "machined/storage/device-events.h"
 #include "machined/storage/drivers.h"
-#include "machined/storage/mount.h"
+#include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
 namespace {

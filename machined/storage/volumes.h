@@ -1,7 +1,7 @@
 // Volumes: disks and partitions with the file systems on them, found by their labels.
 //
 // Nothing is remembered between two looks but the devices that do not answer, and nothing stays
-// mounted, whatever happens (mount.h). All work on devices is in the thread pool; a device that
+// mounted, whatever happens (mount-volume.h). All work on devices is in the thread pool; a device that
 // does not answer within 10 s, or does not give its files within 60 s, is told, and left out from
 // then on, since each try would keep a thread.
 #pragma once
@@ -9,7 +9,7 @@
 #include <kj/map.h>
 #include <kj/timer.h>
 
-#include "common/uv.h"
+#include "machined/process1/uv-loop.h"
 #include "machined/storage/block-devices.h"
 #include "machined/storage/superblock.h"
 

@@ -1,10 +1,10 @@
-#include "machined/telemetry/events.h"
+#include "machined/telemetry/event-ring.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <malloc.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "machined/telemetry/event-id.h"
 
 namespace talos::machined {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "machined/process1-fake.h"
+#include "machined/process1/test-process1.h"
 
 namespace talos::machined {
 namespace {

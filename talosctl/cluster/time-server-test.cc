@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/ntp.h"
+#include "common/net/ntp.h"
 
 namespace talos::cluster {
 namespace {

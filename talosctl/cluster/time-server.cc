@@ -1,6 +1,6 @@
 #include "talosctl/cluster/time-server.h"
 
-#include "common/ntp.h"
+#include "common/net/ntp.h"
 
 namespace talos::cluster {
 namespace {

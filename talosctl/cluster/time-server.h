@@ -5,7 +5,7 @@
 
 #include <kj/async-io.h>
 
-#include "common/udp.h"
+#include "common/net/udp.h"
 
 namespace talos::cluster {
 

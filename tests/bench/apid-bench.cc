@@ -5,11 +5,11 @@
 //
 //   apid-bench [CALLS]    prints one JSON object; CALLS of all busy clients together
 //
-// link: apid-lib
+// link: apid-gate
 #include <kj/io.h>
 #include <sys/resource.h>
 
-#include "apid/test-node.h"
+#include "apid/gate/test-apid-node.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 

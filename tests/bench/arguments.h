@@ -4,7 +4,7 @@
 #include <kj/string.h>
 #include <stdio.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace talos::bench {
 

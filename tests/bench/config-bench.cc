@@ -7,7 +7,7 @@
 // All times are processor time. Each hostile document is read in a process of its own: KiB is what
 // it grew by.
 //
-// link: yaml
+// link: talosctl-config yaml
 #include <kj/debug.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@
 #include <algorithm>
 #include <string>
 
-#include "common/config.h"
-#include "common/generate.h"
-#include "common/patch.h"
+#include "common/config/config.h"
+#include "common/config/generate.h"
+#include "talosctl/config/patch.h"
 #include "tests/bench/arguments.h"
 
 namespace talos::config {

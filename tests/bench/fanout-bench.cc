@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/file.h"
-#include "machined/telemetry/events.h"
+#include "common/base/file.h"
+#include "machined/telemetry/event-ring.h"
 
 namespace talos::machined {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "networkd/controller.h"
-#include "networkd/fakes.h"
+#include "networkd/control/network-loop.h"
+#include "networkd/control/test-board.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::networkd {

@@ -10,7 +10,7 @@
 //   node-bench applies TALOSCONFIG N
 //       the same with changes of the machine config that take effect at once
 //
-// link: talosctl-lib
+// link: talosctl-commands
 #include <kj/async-io.h>
 #include <kj/debug.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 
 #include <algorithm>
 
-#include "common/error.h"
-#include "common/server.h"
-#include "common/talosconfig.h"
+#include "common/base/error.h"
+#include "common/config/talosconfig.h"
+#include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
 #include "rpc/types.capnp.h"
 #include "tests/bench/arguments.h"

@@ -15,7 +15,7 @@
 
 #include <algorithm>
 
-#include "common/test-port.h"
+#include "common/testing/test-port.h"
 
 namespace talos::bench {
 

@@ -10,7 +10,7 @@
 // soon after its start; that is not measured: ours is given a clock that runs ahead, another's
 // child is left alone for PAUSE milliseconds first.
 //
-// link: machined-services machined-host init-harness
+// link: machined-services machined-process1 init-harness
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/async-io.h>
@@ -28,8 +28,8 @@
 
 #include <algorithm>
 
-#include "machined/host/process1-socket.h"
-#include "machined/init/harness.h"
+#include "machined/init/init-harness.h"
+#include "machined/process1/process1-socket.h"
 #include "machined/services/supervisor.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"

@@ -6,8 +6,8 @@
 //
 // "tls" is the model itself behind TLS, without apid between: what the door adds is apid minus tls.
 //
-// link: apid-lib
-#include "apid/test-node.h"
+// link: apid-gate
+#include "apid/gate/test-apid-node.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 

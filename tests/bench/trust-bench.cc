@@ -12,7 +12,7 @@
 // Prints JSON. A call that fails ends the program, but while nodes join: those dial again, as a
 // machine does, and how often is told.
 //
-// link: trustd-lib machined-resources
+// link: trustd-lib machined-resources kj-http
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/compat/http.h>
@@ -27,13 +27,13 @@
 #include <algorithm>
 #include <random>
 
-#include "common/error.h"
-#include "machined/process1-fake.h"
-#include "machined/resources/server.h"
+#include "common/base/error.h"
+#include "machined/process1/test-process1.h"
+#include "machined/resources/store-server.h"
 #include "machined/resources/store.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
-#include "trustd/test-node.h"
+#include "trustd/test-trustd-node.h"
 
 namespace talos::trustd {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <regex>
 
-#include "common/pki.h"
+#include "common/tls/pki.h"
 #include "tests/harness/cluster.h"
 
 namespace talos {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/pki.h"
+#include "common/tls/pki.h"
 #include "tests/harness/cluster.h"
 #include "tests/harness/web.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/config.h"
-#include "common/file.h"
-#include "machined/effects/registries.h"
+#include "common/base/file.h"
+#include "common/config/config.h"
+#include "machined/system/containerd-registries.h"
 #include "tests/containerd/model-registry.h"
 #include "tests/harness/process.h"
 

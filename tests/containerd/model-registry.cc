@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/test-port.h"
-#include "common/tls.h"
+#include "common/testing/test-port.h"
+#include "common/tls/tls.h"
 #include "tests/harness/process.h"
 
 namespace talos::test {

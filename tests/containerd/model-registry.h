@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/pki.h"
+#include "common/tls/pki.h"
 
 namespace talos::test {
 

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <kj/debug.h>
 
-#include "networkd/dhcp/advertisement.h"
+#include "networkd/dhcp/router-advertisement.h"
 
 using namespace talos::networkd::dhcp;
 

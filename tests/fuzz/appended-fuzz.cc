@@ -1,10 +1,10 @@
-// link: machined-effects
+// link: machined-system
 // The notes of what was appended to files: from a disk that somebody else may have written.
 #include <kj/debug.h>
 #include <stdint.h>
 
-#include "common/error.h"
-#include "machined/effects/appended.h"
+#include "common/base/error.h"
+#include "machined/system/appended-block.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

@@ -1,6 +1,6 @@
 // A machine config from a server or a user: any bytes end in a view and in problems with their
 // places.
-#include "common/config.h"
+#include "common/config/config.h"
 
 #include <kj/debug.h>
 

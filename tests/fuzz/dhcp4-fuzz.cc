@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <kj/debug.h>
 
-#include "networkd/dhcp/message4.h"
-#include "networkd/dhcp/packet4.h"
+#include "networkd/dhcp/dhcp-message4.h"
+#include "networkd/dhcp/dhcp-packet4.h"
 
 using namespace talos::networkd::dhcp;
 

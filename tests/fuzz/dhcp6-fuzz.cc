@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <kj/debug.h>
 
-#include "networkd/dhcp/message6.h"
+#include "networkd/dhcp/dhcp-message6.h"
 
 using namespace talos::networkd::dhcp;
 

@@ -5,7 +5,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "machined/resources/journal.h"
+#include "machined/resources/store-journal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "common/file.h"
-#include "common/uv.h"
-#include "machined/api/audit.h"
-#include "machined/api/files.h"
+#include "common/base/file.h"
+#include "machined/api/audit-line.h"
+#include "machined/api/files-server.h"
 #include "machined/api/kmsg.h"
-#include "machined/api/machine.h"
-#include "machined/api/node.h"
-#include "machined/process1-fake.h"
-#include "machined/resources/server.h"
-#include "machined/services/server.h"
+#include "machined/api/machine-server.h"
+#include "machined/api/node-server.h"
+#include "machined/process1/test-process1.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/store-server.h"
+#include "machined/services/services-server.h"
 #include "machined/services/supervisor.h"
-#include "machined/telemetry/server.h"
+#include "machined/telemetry/telemetry-server.h"
 #include "rpc/types.capnp.h"
 #include "tests/fuzz/conversation.h"
 

@@ -2,7 +2,7 @@
 // texts that are not plain would show here.
 #include <kj/debug.h>
 
-#include "common/netlink-codec.h"
+#include "common/netlink/netlink-codec.h"
 
 using namespace talos::netlink;
 

@@ -1,7 +1,7 @@
 // A daemon of the same machine that sends networkd anything: its socket's server with its
 // controller, on a model of the kernel, in one process without a socket.
 //
-// link: networkd-lib
+// link: networkd-control
 #include "tests/fuzz/networkd-world.h"
 #include "tests/fuzz/pipe-server.h"
 

@@ -2,9 +2,9 @@
 // to it (rpc Networkd).
 #pragma once
 
-#include "common/netlink-model.h"
-#include "networkd/fakes.h"
-#include "networkd/server.h"
+#include "common/netlink/netlink-model.h"
+#include "networkd/control/networkd-server.h"
+#include "networkd/control/test-board.h"
 #include "tests/fuzz/conversation.h"
 
 namespace talos::fuzz {

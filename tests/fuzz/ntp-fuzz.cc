@@ -2,7 +2,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "common/ntp.h"
+#include "common/net/ntp.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::ntp;

@@ -1,13 +1,14 @@
+// link: talosctl-config
 // Patches of anybody for documents of anybody (the two with a zero byte between them): they end in
 // a document that means what the patch says, or in problems.
-#include "common/patch.h"
+#include "talosctl/config/patch.h"
 
 #include <kj/debug.h>
 
 #include <algorithm>
 
-#include "common/diff.h"
-#include "common/yaml.h"
+#include "common/base/diff.h"
+#include "common/yaml/yaml.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <kj/encoding.h>
 #include <kj/exception.h>
 
-#include "common/error.h"
-#include "common/openssl.h"
+#include "common/base/error.h"
+#include "common/tls/openssl.h"
 
 namespace {
 

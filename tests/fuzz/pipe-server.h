@@ -7,7 +7,7 @@
 #include <kj/async-io.h>
 #include <kj/timer.h>
 
-#include "common/server.h"
+#include "common/wire/rpc-server.h"
 #include "tests/fuzz/conversation.h"
 
 namespace talos::fuzz {

@@ -2,8 +2,8 @@
 // decoding, our limits, the Cluster behind the membrane and the calls that it leads to, in one
 // process without a socket.
 //
-// link: apid-lib
-#include "apid/test-node.h"
+// link: apid-gate
+#include "apid/gate/test-apid-node.h"
 #include "tests/fuzz/cluster-conversation.h"
 #include "tests/fuzz/pipe-server.h"
 

@@ -3,9 +3,9 @@
 // parameters, which a boot server may write.
 #include <kj/debug.h>
 
-#include "common/error.h"
-#include "machined/config/fetch.h"
-#include "machined/config/parameter.h"
+#include "common/base/error.h"
+#include "machined/config/config-fetch.h"
+#include "machined/config/config-parameter.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

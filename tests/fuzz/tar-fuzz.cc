@@ -1,8 +1,8 @@
 // Archives that a node sends: any bytes in any pieces, and names that must stay inside.
-// link: talosctl-lib
+// link: talosctl-archive
 #include <kj/debug.h>
 
-#include "talosctl/tar.h"
+#include "talosctl/archive/tar-reader.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "rpc/trust.capnp.h"
 #include "tests/fuzz/conversation.h"
-#include "trustd/server.h"
+#include "trustd/trustd-server.h"
 
 namespace talos::fuzz {
 

@@ -1,6 +1,6 @@
 // YAML of anybody: it ends in a tree or in one problem, and what a tree is written as reads as the
 // same.
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 
 #include <kj/debug.h>
 

@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <stddef.h>
 
-#include "common/sanitizers.h"
+#include "common/testing/sanitizers.h"
 
 #ifdef TALOS_ADDRESS_SANITIZER
 extern "C" size_t __sanitizer_get_current_allocated_bytes();

@@ -3,7 +3,7 @@
 // After each the honest client is answered; in the end nothing has grown. Pseudo-random with fixed
 // seeds, so a failure comes again.
 #include "tests/hostile/hostile.h"
-#include "apid/test-node.h"
+#include "apid/gate/test-apid-node.h"
 #include "tests/fuzz/cluster-conversation.h"
 #include "tests/fuzz/machined-world.h"
 #include "tests/fuzz/networkd-world.h"

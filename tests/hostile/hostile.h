@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "common/server.h"
+#include "common/wire/rpc-server.h"
 #include "tests/fuzz/conversation.h"
 #include "tests/hostile/heap.h"
 

@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "common/error.h"
-#include "common/openssl.h"
+#include "common/base/error.h"
+#include "common/tls/openssl.h"
 #include "tests/fuzz/trust-world.h"
 #include "tests/hostile/hostile.h"
-#include "trustd/test-node.h"
+#include "trustd/test-trustd-node.h"
 
 namespace talos {
 namespace {

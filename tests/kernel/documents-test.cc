@@ -1,8 +1,8 @@
 // The network snippets of the users' documents, from their text to the kernel, read back by
 // programs that are not ours: iproute2 and the files of the drivers.
-#include "common/file.h"
-#include "machined/controllers/machine-config.h"
-#include "networkd/specs.h"
+#include "common/base/file.h"
+#include "machined/controllers/machine-config-reader.h"
+#include "networkd/plan/wanted-specs.h"
 #include "tests/kernel/namespaces.h"
 #include "tests/kernel/programs.h"
 
@@ -260,7 +260,7 @@ TEST_F(Documents, routes) {
 }
 
 // Catches: a legal option of a bond that the kernel refuses, or takes as another value, anywhere
-// between the document and what other programs read. Which are legal: common/config-bond-test.cc.
+// between the document and what other programs read. Which are legal: common/config/config-bond-test.cc.
 TEST_F(Documents, everyLegalOptionOfEveryBondingMode) {
   struct Row {
     const char *option, *value, *json;

@@ -6,9 +6,9 @@
 #include <kj/debug.h>
 #include <unistd.h>
 
-#include "common/netlink.h"
-#include "common/test-ip.h"
-#include "common/test-namespace.h"
+#include "common/netlink/netlink.h"
+#include "common/testing/test-ip.h"
+#include "common/testing/test-namespace.h"
 
 namespace talos {
 

@@ -1,8 +1,8 @@
 // The planner on the real kernel.
 #include <time.h>
 
-#include "common/netlink-model.h"
-#include "networkd/random-network.h"
+#include "common/netlink/netlink-model.h"
+#include "networkd/plan/test-random-network.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::networkd {

@@ -1,7 +1,7 @@
 // Bonds and tunnels that are changed while traffic flows through them.
 #include <kj/encoding.h>
 
-#include "networkd/plan-links.h"
+#include "networkd/plan/plan-links.h"
 #include "tests/kernel/flow.h"
 #include "tests/kernel/programs.h"
 

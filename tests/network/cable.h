@@ -7,8 +7,8 @@
 
 #include <random>
 
-#include "machined/controllers/network.h"
-#include "machined/resources/controller.h"
+#include "machined/controllers/network-controller.h"
+#include "machined/resources/controller-runtime.h"
 #include "tests/network/node.h"
 
 namespace talos {

@@ -1,7 +1,7 @@
 // networkd as the process that a node runs: its own uid, two capabilities, an inherited socket, a
 // store at the other end of a socket, and the real kernel of a network namespace that the test
 // makes for itself.
-#include "common/test-namespace.h"
+#include "common/testing/test-namespace.h"
 #include "tests/network/node.h"
 
 namespace talos {

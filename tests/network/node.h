@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/file.h"
-#include "common/netlink.h"
-#include "common/sanitizers.h"
-#include "common/server.h"
-#include "machined/resources/server.h"
+#include "common/base/file.h"
+#include "common/netlink/netlink.h"
+#include "common/testing/sanitizers.h"
+#include "common/wire/rpc-server.h"
+#include "machined/resources/store-server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "common/version.h"
+#include "common/base/version.h"
 #include "tests/vm/shared.h"
 
 namespace talos::vm {

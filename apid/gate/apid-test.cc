@@ -1,0 +1,424 @@
+// apid as its clients meet it: real TLS over loopback, real sockets, a model of machined behind.
+#include <capnp/rpc-twoparty.h>
+#include <gtest/gtest.h>
+
+#include "apid/gate/test-apid.h"
+
+namespace talos::apid {
+namespace {
+
+using testing::Authority;
+using testing::SlowSink;
+using testing::TestNode;
+
+using Apid = testing::ApidTest;
+
+// Catches: a reader that may change the node, an admin that may not, a refusal that nobody can
+// trace.
+TEST_F(Apid, RolesOfTheCertificate) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  EXPECT_EQ(version(machine(reader.cluster)), "node 10.0.0.1"_kj);
+  ::testing::internal::CaptureStderr();
+  auto e = rebootFailure(machine(reader.cluster));
+  auto line = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(messageOf(e),
+            "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
+  EXPECT_EQ(line,
+            "level=warning message=\"call denied\" peer=127.0.0.1 cn=someone method=Machine.reboot "
+            "needed=os:operator roles=os:reader\n");
+  EXPECT_EQ(a.model.reboots, 0u);
+
+  auto admin = connectAs(a, {"os:admin"});
+  wait(machine(admin.cluster).rebootRequest().send().ignoreResult());
+  EXPECT_EQ(a.model.reboots, 1u);
+}
+
+// Catches: a certificate without a role, or with an O that only looks like one, that may do
+// something.
+TEST_F(Apid, NoRoleNoRight) {
+  start(a);
+  auto session = connectAs(a, {"system:masters", "admin"});
+  auto e = failureOf(machine(session.cluster).versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(messageOf(e), "Cluster.node needs the role os:reader; this caller has none"_kj);
+}
+
+// Catches: a reader that fills the memory with roles, which stay as long as the Cluster that it
+// gets.
+TEST_F(Apid, WithRolesTakesFewRoles) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  auto ask = [&](unsigned count) {
+    auto request = reader.cluster.withRolesRequest();
+    auto list = request.initRoles(count);
+    for (unsigned i = 0; i < count; ++i) list.set(i, "os:reader");
+    return request.send().ignoreResult();
+  };
+  wait(ask(64));
+  auto e = failureOf(ask(65));
+  EXPECT_EQ(kindOf(e), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(messageOf(e), "at most 64 roles, not 65"_kj);
+}
+
+// Catches: rights that grow by asking for them.
+TEST_F(Apid, WithRolesOnlyTakesAway) {
+  start(a);
+  auto reader = connectAs(a, {"os:reader"});
+  auto same = withRoles(reader.cluster, {"os:admin"});
+  EXPECT_EQ(version(machine(same)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(same))), ErrorKind::kPermissionDenied);
+  auto nobody = withRoles(reader.cluster, {});
+  EXPECT_EQ(kindOf(failureOf(machine(nobody).versionRequest().send().ignoreResult())),
+            ErrorKind::kPermissionDenied);
+
+  auto admin = connectAs(a, {"os:admin"});
+  auto less = withRoles(admin.cluster, {"os:reader"});
+  EXPECT_EQ(version(machine(less)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(less))), ErrorKind::kPermissionDenied);
+}
+
+// Catches: another node's apid that can do more than pass roles on, or whose calls go round in a
+// circle.
+TEST_F(Apid, ImpersonatorMayOnlyPassRolesOn) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:impersonator"});
+  auto e = failureOf(machine(session.cluster).versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
+  EXPECT_NE(messageOf(e).findFirst('w'), nullptr);
+
+  auto reader = withRoles(session.cluster, {"os:reader", "os:impersonator", "nonsense"});
+  EXPECT_EQ(version(machine(reader)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(machine(reader))), ErrorKind::kPermissionDenied);
+  wait(machine(withRoles(session.cluster, {"os:admin"})).rebootRequest().send().ignoreResult());
+  EXPECT_EQ(a.model.reboots, 1u);
+
+  auto onward = failureOf(machine(reader, "10.0.0.2").versionRequest().send().ignoreResult());
+  EXPECT_EQ(kindOf(onward), ErrorKind::kFailedPrecondition);
+}
+
+// Catches: a forwarded call that reaches the wrong node, or gains the rights of the node that
+// forwards.
+TEST_F(Apid, ForwardsWithTheCallersRoles) {
+  start(a);
+  start(b);
+  auto reader = connectAs(a, {"os:reader"});
+  auto here = machine(reader.cluster, "10.0.0.1"), there = machine(reader.cluster, "10.0.0.2");
+  auto both = here.versionRequest().send();
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  EXPECT_EQ(wait(both.then([](auto&& r) { return kj::str(r.getTag()); })), "node 10.0.0.1"_kj);
+  EXPECT_EQ(kindOf(rebootFailure(there)), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(b.model.reboots, 0u);
+
+  auto admin = connectAs(a, {"os:admin"});
+  wait(machine(admin.cluster, "10.0.0.2").rebootRequest().send().ignoreResult());
+  EXPECT_EQ(b.model.reboots, 1u);
+  EXPECT_EQ(a.model.reboots, 0u);
+}
+
+// Catches: one node that is down and takes the answers of the others with it; an error that names
+// none.
+TEST_F(Apid, ErrorsAreOfTheNode) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  auto down = machine(session.cluster, "10.0.0.3").versionRequest().send();
+  auto named = machine(session.cluster, "node3").versionRequest().send();
+  EXPECT_EQ(version(machine(session.cluster, "10.0.0.2")), "node 10.0.0.2"_kj);
+  auto e = failureOf(down.ignoreResult());
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_TRUE(messageOf(e).startsWith("10.0.0.3: ")) << messageOf(e).cStr();
+  EXPECT_EQ(kindOf(failureOf(named.ignoreResult())), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: strangers that are let in, and a refusal that leaves no trace or does harm.
+TEST_F(Apid, StrangersAreRefusedAndLogged) {
+  start(a);
+  auto expectRefused = [&](Credentials credentials, const char* reason) {
+    ::testing::internal::CaptureStderr();
+    auto failure = kj::runCatchingExceptions([&] {
+      auto session = connect(a, kj::mv(credentials));
+      version(machine(session.cluster));
+    });
+    auto lines = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(failure, nullptr) << reason;
+    EXPECT_NE(lines.find("handshake refused"), std::string::npos) << lines;
+    EXPECT_NE(lines.find(reason), std::string::npos) << lines;
+  };
+  kj::StringPtr admin[] = {"os:admin"_kj};
+  auto stranger = foreign.client("someone", admin);
+  stranger.authorities = kj::str(authority.pair.certificate);
+  expectRefused(kj::mv(stranger), "unable to get local issuer certificate");
+
+  pki::LeafOptions options;
+  options.organizations = kj::arr(kj::str("os:admin"));
+  options.lifetime = 1 * kj::HOURS;
+  options.notBefore = kj::UNIX_EPOCH + 1'000'000'000 * kj::SECONDS;
+  auto expired = pki::issue(authority.pair.certificate, authority.pair.key, kj::mv(options));
+  expectRefused(
+      {kj::str(authority.pair.certificate), kj::mv(expired.certificate), kj::mv(expired.key)},
+      "certificate has expired");
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: an apid that serves without certificates, never begins, or has to be restarted for new
+// ones.
+TEST_F(Apid, CertificatesComeFromTheStore) {
+  a.startMachined();
+  a.startApid();
+  kj::StringPtr reader[] = {"os:reader"_kj};
+  auto early = kj::heap<TlsEndpoint>(authority.client("early", reader));
+  auto connecting = connectTls(*io.lowLevelProvider, timer, *early, "127.0.0.1", a.port, a.address)
+                        .eagerlyEvaluate(nullptr);
+  while (a.model.watches < 3) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  EXPECT_FALSE(connecting.poll(io.waitScope));
+  a.certify(authority);
+  auto connection = wait(kj::mv(connecting));
+  auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+  EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
+
+  auto broken = kj::heap<capnp::MallocMessageBuilder>();
+  broken->initRoot<rpc::ApiCertificateSpec>().setCa("no certificate"_kj.asBytes());
+  a.publish(kj::mv(broken));
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+
+  a.certify(
+      foreign);  // another authority: the old clients' time is over, but not their connections'
+  EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
+  auto renewed = connect(a, foreign.client("late", reader));
+  EXPECT_EQ(version(machine(renewed.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: a client that has to dial again, or an apid that has to be restarted, after machined
+// was.
+TEST_F(Apid, SurvivesARestartOfMachined) {
+  start(a);
+  auto session = connectAs(a, {"os:reader"});
+  auto before = machine(session.cluster);
+  EXPECT_EQ(version(before), "node 10.0.0.1"_kj);
+  a.stopMachined();
+  EXPECT_EQ(kindOf(failureOf(before.versionRequest().send().ignoreResult())),
+            ErrorKind::kUnavailable);
+  a.startMachined();
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: a machine that is held without what it came by, which is closed under it.
+TEST_F(Apid, CapabilitiesOutliveTheClusterTheyCameBy) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  auto here = machine(session.cluster), there = machine(session.cluster, "10.0.0.2");
+  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  session.cluster = nullptr;
+  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+}
+
+// Catches: a slow reader of a forwarded stream that makes any of the three processes grow; a stream
+// that goes on when its reader is gone.
+TEST_F(Apid, ForwardedStreamsKeepBackPressureAndCancellation) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  {
+    auto node = session.cluster.nodeRequest();
+    node.setAddress("10.0.0.2");
+    auto request = node.send().getNode().logsRequest().send().getLogs().readRequest();
+    request.setSink(kj::heap<SlowSink>());
+    auto reading = request.send();
+    unsigned before;
+    do {
+      before = b.model.sent;
+      io.waitScope.poll();
+    } while (b.model.sent != before || b.model.readers == 0);
+    EXPECT_LT(b.model.sent, 300u);  // of 16 KiB each: a socket's window, not without end
+  }
+  while (b.model.readers > 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+// Catches: connections to machined that pile up behind clients that are gone.
+TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
+  start(a);
+  EXPECT_EQ(a.model.connections, 1u);
+  {
+    auto session = connectAs(a, {"os:reader"});
+    auto request =
+        session.cluster.nodeRequest().send().getNode().logsRequest().send().getLogs().readRequest();
+    request.setSink(kj::heap<SlowSink>());
+    auto reading = request.send();
+    auto idle = connectAs(a, {"os:reader"});
+    while (a.model.readers == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    EXPECT_EQ(a.model.connections, 2u);  // none for the one that asked nothing
+  }
+  while (a.model.connections > 1) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+// --- maintenance mode ---
+
+struct Maintained : Apid {
+  ~Maintained() noexcept override {}
+
+  void startMaintained(TestNode& node) {
+    node.maintain(authority);
+    node.startMachined();
+    node.startApid();
+    wait(node.trust.ready());
+    while (node.trust.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  // Somebody without a certificate of his own, who knows the machine's.
+  Session visit(TestNode& node) {
+    auto own = pki::makeAuthority({});
+    return connect(node,
+                   {kj::str(authority.pair.certificate), kj::mv(own.certificate), kj::mv(own.key)});
+  }
+  static kj::Promise<kj::String> apply(rpc::Cluster::Client cluster) {
+    return cluster.nodeRequest()
+        .send()
+        .getNode()
+        .configurationRequest()
+        .send()
+        .getConfiguration()
+        .applyRequest()
+        .send()
+        .then([](auto&& r) { return kj::str(r.getResult().getBootId()); });
+  }
+  template <typename T>
+  std::string failure(kj::Promise<T> promise) {
+    auto e = failureOf(kj::mv(promise));
+    return std::string(nameOf(kindOf(e)).cStr()) + ": " + messageOf(e).cStr();
+  }
+};
+
+// Catches: a method that is open to everybody without the mark, one with it that is not, and a
+// machine in maintenance that is a way to others.
+TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
+  startMaintained(a);
+  start(b);
+  auto session = visit(a);
+  EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(machine(session.cluster, "10.0.0.1")), "node 10.0.0.1"_kj);
+  EXPECT_EQ(wait(apply(session.cluster)), "this boot"_kj);
+  EXPECT_GE(a.model.visits, 1u);  // machined knows whom it serves
+
+  constexpr const char* kText =
+      " is not served in maintenance mode: this machine has no config yet";
+  EXPECT_EQ(failure(machine(session.cluster).rebootRequest().send().ignoreResult()),
+            std::string("Unimplemented: Machine.reboot") + kText);
+  auto node = session.cluster.nodeRequest().send().getNode();
+  EXPECT_EQ(failure(node.logsRequest().send().ignoreResult()),
+            std::string("Unimplemented: Node.logs") + kText);
+  EXPECT_EQ(failure(node.sensitiveResourcesRequest().send().ignoreResult()),
+            std::string("Unimplemented: Node.sensitiveResources") + kText);
+  EXPECT_EQ(failure(withRoles(session.cluster, {"os:admin"}).whenResolved()),
+            std::string("Unimplemented: Cluster.withRoles") + kText);
+  EXPECT_EQ(a.model.reboots, 0u);
+
+  auto request = session.cluster.nodeRequest();
+  request.setAddress("10.0.0.2");
+  auto text = failure(request.send().ignoreResult());
+  EXPECT_NE(text.find("FailedPrecondition: 10.0.0.2 is not an address of this machine"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(b.model.connections, 1u);  // apid's own for the store
+}
+
+// Catches: a moment in which a machine with a config serves somebody without a certificate: on a
+// connection that is up, on one whose handshake began before, and on a new one.
+TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
+  startMaintained(a);
+  auto never = kj::newPromiseAndFulfiller<void>();
+  auto farewell = never.promise.fork();
+  a.farewell = [&]() { return farewell.addBranch(); };
+  auto up = visit(a);
+  auto held = machine(up.cluster);
+  EXPECT_EQ(version(held), "node 10.0.0.1"_kj);
+
+  // A TCP connection that says nothing yet, and one in the middle of its handshake.
+  auto late = pki::makeAuthority({});
+  auto slow = kj::heap<TlsEndpoint>(
+      Credentials{kj::str(authority.pair.certificate), kj::mv(late.certificate), kj::mv(late.key)});
+  auto silent = wait(io.provider->getNetwork()
+                         .parseAddress("127.0.0.1", a.port)
+                         .then([](kj::Own<kj::NetworkAddress>&& address) {
+                           auto promise = address->connect();
+                           return promise.attach(kj::mv(address));
+                         }));
+  wait(timer.afterDelay(1 * kj::MILLISECONDS));  // apid has it
+  auto visits = a.model.visits, versions = a.model.versions;
+
+  a.certify(authority);
+  wait(a.trust.maintenanceOver());
+  auto text = failure(held.versionRequest().send().ignoreResult());
+  EXPECT_EQ(text,
+            "Unauthenticated: this machine has a config now: connect again, with a client "
+            "certificate");
+  text = failure(apply(up.cluster));
+  EXPECT_NE(text.find("Unauthenticated: "), std::string::npos) << text;
+  ::testing::internal::CaptureStderr();
+  auto stream = wait(slow->connect(kj::mv(silent), "10.0.0.1"));  // begun in time
+  capnp::TwoPartyClient overtaken(*stream);
+  auto cluster = overtaken.bootstrap().castAs<rpc::Cluster>();
+  EXPECT_EQ(kindOf(failureOf(machine(cluster).versionRequest().send().ignoreResult())),
+            ErrorKind::kUnavailable);
+  auto lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("a client needs a certificate of its authority"), std::string::npos)
+      << lines;
+  EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
+  EXPECT_EQ(a.model.visits, visits);
+  EXPECT_EQ(a.model.versions, versions);
+  EXPECT_EQ(a.model.applies, 0u);
+  EXPECT_TRUE(up.connection->alive());
+
+  never.fulfiller->fulfill();
+  wait(up.connection->onDisconnect());
+  EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
+}
+
+// Catches: the answer to the apply that ends maintenance mode cut off by that end.
+TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
+  startMaintained(a);
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  a.model.applyGate = paf.promise.fork();
+  auto gone = kj::newPromiseAndFulfiller<void>();
+  auto farewell = gone.promise.fork();
+  a.farewell = [&]() { return farewell.addBranch(); };
+  auto session = visit(a);
+  auto call = apply(session.cluster).eagerlyEvaluate(nullptr);
+  while (a.model.applies == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  a.certify(authority);
+  wait(a.trust.maintenanceOver());
+  paf.fulfiller->fulfill();
+  EXPECT_EQ(wait(kj::mv(call)), "this boot"_kj);
+  gone.fulfiller->fulfill();
+  wait(session.connection->onDisconnect());
+}
+
+// Catches: maintenance mode that stays because the certificates after it cannot be used or made.
+TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
+  startMaintained(a);
+  auto broken = kj::heap<capnp::MallocMessageBuilder>();
+  broken->initRoot<rpc::ApiCertificateSpec>().setCa("no certificate"_kj.asBytes());
+  auto session = visit(a);
+  version(machine(session.cluster));
+  a.publish(kj::mv(broken));
+  wait(a.trust.maintenanceOver());
+  wait(session.connection->onDisconnect());
+  EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
+
+  start(b);  // and there is none at all
+  b.maintain(authority);
+  while (!b.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  auto other = visit(b);
+  version(machine(other.cluster));
+  b.withdraw();
+  wait(b.trust.maintenanceOver());
+  wait(other.connection->onDisconnect());
+}
+
+}  // namespace
+}  // namespace talos::apid

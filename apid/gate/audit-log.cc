@@ -1,0 +1,145 @@
+#include "apid/gate/audit-log.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/wire/rpc-server.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr auto kPause = 200 * kj::MILLISECONDS;  // between two tries
+
+kj::String joined(kj::ArrayPtr<const kj::String> roles) {
+  return kj::strArray(roles, ",");
+}
+
+}  // namespace
+
+struct AuditLog::Record {
+  Caller caller;
+  kj::Array<kj::String> roles;
+  AuditTrail::Call call;
+
+  void tell(kj::StringPtr why) const {
+    log::error("audit record was not delivered", {{"reason", why},
+                                                  {"client", caller.name},
+                                                  {"address", caller.address},
+                                                  {"via", caller.via},
+                                                  {"roles", joined(roles)},
+                                                  {"call", call.text},
+                                                  {"outcome", call.outcome}});
+  }
+};
+
+class AuditLog::Trail final : public AuditTrail, public kj::Refcounted {
+ public:
+  Trail(AuditLog& log, Caller caller, kj::Array<kj::String> roles)
+      : log(log), caller(kj::mv(caller)), roles(kj::mv(roles)) {}
+
+  kj::Own<AuditTrail> addRef() override { return kj::addRef(*this); }
+  kj::TimePoint now() override { return log.timer.now(); }
+  kj::Promise<void> record(Call call) override {
+    if (call.refused && log.fold(caller.name)) return kj::READY_NOW;
+    return log.add(kj::heap<Record>(Record{caller.clone(), copyOf(roles), kj::mv(call)}));
+  }
+
+ private:
+  AuditLog& log;
+  Caller caller;
+  kj::Array<kj::String> roles;
+};
+
+AuditLog::AuditLog(kj::Timer& timer, rpc::Machined::Client machined, Limits limits)
+    : timer(timer), machined(kj::mv(machined)), limits(limits) {}
+AuditLog::AuditLog(kj::Timer& timer, rpc::Machined::Client machined)
+    : AuditLog(timer, kj::mv(machined), Limits()) {}
+
+kj::Own<AuditTrail> AuditLog::trail(Caller caller, kj::ArrayPtr<const kj::String> roles) {
+  return kj::refcounted<Trail>(*this, kj::mv(caller), copyOf(roles));
+}
+
+// Whether this refused call is only counted.
+bool AuditLog::fold(kj::StringPtr name) {
+  if (refused.size() == 0) {
+    windowEnd = timer.afterDelay(limits.window)
+                    .then([this]() { endWindow(); })
+                    .eagerlyEvaluate([](kj::Exception&&) {});
+  }
+  bool known = refused.find(name) != nullptr;
+  auto key = known || refused.size() < limits.names ? name : ""_kj;
+  auto& entry = refused.findOrCreate(
+      key, [&]() { return decltype(refused)::Entry{kj::str(key), Refusals()}; });
+  if (entry.told < limits.refusals) {
+    ++entry.told;
+    return false;
+  }
+  ++entry.more;
+  return true;
+}
+
+void AuditLog::endWindow() {
+  for (auto& entry : refused) {
+    if (entry.value.more == 0) continue;
+    tasks.add(add(kj::heap<Record>(Record{
+        {kj::str(entry.key), kj::str(), kj::str()},
+        nullptr,
+        {kj::str(entry.value.more, " more calls"), kj::str("refused"), true, limits.window}})));
+  }
+  refused.clear();
+}
+
+kj::Promise<void> AuditLog::add(kj::Own<Record> record) {
+  if (underWay >= limits.underWay) {
+    record->tell(kj::str(underWay, " others are under way"));
+    return kj::READY_NOW;
+  }
+  // Owned here: the recording goes on when nobody waits for it any more.
+  auto fork = deliver(kj::mv(record)).fork();
+  tasks.add(fork.addBranch());
+  return fork.addBranch();
+}
+
+kj::Promise<void> AuditLog::deliver(kj::Own<Record> record) {
+  ++underWay;
+  KJ_DEFER(--underWay);
+  auto end = timer.now() + limits.patience;
+  for (;;) {
+    auto left = end - timer.now();
+    kj::Maybe<kj::Exception> failure;
+    try {
+      co_await within(timer, left, deliverOnce(*record), kj::str("machined does not answer"));
+      co_return;
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, failure) {
+      bool again = kindOf(*e) == ErrorKind::kUnavailable && left > kPause;
+      if (!again) {
+        record->tell(messageOf(*e));
+        co_return;
+      }
+    }
+    co_await timer.afterDelay(kPause);
+  }
+}
+
+kj::Promise<void> AuditLog::deliverOnce(const Record& record) {
+  auto request = machined.auditRequest();
+  auto out = request.initRecord();
+  out.setClient(record.caller.name);
+  out.setAddress(record.caller.address);
+  out.setVia(record.caller.via);
+  auto roles = out.initRoles(record.roles.size());
+  for (size_t i = 0; i < record.roles.size(); ++i) roles.set(i, record.roles[i]);
+  out.setCall(record.call.text);
+  out.setOutcome(record.call.outcome);
+  out.setDurationUs(record.call.duration / kj::MICROSECONDS);
+  return request.send().ignoreResult();
+}
+
+void AuditLog::taskFailed(kj::Exception&& e) {
+  log::error("audit", {{"reason", messageOf(e)}});
+}
+
+}  // namespace talos::apid

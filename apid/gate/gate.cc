@@ -1,0 +1,346 @@
+#include "apid/gate/gate.h"
+
+#include <kj/list.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr size_t kMostRoles = 64;
+constexpr unsigned kMostVisitorLines = 10;
+constexpr size_t kLongestName = 256;  // of what another machine says of its client
+
+kj::String shortened(kj::StringPtr text) {
+  return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
+}
+
+// The texts that name a role which a client may have.
+template <typename Texts>
+kj::Array<kj::String> rolesIn(Texts&& texts) {
+  kj::Vector<kj::String> roles;
+  for (kj::StringPtr text : texts) {
+    if (text.startsWith("os:") && text != kRoleImpersonator) roles.add(kj::str(text));
+  }
+  return roles.releaseAsArray();
+}
+
+// They are kept as long as the Cluster that they are asked for, hence not any number.
+kj::Array<kj::String> rolesOf(rpc::Cluster::WithRolesParams::Reader params) {
+  auto asked = params.getRoles();
+  if (asked.size() > kMostRoles) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
+  }
+  return rolesIn(asked);
+}
+
+}  // namespace
+
+kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
+                                  kj::ArrayPtr<const kj::String> asked) {
+  kj::Vector<kj::String> common;
+  for (auto& role : asked) {
+    if (permits(held, role)) common.add(kj::str(role));
+  }
+  for (auto& role : held) {
+    bool there = false;
+    for (auto& other : common) there = there || other == role;
+    if (!there && permits(asked, role)) common.add(kj::str(role));
+  }
+  return common.releaseAsArray();
+}
+
+rpc::Node::Client nodeOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                         kj::StringPtr path, rpc::Node::Client (*ask)(rpc::Machined::Client)) {
+  return reconnecting([&lowLevel, &timer, path = kj::str(path), ask]() {
+           return connectUnix(lowLevel, timer, path).then([ask](kj::Own<Connection>&& connection) {
+             auto node = ask(connection->bootstrap().castAs<rpc::Machined>());
+             return Dialed{kj::mv(connection), kj::mv(node)};
+           });
+         })
+      .castAs<rpc::Node>();
+}
+
+rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::StringPtr machinedSocket) {
+  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
+    return rpc::Node::Client(machined.nodeRequest().send().getNode());
+  });
+}
+
+rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  kj::StringPtr machinedSocket) {
+  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
+    return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
+  });
+}
+
+rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                 kj::StringPtr path) {
+  return reconnecting(lowLevel, timer, kj::str(path)).castAs<rpc::Machined>();
+}
+
+// One connection of a client. Referenced by the membrane, and so by everything that the client
+// holds: the connection to machined stays as long as anything that came by it.
+struct Gate::Client : kj::Refcounted {
+  kj::String address, commonName;
+  kj::Maybe<rpc::Node::Client> node;
+  kj::ListLink<Client> link;
+  Clients& all;
+
+  explicit Client(Clients& all);
+  ~Client() noexcept(false);
+
+  rpc::Node::Client thisNode(kj::Function<rpc::Node::Client()>& connect) {
+    KJ_IF_MAYBE (there, node) {
+      return *there;
+    }
+    return node.emplace(connect());
+  }
+
+  unsigned refusals = 0;
+
+  // Anybody can come in there, so one client gets only so many lines.
+  void tellVisitor(kj::StringPtr method) {
+    if (++refusals > kMostVisitorLines) return;
+    log::warn("call refused in maintenance mode", {{"peer", address}, {"method", method}});
+  }
+
+  void tellDenied(const Caller& caller, kj::ArrayPtr<const kj::String> roles, kj::StringPtr method,
+                  kj::StringPtr needed) const {
+    auto list = kj::strArray(roles, ",");
+    if (caller.via.size() == 0) {
+      log::warn("call denied", {{"peer", address},
+                                {"cn", caller.name},
+                                {"method", method},
+                                {"needed", needed},
+                                {"roles", list}});
+    } else {
+      log::warn("call denied", {{"peer", address},
+                                {"for", caller.name},
+                                {"at", caller.address},
+                                {"method", method},
+                                {"needed", needed},
+                                {"roles", list}});
+    }
+  }
+};
+
+// Those that are connected, and the connections to machined that they leave behind.
+struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
+  kj::List<Client, &Client::link> list;
+  kj::TaskSet retired{*this};
+
+  // In a later turn of the loop: the last thing that held a client may be a sink that machined just
+  // gave back, and then this runs below the very connection that is to go.
+  void retire(rpc::Node::Client node) {
+    retired.add(kj::evalLast([node = kj::mv(node)]() {}));
+  }
+
+ private:
+  void taskFailed(kj::Exception&&) override {}
+};
+
+// The Cluster of somebody with roles. What it gives of this machine is inside the membrane.
+class Gate::Roles final : public rpc::Cluster::Server {
+ public:
+  Roles(Gate& gate, kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
+        bool forwards)
+      : gate(gate),
+        client(kj::mv(client)),
+        caller(kj::mv(caller)),
+        roles(kj::mv(roles)),
+        forwards(forwards) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    check(kNode);
+    auto target = resolveTarget(context.getParams().getAddress(), gate.self);
+    if (target.is<ThisNode>()) {
+      context.getResults().setNode(thisNode());
+      return kj::READY_NOW;
+    }
+    auto address = target.get<Address>();
+    if (!forwards) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(address.toString(),
+                   " is not an address of this node, and what another node forwarded ",
+                   "is not forwarded again"));
+    }
+    return gate.fleet.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
+        .then([context](rpc::Node::Client&& node) mutable {
+          context.getResults().setNode(kj::mv(node));
+        });
+  }
+
+  kj::Promise<void> withRoles(WithRolesContext context) override {
+    check(kWithRoles);
+    auto common = commonRoles(roles, rolesOf(context.getParams()));
+    context.getResults().setCluster(
+        gate.clusterOf(kj::addRef(*client), caller.clone(), kj::mv(common), forwards));
+    return kj::READY_NOW;
+  }
+
+ private:
+  static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals in rpc/node.capnp
+  Gate& gate;
+  kj::Own<Client> client;
+  Caller caller;
+  kj::Array<kj::String> roles;
+  bool forwards;
+
+  void check(uint16_t method) const {
+    auto rule = gate.rules.find(capnp::typeId<rpc::Cluster>(), method);
+    if (permits(roles, rule.needed)) return;
+    client->tellDenied(caller, roles, rule.method, rule.needed);
+    kj::throwFatalException(roleMissing(rule, roles));
+  }
+
+  rpc::Node::Client thisNode() {
+    auto denied = [client = kj::addRef(*client), caller = caller.clone(), held = copyOf(roles)](
+                      kj::StringPtr method, kj::StringPtr needed) {
+      client->tellDenied(caller, held, method, needed);
+    };
+    return attenuate(gate.rules, client->thisNode(gate.localNode), copyOf(roles), kj::mv(denied),
+                     gate.audit.trail(caller.clone(), roles))
+        .castAs<rpc::Node>();
+  }
+};
+
+// Another machine's apid.
+class Gate::Impersonator final : public rpc::Cluster::Server {
+ public:
+  Impersonator(Gate& gate, kj::Own<Client> client) : gate(gate), client(kj::mv(client)) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    auto held = kj::arr(kj::str(kRoleImpersonator));
+    client->tellDenied({kj::str(client->commonName), kj::str(client->address), kj::str()}, held,
+                       "Cluster.node", kRoleReader);
+    fail(ErrorKind::kPermissionDenied,
+         "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
+         "call "
+         "Cluster.withRoles");
+  }
+  kj::Promise<void> withRoles(WithRolesContext context) override {
+    auto params = context.getParams();
+    auto of = params.getCaller();
+    Caller caller{shortened(of.getName()), shortened(of.getAddress()), kj::str(client->address)};
+    context.getResults().setCluster(
+        gate.clusterOf(kj::addRef(*client), kj::mv(caller), rolesOf(params), false));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Gate& gate;
+  kj::Own<Client> client;
+};
+
+// The Cluster of a client without a certificate, in maintenance mode; inside the membrane.
+class Gate::Visitor final : public rpc::Cluster::Server {
+ public:
+  Visitor(Gate& gate, MaintenanceDoor& door, kj::Own<Client> client)
+      : gate(gate), door(door), client(kj::mv(client)) {}
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    auto target = resolveTarget(context.getParams().getAddress(), gate.self);
+    KJ_IF_MAYBE (address, target.tryGet<Address>()) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(address->toString(), " is not an address of this machine, and a machine in ",
+                   "maintenance mode forwards to no other"));
+    }
+    context.getResults().setNode(client->thisNode(door.localNode));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Gate& gate;
+  MaintenanceDoor& door;
+  kj::Own<Client> client;
+};
+
+Gate::Client::Client(Clients& all) : all(all) {
+  all.list.add(*this);
+}
+
+Gate::Client::~Client() noexcept(false) {
+  if (!link.isLinked()) return;  // the gate is going, and took the node
+  all.list.remove(*this);
+  KJ_IF_MAYBE (n, node) {
+    all.retire(kj::mv(*n));
+  }
+}
+
+Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit,
+           const Self& self, kj::Maybe<MaintenanceDoor> door)
+    : localNode(kj::mv(localNode)),
+      fleet(fleet),
+      audit(audit),
+      self(self),
+      door(kj::mv(door)),
+      rules(capnp::Schema::from<rpc::Cluster>()),
+      clients(kj::heap<Clients>()) {}
+
+Gate::~Gate() noexcept(false) {
+  // A sink that machined still has holds its client, and the client the connection that the sink is
+  // exported by.
+  while (!clients->list.empty()) {
+    auto client = kj::addRef(clients->list.front());
+    clients->list.remove(*client);
+    client->node = nullptr;
+  }
+}
+
+rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, Caller caller,
+                                     kj::Array<kj::String> roles, bool forwards) {
+  return kj::heap<Roles>(*this, kj::mv(client), kj::mv(caller), kj::mv(roles), forwards);
+}
+
+Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Client> client) {
+  auto inner = kj::heap<Visitor>(*this, door, kj::addRef(*client));
+  auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str()}, nullptr);
+  auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
+    client->tellVisitor(method);
+  };
+  return {attenuateToMaintenance(
+              rules, rpc::Cluster::Client(kj::mv(inner)), [&door]() { return door.open(); },
+              kj::mv(denied), kj::mv(trail)),
+          door.closed()};
+}
+
+Welcome Gate::open(const Peer& peer) {
+  auto client = kj::refcounted<Client>(*clients);
+  client->address = kj::str(peer.address);
+  client->commonName = kj::str(peer.commonName);
+  if (peer.anonymous) {
+    // The handshake may have begun in a maintenance mode that is over.
+    KJ_IF_MAYBE (d, door) {
+      if (d->open()) return openToVisitor(*d, kj::mv(client));
+    }
+    fail(ErrorKind::kUnauthenticated,
+         "this machine has a config: a client needs a certificate of its authority");
+  }
+  auto roles = rolesIn(peer.organizations);
+  bool impersonates = false;
+  for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
+  if (impersonates && roles.size() == 0) {
+    return rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client)));
+  }
+  if (roles.size() == 0) {
+    log::warn("client without a role", {{"peer", peer.address},
+                                        {"cn", peer.commonName},
+                                        {"hint", "its certificate's O names none"}});
+  }
+  Caller caller{
+      peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),
+      kj::str(peer.address), kj::str()};
+  return clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true);
+}
+
+}  // namespace talos::apid

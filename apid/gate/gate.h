@@ -1,0 +1,82 @@
+// What an authenticated client gets: a Cluster that does no more than the client's roles allow.
+//
+// Roles are the entries of the certificate's O that begin with "os:". What is handed out of this
+// machine is inside the membrane of common/wire/roles.h: a call that is not allowed is refused and
+// written to the log, and what changes something is recorded in the machine's audit log. Calls for
+// another machine are judged and recorded there, by the roles and the name of the client that go
+// with them. Another apid comes with os:impersonator and may only ask for the Cluster of given
+// roles, which is never forwarded again: there are no loops. Whom it speaks for is believed of it
+// alone.
+//
+// Must outlive everything that it handed out. Holds nothing that outlives a restart: clients call
+// again.
+#pragma once
+
+#include <kj/function.h>
+
+#include "apid/gate/audit-log.h"
+#include "apid/gate/fleet.h"
+#include "apid/identity/target.h"
+#include "common/tls/tls.h"
+#include "common/wire/roles.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::apid {
+
+// How clients come in that nobody can authenticate, and how long they stay.
+struct MaintenanceDoor {
+  kj::Function<bool()> open;                 // the machine has no config, as far as is known here
+  kj::Function<kj::Promise<void>()> closed;  // when connections that came in by it are to end
+  kj::Function<rpc::Node::Client()> localNode;  // by which machined knows what it is for
+};
+
+class Gate {
+ public:
+  // `localNode` makes a connection of its own to machined for each client, so that one client's
+  // calls do not count against another's limits; `self` is read at each call.
+  // Without a door, a client without a certificate is always refused.
+  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit, const Self& self,
+       kj::Maybe<MaintenanceDoor> door = nullptr);
+  ~Gate() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Gate);
+
+  Welcome open(const Peer& peer);
+
+ private:
+  struct Client;
+  struct Clients;
+  class Roles;
+  class Impersonator;
+  class Visitor;
+  kj::Function<rpc::Node::Client()> localNode;
+  Fleet& fleet;
+  AuditLog& audit;
+  const Self& self;
+  kj::Maybe<MaintenanceDoor> door;
+  Rules rules;
+  kj::Own<Clients> clients;
+
+  rpc::Cluster::Client clusterOf(kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
+                                 bool forwards);
+  Welcome openToVisitor(MaintenanceDoor& door, kj::Own<Client> client);
+};
+
+// This machine's Node: a connection of its own to machined, dialled when it is first used and again
+// when machined was restarted.
+rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::StringPtr machinedSocket);
+// The same for visitors in maintenance mode.
+rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  kj::StringPtr machinedSocket);
+
+// machined itself, dialled when it is first used and again when it was restarted.
+rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                 kj::StringPtr machinedSocket);
+
+// The rights that both have: a role of either that the other includes.
+kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
+                                  kj::ArrayPtr<const kj::String> asked);
+
+}  // namespace talos::apid

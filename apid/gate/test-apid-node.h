@@ -1,0 +1,351 @@
+// For tests and figures: a whole node as apid sees it, in one process. A model of machined on a
+// real Unix socket, and a real apid in front of it: certificates out of the store, TLS on a real
+// port of loopback.
+#pragma once
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "apid/gate/gate.h"
+#include "apid/identity/node-identity.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/testing/test-port.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::apid::testing {
+
+// What happened in the model, and what it holds.
+struct Model {
+  kj::String tag;
+  unsigned versions = 0, reboots = 0;
+  unsigned visits = 0;                           // who came for the node of maintenance mode
+  unsigned applies = 0;                          // configs that came in
+  kj::Maybe<kj::ForkedPromise<void>> applyGate;  // an apply is answered when this resolves
+  unsigned sent = 0;                             // lines that a log's reader took
+  unsigned reads = 0;                            // of logs, ever
+  unsigned readers = 0;                          // of logs, now
+  unsigned watches = 0;
+  unsigned connections = 0;  // to machined, apid's own for the store among them
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> certificates;
+  uint64_t version = 0;
+  kj::Vector<rpc::ResourceSink::Client> sinks;
+  kj::Vector<kj::String> addresses;
+  kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
+  bool refuseAudit = false;
+};
+
+class ModelMachine final : public rpc::Machine::Server {
+ public:
+  explicit ModelMachine(Model& model) : model(model) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    ++model.versions;
+    context.getResults().setTag(model.tag);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    ++model.reboots;
+    return kj::READY_NOW;
+  }
+
+ private:
+  Model& model;
+};
+
+class ModelLogs final : public rpc::Logs::Server {
+ public:
+  explicit ModelLogs(Model& model) : model(model) {}
+
+ protected:
+  kj::Promise<void> read(ReadContext context) override {
+    auto sink = context.getParams().getSink();
+    context.releaseParams();
+    ++model.reads;
+    ++model.readers;
+    KJ_DEFER(--model.readers);
+    auto line = kj::heapArray<kj::byte>(16384);
+    for (;;) {
+      auto request = sink.writeRequest();
+      request.setBytes(line);
+      co_await request.send();
+      ++model.sent;
+    }
+  }
+
+ private:
+  Model& model;
+};
+
+class ModelConfiguration final : public rpc::Configuration::Server {
+ public:
+  explicit ModelConfiguration(Model& model) : model(model) {}
+
+ protected:
+  kj::Promise<void> apply(ApplyContext context) override {
+    ++model.applies;
+    context.getResults().initResult().setBootId("this boot");
+    KJ_IF_MAYBE (gate, model.applyGate) return gate->addBranch();
+    return kj::READY_NOW;
+  }
+
+ private:
+  Model& model;
+};
+
+class ModelNode final : public rpc::Node::Server {
+ public:
+  explicit ModelNode(Model& model) : model(model) {}
+
+ protected:
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    context.getResults().setConfiguration(kj::heap<ModelConfiguration>(model));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<ModelMachine>(model));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(kj::heap<ModelLogs>(model));
+    return kj::READY_NOW;
+  }
+  // Parts of which a test asks only what it is refused.
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<rpc::Services::Server>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<rpc::Files::Server>());
+    return kj::READY_NOW;
+  }
+
+ private:
+  Model& model;
+};
+
+class ModelStore final : public rpc::Store::Server {
+ public:
+  explicit ModelStore(Model& model) : model(model) {}
+
+  static void fillCertificates(Model& model, rpc::Resource::Builder resource) {
+    auto metadata = resource.initMetadata();
+    metadata.setId("api");
+    metadata.setVersion(model.version);
+    KJ_IF_MAYBE (message, model.certificates) {
+      resource.initSpec().setAs<rpc::ApiCertificateSpec>(
+          (*message)->getRoot<rpc::ApiCertificateSpec>().asReader());
+    }
+  }
+
+ protected:
+  kj::Promise<void> watch(WatchContext context) override {
+    ++model.watches;
+    auto sink = context.getParams().getSink();
+    kj::StringPtr type = context.getParams().getKind().getType();
+    auto request = sink.snapshotRequest();
+    if (type == "ApiCertificates.secrets.talos.dev") {
+      model.sinks.add(sink);
+      if (model.certificates != nullptr) fillCertificates(model, request.initResources(1)[0]);
+    } else if (type == "NodeAddresses.net.talos.dev") {
+      auto resource = request.initResources(1)[0];
+      resource.initMetadata().setId("current");
+      auto list =
+          resource.initSpec().initAs<rpc::NodeAddressSpec>().initAddresses(model.addresses.size());
+      for (size_t i = 0; i < model.addresses.size(); ++i) list.set(i, model.addresses[i]);
+    }
+    co_await request.send();
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+ private:
+  Model& model;
+};
+
+class ModelMachined final : public rpc::Machined::Server {
+ public:
+  explicit ModelMachined(Model& model) : model(model) { ++model.connections; }
+  ~ModelMachined() noexcept(false) { --model.connections; }
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    context.getResults().setNode(kj::heap<ModelNode>(model));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(kj::heap<ModelStore>(model));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> audit(AuditContext context) override {
+    if (model.refuseAudit) fail(ErrorKind::kInternal, "no room");
+    auto record = context.getParams().getRecord();
+    model.audited.add(kj::str(record.getClient(), '@', record.getAddress(),
+                              record.getVia().size() > 0 ? " via " : "", record.getVia(), " [",
+                              kj::strArray(record.getRoles(), ","), "] ", record.getCall(), ": ",
+                              record.getOutcome()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
+    ++model.visits;
+    context.getResults().setNode(kj::heap<ModelNode>(model));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Model& model;
+};
+
+struct Authority {
+  pki::CertificateAndKey pair = pki::makeAuthority({.organization = "talos"});
+
+  pki::CertificateAndKey issue(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations,
+                               kj::ArrayPtr<const kj::StringPtr> addresses) const {
+    pki::LeafOptions options;
+    options.commonName = name;
+    options.organizations = KJ_MAP(o, organizations) {
+      return kj::str(o);
+    };
+    options.addresses = KJ_MAP(a, addresses) {
+      return kj::str(a);
+    };
+    return pki::issue(pair.certificate, pair.key, kj::mv(options));
+  }
+  // What a node's store holds: its own certificates as a server and towards other nodes.
+  kj::Own<capnp::MallocMessageBuilder> forNode(kj::StringPtr address) const {
+    auto message = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = message->initRoot<rpc::ApiCertificateSpec>();
+    spec.setCa(pair.certificate.asBytes());
+    auto fill = [](rpc::KeyPair::Builder to, const pki::CertificateAndKey& from) {
+      to.setCrt(from.certificate.asBytes());
+      to.setKey(from.key.bytes());
+    };
+    fill(spec.initServer(), issue("", nullptr, {address, "127.0.0.1"_kj}));
+    fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
+    return message;
+  }
+  // What a client dials with.
+  Credentials client(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations) const {
+    auto leaf = issue(name, organizations, nullptr);
+    return {kj::str(pair.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
+  }
+};
+
+class TestNode {
+ public:
+  // `address` is what the node believes its own address to be; it listens on loopback.
+  TestNode(kj::AsyncIoContext& io, kj::StringPtr address, Fleet::Dial dial = refuse())
+      : io(io),
+        timer(io.provider->getTimer()),
+        address(kj::str(address)),
+        listening(listenTcp("127.0.0.1", 0)),
+        machinedListening(listenUnix(socketPath, 0600)),
+        fleet(timer, kj::mv(dial)),
+        gate([this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); }, fleet,
+             audit, trust.self(),
+             MaintenanceDoor{
+                 [this] { return trust.inMaintenance(); },
+                 [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
+                 [this] {
+                   return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath);
+                 }}) {
+    model.tag = kj::str("node ", address);
+    model.addresses.add(kj::str(address));
+    port = portOf(listening);
+  }
+  ~TestNode() noexcept(false) {
+    serving = nullptr;
+    machinedServing = nullptr;
+    removeTree(directory);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(TestNode);
+
+  // machined comes up, with the socket that it had before.
+  void startMachined() {
+    int fd;
+    KJ_SYSCALL(fd = dup(machinedListening));
+    machinedServing = serveUnix(*io.lowLevelProvider, timer, kj::AutoCloseFd(fd),
+                                [this](const UnixPeer&) -> capnp::Capability::Client {
+                                  return kj::heap<ModelMachined>(model);
+                                })
+                          .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+  }
+  // A machine without a config: the throw-away certificate of `authority`.
+  void maintain(const Authority& authority) {
+    auto message = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = message->initRoot<rpc::ApiCertificateSpec>();
+    auto issued = authority.issue("", nullptr, {address});
+    spec.initServer().setCrt(issued.certificate.asBytes());
+    spec.getServer().setKey(issued.key.bytes());
+    spec.setMaintenance(true);
+    publish(kj::mv(message));
+  }
+  void stopMachined() {
+    machinedServing = nullptr;
+    model.sinks.clear();
+  }
+  // Puts certificates into the store, signed by this authority.
+  void certify(const Authority& authority) { publish(authority.forNode(address)); }
+  void publish(kj::Own<capnp::MallocMessageBuilder> message) {
+    model.certificates = kj::mv(message);
+    ++model.version;
+    for (auto& sink : model.sinks) {
+      auto request = sink.snapshotRequest();
+      ModelStore::fillCertificates(model, request.initResources(1)[0]);
+      request.send().wait(io.waitScope);
+    }
+  }
+  // There are no certificates any more.
+  void withdraw() {
+    model.certificates = nullptr;
+    for (auto& sink : model.sinks) sink.snapshotRequest().send().wait(io.waitScope);
+  }
+  // apid comes up: it serves once there are certificates.
+  void startApid(ServerLimits limits = {}) {
+    serving = serveWhenReady(limits).eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+  }
+
+  kj::AsyncIoContext& io;
+  kj::Timer& timer;
+  kj::String address;
+  Model model;
+  kj::String directory = makeDirectory();
+  kj::String socketPath = kj::str(directory, "/machined.sock");
+  uint16_t port = 0;
+  // How long a visitor's connection lasts after maintenance mode.
+  kj::Function<kj::Promise<void>()> farewell = [] { return kj::Promise<void>(kj::READY_NOW); };
+
+ private:
+  kj::AutoCloseFd listening, machinedListening;
+  kj::Maybe<kj::Promise<void>> machinedServing;
+  StoreClient store{*io.lowLevelProvider, timer, socketPath, kj::str("apid")};
+
+ public:
+  Trust trust{store, "test-node"};
+
+ private:
+  Fleet fleet;
+  AuditLog audit{timer, machinedOf(*io.lowLevelProvider, timer, socketPath)};
+  Gate gate;
+  kj::Maybe<kj::Promise<void>> serving;
+
+  kj::Promise<void> serveWhenReady(ServerLimits limits) {
+    co_await trust.ready();
+    co_await serveTls(
+        *io.lowLevelProvider, timer, kj::mv(listening), trust.server(),
+        [this](const Peer& peer) { return gate.open(peer); }, limits);
+  }
+  static kj::String makeDirectory() {
+    char name[] = "/tmp/apid-test-XXXXXX";
+    return kj::str(mkdtemp(name));
+  }
+  static Fleet::Dial refuse() {
+    return [](const Address& address) -> kj::Promise<Remote> {
+      return error(ErrorKind::kUnavailable, kj::str(address.toString(), ": no route"));
+    };
+  }
+};
+
+}  // namespace talos::apid::testing

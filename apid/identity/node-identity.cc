@@ -1,0 +1,154 @@
+#include "apid/identity/node-identity.h"
+
+#include <ctype.h>
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+namespace talos::apid {
+namespace {
+
+kj::String text(capnp::Data::Reader bytes) {
+  return kj::heapString(bytes.asChars());
+}
+
+Credentials credentials(capnp::Data::Reader authorities, rpc::KeyPair::Reader pair) {
+  return {text(authorities), text(pair.getCrt()), pki::Pem(text(pair.getKey()))};
+}
+
+kj::String lower(kj::StringPtr name) {
+  auto result = kj::str(name);
+  for (char& c : result) c = tolower(static_cast<unsigned char>(c));
+  return result;
+}
+
+}  // namespace
+
+Trust::Trust(StoreClient& store, kj::StringPtr hostname)
+    : hostname(lower(hostname)), readiness(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  becameReady = kj::mv(paf.fulfiller);
+  readiness = paf.promise.fork();
+  certificates =
+      store.watch("ApiCertificates.secrets.talos.dev", [this]() { certificatesChanged(); });
+  addresses = store.watch("NodeAddresses.net.talos.dev", [this]() { selfChanged(); });
+  names = store.watch("HostnameSpecs.net.talos.dev", [this]() { selfChanged(); });
+}
+
+Trust::~Trust() noexcept(false) {}
+
+void Trust::certificatesChanged() {
+  KJ_IF_MAYBE (held, certificates->resources().find("api"_kj)) {
+    auto stored = held->get().getMetadata().getVersion();
+    if (stored == version) return;
+    version = stored;
+    auto spec = held->spec<rpc::ApiCertificateSpec>();
+    if (!spec.getMaintenance()) endMaintenance();
+    auto failure = kj::runCatchingExceptions([&]() { use(spec); });
+    KJ_IF_MAYBE (e, failure) {
+      log::error("the node's API certificates cannot be used",
+                 {{"version", stored}, {"reason", messageOf(*e)}});
+      return;
+    }
+    log::info(spec.getMaintenance() ? "maintenance mode: clients are not asked for a certificate"_kj
+                                    : "API certificates are in use"_kj,
+              {{"version", stored}});
+    becameReady->fulfill();
+  } else {
+    version = 0;
+    endMaintenance();
+    standIn();
+  }
+}
+
+void Trust::use(rpc::ApiCertificateSpec::Reader spec) {
+  if (spec.getMaintenance()) {
+    serverEnd.replaceAnonymous(text(spec.getServer().getCrt()),
+                               credentials({}, spec.getServer()).key);
+    clientEnd.close();
+    beginMaintenance();
+    return;
+  }
+  TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or none
+  forwards = spec.getClient().getCrt().size() > 0;
+  if (forwards) {
+    clientEnd.replace(credentials(spec.getCa(), spec.getClient()));
+  } else {
+    clientEnd.close();
+  }
+  serverEnd.replace(credentials(spec.getCa(), spec.getServer()));
+  serves = true;
+}
+
+void Trust::joins(kj::StringPtr authority) {
+  if (authority == joinAuthority) return;
+  joinAuthority = kj::str(authority);
+  standIn();
+}
+
+void Trust::standIn() {
+  if (serves || maintenance != nullptr || joinAuthority.size() == 0) return;
+  auto failure = kj::runCatchingExceptions([&]() { useStandIn(); });
+  KJ_IF_MAYBE (e, failure) {
+    log::error("the authority of the config cannot be used", {{"reason", messageOf(*e)}});
+    return;
+  }
+  log::info("clients can ask why this machine has no certificate yet");
+  becameReady->fulfill();
+}
+
+// Nobody is to believe it; its key is for nothing else.
+void Trust::useStandIn() {
+  auto key = pki::makeKey(pki::KeyType::kEd25519);
+  auto certificate = pki::selfSign(key, {.commonName = hostname});
+  serverEnd.replace(Credentials{kj::str(joinAuthority), kj::mv(certificate), kj::mv(key)});
+}
+
+void Trust::beginMaintenance() {
+  if (maintenance != nullptr) return;
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  maintenance = Maintenance{kj::mv(paf.fulfiller), paf.promise.fork()};
+}
+
+void Trust::endMaintenance() {
+  KJ_IF_MAYBE (m, maintenance) {
+    auto ended = kj::mv(*m);
+    maintenance = nullptr;
+    serverEnd.close();
+    serves = false;
+    ended.end->fulfill();
+    log::info("maintenance mode is over");
+  }
+}
+
+kj::Promise<void> Trust::maintenanceOver() {
+  KJ_IF_MAYBE (m, maintenance) return m->over.addBranch();
+  return kj::READY_NOW;
+}
+
+void Trust::selfChanged() {
+  Self fresh;
+  fresh.names.add(kj::str(hostname));
+  for (auto& entry : names->resources()) {
+    auto spec = entry.value.spec<rpc::HostnameSpecSpec>();
+    auto name = lower(spec.getHostname());
+    if (name.size() == 0) continue;
+    if (spec.getDomainname().size() > 0)
+      fresh.names.add(kj::str(name, '.', lower(spec.getDomainname())));
+    fresh.names.add(kj::mv(name));
+  }
+  // Only what the node has now: another machine may have what it once had.
+  KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
+    for (kj::StringPtr written : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
+      auto end = written.findFirst('/').orDefault(written.size());
+      KJ_IF_MAYBE (address, Address::tryParse(kj::heapString(written.slice(0, end)))) {
+        fresh.addresses.add(*address);
+      }
+    }
+  }
+  known = kj::mv(fresh);
+}
+
+}  // namespace talos::apid

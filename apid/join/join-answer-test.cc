@@ -1,0 +1,123 @@
+// Whom a worker believes, and which answers it takes for its certificate.
+#include "apid/join/test-joiner.h"
+
+namespace talos::apid {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::JoinerTest;
+using testing::kStart;
+using testing::text;
+
+// Catches: an answer that is believed because TLS was.
+TEST_F(JoinerTest, AnswersThatAreRefused) {
+  signer = other;
+  join();
+  expectRefused("its authority is not the one that this machine knows");
+}
+TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
+  signer = other;
+  shown = authority;
+  join();
+  expectRefused("its certificate is not one of its authority");
+}
+TEST_F(JoinerTest, AnotherHashIsRefused) {
+  signer = other;
+  auto w = wish();
+  w.authority = kj::str();
+  w.authorityHash = pki::authorityHash(authority.certificate);
+  join(kj::mv(w));
+  expectRefused("not machine.caHash");
+}
+TEST_F(JoinerTest, ACertificateForAnotherKeyIsRefused) {
+  foreignKey = pki::makeKey(pki::KeyType::kEd25519);
+  join();
+  expectRefused("is not for the key that was asked with");
+}
+TEST_F(JoinerTest, ACertificateWithoutTheAddressIsRefused) {
+  bend = [](pki::LeafOptions& options) { options.addresses = kj::arr(kj::str("10.5.0.6")); };
+  join();
+  expectRefused("its certificate lacks 10.5.0.5");
+}
+TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
+  join();
+  expectRefused(
+      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this machine's clock shows "
+      "2024-10-04T00:00:00Z");
+}
+
+TEST_F(JoinerTest, ACertificateThatEndsNowIsRefused) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart - options.lifetime; };
+  join();
+  expectRefused("but this machine's clock shows 2024-10-04T00:00:00Z");
+}
+
+TEST_F(JoinerTest, AnAuthorityThatIsNoneIsRefused) {
+  auto w = wish();
+  w.authority = kj::str();
+  garbled = true;
+  join(kj::mv(w));
+  EXPECT_EQ(kept, 0u);
+  EXPECT_FALSE(now().ready);
+}
+
+TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
+  join();
+  expectRefused(
+      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this machine's clock shows "
+      "2024-10-04T00:00:00Z");
+}
+
+// The first one is believed, and from then on no other.
+TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
+  auto w = wish();
+  w.authority = kj::str();
+  ::testing::internal::CaptureStderr();
+  join(kj::mv(w));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("could not be verified"));
+  EXPECT_EQ(now().verified, "nothing");
+  EXPECT_THAT(text(now().message), HasSubstr("neither machine.ca nor machine.caHash"));
+  signer = other;
+  pass(13 * kj::HOURS);
+  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(pinned, "ca");
+}
+
+TEST_F(JoinerTest, WhoIsTrustd) {
+  auto issue = [&](const pki::CertificateAndKey& by, bool server) {
+    return pki::issue(by.certificate, by.key,
+                      {.server = server,
+                       .client = !server,
+                       .lifetime = 1 * kj::HOURS,
+                       .notBefore = kStart})
+        .certificate;
+  };
+  auto refusal = [](const Pin& pin, kj::String leaf, kj::StringPtr issuer = "") {
+    auto chain = issuer.size() > 0 ? kj::arr(kj::mv(leaf), kj::str(issuer)) : kj::arr(kj::mv(leaf));
+    return text(pin.refusal(chain).orDefault(kj::str("-")));
+  };
+  auto at = kStart + 1 * kj::MINUTES, late = kStart + 2 * kj::HOURS;
+  Pin ca{kj::str(authority.certificate), kj::str(), at};
+  Pin hash{kj::str(), pki::authorityHash(authority.certificate), at};
+  for (auto* pin : {&ca, &hash}) {
+    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
+    EXPECT_NE(refusal(*pin, issue(other, true), other.certificate), "-");
+    EXPECT_NE(refusal(*pin, issue(other, true), authority.certificate), "-")
+        << "shown, not its own";
+    EXPECT_NE(refusal(*pin, issue(authority, false), authority.certificate), "-")
+        << "an administrator's certificate is no server's";
+    pin->at = late;
+    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate),
+              "certificate has expired");
+    pin->at = nullptr;
+    EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
+  }
+  EXPECT_EQ(refusal(ca, issue(authority, true)), "-");
+  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of the 1 certificates"));
+  EXPECT_EQ(refusal(Pin{}, issue(other, true)), "-");
+}
+
+}  // namespace
+}  // namespace talos::apid

@@ -1,0 +1,160 @@
+#include "apid/join/join-service.h"
+
+#include "apid/join/trustd-client.h"
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/secret-message.h"
+#include "common/net/ip.h"
+#include "common/net/resolver.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr kj::StringPtr kSpecs = "JoinSpecs.secrets.talos.dev"_kj,
+                        kStatuses = "JoinStatuses.runtime.talos.dev"_kj,
+                        kCertificates = "ApiCertificates.secrets.talos.dev"_kj,
+                        kTimes = "TimeStatuses.v1alpha1.talos.dev"_kj,
+                        kAddresses = "NodeAddresses.net.talos.dev"_kj;
+constexpr kj::StringPtr kId = "api"_kj;
+
+kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
+  kj::Vector<kj::String> result;
+  for (auto text : list) result.add(kj::str(text));
+  return result;
+}
+
+JoinWish wishOf(rpc::JoinSpec::Reader spec) {
+  JoinWish wish;
+  wish.endpoints = textsOf(spec.getEndpoints());
+  wish.token = pki::Pem(kj::str(spec.getToken()));
+  wish.authority = kj::str(spec.getCa().asChars());
+  wish.authorityHash = kj::str(spec.getCaHash());
+  wish.commonName = kj::str(spec.getCommonName());
+  wish.dnsNames = textsOf(spec.getDnsNames());
+  wish.addresses = textsOf(spec.getAddresses());
+  return wish;
+}
+
+void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
+  out.setReady(report.ready);
+  out.setEndpoint(report.endpoint);
+  out.setMessage(report.message);
+  out.setFailures(report.failures);
+  out.setVerified(report.verified);
+  KJ_IF_MAYBE (date, report.notBefore) out.setNotBefore(dateText(*date));
+  KJ_IF_MAYBE (date, report.notAfter) out.setNotAfter(dateText(*date));
+}
+
+}  // namespace
+
+JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                         const kj::Clock& clock, StoreClient& store, Trust& trust)
+    : timer(timer), store(store), trust(trust), joiner(world(lowLevel, clock)) {
+  specs = store.watch(kSpecs, [this]() { specChanged(); });
+  certificates = store.watch(kCertificates, [this]() { certificateChanged(); });
+  times = store.watch(kTimes, [this]() { timeChanged(); });
+  addresses = store.watch(kAddresses, [this]() { addressesChanged(); });
+}
+
+JoinService::~JoinService() noexcept(false) {}
+
+Joiner::World JoinService::world(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock) {
+  return {timer,
+          clock,
+          [this]() { return std::uniform_real_distribution<double>(0, 1)(generator); },
+          [](kj::StringPtr host) { return resolve(host); },
+          [this, &lowLevel](JoinQuestion question) {
+            return askTrustd(lowLevel, timer, kj::mv(question));
+          },
+          [this](const Identity& identity) { return keep(identity); },
+          [this](JoinReport report) { tell(kj::mv(report)); },
+          [this]() { tell(nullptr); }};
+}
+
+void JoinService::specChanged() {
+  KJ_IF_MAYBE (held, specs->resources().find(kId)) {
+    auto wish = wishOf(held->spec<rpc::JoinSpec>());
+    trust.joins(wish.authority);
+    joiner.want(kj::mv(wish));
+  } else {
+    trust.joins("");
+    joiner.want(nullptr);
+  }
+}
+
+void JoinService::certificateChanged() {
+  KJ_IF_MAYBE (held, certificates->resources().find(kId)) {
+    auto spec = held->spec<rpc::ApiCertificateSpec>();
+    if (!spec.getMaintenance()) {
+      auto server = spec.getServer();
+      joiner.have(Identity{kj::str(spec.getCa().asChars()), kj::str(server.getCrt().asChars()),
+                           pki::Pem(kj::str(server.getKey().asChars()))});
+      return;
+    }
+  }
+  joiner.have(nullptr);
+}
+
+void JoinService::timeChanged() {
+  for (auto& entry : times->resources()) {
+    auto spec = entry.value.spec<rpc::TimeStatusSpec>();
+    joiner.clockIs(spec.getSynced(), spec.getEpoch());
+  }
+}
+
+void JoinService::addressesChanged() {
+  KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
+    kj::Vector<Address> found;
+    for (kj::StringPtr text : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
+        found.add(Address::parse(prefix->address.toString()));
+      }
+    }
+    joiner.addressesAre(found);
+  }
+}
+
+kj::Promise<void> JoinService::keep(const Identity& identity) {
+  auto message = kj::heap<SecretMessage>();
+  auto spec = message->initRoot<rpc::ApiCertificateSpec>();
+  spec.setCa(identity.authority.asBytes());
+  spec.initServer().setCrt(identity.certificate.asBytes());
+  spec.getServer().setKey(identity.key.bytes());
+  StoreClient::Wanted wanted;
+  wanted.insert(kj::str(kId), kj::mv(message));
+  return store.replaceAll<rpc::ApiCertificateSpec>(kCertificates, kj::mv(wanted));
+}
+
+void JoinService::tell(kj::Maybe<JoinReport> report) {
+  untold = Untold{kj::mv(report)};
+  if (somethingToTell.get() != nullptr) somethingToTell->fulfill();
+}
+
+// The newest only: what was overtaken while the store was written is of no use any more.
+kj::Promise<void> JoinService::tellTheStore() {
+  for (;;) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    somethingToTell = kj::mv(paf.fulfiller);
+    if (untold == nullptr) co_await paf.promise;
+    auto next = kj::mv(KJ_ASSERT_NONNULL(untold));
+    untold = nullptr;
+    StoreClient::Wanted wanted;
+    KJ_IF_MAYBE (report, next.report) {
+      auto message = kj::heap<capnp::MallocMessageBuilder>();
+      fill(message->initRoot<rpc::JoinStatusSpec>(), *report);
+      wanted.insert(kj::str(kId), kj::mv(message));
+    }
+    co_await store.replaceAll<rpc::JoinStatusSpec>(kStatuses, kj::mv(wanted))
+        .catch_([](kj::Exception&& e) {
+          log::warn("the state of joining was not stored", {{"reason", messageOf(e)}});
+        });
+  }
+}
+
+kj::Promise<void> JoinService::run() {
+  return joiner.run().exclusiveJoin(tellTheStore());
+}
+
+}  // namespace talos::apid

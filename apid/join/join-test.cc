@@ -1,0 +1,492 @@
+// The life of a worker's certificate, with a clock of the test's own and a model of trustd.
+#include "apid/join/test-joiner.h"
+
+namespace talos::apid {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::JoinerTest;
+using testing::kStart;
+using testing::kToken;
+using ::testing::Not;
+using testing::text;
+
+TEST_F(JoinerTest, AsksForItsNamesAndTheAddressThatItCallsFrom) {
+  auto w = wish();
+  w.addresses.add(kj::str("10.9.9.9"));
+  join(kj::mv(w));
+  EXPECT_EQ(kept, 1u);
+  auto info = pki::inspectRequest(lastRequest);
+  EXPECT_EQ(kj::strArray(info.dnsNames, " "), "w1");
+  EXPECT_EQ(kj::strArray(info.addresses, " "), "10.5.0.5 10.9.9.9");
+  EXPECT_EQ(info.organizations.size(), 0u);
+  EXPECT_TRUE(now().ready);
+  EXPECT_EQ(now().endpoint, "10.5.0.2");
+  EXPECT_EQ(now().verified, "ca");
+  EXPECT_EQ(pinned, "ca");
+  auto& got = KJ_ASSERT_NONNULL(stored);
+  pki::checkPair(got.certificate, got.key);
+}
+
+TEST_F(JoinerTest, TheAddressThatItCallsFromIsAskedForOnce) {
+  auto w = wish();
+  w.addresses.add(own.toString());
+  join(kj::mv(w));
+  EXPECT_EQ(kj::strArray(pki::inspectRequest(lastRequest).addresses, " "), "10.5.0.5");
+  EXPECT_TRUE(now().ready);
+}
+
+TEST_F(JoinerTest, NothingIsAskedBeforeEverythingIsKnown) {
+  auto& j = start();
+  j.want(wish());
+  pass(1 * kj::HOURS);
+  EXPECT_EQ(asked.size(), 0u) << "there may be a certificate in the store";
+  j.have(nullptr);
+  scope.poll();
+  EXPECT_EQ(kept, 1u);
+}
+
+// Catches: a machine that gives up, hammers, or waits for a dead endpoint for ever.
+TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
+  down.insert(kj::str("10.5.0.2"));
+  silent.insert(kj::str("10.5.0.3"));
+  join();
+  pass(3 * kj::HOURS);
+  EXPECT_EQ(kept, 0u);
+  // A silent one costs 10 s, the longest pause is 30 s (times 1.0 by the test's chance).
+  EXPECT_GT(asked.size(), 2 * 3 * 3600u / 41);
+  EXPECT_LT(asked.size(), 2 * 3 * 3600u / 39);
+  EXPECT_FALSE(now().ready);
+  kj::String waiting;
+  for (auto& report : told) {
+    if (strstr(report.message.cStr(), "tries again") != nullptr) waiting = kj::str(report.message);
+  }
+  EXPECT_EQ(waiting,
+            "10.5.0.2: 10.5.0.2:50001: refused; 10.5.0.3: no answer within 10s; tries again in "
+            "30 s");
+  EXPECT_GT(now().failures, 100u);
+  silent.clear();
+  pass(2 * kj::MINUTES);
+  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(now().failures, 0u);
+}
+
+TEST_F(JoinerTest, PausesGrow) {
+  refusal = error(ErrorKind::kUnauthenticated, "the token is not machine.token");
+  join();
+  EXPECT_THAT(text(now().message), HasSubstr("the token is not machine.token"));
+  EXPECT_THAT(text(now().message), HasSubstr("tries again in 1 s"));
+  EXPECT_EQ(asked.size(), 2u);
+  size_t before = 2;
+  for (unsigned second : {1, 2, 4, 8, 16, 30, 30}) {
+    pass(second * kj::SECONDS - 1 * kj::MILLISECONDS);
+    EXPECT_EQ(asked.size(), before);
+    pass(1 * kj::MILLISECONDS);
+    before += 2;
+    EXPECT_EQ(asked.size(), before) << second;
+  }
+}
+
+// Catches: a log that is full of one reason.
+TEST_F(JoinerTest, AReasonIsLoggedOnce) {
+  refusal = error(ErrorKind::kUnauthenticated, "the token is not machine.token");
+  ::testing::internal::CaptureStderr();
+  join();
+  pass(5 * kj::MINUTES);
+  std::string log = ::testing::internal::GetCapturedStderr();
+  auto first = log.find("no certificate for the API");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(log.find("no certificate for the API", first + 1), std::string::npos) << log;
+}
+
+// Catches: a resolver's answer that nobody understands and that is asked for without a pause.
+TEST_F(JoinerTest, AnAnswerThatIsNoAddressIsAskedForAgainLater) {
+  auto w = wish();
+  w.endpoints.clear();
+  w.endpoints.add(kj::str("cp.example.org"));
+  names.insert(kj::str("cp.example.org"), kj::arr(kj::str("nonsense")));
+  join(kj::mv(w));
+  EXPECT_EQ(kept, 0u);
+  names.clear();
+  names.insert(kj::str("cp.example.org"), kj::arr(kj::str("10.5.0.3")));
+  pass(Joiner::kLongestPause);
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: the token in a status, because a server that nobody verified repeats it.
+TEST_F(JoinerTest, TheTokenIsNeverTold) {
+  refusal = error(ErrorKind::kUnauthenticated, kj::str("you said ", kToken, "\nand\x1b[31m"));
+  join();
+  for (auto& report : told) EXPECT_THAT(text(report.message), Not(HasSubstr(text(kToken))));
+  EXPECT_THAT(text(now().message), HasSubstr("you said *** and [31m"));
+}
+
+TEST_F(JoinerTest, NamesAreResolvedToAllTheirAddresses) {
+  auto w = wish();
+  w.endpoints.clear();
+  for (auto e : {"nowhere.example.org"_kj, "cp.example.org"_kj}) w.endpoints.add(kj::str(e));
+  names.insert(kj::str("cp.example.org"), kj::arr(kj::str("fd00::2"), kj::str("10.5.0.3")));
+  down.insert(kj::str("fd00::2"));
+  join(kj::mv(w));
+  EXPECT_EQ(kj::strArray(asked, " "), "fd00::2 10.5.0.3");
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: a renewal that is late, early, or made for every machine at the same moment; calls that
+// have nothing meanwhile.
+TEST_F(JoinerTest, RenewedAtHalfOfItsLife) {
+  lifetime = 20 * kj::SECONDS;
+  join();
+  EXPECT_EQ(kept, 1u);
+  auto first = held().serial;
+  pass(10 * kj::SECONDS - 1 * kj::MILLISECONDS);
+  EXPECT_EQ(kept, 1u);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(kept, 2u);
+  EXPECT_NE(held().serial, first);
+  pass(10 * kj::MINUTES);
+  EXPECT_NEAR(kept, 2 + 60, 1);
+}
+
+TEST_F(JoinerTest, OneThatIsShorterThanItIsBackdatedIsRenewedAtHalfOfIt) {
+  bend = [&](pki::LeafOptions& options) {
+    options.lifetime = 4 * kj::MINUTES;
+    options.notBefore = clock.right();
+  };
+  join();
+  EXPECT_THAT(text(now().message), HasSubstr("is renewed at 2024-10-04T00:02:00Z"));
+}
+
+// Catches: a clock that was stepped by somebody who does not say so.
+TEST_F(JoinerTest, TheClockIsLookedAtEachHour) {
+  join();
+  clock.off = 13 * kj::HOURS;
+  bend = [&](pki::LeafOptions& options) { options.notBefore = clock.now() - kBackdated; };
+  pass(1 * kj::HOURS + 1 * kj::SECONDS);
+  EXPECT_EQ(kept, 2u);
+}
+
+// Catches: a certificate that is dropped before there is a new one, and a machine that does not
+// recover; the endpoint that answered last is asked first.
+TEST_F(JoinerTest, WithoutTrustdTheOldOneIsServedAndThenReplaced) {
+  lifetime = 60 * kj::SECONDS;
+  down.insert(kj::str("10.5.0.2"));
+  join();
+  EXPECT_EQ(now().endpoint, "10.5.0.3");
+  EXPECT_EQ(held().dnsNames.size(), 1u) << "one that is down has refused no name";
+  asked.clear();
+  down.insert(kj::str("10.5.0.3"));
+  pass(50 * kj::SECONDS);
+  ASSERT_GT(asked.size(), 3u);
+  EXPECT_EQ(asked[0], "10.5.0.3");
+  EXPECT_EQ(asked[1], "10.5.0.2");
+  EXPECT_EQ(asked[3], "10.5.0.2") << "each once in a round";
+  EXPECT_TRUE(now().ready) << "it is valid still";
+  pass(60 * kj::SECONDS);
+  EXPECT_FALSE(now().ready);
+  EXPECT_THAT(text(now().message), HasSubstr("the certificate is valid from 2024-10-0"));
+  EXPECT_THAT(text(now().message), HasSubstr("but the clock shows 2024-10-04T00:01:"));
+  EXPECT_TRUE(stored != nullptr) << "an expired one says more than none";
+  down.clear();
+  pass(35 * kj::SECONDS);
+  EXPECT_TRUE(now().ready);
+  EXPECT_EQ(kept, 2u);
+}
+
+TEST_F(JoinerTest, ARestartGoesOnWithWhatIsStored) {
+  join();
+  auto before = KJ_ASSERT_NONNULL(stored).clone();
+  running = nullptr;
+  joiner = nullptr;
+  asked.clear();
+  auto& j = start();
+  j.clockIs(true, 1);
+  j.have(kj::mv(before));
+  j.want(wish());
+  pass(1 * kj::HOURS);
+  EXPECT_EQ(asked.size(), 0u);
+  EXPECT_TRUE(now().ready);
+  auto said = told.size();
+  j.have(KJ_ASSERT_NONNULL(stored).clone());
+  scope.poll();
+  EXPECT_EQ(told.size(), said) << "the same again";
+}
+
+TEST_F(JoinerTest, WhatIsStoredAndCannotBeReadIsNothing) {
+  auto& j = start();
+  j.clockIs(true, 1);
+  j.have(Identity{kj::str(authority.certificate), kj::str("no certificate"), pki::Pem()});
+  j.want(wish());
+  scope.poll();
+  EXPECT_EQ(kept, 1u);
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: a new token that is forgotten with the next change of the config, before it was used.
+TEST_F(JoinerTest, ANewTokenIsUsedInTheEnd) {
+  auto& j = join();
+  for (auto address : {"10.5.0.2", "10.5.0.3"}) down.insert(kj::str(address));
+  for (auto more : {"10.5.0.4"_kj, "10.5.0.6"_kj}) {
+    auto token = wish();
+    token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+    token.endpoints.add(kj::str(more));
+    down.insert(kj::str(more));
+    j.want(kj::mv(token));
+    scope.poll();
+  }
+  EXPECT_EQ(kept, 1u);
+  down.clear();
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(kept, 2u);
+}
+
+// Catches: a certificate that stays although the machine is called or reached otherwise.
+TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
+  auto& j = join();
+  auto next = [&](JoinWish w) {
+    auto before = kept;
+    j.want(kj::mv(w));
+    scope.poll();
+    return kept - before;
+  };
+  EXPECT_EQ(next(wish()), 0u);
+  auto named = wish();
+  named.dnsNames.add(kj::str("w1.example.org"));
+  EXPECT_EQ(next(kj::mv(named)), 1u);
+  EXPECT_EQ(held().dnsNames.size(), 2u);
+  auto addressed = wish();
+  addressed.addresses.add(kj::str("10.9.9.9"));
+  EXPECT_EQ(next(kj::mv(addressed)), 1u);
+  EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5 10.9.9.9");
+  EXPECT_EQ(next(wish()), 1u) << "it is not wanted any more";
+  auto token = wish();
+  token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  EXPECT_EQ(next(kj::mv(token)), 1u);
+  auto hash = wish();
+  hash.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  hash.authority = kj::str();
+  hash.authorityHash = pki::authorityHash(authority.certificate);
+  EXPECT_EQ(next(kj::mv(hash)), 0u) << "the same authority by its hash";
+  EXPECT_EQ(now().verified, "hash");
+  auto before = kept;
+  own = Address::parse("10.5.0.9");
+  j.addressesAre(kj::arr(own));
+  scope.poll();
+  EXPECT_EQ(kept, before + 1);
+  EXPECT_EQ(held().addresses[0], "10.5.0.9");
+  auto questions = asked.size();
+  auto foreign = wish();
+  foreign.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  foreign.authority = kj::str();
+  foreign.authorityHash = pki::authorityHash(other.certificate);
+  EXPECT_EQ(next(kj::mv(foreign)), 0u);
+  EXPECT_GT(asked.size(), questions) << "what there is is another authority's";
+  questions = asked.size();
+  auto replaced = wish();
+  replaced.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  replaced.authority = kj::str(other.certificate);
+  EXPECT_EQ(next(kj::mv(replaced)), 0u);
+  EXPECT_GT(asked.size(), questions);
+  for (int twice = 0; twice < 2; ++twice) {
+    j.want(nullptr);
+    scope.poll();
+    EXPECT_EQ(forgotten, 1u);
+  }
+}
+
+// Catches: a machine ten years off that never gets its API, or one that trusts old times for ever.
+TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
+  for (auto years : {-10, 10}) {
+    clock.off = years * 365 * kj::DAYS;
+    kept = 0;
+    times.clear();
+    auto& j = start();
+    j.have(nullptr);
+    j.want(wish());
+    scope.poll();
+    EXPECT_EQ(kept, 1u);
+    ASSERT_EQ(times.size(), 1u);
+    EXPECT_TRUE(times[0] == nullptr) << "trustd's own certificate is not measured by it either";
+    EXPECT_TRUE(now().ready);
+    EXPECT_THAT(text(now().message), HasSubstr("when the clock is set"));
+    // A life is counted from when it came.
+    pass(12 * kj::HOURS - 1 * kj::SECONDS);
+    EXPECT_EQ(kept, 1u);
+    pass(2 * kj::SECONDS);
+    EXPECT_EQ(kept, 2u);
+    clock.off = 0 * kj::SECONDS;
+    j.clockIs(true, 1);
+    scope.poll();
+    EXPECT_EQ(kept, 2u);
+    EXPECT_THAT(text(now().message), HasSubstr("is renewed at 2024-10-0"));
+    running = nullptr;
+    joiner = nullptr;
+    stored = nullptr;
+  }
+}
+
+TEST_F(JoinerTest, WhenTheClockIsSetEverythingIsLookedAtAgain) {
+  bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
+  auto& j = start();
+  j.have(nullptr);
+  j.want(wish());
+  scope.poll();
+  EXPECT_EQ(kept, 1u);
+  EXPECT_TRUE(now().ready);
+  bend = [](pki::LeafOptions&) {};
+  j.clockIs(true, 1);
+  scope.poll();
+  EXPECT_EQ(kept, 2u);
+  // A step back: the certificate is from a time to come.
+  clock.off = -20 * kj::DAYS;
+  j.clockIs(true, 2);
+  scope.poll();
+  EXPECT_FALSE(now().ready);
+}
+
+// Catches: a worker without an API because its host name was another machine's.
+TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
+  refuseNames = true;
+  auto& j = join();
+  EXPECT_EQ(kept, 1u) << "the next endpoint was asked for the address alone";
+  EXPECT_EQ(held().dnsNames.size(), 0u);
+  EXPECT_TRUE(now().ready);
+  EXPECT_THAT(text(now().message), HasSubstr("it has the address only: the name w1"));
+  pass(1 * kj::HOURS);
+  EXPECT_EQ(kept, 1u);
+  refuseNames = false;
+  auto renamed = wish();
+  renamed.dnsNames[0] = kj::str("w2");
+  j.want(kj::mv(renamed));
+  scope.poll();
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w2") << "another name is not the refused one";
+}
+
+// Catches: names that are given up because something else was refused.
+TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
+  refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");
+  join();
+  ASSERT_EQ(asked.size(), 2u) << "with the names, and without them";
+  EXPECT_EQ(kept, 0u);
+  refusal = nullptr;
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+}
+
+// Catches: a machine that is told something new and pauses as long as it did before.
+TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
+  down.insert(kj::str("10.5.0.2"));
+  down.insert(kj::str("10.5.0.3"));
+  auto& j = join();
+  pass(60 * kj::SECONDS);
+  EXPECT_GT(now().failures, 2u);
+  auto named = wish();
+  named.dnsNames.add(kj::str("w1.example.org"));
+  j.want(kj::mv(named));
+  scope.poll();
+  EXPECT_EQ(now().failures, 1u);
+  pass(60 * kj::SECONDS);
+  EXPECT_GT(now().failures, 2u);
+  j.clockIs(true, 2);
+  scope.poll();
+  EXPECT_EQ(now().failures, 1u);
+}
+
+// Catches: a certificate that the store has and its machine does not believe to have, because the
+// answer to the write was lost.
+TEST_F(JoinerTest, WhatTheStoreHasAfterAllIsServed) {
+  storeSilent = true;
+  auto& j = join();
+  ASSERT_EQ(asked.size(), 1u);
+  for (auto& endpoint : {"10.5.0.2"_kj, "10.5.0.3"_kj}) down.insert(kj::str(endpoint));
+  pass(10 * kj::SECONDS + 1 * kj::MILLISECONDS);
+  EXPECT_FALSE(now().ready);
+  j.have(KJ_ASSERT_NONNULL(stored).clone());
+  scope.poll();
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: a name that is never asked for again, although it has been free for long.
+TEST_F(JoinerTest, ARenewalAsksForTheNamesAgain) {
+  refuseNames = true;
+  join();
+  EXPECT_EQ(held().dnsNames.size(), 0u);
+  refuseNames = false;
+  pass(12 * kj::HOURS);
+  EXPECT_EQ(held().dnsNames.size(), 1u);
+  refuseNames = true;
+  pass(12 * kj::HOURS);
+  EXPECT_EQ(held().dnsNames.size(), 0u) << "the address alone is better than nothing";
+  EXPECT_TRUE(now().ready);
+}
+
+// Catches: a machine that asks without a pause for what it does not get.
+TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
+  struct Row {
+    const char* what;
+    kj::Function<void(pki::LeafOptions&)> bend;
+  } rows[] = {
+      {"no names", [](pki::LeafOptions& options) { options.dnsNames = nullptr; }},
+      {"half of its life is over",
+       [](pki::LeafOptions& options) {
+         options.notBefore = KJ_ASSERT_NONNULL(options.notBefore) - 13 * kj::HOURS;
+       }},
+  };
+  for (auto& row : rows) {
+    bend = kj::mv(row.bend);
+    kept = 0;
+    auto begin = timer.now();
+    auto& j = start();
+    j.clockIs(true, 1);
+    j.have(nullptr);
+    j.want(wish());
+    // Turn by turn: without a pause there would be no end of them.
+    for (int turns = 0; turns < 100 && kept < 3; ++turns) {
+      pass(1 * kj::SECONDS);
+    }
+    EXPECT_GE((timer.now() - begin) / kj::SECONDS, 3) << row.what;
+    EXPECT_TRUE(now().ready) << "it is served all the same";
+    EXPECT_THAT(text(now().message), HasSubstr("tries again in"));
+    bend = [](pki::LeafOptions&) {};
+    pass(10 * kj::SECONDS);
+    EXPECT_THAT(text(now().message), HasSubstr("is renewed at"));
+    EXPECT_EQ(now().failures, 0u);
+    running = nullptr;
+    joiner = nullptr;
+  }
+}
+
+TEST_F(JoinerTest, AStoreThatSaysNothingIsAReason) {
+  storeSilent = true;
+  join();
+  pass(20 * kj::SECONDS + 1 * kj::MILLISECONDS);
+  EXPECT_THAT(text(told.back().message), HasSubstr("within 10s"));
+  storeSilent = false;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(now().ready);
+}
+
+TEST_F(JoinerTest, AStoreThatIsAwayIsAReason) {
+  storeFails = true;
+  join();
+  EXPECT_THAT(text(now().message), HasSubstr("machined is away"));
+  storeFails = false;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(now().ready);
+}
+
+TEST_F(JoinerTest, WhatTheConfigLacksIsSaid) {
+  auto w = wish();
+  w.token = pki::Pem();
+  auto& j = join(kj::mv(w));
+  EXPECT_THAT(text(now().message), HasSubstr("no machine.token"));
+  auto v = wish();
+  v.endpoints.clear();
+  j.want(kj::mv(v));
+  scope.poll();
+  EXPECT_THAT(text(now().message), HasSubstr("names no control plane"));
+  EXPECT_EQ(asked.size(), 0u);
+}
+
+}  // namespace
+}  // namespace talos::apid

@@ -1,0 +1,167 @@
+// For tests: a Joiner with a clock of the test's own, a model of trustd and one of the store.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apid/join/join.h"
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+#include "common/tls/node-certificate.h"
+
+namespace talos::apid::testing {
+
+constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
+const auto kStart = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+
+inline std::string text(kj::StringPtr s) {
+  return s.cStr();
+}
+
+struct TestClock final : kj::Clock {
+  const kj::TimerImpl& timer;
+  kj::Duration off = 0 * kj::SECONDS;  // of the right time
+  explicit TestClock(const kj::TimerImpl& timer) : timer(timer) {}
+  kj::Date right() const { return kStart + (timer.now() - kj::origin<kj::TimePoint>()); }
+  kj::Date now() const override { return right() + off; }
+};
+
+struct JoinerTest : ::testing::Test {
+  ~JoinerTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestClock clock{timer};
+  pki::CertificateAndKey authority =
+      pki::makeAuthority({.organization = "talos", .notBefore = kStart - 1 * kj::DAYS});
+  pki::CertificateAndKey other =
+      pki::makeAuthority({.organization = "talos", .notBefore = kStart - 1 * kj::DAYS});
+
+  // The model of trustd.
+  kj::Duration lifetime = 24 * kj::HOURS;
+  Address own = Address::parse("10.5.0.5");  // as trustd sees this machine
+  kj::TreeSet<kj::String> down, silent;
+  kj::Maybe<kj::Exception> refusal;
+  bool refuseNames = false, garbled = false;
+  kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
+  kj::Maybe<const pki::CertificateAndKey&> signer, shown;
+  kj::Maybe<pki::Pem> foreignKey;
+  kj::Vector<kj::String> asked;
+  kj::String lastRequest;
+  kj::Vector<kj::Maybe<kj::Date>> times;  // that trustd's certificate was looked at for
+  kj::String pinned;
+
+  // The model of the store.
+  kj::Maybe<Identity> stored;
+  unsigned kept = 0;
+  bool storeFails = false, storeSilent = false;
+  kj::Vector<JoinReport> told;
+  unsigned forgotten = 0;
+
+  kj::TreeMap<kj::String, kj::Array<kj::String>> names;  // of the resolver
+  kj::Maybe<kj::Own<Joiner>> joiner;
+  kj::Promise<void> running = nullptr;
+
+  kj::Promise<JoinAnswer> answer(JoinQuestion question) {
+    auto to = question.to.toString();
+    asked.add(kj::str(to));
+    times.add(question.pin.at);
+    pinned = kj::str(question.pin.kind());
+    if (down.find(to) != nullptr) fail(ErrorKind::kUnavailable, kj::str(to, ":50001: refused"));
+    if (silent.find(to) != nullptr) return kj::NEVER_DONE;
+    KJ_IF_MAYBE (e, refusal) kj::throwFatalException(kj::cp(*e));
+    lastRequest = question.request(own);
+    auto info = pki::inspectRequest(lastRequest);
+    if (refuseNames && info.dnsNames.size() > 0) {
+      fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");
+    }
+    auto copy = [](const kj::Vector<kj::String>& from) {
+      return KJ_MAP(f, from) {
+        return kj::str(f);
+      };
+    };
+    pki::LeafOptions options{.dnsNames = copy(info.dnsNames),
+                             .addresses = copy(info.addresses),
+                             .server = true,
+                             .client = false,
+                             .lifetime = lifetime + kBackdated,
+                             .notBefore = clock.right() - kBackdated};
+    bend(options);
+    auto& by = signer.orDefault(authority);
+    KJ_IF_MAYBE (key, foreignKey) {
+      lastRequest = pki::makeRequest(*key, {.addresses = copy(info.addresses)});
+    }
+    auto certificate = pki::signRequest(by.certificate, by.key, lastRequest, kj::mv(options));
+    if (garbled) return JoinAnswer{kj::str("no authority"), kj::mv(certificate)};
+    return JoinAnswer{kj::str(shown.orDefault(by).certificate), kj::mv(certificate)};
+  }
+
+  Joiner& start() {
+    Joiner::World world{
+        timer,
+        clock,
+        [] { return 0.5; },
+        [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+          KJ_IF_MAYBE (found, names.find(host)) {
+            return KJ_MAP(f, *found) {
+              return kj::str(f);
+            };
+          }
+          if (Address::tryParse(host) != nullptr) return kj::arr(kj::str(host));
+          return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, '"'));
+        },
+        [this](JoinQuestion question) {
+          return kj::evalNow([&] { return answer(kj::mv(question)); });
+        },
+        [this](const Identity& identity) -> kj::Promise<void> {
+          if (storeFails) return error(ErrorKind::kUnavailable, "machined is away");
+          if (storeSilent) {
+            stored = identity.clone();  // its answer is lost
+            return kj::NEVER_DONE;
+          }
+          ++kept;
+          stored = identity.clone();
+          KJ_ASSERT_NONNULL(joiner)->have(identity.clone());  // as the watch of the store tells
+          return kj::READY_NOW;
+        },
+        [this](JoinReport report) { told.add(kj::mv(report)); },
+        [this] { ++forgotten; }};
+    auto& made = *joiner.emplace(kj::heap<Joiner>(kj::mv(world)));
+    running = made.run().eagerlyEvaluate(
+        [](kj::Exception&& e) { ADD_FAILURE() << e.getDescription().cStr(); });
+    return made;
+  }
+  JoinWish wish() {
+    JoinWish w;
+    for (auto e : {"10.5.0.2"_kj, "10.5.0.3"_kj}) w.endpoints.add(kj::str(e));
+    w.token = pki::Pem(kj::str(kToken));
+    w.authority = kj::str(authority.certificate);
+    w.commonName = kj::str("w1");
+    w.dnsNames.add(kj::str("w1"));
+    return w;
+  }
+  // A machine whose clock is right, and that has nothing yet.
+  Joiner& join(kj::Maybe<JoinWish> special = nullptr) {
+    auto& j = start();
+    j.clockIs(true, 1);
+    j.addressesAre(kj::arr(own));
+    j.have(nullptr);
+    KJ_IF_MAYBE (s, special) {
+      j.want(kj::mv(*s));
+    } else {
+      j.want(wish());
+    }
+    scope.poll();
+    return j;
+  }
+  void pass(kj::Duration by) { advance(timer, scope, by); }
+  const JoinReport& now() { return told.back(); }
+  pki::CertificateInfo held() { return pki::inspect(KJ_ASSERT_NONNULL(stored).certificate); }
+  void expectRefused(kj::StringPtr why) {
+    EXPECT_EQ(kept, 0u);
+    EXPECT_FALSE(now().ready);
+    EXPECT_THAT(text(now().message), ::testing::HasSubstr(text(why)));
+  }
+};
+
+}  // namespace talos::apid::testing

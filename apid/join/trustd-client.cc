@@ -1,0 +1,63 @@
+#include "apid/join/trustd-client.h"
+
+#include <sys/socket.h>
+
+#include "common/base/error.h"
+#include "common/tls/tls-judged.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/trust.capnp.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr auto kConnect = 5 * kj::SECONDS;
+constexpr size_t kMostBytes = 64u << 10;  // of an answer's certificates
+
+Address localAddress(kj::AsyncIoStream& stream) {
+  sockaddr_storage name{};
+  kj::uint length = sizeof name;
+  stream.getsockname(reinterpret_cast<sockaddr*>(&name), &length);
+  return Address::of(reinterpret_cast<sockaddr&>(name));
+}
+
+kj::String text(capnp::Data::Reader pem) {
+  if (pem.size() > kMostBytes) {
+    fail(ErrorKind::kUnauthenticated,
+         kj::str("a certificate of ", pem.size(), " bytes is none that this machine reads"));
+  }
+  return kj::str(pem.asChars());
+}
+
+}  // namespace
+
+kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  JoinQuestion question, uint16_t port) {
+  kj::Maybe<Address> local;
+  kj::Maybe<kj::String> refusal;  // connectTcp() makes Unavailable of everything
+  auto secure = [&](kj::Own<kj::AsyncIoStream> stream) {
+    local = localAddress(*stream);
+    return connectJudged(kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) {
+      refusal = question.pin.refusal(chain);
+      return refusal.map([](kj::String& why) { return kj::str(why); });
+    });
+  };
+  auto to = question.to.toString();
+  kj::Maybe<kj::Own<Connection>> connection;
+  kj::Maybe<kj::Exception> failure;
+  co_await connectTcp(lowLevel, timer, to, port, kj::mv(secure), kConnect)
+      .then([&](kj::Own<Connection>&& up) { connection = kj::mv(up); },
+            [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (why, refusal) {
+    fail(ErrorKind::kUnauthenticated, kj::str("this is not the trustd of this cluster: ", *why));
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  auto trust = KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Trust>();
+  auto call = trust.certificateRequest();
+  auto request = question.request(KJ_ASSERT_NONNULL(local));
+  call.setRequest(request.asBytes());
+  call.setToken(question.token);
+  auto answer = co_await call.send();
+  co_return JoinAnswer{text(answer.getCa()), text(answer.getCertificate())};
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,19 @@
+// One conversation with trustd of another machine: TCP 50001, TLS 1.3 without a certificate of
+// ours.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "apid/join/join.h"
+
+namespace talos::apid {
+
+constexpr uint16_t kTrustdPort = 50001;
+
+// Connects, verifies by the pin, asks, and hangs up. Rejects as rpc/trust.capnp tells; Unavailable,
+// or Unauthenticated when the pin refuses, when it does not get so far. Without a deadline of its
+// own beyond that of connecting.
+kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                  JoinQuestion question, uint16_t port = kTrustdPort);
+
+}  // namespace talos::apid

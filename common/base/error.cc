@@ -1,0 +1,98 @@
+#include "common/base/error.h"
+
+#include <kj/debug.h>
+
+namespace talos {
+namespace {
+
+struct Name {
+  ErrorKind kind;
+  kj::StringPtr text;
+  kj::Exception::Type
+      type;  // how Cap'n Proto classifies it: only this and the description cross the wire
+};
+
+constexpr Name kNames[] = {
+    {ErrorKind::kInternal, "Internal"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kInvalidArgument, "InvalidArgument"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kNotFound, "NotFound"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kConflict, "Conflict"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kPermissionDenied, "PermissionDenied"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kUnauthenticated, "Unauthenticated"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kFailedPrecondition, "FailedPrecondition"_kj, kj::Exception::Type::FAILED},
+    {ErrorKind::kUnavailable, "Unavailable"_kj, kj::Exception::Type::DISCONNECTED},
+    {ErrorKind::kDeadlineExceeded, "DeadlineExceeded"_kj, kj::Exception::Type::OVERLOADED},
+    {ErrorKind::kResourceExhausted, "ResourceExhausted"_kj, kj::Exception::Type::OVERLOADED},
+    {ErrorKind::kUnimplemented, "Unimplemented"_kj, kj::Exception::Type::UNIMPLEMENTED},
+};
+
+const Name& entry(ErrorKind kind) {
+  for (auto& name : kNames) {
+    if (name.kind == kind) return name;
+  }
+  KJ_UNREACHABLE;
+}
+
+// The description without what KJ's RPC puts in front of a remote exception.
+kj::StringPtr withoutPrefix(kj::StringPtr description) {
+  constexpr kj::StringPtr kRemote = "remote exception: "_kj;
+  while (description.startsWith(kRemote)) description = description.slice(kRemote.size());
+  return description;
+}
+
+struct Parsed {
+  kj::Maybe<ErrorKind> kind;
+  kj::StringPtr message;
+};
+
+Parsed parse(kj::StringPtr description) {
+  auto text = withoutPrefix(description);
+  for (auto& name : kNames) {
+    if (text.size() > name.text.size() + 2 && text.startsWith(name.text) &&
+        text.slice(name.text.size()).startsWith(": ")) {
+      return {name.kind, text.slice(name.text.size() + 2)};
+    }
+  }
+  return {nullptr, text};
+}
+
+}  // namespace
+
+kj::StringPtr nameOf(ErrorKind kind) {
+  return entry(kind).text;
+}
+
+kj::Exception error(ErrorKind kind, kj::StringPtr message, const char* file, int line) {
+  auto& name = entry(kind);
+  return kj::Exception(name.type, file, line, kj::str(name.text, ": ", message));
+}
+
+void fail(ErrorKind kind, kj::StringPtr message, const char* file, int line) {
+  kj::throwFatalException(error(kind, message, file, line));
+}
+
+ErrorKind kindOf(const kj::Exception& e) {
+  auto parsed = parse(e.getDescription());
+  KJ_IF_MAYBE (kind, parsed.kind) {
+    return *kind;
+  }
+  switch (e.getType()) {
+    case kj::Exception::Type::DISCONNECTED:
+      return ErrorKind::kUnavailable;
+    case kj::Exception::Type::OVERLOADED:
+      return ErrorKind::kResourceExhausted;
+    case kj::Exception::Type::UNIMPLEMENTED:
+      return ErrorKind::kUnimplemented;
+    case kj::Exception::Type::FAILED:
+      return ErrorKind::kInternal;
+  }
+  return ErrorKind::kInternal;
+}
+
+kj::String messageOf(const kj::Exception& e) {
+  auto parsed = parse(e.getDescription());
+  if (parsed.message.size() == 0) return kj::str("no message");
+  return kj::str(parsed.message);
+}
+
+}  // namespace talos

@@ -1,0 +1,71 @@
+#include "common/base/file.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+
+namespace talos {
+namespace {
+
+struct Scratch {
+  char path[32] = "/tmp/file-test-XXXXXX";
+  Scratch() { KJ_ASSERT(mkdtemp(path) != nullptr); }
+  ~Scratch() noexcept(false) { removeTree(path); }
+  kj::String in(kj::StringPtr name) { return kj::str(path, "/", name); }
+};
+
+// Would catch: a mode widened or narrowed by the umask, and temporary files left behind.
+TEST(File, AtomicWriteHasTheExactModeAndLeavesNothing) {
+  Scratch scratch;
+  mode_t old = umask(077);
+  KJ_DEFER(umask(old));
+  writeFileAtomically(scratch.in("a"), "one"_kj, 0644);
+  writeFileAtomically(scratch.in("a"), "two"_kj, 0640);
+  struct stat st;
+  ASSERT_EQ(stat(scratch.in("a").cStr(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0640);
+  EXPECT_STREQ(readFile(scratch.in("a")).cStr(), "two");
+  EXPECT_EQ(unlink(scratch.in("a").cStr()), 0);
+  EXPECT_EQ(rmdir(scratch.path), 0) << "something besides the file was in the directory";
+}
+
+// Would catch: a failed write that damages or removes what was there.
+TEST(File, AFailedWriteChangesNothing) {
+  Scratch scratch;
+  makeDirectories(scratch.in("d/e"), 0755);
+  EXPECT_ANY_THROW(writeFileAtomically(scratch.in("d/e"), "x"_kj, 0644));  // a directory is there
+  struct stat st;
+  ASSERT_EQ(stat(scratch.in("d/e").cStr(), &st), 0);
+  EXPECT_TRUE(S_ISDIR(st.st_mode));
+}
+
+TEST(File, ReadingSaysWhatIsWrong) {
+  Scratch scratch;
+  EXPECT_TRUE(tryReadFile(scratch.in("none")) == nullptr);
+  writeFileAtomically(scratch.in("big"), "0123456789"_kj, 0600);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { readFile(scratch.in("big"), 9); })) {
+    EXPECT_EQ(kindOf(*e), ErrorKind::kInvalidArgument);
+  } else {
+    FAIL() << "a file over the limit was read";
+  }
+  EXPECT_EQ(readFile("/proc/self/status").size() > 100, true) << "files without a size are empty";
+}
+
+// Would catch: removing what a symbolic link points to.
+TEST(File, RemoveTreeDoesNotFollowLinks) {
+  Scratch scratch;
+  makeDirectories(scratch.in("keep/x"));
+  makeDirectories(scratch.in("gone/y"));
+  ASSERT_EQ(symlink(scratch.in("keep").cStr(), scratch.in("gone/y/link").cStr()), 0);
+  removeTree(scratch.in("gone"));
+  EXPECT_NE(access(scratch.in("gone").cStr(), F_OK), 0);
+  EXPECT_EQ(access(scratch.in("keep/x").cStr(), F_OK), 0);
+  removeTree(scratch.in("gone"));  // absent is fine
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,139 @@
+#include "common/base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <kj/vector.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+
+namespace talos {
+namespace {
+
+kj::String directoryOf(kj::StringPtr path) {
+  KJ_IF_MAYBE (slash, path.findLast('/')) {
+    return *slash == 0 ? kj::str("/") : kj::heapString(path.slice(0, *slash));
+  }
+  return kj::str(".");
+}
+
+void writeAll(int fd, kj::ArrayPtr<const char> content, kj::StringPtr path) {
+  while (content.size() > 0) {
+    ssize_t n;
+    KJ_SYSCALL(n = ::write(fd, content.begin(), content.size()), path);
+    content = content.slice(n, content.size());
+  }
+}
+
+// Removes what `parent` holds under `name`; stays on the device `device`.
+void removeAt(int parent, const char* name, dev_t device) {
+  struct stat st;
+  if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("fstatat", errno, name);
+  }
+  if (st.st_dev != device)
+    fail(ErrorKind::kFailedPrecondition, kj::str(name, ": is a mount point"));
+  if (!S_ISDIR(st.st_mode)) {
+    KJ_SYSCALL(unlinkat(parent, name, 0), name);
+    return;
+  }
+  int fd;
+  KJ_SYSCALL(fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), name);
+  DIR* directory = fdopendir(fd);  // owns fd from here on
+  KJ_ASSERT(directory != nullptr);
+  KJ_DEFER(closedir(directory));
+  while (auto* entry = readdir(directory)) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    removeAt(fd, entry->d_name, device);
+  }
+  KJ_SYSCALL(unlinkat(parent, name, AT_REMOVEDIR), name);
+}
+
+}  // namespace
+
+void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
+  auto directory = directoryOf(path);
+  auto temporary = kj::str(path, ".XXXXXX");
+  int raw;
+  KJ_SYSCALL(raw = mkostemp(temporary.begin(), O_CLOEXEC), path);  // 0600: no reader before fchmod
+  kj::AutoCloseFd file(raw);
+  bool renamed = false;
+  KJ_DEFER(if (!renamed) unlink(temporary.cStr()));
+  writeAll(file, content, path);
+  KJ_SYSCALL(fchmod(file, mode), path);
+  KJ_SYSCALL(fsync(file), path);
+  KJ_SYSCALL(rename(temporary.cStr(), path.cStr()), path);
+  renamed = true;
+  int dir;
+  KJ_SYSCALL(dir = open(directory.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), directory);
+  kj::AutoCloseFd dirFd(dir);
+  KJ_SYSCALL(fsync(dirFd), directory);
+}
+
+kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
+  int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (raw < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return nullptr;
+    if (errno == EACCES) fail(ErrorKind::kPermissionDenied, kj::str(path, ": permission denied"));
+    KJ_FAIL_SYSCALL("open", errno, path);
+  }
+  kj::AutoCloseFd file(raw);
+  struct stat st;
+  KJ_SYSCALL(fstat(file, &st), path);
+  if (S_ISDIR(st.st_mode))
+    fail(ErrorKind::kInvalidArgument, kj::str(path, ": is a directory, not a file"));
+  kj::Vector<char> content;
+  for (;;) {
+    char chunk[65536];  // not st_size: files in /proc have none
+    ssize_t n;
+    KJ_SYSCALL(n = read(file, chunk, sizeof chunk), path);
+    if (n == 0) break;
+    if (content.size() + n > limit) {
+      fail(ErrorKind::kInvalidArgument, kj::str(path, ": is larger than ", limit, " bytes"));
+    }
+    content.addAll(kj::arrayPtr(chunk, n));
+  }
+  return kj::heapString(content.begin(), content.size());
+}
+
+kj::String readFile(kj::StringPtr path, size_t limit) {
+  KJ_IF_MAYBE (content, tryReadFile(path, limit)) {
+    return kj::mv(*content);
+  }
+  fail(ErrorKind::kNotFound, kj::str(path, ": no such file"));
+}
+
+void makeDirectories(kj::StringPtr path, mode_t mode) {
+  for (size_t i = 1; i <= path.size(); ++i) {
+    if (i != path.size() && path[i] != '/') continue;
+    auto part = kj::heapString(path.slice(0, i));
+    if (mkdir(part.cStr(), mode) == 0) {
+      KJ_SYSCALL(chmod(part.cStr(), mode), part);
+    } else if (errno != EEXIST) {
+      KJ_FAIL_SYSCALL("mkdir", errno, part);
+    }
+  }
+}
+
+void removeTree(kj::StringPtr path) {
+  struct stat st;
+  if (lstat(path.cStr(), &st) < 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("lstat", errno, path);
+  }
+  removeAt(AT_FDCWD, path.cStr(), st.st_dev);
+}
+
+void zeroize(kj::ArrayPtr<char> secret) {
+  if (secret.size() > 0) explicit_bzero(secret.begin(), secret.size());
+}
+
+}  // namespace talos

@@ -1,0 +1,26 @@
+#include "common/base/lines.h"
+
+#include <gtest/gtest.h>
+
+namespace talos {
+namespace {
+
+// Catches: an empty line that is lost, or one behind the last line break.
+TEST(Lines, OfAText) {
+  struct Row {
+    kj::StringPtr text, lines, first;
+  };
+  for (auto& row : {Row{"", "", ""}, Row{"a", "a|", "a"}, Row{"a\n", "a|", "a"},
+                    Row{"a\n\nb", "a||b|", "a"}, Row{"\n", "|", ""}, Row{"\na\n\n", "|a||", ""}}) {
+    kj::Vector<char> shown;
+    for (auto& line : linesOf(row.text)) {
+      shown.addAll(line);
+      shown.add('|');
+    }
+    EXPECT_EQ(kj::heapString(shown.asPtr()), row.lines) << row.text.cStr();
+    EXPECT_EQ(firstLine(row.text), row.first) << row.text.cStr();
+  }
+}
+
+}  // namespace
+}  // namespace talos

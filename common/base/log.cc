@@ -1,0 +1,86 @@
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <kj/vector.h>
+#include <unistd.h>
+
+namespace talos::log {
+namespace {
+
+kj::StringPtr nameOf(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return "debug"_kj;
+    case Level::kInfo:
+      return "info"_kj;
+    case Level::kWarning:
+      return "warning"_kj;
+    case Level::kError:
+      return "error"_kj;
+  }
+  return "error"_kj;
+}
+
+bool plain(kj::StringPtr value) {
+  if (value.size() == 0) return false;
+  for (char c : value) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) return false;
+  }
+  return true;
+}
+
+void append(kj::Vector<char>& out, kj::StringPtr text) {
+  out.addAll(text);
+}
+
+void appendValue(kj::Vector<char>& out, kj::StringPtr value) {
+  if (plain(value)) return append(out, value);
+  constexpr char kHex[] = "0123456789abcdef";
+  out.add('"');
+  for (unsigned char c : value) {
+    if (c == '"' || c == '\\') {
+      out.add('\\');
+      out.add(c);
+    } else if (c == '\n') {
+      append(out, "\\n");
+    } else if (c < ' ' || c == 0x7f) {
+      append(out, "\\x");
+      out.add(kHex[c >> 4]);
+      out.add(kHex[c & 15]);
+    } else {
+      out.add(c);
+    }
+  }
+  out.add('"');
+}
+
+}  // namespace
+
+kj::String formatFields(std::initializer_list<Field> fields) {
+  kj::Vector<char> out;
+  for (auto& field : fields) {
+    if (!out.empty()) out.add(' ');
+    append(out, field.key);
+    out.add('=');
+    appendValue(out, field.value);
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
+kj::String format(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  auto begin = formatFields({{"level", nameOf(level)}, {"message", message}});
+  return fields.size() == 0 ? kj::mv(begin) : kj::str(begin, ' ', formatFields(fields));
+}
+
+void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  auto line = kj::str(format(level, message, fields), '\n');
+  auto rest = line.asArray();
+  while (rest.size() > 0) {
+    ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // nobody reads: a daemon does not die of its log
+    rest = rest.slice(n, rest.size());
+  }
+}
+
+}  // namespace talos::log

@@ -1,0 +1,81 @@
+#include "common/base/problem.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace talos {
+namespace {
+
+// A candidate further away than a third of the word is another word, not a typing error.
+constexpr size_t kLongestWord = 64;
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+// Edit distance in which swapping two neighbours counts as one change (optimal string alignment).
+size_t distance(kj::StringPtr a, kj::StringPtr b) {
+  std::vector<size_t> beforePrevious(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) previous[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      current[j] =
+          std::min({previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+          lower(a[i - 2]) == lower(b[j - 1])) {
+        current[j] = std::min(current[j], beforePrevious[j - 2] + 1);
+      }
+    }
+    std::swap(beforePrevious, previous);
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+kj::String Problem::toString() const {
+  kj::String place = line == 0          ? (file.size() == 0 ? kj::str() : kj::str(file, ": "))
+                     : file.size() == 0 ? kj::str("line ", line, ", column ", column, ": ")
+                                        : kj::str(file, ":", line, ":", column, ": ");
+  return kj::str(place, severity == Severity::kWarning ? "warning: " : "", path,
+                 path.size() == 0 ? "" : ": ", message, hint.size() == 0 ? "" : "; ", hint);
+}
+
+bool hasErrors(const Problems& problems) {
+  for (auto& problem : problems) {
+    if (problem.severity == Problem::Severity::kError) return true;
+  }
+  return false;
+}
+
+kj::String render(const Problems& problems) {
+  std::vector<const Problem*> sorted;
+  for (auto& problem : problems) sorted.push_back(&problem);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
+    return std::pair(a->line, a->column) < std::pair(b->line, b->column);
+  });
+  kj::Vector<kj::String> lines;
+  for (auto* problem : sorted) lines.add(kj::str(problem->toString(), "\n"));
+  return kj::strArray(lines, "");
+}
+
+kj::Maybe<kj::StringPtr> closest(kj::StringPtr word, kj::ArrayPtr<const kj::StringPtr> candidates) {
+  if (word.size() == 0 || word.size() > kLongestWord) return nullptr;
+  kj::Maybe<kj::StringPtr> best;
+  size_t bestDistance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (auto candidate : candidates) {
+    if (candidate.size() > kLongestWord) continue;
+    size_t d = distance(word, candidate);
+    // Two letters that are both different share nothing with the candidate.
+    if (d < bestDistance && d < std::max(word.size(), candidate.size())) {
+      bestDistance = d;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace talos

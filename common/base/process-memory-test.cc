@@ -1,0 +1,72 @@
+#include "common/base/process-memory.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+
+namespace talos {
+namespace {
+
+size_t residentFilePages() {
+  auto status = readFile("/proc/self/status");
+  auto* line = strstr(status.cStr(), "RssFile:");
+  size_t kib = 0;
+  EXPECT_EQ(1, sscanf(line, "RssFile: %zu", &kib));
+  return kib;
+}
+
+const kj::StringPtr kConstant = "still here"_kj;
+int variable = 41;
+
+// Catches: a segment with data of this process among those given back; nothing given back at all.
+TEST(ReleaseStartMemory, KeepsDataAndGivesPagesBack) {
+  variable++;
+  auto before = residentFilePages();
+  releaseStartMemory();
+  auto after = residentFilePages();
+  EXPECT_EQ(42, variable);
+  EXPECT_EQ("still here"_kj, kConstant);
+  EXPECT_LT(after, before);
+}
+
+// Catches: a program with keys that leaves them in a core file.
+TEST(Memory, NoCoreDumps) {
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    refuseCoreDumps();
+    struct rlimit limit = {1, 1};
+    getrlimit(RLIMIT_CORE, &limit);
+    _exit(prctl(PR_GET_DUMPABLE) == 0 && limit.rlim_max == 0 ? 0 : 1);
+  }
+  int status = -1;
+  KJ_SYSCALL(waitpid(pid, &status, 0));
+  EXPECT_EQ(status, 0);
+}
+
+// Catches: memory that is said to be locked and is not.
+TEST(Memory, LockedPagesAreCounted) {
+  auto locked = [] {
+    auto status = readFile("/proc/self/status");
+    return strtoul(strstr(status.cStr(), "VmLck:") + 6, nullptr, 10);
+  };
+  auto before = locked();
+  auto bytes = kj::heapArray<kj::byte>(64u << 10);
+  ASSERT_TRUE(keepOffDisk(bytes));
+  EXPECT_GE(locked(), before + 60);
+  munlock(bytes.begin(), bytes.size());
+  EXPECT_TRUE(keepOffDisk(nullptr));
+}
+
+}  // namespace
+}  // namespace talos

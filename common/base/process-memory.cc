@@ -1,0 +1,46 @@
+#include "common/base/process-memory.h"
+
+#include <elf.h>
+#include <kj/debug.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace talos {
+
+void releaseStartMemory() {
+  auto* headers = reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR));
+  auto count = getauxval(AT_PHNUM);
+  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (headers == nullptr) return;
+  // Where the headers are, less where they were meant to be: 0 in a program that is not relocated.
+  uintptr_t shift = 0;
+  for (unsigned long i = 0; i < count; i++) {
+    if (headers[i].p_type == PT_PHDR)
+      shift = reinterpret_cast<uintptr_t>(headers) - headers[i].p_vaddr;
+  }
+  for (unsigned long i = 0; i < count; i++) {
+    // Writable segments have what only this process knows.
+    if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & PF_W)) continue;
+    auto begin = (shift + headers[i].p_vaddr) & ~(page - 1);
+    auto end = (shift + headers[i].p_vaddr + headers[i].p_memsz) & ~(page - 1);
+    if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  malloc_trim(0);
+}
+
+void refuseCoreDumps() {
+  struct rlimit none = {0, 0};
+  KJ_SYSCALL(setrlimit(RLIMIT_CORE, &none));
+  KJ_SYSCALL(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+}
+
+bool keepOffDisk(kj::ArrayPtr<const kj::byte> bytes) {
+  return bytes.size() == 0 || mlock(bytes.begin(), bytes.size()) == 0;
+}
+
+}  // namespace talos

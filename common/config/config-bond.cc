@@ -1,0 +1,145 @@
+// machine.network.interfaces[].bond and .wireguard. What the kernel's bonding driver refuses or
+// ignores in a mode is a warning: the link still works, though otherwise than written.
+
+#include <set>
+#include <string>
+
+#include "common/config/bond-options.h"
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+
+namespace talos::config {
+namespace {
+
+constexpr size_t kWireguardKeyBytes = 32;
+
+// A value that no mode takes; such a one is not asked about again.
+void checkRanges(Report& report, kj::StringPtr path, netlink::BondOptions& options) {
+  for (auto& rule : netlink::bondRules()) {
+    auto& value = options[rule.option];
+    if (!value || (*value <= rule.most && *value >= rule.least)) continue;
+    report.error(kj::str(path, ".", rule.name),
+                 kj::str(*value, *value > rule.most ? " is too large" : " is too small"),
+                 kj::str("it is from ", rule.least, " to ", rule.most));
+    value.reset();
+  }
+}
+
+// What the kernel refuses, or ignores, in this mode and beside the other options.
+void checkTogether(Report& report, kj::StringPtr path, Bond::Reader bond,
+                   const netlink::BondOptions& options) {
+  netlink::effectiveBond(options, [&](kj::StringPtr option, kj::StringPtr why) {
+    report.warn(kj::str(path, ".", option), kj::str("this ", why));
+  });
+  auto& primary = netlink::ruleOf(netlink::BondOption::kPrimary);
+  if (bond.getPrimary().size() > 0 && !primary.fits(options.mode())) {
+    report.warn(kj::str(path, ".primary"),
+                kj::str("this has a meaning only in ", netlink::modesOf(primary)));
+  }
+}
+
+void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
+  auto delay = [&](kj::StringPtr key, uint32_t value) {
+    if (bond.getMiimon() == 0 || value % bond.getMiimon() == 0) return;
+    report.warn(kj::str(path, ".", key), kj::str(value, " is not a multiple of miimon (",
+                                                 bond.getMiimon(), "); the kernel rounds it down"));
+  };
+  delay("updelay", bond.getUpdelay());
+  delay("downdelay", bond.getDowndelay());
+  delay("peerNotifyDelay", bond.getPeerNotifyDelay());
+  if (bond.getArpInterval() > 0 && bond.getArpIPTarget().size() == 0) {
+    report.warn(kj::str(path, ".arpInterval"),
+                kj::str("without arpIPTarget this monitors nothing"));
+  }
+  if (bond.getArpIPTarget().size() > netlink::kMostBondTargets)
+    report.error(kj::str(path, ".arpIPTarget"), kj::str("there can be 16 targets at most"));
+  size_t i = 0;
+  for (auto target : bond.getArpIPTarget()) {
+    auto place = kj::str(path, ".arpIPTarget[", i++, "]");
+    bool good = false;
+    KJ_IF_MAYBE (ip, Ip::parse(target)) good = ip->family() == AF_INET;
+    if (!good) report.error(place, kj::str("\"", target, "\" is not an IPv4 address"));
+  }
+}
+
+void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
+  if (peer.getPublicKey().size() > 0 && !isKey(peer.getPublicKey(), kWireguardKeyBytes)) {
+    report.warn(kj::str(path, ".publicKey"),
+                kj::str("this is not the base64 of 32 octets; the link will not come up"));
+  }
+  auto endpoint = peer.getEndpoint();
+  if (endpoint.size() > 0 && !isHostAndPort(endpoint, true)) {
+    report.error(kj::str(path, ".endpoint"), kj::str("\"", endpoint, "\" is not host:port"),
+                 "as 209.202.254.14:8172");
+  }
+  auto keepalive = peer.getPersistentKeepaliveInterval();
+  if (keepalive.size() > 0) {
+    auto place = kj::str(path, ".persistentKeepaliveInterval");
+    KJ_IF_MAYBE (interval, parseDuration(keepalive)) {
+      if (*interval > 65535 * kj::SECONDS)
+        report.error(place, kj::str("\"", keepalive, "\" is too long"), "it is 65535s at most");
+    } else {
+      report.error(place, kj::str("\"", keepalive, "\" is not a duration"), "as 25s");
+    }
+  }
+  size_t i = 0;
+  for (auto network : peer.getAllowedIPs()) {
+    auto place = kj::str(path, ".allowedIPs[", i++, "]");
+    if (Prefix::parse(network) == nullptr) {
+      report.warn(place, kj::str("\"", network, "\" is no network; the link will not come up"),
+                  "address/length, as 192.168.88.0/24");
+    }
+  }
+}
+
+}  // namespace
+
+void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
+  auto members = kj::str(path, ".interfaces");
+  if (bond.getInterfaces().size() == 0)
+    report.error(members, kj::str("a bond needs at least one link"), "as [eth0, eth1]");
+  std::set<std::string> names;
+  size_t i = 0;
+  for (auto member : bond.getInterfaces()) {
+    auto place = kj::str(members, "[", i++, "]");
+    if (!isLinkName(member))
+      report.error(place, kj::str("\"", member, "\" is not a name of a link"));
+    names.insert(member.cStr());
+  }
+  auto primary = bond.getPrimary();
+  if (primary.size() > 0 && names.count(primary.cStr()) == 0) {
+    report.error(kj::str(path, ".primary"),
+                 kj::str("\"", primary, "\" is not one of the bond's interfaces"));
+  }
+  auto system = bond.getAdActorSystem();
+  if (system.size() > 0 && !isUnicastMac(system)) {
+    report.error(kj::str(path, ".adActorSystem"),
+                 kj::str("\"", system, "\" is not the MAC address of one station"),
+                 "as 02:00:00:00:00:01");
+  }
+  auto options = netlink::bondOptions(bond);
+  checkRanges(report, path, options);
+  checkTogether(report, path, bond, options);
+  checkMonitoring(report, path, bond);
+}
+
+void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard) {
+  auto key = wireguard.getPrivateKey();
+  if (key.size() > 0 && !isKey(key, kWireguardKeyBytes)) {
+    report.warn(kj::str(path, ".privateKey"),
+                kj::str("this is not the base64 of 32 octets; the link will not come up"),
+                "wg genkey makes one");
+  }
+  std::set<std::string> keys;
+  size_t i = 0;
+  for (auto peer : wireguard.getPeers()) {
+    auto place = kj::str(path, ".peers[", i++, "]");
+    checkPeer(report, place, peer);
+    if (peer.getPublicKey().size() > 0 && !keys.insert(peer.getPublicKey().cStr()).second)
+      report.error(kj::str(place, ".publicKey"), kj::str("another peer has the same key"));
+  }
+}
+
+}  // namespace talos::config

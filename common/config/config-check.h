@@ -1,0 +1,67 @@
+// The semantic checks of the machine config, in parts: what a schema cannot say.
+//
+// Each part looks at its section only, reports every problem that it finds and goes on; none
+// throws. They are called by config.cc for documents that were decoded, even with problems: a value
+// that was refused by the decoder is absent here and not reported again. Pure. Secrets are never
+// repeated in a message.
+#pragma once
+
+#include "common/base/problem.h"
+#include "common/yaml/yaml-codec.h"
+#include "common/yaml/yaml.h"
+#include "rpc/config.capnp.h"
+
+namespace talos::config {
+
+// As the decoder writes the path of a key of a mapping with free keys.
+kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
+
+// Collects problems with the place at which their path stood in the document, codec::kMaxProblems
+// of each severity. What the decoder refused is not complained about again.
+class Report {
+ public:
+  Report(const codec::Places& places, kj::StringPtr file, Problems& problems)
+      : places(places), file(file), problems(problems), decoders(problems.size()) {}
+
+  void error(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
+  void warn(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
+  bool has(kj::StringPtr path) const { return places.has(path); }
+
+  // Checks that several sections need.
+  void cidr(kj::StringPtr path, kj::StringPtr text);
+  void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
+  void url(kj::StringPtr path, kj::StringPtr text);
+  void absolutePath(kj::StringPtr path, kj::StringPtr text);
+  // An authority's certificate and its key.
+  void authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool needsKey);
+  // Command line arguments by name; `taken` are those that the system sets itself.
+  void arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
+                 kj::ArrayPtr<const kj::StringPtr> taken = nullptr);
+
+ private:
+  const codec::Places& places;
+  kj::StringPtr file;
+  Problems& problems;
+  size_t decoders;        // problems that were there before
+  size_t counts[2] = {};  // by severity
+
+  void add(Problem::Severity severity, kj::StringPtr path, kj::String message, kj::StringPtr hint);
+};
+
+void checkMachine(Report& report, Machine::Reader machine);
+void checkNetwork(Report& report, Network::Reader network, MachineType type);
+void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
+void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);
+void checkStorage(Report& report, Machine::Reader machine);
+void checkRegistries(Report& report, Registries::Reader registries);
+void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
+
+// Keys of later versions, which are warnings.
+kj::ArrayPtr<const codec::LaterKey> laterKeys();
+
+// Known slips of documents in circulation, put right in the tree before it is decoded, each with a
+// warning (codec::kMaxProblems of them). Time is linear in the size of the tree.
+void correct(codec::YamlStream& stream, const codec::YamlNode& root, kj::StringPtr file,
+             Problems& problems);
+
+}  // namespace talos::config

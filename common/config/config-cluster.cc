@@ -1,0 +1,216 @@
+// cluster: endpoint, networks, secrets, components and manifests.
+
+#include <set>
+#include <string>
+
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+#include "common/tls/node-certificate.h"
+
+namespace talos::config {
+namespace {
+
+constexpr size_t kEncryptionKeyBytes = 32;
+// The API's service has the first address of the services' network, the DNS server the tenth.
+constexpr unsigned kServiceHostBits = 4;
+// Kubernetes takes two networks of each kind.
+constexpr size_t kComparedSubnets = 4;
+constexpr kj::StringPtr kEtcdArguments[] = {
+    "name"_kj,
+    "data-dir"_kj,
+    "listen-peer-urls"_kj,
+    "listen-client-urls"_kj,
+    "cert-file"_kj,
+    "key-file"_kj,
+    "trusted-ca-file"_kj,
+    "peer-client-cert-auth"_kj,
+    "peer-cert-file"_kj,
+    "peer-trusted-ca-file"_kj,
+    "peer-key-file"_kj,
+};
+
+void checkControlPlane(Report& report, ControlPlane::Reader controlPlane) {
+  constexpr auto kPath = "cluster.controlPlane.endpoint"_kj;
+  auto endpoint = controlPlane.getEndpoint();
+  if (endpoint.size() > 0) {
+    auto result = parseEndpoint(endpoint);
+    if (result.problem.size() > 0) {
+      report.error(kPath, kj::mv(result.problem), "https://host:port, as https://10.5.0.2:6443");
+    } else if (result.value.scheme != "https") {
+      report.warn(kPath, kj::str("the Kubernetes API is served by https only"));
+    }
+  } else if (report.has(kPath)) {
+    report.error(kPath, kj::str("the URL is empty"), "https://host:port, as https://10.5.0.2:6443");
+  }
+  if (controlPlane.getLocalAPIServerPort() == 0)
+    report.error("cluster.controlPlane.localAPIServerPort", kj::str("0 is not a port"));
+}
+
+void checkCni(Report& report, Cni::Reader cni) {
+  auto urls = cni.getUrls();
+  if (cni.getName() == CniName::CUSTOM) {
+    if (urls.size() == 0)
+      report.warn("cluster.network.cni.urls", kj::str("a custom CNI has manifests; none is given"));
+  } else if (urls.size() > 0 && report.has("cluster.network.cni.name")) {
+    report.error("cluster.network.cni.urls", kj::str("only a custom CNI has manifests"),
+                 "set name to custom, or remove urls");
+  }
+  size_t i = 0;
+  for (auto url : urls) report.url(kj::str("cluster.network.cni.urls[", i++, "]"), url);
+}
+
+void checkClusterNetwork(Report& report, ClusterNetwork::Reader network, bool controlPlane) {
+  if (!isDnsName(network.getDnsDomain())) {
+    report.error("cluster.network.dnsDomain",
+                 kj::str("\"", network.getDnsDomain(), "\" is not a DNS name"),
+                 "cluster.local is the usual one");
+  }
+  size_t i = 0;
+  for (auto subnet : network.getPodSubnets())
+    report.cidr(kj::str("cluster.network.podSubnets[", i++, "]"), subnet);
+  i = 0;
+  for (auto subnet : network.getServiceSubnets()) {
+    auto path = kj::str("cluster.network.serviceSubnets[", i++, "]");
+    report.cidr(path, subnet);
+    KJ_IF_MAYBE (services, Prefix::parse(subnet)) {
+      if (services->length + kServiceHostBits > services->address.bits()) {
+        report.error(path, kj::str("\"", subnet, "\" is too small for services"),
+                     "the DNS server has its tenth address");
+      }
+      size_t compared = 0;
+      for (auto other : network.getPodSubnets()) {
+        if (++compared > kComparedSubnets) break;
+        KJ_IF_MAYBE (pods, Prefix::parse(other)) {
+          if (pods->contains(services->address) || services->contains(pods->address))
+            report.warn(path, kj::str("\"", subnet, "\" overlaps the pods' ", other));
+        }
+      }
+    }
+  }
+  if (controlPlane && network.hasCni()) checkCni(report, network.getCni());
+}
+
+void checkSecrets(Report& report, Cluster::Reader cluster, bool controlPlane) {
+  if (cluster.getToken().size() == 0) {
+    report.warn("cluster.token", kj::str("there is no token"));
+  } else if (!isToken(cluster.getToken())) {
+    report.error("cluster.token", kj::str("this is not a token"),
+                 "6 characters, a dot and 16 characters of a-z and 0-9");
+  }
+  auto secret = cluster.getAescbcEncryptionSecret();
+  if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
+    report.error("cluster.aescbcEncryptionSecret", kj::str("this is not the base64 of 32 octets"),
+                 "head -c 32 /dev/urandom | base64 makes one");
+  }
+  report.authority("cluster.ca", cluster.getCa(), controlPlane);
+  report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), controlPlane);
+  report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), controlPlane);
+  if (!controlPlane) return;
+  auto need = [&](kj::StringPtr path, bool present) {
+    if (!present) {
+      report.warn(path, kj::str("the Kubernetes control plane cannot start without it"));
+    }
+  };
+  need("cluster.ca", cluster.hasCa());
+  need("cluster.aggregatorCA", cluster.hasAggregatorCA());
+  need("cluster.etcd.ca", cluster.getEtcd().hasCa());
+  need("cluster.serviceAccount.key", cluster.getServiceAccount().getKey().size() > 0);
+}
+
+void checkVolumes(Report& report, kj::StringPtr component, capnp::List<Volume>::Reader volumes) {
+  std::set<std::string> mounts;
+  size_t i = 0;
+  for (auto volume : volumes) {
+    auto path = kj::str(component, ".extraVolumes[", i++, "]");
+    report.absolutePath(kj::str(path, ".hostPath"), volume.getHostPath());
+    report.absolutePath(kj::str(path, ".mountPath"), volume.getMountPath());
+    if (volume.getMountPath().size() > 0 && !mounts.insert(volume.getMountPath().cStr()).second)
+      report.error(kj::str(path, ".mountPath"), kj::str("another volume is mounted here too"));
+  }
+}
+
+void checkComponents(Report& report, Cluster::Reader cluster) {
+  auto api = cluster.getApiServer();
+  report.hosts("cluster.apiServer.certSANs", api.getCertSANs());
+  report.arguments("cluster.apiServer.extraArgs", api.getExtraArgs());
+  checkVolumes(report, "cluster.apiServer", api.getExtraVolumes());
+  auto manager = cluster.getControllerManager();
+  report.arguments("cluster.controllerManager.extraArgs", manager.getExtraArgs());
+  checkVolumes(report, "cluster.controllerManager", manager.getExtraVolumes());
+  auto scheduler = cluster.getScheduler();
+  report.arguments("cluster.scheduler.extraArgs", scheduler.getExtraArgs());
+  checkVolumes(report, "cluster.scheduler", scheduler.getExtraVolumes());
+  report.arguments("cluster.proxy.extraArgs", cluster.getProxy().getExtraArgs());
+  report.arguments("cluster.etcd.extraArgs", cluster.getEtcd().getExtraArgs(), kEtcdArguments);
+}
+
+void checkManifests(Report& report, Cluster::Reader cluster) {
+  auto cloud = cluster.getExternalCloudProvider();
+  if (!cloud.getEnabled() && cloud.getManifests().size() > 0) {
+    report.error("cluster.externalCloudProvider.manifests",
+                 kj::str("the external cloud provider is not enabled"),
+                 "set enabled to true, or remove manifests");
+  }
+  size_t i = 0;
+  for (auto url : cloud.getManifests())
+    report.url(kj::str("cluster.externalCloudProvider.manifests[", i++, "]"), url);
+  i = 0;
+  for (auto url : cluster.getExtraManifests())
+    report.url(kj::str("cluster.extraManifests[", i++, "]"), url);
+  std::set<std::string> names;
+  i = 0;
+  for (auto manifest : cluster.getInlineManifests()) {
+    auto path = kj::str("cluster.inlineManifests[", i++, "].name");
+    bool blank = true;
+    for (char c : manifest.getName()) blank = blank && c == ' ';
+    if (blank) {
+      report.error(path, kj::str("the manifest has no name"));
+    } else if (!names.insert(manifest.getName().cStr()).second) {
+      report.error(path, kj::str("another manifest is called \"", manifest.getName(), "\""));
+    }
+  }
+}
+
+// How long certificates are valid; "" when it is not said.
+void checkLifetime(Report& report, kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
+                   kj::StringPtr tooShort, kj::StringPtr hint) {
+  if (text.size() == 0) return;
+  KJ_IF_MAYBE (duration, parseDuration(text)) {
+    if (*duration < shortest) report.error(path, kj::str(tooShort), hint);
+  } else {
+    report.error(path, kj::str("\"", text, "\" is not a duration"), hint);
+  }
+}
+
+void checkTrustd(Report& report, Trustd::Reader trustd) {
+  size_t i = 0;
+  for (auto host : trustd.getEndpoints()) {
+    if (!isHost(host)) {
+      report.error(kj::str("cluster.trustd.endpoints[", i, "]"),
+                   kj::str("\"", host, "\" is neither an IP address nor a DNS name"),
+                   "without a port: trustd is asked at 50001");
+    }
+    ++i;
+  }
+  checkLifetime(report, "cluster.trustd.certLifetime", trustd.getCertLifetime(), kShortestLifetime,
+                "a certificate is valid for 10s at least", "as 24h");
+}
+
+}  // namespace
+
+void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
+  bool controlPlane = isControlPlane(type);
+  checkControlPlane(report, cluster.getControlPlane());
+  if (cluster.hasNetwork()) checkClusterNetwork(report, cluster.getNetwork(), controlPlane);
+  checkSecrets(report, cluster, controlPlane);
+  checkComponents(report, cluster);
+  checkManifests(report, cluster);
+  checkLifetime(report, "cluster.adminKubeconfig.certLifetime",
+                cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
+                "a certificate is valid for more than no time", "as 8760h");
+  checkTrustd(report, cluster.getTrustd());
+}
+
+}  // namespace talos::config

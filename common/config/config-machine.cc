@@ -1,0 +1,135 @@
+// machine: identity, kubelet, time, environment and kernel parameters.
+
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/text-values.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+namespace {
+
+// Of what a child of process 1 can be given.
+constexpr size_t kMostEnvironment = 16384, kMostVariables = 256;
+
+constexpr kj::StringPtr kKubeletArguments[] = {
+    "bootstrap-kubeconfig"_kj,
+    "kubeconfig"_kj,
+    "container-runtime"_kj,
+    "config"_kj,
+    "dynamic-config-dir"_kj,
+    "container-runtime-endpoint"_kj,
+    "cert-dir"_kj,
+    "cni-conf-dir"_kj,
+    "hostname-override"_kj,
+};
+
+void checkKubelet(Report& report, Kubelet::Reader kubelet) {
+  report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
+  size_t i = 0;
+  for (auto mount : kubelet.getExtraMounts()) {
+    auto path = kj::str("machine.kubelet.extraMounts[", i++, "]");
+    report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
+    // The source of a bind mount is a path; of others it is whatever the file system takes.
+    bool bind = mount.getType() == "bind";
+    if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
+    if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
+      report.error(kj::str(path, ".source"), kj::str("a bind mount needs the path that it shows"));
+  }
+}
+
+void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
+  size_t size = 0;
+  for (auto variable : variables) {
+    auto name = variable.getKey();
+    bool bad = name.size() == 0 || (name[0] >= '0' && name[0] <= '9');
+    for (char c : name) bad = bad || c == '=' || static_cast<unsigned char>(c) <= ' ';
+    if (bad) {
+      report.error(keyPath("machine.env", name),
+                   kj::str("\"", name, "\" is not the name of a variable"),
+                   "letters, digits and _, not a digit at the front");
+    }
+    size += name.size() + variable.getValue().size() + 2;
+  }
+  if (size > kMostEnvironment || variables.size() > kMostVariables) {
+    report.error("machine.env",
+                 kj::str("these are more variables than a process is given: ", variables.size(),
+                         " of ", size, " bytes"),
+                 kj::str("at most ", kMostVariables, " of ", kMostEnvironment, " bytes"));
+  }
+}
+
+void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
+  for (auto sysctl : sysctls) {
+    auto name = sysctl.getKey();
+    bool group = name.findFirst('.') == nullptr && name.findFirst('/') == nullptr &&
+                 sysctlPath(kj::str(name, "/x")) != nullptr;
+    if (!group && sysctlPath(name) == nullptr) {
+      report.error(keyPath("machine.sysctls", name),
+                   kj::str("\"", name, "\" is not the name of a kernel parameter"),
+                   "as net.ipv4.ip_forward");
+    } else if (group) {
+      report.error(keyPath("machine.sysctls", name),
+                   kj::str("\"", name, "\" names no kernel parameter but a group of them"),
+                   "as net.ipv4.ip_forward");
+    }
+  }
+}
+
+void checkAuthorityHash(Report& report, Machine::Reader machine) {
+  constexpr auto kPath = "machine.caHash"_kj;
+  auto hash = machine.getCaHash();
+  if (hash.size() == 0) return;
+  if (!isAuthorityHash(hash)) {
+    report.error(kPath, kj::str("this is not the hash of an authority"),
+                 "sha256: and 64 digits of lower-case hexadecimal, as talosctl gen ca writes it");
+    return;
+  }
+  if (machine.getCa().getCrt().size() == 0) return;
+  auto certificate = kj::heapString(machine.getCa().getCrt().asChars());
+  auto unreadable = kj::runCatchingExceptions([&]() {  // which is reported with machine.ca
+    auto own = pki::authorityHash(certificate);
+    if (own != hash) {
+      report.error(kPath, kj::str("this is not the hash of machine.ca, which is ", own),
+                   "give the one or the other");
+    }
+  });
+}
+
+void checkIdentity(Report& report, Machine::Reader machine) {
+  bool controlPlane = isControlPlane(machine.getType());
+  if (!report.has("machine.type"))
+    report.warn("machine.type", kj::str("this key is missing; the machine will be a worker"));
+  if (machine.getToken().size() == 0) {
+    report.warn("machine.token", kj::str("there is no token"));
+  } else if (!isToken(machine.getToken())) {
+    report.error("machine.token", kj::str("this is not a token"),
+                 "6 characters, a dot and 16 characters of a-z and 0-9");
+  }
+  report.authority("machine.ca", machine.getCa(), controlPlane);
+  if (controlPlane && !machine.hasCa()) {
+    report.error("machine.ca", kj::str("a control-plane machine needs the certificate authority of "
+                                       "the machine API"));
+  }
+  checkAuthorityHash(report, machine);
+  report.hosts("machine.certSANs", machine.getCertSANs());
+}
+
+}  // namespace
+
+void checkMachine(Report& report, Machine::Reader machine) {
+  checkIdentity(report, machine);
+  checkKubelet(report, machine.getKubelet());
+  if (machine.hasNetwork()) checkNetwork(report, machine.getNetwork(), machine.getType());
+  size_t i = 0;
+  for (auto server : machine.getTime().getServers()) {
+    auto path = kj::str("machine.time.servers[", i++, "]");
+    if (!isHost(server))
+      report.error(path, kj::str("\"", server, "\" is neither an IP address nor a DNS name"));
+  }
+  checkEnvironment(report, machine.getEnv());
+  checkSysctls(report, machine.getSysctls());
+  checkStorage(report, machine);
+  checkRegistries(report, machine.getRegistries());
+}
+
+}  // namespace talos::config

@@ -1,0 +1,358 @@
+// machine.network: names, links, addresses and routes.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+
+namespace talos::config {
+namespace {
+
+constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones for this
+constexpr unsigned kLargestVlan = 4094;
+constexpr size_t kUsedNameservers = 3;
+
+constexpr unsigned kUsualMetric = 10;  // of a route that names none
+
+// What there can be one of, over all links.
+struct Taken {
+  std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
+  std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
+};
+
+void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
+  if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestMtu)) {
+    report.warn(kj::str(path, ".mtu"), kj::str("no link has an MTU of ", mtu),
+                "it is from 68 to 65536");
+  }
+}
+
+// What only a route that goes somewhere has.
+void checkNowhere(Report& report, kj::StringPtr path, Route::Reader route) {
+  auto only = [&](kj::StringPtr key, bool given) {
+    if (!given) return;
+    report.error(kj::str(path, ".", key),
+                 kj::str("the packets of this type of route go nowhere, so it has none"),
+                 "remove it, or the type");
+  };
+  only("gateway", route.getGateway().size() > 0);
+  only("source", route.getSource().size() > 0);
+  only("mtu", route.getMtu() != 0);
+  only("onlink", route.getOnlink());
+}
+
+void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int family) {
+  if (route.getSource().size() > 0) {
+    auto place = kj::str(path, ".source");
+    KJ_IF_MAYBE (source, Ip::parse(route.getSource())) {
+      if (family != AF_UNSPEC && source->family() != family)
+        report.error(place, kj::str("source and network are not both IPv4 or both IPv6"));
+    } else {
+      report.error(
+          place, kj::str("\"", route.getSource(), "\" is not an IP address"),
+          Prefix::parse(route.getSource()) == nullptr ? "" : "leave out the prefix length");
+    }
+  }
+  auto mtu = route.getMtu();
+  if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestRouteMtu)) {
+    report.error(kj::str(path, ".mtu"), kj::str("no route has an MTU of ", mtu),
+                 "it is from 68 to 65520");
+  }
+  bool hasGateway = false;
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
+    hasGateway = !gateway->isAny();
+    if (family != AF_UNSPEC && gateway->family() != family) {
+      report.warn(kj::str(path, ".gateway"),
+                  kj::str("gateway and network are not both IPv4 or both IPv6"));
+    }
+  } else if (route.getGateway().size() > 0) {
+    report.warn(kj::str(path, ".gateway"),
+                kj::str("\"", route.getGateway(), "\" is not an IP address"));
+    return;
+  }
+  if (route.getOnlink() && !hasGateway) {
+    report.error(kj::str(path, ".onlink"), kj::str("there is no gateway that could be on the link"),
+                 "remove onlink, or name the gateway");
+  }
+}
+
+void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route::Reader route,
+                Taken& taken) {
+  auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
+  auto [there, added] =
+      taken.routes.try_emplace({network.masked().toString().cStr(), metric}, path.cStr());
+  if (added) return;
+  report.warn(kj::str(path, ".network"),
+              kj::str(there->second.c_str(), " goes there too, with the same metric (", metric,
+                      "); only one of them counts"),
+              "give one of them another metric");
+}
+
+void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& taken) {
+  int family = AF_UNSPEC;
+  KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) {
+    family = network->address.family();
+    checkPlace(report, path, *network, route, taken);
+  } else {
+    report.warn(kj::str(path, ".network"),
+                kj::str("\"", route.getNetwork(), "\" is no network; the route is left out"),
+                "address/length, as 10.0.0.0/8; 0.0.0.0/0 is the default route");
+  }
+  if (route.getType() == RouteType::UNICAST) {
+    checkHop(report, path, route, family);
+  } else {
+    checkNowhere(report, path, route);
+  }
+}
+
+void checkRoutes(Report& report, kj::StringPtr path, Taken& taken,
+                 capnp::List<Route>::Reader routes) {
+  size_t i = 0;
+  for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route, taken);
+}
+
+// Of a link or of a VLAN.
+template <typename Reader>
+void checkFurther(Report& report, kj::StringPtr path, Reader link) {
+  size_t i = 0;
+  for (auto address : link.getAddresses()) {
+    auto place = kj::str(path, ".addresses[", i++, "]");
+    if (Ip::parse(address) == nullptr) report.cidr(place, address);
+  }
+  if (!link.hasDhcpOptions()) return;
+  auto place = kj::str(path, ".dhcpOptions");
+  if (!link.getDhcp()) {
+    report.warn(place, kj::str("without dhcp: true these have no effect"));
+  } else if (!link.getDhcpOptions().getIpv4() && !link.getDhcpOptions().getIpv6()) {
+    report.warn(place, kj::str("neither ipv4 nor ipv6: DHCP asks for nothing"));
+  }
+}
+
+void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu,
+               Taken& taken) {
+  if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
+  checkFurther(report, path, vlan);
+  checkMtu(report, path, vlan.getMtu());
+  if (parentMtu != 0 && vlan.getMtu() > parentMtu) {
+    report.error(kj::str(path, ".mtu"),
+                 kj::str(vlan.getMtu(), " is more than the link below has (", parentMtu, ")"));
+  }
+  checkRoutes(report, path, taken, vlan.getRoutes());
+}
+
+void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, Taken& taken) {
+  // Two selectors may choose one link; that shows when the links are there.
+  std::set<unsigned> own;
+  auto name = interface.getInterface();
+  auto& seen = name.size() > 0 ? taken.vlans[name.cStr()] : own;
+  size_t i = 0;
+  for (auto vlan : interface.getVlans()) {
+    auto path = kj::str(parent, ".vlans[", i++, "]");
+    auto place = kj::str(path, ".vlanId");
+    if (vlan.getVlanId() > kLargestVlan) {
+      report.error(place, kj::str(vlan.getVlanId(), " is not a VLAN"), "it is from 0 to 4094");
+    } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
+      report.error(place, kj::str("VLAN ", vlan.getVlanId(), " of this link is there twice"));
+    }
+    checkVlan(report, path, vlan, interface.getMtu(), taken);
+  }
+}
+
+void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader interface) {
+  if (interface.getDhcp() && interface.getCidr().size() > 0)
+    report.error(kj::str(path, ".dhcp"), kj::str("cidr is set as well"), "remove one of the two");
+  if (interface.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), interface.getCidr());
+  checkFurther(report, path, interface);
+}
+
+void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
+  if (!isControlPlane(type)) {
+    report.error(path, kj::str("only control-plane machines can have a shared address"),
+                 "remove vip, or set machine.type to controlplane");
+  }
+  auto place = kj::str(path, ".ip");
+  if (vip.getIp().size() == 0) {
+    report.error(place, kj::str("the shared address is missing"));
+  } else if (Ip::parse(vip.getIp()) == nullptr) {
+    report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
+                 Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
+  }
+}
+
+void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interface) {
+  auto place = kj::str(path, ".deviceSelector");
+  auto selector = interface.getDeviceSelector();
+  if (interface.getInterface().size() > 0)
+    report.error(place, kj::str("interface is set as well"), "remove one of the two");
+  bool some = selector.getPhysical();
+  auto pattern = [&](kj::StringPtr key, kj::StringPtr text, kj::StringPtr letters,
+                     kj::StringPtr hint) {
+    some = some || text.size() > 0;
+    for (char c : text) {
+      bool good = letters.size() == 0 ? c > ' ' : letters.findFirst(c) != nullptr;
+      if (good) continue;
+      report.error(kj::str(place, ".", key), kj::str("no link has \"", text, "\" here"), hint);
+      return;
+    }
+  };
+  constexpr auto kHex = "0123456789abcdefABCDEF:*"_kj;
+  pattern("busPath", selector.getBusPath(), "", "as 0000:00:03.0 or 0000:00:*");
+  pattern("hardwareAddr", selector.getHardwareAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("permanentAddr", selector.getPermanentAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("pciID", selector.getPciID(), kHex, "vendor:product, as 1af4:1000 or 1af4:*");
+  pattern("driver", selector.getDriver(), "", "as virtio_net");
+  if (!some) {
+    report.error(place, kj::str("this chooses no link"),
+                 "give busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
+  }
+  if (interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
+      interface.getDummy()) {
+    report.error(place, kj::str("a link that is made has nothing to be chosen by"),
+                 "name it with interface");
+  }
+}
+
+void checkName(Report& report, kj::StringPtr path, Interface::Reader interface) {
+  auto name = interface.getInterface();
+  if (interface.hasDeviceSelector()) {
+    checkSelector(report, path, interface);
+  } else if (name.size() == 0) {
+    report.error(kj::str(path, ".interface"), kj::str("the name of the link is missing"),
+                 "name it, or choose it with deviceSelector");
+  } else if (!isLinkName(name)) {
+    report.error(kj::str(path, ".interface"), kj::str("\"", name, "\" is not a name of a link"),
+                 "1 to 15 characters without /, : and blanks");
+  }
+}
+
+void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
+                    MachineType type, Taken& taken) {
+  checkName(report, path, interface);
+  checkAddressing(report, path, interface);
+  checkMtu(report, path, interface.getMtu());
+  checkRoutes(report, path, taken, interface.getRoutes());
+  checkVlans(report, path, interface, taken);
+  if (interface.hasBond() + interface.hasBridge() + interface.hasWireguard() +
+          interface.getDummy() >
+      1) {
+    report.error(path, kj::str("a link can be only one of bond, bridge, dummy and wireguard"));
+  }
+  if (interface.hasBond()) checkBond(report, kj::str(path, ".bond"), interface.getBond());
+  if (interface.hasWireguard())
+    checkWireguard(report, kj::str(path, ".wireguard"), interface.getWireguard());
+  if (interface.hasVip()) checkVip(report, kj::str(path, ".vip"), interface.getVip(), type);
+}
+
+using Masters = std::map<std::string, std::string>;  // by the name of the member
+
+// The members of a bond or bridge; who is in another one already is told of.
+void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj::StringPtr kind,
+                    capnp::List<capnp::Text>::Reader members, Masters& masterOf) {
+  size_t i = 0;
+  for (auto member : members) {
+    auto place = kj::str(path, ".interfaces[", i++, "]");
+    auto [other, added] = masterOf.emplace(member.cStr(), master.cStr());
+    if (member == master) {
+      report.error(place, kj::str("a ", kind, " cannot be a link of itself"));
+    } else if (!added) {
+      report.warn(place, kj::str("\"", member, "\" is in ", other->second.c_str(),
+                                 " already; a link can be in one bond or bridge"));
+    }
+  }
+}
+
+// What one link of a bond or of a bridge may not be or have.
+void checkMembers(Report& report, Network::Reader network) {
+  Masters masterOf;
+  size_t i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
+    if (interface.getIgnore()) continue;
+    auto name = interface.getInterface();
+    checkMembersOf(report, name, kj::str(path, ".bond"), "bond",
+                   interface.getBond().getInterfaces(), masterOf);
+    checkMembersOf(report, name, kj::str(path, ".bridge"), "bridge",
+                   interface.getBridge().getInterfaces(), masterOf);
+    size_t j = 0;
+    for (auto member : interface.getBridge().getInterfaces()) {
+      if (isLinkName(member)) {
+        ++j;
+        continue;
+      }
+      report.error(kj::str(path, ".bridge.interfaces[", j++, "]"),
+                   kj::str("\"", member, "\" is not a name of a link"));
+    }
+  }
+  i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
+    auto master = masterOf.find(interface.getInterface().cStr());
+    if (interface.getIgnore() || master == masterOf.end()) continue;
+    auto warn = [&](kj::StringPtr key, bool given) {
+      if (!given) return;
+      report.warn(kj::str(path, ".", key), kj::str("this link is part of ", master->second.c_str(),
+                                                   " and can have no address of its own"));
+    };
+    warn("cidr", interface.getCidr().size() > 0);
+    warn("addresses", interface.getAddresses().size() > 0);
+    warn("dhcp", interface.getDhcp());
+    warn("vip", interface.hasVip());
+  }
+}
+
+void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
+  size_t i = 0;
+  for (auto entry : entries) {
+    auto path = kj::str("machine.network.extraHostEntries[", i++, "]");
+    if (entry.getIp().size() == 0) {
+      report.error(kj::str(path, ".ip"), kj::str("the address is missing"));
+    } else if (Ip::parse(entry.getIp()) == nullptr) {
+      report.error(kj::str(path, ".ip"), kj::str("\"", entry.getIp(), "\" is not an IP address"));
+    }
+    if (entry.getAliases().size() == 0)
+      report.error(kj::str(path, ".aliases"), kj::str("there is no name for this address"));
+    size_t j = 0;
+    for (auto alias : entry.getAliases()) {
+      auto place = kj::str(path, ".aliases[", j++, "]");
+      if (!isDnsName(alias)) report.error(place, kj::str("\"", alias, "\" is not a host name"));
+    }
+  }
+}
+
+}  // namespace
+
+void checkNetwork(Report& report, Network::Reader network, MachineType type) {
+  auto hostname = network.getHostname();
+  if (hostname.size() > 0 && !isDnsName(hostname)) {
+    report.error("machine.network.hostname", kj::str("\"", hostname, "\" is not a host name"),
+                 "labels of at most 63 letters, digits and dashes, 253 characters in all");
+  }
+  size_t i = 0;
+  for (auto nameserver : network.getNameservers()) {
+    auto path = kj::str("machine.network.nameservers[", i++, "]");
+    if (Ip::parse(nameserver) == nullptr)
+      report.error(path, kj::str("\"", nameserver, "\" is not an IP address"));
+  }
+  if (network.getNameservers().size() > kUsedNameservers)
+    report.warn("machine.network.nameservers", kj::str("only the first three are used"));
+  Taken taken;
+  i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
+    if (!interface.getIgnore()) {
+      checkInterface(report, path, interface, type, taken);
+    } else if (interface.hasDeviceSelector()) {
+      checkSelector(report, path, interface);  // it is for all that are like that
+    }
+  }
+  checkMembers(report, network);
+  checkHostEntries(report, network.getExtraHostEntries());
+}
+
+}  // namespace talos::config

@@ -1,0 +1,251 @@
+#include "common/config/config-reference.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "common/config/config.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+namespace {
+
+// Every key, with another value than its default; @PAIR, @CRT and @KEY stand for PEM in base64.
+constexpr const char* kExample = R"(version: v1alpha1
+debug: true
+persist: true
+machine:
+  type: controlplane
+  token: abcdef.0123456789abcdef
+  ca: @PAIR
+  certSANs: [10.5.0.2, node.example.org]
+  kubelet:
+    image: ghcr.io/talos-systems/kubelet:v1.20.6
+    extraArgs: {feature-gates: ServerSideApply=true}
+    extraMounts:
+      - {destination: /var/local, type: bind, source: /var/local, options: [rbind, rw]}
+    registerWithFQDN: true
+  network:
+    hostname: node.example.org
+    nameservers: [10.5.0.1, 1.1.1.1]
+    interfaces:
+      - interface: eth0
+        dhcp: true
+        dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
+        vip: {ip: 10.5.0.9}
+      - interface: eth1
+        cidr: 192.168.1.2/24
+        addresses: [192.168.1.3/24]
+        mtu: 9000
+        routes:
+          - {network: 10.0.0.0/8, gateway: 192.168.1.1, metric: 100, source: 192.168.1.3, mtu: 1400, onlink: true}
+          - {network: 192.0.2.0/24, type: blackhole}
+        vlans:
+          - vlanId: 100
+            cidr: 192.168.2.10/28
+            addresses: ["2001:db8::10/64"]
+            mtu: 8000
+            routes:
+              - {network: 0.0.0.0/0, gateway: 192.168.2.1, metric: 200, source: 192.168.2.10, mtu: 1300, onlink: true}
+              - {network: 10.66.0.0/16, type: prohibit}
+          - vlanId: 101
+            dhcp: true
+            dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
+      - interface: eth2
+        ignore: true
+      - deviceSelector:
+          busPath: "0000:00:*"
+          hardwareAddr: 52:54:00:*
+          permanentAddr: 52:54:00:00:00:01
+          pciID: 1af4:*
+          driver: virtio_net
+          physical: true
+        dhcp: true
+      - interface: br0
+        bridge:
+          interfaces: [eth11, eth12]
+          stp: {enabled: true}
+          vlan: {vlanFiltering: true}
+      - interface: dummy0
+        cidr: 10.9.0.1/32
+        dummy: true
+      - interface: bond0
+        dhcp: true
+        bond:
+          mode: 802.3ad
+          interfaces: [eth3, eth4]
+          miimon: 100
+          updelay: 200
+          downdelay: 200
+          useCarrier: false
+          xmitHashPolicy: layer3+4
+          allSlavesActive: 1
+          minLinks: 1
+          lacpRate: fast
+          adSelect: bandwidth
+          adActorSysPrio: 100
+          adUserPortKey: 7
+          adActorSystem: 02:00:00:00:00:01
+          peerNotifyDelay: 200
+      - interface: bond1
+        bond:
+          mode: active-backup
+          interfaces: [eth5, eth6]
+          arpInterval: 500
+          arpIPTarget: [10.5.0.1]
+          arpValidate: all
+          arpAllTargets: all
+          primary: eth5
+          primaryReselect: better
+          failOverMac: active
+          resendIgmp: 2
+          numPeerNotif: 2
+      - interface: bond2
+        bond: {mode: balance-rr, interfaces: [eth7, eth8], packetsPerSlave: 16}
+      - interface: bond3
+        bond: {mode: balance-tlb, interfaces: [eth9, eth10], lpInterval: 5, tlbDynamicLb: 0}
+      - interface: wg0
+        cidr: 192.168.88.1/24
+        wireguard:
+          privateKey: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+          listenPort: 51820
+          firewallMark: 51820
+          peers:
+            - publicKey: AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+              endpoint: 209.202.254.14:8172
+              persistentKeepaliveInterval: 25s
+              allowedIPs: [192.168.88.0/24]
+    extraHostEntries: [{ip: 10.5.0.7, aliases: [registry.example.org]}]
+  caHash: @HASH
+  install:
+    disk: /dev/sda
+    image: ghcr.io/talos-systems/installer:v0.9.3
+    bootloader: false
+    wipe: true
+    extraKernelArgs: [console=ttyS1]
+    diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd}
+  registries:
+    mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"]}}
+    config:
+      registry.example.org:5000:
+        tls: {clientIdentity: @PAIR, ca: @CRT, insecureSkipVerify: true}
+        auth: {username: user, password: pass, auth: dXNlcjpwYXNz, identityToken: token}
+  disks:
+    - device: /dev/sdb
+      partitions: [{size: 10GB, mountpoint: /var/lib/first}, {mountpoint: /var/lib/second}]
+  files:
+    - {content: "[metrics]\n", permissions: 0o600, path: /var/cri/conf.d/metrics.toml, op: overwrite}
+  env: {https_proxy: "http://proxy.example.org:3128"}
+  time: {disabled: true, servers: [time.example.org]}
+  sysctls: {net.ipv4.ip_forward: 1}
+  systemDiskEncryption:
+    state:
+      provider: luks2
+      cipher: aes-xts-plain64
+      keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}]
+    ephemeral:
+      provider: luks2
+      cipher: aes-xts-plain64
+      keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}]
+cluster:
+  controlPlane: {endpoint: "https://api.example.org:6443", localAPIServerPort: 7443}
+  clusterName: example
+  network:
+    dnsDomain: cluster.local
+    podSubnets: [10.244.0.0/16]
+    serviceSubnets: [10.96.0.0/12]
+    cni: {name: custom, urls: ["https://example.org/cni.yaml"]}
+  token: abcdef.0123456789abcdef
+  aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+  ca: @PAIR
+  aggregatorCA: @PAIR
+  serviceAccount: {key: @KEY}
+  apiServer:
+    image: k8s.gcr.io/kube-apiserver:v1.20.6
+    certSANs: [api.example.org]
+    extraArgs: {audit-log-maxage: 30}
+    extraVolumes: [{hostPath: /var/audit, mountPath: /audit, readonly: true}]
+  controllerManager:
+    image: k8s.gcr.io/kube-controller-manager:v1.20.6
+    extraArgs: {node-cidr-mask-size: 25}
+    extraVolumes: [{hostPath: /var/controllers, mountPath: /controllers, readonly: true}]
+  proxy:
+    image: k8s.gcr.io/kube-proxy:v1.20.6
+    disabled: true
+    mode: ipvs
+    extraArgs: {metrics-bind-address: "0.0.0.0:10249"}
+  scheduler:
+    image: k8s.gcr.io/kube-scheduler:v1.20.6
+    extraArgs: {v: 4}
+    extraVolumes: [{hostPath: /var/scheduler, mountPath: /scheduler, readonly: true}]
+  etcd:
+    image: gcr.io/etcd-development/etcd:v3.4.15
+    ca: @PAIR
+    extraArgs: {election-timeout: 5000}
+  podCheckpointer: {image: "unused:v1"}
+  coreDNS: {image: "docker.io/coredns/coredns:1.8.0"}
+  externalCloudProvider: {enabled: true, manifests: ["https://example.org/cloud.yaml"]}
+  extraManifests: ["https://example.org/more.yaml"]
+  extraManifestHeaders: {X-Reason: bootstrap}
+  inlineManifests: [{name: namespace, contents: "kind: Namespace\n"}]
+  adminKubeconfig: {certLifetime: 24h}
+  allowSchedulingOnMasters: true
+  trustd: {endpoints: [10.5.0.3], certLifetime: 12h, anyAddress: true}
+)";
+
+// The one in the document; that of the example's authority is another one each time.
+constexpr const char* kHash =
+    "sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+
+std::string hashIn(const std::string& text) {
+  const std::string key = "caHash: ";
+  auto at = text.find(key + "sha256:");
+  return at == std::string::npos ? std::string() : text.substr(at + key.size(), strlen(kHash));
+}
+
+std::string example() {
+  auto authority = pki::makeAuthority({.organization = "example"});
+  auto crt = std::string(kj::encodeBase64(authority.certificate.asBytes()).cStr());
+  auto key = std::string(kj::encodeBase64(authority.key.bytes()).cStr());
+  std::string text = kExample;
+  auto replace = [&](const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  };
+  replace("@PAIR", "{crt: " + crt + ", key: " + key + "}");
+  replace("@CRT", crt);
+  replace("@KEY", key);
+  replace("@HASH", pki::authorityHash(authority.certificate).cStr());
+  return text;
+}
+
+// Catches: a key without a word of explanation or without an example that is accepted; a reference
+// that is not the one of this schema. UPDATE_DOCS=1 writes it anew.
+TEST(ConfigReference, ExplainsEveryKey) {
+  auto text = example();
+  auto config = parse(kj::arrayPtr(text.data(), text.size()));
+  // Some of it is warned of, as a passphrase for STATE.
+  EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
+  auto made = reference(config.get());
+  for (auto& path : made.missing) ADD_FAILURE() << path.cStr() << " has no example";
+  std::string markdown(made.markdown.cStr());
+  auto hash = hashIn(markdown);
+  EXPECT_EQ(strlen(kHash), hash.size());
+  for (size_t at = 0; (at = markdown.find(hash, at)) != std::string::npos; ++at)
+    markdown.replace(at, hash.size(), kHash);
+  EXPECT_EQ(std::string::npos, markdown.find("): \n")) << "a key has no explanation";
+  for (auto secret : {"long and secret", "0123456789abcdef", "AAECAwQF", "PRIVATE"})
+    EXPECT_EQ(std::string::npos, markdown.find(secret));
+
+  const char* path = TALOS_SOURCE_DIR "/docs/machine-config.md";
+  if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
+  std::ifstream file(path);
+  std::string written((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(markdown == written) << path << " is not up to date";
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,178 @@
+#include "common/config/config-reference.h"
+
+#include <capnp/dynamic.h>
+#include <capnp/message.h>
+
+#include "common/base/annotation.h"
+#include "common/yaml/yaml-codec.h"
+
+namespace talos::config {
+namespace {
+
+using capnp::DynamicList;
+using capnp::DynamicStruct;
+using capnp::StructSchema;
+
+constexpr kj::StringPtr kPem = "-----BEGIN CERTIFICATE-----\n"_kj;
+
+// Of a value below which there are sections of their own: its struct.
+kj::Maybe<StructSchema> nested(StructSchema::Field field) {
+  auto type = field.getType();
+  if (type.isList()) {
+    auto element = type.asList().getElementType();
+    if (!element.isStruct()) return nullptr;
+    if (!annotation::has(field, annotation::kMap)) return element.asStruct();
+    type = element.asStruct().getFieldByName("value").getType();
+  }
+  if (!type.isStruct() || type.asStruct().getFields().size() == 0) return nullptr;
+  return type.asStruct();
+}
+
+kj::String typeName(capnp::Type type) {
+  if (type.isText()) return kj::str("text");
+  if (type.isData()) return kj::str("base64");
+  if (type.isBool()) return kj::str("true or false");
+  if (type.isList()) return kj::str("list of ", typeName(type.asList().getElementType()));
+  if (type.isStruct()) return kj::str("mapping");
+  if (!type.isEnum()) return kj::str("number");
+  kj::Vector<kj::StringPtr> words;
+  for (auto word : type.asEnum().getEnumerants()) words.add(annotation::nameOf(word));
+  return kj::strArray(words, ", ");
+}
+
+class Writer {
+ public:
+  Reference result;
+  kj::Vector<kj::String> parts;
+
+  // One section for the struct at `path`, and those below it.
+  void section(kj::StringPtr path, StructSchema schema,
+               kj::ArrayPtr<const DynamicStruct::Reader> instances, kj::StringPtr doc, bool live) {
+    if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n\n", doc, "\n"));
+    parts.add(kj::str("\n"));
+    for (auto field : schema.getFields()) {
+      describe(field, isLive(field, live));
+      bool given = false;
+      for (auto& instance : instances)
+        given = given || instance.has(field, capnp::HasMode::NON_DEFAULT);
+      if (!given) result.missing.add(pathOf(path, field));
+    }
+    kj::Vector<StructSchema::Field> shown;
+    for (auto& instance : instances) addExample(instance, shown);
+    for (auto field : schema.getFields()) {
+      KJ_IF_MAYBE (below, nested(field)) {
+        auto values = valuesOf(instances, field);
+        auto suffix = annotation::has(field, annotation::kMap) ? ".*"_kj
+                      : field.getType().isList()               ? "[]"_kj
+                                                               : ""_kj;
+        section(kj::str(pathOf(path, field), suffix), *below, values,
+                annotation::text(field, annotation::kDoc), isLive(field, live));
+      }
+    }
+  }
+
+ private:
+  static kj::String pathOf(kj::StringPtr path, StructSchema::Field field) {
+    return kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
+  }
+
+  static bool isLive(StructSchema::Field field, bool above) {
+    return above || annotation::has(field, annotation::kLive);
+  }
+
+  // Of a mapping that has a section of its own, and in which only some keys are live, that section
+  // tells.
+  static bool anyLiveBelow(StructSchema::Field field) {
+    KJ_IF_MAYBE (below, nested(field)) {
+      for (auto inner : below->getFields()) {
+        if (annotation::has(inner, annotation::kLive) || anyLiveBelow(inner)) return true;
+      }
+    }
+    return false;
+  }
+
+  void describe(StructSchema::Field field, bool live) {
+    kj::Vector<kj::String> notes;
+    notes.add(annotation::has(field, annotation::kMap) ? kj::str("mapping with keys of your own")
+                                                       : typeName(field.getType()));
+    if (annotation::has(field, annotation::kRequired)) notes.add(kj::str("required"));
+    auto note = [&](kj::StringPtr word, annotation::Id id) {
+      auto text = annotation::text(field, id);
+      if (text.size() > 0) notes.add(kj::str(word, text));
+    };
+    note("default: ", annotation::kDefault);
+    note("since ", annotation::kSince);
+    if (annotation::has(field, annotation::kSecret)) notes.add(kj::str("secret"));
+    if (live) {
+      notes.add(kj::str("changes without a reboot"));
+    } else if (anyLiveBelow(field)) {
+      notes.add(kj::str("some of it changes without a reboot"));
+    } else {
+      notes.add(kj::str("a change needs a reboot"));
+    }
+    parts.add(kj::str("- `", codec::keyOf(field), "` (", kj::strArray(notes, "; "),
+                      "): ", annotation::text(field, annotation::kDoc), "\n"));
+  }
+
+  // What is below the instance stands in sections of its own; one that shows nothing new is left
+  // out.
+  void addExample(DynamicStruct::Reader instance, kj::Vector<StructSchema::Field>& shown) {
+    size_t before = shown.size();
+    capnp::MallocMessageBuilder message;
+    auto copy = message.initRoot<DynamicStruct>(instance.getSchema());
+    for (auto field : instance.getSchema().getFields()) {
+      if (nested(field) != nullptr || !instance.has(field, capnp::HasMode::NON_DEFAULT)) continue;
+      bool known = false;
+      for (auto& other : shown) known = known || other == field;
+      if (!known) shown.add(field);
+      if (field.getType().isData())
+        copy.set(field, capnp::Data::Reader(kPem.asBytes()));
+      else
+        copy.set(field, instance.get(field));
+    }
+    if (shown.size() == before) return;
+    auto text = codec::writeYaml(
+        copy.asReader(),
+        {.indent = 2, .empties = codec::Empties::kOmit, .secrets = codec::Secrets::kHide});
+    parts.add(kj::str("\n```yaml\n", text, "```\n"));
+  }
+
+  static kj::Vector<DynamicStruct::Reader> valuesOf(
+      kj::ArrayPtr<const DynamicStruct::Reader> instances, StructSchema::Field field) {
+    kj::Vector<DynamicStruct::Reader> values;
+    for (auto& instance : instances) {
+      if (!instance.has(field)) continue;
+      auto value = instance.get(field);
+      if (!field.getType().isList()) {
+        values.add(value.as<DynamicStruct>());
+        continue;
+      }
+      for (auto item : value.as<DynamicList>()) {
+        auto element = item.as<DynamicStruct>();
+        bool pair = annotation::has(field, annotation::kMap);
+        values.add(pair ? element.get("value").as<DynamicStruct>() : element);
+      }
+    }
+    return values;
+  }
+};
+
+}  // namespace
+
+Reference reference(Config::Reader example) {
+  Writer writer;
+  writer.parts.add(kj::str(
+      "# Machine config\n\n"
+      "One YAML document says what a machine is. This page is made from the schema,\n"
+      "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
+      "is here is read and checked; config-effects.md and the pages of the daemons say what\n"
+      "they do with it in this version.\n\n"
+      "Each key says whether a change of it takes effect at once (`talosctl apply-config\n"
+      "--immediate`, `--mode=no-reboot`) or needs a reboot.\n"));
+  const DynamicStruct::Reader root[] = {example};
+  writer.section("", capnp::Schema::from<Config>(), root, "", false);
+  writer.result.markdown = kj::strArray(writer.parts, "");
+  return kj::mv(writer.result);
+}
+
+}  // namespace talos::config

@@ -1,0 +1,132 @@
+// Problems with their places, and the checks that all sections share.
+
+#include "common/base/error.h"
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+
+namespace {
+
+bool isWithin(kj::StringPtr path, kj::StringPtr ancestor) {
+  if (ancestor.size() == 0 || !path.startsWith(ancestor)) return false;
+  return path.size() == ancestor.size() || path[ancestor.size()] == '.' ||
+         path[ancestor.size()] == '[';
+}
+
+}  // namespace
+
+kj::String keyPath(kj::StringPtr parent, kj::StringPtr key) {
+  bool simple = key.size() > 0;
+  for (char c : key)
+    simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
+  return simple ? kj::str(parent, ".", key) : kj::str(parent, "[", codec::jsonString(key), "]");
+}
+
+void Report::add(Problem::Severity severity, kj::StringPtr path, kj::String message,
+                 kj::StringPtr hint) {
+  for (auto& earlier : problems.asPtr().slice(0, decoders)) {
+    if (earlier.severity == Problem::Severity::kError && isWithin(path, earlier.path)) return;
+  }
+  if (counts[static_cast<int>(severity)]++ >= codec::kMaxProblems) return;
+  auto place = places.find(path);
+  auto& problem = problems.add();
+  problem.severity = severity;
+  problem.file = kj::str(file);
+  problem.line = place.line;
+  problem.column = place.column;
+  problem.path = kj::str(path);
+  problem.message = kj::mv(message);
+  problem.hint = kj::str(hint);
+}
+
+void Report::error(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
+  add(Problem::Severity::kError, path, kj::mv(message), hint);
+}
+
+void Report::warn(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
+  add(Problem::Severity::kWarning, path, kj::mv(message), hint);
+}
+
+void Report::cidr(kj::StringPtr path, kj::StringPtr text) {
+  if (Prefix::parse(text) != nullptr) return;
+  bool address = Ip::parse(text) != nullptr;
+  error(path, kj::str("\"", text, "\" is not an address with a prefix length"),
+        address ? kj::str("as ", text, text.findFirst(':') == nullptr ? "/24" : "/64")
+                : kj::str("as 10.5.0.2/24"));
+}
+
+void Report::hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names) {
+  size_t i = 0;
+  for (auto name : names) {
+    auto place = kj::str(path, "[", i++, "]");
+    if (!isHost(name, true))
+      error(place, kj::str("\"", name, "\" is neither an IP address nor a DNS name"));
+  }
+}
+
+void Report::url(kj::StringPtr path, kj::StringPtr text) {
+  auto result = parseEndpoint(text);
+  if (result.problem.size() > 0) {
+    error(path, kj::mv(result.problem), "as https://example.org/path");
+  } else if (result.value.scheme != "http" && result.value.scheme != "https") {
+    error(path, kj::str("\"", text, "\": the scheme must be http or https"));
+  }
+}
+
+void Report::absolutePath(kj::StringPtr path, kj::StringPtr text) {
+  if (text.size() == 0 && !has(path)) return;
+  if (!isCleanPath(text)) {
+    error(path, kj::str("\"", text, "\" is not an absolute path"),
+          "it begins with / and has no . or .. in it");
+  }
+}
+
+void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool needsKey) {
+  if (pair.getCrt().size() == 0) {
+    if (pair.getKey().size() > 0)
+      error(kj::str(path, ".crt"), kj::str("there is a key but no certificate"));
+    return;
+  }
+  auto certificate = kj::heapString(pair.getCrt().asChars());
+  auto thrown = kj::runCatchingExceptions([&]() {
+    if (!pki::inspect(certificate).authority) {
+      error(kj::str(path, ".crt"),
+            kj::str("this certificate is not one of an authority (CA:true)"));
+    }
+  });
+  KJ_IF_MAYBE (e, thrown) {
+    error(kj::str(path, ".crt"), messageOf(*e), "the base64 of a certificate in PEM");
+    return;
+  }
+  if (pair.getKey().size() == 0) {
+    if (needsKey)
+      error(kj::str(path, ".key"), kj::str("a control-plane machine needs the key too"));
+    return;
+  }
+  pki::Pem key(kj::heapString(pair.getKey().asChars()));
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::checkPair(certificate, key); })) {
+    error(kj::str(path, ".key"), messageOf(*e));
+  }
+}
+
+void Report::arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
+                       kj::ArrayPtr<const kj::StringPtr> taken) {
+  for (auto argument : arguments) {
+    auto name = argument.getKey();
+    auto place = keyPath(path, name);
+    if (name.size() == 0) {
+      error(path, kj::str("an argument has no name"));
+    } else if (name.startsWith("-")) {
+      error(place, kj::str("the name of an argument is given without the leading dashes"));
+    }
+    for (auto other : taken) {
+      if (name == other) error(place, kj::str("the system sets this argument itself"), "remove it");
+    }
+  }
+}
+
+}  // namespace talos::config

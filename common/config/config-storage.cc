@@ -1,0 +1,188 @@
+// machine.disks, install, files and systemDiskEncryption.
+
+#include <set>
+#include <string>
+
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/text-values.h"
+
+namespace talos::config {
+namespace {
+
+constexpr unsigned kKeySlots = 32, kAllPermissions = 07777;
+constexpr kj::StringPtr kManifests = "/etc/kubernetes/manifests/"_kj;
+
+void checkDevice(Report& report, kj::StringPtr path, kj::StringPtr device) {
+  if (device.size() == 0) {
+    if (report.has(path))
+      report.error(path, kj::str("the path of the disk is empty"), "as /dev/sdb");
+  } else if (!device.startsWith("/dev/") || !isCleanPath(device)) {
+    report.error(path, kj::str("\"", device, "\" is not the path of a block device"),
+                 "as /dev/sdb");
+  }
+}
+
+void checkPartitions(Report& report, kj::StringPtr disk, capnp::List<Partition>::Reader partitions,
+                     std::set<std::string>& mountpoints) {
+  size_t i = 0;
+  for (auto partition : partitions) {
+    auto path = kj::str(disk, ".partitions[", i, "]");
+    auto place = kj::str(path, ".size");
+    bool last = ++i == partitions.size();
+    uint64_t size = 0;
+    bool good = true;
+    if (partition.getSize().size() > 0) {
+      KJ_IF_MAYBE (octets, parseSize(partition.getSize())) {
+        size = *octets;
+      } else {
+        good = false;
+        report.error(place, kj::str("\"", partition.getSize(), "\" is not a size"),
+                     "as 10GB, 4GiB or a number of octets");
+      }
+    }
+    if (good && size == 0 && !last) {
+      report.error(place, kj::str("only the last partition can take the rest of the disk"),
+                   "give this one a size, as 10GB");
+    }
+    place = kj::str(path, ".mountpoint");
+    auto mountpoint = partition.getMountpoint();
+    report.absolutePath(place, mountpoint);
+    if (!isCleanPath(mountpoint)) continue;
+    if (!mountpoint.startsWith("/var/"))
+      report.warn(place, kj::str("\"", mountpoint, "\" is not below /var, where data belongs"));
+    if (!mountpoints.insert(mountpoint.cStr()).second)
+      report.error(place, kj::str("another partition is mounted here too"));
+  }
+}
+
+void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
+  std::set<std::string> devices, mountpoints;
+  size_t i = 0;
+  for (auto disk : disks) {
+    auto path = kj::str("machine.disks[", i++, "]");
+    checkDevice(report, kj::str(path, ".device"), disk.getDevice());
+    if (disk.getDevice().size() > 0 && !devices.insert(disk.getDevice().cStr()).second)
+      report.error(kj::str(path, ".device"), kj::str("this disk is there twice"));
+    checkPartitions(report, path, disk.getPartitions(), mountpoints);
+  }
+}
+
+void checkInstall(Report& report, Install::Reader install) {
+  if (install.getDisk().size() > 0) checkDevice(report, "machine.install.disk", install.getDisk());
+  auto size = install.getDiskSelector().getSize();
+  for (auto sign : {">="_kj, "<="_kj, "=="_kj, ">"_kj, "<"_kj}) {
+    if (!size.startsWith(sign)) continue;
+    size = size.slice(sign.size());
+    break;
+  }
+  while (size.startsWith(" ")) size = size.slice(1);
+  if (install.getDiskSelector().getSize().size() > 0 && parseSize(size) == nullptr) {
+    report.error("machine.install.diskSelector.size",
+                 kj::str("\"", install.getDiskSelector().getSize(), "\" is not a size"),
+                 "as 100GB, >= 100GB or < 1TiB");
+  }
+}
+
+// What the system has in memory while it runs, and what of the image is a link to that.
+void checkFilePath(Report& report, kj::StringPtr path, kj::StringPtr target) {
+  report.absolutePath(path, target);
+  if (!isCleanPath(target)) return;
+  if (target.endsWith("/"))
+    report.error(path, kj::str("\"", target, "\" is a directory"), "without the / at its end");
+  for (auto folder : {"/dev/"_kj, "/proc/"_kj, "/run/"_kj, "/sys/"_kj, "/system/"_kj, "/tmp/"_kj,
+                      "/var/system/"_kj}) {
+    if (target.startsWith(folder))
+      report.error(path, kj::str(folder, " is the system's own"), "files belong below /var");
+  }
+  for (auto own : {"hosts"_kj, "hostname"_kj, "resolv.conf"_kj}) {
+    if (target == kj::str("/etc/", own)) {
+      report.error(path, kj::str(target, " is written by the system"),
+                   "use machine.network: hostname, extraHostEntries and nameservers");
+    }
+  }
+}
+
+void checkFiles(Report& report, capnp::List<File>::Reader files) {
+  size_t i = 0;
+  for (auto file : files) {
+    auto path = kj::str("machine.files[", i++, "]");
+    checkFilePath(report, kj::str(path, ".path"), file.getPath());
+    if (file.getPermissions() > kAllPermissions) {
+      report.error(kj::str(path, ".permissions"),
+                   kj::str("this is more than all permissions, 0o7777"), "as 0644");
+    }
+    auto target = file.getPath();
+    bool inPlace = target.startsWith("/var/") ||
+                   (target.startsWith(kManifests) && target.findLast('/') == kManifests.size() - 1);
+    if (isCleanPath(target) && file.getOp() == FileOp::CREATE && report.has(kj::str(path, ".op")) &&
+        !inPlace) {
+      report.error(kj::str(path, ".op"),
+                   kj::str("a file can be created below /var only, not \"", target, "\""),
+                   "overwrite and append change the files that the system has");
+    }
+  }
+}
+
+void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key, bool state) {
+  if (!key.hasStatic() && !key.hasNodeID()) {
+    report.error(path, kj::str("this key is of no kind"), "static: {passphrase: …} or nodeID: {}");
+    return;
+  }
+  if (key.hasStatic() && key.hasNodeID())
+    report.warn(kj::str(path, ".nodeID"), kj::str("static is set as well and is the one used"));
+  if (!key.hasStatic()) return;
+  if (key.getStatic().getPassphrase().size() == 0) {
+    report.error(kj::str(path, ".static.passphrase"), kj::str("the passphrase is missing"));
+  } else if (state) {
+    report.warn(kj::str(path, ".static"),
+                kj::str("the passphrase of STATE is kept on the disk where everybody can read it"),
+                "nodeID: {} is not kept at all");
+  }
+}
+
+void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encryption,
+                     bool state) {
+  auto provider = encryption.getProvider(), cipher = encryption.getCipher();
+  if (provider.size() > 0 && provider != "luks2") {
+    report.error(kj::str(path, ".provider"), kj::str("\"", provider, "\" is not known"),
+                 "luks2 is the only one");
+  }
+  if (cipher.size() > 0 && cipher != "aes-xts-plain64") {
+    report.error(kj::str(path, ".cipher"), kj::str("\"", cipher, "\" is not known"),
+                 "aes-xts-plain64 is the only one");
+  }
+  auto keys = kj::str(path, ".keys");
+  if (encryption.getKeys().size() == 0) {
+    report.error(keys, kj::str("a partition is encrypted with at least one key"),
+                 "as [{nodeID: {}, slot: 0}]");
+  }
+  std::set<uint32_t> slots;
+  size_t i = 0;
+  for (auto key : encryption.getKeys()) {
+    auto place = kj::str(keys, "[", i++, "]");
+    checkKey(report, place, key, state);
+    if (key.getSlot() >= kKeySlots) {
+      report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a slot"),
+                   "it is from 0 to 31");
+    } else if (!slots.insert(key.getSlot()).second) {
+      report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is used twice"));
+    }
+  }
+}
+
+}  // namespace
+
+void checkStorage(Report& report, Machine::Reader machine) {
+  checkDisks(report, machine.getDisks());
+  checkInstall(report, machine.getInstall());
+  checkFiles(report, machine.getFiles());
+  auto encryption = machine.getSystemDiskEncryption();
+  constexpr auto kPath = "machine.systemDiskEncryption"_kj;
+  if (encryption.hasState())
+    checkEncryption(report, kj::str(kPath, ".state"), encryption.getState(), true);
+  if (encryption.hasEphemeral())
+    checkEncryption(report, kj::str(kPath, ".ephemeral"), encryption.getEphemeral(), false);
+}
+
+}  // namespace talos::config

@@ -1,0 +1,294 @@
+#include "common/config/config.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include <string>
+
+#include "common/testing/printing.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+namespace {
+
+kj::String base64(kj::StringPtr text) {
+  return kj::encodeBase64(text.asBytes());
+}
+
+// A control-plane machine without mistakes; tests change a line of it.
+std::string good() {
+  static const std::string text = [] {
+    auto authority = pki::makeAuthority({.organization = "talos"});
+    auto pair =
+        kj::str("{crt: ", base64(authority.certificate), ", key: ", base64(authority.key), "}");
+    return std::string(kj::str("version: v1alpha1\n"
+                               "persist: true\n"
+                               "machine:\n"
+                               "  type: controlplane\n"
+                               "  token: abcdef.0123456789abcdef\n"
+                               "  ca: ",
+                               pair,
+                               "\n"
+                               "  network:\n"
+                               "    hostname: master-1\n"
+                               "    nameservers: [10.5.0.1]\n"
+                               "    interfaces:\n"
+                               "      - interface: eth0\n"
+                               "        cidr: 10.5.0.2/24\n"
+                               "        routes:\n"
+                               "          - network: 0.0.0.0/0\n"
+                               "            gateway: 10.5.0.1\n"
+                               "  install:\n"
+                               "    disk: /dev/vda\n"
+                               "cluster:\n"
+                               "  controlPlane:\n"
+                               "    endpoint: https://10.5.0.2:6443\n"
+                               "  network:\n"
+                               "    dnsDomain: cluster.local\n"
+                               "    podSubnets: [10.244.0.0/16]\n"
+                               "  token: abcdef.0123456789abcdef\n"
+                               "  ca: ",
+                               pair,
+                               "\n"
+                               "  aggregatorCA: ",
+                               pair,
+                               "\n"
+                               "  serviceAccount: {key: ",
+                               base64(authority.key),
+                               "}\n"
+                               "  etcd: {ca: ",
+                               pair, "}\n")
+                           .cStr());
+  }();
+  return text;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+kj::String problemsOf(const std::string& text) {
+  auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+  return render(config.problems());
+}
+
+// Catches: a check that fires on a config in which nothing is wrong; values read into other fields.
+TEST(Config, ReadsWithoutProblems) {
+  auto text = good();
+  auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+  EXPECT_EQ(kj::str(), render(config.problems()));
+  EXPECT_TRUE(config.good());
+  auto machine = config.get().getMachine();
+  EXPECT_EQ(MachineType::CONTROLPLANE, machine.getType());
+  EXPECT_TRUE(config.get().getPersist());
+  auto interface = machine.getNetwork().getInterfaces()[0];
+  EXPECT_EQ(kj::StringPtr("10.5.0.2/24"), interface.getCidr());
+  EXPECT_EQ(kj::StringPtr("10.5.0.1"), interface.getRoutes()[0].getGateway());
+  EXPECT_EQ(6443, config.get().getCluster().getControlPlane().getLocalAPIServerPort());
+  EXPECT_TRUE(machine.getInstall().getBootloader());
+  EXPECT_EQ(text, std::string(config.bytes().begin(), config.bytes().end()));
+  auto moved = kj::mv(config);
+  EXPECT_EQ(kj::StringPtr("master-1"), moved.get().getMachine().getNetwork().getHostname());
+  EXPECT_EQ(8, moved.places().find("machine.network.hostname").line);
+}
+
+// Catches: a mistake that passes, is reported elsewhere than where it is, or without what would be
+// right.
+TEST(Config, FindsEachMistake) {
+  struct {
+    const char* from;
+    const char* to;
+    const char* problem;
+  } table[] = {
+      {"type: controlplane", "type: controlplan",
+       "c.yaml:4:9: machine.type: \"controlplan\" is not a machine type; did you mean "
+       "\"controlplane\"? (worker, init, controlplane)\n"},
+      {"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
+       "c.yaml:5:3: machine.token: this is not a token; 6 characters, a dot and 16 characters of "
+       "a-z and 0-9\n"},
+      {"hostname: master-1", "hostname: master_1!",
+       "c.yaml:8:5: machine.network.hostname: \"master_1!\" is not a host name; labels of at most "
+       "63 letters, digits "
+       "and dashes, 253 characters in all\n"},
+      {"[10.5.0.1]", "[10.5.0.1.1]",
+       "c.yaml:9:19: machine.network.nameservers[0]: \"10.5.0.1.1\" is not an IP address\n"},
+      {"- interface: eth0", "- interface: \"\"",
+       "c.yaml:11:9: machine.network.interfaces[0].interface: the name of the link is missing; "
+       "name it, "
+       "or choose it with deviceSelector\n"},
+      {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2",
+       "c.yaml:12:9: machine.network.interfaces[0].cidr: \"10.5.0.2\" is not an address with a "
+       "prefix length; as "
+       "10.5.0.2/24\n"},
+      {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2/24\n        dhcp: true",
+       "c.yaml:13:9: machine.network.interfaces[0].dhcp: cidr is set as well; remove one of the "
+       "two\n"},
+      {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2/24\n        mtu: 67",
+       "c.yaml:13:9: warning: machine.network.interfaces[0].mtu: no link has an MTU of 67; it is "
+       "from 68 to 65536\n"},
+      {"gateway: 10.5.0.1", "gateway: fd00::1",
+       "c.yaml:15:13: warning: machine.network.interfaces[0].routes[0].gateway: gateway and "
+       "network are not both IPv4 or "
+       "both IPv6\n"},
+      {"0.0.0.0/0", "default",
+       "c.yaml:14:13: warning: machine.network.interfaces[0].routes[0].network: \"default\" is no "
+       "network; the route is "
+       "left out; address/length, as 10.0.0.0/8; 0.0.0.0/0 is the default route\n"},
+      {"https://10.5.0.2:6443", "10.5.0.2:6443",
+       "c.yaml:20:5: cluster.controlPlane.endpoint: \"10.5.0.2:6443\": the scheme is missing; "
+       "https://host:port, as "
+       "https://10.5.0.2:6443\n"},
+      {"    endpoint: https://10.5.0.2:6443\n", "    localAPIServerPort: 6443\n",
+       "c.yaml:20:5: cluster.controlPlane.endpoint: this key is required and missing\n"},
+      {"dnsDomain: cluster.local", "dnsDomain: 10.0.0.1",
+       "c.yaml:22:5: cluster.network.dnsDomain: \"10.0.0.1\" is not a DNS name; cluster.local is "
+       "the usual one\n"},
+      {"[10.244.0.0/16]", "[10.244.0.0/33]",
+       "c.yaml:23:18: cluster.network.podSubnets[0]: \"10.244.0.0/33\" is not an address with a "
+       "prefix length; as "
+       "10.5.0.2/24\n"},
+      {"  network:\n    hostname", "  netwrok: {}\n  network:\n    hostname",
+       "c.yaml:7:3: machine.netwrok: unknown key \"netwrok\"; did you mean "
+       "\"network\"?\n"},
+  };
+  for (auto& row : table) {
+    EXPECT_EQ(kj::StringPtr(row.problem), problemsOf(replaced(good(), row.from, row.to))) << row.to;
+  }
+}
+
+// Catches: a machine that boots with an authority that it cannot use; key material in the message.
+TEST(Config, ChecksAuthorities) {
+  auto other = pki::makeAuthority({.organization = "other"});
+  auto text = good();
+  auto keyAt = text.find(", key: ") + 7;
+  auto keyEnd = text.find('}', keyAt);
+  auto foreign = text;
+  foreign.replace(keyAt, keyEnd - keyAt, base64(other.key).cStr());
+  auto problem = std::string(problemsOf(foreign).cStr());
+  EXPECT_NE(problem.find("c.yaml:6:"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("machine.ca.key: "), std::string::npos) << problem;
+  EXPECT_EQ(problem.find(base64(other.key).cStr()), std::string::npos) << problem;
+
+  auto leaf = pki::issue(other.certificate, other.key, {});
+  auto noAuthority = text;
+  auto crtAt = noAuthority.find("crt: ") + 5;
+  noAuthority.replace(crtAt, noAuthority.find(',', crtAt) - crtAt, base64(leaf.certificate).cStr());
+  EXPECT_NE(std::string(problemsOf(noAuthority).cStr()).find("not one of an authority"),
+            std::string::npos);
+
+  auto missing = replaced(text, "  ca: {crt", "  xx: {crt");
+  EXPECT_NE(
+      std::string(problemsOf(missing).cStr()).find("machine.ca: a control-plane machine needs"),
+      std::string::npos);
+}
+
+// Catches: words of newer or older documents refused; a missing type that is not mentioned.
+TEST(Config, KnowsTheMachineTypes) {
+  auto typeOf = [](const std::string& line) {
+    auto text = replaced(good(), "  type: controlplane\n", line);
+    auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+    return kj::str(config.good() ? "" : "bad ",
+                   static_cast<unsigned>(config.get().getMachine().getType()), " ",
+                   render(config.problems()));
+  };
+  EXPECT_EQ(kj::str("0 "), typeOf("  type: worker\n"));
+  EXPECT_EQ(kj::str("0 "), typeOf("  type: join\n"));
+  EXPECT_EQ(kj::str("1 "), typeOf("  type: init\n"));
+  EXPECT_EQ(kj::str("2 "), typeOf("  type: controlplane\n"));
+  EXPECT_EQ(kj::str("0 c.yaml:3:1: warning: machine.type: this key is missing; the machine will be "
+                    "a worker\n"),
+            typeOf(""));
+}
+
+// Catches: a stream whose second document is taken, or whose other documents pass unread.
+TEST(Config, TakesTheFirstMachineConfigOfAStream) {
+  auto text = good() + "---\n" + replaced(good(), "master-1", "master-2");
+  auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+  EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
+  EXPECT_EQ(kj::StringPtr("master-1"), config.get().getMachine().getNetwork().getHostname());
+  EXPECT_NE(std::string(problemsOf("kind: x\n---\n" + good()).cStr())
+                .find("c.yaml:1:1: this document has no key"),
+            std::string::npos);
+}
+
+// Catches: "nothing there" that cannot be told from a mistake; a crash without machine or cluster.
+TEST(Config, TellsNothingFromWrong) {
+  auto empty = parse(kj::arrayPtr("# only a comment\n", 17), "c.yaml");
+  EXPECT_TRUE(empty.empty());
+  EXPECT_FALSE(empty.good());
+  EXPECT_EQ(kj::str("c.yaml:1:1: this is not a machine config: the key \"machine\" is missing; "
+                    "talosctl gen config writes "
+                    "complete ones\n"),
+            problemsOf("cluster: {}\n"));
+  EXPECT_EQ(kj::str("c.yaml:1:1: this is not a machine config: a mapping (\"key: value\" lines) is "
+                    "expected\n"),
+            problemsOf("[]\n"));
+  EXPECT_EQ(
+      kj::str(
+          "c.yaml:1:1: cluster: this key is required and missing\n"
+          "c.yaml:1:1: warning: machine.type: this key is missing; the machine will be a worker\n"
+          "c.yaml:1:1: warning: machine.token: there is no token\n"),
+      problemsOf("machine: {}\n"));
+  // A key without a value is no value.
+  EXPECT_TRUE(problemsOf("machine: {}\ncluster:\n") == problemsOf("machine: {}\n"));
+  EXPECT_FALSE(parse(kj::arrayPtr("machine:\ncluster:\n", 18), "c.yaml").empty());
+}
+
+// Catches: a disk that is demanded where nothing is installed, or not demanded where it is.
+// Would catch: more variables than process 1 can hand to a child, so that no service starts.
+TEST(Config, BoundsTheEnvironment) {
+  auto problems = [](unsigned count, size_t size) {
+    auto text = kj::str("machine:\n  env:\n");
+    for (unsigned i = 0; i < count; ++i)
+      text = kj::str(text, "    V", i, ": ", kj::repeat('x', size), "\n");
+    unsigned found = 0;
+    for (auto& p : parse(text.asArray(), "f").problems()) found += p.path == "machine.env";
+    return found;
+  };
+  EXPECT_EQ(0u, problems(256, 10));
+  EXPECT_EQ(1u, problems(257, 10));
+  EXPECT_EQ(0u, problems(1, 16000));
+  EXPECT_EQ(1u, problems(2, 8200));
+}
+
+TEST(Config, NeedsADiskOnlyOnMetal) {
+  auto check = [](const std::string& text, Mode mode) {
+    auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+    Problems problems;
+    checkMode(config, mode, "c.yaml", problems);
+    return render(problems);
+  };
+  auto without = replaced(good(), "disk: /dev/vda", "disk: \"\"");
+  EXPECT_EQ(kj::str(), check(good(), Mode::kMetal));
+  EXPECT_EQ(kj::str(), check(without, Mode::kCloud));
+  EXPECT_EQ(
+      kj::str(
+          "c.yaml:17:5: machine.install.disk: the disk to install to is missing; as /dev/sda\n"),
+      check(without, Mode::kMetal));
+}
+
+// Catches: ports out of range, IPv6 without brackets, blank hosts.
+TEST(ParseEndpoint, ReadsUrls) {
+  auto show = [](kj::StringPtr url) {
+    auto result = parseEndpoint(url);
+    if (result.problem.size() > 0) return kj::str("bad");
+    return kj::str(result.value.scheme, " ", result.value.host, " ",
+                   result.value.port.orDefault(0));
+  };
+  EXPECT_EQ(kj::str("https 10.5.0.2 6443"), show("https://10.5.0.2:6443"));
+  EXPECT_EQ(kj::str("https api.example.org 0"), show("https://api.example.org"));
+  EXPECT_EQ(kj::str("https api.example.org 443"), show("https://api.example.org:443/path?query"));
+  EXPECT_EQ(kj::str("https fd00::1 6443"), show("https://[fd00::1]:6443"));
+  EXPECT_EQ(kj::str("http x 0"), show("http://x"));
+  for (auto bad : {"", "https", "https://", "https://:6443", "https://x:", "https://x:0",
+                   "https://x:65536", "https://x:1e3", "https://fd00::1", "https://[fd00::1",
+                   "https://[10.0.0.1]", "https://[]:1", "https://a b", "//x", "1.2.3.4:6443",
+                   "https://u:p@x", "https://[fd00::1]6443"}) {
+    EXPECT_EQ(kj::str("bad"), show(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace talos::config

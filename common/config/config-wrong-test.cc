@@ -1,0 +1,341 @@
+// Wrong documents, one mistake each: where it is said to be, and what is said. And what is right.
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include <map>
+#include <string>
+
+#include "common/config/config.h"
+#include "common/testing/printing.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+namespace {
+
+constexpr const char* kKey = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+// Where a snippet stands in a document that is right without it.
+struct Slot {
+  enum Section { kDocument, kTop, kMachine, kCluster, kEndpoint } section;
+  bool controlPlane;
+  unsigned indent;
+  std::string before;
+};
+
+const std::map<std::string, Slot>& slots() {
+  static const std::string links = "  network:\n    interfaces:\n";
+  static const std::string link = links + "      - interface: eth0\n";
+  static const std::string tunnel =
+      link + "        wireguard:\n          privateKey: " + kKey + "\n";
+  static const std::string bond =
+      links + "      - interface: bond0\n        bond:\n          interfaces: [eth1, eth2]\n";
+  static const std::map<std::string, Slot> table = {
+      {"document", {Slot::kDocument, false, 0, ""}},
+      {"top", {Slot::kTop, false, 0, ""}},
+      {"machine", {Slot::kMachine, false, 2, ""}},
+      {"sharedmachine", {Slot::kMachine, true, 2, ""}},
+      {"network", {Slot::kMachine, false, 4, "  network:\n"}},
+      {"link", {Slot::kMachine, false, 8, link}},
+      {"sharedlink", {Slot::kMachine, true, 8, link}},
+      {"bond", {Slot::kMachine, false, 10, bond}},
+      {"bonds", {Slot::kMachine, false, 6, bond}},
+      {"tunnel", {Slot::kMachine, false, 10, tunnel}},
+      {"peer",
+       {Slot::kMachine, false, 14,
+        tunnel + "          peers:\n            - publicKey: " + kKey + "\n"}},
+      {"disk", {Slot::kMachine, false, 6, "  disks:\n    - device: /dev/sdb\n"}},
+      {"file", {Slot::kMachine, false, 6, "  files:\n    - content: text\n"}},
+      {"encryption", {Slot::kMachine, false, 6, "  systemDiskEncryption:\n    ephemeral:\n"}},
+      {"registries", {Slot::kMachine, false, 4, "  registries:\n"}},
+      {"cluster", {Slot::kCluster, false, 2, ""}},
+      {"clusternet", {Slot::kCluster, true, 4, "  network:\n    dnsDomain: cluster.local\n"}},
+      {"endpoint", {Slot::kEndpoint, false, 0, ""}},
+  };
+  return table;
+}
+
+std::string indented(const std::string& text, unsigned columns) {
+  std::string out, line;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    line = text.substr(begin, end - begin);
+    out += (line.empty() ? "" : std::string(columns, ' ') + line) + "\n";
+    begin = end + 1;
+  }
+  return out;
+}
+
+kj::String base64(kj::StringPtr text) {
+  return kj::encodeBase64(text.asBytes());
+}
+
+// The secrets that a control-plane machine has, in flow style.
+const pki::CertificateAndKey& authority() {
+  static const auto made = pki::makeAuthority({.organization = "talos"});
+  return made;
+}
+std::string pair() {
+  return kj::str("{crt: ", base64(authority().certificate), ", key: ", base64(authority().key), "}")
+      .cStr();
+}
+
+struct Document {
+  std::string text;
+  unsigned firstLine, indent;  // of the snippet
+};
+
+Document documentOf(const Slot& slot, const std::string& snippet) {
+  if (slot.section == Slot::kDocument) return {snippet + "\n", 1, 0};
+  std::string text = "version: v1alpha1\nmachine:\n";
+  text += slot.controlPlane ? "  type: controlplane\n  ca: " + pair() + "\n" : "  type: worker\n";
+  text += "  token: abcdef.0123456789abcdef\n";
+  Document document{"", 0, slot.indent};
+  auto insert = [&](Slot::Section section) {
+    if (slot.section != section) return;
+    text += slot.before;
+    document.firstLine = 1;
+    for (char c : text) document.firstLine += c == '\n';
+    text += indented(snippet, slot.indent);
+  };
+  insert(Slot::kMachine);
+  text += "cluster:\n";
+  if (slot.section == Slot::kEndpoint) {
+    text += "  controlPlane:\n    endpoint: ";
+    document.firstLine = 7, document.indent = 4;
+    text += snippet + "\n";
+  } else {
+    text += "  controlPlane: {endpoint: \"https://10.5.0.2:6443\"}\n";
+  }
+  text += "  token: abcdef.0123456789abcdef\n";
+  if (slot.controlPlane) {
+    text += "  ca: " + pair() + "\n  aggregatorCA: " + pair() + "\n  etcd: {ca: " + pair() +
+            "}\n  serviceAccount: {key: " + base64(authority().key).cStr() + "}\n";
+  }
+  insert(Slot::kCluster);
+  insert(Slot::kTop);
+  document.text = text;
+  return document;
+}
+
+// The problems, one a line, with places counted from the snippet's first character.
+std::string problemsOf(const std::string& slotName, const std::string& snippet) {
+  auto& slot = slots().at(slotName);
+  auto document = documentOf(slot, snippet);
+  auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+  std::string out;
+  for (auto& problem : config.problems()) {
+    auto shown = kj::str(int(problem.line) - int(document.firstLine) + 1, ":",
+                         int(problem.column) - int(document.indent), ": ",
+                         problem.severity == Problem::Severity::kWarning ? "warning: " : "",
+                         problem.path, problem.path.size() == 0 ? "" : ": ", problem.message,
+                         problem.hint.size() == 0 ? "" : "; ", problem.hint);
+    out += (out.empty() ? "" : "\n") + std::string(shown.cStr());
+  }
+  return out;
+}
+
+struct Row {
+  const char* slot;
+  const char* text;
+  const char* problem;  // line:column within the text
+};
+
+// One row, one mistake.
+const Row kWrong[] = {
+#include "common/config/config-wrong.inc"
+};
+
+// Catches: a mistake that passes, that is reported elsewhere than where it is, in words that do not
+// tell what would be right, or together with others that are none.
+TEST(ConfigWrong, EachMistakeIsFoundWhereItIs) {
+  for (auto& row : kWrong) {
+    EXPECT_EQ(std::string(row.problem), problemsOf(row.slot, row.text))
+        << row.slot << ": " << row.text;
+  }
+}
+
+// The machine configs of the user's documents, each put into a whole document.
+struct Snippet {
+  const char* section;
+  const char* slot;
+  const char* text;
+  const char* problems;
+};
+
+// clang-format off
+const Snippet kDocumented[] = {
+    {"1 static addressing", "machine", "network:\n  hostname: talos\n  nameservers:\n    - 10.0.0.1\n  interfaces:\n    - interface: eth0\n      cidr: 10.0.0.201/8\n      mtu: 8765\n      routes:\n        - network: 0.0.0.0/0\n          gateway: 10.0.0.1\n    - interface: eth1\n      ignore: true\ntime:\n  servers:\n    - time.cloudflare.com",
+     ""},
+    {"1 additional addresses", "machine", "network:\n  interfaces:\n    - interface: lo0\n      cidr: 192.168.0.21/24\n    - interface: lo0\n      cidr: 10.2.2.2/24",
+     "3:18: warning: machine.network.interfaces[0].interface: \"lo0\" is read as \"lo\"\n5:18: warning: machine.network.interfaces[1].interface: \"lo0\" is read as \"lo\""},
+    {"1 bonding", "machine", "network:\n  interfaces:\n    - interface: bond0\n      dhcp: true\n      bond:\n        mode: 802.3ad\n        lacpRate: fast\n        xmitHashPolicy: layer3+4\n        miimon: 100\n        updelay: 200\n        downdelay: 200\n        interfaces:\n          - eth0\n          - eth1",
+     ""},
+    {"1 VLANs", "machine", "network:\n  interfaces:\n    - interface: eth0\n      dhcp: false\n      vlans:\n        - vlanId: 100\n          cidr: \"192.168.2.10/28\"\n          routes:\n            - network: 0.0.0.0/0\n              gateway: 192.168.2.1",
+     ""},
+    {"2 registry mirror", "machine", "registries:\n    mirrors:\n    '*':\n        endpoints:\n        - http://10.5.0.1:6000/",
+     "3:5: warning: machine.registries.*: this is read as one of mirrors; indent it further"},
+    {"2 registry mirror with its dots", "machine", "...\nregistries:\n    mirrors:\n    '*':\n        endpoints:\n        - http://10.5.0.1:6000/",
+     "2:11: a second \": \" in one line, or a value that is indented like a key; put text that holds \": \" in quotes"},
+    {"3 certificate authorities", "machine", "files:\n  - content: |\n      -----BEGIN CERTIFICATE-----\n      ...\n      -----END CERTIFICATE-----        \n    permissions: 0644\n    path: /etc/ssl/certs/ca-certificates\n    op: append",
+     ""},
+    {"4 containerd metrics", "machine", "files:\n  - content: |\n      [metrics]\n        address = \"0.0.0.0:11234\"        \n    path: /var/cri/conf.d/metrics.toml\n    op: create",
+     ""},
+    {"5 proxies", "machine", "env:\n  http_proxy: <http proxy>\n  https_proxy: <https proxy>\n  no_proxy: <no proxy>",
+     ""},
+    {"5 name servers and time servers", "machine", "env:\ntime:\n  servers:\n    - <server 1>\n    - <server ...>\nnetwork:\n  nameservers:\n    - <ip 1>\n    - <ip ...>",
+     "8:7: machine.network.nameservers[0]: \"<ip 1>\" is not an IP address\n9:7: machine.network.nameservers[1]: \"<ip ...>\" is not an IP address\n4:7: machine.time.servers[0]: \"<server 1>\" is neither an IP address nor a DNS name\n5:7: machine.time.servers[1]: \"<server ...>\" is neither an IP address nor a DNS name"},
+    {"7 endpoint", "endpoint", "https://endpoint.example.local:6443",
+     ""},
+    {"9 wireguard", "network", "interfaces:\n    # ip link add dev wg0 type wireguard\n  - interface: wg0\n    mtu: 1500\n    # ip address add dev wg0 192.168.2.1/24\n    cidr: 192.168.2.1/24\n    # wg set wg0 listen-port 51820 private-key /path/to/private-key peer ABCDEF...\n    wireguard:\n      privateKey: <privatekey file contents>\n      listenPort: 51820\n      peers:\n        allowedIPs:\n          - 192.168.88.0/24\n        endpoint: 209.202.254.14.8172\n        publicKey: ABCDEF...",
+     "12:9: warning: machine.network.interfaces[0].wireguard.peers: a list is expected; this mapping is read as its one item (begin it with \"- \")\n14:19: warning: machine.network.interfaces[0].wireguard.peers[0].endpoint: \"209.202.254.14.8172\" is read as \"209.202.254.14:8172\"\n9:7: warning: machine.network.interfaces[0].wireguard.privateKey: this is not the base64 of 32 octets; the link will not come up; wg genkey makes one\n15:9: warning: machine.network.interfaces[0].wireguard.peers[0].publicKey: this is not the base64 of 32 octets; the link will not come up"},
+    {"9 wireguard, its network at the top", "top", "network:\n  interfaces: []",
+     "1:1: network: unknown key \"network\"; it belongs below machine or cluster"},
+    {"11 disk encryption", "machine", "systemDiskEncryption:\n  ephemeral:\n    keys:\n      - nodeID: {}\n        slot: 0\n  state:\n    keys:\n      - nodeID: {}\n        slot: 0",
+     ""},
+    {"11 encryption keys", "machine", "state:\n  keys:\n    - nodeID: {} # key kind\n      slot: 1\n\nephemeral:\n  keys:\n    - static:\n        passphrase: supersecret\n      slot: 0",
+     "1:1: warning: machine.state: this is read as systemDiskEncryption.state\n6:1: warning: machine.ephemeral: this is read as systemDiskEncryption.ephemeral"},
+    {"11 key rotation", "machine", "ephemeral:\n  keys:\n    - static:\n        passphrase: oldkey\n      keySlot: 0\n    - static:\n        passphrase: newkey\n      keySlot: 1",
+     "1:1: warning: machine.ephemeral: this is read as systemDiskEncryption.ephemeral\n5:7: warning: machine.systemDiskEncryption.ephemeral.keys[0].keySlot: this is read as slot\n8:7: warning: machine.systemDiskEncryption.ephemeral.keys[1].keySlot: this is read as slot"},
+    {"11 key rotation, done", "machine", "ephemeral:\n  keys:\n    - static:\n        passphrase: newkey\n      keySlot: 1",
+     "1:1: warning: machine.ephemeral: this is read as systemDiskEncryption.ephemeral\n5:7: warning: machine.systemDiskEncryption.ephemeral.keys[0].keySlot: this is read as slot"},
+    {"18 shared address", "sharedmachine", "network:\n  interfaces:\n  - interface: eth0\n    dhcp: true\n    vip:\n      ip: 192.168.0.15",
+     ""},
+    {"12 patched images", "cluster", "apiServer: {image: \"k8s.gcr.io/kube-apiserver:v1.20.4\"}\ncontrollerManager: {image: \"k8s.gcr.io/kube-controller-manager:v1.20.4\"}\nscheduler: {image: \"k8s.gcr.io/kube-scheduler:v1.20.4\"}",
+     ""},
+    {"12 patched kubelet", "machine", "kubelet: {image: \"ghcr.io/talos-systems/kubelet:v1.20.5\"}",
+     ""},
+};
+// clang-format on
+
+// Catches: what the documents tell to write is refused, or silently means something else.
+TEST(ConfigWrong, TheDocumentsSnippetsAreReadOrExplained) {
+  for (auto& row : kDocumented) {
+    EXPECT_EQ(std::string(row.problems), problemsOf(row.slot, row.text)) << row.section;
+  }
+}
+
+// Catches: a slip that is put right in the message only and not in what is read.
+TEST(ConfigWrong, WhatIsPutRightIsRead) {
+  auto document = documentOf(slots().at("machine"), std::string("network:\n"
+                                                                "  interfaces:\n"
+                                                                "    - interface: lo0\n"
+                                                                "      wireguard:\n"
+                                                                "        privateKey: ") +
+                                                        kKey +
+                                                        "\n"
+                                                        "        peers:\n"
+                                                        "          publicKey: " +
+                                                        kKey +
+                                                        "\n"
+                                                        "          endpoint: 209.202.254.14.8172\n"
+                                                        "registries:\n"
+                                                        "  mirrors:\n"
+                                                        "  '*':\n"
+                                                        "    endpoints: [http://10.5.0.1:6000/]\n"
+                                                        "state:\n"
+                                                        "  keys:\n"
+                                                        "    - nodeID:\n"
+                                                        "      keySlot: 3\n");
+  auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+  EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
+  auto machine = config.get().getMachine();
+  auto interface = machine.getNetwork().getInterfaces()[0];
+  EXPECT_EQ(kj::StringPtr("lo"), interface.getInterface());
+  ASSERT_EQ(1u, interface.getWireguard().getPeers().size());
+  EXPECT_EQ(kj::StringPtr("209.202.254.14:8172"),
+            interface.getWireguard().getPeers()[0].getEndpoint());
+  ASSERT_EQ(1u, machine.getRegistries().getMirrors().size());
+  auto mirror = machine.getRegistries().getMirrors()[0];
+  EXPECT_EQ(kj::StringPtr("*"), mirror.getKey());
+  EXPECT_EQ(kj::StringPtr("http://10.5.0.1:6000"), mirror.getValue().getEndpoints()[0]);
+  auto state = machine.getSystemDiskEncryption().getState();
+  EXPECT_EQ(kj::StringPtr("luks2"), state.getProvider());
+  ASSERT_EQ(1u, state.getKeys().size());
+  EXPECT_TRUE(state.getKeys()[0].hasNodeID());
+  EXPECT_EQ(3u, state.getKeys()[0].getSlot());
+}
+
+// Catches: defaults that differ from what the kernel or the format does with an absent key.
+TEST(ConfigWrong, AbsentKeysHaveTheirDefaults) {
+  auto document = documentOf(slots().at("machine"),
+                             "network:\n"
+                             "  interfaces:\n"
+                             "    - interface: bond0\n"
+                             "      dhcp: true\n"
+                             "      dhcpOptions: {}\n"
+                             "      bond: {interfaces: [eth0]}\n"
+                             "files: [{path: /var/x, op: create}]\n");
+  auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+  EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
+  auto machine = config.get().getMachine();
+  auto bond = machine.getNetwork().getInterfaces()[0].getBond();
+  EXPECT_EQ(BondMode::BALANCE_RR, bond.getMode());
+  EXPECT_TRUE(bond.getUseCarrier());
+  EXPECT_EQ(1u, bond.getPacketsPerSlave());
+  EXPECT_EQ(65535, bond.getAdActorSysPrio());
+  EXPECT_TRUE(machine.getNetwork().getInterfaces()[0].getDhcpOptions().getIpv4());
+  EXPECT_EQ(0644u, machine.getFiles()[0].getPermissions());
+}
+
+// Catches: a field that is read but not written, or written so that it is read as something else.
+TEST(ConfigWrong, WhatIsWrittenIsReadAgain) {
+  for (auto& row : kDocumented) {
+    auto document = documentOf(slots().at(row.slot), row.text);
+    auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+    if (!config.good()) continue;
+    codec::WriteOptions options{.empties = codec::Empties::kOmit};
+    auto written = codec::writeYaml(config.get(), options);
+    auto again = parse(written);
+    EXPECT_TRUE(again.good()) << row.section << "\n" << render(again.problems()).cStr();
+    EXPECT_EQ(written, codec::writeYaml(again.get(), options)) << row.section;
+  }
+  auto document = documentOf(slots().at("machine"), "files: [{path: /var/x, op: create}]");
+  auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+  auto file = config.get().getMachine().getFiles()[0];
+  EXPECT_EQ(kj::str("content: \"\"\npermissions: 0o644\npath: /var/x\nop: create\n"),
+            codec::writeYaml(file));
+  EXPECT_EQ(kj::str("{\"content\":\"\",\"permissions\":420,\"path\":\"/var/x\",\"op\":\"create\"}"),
+            codec::writeJson(file, {.indent = 0}));
+}
+
+// Catches: time or memory that grows faster than a document whose every line is wrong.
+TEST(ConfigWrong, ADocumentOfMistakesIsBounded) {
+  std::string siblings = "registries:\n  mirrors:\n", links = "network:\n  interfaces:\n",
+              unknown = "kubelet:\n";
+  for (unsigned i = 0; i < 10'000; ++i) {
+    auto n = std::to_string(i);
+    siblings += "  h" + n + ": {endpoints: [x]}\n";
+    links += "    - {interface: lo0, cidr: x, mtu: 1}\n";
+    unknown += "  key" + n + ": x\n";
+  }
+  for (auto& text : {siblings, links, unknown}) {
+    auto document = documentOf(slots().at("machine"), text);
+    auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+    EXPECT_FALSE(config.good());
+    EXPECT_LE(config.problems().size(), 5 * codec::kMaxProblems);
+  }
+}
+
+// Catches: a control-plane rule that is applied to workers, or the other way round.
+TEST(ConfigWrong, RulesFollowTheMachinesType) {
+  auto problems = [](bool controlPlane, Slot::Section section, const char* snippet) {
+    Slot slot{section, controlPlane, 2, ""};
+    auto document = documentOf(slot, snippet);
+    auto config = parse(kj::arrayPtr(document.text.data(), document.text.size()));
+    return config.problems().size();
+  };
+  auto vip = "network: {interfaces: [{interface: eth0, dhcp: true, vip: {ip: 10.5.0.9}}]}";
+  EXPECT_EQ(1u, problems(false, Slot::kMachine, vip));
+  EXPECT_EQ(0u, problems(true, Slot::kMachine, vip));
+  auto cni = "network: {dnsDomain: cluster.local, cni: {name: custom}}";
+  EXPECT_EQ(0u, problems(false, Slot::kCluster, cni));
+  EXPECT_EQ(1u, problems(true, Slot::kCluster, cni));
+  // Nothing of a link that is left alone is checked.
+  auto ignored = "network: {interfaces: [{interface: eth0, ignore: true, cidr: x, mtu: 1}]}";
+  EXPECT_EQ(0u, problems(false, Slot::kMachine, ignored));
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,70 @@
+// The machine config: its bytes and the view that code reads.
+//
+// Bytes are what is stored, hashed, compared and patched; the view is rpc/config.capnp. Every
+// mistake is a Problem with file, line, column, path and a hint; parsing never throws for bad text,
+// and time and memory are bounded (common/yaml/yaml-codec.h). Keys that this format does not
+// have are errors, those of later versions warnings (common/config/config-check.h). Pure.
+#pragma once
+
+#include <capnp/message.h>
+#include <kj/memory.h>
+
+#include "common/base/problem.h"
+#include "common/yaml/yaml-codec.h"
+#include "rpc/config.capnp.h"
+
+namespace talos::config {
+
+class MachineConfig {
+ public:
+  // The view, complete only when there are no errors. The memory behind it is zeroed on
+  // destruction.
+  Config::Reader get() const { return view; }
+  kj::ArrayPtr<const char> bytes() const { return source; }
+  const codec::Places& places() const { return where; }
+  const Problems& problems() const { return found; }
+  bool good() const { return !hasErrors(found); }
+  // There was no document at all: not a mistake for everybody.
+  bool empty() const { return nothing; }
+
+  MachineConfig(MachineConfig&&) = default;
+  MachineConfig& operator=(MachineConfig&&) = default;
+  ~MachineConfig() noexcept(false);
+
+ private:
+  MachineConfig() = default;
+  kj::Array<char> source;
+  kj::Own<capnp::MallocMessageBuilder> message;
+  Config::Reader view;
+  codec::Places where;
+  Problems found;
+  bool nothing = false;
+
+  friend MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file);
+};
+
+// Decodes the first document with the key `machine` and checks what holds on every machine (spec
+// machine-config.md §10). `file` is for the problems' places.
+MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "");
+
+// What depends on where the machine runs: only `metal` is installed on a disk.
+enum class Mode { kMetal, kCloud, kContainer };
+kj::Maybe<Mode> modeNamed(kj::StringPtr name);
+void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Problems& problems);
+
+inline bool isControlPlane(MachineType type) {
+  return type != MachineType::WORKER;
+}
+
+// A URL of the Kubernetes API.
+struct Endpoint {
+  kj::String scheme, host;  // host without brackets
+  kj::Maybe<uint16_t> port;
+};
+struct EndpointResult {
+  Endpoint value;
+  kj::String problem;  // empty: the value is good
+};
+EndpointResult parseEndpoint(kj::StringPtr url);
+
+}  // namespace talos::config

@@ -1,0 +1,239 @@
+#include "common/config/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/config/config-example.h"
+#include "common/config/config.h"
+#include "common/testing/printing.h"
+#include "common/tls/openssl.h"
+
+namespace talos::config {
+namespace {
+
+template <typename F>
+kj::String failureOf(F&& f) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { f(); })) return messageOf(*e);
+  return kj::str("no failure");
+}
+
+bool contains(kj::StringPtr text, const char* what) {
+  return std::string(text.cStr()).find(what) != std::string::npos;
+}
+
+// Catches: configs that our own reader warns about; an authority's key in a worker's config; keys
+// that do not belong to their certificates.
+TEST(Generate, MakesAWholeCluster) {
+  auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
+  for (auto* text : {&made.init, &made.controlplane, &made.join}) {
+    auto config = parse(*text, "f");
+    EXPECT_EQ(kj::str(), render(config.problems()));
+    Problems problems;
+    checkMode(config, Mode::kMetal, "f", problems);
+    EXPECT_EQ(kj::str(), render(problems));
+    EXPECT_TRUE(config.get().getPersist());
+    EXPECT_EQ(kj::StringPtr("/dev/sda"), config.get().getMachine().getInstall().getDisk());
+  }
+  auto control = parse(made.controlplane, "f");
+  auto join = parse(made.join, "f");
+  EXPECT_EQ(MachineType::CONTROLPLANE, control.get().getMachine().getType());
+  EXPECT_EQ(MachineType::INIT, parse(made.init, "f").get().getMachine().getType());
+  EXPECT_EQ(MachineType::WORKER, join.get().getMachine().getType());
+  EXPECT_EQ(control.get().getMachine().getCa().getCrt(), join.get().getMachine().getCa().getCrt())
+      << "by which it knows the control plane";
+  EXPECT_EQ(0, join.get().getMachine().getCa().getKey().size());
+  auto cluster = join.get().getCluster();
+  EXPECT_EQ(control.get().getCluster().getCa().getCrt(), cluster.getCa().getCrt());
+  EXPECT_EQ(0, cluster.getCa().getKey().size());
+  EXPECT_FALSE(cluster.hasEtcd() || cluster.hasAggregatorCA() || cluster.hasServiceAccount() ||
+               cluster.hasAescbcEncryptionSecret() || cluster.hasApiServer() ||
+               cluster.hasClusterName());
+  EXPECT_EQ(control.get().getMachine().getToken(), join.get().getMachine().getToken());
+  EXPECT_NE(control.get().getMachine().getToken(), control.get().getCluster().getToken());
+
+  auto admin = Talosconfig::parse(made.talosconfig, "f");
+  EXPECT_EQ(kj::StringPtr("test"), admin.currentName());
+  EXPECT_EQ(kj::StringPtr("127.0.0.1"), admin.resolve().endpoints[0]);
+  auto info = pki::inspect(admin.resolve().certificate);
+  ASSERT_EQ(1, info.organizations.size());
+  EXPECT_EQ(kj::StringPtr("os:admin"), info.organizations[0]);
+  pki::checkPair(admin.resolve().certificate, admin.resolve().key);
+  // Catches: an administrator who could pose as a machine.
+  auto usage = X509_get_extended_key_usage(pki::readCertificate(admin.resolve().certificate).get());
+  EXPECT_EQ(uint32_t(XKU_SSL_CLIENT), usage);
+  EXPECT_EQ(kj::heapString(control.get().getMachine().getCa().getCrt().asChars()),
+            admin.resolve().ca);
+}
+
+// Catches: keys out of order, a lost `type: worker`, empty objects that readers of the original
+// expect.
+TEST(Generate, WritesTheKeysOfTheSpecification) {
+  auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
+  EXPECT_TRUE(made.join.startsWith(
+      "version: v1alpha1\ndebug: false\npersist: true\nmachine:\n    type: worker\n    token: "));
+  EXPECT_TRUE(contains(
+      made.join,
+      "    kubelet: {}\n    network: {}\n    install:\n        disk: /dev/sda\n        image: "
+      "ghcr.io/talos-systems/installer:"));
+  EXPECT_TRUE(contains(
+      made.join,
+      "        bootloader: true\n        wipe: false\ncluster:\n    controlPlane:\n        "
+      "endpoint: https://10.5.0.2:6443\n    network:\n        dnsDomain: cluster.local\n        "
+      "podSubnets:\n            - 10.244.0.0/16\n        serviceSubnets:\n            - "
+      "10.96.0.0/12\n    token: "));
+  EXPECT_TRUE(made.join.endsWith("        key: \"\"\n"));
+  EXPECT_TRUE(
+      contains(made.controlplane,
+               "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    controllerManager: "
+               "{}\n    proxy: {}\n    scheduler: {}\n    etcd:\n        ca:\n            crt: "
+               "LS0tLS1CRUdJTi"));
+  EXPECT_FALSE(contains(made.controlplane, "#"));
+  EXPECT_TRUE(contains(generate("t", "https://x").init, "# Role of the machine."));
+}
+
+// Catches: options that are read and then forgotten.
+TEST(Generate, HonoursItsOptions) {
+  auto sans = kj::arr(kj::str("api.example.org"));
+  auto mirrors =
+      kj::arr(kj::str("docker.io=http://10.5.0.1:5000"), kj::str("*=http://10.5.0.1:6000"),
+              kj::str("docker.io=http://10.5.0.1:5001"));
+  auto made = generate("test", "https://[fd00::1]:6443",
+                       {.installDisk = "/dev/vda",
+                        .installImage = "example.org/i:1",
+                        .additionalSans = sans,
+                        .dnsDomain = "k8s.test",
+                        .talosVersion = "v0.8.3",
+                        .kubernetesVersion = "v1.20.4",
+                        .registryMirrors = mirrors,
+                        .persist = false,
+                        .debug = true,
+                        .docs = false});
+  auto config = parse(made.controlplane, "f");
+  auto cluster = config.get().getCluster();
+  EXPECT_EQ(kj::StringPtr("/dev/vda"), config.get().getMachine().getInstall().getDisk());
+  EXPECT_EQ(kj::StringPtr("example.org/i:1"), config.get().getMachine().getInstall().getImage());
+  EXPECT_EQ(kj::StringPtr("fd00::1"), cluster.getApiServer().getCertSANs()[0]);
+  EXPECT_EQ(kj::StringPtr("api.example.org"), cluster.getApiServer().getCertSANs()[1]);
+  EXPECT_EQ(kj::StringPtr("fc00:db8:10::/56"), cluster.getNetwork().getPodSubnets()[0]);
+  EXPECT_EQ(kj::StringPtr("k8s.test"), cluster.getNetwork().getDnsDomain());
+  EXPECT_EQ(kj::StringPtr("k8s.gcr.io/kube-proxy:v1.20.4"), cluster.getProxy().getImage());
+  EXPECT_EQ(kj::StringPtr("ghcr.io/talos-systems/kubelet:v1.20.4"),
+            config.get().getMachine().getKubelet().getImage());
+  EXPECT_FALSE(config.get().getPersist());
+  EXPECT_TRUE(config.get().getDebug());
+  // Before v0.9 there was neither of these, and the authorities were RSA.
+  EXPECT_FALSE(cluster.hasAggregatorCA() || cluster.hasServiceAccount());
+  EXPECT_TRUE(contains(kj::heapString(cluster.getCa().getKey().asChars()), "RSA PRIVATE KEY"));
+  auto found = config.get().getMachine().getRegistries().getMirrors();
+  ASSERT_EQ(2, found.size());
+  EXPECT_EQ(kj::StringPtr("*"), found[0].getKey());
+  EXPECT_EQ(kj::StringPtr("http://10.5.0.1:5001"), found[1].getValue().getEndpoints()[0]);
+}
+
+// Catches: a machine of a local cluster that comes up under another address than its cluster says.
+TEST(Generate, GivesAMachineItsOwnNetwork) {
+  auto secrets = makeSecrets();
+  auto nameservers = kj::arr(kj::str("8.8.8.8"));
+  auto endpoints = kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.4"));
+  auto text =
+      machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443", {.docs = false},
+                    {.hostname = "test-worker-1",
+                     .cidr = "10.5.0.3/24",
+                     .gateway = "10.5.0.1",
+                     .nameservers = nameservers,
+                     .trustdEndpoints = endpoints});
+  EXPECT_TRUE(contains(text,
+                       "    trustd:\n        endpoints:\n            - 10.5.0.2\n            - "
+                       "10.5.0.4\n"))
+      << text.cStr();
+  EXPECT_TRUE(contains(text,
+                       "    network:\n"
+                       "        hostname: test-worker-1\n"
+                       "        interfaces:\n"
+                       "            - interface: eth0\n"
+                       "              cidr: 10.5.0.3/24\n"
+                       "              routes:\n"
+                       "                - network: 0.0.0.0/0\n"
+                       "                  gateway: 10.5.0.1\n"
+                       "              mtu: 0\n"
+                       "        nameservers:\n"
+                       "            - 8.8.8.8\n"))
+      << text.cStr();
+  EXPECT_NE(text, machineConfig(makeSecrets(), MachineType::WORKER, "test", "https://10.5.0.2:6443",
+                                {.docs = false}));
+}
+
+// Catches: a config written from nonsense; a message without the URL that was meant.
+TEST(Generate, RefusesNonsense) {
+  EXPECT_EQ(kj::str("the endpoint of the Kubernetes API must be a URL of https, as "
+                    "https://10.5.0.2:6443; \"10.5.0.9\" is "
+                    "not one; did you mean \"https://10.5.0.9:6443\"?"),
+            failureOf([]() { checkEndpoint("10.5.0.9"); }));
+  EXPECT_TRUE(failureOf([]() {
+                checkEndpoint("x.org:443");
+              }).endsWith("did you mean \"https://x.org:443\"?"));
+  EXPECT_TRUE(failureOf([]() {
+                checkEndpoint("http://x.org");
+              }).endsWith("did you mean \"https://x.org:6443\"?"));
+  EXPECT_TRUE(failureOf([]() {
+                checkEndpoint("fd00::1");
+              }).endsWith("did you mean \"https://[fd00::1]:6443\"?"));
+  EXPECT_EQ(kj::str("no failure"), failureOf([]() { checkEndpoint("https://x.org"); }));
+  EXPECT_TRUE(failureOf([]() {
+                generate("", "https://x");
+              }).startsWith("the name of the cluster is empty"));
+  EXPECT_TRUE(contains(failureOf([]() { generate("t", "https://x", {.talosVersion = "nine"}); }),
+                       "\"nine\" is not a version"));
+  EXPECT_TRUE(
+      contains(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
+               "not a Kubernetes version"));
+  EXPECT_TRUE(
+      contains(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }), "dnsDomain"));
+  auto mirrors = kj::arr(kj::str("docker.io"));
+  EXPECT_TRUE(
+      contains(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),
+               "<registry host>=<URL>"));
+}
+
+// Catches: an example that is not valid, one that is read as if it were set, one that is lost, and
+// comments that hide a key.
+TEST(Generate, ShowsExamplesOfAbsentKeys) {
+  for (bool controlPlane : {false, true}) {
+    auto example = parse(configExample(controlPlane), "example");
+    for (auto& problem : example.problems())
+      EXPECT_NE(Problem::Severity::kError, problem.severity) << problem.toString().cStr();
+  }
+  auto secrets = makeSecrets();
+  auto write = [&](MachineType type, bool docs, bool examples) {
+    return machineConfig(secrets, type, "test", "https://10.5.0.2:6443",
+                         {.docs = docs, .examples = examples});
+  };
+  for (auto type : {MachineType::CONTROLPLANE, MachineType::WORKER}) {
+    auto plain = write(type, false, false), with = write(type, false, true);
+    kj::Vector<kj::String> kept;
+    size_t begin = 0;
+    for (size_t i = 0; i < with.size(); ++i) {
+      if (with[i] != '\n') continue;
+      auto line = with.slice(begin, i + 1);
+      size_t first = 0;
+      while (line[first] == ' ') ++first;
+      if (line[first] != '#') kept.add(kj::heapString(line));
+      begin = i + 1;
+    }
+    EXPECT_EQ(plain, kj::strArray(kept, ""));
+    EXPECT_TRUE(
+        contains(with,
+                 "    kubelet: {}\n        # image: ghcr.io/talos-systems/kubelet:v1.20.6\n"
+                 "        # extraArgs:\n        #     feature-gates: ServerSideApply=true\n"));
+    EXPECT_TRUE(contains(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
+  }
+  EXPECT_TRUE(contains(write(MachineType::WORKER, true, true),
+                       "    # # More names and addresses for the certificate of the machine API, "
+                       "besides those of the\n    # # machine.\n    # certSANs:\n"));
+  EXPECT_FALSE(contains(write(MachineType::WORKER, true, true), "apiServer"));
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,308 @@
+#include "common/config/generate.h"
+
+#include <capnp/message.h>
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/base/secret-message.h"
+#include "common/base/version.h"
+#include "common/config/config-example.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "common/yaml/yaml-codec.h"
+
+namespace talos::config {
+namespace {
+
+constexpr kj::StringPtr kInstaller = "ghcr.io/talos-systems/installer"_kj;
+constexpr kj::StringPtr kKubelet = "ghcr.io/talos-systems/kubelet"_kj;
+constexpr kj::StringPtr kKubernetesImages = "k8s.gcr.io/"_kj;
+constexpr kj::Duration kAuthorityLifetime = 87600 * kj::HOURS;
+constexpr size_t kEncryptionKeyBytes = 32;
+
+struct Subnets {
+  kj::StringPtr pods, services;
+};
+constexpr Subnets kIpv4Subnets = {"10.244.0.0/16"_kj, "10.96.0.0/12"_kj};
+constexpr Subnets kIpv6Subnets = {"fc00:db8:10::/56"_kj, "fc00:db8:20::/112"_kj};
+
+kj::Maybe<unsigned> number(kj::ArrayPtr<const char> digits) {
+  if (digits.size() == 0 || digits.size() > 4) return nullptr;
+  unsigned value = 0;
+  for (char c : digits) {
+    if (c < '0' || c > '9') return nullptr;
+    value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
+// Does this contract have ECDSA authorities, the aggregator's authority and the service account's
+// key?
+bool isNewContract(kj::StringPtr version) {
+  if (version.size() == 0 || version == "latest") return true;
+  auto text = version.startsWith("v") ? version.slice(1) : version;
+  size_t dot = text.findFirst('.').orDefault(0);
+  size_t end = dot + 1;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  if (dot > 0) {
+    KJ_IF_MAYBE (major, number(text.slice(0, dot))) {
+      KJ_IF_MAYBE (minor, number(text.slice(0, end).slice(dot + 1, end)))
+        return *major > 0 || *minor > 8;
+    }
+  }
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("\"", version, "\" is not a version; it has the form v0.9"));
+}
+
+void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from, bool withKey) {
+  to.setCrt(from.certificate.asBytes());
+  if (withKey) to.setKey(from.key.bytes());
+}
+
+void setImages(Config::Builder config, kj::StringPtr version, bool controlPlane) {
+  if (version.size() == 0) return;
+  auto plain = version.startsWith("v") ? version.slice(1) : version;
+  for (char c : plain) {
+    bool allowed =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' || c == '+';
+    if (!allowed)
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", version, "\" is not a Kubernetes version"));
+  }
+  auto image = [&](kj::StringPtr name) { return kj::str(kKubernetesImages, name, ":v", plain); };
+  config.getMachine().getKubelet().setImage(kj::str(kKubelet, ":v", plain));
+  if (!controlPlane) return;
+  auto cluster = config.getCluster();
+  cluster.getApiServer().setImage(image("kube-apiserver"));
+  cluster.getControllerManager().setImage(image("kube-controller-manager"));
+  cluster.getProxy().setImage(image("kube-proxy"));
+  cluster.getScheduler().setImage(image("kube-scheduler"));
+}
+
+void setMirrors(Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors) {
+  if (mirrors.size() == 0) return;
+  kj::TreeMap<kj::String, kj::String> byHost;
+  for (auto& mirror : mirrors) {
+    KJ_IF_MAYBE (equals, mirror.findFirst('=')) {
+      auto host = kj::heapString(mirror.slice(0, *equals));
+      auto url = kj::str(mirror.slice(*equals + 1));
+      auto parsed = parseEndpoint(url);
+      if (host.size() > 0 && parsed.problem.size() == 0) {
+        byHost.upsert(kj::mv(host), kj::mv(url),
+                      [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
+        continue;
+      }
+    }
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", mirror, "\" is not a registry mirror; the form is <registry host>=<URL>"));
+  }
+  auto list = machine.initRegistries().initMirrors(byHost.size());
+  size_t i = 0;
+  for (auto& row : byHost) {
+    auto entry = list[i++];
+    entry.setKey(row.key);
+    entry.initValue().initEndpoints(1).set(0, row.value);
+  }
+}
+
+void setNetwork(Network::Builder network, const NodeSettings& node) {
+  if (node.hostname.size() > 0) network.setHostname(node.hostname);
+  if (node.nameservers.size() > 0) {
+    auto list = network.initNameservers(node.nameservers.size());
+    for (size_t i = 0; i < node.nameservers.size(); ++i) list.set(i, node.nameservers[i]);
+  }
+  if (node.cidr.size() == 0) return;
+  auto interface = network.initInterfaces(1)[0];
+  interface.setInterface(node.interface);
+  interface.setCidr(node.cidr);
+  if (node.gateway.size() > 0) {
+    auto route = interface.initRoutes(1)[0];
+    route.setNetwork(node.gateway.findFirst(':') == nullptr ? "0.0.0.0/0" : "::/0");
+    route.setGateway(node.gateway);
+  }
+}
+
+void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType type,
+                const GenerateOptions& options, const NodeSettings& node) {
+  machine.setType(type);
+  machine.setToken(kj::StringPtr(secrets.machineToken));
+  if (node.certSans.size() > 0) {
+    auto sans = machine.initCertSANs(node.certSans.size());
+    for (size_t i = 0; i < node.certSans.size(); ++i) sans.set(i, node.certSans[i]);
+  }
+  if (node.timeServers.size() > 0) {
+    auto servers = machine.initTime().initServers(node.timeServers.size());
+    for (size_t i = 0; i < node.timeServers.size(); ++i) servers.set(i, node.timeServers[i]);
+  }
+  // Without the key a worker knows the control plane by it.
+  setPair(machine.initCa(), secrets.machineAuthority, isControlPlane(type));
+  machine.initKubelet();
+  setNetwork(machine.initNetwork(), node);
+  auto install = machine.initInstall();
+  install.setDisk(options.installDisk);
+  install.setImage(options.installImage.size() > 0 ? kj::str(options.installImage)
+                                                   : kj::str(kInstaller, ":", buildVersion().tag));
+  setMirrors(machine, options.registryMirrors);
+}
+
+void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPlane,
+                kj::StringPtr clusterName, kj::StringPtr endpoint, const GenerateOptions& options,
+                const NodeSettings& node) {
+  auto host = parseEndpoint(endpoint).value.host;
+  cluster.initControlPlane().setEndpoint(endpoint);
+  auto network = cluster.initNetwork();
+  auto& subnets = host.findFirst(':') == nullptr ? kIpv4Subnets : kIpv6Subnets;
+  network.setDnsDomain(options.dnsDomain);
+  network.initPodSubnets(1).set(0, subnets.pods);
+  network.initServiceSubnets(1).set(0, subnets.services);
+  cluster.setToken(kj::StringPtr(secrets.clusterToken));
+  setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
+  if (!controlPlane) {
+    if (node.trustdEndpoints.size() > 0) {
+      auto list = cluster.initTrustd().initEndpoints(node.trustdEndpoints.size());
+      for (size_t i = 0; i < node.trustdEndpoints.size(); ++i) list.set(i, node.trustdEndpoints[i]);
+    }
+    return;
+  }
+
+  cluster.setClusterName(clusterName);
+  cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));
+  if (isNewContract(options.talosVersion) && secrets.aggregatorAuthority.certificate.size() > 0) {
+    setPair(cluster.initAggregatorCA(), secrets.aggregatorAuthority, true);
+    cluster.initServiceAccount().setKey(secrets.serviceAccountKey.bytes());
+  }
+  auto sans = cluster.initApiServer().initCertSANs(1 + options.additionalSans.size());
+  sans.set(0, host);
+  for (size_t i = 0; i < options.additionalSans.size(); ++i)
+    sans.set(i + 1, options.additionalSans[i]);
+  cluster.initControllerManager();
+  cluster.initProxy();
+  cluster.initScheduler();
+  setPair(cluster.initEtcd().initCa(), secrets.etcdAuthority, true);
+}
+
+}  // namespace
+
+void checkEndpoint(kj::StringPtr url) {
+  auto parsed = parseEndpoint(url);
+  if (parsed.problem.size() == 0 && parsed.value.scheme == "https") return;
+  // What was meant: the same host under https, on the port that the API has.
+  kj::String guess;
+  auto retry = parseEndpoint(kj::str("https://", url));
+  auto bracketed = parseEndpoint(kj::str("https://[", url, "]"));
+  auto& best = parsed.problem.size() == 0 ? parsed : retry.problem.size() == 0 ? retry : bracketed;
+  if (best.problem.size() == 0) {
+    auto& host = best.value.host;
+    bool ipv6 = host.findFirst(':') != nullptr;
+    guess = kj::str("; did you mean \"https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":",
+                    best.value.port.orDefault(6443), "\"?");
+  }
+  fail(
+      ErrorKind::kInvalidArgument,
+      kj::str(
+          "the endpoint of the Kubernetes API must be a URL of https, as https://10.5.0.2:6443; \"",
+          url, "\" is not one", guess));
+}
+
+Secrets makeSecrets(const GenerateOptions& options) {
+  bool isNew = isNewContract(options.talosVersion);
+  auto type = isNew ? pki::KeyType::kEcdsaP256 : pki::KeyType::kRsa4096;
+  auto authority = [](kj::StringPtr organization, pki::KeyType keyType,
+                      kj::StringPtr commonName = "") {
+    return pki::makeAuthority({.organization = organization,
+                               .commonName = commonName,
+                               .keyType = keyType,
+                               .lifetime = kAuthorityLifetime});
+  };
+  Secrets secrets;
+  secrets.machineAuthority = authority("talos", pki::KeyType::kEd25519);
+  secrets.etcdAuthority = authority("etcd", type);
+  secrets.kubernetesAuthority = authority("kubernetes", type);
+  if (isNew) {
+    secrets.aggregatorAuthority = authority("", type, "front-proxy");
+    secrets.serviceAccountKey = pki::makeKey(type);
+  }
+  secrets.machineToken = pki::Pem(pki::makeToken());
+  secrets.clusterToken = pki::Pem(pki::makeToken());
+  auto key = pki::randomBytes(kEncryptionKeyBytes);
+  secrets.encryptionSecret = pki::Pem(kj::encodeBase64(key));
+  zeroize(key.asChars());
+  return secrets;
+}
+
+kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr clusterName,
+                         kj::StringPtr endpoint, const GenerateOptions& options,
+                         const NodeSettings& node) {
+  checkEndpoint(endpoint);
+  if (clusterName.size() == 0)
+    fail(ErrorKind::kInvalidArgument, kj::str("the name of the cluster is empty"));
+  bool controlPlane = isControlPlane(type);
+  SecretMessage message;
+  auto root = message.initRoot<Config>();
+  root.setVersion("v1alpha1");
+  root.setDebug(options.debug);
+  root.setPersist(options.persist);
+  setMachine(root.initMachine(), secrets, type, options, node);
+  setCluster(root.initCluster(), secrets, controlPlane, clusterName, endpoint, options, node);
+  setImages(root, options.kubernetesVersion, controlPlane);
+
+  codec::WriteOptions form{.empties = codec::Empties::kOmit, .comments = options.docs};
+  kj::Maybe<MachineConfig> examples;
+  if (options.examples) {
+    auto& example = examples.emplace(parse(configExample(controlPlane), "example"));
+    form.examples = capnp::DynamicStruct::Reader(example.get());
+  }
+  auto text = codec::writeYaml(root.asReader(), form);
+  // The reader's checks hold for what we write too: a bad option is found here and not on a
+  // machine.
+  auto parsed = parse(text, "the generated config");
+  if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+  return text;
+}
+
+Talosconfig adminConfig(const Secrets& secrets, kj::StringPtr clusterName,
+                        kj::ArrayPtr<const kj::String> endpoints,
+                        kj::ArrayPtr<const kj::String> nodes) {
+  pki::LeafOptions options;
+  options.organizations = kj::arr(kj::str("os:admin"));
+  options.addresses = kj::arr(kj::str("127.0.0.1"));
+  options.server = false;
+  options.lifetime = kAuthorityLifetime;
+  auto pair = pki::issue(secrets.machineAuthority.certificate, secrets.machineAuthority.key,
+                         kj::mv(options));
+  Context context;
+  for (auto& endpoint : endpoints) context.endpoints.add(kj::str(endpoint));
+  for (auto& node : nodes) context.nodes.add(kj::str(node));
+  context.ca = kj::str(secrets.machineAuthority.certificate);
+  context.certificate = kj::mv(pair.certificate);
+  context.key = kj::mv(pair.key);
+  Talosconfig config;
+  config.add(clusterName, kj::mv(context));
+  return config;
+}
+
+Generated generate(kj::StringPtr clusterName, kj::StringPtr endpoint,
+                   const GenerateOptions& options) {
+  checkEndpoint(endpoint);  // before the keys are made: RSA takes its time
+  return generate(makeSecrets(options), clusterName, endpoint, options);
+}
+
+Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::StringPtr endpoint,
+                   const GenerateOptions& options) {
+  checkEndpoint(endpoint);
+  bool complete = secrets.aggregatorAuthority.certificate.size() > 0 &&
+                  secrets.serviceAccountKey.bytes().size() > 0;
+  if (isNewContract(options.talosVersion) && !complete) {
+    fail(ErrorKind::kInvalidArgument,
+         "the secrets have no aggregator authority or no key of the service accounts: they are "
+         "those of a cluster before v0.9 (--talos-version v0.8)");
+  }
+  auto write = [&](MachineType type) {
+    return machineConfig(secrets, type, clusterName, endpoint, options);
+  };
+  auto endpoints = kj::arr(kj::str("127.0.0.1"));
+  return Generated{write(MachineType::INIT), write(MachineType::CONTROLPLANE),
+                   write(MachineType::WORKER),
+                   adminConfig(secrets, clusterName, endpoints).toYaml()};
+}
+
+}  // namespace talos::config

@@ -1,0 +1,156 @@
+#include "common/config/talosconfig.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/testing/printing.h"
+
+namespace talos {
+namespace {
+
+Context context(kj::StringPtr endpoint) {
+  Context c;
+  c.endpoints.add(kj::str(endpoint));
+  c.ca = kj::str("ca");
+  c.certificate = kj::str("crt");
+  c.key = pki::Pem(kj::str("key"));
+  return c;
+}
+
+template <typename F>
+kj::String failureOf(F&& f) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { f(); }))
+    return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
+  return kj::str("no failure");
+}
+
+constexpr kj::StringPtr kText =
+    "context: b\n"
+    "contexts:\n"
+    "    a:\n"
+    "        endpoints: []\n"
+    "    b:\n"
+    "        endpoints:\n"
+    "            - 10.5.0.2\n"
+    "        nodes:\n"
+    "            - 10.5.0.2\n"
+    "            - 10.5.0.3\n"
+    "        ca: Y2E=\n"
+    "        crt: Y3J0\n"
+    "        key: a2V5\n"_kj;
+
+// Catches: a key of the file that is lost or renamed when it is written again.
+TEST(Talosconfig, WritesWhatItReads) {
+  auto config = Talosconfig::parse(kText, "f");
+  EXPECT_EQ(kText, config.toYaml());
+  auto credentials = config.resolve().credentials();
+  EXPECT_EQ(kj::StringPtr("ca"), credentials.authorities);
+  EXPECT_EQ(kj::StringPtr("key"), kj::StringPtr(credentials.key));
+}
+
+// Catches: a file whose current context is none of its own, which would choose one of ours.
+TEST(Talosconfig, MergingChoosesNoContextThatTheOtherFileLacks) {
+  Talosconfig mine;
+  mine.add("a", context("10.0.0.1"));
+  mine.add("b", context("10.0.0.2"));
+  auto other = Talosconfig::parse("context: b\ncontexts:\n  c:\n    endpoints: [10.0.0.3]\n", "f");
+  mine.merge(kj::mv(other));
+  EXPECT_EQ(kj::StringPtr("a"), mine.currentName());
+}
+
+// Catches: the deprecated key dropped on reading or kept on writing.
+TEST(Talosconfig, ReadsTheOldTarget) {
+  auto config = Talosconfig::parse(
+      "context: a\ncontexts:\n  a:\n    target: 10.0.0.1\n    endpoints: [10.0.0.2]\n", "f");
+  EXPECT_EQ(kj::str("context: a\ncontexts:\n    a:\n        endpoints:\n            - 10.0.0.2\n   "
+                    "         - 10.0.0.1\n"),
+            config.toYaml());
+}
+
+// Catches: a wrong context used silently; messages that do not say what to do.
+TEST(Talosconfig, ResolvesContexts) {
+  auto config = Talosconfig::parse(kText, "f");
+  EXPECT_EQ(1, config.resolve().endpoints.size());
+  EXPECT_EQ(0, config.resolve("a").endpoints.size());
+  EXPECT_EQ(
+      kj::str("NotFound: there is no context \"c\" in the client configuration; `talosctl config "
+              "contexts` lists "
+              "them"),
+      failureOf([&]() { Talosconfig::parse("contexts: {production: {}}\n", "f").resolve("c"); }));
+  EXPECT_EQ(
+      kj::str(
+          "NotFound: there is no context \"prodction\" in the client configuration; did you mean "
+          "\"production\"?"),
+      failureOf(
+          [&]() { Talosconfig::parse("contexts: {production: {}}\n", "f").resolve("prodction"); }));
+  EXPECT_TRUE(failureOf([&]() {
+                Talosconfig().resolve();
+              }).startsWith("InvalidArgument: the client configuration is empty"));
+  EXPECT_TRUE(failureOf([&]() {
+                Talosconfig::parse("contexts: {a: {}}\n", "f").resolve();
+              }).startsWith("InvalidArgument: no context is the current one"));
+  EXPECT_TRUE(failureOf([&]() {
+                config.resolve("a").credentials();
+              }).startsWith("InvalidArgument: the context has no ca"));
+  config.select("a");
+  EXPECT_EQ(kj::StringPtr("a"), config.currentName());
+  EXPECT_TRUE(failureOf([&]() { config.select("x-y-z"); }).startsWith("NotFound"));
+}
+
+// Catches: a broken file that is taken for an empty one (and then overwritten).
+TEST(Talosconfig, NamesThePlaceOfAMistake) {
+  EXPECT_TRUE(failureOf([]() {
+                Talosconfig::parse("contexts:\n  a:\n    ca: x\n", "/h/config");
+              }).startsWith("InvalidArgument: /h/config:3:9: contexts.a.ca: this is not base64"));
+  EXPECT_TRUE(failureOf([]() {
+                Talosconfig::parse("a: b: c\n", "f");
+              }).startsWith("InvalidArgument: f:1:5: "));
+  EXPECT_EQ(0, Talosconfig::parse(" \n", "f").contexts().size());
+}
+
+// Catches: a context overwritten by a merge, renames not reported, the wrong context made current.
+TEST(Talosconfig, MergesUnderNewNames) {
+  Talosconfig config;
+  config.add("x", context("1"));
+  config.add("x-1", context("2"));
+  Talosconfig other;
+  other.add("x", context("3"));
+  other.add("y", context("4"));
+  auto renames = config.merge(kj::mv(other));
+  ASSERT_EQ(1, renames.size());
+  EXPECT_EQ(kj::StringPtr("x"), renames[0].from);
+  EXPECT_EQ(kj::StringPtr("x-2"), renames[0].to);
+  EXPECT_EQ(kj::StringPtr("x-2"), config.currentName());
+  EXPECT_EQ(4, config.contexts().size());
+  EXPECT_EQ(kj::StringPtr("1"), config.resolve("x").endpoints[0]);
+  EXPECT_EQ(kj::StringPtr("3"), config.resolve().endpoints[0]);
+
+  Talosconfig withoutCurrent = Talosconfig::parse("contexts: {z: {}}\n", "f");
+  EXPECT_EQ(0, config.merge(kj::mv(withoutCurrent)).size());
+  EXPECT_EQ(kj::StringPtr("x-2"), config.currentName());
+}
+
+// Catches: a private key that others can read; a missing directory that fails the first command of
+// a user.
+TEST(Talosconfig, SavesForItsOwnerOnly) {
+  char folder[] = "/tmp/talosconfig-test-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(folder));
+  KJ_DEFER(removeTree(folder));
+  auto path = kj::str(folder, "/.talos/config");
+  EXPECT_EQ(0, Talosconfig::load(path).contexts().size());
+  Talosconfig config;
+  config.add("x", context("1"));
+  config.save(path);
+  struct stat info;
+  ASSERT_EQ(0, stat(path.cStr(), &info));
+  EXPECT_EQ(0600, info.st_mode & 07777);
+  ASSERT_EQ(0, stat(kj::str(folder, "/.talos").cStr(), &info));
+  EXPECT_EQ(0700, info.st_mode & 07777);
+  EXPECT_EQ(kj::StringPtr("1"), Talosconfig::load(path).resolve().endpoints[0]);
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,173 @@
+#include "common/config/talosconfig.h"
+
+#include <capnp/message.h>
+
+#include "common/base/error.h"
+#include "common/base/secret-message.h"
+#include "common/yaml/yaml-codec.h"
+#include "rpc/talosconfig.capnp.h"
+
+namespace talos {
+namespace {
+
+constexpr size_t kLargestFile = codec::kMaxDocumentBytes;
+
+kj::String textOf(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars());
+}
+
+void setList(capnp::List<capnp::Text>::Builder list, const kj::Vector<kj::String>& words) {
+  for (size_t i = 0; i < words.size(); ++i) list.set(i, words[i]);
+}
+
+}  // namespace
+
+Credentials Context::credentials() const {
+  if (ca.size() == 0 || certificate.size() == 0 || key.bytes().size() == 0) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the context has no ",
+                 ca.size() == 0            ? "ca"
+                 : certificate.size() == 0 ? "crt"
+                                           : "key",
+                 "; `talosctl config add` makes one from three PEM files"));
+  }
+  return Credentials{kj::str(ca), kj::str(certificate), key.clone()};
+}
+
+Talosconfig Talosconfig::parse(kj::StringPtr text, kj::StringPtr file) {
+  Talosconfig config;
+  bool blank = true;
+  for (char c : text) blank = blank && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
+  if (blank) return config;
+
+  SecretMessage message;
+  auto root = message.initRoot<rpc::Talosconfig>();
+  Problems problems;
+  if (!codec::readYaml(text, root, problems, {.file = file, .unknownKeysAreWarnings = true})) {
+    auto lines = render(problems);
+    fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
+  }
+  config.current = kj::str(root.getContext());
+  for (auto entry : root.asReader().getContexts()) {
+    auto from = entry.getValue();
+    Context context;
+    for (auto endpoint : from.getEndpoints()) context.endpoints.add(kj::str(endpoint));
+    if (from.getTarget().size() > 0) context.endpoints.add(kj::str(from.getTarget()));
+    for (auto node : from.getNodes()) context.nodes.add(kj::str(node));
+    context.ca = textOf(from.getCa());
+    context.certificate = textOf(from.getCrt());
+    context.key = pki::Pem(textOf(from.getKey()));
+    config.all.insert(kj::str(entry.getKey()), kj::mv(context));
+  }
+  return config;
+}
+
+Talosconfig Talosconfig::load(kj::StringPtr path) {
+  KJ_IF_MAYBE (text, tryReadFile(path, kLargestFile)) {
+    KJ_DEFER(zeroize(text->asArray()));
+    return parse(*text, path);
+  }
+  return {};
+}
+
+kj::String Talosconfig::toYaml() const {
+  SecretMessage message;
+  auto root = message.initRoot<rpc::Talosconfig>();
+  root.setContext(current);
+  auto entries = root.initContexts(all.size());
+  size_t i = 0;
+  for (auto& row : all) {
+    auto entry = entries[i++];
+    entry.setKey(row.key);
+    auto to = entry.initValue();
+    setList(to.initEndpoints(row.value.endpoints.size()), row.value.endpoints);
+    setList(to.initNodes(row.value.nodes.size()), row.value.nodes);
+    to.setCa(row.value.ca.asBytes());
+    to.setCrt(row.value.certificate.asBytes());
+    to.setKey(row.value.key.bytes());
+  }
+  return codec::writeYaml(root.asReader(), {.empties = codec::Empties::kOmit});
+}
+
+void Talosconfig::save(kj::StringPtr path) const {
+  KJ_IF_MAYBE (slash, path.findLast('/')) {
+    if (*slash > 0) makeDirectories(kj::heapString(path.slice(0, *slash)), 0700);
+  }
+  auto text = toYaml();
+  KJ_DEFER(zeroize(text.asArray()));
+  writeFileAtomically(path, text, 0600);
+}
+
+kj::String Talosconfig::checkName(kj::StringPtr name) const {
+  if (name.size() > 0) {
+    if (all.find(name) != nullptr) return kj::str(name);
+    kj::Vector<kj::StringPtr> names;
+    for (auto& row : all) names.add(row.key);
+    kj::String hint = kj::str("`talosctl config contexts` lists them");
+    KJ_IF_MAYBE (meant, closest(name, names)) hint = kj::str("did you mean \"", *meant, "\"?");
+    fail(ErrorKind::kNotFound,
+         kj::str("there is no context \"", name, "\" in the client configuration; ", hint));
+  }
+  if (current.size() > 0) return checkName(current);
+  if (all.size() == 0) {
+    fail(ErrorKind::kInvalidArgument, kj::str("the client configuration is empty; `talosctl config "
+                                              "merge FILE` or `talosctl config add` fill it"));
+  }
+  fail(
+      ErrorKind::kInvalidArgument,
+      kj::str("no context is the current one; choose with --context or `talosctl config context`"));
+}
+
+const Context& Talosconfig::resolve(kj::StringPtr name) const {
+  return KJ_ASSERT_NONNULL(all.find(checkName(name)));
+}
+
+Context& Talosconfig::resolve(kj::StringPtr name) {
+  return KJ_ASSERT_NONNULL(all.find(checkName(name)));
+}
+
+void Talosconfig::select(kj::StringPtr name) {
+  if (name.size() == 0)
+    fail(ErrorKind::kInvalidArgument, kj::str("the name of the context is empty"));
+  current = checkName(name);
+}
+
+void Talosconfig::add(kj::StringPtr name, Context context) {
+  if (name.size() == 0)
+    fail(ErrorKind::kInvalidArgument, kj::str("the name of the context is empty"));
+  if (all.size() == 0) current = kj::str(name);
+  all.upsert(kj::str(name), kj::mv(context),
+             [](Context& existing, Context&& added) { existing = kj::mv(added); });
+}
+
+bool Talosconfig::removeByAuthority(kj::StringPtr ca) {
+  kj::Vector<kj::String> names;
+  for (auto& context : all) {
+    if (ca.size() > 0 && context.value.ca == ca) names.add(kj::str(context.key));
+  }
+  for (auto& name : names) {
+    all.erase(name);
+    if (current == name) current = kj::String();
+  }
+  // A single context that is left is what the user means.
+  if (current.size() == 0 && all.size() == 1) current = kj::str(all.begin()->key);
+  return names.size() > 0;
+}
+
+kj::Vector<Talosconfig::Rename> Talosconfig::merge(Talosconfig&& other) {
+  kj::Vector<Rename> renames;
+  auto otherCurrent = kj::mv(other.current);
+  kj::String newCurrent;  // empty when the other file has no such context
+  for (auto& row : other.all) {
+    auto name = kj::str(row.key);
+    for (unsigned n = 1; all.find(name) != nullptr; ++n) name = kj::str(row.key, "-", n);
+    if (name != row.key) renames.add(Rename{kj::str(row.key), kj::str(name)});
+    if (row.key == otherCurrent) newCurrent = kj::str(name);
+    all.insert(kj::mv(name), kj::mv(row.value));
+  }
+  if (newCurrent.size() > 0) current = kj::mv(newCurrent);
+  other.all.clear();
+  return renames;
+}
+
+}  // namespace talos

@@ -1,0 +1,67 @@
+// The client's configuration file: contexts, each with endpoints, nodes and the user's certificate
+// (spec talosctl.md §2).
+//
+// A value: read it, change it, write it. The file holds a private key, so it is written 0600, in a
+// directory made 0700, and atomically: after a crash the old file or the new one is there.
+// Everything thrown is InvalidArgument or NotFound with a text for the user; mistakes in the file
+// carry its line and column.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/tls/pki.h"
+#include "common/tls/tls.h"
+
+namespace talos {
+
+struct Context {
+  kj::Vector<kj::String> endpoints;  // hosts, without a port
+  kj::Vector<kj::String> nodes;
+  kj::String ca, certificate;  // PEM; may be empty
+  pki::Pem key;
+
+  // Throws when one of the three is missing.
+  Credentials credentials() const;
+};
+
+class Talosconfig {
+ public:
+  Talosconfig() = default;
+  // `file` is for messages. Empty text is an empty configuration.
+  static Talosconfig parse(kj::StringPtr text, kj::StringPtr file);
+  // A file that does not exist is an empty configuration.
+  static Talosconfig load(kj::StringPtr path);
+  kj::String toYaml() const;
+  void save(kj::StringPtr path) const;
+
+  kj::StringPtr currentName() const { return current; }
+  const kj::TreeMap<kj::String, Context>& contexts() const { return all; }  // sorted by name
+
+  // The named context, or the current one when the name is empty. Throws when there is none.
+  const Context& resolve(kj::StringPtr name = "") const;
+  Context& resolve(kj::StringPtr name = "");
+
+  // Makes an existing context the current one.
+  void select(kj::StringPtr name);
+  // Adds or replaces; the first context becomes the current one.
+  void add(kj::StringPtr name, Context context);
+  // Removes the contexts whose `ca` is this PEM: their cluster is gone. False when there was none.
+  bool removeByAuthority(kj::StringPtr ca);
+
+  // Takes over the contexts of another file; a name that is taken gets "-1", "-2" and so on. The
+  // other's current context becomes the current one.
+  struct Rename {
+    kj::String from, to;
+  };
+  kj::Vector<Rename> merge(Talosconfig&& other);
+
+ private:
+  kj::String current;
+  kj::TreeMap<kj::String, Context> all;
+
+  kj::String checkName(kj::StringPtr name) const;
+};
+
+}  // namespace talos

@@ -1,0 +1,81 @@
+#include "common/net/ip.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "common/testing/test-ip.h"
+
+namespace talos {
+namespace {
+
+// Catches: accepting shorthand or trailing text that another program would read differently.
+TEST(Ip, refusesWhatIsNotOneAddress) {
+  for (kj::StringPtr bad : {"", "10.0.0", "010.0.0.1", "10.0.0.1 ", "10.0.0.1/24", "fe80::1%eth0",
+                            "1:2:3", "256.0.0.1", "::g"}) {
+    EXPECT_TRUE(Ip::parse(bad) == nullptr) << bad.cStr();
+  }
+  EXPECT_TRUE(Ip::parse(kj::StringPtr("10.0.0.1\0x", 10)) == nullptr);
+}
+
+// Catches: a prefix length that is missing, signed, oversized or out of the family's range.
+TEST(Prefix, refusesBadLengths) {
+  for (kj::StringPtr bad : {"10.0.0.1", "10.0.0.1/", "10.0.0.1/33", "10.0.0.1/-1", "10.0.0.1/+8",
+                            "::1/129", "::/4294967297", "/8", "10.0.0.1/2 4"}) {
+    EXPECT_TRUE(Prefix::parse(bad) == nullptr) << bad.cStr();
+  }
+}
+
+// Catches: losing host bits, or printing another spelling than the kernel's tools do.
+TEST(Prefix, keepsHostBitsAndPrintsCanonically) {
+  EXPECT_STREQ(prefix("10.5.0.2/24").toString().cStr(), "10.5.0.2/24");
+  EXPECT_STREQ(prefix("10.5.0.2/24").masked().toString().cStr(), "10.5.0.0/24");
+  EXPECT_STREQ(prefix("2001:DB8:0:0::1/61").masked().toString().cStr(), "2001:db8::/61");
+  EXPECT_STREQ(Prefix::all(AF_INET).toString().cStr(), "0.0.0.0/0");
+  for (kj::StringPtr text : {"100.99.10.9/9", "255.101.109.110/10", "fd00::/99", "fd00::1/100"}) {
+    EXPECT_STREQ(prefix(text).toString().cStr(), text.cStr());
+  }
+  EXPECT_TRUE(prefix("10.5.0.2/24").contains(ip("10.5.0.255")));
+  EXPECT_FALSE(prefix("10.5.0.2/24").contains(ip("10.5.1.2")));
+  EXPECT_FALSE(prefix("0.0.0.0/0").contains(ip("::1")));
+}
+
+// Catches: a broadcast address on a point-to-point prefix, where it would be the peer's own.
+TEST(Prefix, broadcastOnlyWhereThereIsRoom) {
+  EXPECT_STREQ(KJ_ASSERT_NONNULL(prefix("10.5.0.2/22").broadcast()).toString().cStr(),
+               "10.5.3.255");
+  EXPECT_TRUE(prefix("10.5.0.2/31").broadcast() == nullptr);
+  EXPECT_TRUE(prefix("10.5.0.2/32").broadcast() == nullptr);
+  EXPECT_TRUE(prefix("fd00::1/64").broadcast() == nullptr);
+}
+
+// Catches: an order that differs from the numbers, which decides the node's default address.
+TEST(Ip, sortsByFamilyThenNumber) {
+  EXPECT_LT(ip("9.0.0.1"), ip("10.0.0.1"));
+  EXPECT_LT(ip("255.255.255.255"), ip("::1"));
+  EXPECT_LT(ip("fd00::2"), ip("fd00::10"));
+}
+
+// Catches: taking a wrong mask for a short prefix.
+TEST(MaskLength, onlyContiguousMasks) {
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.0")), 24u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("0.0.0.0")), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.255")), 32u);
+  EXPECT_TRUE(maskLength("255.0.255.0") == nullptr);
+  EXPECT_TRUE(maskLength("0.0.0.255") == nullptr);
+  EXPECT_TRUE(maskLength("::") == nullptr);
+}
+
+// Catches: treating an address that no other node can use as a node address.
+TEST(Ip, knowsSpecialRanges) {
+  EXPECT_TRUE(ip("127.9.9.9").isLoopback());
+  EXPECT_TRUE(ip("::1").isLoopback());
+  EXPECT_FALSE(ip("::2").isLoopback());
+  EXPECT_TRUE(ip("169.254.1.1").isLinkLocal());
+  EXPECT_TRUE(ip("febf::1").isLinkLocal());
+  EXPECT_FALSE(ip("fec0::1").isLinkLocal());
+  EXPECT_TRUE(ip("239.1.1.1").isMulticast());
+  EXPECT_TRUE(ip("ff02::1").isMulticast());
+}
+
+}  // namespace
+}  // namespace talos

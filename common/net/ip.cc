@@ -1,0 +1,134 @@
+#include "common/net/ip.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include <algorithm>
+
+namespace talos {
+
+namespace {
+// Up to 999; where it ends.
+char* writeNumber(char* out, unsigned number) {
+  if (number >= 100) *out++ = char('0' + number / 100);
+  if (number >= 10) *out++ = char('0' + number / 10 % 10);
+  *out++ = char('0' + number % 10);
+  return out;
+}
+}  // namespace
+
+kj::Maybe<Ip> Ip::parse(kj::StringPtr text) {
+  for (int family : {AF_INET, AF_INET6}) {
+    Ip ip(family);
+    // A text with a NUL inside would be read only up to it.
+    if (strlen(text.cStr()) == text.size() &&
+        inet_pton(family, text.cStr(), ip.octets.data()) == 1) {
+      return ip;
+    }
+  }
+  return nullptr;
+}
+
+kj::Maybe<Ip> Ip::fromBytes(kj::ArrayPtr<const kj::byte> bytes) {
+  if (bytes.size() != 4 && bytes.size() != 16) return nullptr;
+  Ip ip(bytes.size() == 4 ? AF_INET : AF_INET6);
+  std::copy(bytes.begin(), bytes.end(), ip.octets.begin());
+  return ip;
+}
+
+bool Ip::isAny() const {
+  return std::all_of(octets.begin(), octets.end(), [](kj::byte b) { return b == 0; });
+}
+
+bool Ip::isLoopback() const {
+  if (size == 4) return octets[0] == 127;
+  Ip one(AF_INET6);
+  one.octets[15] = 1;
+  return *this == one;
+}
+
+bool Ip::isLinkLocal() const {
+  if (size == 4) return octets[0] == 169 && octets[1] == 254;
+  return octets[0] == 0xfe && (octets[1] & 0xc0) == 0x80;
+}
+
+bool Ip::isMulticast() const {
+  return size == 4 ? (octets[0] & 0xf0) == 0xe0 : octets[0] == 0xff;
+}
+
+Ip Ip::masked(unsigned length) const {
+  Ip result = *this;
+  for (unsigned bit = length; bit < bits(); ++bit) {
+    result.octets[bit / 8] &= ~(0x80 >> (bit % 8));
+  }
+  return result;
+}
+
+// inet_ntop() prints IPv4 by a format, which takes ten times as long.
+char* Ip::write(char* out) const {
+  if (size == 16) {
+    inet_ntop(AF_INET6, octets.data(), out, INET6_ADDRSTRLEN);
+    return out + strlen(out);
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    if (i > 0) *out++ = '.';
+    out = writeNumber(out, octets[i]);
+  }
+  return out;
+}
+
+kj::String Ip::toString() const {
+  char text[INET6_ADDRSTRLEN];
+  return kj::heapString(text, write(text) - text);
+}
+
+kj::Maybe<Prefix> Prefix::parse(kj::StringPtr text) {
+  KJ_IF_MAYBE (slash, text.findFirst('/')) {
+    auto digits = text.slice(*slash + 1);
+    if (digits.size() < 1 || digits.size() > 3) return nullptr;
+    unsigned length = 0;
+    for (char c : digits) {
+      if (c < '0' || c > '9') return nullptr;
+      length = length * 10 + (c - '0');
+    }
+    KJ_IF_MAYBE (address, Ip::parse(kj::heapString(text.slice(0, *slash)))) {
+      if (length > address->bits()) return nullptr;
+      return Prefix{*address, length};
+    }
+  }
+  return nullptr;
+}
+
+bool Prefix::contains(Ip other) const {
+  return other.family() == address.family() && other.masked(length) == address.masked(length);
+}
+
+kj::Maybe<Ip> Prefix::broadcast() const {
+  if (address.family() != AF_INET || length > 30) return nullptr;
+  kj::byte octets[4];
+  auto from = address.bytes();
+  for (unsigned i = 0; i < 4; ++i) octets[i] = from[i];
+  for (unsigned bit = length; bit < 32; ++bit) octets[bit / 8] |= 0x80 >> (bit % 8);
+  return Ip::fromBytes(octets);
+}
+
+kj::String Prefix::toString() const {
+  char text[INET6_ADDRSTRLEN + 4];
+  auto end = address.write(text);
+  *end++ = '/';
+  return kj::heapString(text, writeNumber(end, length) - text);
+}
+
+kj::Maybe<unsigned> maskLength(kj::StringPtr dotted) {
+  KJ_IF_MAYBE (mask, Ip::parse(dotted)) {
+    if (mask->family() != AF_INET) return nullptr;
+    uint32_t value = 0;
+    for (kj::byte b : mask->bytes()) value = value << 8 | b;
+    uint32_t inverted = ~value;
+    if ((inverted & (inverted + 1)) != 0) return nullptr;
+    return static_cast<unsigned>(__builtin_popcount(value));
+  }
+  return nullptr;
+}
+
+}  // namespace talos

@@ -1,0 +1,68 @@
+#include "common/net/text-values.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace talos::config {
+namespace {
+
+// Catches: units that are mixed up, texts that are no durations, numbers that overflow.
+TEST(ConfigValue, ReadsDurations) {
+  auto nanoseconds = [](kj::StringPtr text) {
+    KJ_IF_MAYBE (value, parseDuration(text)) return *value / kj::NANOSECONDS;
+    return int64_t(-1);
+  };
+  EXPECT_EQ(0, nanoseconds("0"));
+  EXPECT_EQ(7, nanoseconds("7ns"));
+  EXPECT_EQ(1'500, nanoseconds("1.5us"));
+  EXPECT_EQ(3'000, nanoseconds("3\xc2\xb5s"));
+  EXPECT_EQ(20'000'000, nanoseconds("20ms"));
+  EXPECT_EQ(5'400'000'000'000, nanoseconds("1h30m"));
+  EXPECT_EQ(8'760 * 3'600'000'000'000, nanoseconds("8760h"));
+  for (auto bad : {"", "5", "s", "5 s", "-5s", "5d", "1h30", "h1", "1..5s", "99999999h", "5S"})
+    EXPECT_EQ(-1, nanoseconds(bad)) << bad;
+}
+
+// Catches: powers of 1000 and 1024 that are mixed up, sizes beyond 64 bits, units in one case only.
+TEST(ConfigValue, ReadsSizes) {
+  auto octets = [](kj::StringPtr text) { return parseSize(text).orDefault(uint64_t(-1)); };
+  EXPECT_EQ(0u, octets("0"));
+  EXPECT_EQ(1234u, octets("1234"));
+  EXPECT_EQ(10u, octets("10B"));
+  EXPECT_EQ(10'000'000'000u, octets("10GB"));
+  EXPECT_EQ(1'500'000u, octets("1.5 mb"));
+  EXPECT_EQ(4u << 20, octets("4MiB"));
+  EXPECT_EQ(4u << 10, octets("4ki"));
+  EXPECT_EQ(2'000u, octets("2k"));
+  for (auto bad : {"", "GB", "-1", "1 potato", "1GBB", "20EiB", "1  GB", "1iB", "0x10"})
+    EXPECT_EQ(uint64_t(-1), octets(bad)) << bad;
+}
+
+// Catches: paths that leave their directory, links with names that the kernel refuses.
+TEST(ConfigValue, KnowsNamesAndPaths) {
+  for (auto good : {"/var/lib", "/a", "/a/", "/..a/b"}) EXPECT_TRUE(isCleanPath(good)) << good;
+  for (auto bad : {"", "/", "a", "/a/../b", "/..", "/a/.", "//a", "/a//b"})
+    EXPECT_FALSE(isCleanPath(bad)) << bad;
+  for (auto good : {"eth0", "bond0.100", "123456789012345"}) EXPECT_TRUE(isLinkName(good)) << good;
+  for (auto bad : {"", ".", "..", "a/b", "a b", "a:1", "1234567890123456"})
+    EXPECT_FALSE(isLinkName(bad)) << bad;
+  for (auto good : {"a:1", "10.0.0.1:51820", "[fd00::1]:1", "a.example.org:65535"})
+    EXPECT_TRUE(isHostAndPort(good, true)) << good;
+  for (auto bad : {"a", "a:0", "a:65536", "fd00::1:1", "[fd00::1]", "[10.0.0.1]:1", ":1", "a:"})
+    EXPECT_FALSE(isHostAndPort(bad, true)) << bad;
+  EXPECT_TRUE(isHostAndPort("docker.io", false));
+  for (auto good : {"a", "a.", "a-b.c_d", "1.2.3.4.5"}) EXPECT_TRUE(isDnsName(good)) << good;
+  // Catches: dots that are taken off as long as there are some, each with a copy of the rest.
+  auto dots = kj::str("a", kj::repeat('.', 300'000));
+  for (kj::StringPtr bad :
+       {""_kj, "."_kj, "a.."_kj, "a..b"_kj, "10.0.0.1"_kj, "10.0.0.1."_kj, "*.a"_kj, dots.asPtr()})
+    EXPECT_FALSE(isDnsName(bad)) << std::string(bad.begin(), kj::min(bad.size(), size_t(20)));
+  EXPECT_TRUE(isUnicastMac("02:00:00:00:00:01"));
+  for (auto bad : {"", "02:00:00:00:00", "01:00:5e:00:00:01", "00:00:00:00:00:00",
+                   "02:00:00:00:00:0g", "02.00.00.00.00.01"})
+    EXPECT_FALSE(isUnicastMac(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace talos::config

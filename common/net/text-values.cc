@@ -1,0 +1,242 @@
+#include "common/net/text-values.h"
+
+#include <kj/encoding.h>
+
+#include "common/base/file.h"
+#include "common/net/ip.h"
+
+namespace talos::config {
+namespace {
+
+constexpr size_t kLongestName = 253, kLongestLabel = 63, kLongestLink = 15;
+constexpr size_t kLongestNumber = 64;
+
+bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool isAlphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || isDigit(c);
+}
+
+bool isPort(kj::StringPtr text) {
+  if (text.size() == 0 || text.size() > 5) return false;
+  unsigned port = 0;
+  for (char c : text) {
+    if (!isDigit(c)) return false;
+    port = port * 10 + (c - '0');
+  }
+  return port >= 1 && port <= 65535;
+}
+
+// A decimal number at the front of a text: what it says and how long it is (0: there is none).
+struct Decimal {
+  long double value = 0;
+  size_t length = 0;
+};
+Decimal readDecimal(kj::StringPtr text) {
+  Decimal result;
+  long double scale = 0;
+  bool digits = false;
+  for (char c : text) {
+    if (isDigit(c)) {
+      digits = true;
+      if (scale == 0) {
+        result.value = result.value * 10 + (c - '0');
+      } else {
+        result.value += (c - '0') * scale;
+        scale /= 10;
+      }
+    } else if (c == '.' && scale == 0) {
+      scale = 0.1L;
+    } else {
+      break;
+    }
+    ++result.length;
+  }
+  if (!digits) result.length = 0;
+  return result;
+}
+
+struct Unit {
+  kj::StringPtr name;
+  long double value;
+};
+// Longer names before those that they begin with.
+constexpr Unit kTimes[] = {
+    {"ns"_kj, 1},    {"us"_kj, 1e3L}, {"\xc2\xb5s"_kj, 1e3L}, {"\xce\xbcs"_kj, 1e3L},
+    {"ms"_kj, 1e6L}, {"s"_kj, 1e9L},  {"m"_kj, 60e9L},        {"h"_kj, 3600e9L},
+};
+
+}  // namespace
+
+bool isDnsName(kj::StringPtr name) {
+  if (name.size() > kLongestName + 1) return false;
+  kj::String withoutDot;
+  if (name.endsWith(".")) name = withoutDot = kj::heapString(name.slice(0, name.size() - 1));
+  if (name.size() == 0 || name.size() > kLongestName || Ip::parse(name) != nullptr) return false;
+  size_t length = 0;
+  for (char c : name) {
+    if (c == '.') {
+      if (length == 0) return false;
+      length = 0;
+      continue;
+    }
+    bool allowed = isAlphanumeric(c) || c == '_' || (c == '-' && length > 0);
+    if (!allowed || ++length > kLongestLabel) return false;
+  }
+  return length > 0;
+}
+
+bool isHost(kj::StringPtr text, bool wildcard) {
+  if (Ip::parse(text) != nullptr) return true;
+  if (wildcard && text.startsWith("*.")) return isDnsName(text.slice(2));
+  return isDnsName(text);
+}
+
+bool isHostAndPort(kj::StringPtr text, bool needsPort) {
+  if (text.startsWith("[")) {
+    KJ_IF_MAYBE (close, text.findFirst(']')) {
+      auto ip = Ip::parse(kj::heapString(text.slice(1, *close)));
+      KJ_IF_MAYBE (address, ip) {
+        auto rest = text.slice(*close + 1);
+        if (address->family() != AF_INET6) return false;
+        return rest.size() == 0 ? !needsPort : rest[0] == ':' && isPort(rest.slice(1));
+      }
+    }
+    return false;
+  }
+  KJ_IF_MAYBE (colon, text.findFirst(':')) {
+    return isHost(kj::heapString(text.slice(0, *colon))) && isPort(text.slice(*colon + 1));
+  }
+  return !needsPort && isHost(text);
+}
+
+bool isToken(kj::StringPtr token) {
+  if (token.size() != 23 || token[6] != '.') return false;
+  for (size_t i = 0; i < token.size(); ++i) {
+    bool allowed = (token[i] >= 'a' && token[i] <= 'z') || isDigit(token[i]);
+    if (i != 6 && !allowed) return false;
+  }
+  return true;
+}
+
+bool isAuthorityHash(kj::StringPtr text) {
+  constexpr kj::StringPtr kAlgorithm = "sha256:"_kj;
+  if (!text.startsWith(kAlgorithm) || text.size() != kAlgorithm.size() + 64) return false;
+  for (char c : text.slice(kAlgorithm.size())) {
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return true;
+}
+
+bool isKey(kj::StringPtr base64, size_t octets) {
+  auto decoded = kj::decodeBase64(base64);
+  KJ_DEFER(zeroize(decoded.asChars()));
+  return !decoded.hadErrors && decoded.size() == octets;
+}
+
+bool isLinkName(kj::StringPtr name) {
+  if (name.size() == 0 || name.size() > kLongestLink || name == "." || name == "..") return false;
+  for (char c : name) {
+    if (c == '/' || c == ':' || static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return false;
+  }
+  return true;
+}
+
+bool isUnicastMac(kj::StringPtr text) {
+  if (text.size() != 17) return false;
+  unsigned sum = 0, first = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (i % 3 == 2) {
+      if (c != ':' && c != '-') return false;
+      continue;
+    }
+    char lower = static_cast<char>(c | 0x20);
+    if (!isDigit(c) && !(lower >= 'a' && lower <= 'f')) return false;
+    unsigned digit = isDigit(c) ? c - '0' : lower - 'a' + 10;
+    sum += digit;
+    if (i == 1) first = digit;
+  }
+  return sum > 0 && (first & 1) == 0;
+}
+
+bool isCleanPath(kj::StringPtr path) {
+  if (path.size() < 2 || path[0] != '/') return false;
+  size_t begin = 1;
+  for (size_t i = 1; i <= path.size(); ++i) {
+    if (i < path.size() && path[i] == '\0') return false;
+    if (i < path.size() && path[i] != '/') continue;
+    auto part = path.slice(begin, i);
+    // One slash at the end does no harm.
+    if (part.size() == 0 && i < path.size()) return false;
+    if (part == "."_kj.asArray() || part == ".."_kj.asArray()) return false;
+    begin = i + 1;
+  }
+  return true;
+}
+
+kj::Maybe<kj::String> sysctlPath(kj::StringPtr name) {
+  auto dot = name.findFirst('.').orDefault(name.size());
+  auto slash = name.findFirst('/').orDefault(name.size());
+  if (dot == slash) return nullptr;  // no separator: it names no parameter but a group
+  auto path = kj::heapString(name);
+  for (char& c : path) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '=') return nullptr;
+    if (slash < dot) continue;
+    c = c == '.' ? '/' : c == '/' ? '.' : c;
+  }
+  if (path.endsWith("/") || !isCleanPath(kj::str("/", path))) return nullptr;
+  return kj::mv(path);
+}
+
+kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
+  if (text == "0") return kj::Duration(0 * kj::NANOSECONDS);
+  if (text.size() == 0 || text.size() > kLongestNumber) return nullptr;
+  long double total = 0;
+  while (text.size() > 0) {
+    auto number = readDecimal(text);
+    if (number.length == 0) return nullptr;
+    text = text.slice(number.length);
+    bool known = false;
+    for (auto& unit : kTimes) {
+      if (!text.startsWith(unit.name)) continue;
+      total += number.value * unit.value;
+      text = text.slice(unit.name.size());
+      known = true;
+      break;
+    }
+    if (!known) return nullptr;
+  }
+  if (total > 9.1e18L) return nullptr;
+  return static_cast<int64_t>(total) * kj::NANOSECONDS;
+}
+
+kj::Maybe<uint64_t> parseSize(kj::StringPtr text) {
+  if (text.size() > kLongestNumber) return nullptr;
+  auto number = readDecimal(text);
+  if (number.length == 0) return nullptr;
+  text = text.slice(number.length);
+  if (text.startsWith(" ")) text = text.slice(1);
+  auto rest = kj::heapString(text);
+  for (char& c : rest) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  long double factor = 1;
+  size_t at = 0;
+  if (rest.size() > 0 && rest[0] != 'b') {
+    KJ_IF_MAYBE (power, "kmgtpe"_kj.findFirst(rest[0])) {
+      bool binary = rest.size() > 1 && rest[1] == 'i';
+      for (size_t i = 0; i <= *power; ++i) factor *= binary ? 1024 : 1000;
+      at = binary ? 2 : 1;
+    } else {
+      return nullptr;
+    }
+  }
+  if (at < rest.size() && rest[at] == 'b') ++at;
+  auto octets = number.value * factor;
+  if (at != rest.size() || octets >= 18446744073709551616.0L) return nullptr;
+  return static_cast<uint64_t>(octets);
+}
+
+}  // namespace talos::config

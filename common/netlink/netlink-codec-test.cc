@@ -1,0 +1,256 @@
+#include "common/netlink/netlink-codec.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/testing/test-ip.h"
+
+namespace talos::netlink {
+namespace {
+
+// A request is also what the kernel would say of the object; decode() reads it back.
+template <typename T>
+T roundTrip(const Change& change) {
+  auto decoded = decode(encode(change));
+  KJ_ASSERT(decoded.problem == nullptr && decoded.messages.size() == 1);
+  return kj::mv(decoded.messages[0].body.get<T>());
+}
+
+// Catches: a wrong attribute number, order, padding or byte order in the commonest request.
+TEST(NetlinkCodec, addressRequestByteForByte) {
+  Address address{.link = 3, .prefix = prefix("10.5.0.2/24"), .protocol = 116};
+  EXPECT_STREQ(kj::encodeHex(encode(AddAddress{address})).cStr(),
+               // length 56, RTM_NEWADDR 20, REQUEST|ACK|EXCL|CREATE, sequence, port
+               "38000000"
+               "1400"
+               "0506"
+               "00000000"
+               "00000000"
+               "02180000"
+               "03000000"  // AF_INET, /24, no flags, global; index 3
+               "08000200"
+               "0a050002"  // IFA_LOCAL
+               "08000100"
+               "0a050002"  // IFA_ADDRESS
+               "08000400"
+               "0a0500ff"  // IFA_BROADCAST
+               "05000b00"
+               "74000000");  // IFA_PROTO
+}
+
+// Catches: the length of nested attributes not covering what is inside.
+TEST(NetlinkCodec, bridgeRequestByteForByte) {
+  EXPECT_STREQ(kj::encodeHex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),
+               "38000000"
+               "1000"
+               "0506"
+               "00000000"
+               "00000000"
+               "00000000"
+               "00000000"
+               "00000000"
+               "00000000"
+               "08000300"
+               "62723000"  // IFLA_IFNAME "br0"
+               "10001280"  // IFLA_LINKINFO, nested
+               "0b000100"
+               "62726964"
+               "67650000");  // IFLA_INFO_KIND "bridge"
+}
+
+// Catches: fields lost or swapped between encoding and decoding.
+TEST(NetlinkCodec, routesSurviveTheRoundTrip) {
+  Route route{.destination = prefix("10.9.0.0/16"),
+              .gateway = ip("10.5.0.1"),
+              .link = 7,
+              .metric = 10,
+              .protocol = 116,
+              .source = ip("10.5.0.2")};
+  auto back = roundTrip<Route>(AddRoute{route});
+  EXPECT_EQ(back.destination, route.destination);
+  EXPECT_TRUE(back.gateway == route.gateway);
+  EXPECT_TRUE(back.source == route.source);
+  EXPECT_EQ(back.link, 7u);
+  EXPECT_EQ(back.metric, 10u);
+  EXPECT_EQ(back.table, unsigned(RT_TABLE_MAIN));
+  EXPECT_EQ(back.protocol, 116);
+
+  Route six{
+      .destination = Prefix::all(AF_INET6), .gateway = ip("fe80::1"), .link = 2, .table = 1000};
+  auto sixBack = roundTrip<Route>(AddRoute{six, true});
+  EXPECT_EQ(sixBack.destination, six.destination);
+  EXPECT_EQ(sixBack.table, 1000u);
+
+  route.mtu = 1400;
+  route.flags = RTNH_F_ONLINK;
+  back = roundTrip<Route>(AddRoute{route});
+  EXPECT_EQ(back.mtu, 1400u);
+  EXPECT_EQ(back.flags, uint32_t(RTNH_F_ONLINK));
+  // IPv6 names loopback for a route that goes nowhere.
+  Route nowhere{.destination = prefix("2001:db8::/32"), .link = 1, .type = RTN_BLACKHOLE};
+  auto nowhereBack = roundTrip<Route>(AddRoute{nowhere});
+  EXPECT_EQ(nowhereBack.type, RTN_BLACKHOLE);
+  EXPECT_EQ(nowhereBack.link, 0u);
+
+  Route via{.destination = prefix("10.0.0.0/8"), .gateway = ip("fe80::1"), .link = 2};
+  EXPECT_TRUE(roundTrip<Route>(AddRoute{via}).gateway == via.gateway);
+}
+
+// Catches: a name that is cut off at 15 characters and makes another link than was asked for.
+TEST(NetlinkCodec, refusesLinkNamesThatDoNotFit) {
+  for (kj::StringPtr name : {"", "sixteencharacter"}) {
+    auto e = kj::runCatchingExceptions([&] { encode(AddLink{kj::str(name), Bridge{}}); });
+    EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
+  }
+}
+
+struct Raw {
+  kj::Vector<kj::byte> bytes;
+  template <typename T>
+  Raw& add(T value) {
+    bytes.addAll(kj::arrayPtr(reinterpret_cast<kj::byte*>(&value), sizeof(T)));
+    return *this;
+  }
+  Raw& add(kj::StringPtr text) {
+    bytes.addAll(text.asBytes());
+    while (bytes.size() % 4 != 0) bytes.add(0);
+    return *this;
+  }
+};
+
+// Catches: the kernel's explanation being dropped, which is what tells a user what to do.
+TEST(NetlinkCodec, readsTheExtendedAcknowledgement) {
+  for (bool capped : {true, false}) {
+    Raw raw;
+    kj::StringPtr text = "Nexthop has invalid gateway";
+    uint32_t repeated = capped ? 0 : 8;
+    raw.add<uint32_t>(16 + 20 + repeated + 4 + 28).add<uint16_t>(NLMSG_ERROR);
+    raw.add<uint16_t>(NLM_F_ACK_TLVS | (capped ? NLM_F_CAPPED : 0))
+        .add<uint32_t>(9)
+        .add<uint32_t>(0);
+    raw.add<int32_t>(-ENETUNREACH).add<uint32_t>(24).add<uint16_t>(24).add<uint16_t>(0);
+    raw.add<uint32_t>(9).add<uint32_t>(0);
+    if (!capped) raw.add<uint64_t>(0);
+    raw.add<uint16_t>(4 + 28).add<uint16_t>(NLMSGERR_ATTR_MSG).add(text);
+    auto decoded = decode(raw.bytes);
+    ASSERT_EQ(decoded.messages.size(), 1u);
+    auto& ack = decoded.messages[0].body.get<Ack>();
+    EXPECT_EQ(decoded.messages[0].sequence, 9u);
+    EXPECT_EQ(ack.code, ENETUNREACH);
+    EXPECT_STREQ(ack.message.cStr(), text.cStr()) << capped;
+  }
+}
+
+// Catches: lengths that lead outside the datagram, among them those that are negative as an int.
+TEST(NetlinkCodec, hostileLengthsAreAProblemNotARead) {
+  for (uint32_t length : {0u, 15u, 17u, 64u, 0x7fffffffu, 0x80000000u, 0x80000010u, 0xffffffffu}) {
+    Raw raw;
+    raw.add<uint32_t>(length).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
+    auto decoded = decode(raw.bytes);
+    EXPECT_EQ(decoded.messages.size(), 0u) << length;
+    EXPECT_TRUE(decoded.problem != nullptr) << length;
+  }
+  EXPECT_TRUE(decode(nullptr).problem == nullptr);
+}
+
+// Catches: a message that is cut and is taken for one without its end.
+TEST(NetlinkCodec, whatIsCutIsToldWithItsType) {
+  Raw raw;
+  raw.add<uint32_t>(16 + 4).add<uint16_t>(NLMSG_ERROR).add<uint16_t>(0).add<uint64_t>(0);
+  raw.add<int32_t>(-ENODEV);
+  auto decoded = decode(raw.bytes);
+  EXPECT_EQ(decoded.messages.size(), 0u);
+  EXPECT_STREQ(KJ_ASSERT_NONNULL(decoded.problem).cStr(), "message of type 2 with only 4 bytes");
+}
+
+// Catches: bytes that stand where the messages' structures may not, read wrongly or not at all.
+TEST(NetlinkCodec, readsFromAnyAddress) {
+  auto request = encode(AddLink{kj::str("br0"), Bridge{}});
+  auto place = kj::heapArray<kj::byte>(request.size() + 8);
+  for (size_t offset = 0; offset < 8; ++offset) {
+    auto bytes = place.slice(offset, offset + request.size());
+    memcpy(bytes.begin(), request.begin(), request.size());
+    auto decoded = decode(bytes);
+    ASSERT_EQ(decoded.messages.size(), 1u) << offset;
+    EXPECT_TRUE(decoded.problem == nullptr) << offset;
+    EXPECT_STREQ(decoded.messages[0].body.get<Link>().name.cStr(), "br0");
+    EXPECT_STREQ(decoded.messages[0].body.get<Link>().kind.cStr(), "bridge");
+  }
+}
+
+// Catches: a monitor that looks at everything again because of a bridge's port, and one that
+// believes to have heard all of a notice that it could not read to its end.
+TEST(NetlinkCodec, noticesSayWhatToReadAgain) {
+  auto notice = [](uint8_t family, uint32_t behind) {
+    Raw raw;
+    raw.add<uint32_t>(16 + 16).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
+    ifinfomsg header{};
+    header.ifi_family = family;
+    raw.add(header);
+    for (uint32_t i = 0; i < behind; ++i) raw.add<uint32_t>(0);
+    return noticeOf(raw.bytes);
+  };
+  EXPECT_TRUE(notice(AF_UNSPEC, 0).links);
+  EXPECT_FALSE(notice(AF_BRIDGE, 0).links);
+  EXPECT_FALSE(notice(AF_UNSPEC, 0).overrun);
+  EXPECT_TRUE(notice(AF_UNSPEC, 1).overrun);
+}
+
+// Catches: a list of routes with the local table, which has up to four for each address.
+TEST(NetlinkCodec, routesAreAskedForOfOneTable) {
+  EXPECT_STREQ(kj::encodeHex(encodeRouteDump()).cStr(),
+               "1c000000"
+               "1a00"
+               "0103"
+               "00000000"
+               "00000000"
+               "00000000"
+               "fe000000"  // RT_TABLE_MAIN
+               "00000000");
+}
+
+// Catches: an attribute whose length is 0 (an endless loop) or larger than the message.
+TEST(NetlinkCodec, hostileAttributesEndTheWalk) {
+  for (uint16_t length : {0, 3, 5, 200, 0xffff}) {
+    Raw raw;
+    raw.add<uint32_t>(16 + 16 + 4).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
+    ifinfomsg header{};
+    header.ifi_index = 5;
+    raw.add(header).add<uint16_t>(length).add<uint16_t>(IFLA_IFNAME);
+    auto decoded = decode(raw.bytes);
+    ASSERT_EQ(decoded.messages.size(), 1u) << length;
+    EXPECT_EQ(decoded.messages[0].body.get<Link>().index, 5u);
+    EXPECT_STREQ(decoded.messages[0].body.get<Link>().name.cStr(), "");
+  }
+}
+
+// Catches: prefix lengths that do not fit the family and would be used as shift counts later.
+TEST(NetlinkCodec, oversizedPrefixLengthsAreNotAddresses) {
+  Address address{.link = 1, .prefix = {ip("10.0.0.1"), 33}};
+  EXPECT_TRUE(decode(encode(AddAddress{address})).messages[0].body.is<Other>());
+}
+
+// Catches: a subject that is lost when two notices are joined, or that wakes nobody.
+TEST(NetlinkNotice, nothingIsLostWhenTwoAreJoined) {
+  for (auto subject : {&Notice::links, &Notice::addresses, &Notice::routes, &Notice::rules,
+                       &Notice::neighbours, &Notice::overrun}) {
+    Notice one, all;
+    EXPECT_FALSE(one.any());
+    one.*subject = true;
+    EXPECT_TRUE(one.any());
+    all |= one;
+    all |= Notice();
+    EXPECT_TRUE(all.*subject);
+  }
+}
+
+}  // namespace
+}  // namespace talos::netlink

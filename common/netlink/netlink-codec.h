@@ -1,0 +1,113 @@
+// rtnetlink messages as bytes: encoded from changes, decoded into links, addresses, routes, rules
+// and neighbours. Pure.
+//
+// decode() takes any bytes whatever: lengths are checked against what is there, an attribute that
+// is too short for its type is ignored, and a message that cannot be read is reported, never
+// trusted. Formats: RFC 3549 and the kernel's linux/rtnetlink.h; host byte order, addresses in
+// network order.
+#pragma once
+
+#include <kj/function.h>
+
+#include "common/netlink/netlink.h"
+
+struct nlmsghdr;
+
+namespace talos::netlink {
+
+// A message in the making. Attributes go in order; what does not fit in 8 KiB is an error
+// (kInvalidArgument). Its memory is zeroed at the end: there may have been a key in it.
+class MessageBuilder {
+ public:
+  MessageBuilder(uint16_t type, uint16_t flags);
+  ~MessageBuilder() noexcept(false);
+  KJ_DISALLOW_COPY(MessageBuilder);
+
+  // The fixed header behind the netlink header (or, inside a nest, a further one), zeroed.
+  template <typename T>
+  T& header() {
+    return *static_cast<T*>(extra(sizeof(T)));
+  }
+
+  void put(uint16_t attribute, kj::ArrayPtr<const kj::byte> bytes);
+  void putU8(uint16_t attribute, uint8_t value);
+  void putU16(uint16_t attribute, uint16_t value);
+  void putU32(uint16_t attribute, uint32_t value);
+  void putU16Big(uint16_t attribute, uint16_t value);    // in network order
+  void putText(uint16_t attribute, kj::StringPtr text);  // with its NUL
+  template <typename F>
+  void nest(uint16_t attribute, F&& fill) {
+    auto start = begin(attribute);
+    fill();
+    end(start);
+  }
+
+  // The sequence number is filled in by the socket.
+  kj::Array<kj::byte> finish();
+
+ private:
+  static constexpr size_t kMost = 8192;  // bytes
+  uint64_t buffer[kMost / sizeof(uint64_t)];
+  nlmsghdr* message;
+  void* extra(size_t size);
+  size_t begin(uint16_t attribute);
+  void end(size_t start);
+  size_t room(size_t wanted) const;
+};
+
+// A request of rtnetlink that makes the change, with NLM_F_ACK. Throws kInvalidArgument for a name
+// that is too long. Not for SetWireguard: see netlink-wireguard.h.
+kj::Array<kj::byte> encode(const Change& change);
+kj::Array<kj::byte> encodeLinkDump();
+kj::Array<kj::byte> encodeAddressDump();
+kj::Array<kj::byte> encodeRouteDump();  // of the main table
+
+// How a request ended: code 0 is success.
+struct Ack {
+  int code = 0;
+  kj::String message;
+};
+struct Done {
+  int code = 0;
+  kj::String message;
+};  // end of a dump
+struct Removed {
+  uint16_t type;
+};  // RTM_DEL*
+struct Other {
+  uint16_t type;
+};
+// A message of generic netlink, for the codec of its family. May hold keys: it is zeroed at the
+// end.
+struct Generic {
+  uint16_t family = 0;
+  uint8_t command = 0;
+  kj::Array<uint64_t> attributes;  // as they came, from the first one on
+  size_t size = 0;                 // in bytes
+  Generic() = default;
+  Generic(Generic&&) = default;
+  Generic& operator=(Generic&&) = default;
+  ~Generic() noexcept(false);
+};
+
+struct Message {
+  uint32_t sequence = 0;
+  uint16_t flags = 0;
+  kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic> body;
+};
+struct Decoded {
+  kj::Vector<Message> messages;
+  kj::Maybe<kj::String> problem;  // why reading stopped before the end
+};
+// All messages of one datagram of rtnetlink, or of generic netlink (whose numbers mean other
+// things).
+Decoded decode(kj::ArrayPtr<const kj::byte> datagram);
+Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram);
+// The same, each message as it is read. Why reading stopped before the end, if it did.
+enum class Format { kRoute, kGeneric };
+kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
+                                  kj::FunctionParam<void(Message&&)> handle);
+// What a datagram of rtnetlink's groups says has changed, without reading what it is now.
+Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram);
+
+}  // namespace talos::netlink

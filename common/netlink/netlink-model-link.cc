@@ -1,0 +1,543 @@
+// The links of the model kernel.
+#include <errno.h>
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+
+#include <algorithm>
+
+#include <linux/if.h>  // after net/if.h, which it then completes
+
+#include "common/netlink/netlink-model-lists.h"
+#include "common/netlink/netlink-model.h"
+
+namespace talos::netlink {
+
+namespace {
+
+constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kLargestVlan = 4094;
+constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
+
+bool isBond(const Link& link) {
+  return link.kind == "bond";
+}
+
+// What a bond has before anybody sets anything, as the kernel shows it.
+BondOptions standardBond() {
+  BondOptions options;
+  for (auto& rule : bondRules()) {
+    if (rule.option == BondOption::kPrimary || rule.option == BondOption::kActiveMember) continue;
+    options[rule.option] = rule.standard;
+  }
+  return options;
+}
+
+uint32_t& valueOf(BondOptions& options, BondOption option) {
+  auto& value = options[option];
+  if (!value) value = 0;
+  return *value;
+}
+
+}  // namespace
+
+// --- hardware
+// --------------------------------------------------------------------------------------
+unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
+  Device added;
+  added.link.index = nextIndex++;
+  added.link.name = kj::str(name);
+  added.link.type = ARPHRD_ETHER;
+  added.link.flags = IFF_BROADCAST | IFF_MULTICAST;
+  added.link.mtu = kEtherMtu;
+  added.link.hardwareAddress = kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, 0, 0});
+  added.link.hardwareAddress[4] = added.link.index >> 8;
+  added.link.hardwareAddress[5] = added.link.index;
+  added.link.operState = IF_OPER_DOWN;
+  added.link.carrier = true;
+  added.link.kind = kj::str(kind);
+  unsigned index = added.link.index;
+  devices.add(kj::mv(added));
+  notify({.links = true});
+  return index;
+}
+
+unsigned ModelKernel::plug(kj::StringPtr name) {
+  unsigned index = make(name, "");
+  auto& link = device(index)->link;
+  link.permanentAddress = kj::heapArray<kj::byte>(link.hardwareAddress);
+  return index;
+}
+
+// The link goes, and with it what stands on it or cannot be without it.
+void ModelKernel::unplug(unsigned index) {
+  kj::Vector<unsigned> upper, members;
+  for (auto& other : devices) {
+    if (other.link.kind == "vlan" && other.link.parent == index) upper.add(other.link.index);
+    if (other.link.kind == "veth" && other.link.parent == index) other.link.parent = 0;
+    if (other.link.master == index) members.add(other.link.index);
+  }
+  for (auto vlan : upper) unplug(vlan);
+  for (auto member : members) release(member);
+  KJ_IF_MAYBE (there, kj::Maybe<Device&>(device(index))) {
+    if (there->link.master != 0) release(index);
+  }
+  removeIf(addressList, [&](auto& a) { return a.link == index; });
+  removeIf(routeList, [&](auto& r) { return r.link == index; });
+  dropNeighbours(index, true);
+  removeIf(devices, [&](auto& d) { return d.link.index == index; });
+  dropSources();
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+void ModelKernel::setCarrier(unsigned index, bool carrier) {
+  auto& link = KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).link;
+  link.carrier = carrier;
+  if (!carrier) dropNeighbours(index, false);
+  link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
+  if (link.master != 0) refreshCarrier(link.master);
+  for (auto& other : devices) {  // a VLAN has that of its parent
+    if (other.link.kind == "vlan" && other.link.parent == index) {
+      setCarrier(other.link.index, carrier);
+    }
+  }
+  notify({.links = true});
+}
+
+void ModelKernel::refuse(unsigned index, int code) {
+  KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).refused = code;
+}
+
+// --- changes of one link
+// ------------------------------------------------------------------------------
+int ModelKernel::set(const SetLink& set, kj::String& message) {
+  auto found = device(set.index);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  KJ_IF_MAYBE (mtu, set.mtu) {
+    if (int code = setMtu(*found, *mtu)) return code;
+  }
+  KJ_IF_MAYBE (master, set.master) {
+    if (int code = setMaster(set.index, *master, message)) return code;
+  }
+  KJ_IF_MAYBE (name, set.name) found->link.name = kj::str(*name);
+  KJ_IF_MAYBE (group, set.group) found->link.group = *group;
+  KJ_IF_MAYBE (up, set.up) {
+    if (int code = setUp(*found, *up)) return code;
+  }
+  if (set.namespaceFd != nullptr) unplug(set.index);
+  notify({.links = true});
+  return 0;
+}
+
+int ModelKernel::setMtu(Device& found, unsigned mtu) {
+  if (mtu < kSmallestMtu || mtu > kLargestMtu) return EINVAL;
+  auto& link = found.link;
+  if (link.kind == "vlan") {
+    auto parent = device(link.parent);
+    if (parent != nullptr && mtu > parent->link.mtu) return ERANGE;
+  }
+  link.mtu = mtu;
+  if (link.kind == "bridge") found.mtuChosen = true;
+  if (link.master != 0) adjustBridge(link.master);
+  for (auto& other : devices) {
+    if (isBond(link) && other.link.master == link.index) setMtu(other, mtu);
+    // A VLAN cannot have more than its parent, and shrinks with it.
+    if (other.link.kind == "vlan" && other.link.parent == link.index && other.link.mtu > mtu) {
+      setMtu(other, mtu);
+    }
+  }
+  return 0;
+}
+
+// A bridge has the smallest MTU of its ports until somebody sets another.
+void ModelKernel::adjustBridge(unsigned index) {
+  auto bridge = device(index);
+  if (bridge == nullptr || bridge->link.kind != "bridge" || bridge->mtuChosen) return;
+  unsigned least = 0;
+  for (auto& port : devices) {
+    if (port.link.master == index && (least == 0 || port.link.mtu < least)) least = port.link.mtu;
+  }
+  bridge->link.mtu = least == 0 ? kEtherMtu : least;
+}
+
+int ModelKernel::setUp(Device& found, bool up) {
+  if (up == found.link.up()) return 0;
+  if (up) {
+    if (found.link.kind == "vlan") {
+      auto parent = device(found.link.parent);
+      if (parent == nullptr || !parent->link.up()) return ENETDOWN;
+    }
+    goUp(found);
+  } else {
+    goDown(found);
+  }
+  // VLANs go with their parent, also one that was down for itself.
+  for (auto& other : devices) {
+    if (other.link.kind == "vlan" && other.link.parent == found.link.index) setUp(other, up);
+  }
+  return 0;
+}
+
+void ModelKernel::goUp(Device& device) {
+  auto& link = device.link;
+  link.flags |= IFF_UP | IFF_RUNNING;
+  if (!link.loopback()) link.operState = link.carrier ? IF_OPER_UP : IF_OPER_DOWN;
+  bool any4 = false;
+  for (auto& address : addressList) {
+    if (address.link != link.index || !is4(address.prefix)) continue;
+    any4 = true;
+    addConnected(address);
+  }
+  auto automatic = [&](kj::StringPtr prefix, uint8_t scope, uint8_t protocol) {
+    Address address{.link = link.index,
+                    .prefix = KJ_ASSERT_NONNULL(Prefix::parse(prefix)),
+                    .scope = scope,
+                    .flags = IFA_F_PERMANENT,
+                    .protocol = protocol};
+    addressList.add(address);
+    addConnected(address);
+  };
+  bool member = (link.flags & IFF_SLAVE) != 0;
+  if (link.loopback()) {
+    if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
+    if (ipv6) automatic("::1/128", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
+  } else if (ipv6 && !member && link.type == ARPHRD_ETHER) {
+    automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(link.index), "/64"), RT_SCOPE_LINK,
+              IFAPROT_KERNEL_LL);
+  }
+  if (link.master != 0) refreshCarrier(link.master);
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+void ModelKernel::goDown(Device& device) {
+  unsigned index = device.link.index;
+  device.link.flags &= ~(IFF_UP | IFF_RUNNING);
+  device.link.operState = IF_OPER_DOWN;
+  removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
+  removeIf(routeList, [&](auto& r) { return r.link == index; });
+  dropNeighbours(index, true);
+  dropSources();
+  if (device.link.master != 0) refreshCarrier(device.link.master);
+  notify({.links = true, .addresses = true, .routes = true});
+}
+
+// --- bonds and bridges
+// --------------------------------------------------------------------------------
+size_t ModelKernel::memberCount(unsigned master) const {
+  size_t count = 0;
+  for (auto& other : devices) count += other.link.master == master;
+  return count;
+}
+
+void ModelKernel::refreshCarrier(unsigned index) {
+  auto master = device(index);
+  if (master == nullptr || !isBond(master->link)) return;
+  bool any = false;
+  for (auto& other : devices) {
+    any = any || (other.link.master == index && other.link.up() && other.link.carrier);
+  }
+  if (master->link.carrier != any) setCarrier(index, any);
+  if (master->link.up()) master->link.operState = any ? IF_OPER_UP : IF_OPER_DOWN;
+}
+
+int ModelKernel::setMaster(unsigned index, unsigned master, kj::String& message) {
+  auto& link = device(index)->link;
+  if (link.master == master) return 0;
+  if (link.master != 0) release(index);
+  return master == 0 ? 0 : join(index, master, message);
+}
+
+void ModelKernel::release(unsigned index) {
+  auto& member = *device(index);
+  unsigned from = member.link.master;
+  auto bond = device(from);
+  member.link.master = 0;
+  member.link.memberKind = kj::String();
+  member.link.bondMember = {};
+  adjustBridge(from);
+  if (bond == nullptr || !isBond(bond->link)) return;
+  member.link.flags &= ~IFF_SLAVE;
+  if (member.link.up()) setUp(member, false);  // the bond closes it
+  if (member.ownMtu != 0) setMtu(member, member.ownMtu);
+  auto& options = *bond->link.bond;
+  if (options[BondOption::kPrimary] == index) options[BondOption::kPrimary].reset();
+  refreshCarrier(from);
+}
+
+int ModelKernel::join(unsigned index, unsigned master, kj::String& message) {
+  auto upper = device(master);
+  if (upper == nullptr) return EINVAL;
+  auto& member = *device(index);
+  if (upper->link.kind == "bridge") {
+    if (member.link.loopback()) return EINVAL;
+    if (member.link.kind == "bridge") return ELOOP;
+    member.link.master = master;
+    member.link.memberKind = kj::str("bridge");
+    adjustBridge(master);
+    return 0;
+  }
+  if (!isBond(upper->link)) return EOPNOTSUPP;
+  if (member.link.loopback() || member.link.type != ARPHRD_ETHER) return EINVAL;
+  if (member.link.up()) {
+    message = kj::str("Device can not be enslaved while up");
+    return EPERM;
+  }
+  member.ownMtu = member.link.mtu;
+  setMtu(member, upper->link.mtu);
+  member.link.master = master;
+  member.link.memberKind = kj::str("bond");
+  member.link.bondMember = BondMember{};
+  member.link.flags |= IFF_SLAVE;
+  setUp(member, true);  // the bond opens it
+  auto& options = *upper->link.bond;
+  if (upper->preferred == index && ruleOf(BondOption::kPrimary).fits(options.mode())) {
+    options[BondOption::kPrimary] = index;
+  }
+  refreshCarrier(master);
+  return 0;
+}
+
+int ModelKernel::set(const SetBond& set, kj::String& message) {
+  auto found = device(set.index);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  if (!isBond(found->link)) return EOPNOTSUPP;
+  auto& options = *found->link.bond;
+  // What was set before the one that fails stays set.
+  KJ_DEFER(notify({.links = true}));
+  auto targets = [&]() -> int {
+    if (!set.options.arpTargets) return 0;
+    if (set.options.arpTargets->size() > kMostBondTargets) return EINVAL;
+    options.arpTargets = set.options.arpTargets;
+    return 0;
+  };
+  for (auto& rule : bondRules()) {
+    // The kernel takes the targets where these two are behind it.
+    if (rule.option == BondOption::kArpValidate) {
+      if (int code = targets()) return code;
+    }
+    auto& value = set.options[rule.option];
+    if (!value) continue;
+    if (int code = setBondNumber(*found, rule, *value, set.options, message)) return code;
+  }
+  if (set.options.actorSystem) {
+    if (options.mode() != BondMode::kLacp) return EACCES;
+    if (((*set.options.actorSystem)[0] & 1) != 0) return EINVAL;
+    options.actorSystem = set.options.actorSystem;
+  }
+  return 0;
+}
+
+int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t value,
+                               const BondOptions& request, kj::String& message) {
+  using O = BondOption;
+  auto& options = *bond.link.bond;
+  auto requested = [&](O option) { return request[option].value_or(0) != 0; };
+  bool arp = rule.option == O::kArpInterval || rule.option == O::kArpValidate;
+  if (arp && requested(O::kMiimon) && (value != 0 || rule.option == O::kArpValidate)) {
+    message = kj::str("ARP monitoring and MII monitoring cannot both be used");
+    return EINVAL;
+  }
+  if (!rule.fits(options.mode())) {
+    message = kj::str("option not supported in this mode");
+    return EACCES;
+  }
+  if (rule.empty && memberCount(bond.link.index) > 0) {
+    message = kj::str("unable to set because the bond device has slaves");
+    return ENOTEMPTY;
+  }
+  if (rule.down && bond.link.up()) {
+    message = kj::str("unable to set because the bond device is up");
+    return EBUSY;
+  }
+  if (value > rule.most || value < rule.least) return EINVAL;
+  uint32_t miimon = options[O::kMiimon].value_or(0);
+  switch (rule.option) {
+    case O::kMode:
+      options[O::kMode] = value;
+      options[O::kArpValidate] = 0;
+      if ((kArpModes >> value & 1) == 0) {
+        options[O::kArpInterval] = 0;
+        if (miimon == 0) options[O::kMiimon] = ruleOf(O::kMiimon).standardIn(BondMode(value));
+      }
+      if (BondMode(value) == BondMode::kBalanceAlb) options[O::kTlbDynamicLb] = 1;
+      return 0;
+    case O::kMiimon:
+      // The delays are kept as multiples of it.
+      for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) {
+        auto& there = valueOf(options, delay);
+        there = miimon == 0 ? 0 : there / miimon * value;
+      }
+      options[O::kMiimon] = value;
+      if (value != 0 && options[O::kArpInterval].value_or(0) != 0) {
+        options[O::kArpInterval] = 0;
+        options[O::kArpValidate] = 0;
+      }
+      return 0;
+    case O::kUpDelay:
+    case O::kDownDelay:
+    case O::kPeerNotifDelay:
+      if (miimon == 0) {
+        message = kj::str("MII monitoring is off");
+        return EPERM;
+      }
+      options[rule.option] = value / miimon * miimon;
+      return 0;
+    case O::kArpInterval:
+      options[rule.option] = value;
+      if (value != 0 && miimon != 0) {
+        options[O::kMiimon] = 0;
+        for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) options[delay] = 0;
+      }
+      return 0;
+    case O::kPrimary:
+      bond.preferred = value;
+      options[rule.option].reset();
+      if (device(value) != nullptr && device(value)->link.master == bond.link.index) {
+        options[rule.option] = value;
+      }
+      return 0;
+    case O::kActiveMember:
+      if (value != 0 &&
+          (device(value) == nullptr || device(value)->link.master != bond.link.index ||
+           !device(value)->link.up() || !device(value)->link.carrier)) {
+        return EINVAL;
+      }
+      options[rule.option] = value;
+      return 0;
+    default:
+      options[rule.option] = value;
+      return 0;
+  }
+}
+
+int ModelKernel::set(const SetBridge& set) {
+  auto found = device(set.index);
+  if (found == nullptr) return ENODEV;
+  if (found->link.kind != "bridge") return EOPNOTSUPP;
+  auto& options = *found->link.bridge;
+  if (set.options.stp) options.stp = set.options.stp;
+  if (set.options.vlanFiltering) options.vlanFiltering = set.options.vlanFiltering;
+  notify({.links = true});
+  return 0;
+}
+
+// --- WireGuard
+// ------------------------------------------------------------------------------------
+WireguardDevice ModelKernel::wireguard(unsigned index) {
+  auto found = device(index);
+  KJ_REQUIRE(found != nullptr && found->link.kind == "wireguard", index, "is no WireGuard link");
+  return found->wireguard;
+}
+
+int ModelKernel::set(const SetWireguard& set) {
+  auto found = device(set.index);
+  if (found == nullptr) return ENODEV;
+  if (found->refused != 0) return found->refused;
+  if (found->link.kind != "wireguard") return EOPNOTSUPP;
+  auto& state = found->wireguard;
+  if (set.listenPort) state.listenPort = *set.listenPort;
+  if (set.firewallMark) state.firewallMark = *set.firewallMark;
+  KJ_IF_MAYBE (secret, set.privateKey) state.publicKey = secret->publicKey();
+  auto& peers = state.peers;
+  std::erase_if(peers, [&](auto& p) { return p.publicKey == state.publicKey; });
+  for (auto& change : set.peers) {
+    auto same = [&](auto& p) { return p.publicKey == change.publicKey; };
+    if (change.remove) {
+      std::erase_if(peers, same);
+      continue;
+    }
+    if (change.publicKey == state.publicKey) continue;  // the kernel passes over itself
+    auto place = std::find_if(peers.begin(), peers.end(), same);
+    if (place == peers.end()) {
+      peers.push_back({.publicKey = change.publicKey});
+      place = peers.end() - 1;
+    }
+    if (change.endpoint) place->endpoint = change.endpoint;
+    if (change.keepalive) place->keepalive = *change.keepalive;
+    if (change.replaceAllowed) place->allowed.clear();
+    for (auto& network : change.allowed) {
+      // A network is behind one peer: the last that claims it.
+      for (auto& peer : peers) std::erase(peer.allowed, network.masked());
+      place->allowed.push_back(network.masked());
+    }
+  }
+  notify({.links = true});
+  return 0;
+}
+
+// --- new links
+// ------------------------------------------------------------------------------------
+int ModelKernel::add(const AddLink& add, kj::String& message) {
+  for (auto& device : devices) {
+    if (device.link.name == add.name) return EEXIST;
+  }
+  int code = 0;
+  unsigned index = 0;
+  KJ_SWITCH_ONEOF(add.kind) {
+    KJ_CASE_ONEOF(k, Bridge) {
+      index = make(add.name, "bridge");
+      device(index)->link.bridge =
+          BridgeOptions{k.options.stp.value_or(false), k.options.vlanFiltering.value_or(false)};
+    }
+    KJ_CASE_ONEOF(k, Dummy) {
+      index = make(add.name, "dummy");
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      index = make(add.name, "veth");
+      unsigned peer = make(k.peer, "veth");
+      device(peer)->link.parent = index;
+      device(index)->link.parent = peer;
+    }
+    KJ_CASE_ONEOF(k, Vlan) {
+      index = make(add.name, "vlan");
+      code = addVlan(k, add.mtu, index);
+    }
+    KJ_CASE_ONEOF(k, Bond) {
+      index = make(add.name, "bond");
+      auto& link = device(index)->link;
+      link.flags |= IFF_MASTER;
+      link.carrier = false;
+      link.bond = standardBond();
+      code = set(SetBond{index, k.options}, message);
+    }
+    KJ_CASE_ONEOF(k, Wireguard) {
+      index = make(add.name, "wireguard");
+      auto& link = device(index)->link;
+      link.type = ARPHRD_NONE;
+      link.flags = IFF_POINTOPOINT | IFF_NOARP;
+      link.mtu = kWireguardMtu;
+      link.hardwareAddress = nullptr;
+    }
+  }
+  if (code == 0 && add.mtu != 0) code = setMtu(*device(index), add.mtu);
+  if (code != 0) {
+    unplug(index);
+    return code;
+  }
+  device(index)->link.group = add.group;
+  return 0;
+}
+
+int ModelKernel::addVlan(const Vlan& vlan, unsigned mtu, unsigned index) {
+  auto parent = device(vlan.parent);
+  if (parent == nullptr) return ENODEV;
+  if (vlan.id > kLargestVlan) return ERANGE;
+  if (vlan.protocol != k8021q && vlan.protocol != k8021ad) return EPROTONOSUPPORT;
+  if (parent->link.loopback()) return EOPNOTSUPP;
+  VlanTag tag{vlan.id, vlan.protocol};
+  for (auto& other : devices) {
+    if (other.link.parent == vlan.parent && other.link.vlan == tag) return EEXIST;
+  }
+  auto& link = device(index)->link;
+  link.parent = vlan.parent;
+  link.vlan = tag;
+  link.mtu = parent->link.mtu;
+  link.carrier = parent->link.carrier;
+  return mtu > parent->link.mtu ? ERANGE : 0;
+}
+
+}  // namespace talos::netlink

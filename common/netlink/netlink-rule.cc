@@ -1,0 +1,343 @@
+#include "common/netlink/netlink-rule.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include "common/base/error.h"
+#include "common/netlink/netlink-attributes.h"
+#include "common/netlink/netlink-codec.h"
+
+namespace talos::netlink {
+
+// --- words
+// -----------------------------------------------------------------------------------------
+kj::StringPtr ruleActionName(uint8_t action) {
+  switch (action) {
+    case FR_ACT_TO_TBL:
+      return "lookup";
+    case FR_ACT_GOTO:
+      return "goto";
+    case FR_ACT_NOP:
+      return "nop";
+    case FR_ACT_BLACKHOLE:
+      return "blackhole";
+    case FR_ACT_UNREACHABLE:
+      return "unreachable";
+    case FR_ACT_PROHIBIT:
+      return "prohibit";
+    default:
+      return "other";
+  }
+}
+
+kj::String tableName(uint32_t table) {
+  switch (table) {
+    case RT_TABLE_LOCAL:
+      return kj::str("local");
+    case RT_TABLE_MAIN:
+      return kj::str("main");
+    case RT_TABLE_DEFAULT:
+      return kj::str("default");
+    default:
+      return kj::str(table);
+  }
+}
+
+namespace {
+
+kj::String hexText(uint32_t number) {
+  return kj::str("0x", kj::hex(number));
+}
+
+// "10.1.0.0/16", a single address without its length.
+kj::String selectorText(const Prefix& prefix) {
+  return prefix.length == prefix.address.bits() ? prefix.address.toString() : prefix.toString();
+}
+
+kj::String ipProtocolName(uint8_t protocol) {
+  switch (protocol) {
+    case IPPROTO_TCP:
+      return kj::str("tcp");
+    case IPPROTO_UDP:
+      return kj::str("udp");
+    case IPPROTO_ICMP:
+      return kj::str("icmp");
+    case IPPROTO_ICMPV6:
+      return kj::str("ipv6-icmp");
+    default:
+      return kj::str(protocol);
+  }
+}
+
+template <typename T>
+void addSpan(kj::Vector<kj::String>& words, kj::StringPtr name,
+             const std::optional<Span<T>>& span) {
+  if (!span) return;
+  words.add(span->first == span->last ? kj::str(name, ' ', span->first)
+                                      : kj::str(name, ' ', span->first, '-', span->last));
+}
+
+void addConditions(kj::Vector<kj::String>& words, const Rule& rule) {
+  if (rule.inverted) words.add(kj::str("not"));
+  words.add(kj::str("from ", rule.from ? selectorText(*rule.from) : kj::str("all")));
+  if (rule.to) words.add(kj::str("to ", selectorText(*rule.to)));
+  if (rule.tos != 0) words.add(kj::str("tos ", hexText(rule.tos)));
+  if (rule.mark != 0 || rule.mask != 0) {
+    bool whole = rule.mask == 0xffffffff || rule.mask == 0;
+    words.add(kj::str("fwmark ", hexText(rule.mark), whole ? "" : "/",
+                      whole ? kj::String() : hexText(rule.mask)));
+  }
+  if (!rule.iif.empty()) words.add(kj::str("iif ", rule.iif.c_str()));
+  if (!rule.oif.empty()) words.add(kj::str("oif ", rule.oif.c_str()));
+  addSpan(words, "uidrange", rule.users);
+  if (rule.ipProtocol != 0) words.add(kj::str("ipproto ", ipProtocolName(rule.ipProtocol)));
+  addSpan(words, "sport", rule.sourcePorts);
+  addSpan(words, "dport", rule.destinationPorts);
+  if (rule.more) words.add(kj::str("(and another condition)"));
+}
+
+}  // namespace
+
+kj::String describe(const Rule& rule) {
+  kj::Vector<kj::String> words;
+  addConditions(words, rule);
+  switch (rule.action) {
+    case FR_ACT_TO_TBL:
+      words.add(
+          kj::str("lookup ", rule.l3mdev ? kj::str("[l3mdev-table]") : tableName(rule.table)));
+      break;
+    case FR_ACT_GOTO:
+      words.add(kj::str("goto ", rule.target));
+      break;
+    default:
+      words.add(kj::str(ruleActionName(rule.action)));
+  }
+  if (rule.suppressPrefixLength) {
+    words.add(kj::str("suppress_prefixlength ", *rule.suppressPrefixLength));
+  }
+  if (rule.suppressGroup) words.add(kj::str("suppress_ifgroup ", *rule.suppressGroup));
+  return kj::strArray(words, " ");
+}
+
+// --- what can be asked for
+// -------------------------------------------------------------------------
+namespace {
+
+constexpr uint8_t kEcn = 3;  // bits of the TOS that are not for routing
+
+bool fits(const std::optional<Prefix>& prefix, int family) {
+  return !prefix ||
+         (prefix->address.family() == family && prefix->length <= prefix->address.bits());
+}
+
+bool fits(const std::optional<Span<uint16_t>>& ports) {
+  return !ports || (ports->first > 0 && ports->last < 0xffff && ports->first <= ports->last);
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> mistakeOf(const Rule& rule, bool deleting) {
+  if (rule.family != AF_INET && rule.family != AF_INET6) return kj::str("must be IPv4 or IPv6");
+  if (!fits(rule.from, rule.family) || !fits(rule.to, rule.family)) {
+    return kj::str("its prefixes must be of its own family");
+  }
+  if (rule.iif.size() >= IFNAMSIZ || rule.oif.size() >= IFNAMSIZ) {
+    return kj::str("names of links have at most ", IFNAMSIZ - 1, " characters");
+  }
+  if ((rule.tos & kEcn) != 0) return kj::str("the TOS must be a multiple of 4");
+  if (!fits(rule.sourcePorts) || !fits(rule.destinationPorts)) {
+    return kj::str("ports must be from 1 to 65534, the first not above the last");
+  }
+  if (rule.users && rule.users->first > rule.users->last) {
+    return kj::str("the first user must not be above the last");
+  }
+  if (rule.more) return kj::str("it has a condition that is not known here");
+  if (rule.l3mdev && rule.table != RT_TABLE_UNSPEC) {
+    return kj::str("the table of a VRF's rule is that of the VRF");
+  }
+  if (deleting) return nullptr;
+  if (rule.action == FR_ACT_UNSPEC) return kj::str("must have an action");
+  if (rule.action == FR_ACT_TO_TBL && rule.table == RT_TABLE_UNSPEC && !rule.l3mdev) {
+    return kj::str("must name a table: the kernel would choose one");
+  }
+  return nullptr;
+}
+
+Rule normalized(const Rule& rule) {
+  auto result = rule;
+  if (result.mark != 0 && result.mask == 0) result.mask = 0xffffffff;
+  for (auto prefix : {&result.from, &result.to}) {
+    if (*prefix && (*prefix)->length == 0) *prefix = {};
+    if (*prefix) *prefix = (*prefix)->masked();
+  }
+  return result;
+}
+
+// --- messages
+// --------------------------------------------------------------------------------------
+namespace {
+
+template <typename T>
+void putSpan(MessageBuilder& out, uint16_t attribute, const std::optional<T>& span) {
+  if (span) {
+    out.put(attribute, kj::arrayPtr(reinterpret_cast<const kj::byte*>(&*span), sizeof(*span)));
+  }
+}
+
+void putConditions(MessageBuilder& out, const Rule& rule) {
+  if (rule.from) out.put(FRA_SRC, rule.from->address.bytes());
+  if (rule.to) out.put(FRA_DST, rule.to->address.bytes());
+  if (!rule.iif.empty()) out.putText(FRA_IIFNAME, rule.iif.c_str());
+  if (!rule.oif.empty()) out.putText(FRA_OIFNAME, rule.oif.c_str());
+  if (rule.mark != 0 || rule.mask != 0) out.putU32(FRA_FWMARK, rule.mark);
+  if (rule.mask != 0) out.putU32(FRA_FWMASK, rule.mask);
+  if (rule.l3mdev) out.putU8(FRA_L3MDEV, 1);
+  if (rule.ipProtocol != 0) out.putU8(FRA_IP_PROTO, rule.ipProtocol);
+  putSpan(out, FRA_SPORT_RANGE, rule.sourcePorts);
+  putSpan(out, FRA_DPORT_RANGE, rule.destinationPorts);
+  putSpan(out, FRA_UID_RANGE, rule.users);
+}
+
+}  // namespace
+
+kj::Array<kj::byte> encodeRule(uint16_t type, uint16_t flags, const Rule& asked) {
+  KJ_IF_MAYBE (mistake, mistakeOf(asked, type == RTM_DELRULE)) {
+    fail(ErrorKind::kInvalidArgument, kj::str("rule: ", *mistake));
+  }
+  auto rule = normalized(asked);
+  MessageBuilder out(type, flags);
+  auto& header = out.header<fib_rule_hdr>();
+  header.family = rule.family;
+  header.src_len = rule.from ? rule.from->length : 0;
+  header.dst_len = rule.to ? rule.to->length : 0;
+  header.tos = rule.tos;
+  header.table = rule.table < 256 ? rule.table : uint8_t(RT_TABLE_UNSPEC);
+  header.action = rule.action;
+  header.flags = rule.inverted ? FIB_RULE_INVERT : 0;
+  out.putU32(FRA_PRIORITY, rule.priority);  // without it the kernel would choose one
+  putConditions(out, rule);
+  if (rule.action == FR_ACT_GOTO) out.putU32(FRA_GOTO, rule.target);
+  if (rule.table >= 256) out.putU32(FRA_TABLE, rule.table);
+  if (rule.protocol != RTPROT_UNSPEC) out.putU8(FRA_PROTOCOL, rule.protocol);
+  if (rule.suppressPrefixLength) out.putU32(FRA_SUPPRESS_PREFIXLEN, *rule.suppressPrefixLength);
+  if (rule.suppressGroup) out.putU32(FRA_SUPPRESS_IFGROUP, *rule.suppressGroup);
+  return out.finish();
+}
+
+kj::Array<kj::byte> encodeRuleDump() {
+  MessageBuilder out(RTM_GETRULE, NLM_F_REQUEST | NLM_F_DUMP);
+  out.header<fib_rule_hdr>();
+  return out.finish();
+}
+
+namespace {
+
+constexpr uint32_t kNotSuppressed = 0xffffffff;  // the kernel sends it where nothing is given
+
+std::optional<Prefix> prefixOf(const nlattr* attribute, const Rule& rule, uint8_t length) {
+  KJ_IF_MAYBE (ip, Ip::fromBytes(payload(attribute))) {
+    if (ip->family() == rule.family && length <= ip->bits()) return Prefix{*ip, length}.masked();
+  }
+  return {};
+}
+
+void readName(const nlattr* attribute, Rule& rule, std::string& target) {
+  auto name = text(payload(attribute));
+  if (name.size() < IFNAMSIZ) {
+    target.assign(name.begin(), name.size());
+  } else {
+    rule.more = true;
+  }
+}
+
+void readSuppressed(const nlattr* attribute, std::optional<uint32_t>& target) {
+  KJ_IF_MAYBE (value, number<uint32_t>(attribute)) {
+    if (*value != kNotSuppressed) target = *value;
+  }
+}
+
+template <typename T>
+void readSpan(const nlattr* attribute, std::optional<Span<T>>& target) {
+  KJ_IF_MAYBE (span, number<Span<T>>(attribute)) target = *span;
+}
+
+void readAttribute(unsigned type, const nlattr* attribute, const fib_rule_hdr& header, Rule& rule) {
+  switch (type) {
+    case FRA_SRC:
+      rule.from = prefixOf(attribute, rule, header.src_len);
+      break;
+    case FRA_DST:
+      rule.to = prefixOf(attribute, rule, header.dst_len);
+      break;
+    case FRA_IIFNAME:
+      readName(attribute, rule, rule.iif);
+      break;
+    case FRA_OIFNAME:
+      readName(attribute, rule, rule.oif);
+      break;
+    case FRA_PRIORITY:
+      read(attribute, rule.priority);
+      break;
+    case FRA_FWMARK:
+      read(attribute, rule.mark);
+      break;
+    case FRA_FWMASK:
+      read(attribute, rule.mask);
+      break;
+    case FRA_TABLE:
+      read(attribute, rule.table);
+      break;
+    case FRA_GOTO:
+      read(attribute, rule.target);
+      break;
+    case FRA_PROTOCOL:
+      read(attribute, rule.protocol);
+      break;
+    case FRA_IP_PROTO:
+      read(attribute, rule.ipProtocol);
+      break;
+    case FRA_L3MDEV:
+      rule.l3mdev = number<uint8_t>(attribute).orDefault(0) != 0;
+      break;
+    case FRA_SPORT_RANGE:
+      readSpan(attribute, rule.sourcePorts);
+      break;
+    case FRA_DPORT_RANGE:
+      readSpan(attribute, rule.destinationPorts);
+      break;
+    case FRA_UID_RANGE:
+      readSpan(attribute, rule.users);
+      break;
+    case FRA_SUPPRESS_PREFIXLEN:
+      readSuppressed(attribute, rule.suppressPrefixLength);
+      break;
+    case FRA_SUPPRESS_IFGROUP:
+      readSuppressed(attribute, rule.suppressGroup);
+      break;
+    case FRA_PAD:
+      break;
+    default:
+      rule.more = true;
+  }
+}
+
+}  // namespace
+
+kj::Maybe<Rule> decodeRule(const nlmsghdr* message) {
+  KJ_IF_MAYBE (header, fixedHeader<fib_rule_hdr>(message)) {
+    if (header->family != AF_INET && header->family != AF_INET6) return nullptr;
+    Rule rule{.family = header->family, .action = header->action, .table = header->table};
+    rule.tos = header->tos;
+    rule.inverted = (header->flags & FIB_RULE_INVERT) != 0;
+    eachAttribute(message, sizeof(fib_rule_hdr), [&](unsigned type, const nlattr* attribute) {
+      readAttribute(type, attribute, *header, rule);
+    });
+    // What is said to be a prefix and is none must not look like "any".
+    rule.more =
+        rule.more || (header->src_len > 0 && !rule.from) || (header->dst_len > 0 && !rule.to);
+    return normalized(rule);
+  }
+  return nullptr;
+}
+
+}  // namespace talos::netlink

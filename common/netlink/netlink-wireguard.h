@@ -1,0 +1,101 @@
+// WireGuard devices as the kernel knows them (linux/wireguard.h, generic netlink family
+// "wireguard"): keys, what is read and what is set, and both as messages. Pure.
+//
+// A private key goes in and never comes out: it is zeroed wherever it was, what the kernel answers
+// with it is skipped and zeroed, and nothing here prints it. Whether the kernel has the right one
+// is told by the public key.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+#include <stdint.h>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "common/net/ip.h"
+
+namespace talos::netlink {
+
+struct Generic;
+
+// A public key (Curve25519).
+using WireguardKey = std::array<kj::byte, 32>;
+kj::String toText(const WireguardKey& key);  // base64, 44 characters
+// None unless it is the base64 of exactly 32 octets.
+kj::Maybe<WireguardKey> parseWireguardKey(kj::StringPtr text);
+
+class WireguardSecret {
+ public:
+  // None unless it is the base64 of exactly 32 octets.
+  static kj::Maybe<WireguardSecret> parse(kj::StringPtr text);
+  WireguardSecret(WireguardSecret&& other);
+  WireguardSecret& operator=(WireguardSecret&& other);
+  ~WireguardSecret() noexcept(false);
+
+  WireguardSecret clone() const;
+  WireguardKey publicKey() const;
+  kj::ArrayPtr<const kj::byte> bytes() const;
+
+ private:
+  WireguardSecret() = default;
+  WireguardKey key{};
+};
+
+struct Endpoint {
+  Ip address;
+  uint16_t port = 0;
+  kj::String toString() const;  // "10.0.0.1:51820", "[fd00::1]:51820"
+  bool operator==(const Endpoint&) const = default;
+};
+
+struct WireguardPeer {
+  WireguardKey publicKey{};
+  std::optional<Endpoint> endpoint = {};
+  uint16_t keepalive = 0;  // s, 0: off
+  std::vector<Prefix> allowed = {};
+  int64_t lastHandshake = 0;  // s since 1970, 0: never
+  uint64_t received = 0, sent = 0;
+};
+
+struct WireguardDevice {
+  WireguardKey publicKey{};  // zeros: it has no key yet
+  uint16_t listenPort = 0;
+  uint32_t firewallMark = 0;
+  std::vector<WireguardPeer> peers;
+};
+
+struct SetPeer {
+  WireguardKey publicKey{};
+  bool remove = false;
+  std::optional<Endpoint> endpoint = {};
+  std::optional<uint16_t> keepalive = {};
+  bool replaceAllowed = false;  // `allowed` are all that there are, not further ones
+  std::vector<Prefix> allowed = {};
+};
+
+// Only what is given is changed; peers that are not named stay.
+struct SetWireguard {
+  unsigned index = 0;
+  kj::Maybe<WireguardSecret> privateKey = nullptr;
+  std::optional<uint16_t> listenPort = {};
+  std::optional<uint32_t> firewallMark = {};
+  std::vector<SetPeer> peers = {};
+};
+// Without keys.
+kj::String describe(const SetWireguard& set);
+
+// As many messages as its peers and networks need, in order; each with NLM_F_ACK. `family` is the
+// number that the kernel gave to "wireguard".
+kj::Vector<kj::Array<kj::byte>> encodeWireguard(uint16_t family, const SetWireguard& set);
+kj::Array<kj::byte> encodeWireguardDump(uint16_t family, unsigned index);
+// Adds what one message of a dump says; a peer may go on in the next one.
+void readWireguard(const Generic& message, WireguardDevice& device);
+
+// The number of a family of generic netlink: the request, and its answer.
+kj::Array<kj::byte> encodeFamilyRequest(kj::StringPtr name);
+kj::Maybe<uint16_t> readFamily(const Generic& message);
+
+}  // namespace talos::netlink

@@ -1,0 +1,444 @@
+#include "common/netlink/netlink.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "common/netlink/netlink-socket.h"
+
+namespace talos::netlink {
+
+bool Link::up() const {
+  return (flags & IFF_UP) != 0;
+}
+bool Link::loopback() const {
+  return (flags & IFF_LOOPBACK) != 0;
+}
+
+Link Link::clone() const {
+  Link copy;
+  copy.index = index;
+  copy.name = kj::str(name);
+  copy.type = type;
+  copy.flags = flags;
+  copy.mtu = mtu;
+  copy.hardwareAddress = kj::heapArray<kj::byte>(hardwareAddress);
+  copy.kind = kj::str(kind);
+  copy.master = master;
+  copy.parent = parent;
+  copy.operState = operState;
+  copy.carrier = carrier;
+  copy.broadcastAddress = kj::heapArray<kj::byte>(broadcastAddress);
+  copy.permanentAddress = kj::heapArray<kj::byte>(permanentAddress);
+  copy.queueDiscipline = kj::str(queueDiscipline);
+  copy.memberKind = kj::str(memberKind);
+  copy.group = group;
+  copy.vlan = vlan;
+  copy.bond = bond;
+  copy.bondPartner = bondPartner;
+  copy.bondMember = bondMember;
+  copy.bridge = bridge;
+  return copy;
+}
+
+bool Route::nowhere() const {
+  return type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT;
+}
+
+kj::StringPtr routeTypeName(uint8_t type) {
+  constexpr kj::StringPtr kNames[] = {
+      "unspec"_kj,    "unicast"_kj,     "local"_kj,    "broadcast"_kj, "anycast"_kj, "multicast"_kj,
+      "blackhole"_kj, "unreachable"_kj, "prohibit"_kj, "throw"_kj,     "nat"_kj};
+  return type < kj::size(kNames) ? kNames[type] : "other"_kj;
+}
+
+// --- describing
+// ------------------------------------------------------------------------------------
+namespace {
+
+kj::String kindName(const LinkKind& kind) {
+  KJ_SWITCH_ONEOF(kind) {
+    KJ_CASE_ONEOF(k, Bridge) {
+      return kj::str("bridge");
+    }
+    KJ_CASE_ONEOF(k, Dummy) {
+      return kj::str("dummy");
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      return kj::str("veth with peer ", k.peer);
+    }
+    KJ_CASE_ONEOF(k, Vlan) {
+      return kj::str(k.protocol == 0x88a8 ? "802.1ad vlan " : "vlan ", k.id, " on link ", k.parent);
+    }
+    KJ_CASE_ONEOF(k, Bond) {
+      return k.options.empty() ? kj::str("bond") : kj::str("bond with ", describe(k.options));
+    }
+    KJ_CASE_ONEOF(k, Wireguard) {
+      return kj::str("wireguard");
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String describeSet(const SetLink& set) {
+  auto text = kj::str("set link ", set.index);
+  KJ_IF_MAYBE (mtu, set.mtu) text = kj::str(text, " mtu ", *mtu);
+  KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", *master);
+  KJ_IF_MAYBE (name, set.name) text = kj::str(text, " name ", *name);
+  KJ_IF_MAYBE (group, set.group) text = kj::str(text, " group ", *group);
+  if (set.namespaceFd != nullptr) text = kj::str(text, " to another namespace");
+  KJ_IF_MAYBE (up, set.up) text = kj::str(text, *up ? " up" : " down");
+  return text;
+}
+
+kj::String describeRoute(const Route& route) {
+  if (route.nowhere()) {
+    return kj::str(routeTypeName(route.type), " route ", route.destination, " metric ",
+                   route.metric);
+  }
+  auto text = kj::str("route ", route.destination);
+  KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
+  text = kj::str(text, " link ", route.link, " metric ", route.metric);
+  if ((route.flags & RTNH_F_ONLINK) != 0) text = kj::str(text, " onlink");
+  KJ_IF_MAYBE (source, route.source) text = kj::str(text, " source ", *source);
+  if (route.mtu != 0) text = kj::str(text, " mtu ", route.mtu);
+  return text;
+}
+
+kj::String describeRule(const Rule& rule) {
+  return kj::str(rule.family == AF_INET6 ? "IPv6 rule " : "rule ", rule.priority, ": ",
+                 describe(rule));
+}
+
+}  // namespace
+
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  if (address.size() == 0) return kj::String();
+  auto result = kj::heapString(address.size() * 3 - 1);
+  auto out = result.begin();
+  for (auto byte : address) {
+    if (out != result.begin()) *out++ = ':';
+    *out++ = kDigits[byte >> 4];
+    *out++ = kDigits[byte & 15];
+  }
+  return result;
+}
+
+kj::String describe(const Change& change) {
+  KJ_SWITCH_ONEOF(change) {
+    KJ_CASE_ONEOF(c, SetLink) {
+      return describeSet(c);
+    }
+    KJ_CASE_ONEOF(c, AddLink) {
+      return kj::str("add link ", c.name, ", ", kindName(c.kind));
+    }
+    KJ_CASE_ONEOF(c, SetBond) {
+      return kj::str("set bond ", c.index, ": ", describe(c.options));
+    }
+    KJ_CASE_ONEOF(c, SetBridge) {
+      auto text = kj::str("set bridge ", c.index);
+      if (c.options.stp) text = kj::str(text, *c.options.stp ? " with" : " without", " STP");
+      if (c.options.vlanFiltering) {
+        text = kj::str(text, *c.options.vlanFiltering ? " with" : " without", " VLAN filtering");
+      }
+      return text;
+    }
+    KJ_CASE_ONEOF(c, SetWireguard) {
+      return describe(c);
+    }
+    KJ_CASE_ONEOF(c, DeleteLink) {
+      return kj::str("delete link ", c.index);
+    }
+    KJ_CASE_ONEOF(c, AddAddress) {
+      return kj::str("add address ", c.address.prefix, " to link ", c.address.link);
+    }
+    KJ_CASE_ONEOF(c, DeleteAddress) {
+      return kj::str("delete address ", c.address.prefix, " of link ", c.address.link);
+    }
+    KJ_CASE_ONEOF(c, AddRoute) {
+      return kj::str(c.replace ? "replace " : "add ", describeRoute(c.route));
+    }
+    KJ_CASE_ONEOF(c, DeleteRoute) {
+      return kj::str("delete ", describeRoute(c.route));
+    }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return kj::str("add ", describeRule(c.rule));
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return kj::str("delete ", describeRule(c.rule));
+    }
+    KJ_CASE_ONEOF(c, AddNeighbour) {
+      return kj::str(c.replace ? "replace" : "add", " neighbour ", describe(c.neighbour),
+                     " of link ", c.neighbour.link);
+    }
+    KJ_CASE_ONEOF(c, DeleteNeighbour) {
+      return kj::str("delete neighbour ", c.neighbour.address, " of link ", c.neighbour.link);
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+// --- the machine's kernel
+// ----------------------------------------------------------------------------
+namespace {
+
+class MachineKernel final : public Kernel {
+ public:
+  explicit MachineKernel(kj::Duration deadline)
+      : socket(NETLINK_ROUTE, deadline), deadline(deadline) {}
+
+  kj::Vector<Link> links() override { return pick<Link>(encodeLinkDump(), "list links"); }
+  kj::Vector<Address> addresses() override {
+    return pick<Address>(encodeAddressDump(), "list addresses");
+  }
+  kj::Vector<Route> routes() override {
+    kj::Vector<Route> result;
+    for (auto& route : pick<Route>(encodeRouteDump(), "list routes")) {
+      bool cached = (route.flags & RTM_F_CLONED) != 0;
+      // An older kernel lists all tables.
+      if (!cached && route.table == RT_TABLE_MAIN) result.add(kj::mv(route));
+    }
+    return result;
+  }
+
+  kj::Vector<Rule> rules() override {
+    auto result = pick<Rule>(encodeRuleDump(), "list routing rules");
+    std::stable_partition(result.begin(), result.end(),
+                          [](const Rule& rule) { return rule.family == AF_INET; });
+    return result;
+  }
+  kj::Vector<Neighbour> neighbours() override {
+    return pick<Neighbour>(encodeNeighbourDump(), "list neighbours");
+  }
+
+  WireguardDevice wireguard(unsigned index) override {
+    auto what = kj::str("read WireGuard of link ", index);
+    WireguardDevice device;
+    KJ_DEFER(generic().wipe());
+    for (auto& message : generic().dump(encodeWireguardDump(wireguardFamily(), index), what)) {
+      KJ_IF_MAYBE (part, message.body.tryGet<Generic>()) readWireguard(*part, device);
+    }
+    return device;
+  }
+
+  kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override {
+    kj::Vector<kj::Maybe<Failure>> result(changes.size());
+    while (changes.size() > 0) {
+      size_t count = 0;  // as many as go together over the same socket
+      while (count < changes.size() && !changes[count].is<SetWireguard>()) ++count;
+      applyLinks(changes.slice(0, count), result);
+      changes = changes.slice(count, changes.size());
+      if (changes.size() == 0) break;
+      result.add(failureOf(changes[0], setWireguard(changes[0].get<SetWireguard>())));
+      changes = changes.slice(1, changes.size());
+    }
+    return result;
+  }
+
+ private:
+  Socket socket;
+  kj::Duration deadline;
+  kj::Maybe<Socket> genericSocket;
+  kj::Maybe<uint16_t> familyNumber;  // of "wireguard"; stays until the kernel restarts
+
+  Socket& generic() {
+    KJ_IF_MAYBE (there, genericSocket) return *there;
+    return genericSocket.emplace(NETLINK_GENERIC, deadline);
+  }
+
+  uint16_t wireguardFamily() {
+    KJ_IF_MAYBE (there, familyNumber) return *there;
+    for (auto& message : generic().dump(encodeFamilyRequest("wireguard"), "find WireGuard")) {
+      KJ_IF_MAYBE (part, message.body.tryGet<Generic>()) {
+        KJ_IF_MAYBE (number, readFamily(*part)) familyNumber = *number;
+      }
+    }
+    KJ_IF_MAYBE (found, familyNumber) return *found;
+    fail(ErrorKind::kUnavailable, "the kernel did not say how to talk to WireGuard");
+  }
+
+  static kj::Maybe<Failure> failureOf(const Change& change, const Ack& ack) {
+    if (ack.code == 0) return nullptr;
+    auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
+                                      : kj::str(strerror(ack.code));
+    auto message = kj::str(describe(change), ": ", why);
+    return Failure{ack.code, kj::mv(why), kj::mv(message)};
+  }
+
+  void applyLinks(kj::ArrayPtr<const Change> changes, kj::Vector<kj::Maybe<Failure>>& result) {
+    kj::Vector<kj::Array<kj::byte>> requests(changes.size());
+    auto unsaid = kj::heapArray<kj::Maybe<Ack>>(changes.size());  // what is no message
+    for (size_t i = 0; i < changes.size(); ++i) {
+      try {
+        requests.add(encode(changes[i]));
+      } catch (const kj::Exception& e) {
+        unsaid[i] = Ack{EINVAL, messageOf(e)};
+      }
+    }
+    auto acks = socket.transact(requests);
+    size_t next = 0;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      KJ_IF_MAYBE (why, unsaid[i]) {
+        auto message = kj::str(describe(changes[i]), ": ", why->message);
+        result.add(Failure{why->code, kj::mv(why->message), kj::mv(message)});
+      } else {
+        result.add(failureOf(changes[i], acks[next++]));
+      }
+    }
+  }
+
+  // The first of its messages that fails stops the others.
+  Ack setWireguard(const SetWireguard& set) {
+    try {
+      for (auto& message : encodeWireguard(wireguardFamily(), set)) {
+        KJ_DEFER(explicit_bzero(message.begin(), message.size()));
+        auto acks = generic().transact(kj::arrayPtr(&message, 1));
+        if (acks[0].code != 0) return kj::mv(acks[0]);
+      }
+    } catch (const kj::Exception& e) {
+      return Ack{EPROTO, messageOf(e)};
+    }
+    return Ack{};
+  }
+
+  template <typename T>
+  kj::Vector<T> pick(kj::Array<kj::byte> request, kj::StringPtr what) {
+    kj::Vector<T> result;
+    socket.dump(
+        kj::mv(request), what, [&] { result.clear(); },
+        [&](Message&& message) {
+          KJ_IF_MAYBE (item, message.body.template tryGet<T>()) result.add(kj::mv(*item));
+        });
+    return result;
+  }
+};
+
+class MachineMonitor final : public Monitor {
+ public:
+  MachineMonitor(kj::UnixEventPort& port, unsigned size, Subjects subjects)
+      : groups(groupsOf(subjects)),
+        fd(openSocket(NETLINK_ROUTE, groups)),
+        observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
+        buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {
+    int bytes = size;  // without the right to more it stays what openSocket() made it
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+  }
+
+  kj::Promise<Notice> next() override {
+    // Armed before reading: the observer tells edges, and one between the two would be lost.
+    auto readable = observer.whenBecomesReadable();
+    Notice notice;
+    if (drain(notice)) return notice;
+    return readable.then([this] { return next(); });
+  }
+  Notice take() override {
+    Notice notice;
+    drain(notice);
+    return notice;
+  }
+  void listen(bool on) override { setGroups(fd, on ? groups : 0); }
+
+ private:
+  static constexpr size_t kBuffer = 64 << 10;
+
+  static uint32_t groupsOf(Subjects subjects) {
+    uint32_t groups = 0;
+    if (subjects.links) groups |= RTMGRP_LINK;
+    if (subjects.addresses) groups |= RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    if (subjects.routes) groups |= RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    if (subjects.rules) groups |= RTMGRP_IPV4_RULE | 1u << (RTNLGRP_IPV6_RULE - 1);
+    if (subjects.neighbours) groups |= RTMGRP_NEIGH;
+    return groups;
+  }
+
+  uint32_t groups;
+  kj::AutoCloseFd fd;
+  kj::UnixEventPort::FdObserver observer;
+  kj::Array<uint64_t> buffer;
+
+  bool drain(Notice& notice) {
+    for (;;) {
+      kj::ArrayPtr<const kj::byte> datagram;
+      switch (receiveFrom(fd, buffer, datagram)) {
+        case Received::kNothing:
+          return notice.any();
+        case Received::kForeign:
+          break;
+        case Received::kOverrun:
+          notice.overrun = true;
+          break;
+        case Received::kMessage:
+          notice |= noticeOf(datagram);
+          break;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+Notice& Notice::operator|=(const Notice& more) {
+  links |= more.links;
+  addresses |= more.addresses;
+  routes |= more.routes;
+  rules |= more.rules;
+  neighbours |= more.neighbours;
+  overrun |= more.overrun;
+  return *this;
+}
+
+kj::Own<Kernel> openKernel(kj::Duration deadline) {
+  return kj::heap<MachineKernel>(deadline);
+}
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer, Subjects subjects) {
+  return kj::heap<MachineMonitor>(port, buffer, subjects);
+}
+
+// --- conveniences
+// ------------------------------------------------------------------------------------
+void change(Kernel& kernel, Change change) {
+  auto failures = kernel.apply(kj::arrayPtr(&change, 1));
+  KJ_IF_MAYBE (failure, failures[0]) {
+    fail(ErrorKind::kFailedPrecondition, failure->message);
+  }
+}
+
+kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name) {
+  for (auto& link : kernel.links()) {
+    if (link.name == name) return kj::mv(link);
+  }
+  return nullptr;
+}
+
+unsigned indexOf(Kernel& kernel, kj::StringPtr name) {
+  KJ_IF_MAYBE (link, findLink(kernel, name)) {
+    return link->index;
+  }
+  fail(ErrorKind::kNotFound, kj::str("there is no network link \"", name, "\""));
+}
+
+unsigned addLink(Kernel& kernel, kj::StringPtr name, LinkKind kind) {
+  change(kernel, AddLink{kj::str(name), kj::mv(kind)});
+  return indexOf(kernel, name);
+}
+
+void setUp(Kernel& kernel, unsigned index, bool up) {
+  change(kernel, SetLink{.index = index, .up = up});
+}
+
+void setMaster(Kernel& kernel, unsigned index, unsigned master) {
+  change(kernel, SetLink{.index = index, .master = master});
+}
+
+void addAddress(Kernel& kernel, unsigned index, Prefix prefix) {
+  change(kernel, AddAddress{{.link = index, .prefix = prefix}});
+}
+
+}  // namespace talos::netlink

@@ -1,0 +1,265 @@
+// The kernel's network configuration, typed: links, addresses, routes, routing rules and neighbours
+// over rtnetlink.
+//
+// Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
+// (common/netlink/netlink-model.h) one in memory for tests. Messages are encoded and decoded by pure
+// functions in common/netlink/netlink-codec.h and carried by common/netlink/netlink-socket.h. A new kind of link is
+// one more variant of LinkKind and its attributes in common/netlink/netlink-link.cc; bonds, WireGuard,
+// rules and neighbours have files of their own (netlink-bond.h, netlink-wireguard.h,
+// netlink-rule.h, netlink-neighbour.h).
+//
+// Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
+// loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
+// (5 s unless told otherwise) and fails with kUnavailable saying what it waited for. Errors carry
+// the kernel's own explanation (NETLINK_EXT_ACK). Synchronous: rtnetlink answers within the send,
+// typically in microseconds. The network namespace is that of the thread that opened it.
+#pragma once
+
+#include <kj/async-unix.h>
+#include <kj/one-of.h>
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+#include <linux/rtnetlink.h>
+
+#include <optional>
+
+#include "common/net/ip.h"
+#include "common/netlink/netlink-bond.h"
+#include "common/netlink/netlink-neighbour.h"
+#include "common/netlink/netlink-rule.h"
+#include "common/netlink/netlink-wireguard.h"
+
+namespace talos::netlink {
+
+// What a VLAN is on its parent.
+struct VlanTag {
+  uint16_t id = 0;
+  uint16_t protocol = 0x8100;  // or 0x88a8: IEEE 802.1ad
+  bool operator==(const VlanTag&) const = default;
+};
+
+struct BridgeOptions {
+  std::optional<bool> stp, vlanFiltering;
+  bool operator==(const BridgeOptions&) const = default;
+};
+
+struct Link {
+  unsigned index = 0;
+  kj::String name;
+  uint16_t type = 0;   // ARPHRD_*: 1 Ethernet, 772 loopback
+  unsigned flags = 0;  // IFF_*
+  unsigned mtu = 0;
+  kj::Array<kj::byte> hardwareAddress;
+  kj::String kind;        // "bridge", "veth" ...; empty for hardware
+  unsigned master = 0;    // index of the bridge or bond that it belongs to
+  unsigned parent = 0;    // index of the link below (VLAN) or of the peer (veth)
+  uint8_t operState = 0;  // IF_OPER_*
+  bool carrier = false;
+  kj::Array<kj::byte> broadcastAddress = nullptr;
+  kj::Array<kj::byte> permanentAddress = nullptr;  // that hardware was made with
+  kj::String queueDiscipline = nullptr;
+  kj::String memberKind = nullptr;  // what it is a member of: "bond", "bridge"
+  uint32_t group = 0;  // a mark without effect in the kernel, set when the link is made
+  std::optional<VlanTag> vlan = {};
+  std::optional<BondOptions> bond = {};
+  std::optional<BondPartner> bondPartner = {};
+  std::optional<BondMember> bondMember = {};
+  std::optional<BridgeOptions> bridge = {};
+
+  bool up() const;
+  bool loopback() const;
+  Link clone() const;
+};
+
+struct Address {
+  unsigned link = 0;  // index
+  Prefix prefix;
+  uint8_t scope = RT_SCOPE_UNIVERSE;
+  uint32_t flags = 0;    // IFA_F_*
+  uint8_t protocol = 0;  // IFA_PROTO: who made it
+  bool operator==(const Address&) const = default;
+};
+
+struct Route {
+  Prefix destination;               // host bits zero
+  kj::Maybe<Ip> gateway = nullptr;  // may be of the other family
+  unsigned link = 0;                // index; 0 when there is none or several
+  unsigned metric = 0;
+  uint32_t table = RT_TABLE_MAIN;
+  uint8_t protocol = RTPROT_UNSPEC;
+  uint8_t scope = RT_SCOPE_UNIVERSE;
+  uint8_t type = RTN_UNICAST;
+  uint32_t flags = 0;              // RTM_F_*, RTNH_F_*
+  kj::Maybe<Ip> source = nullptr;  // preferred source address
+  unsigned mtu = 0;                // 0: that of the link
+
+  // Drops what it matches: no link, no gateway.
+  bool nowhere() const;
+};
+// "unicast", "blackhole" ...: of an RTN_*.
+kj::StringPtr routeTypeName(uint8_t type);
+
+// --- changes
+// ---------------------------------------------------------------------------------------
+struct Bridge {
+  BridgeOptions options = {};
+};
+struct Dummy {};
+struct Veth {
+  kj::String peer;
+};  // name of the other end
+struct Vlan {
+  unsigned parent;
+  uint16_t id;
+  uint16_t protocol = 0x8100;
+};
+struct Bond {
+  BondOptions options = {};
+};
+struct Wireguard {};  // its keys and peers: SetWireguard
+using LinkKind = kj::OneOf<Bridge, Dummy, Veth, Vlan, Bond, Wireguard>;
+
+// Only what is given is changed; several in one request, in the order mtu, master, up.
+struct SetLink {
+  unsigned index;
+  kj::Maybe<bool> up = nullptr;
+  kj::Maybe<unsigned> mtu = nullptr;
+  kj::Maybe<unsigned> master = nullptr;  // 0 releases
+  kj::Maybe<kj::String> name = nullptr;
+  kj::Maybe<uint32_t> group = nullptr;
+  kj::Maybe<int> namespaceFd = nullptr;  // moves it there (an open /proc/<pid>/ns/net)
+};
+struct AddLink {
+  kj::String name;
+  LinkKind kind;
+  uint32_t group = 0;
+  unsigned mtu = 0;  // 0: the kind's own
+};
+// The options that are there; the kernel takes them one by one and stops at the first that it
+// refuses.
+struct SetBond {
+  unsigned index;
+  BondOptions options;
+};
+struct SetBridge {
+  unsigned index;
+  BridgeOptions options;
+};
+struct DeleteLink {
+  unsigned index;
+};
+struct AddAddress {
+  Address address;
+};  // EEXIST when it is there
+struct DeleteAddress {
+  Address address;
+};
+struct AddRoute {
+  Route route;
+  bool replace = false;
+};  // replace: the one with this destination and metric
+struct DeleteRoute {
+  Route route;
+};
+// EEXIST when it is there. There is no replacing: a rule is added, and the old one deleted.
+struct AddRule {
+  Rule rule;
+};
+// The first of this family and priority that has all that is given; ENOENT when none has. Of the
+// rest, what is 0 or empty is not compared.
+struct DeleteRule {
+  Rule rule;
+};
+// EEXIST when the link has one with this address. replace: that one, if there is.
+struct AddNeighbour {
+  Neighbour neighbour;
+  bool replace = false;
+};
+struct DeleteNeighbour {
+  Neighbour neighbour;
+};
+using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, AddAddress,
+                         DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule, AddNeighbour,
+                         DeleteNeighbour>;
+
+// "52:54:00:00:00:02"; empty where there is none.
+kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
+// "add address 10.5.0.2/24 to link 2": for logs and problems.
+kj::String describe(const Change& change);
+
+struct Failure {
+  int code = 0;        // errno, positive
+  kj::String reason;   // the kernel's explanation, or the errno's text
+  kj::String message;  // "add address ...: " and the reason
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() noexcept(false) = default;
+
+  // Consistent snapshots: a dump that a change interrupted is started again.
+  virtual kj::Vector<Link> links() = 0;
+  virtual kj::Vector<Address> addresses() = 0;
+  virtual kj::Vector<Route> routes() = 0;  // of the main table
+  // In the order in which they are tried, those of IPv4 first.
+  virtual kj::Vector<Rule> rules() = 0;
+  // Of all links and states.
+  virtual kj::Vector<Neighbour> neighbours() = 0;
+  // Of a link of kind "wireguard"; never its private key. Throws kFailedPrecondition in the
+  // kernel's words for another link.
+  virtual WireguardDevice wireguard(unsigned index) = 0;
+
+  // Makes the changes in order, sent together; one that fails does not stop the others. Element i
+  // of the result says how change i failed.
+  virtual kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) = 0;
+};
+
+// The kernel of this thread's network namespace.
+kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
+
+// What changed since the last notice. After `overrun` (the kernel had more to say than the socket
+// could hold) everything has to be read again.
+struct Notice {
+  bool links = false, addresses = false, routes = false, rules = false, neighbours = false,
+       overrun = false;
+
+  bool any() const { return links || addresses || routes || rules || neighbours || overrun; }
+  Notice& operator|=(const Notice& more);
+};
+
+// What a monitor hears of. Neighbours change all the time: whoever listens to them takes a monitor
+// for them alone, so that their noise overruns nobody else.
+struct Subjects {
+  bool links = true, addresses = true, routes = true, rules = false, neighbours = false;
+};
+
+class Monitor {
+ public:
+  virtual ~Monitor() noexcept(false) = default;
+  // Resolves at the first change after the last notice; many changes make one notice.
+  virtual kj::Promise<Notice> next() = 0;
+  // What was said up to now, at once: for who is about to read all that it is about.
+  virtual Notice take() = 0;
+  // false: what happens from now on is not told, until true. For who changes much itself and reads
+  // everything after that.
+  virtual void listen(bool on) = 0;
+};
+
+// `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.
+kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
+                             Subjects subjects = {});
+
+// --- conveniences for programs that make a few things in order
+// --------------------------------------- All throw: kNotFound, or kFailedPrecondition with the
+// kernel's words.
+void change(Kernel& kernel, Change change);
+kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);
+unsigned indexOf(Kernel& kernel, kj::StringPtr name);
+// Makes the link and returns its index.
+unsigned addLink(Kernel& kernel, kj::StringPtr name, LinkKind kind);
+void setUp(Kernel& kernel, unsigned index, bool up = true);
+void setMaster(Kernel& kernel, unsigned index, unsigned master);
+void addAddress(Kernel& kernel, unsigned index, Prefix prefix);
+
+}  // namespace talos::netlink

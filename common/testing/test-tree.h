@@ -1,0 +1,36 @@
+// A temporary directory with files in it, gone at the end: for the tests of this folder.
+#pragma once
+
+#include <kj/debug.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+
+namespace talos::machined {
+
+class TestTree {
+ public:
+  TestTree() {
+    char pattern[] = "/tmp/api-test-XXXXXX";
+    KJ_ASSERT(mkdtemp(pattern) != nullptr);
+    root = kj::str(pattern);
+  }
+  ~TestTree() noexcept { removeTree(root); }
+
+  kj::String at(kj::StringPtr relative) const { return kj::str(root, '/', relative); }
+  void directory(kj::StringPtr relative, mode_t mode = 0755) {
+    makeDirectories(at(relative), mode);
+  }
+  void file(kj::StringPtr relative, kj::StringPtr content, mode_t mode = 0644) {
+    writeFileAtomically(at(relative), content, mode);
+  }
+  void link(kj::StringPtr relative, kj::StringPtr target) {
+    KJ_SYSCALL(symlink(target.cStr(), at(relative).cStr()));
+  }
+
+  kj::String root;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,88 @@
+#include "common/tls/node-certificate.h"
+
+#include <gtest/gtest.h>
+
+#include "common/testing/printing.h"
+
+namespace talos {
+namespace {
+
+kj::Array<kj::String> texts(std::initializer_list<kj::StringPtr> list) {
+  return KJ_MAP(text, list) {
+    return kj::str(text);
+  };
+}
+
+kj::String joined(kj::ArrayPtr<const kj::String> list) {
+  return kj::strArray(list, " ");
+}
+
+TEST(NodeNames, AreAddressesNamesAndWhatTheConfigAdds) {
+  auto names = nodeNames("n1", "example.org", texts({"10.5.0.2/24", "fd00:0::2", "10.5.0.2"}),
+                         texts({"api.example.org", "1.2.3.4", "not a name", "n1", "0.0.0.0"}));
+  EXPECT_EQ(names.commonName, "n1.example.org");
+  EXPECT_EQ(joined(names.dns), "api.example.org localhost n1 n1.example.org");
+  EXPECT_EQ(joined(names.addresses), "1.2.3.4 10.5.0.2 127.0.0.1 ::1 fd00::2");
+  auto bare = nodeNames("", "", nullptr, nullptr);
+  EXPECT_EQ(bare.commonName, "");
+  EXPECT_EQ(joined(bare.dns), "localhost");
+}
+
+const kj::Date kNow = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+
+pki::CertificateInfo made(const NodeNames& names, kj::Duration lifetime) {
+  auto authority = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 1 * kj::DAYS});
+  return pki::inspect(
+      pki::issue(authority.certificate, authority.key, serverOptions(names, lifetime, kNow))
+          .certificate);
+}
+
+// Catches: a half life that counts the time before the certificate was made (one of ten seconds
+// would be renewed for ever), one that ends before it begins, one that is not renewed.
+TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {
+  auto names = nodeNames("n1", "", texts({"10.5.0.2"}), nullptr);
+  for (auto lifetime : {kShortestLifetime, kDefaultLifetime}) {
+    auto info = made(names, lifetime);
+    EXPECT_EQ((kNow - info.notBefore) / kj::SECONDS, 300);
+    EXPECT_EQ((info.notAfter - kNow) / kj::SECONDS, lifetime / kj::SECONDS);
+    EXPECT_EQ((halfLife(info) - kNow) / kj::SECONDS, lifetime / kj::SECONDS / 2);
+    auto why = [&](kj::Duration later) {
+      return kj::str(whyRenew(info, names, lifetime, kNow + later).orDefault("it stays"));
+    };
+    EXPECT_EQ(why(0 * kj::SECONDS), "it stays");
+    EXPECT_EQ(why(lifetime / 2 - 1 * kj::SECONDS), "it stays");
+    EXPECT_EQ(why(lifetime / 2), "half of its life is over");
+    EXPECT_EQ(why(87'600 * kj::HOURS), "half of its life is over");
+    EXPECT_EQ(why(-87'600 * kj::HOURS), "it is not valid yet: the clock was set back");
+  }
+}
+
+TEST(NodeCertificate, OtherNamesOrAnotherLifetimeMakeItAnew) {
+  auto names = nodeNames("n1", "", texts({"10.5.0.2"}), nullptr);
+  auto info = made(names, kDefaultLifetime);
+  auto why = [&](const NodeNames& now, kj::Duration lifetime) {
+    return kj::str(whyRenew(info, now, lifetime, kNow).orDefault("it stays"));
+  };
+  EXPECT_EQ(why(nodeNames("n1", "", texts({"10.5.0.3"}), nullptr), kDefaultLifetime),
+            "the names of this machine have changed");
+  EXPECT_EQ(why(nodeNames("n2", "", texts({"10.5.0.2"}), nullptr), kDefaultLifetime),
+            "the names of this machine have changed");
+  EXPECT_EQ(why(names, kShortestLifetime), "its lifetime is to be another");
+}
+
+TEST(NodeCertificate, IsAServersOnly) {
+  auto options = serverOptions(NodeNames(), kDefaultLifetime, kj::UNIX_EPOCH);
+  EXPECT_TRUE(options.server);
+  EXPECT_FALSE(options.client);
+}
+
+// Catches: names that trustd writes otherwise than the machine that asked for them, which would ask
+// for ever; and a dot at the end, by which no client knows a name.
+TEST(NodeNames, AreInLowerCaseAndWithoutADotAtTheEnd) {
+  auto names = nodeNames("Worker1", "Example.ORG", nullptr, texts({"API.Example.org."}));
+  EXPECT_EQ(kj::strArray(names.dns, " "), "api.example.org localhost worker1 worker1.example.org");
+  EXPECT_EQ(names.commonName, "Worker1.Example.ORG");
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,101 @@
+#include "common/tls/node-certificate.h"
+
+#include <ctype.h>
+
+#include <algorithm>
+
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+
+namespace talos {
+namespace {
+
+void tidy(kj::Vector<kj::String>& list) {
+  std::sort(list.begin(), list.end());
+  kj::Vector<kj::String> unique;
+  for (auto& text : list) {
+    if (unique.empty() || unique.back() != text) unique.add(kj::mv(text));
+  }
+  list = kj::mv(unique);
+}
+
+bool same(kj::ArrayPtr<const kj::String> sorted, kj::ArrayPtr<const kj::String> others) {
+  kj::Vector<kj::String> copy;
+  for (auto& text : others) copy.add(kj::str(text));
+  tidy(copy);
+  return std::equal(sorted.begin(), sorted.end(), copy.begin(), copy.end());
+}
+
+}  // namespace
+
+kj::String canonicalName(kj::StringPtr name) {
+  auto result = kj::heapString(name.slice(0, name.size() - (name.endsWith(".") ? 1 : 0)));
+  for (char& c : result) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
+                    kj::ArrayPtr<const kj::String> nodeAddresses,
+                    kj::ArrayPtr<const kj::String> certSans) {
+  NodeNames names;
+  auto add = [&](kj::StringPtr text) {
+    KJ_IF_MAYBE (ip, Ip::parse(text)) {
+      if (!ip->isAny()) names.addresses.add(ip->toString());
+    } else if (config::isDnsName(text)) {
+      names.dns.add(canonicalName(text));
+    }
+  };
+  for (auto text : {"localhost"_kj, "127.0.0.1"_kj, "::1"_kj}) add(text);
+  if (hostname.size() > 0) {
+    add(hostname);
+    names.commonName = domain.size() > 0 ? kj::str(hostname, ".", domain) : kj::str(hostname);
+    if (domain.size() > 0) add(names.commonName);
+  }
+  for (auto& address : nodeAddresses) {
+    auto slash = address.findFirst('/').orDefault(address.size());
+    add(kj::heapString(address.begin(), slash));
+  }
+  for (auto& san : certSans) add(san);
+  tidy(names.dns);
+  tidy(names.addresses);
+  return names;
+}
+
+pki::LeafOptions serverOptions(const NodeNames& names, kj::Duration lifetime, kj::Date now) {
+  return {.commonName = names.commonName,
+          .dnsNames = copyOf(names.dns),
+          .addresses = copyOf(names.addresses),
+          .server = true,
+          .client = false,
+          .lifetime = lifetime + kBackdated,
+          .notBefore = now - kBackdated};
+}
+
+kj::Date halfLife(const pki::CertificateInfo& info) {
+  auto made = info.notBefore + kBackdated;
+  return made + (info.notAfter - made) / 2;
+}
+
+kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration lifetime,
+                                  kj::Date now) {
+  // Certificates count in seconds.
+  auto difference = info.notAfter - info.notBefore - (lifetime + kBackdated);
+  if (difference > 1 * kj::SECONDS || difference < -1 * kj::SECONDS) {
+    return "its lifetime is to be another"_kj;
+  }
+  if (now >= halfLife(info)) return "half of its life is over"_kj;
+  if (now < info.notBefore) return "it is not valid yet: the clock was set back"_kj;
+  return nullptr;
+}
+
+kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, const NodeNames& names,
+                                  kj::Duration lifetime, kj::Date now) {
+  if (info.commonName != names.commonName || !same(names.dns, info.dnsNames) ||
+      !same(names.addresses, info.addresses)) {
+    return "the names of this machine have changed"_kj;
+  }
+  return whyRenew(info, lifetime, now);
+}
+
+}  // namespace talos

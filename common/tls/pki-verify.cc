@@ -1,0 +1,57 @@
+// Whether a certificate is what an authority has signed, without a connection.
+#include <openssl/err.h>
+
+#include "common/base/error.h"
+#include "common/tls/openssl.h"
+
+namespace talos::pki {
+namespace {
+
+using Store = Handle<X509_STORE, X509_STORE_free>;
+using Verification = Handle<X509_STORE_CTX, X509_STORE_CTX_free>;
+
+void lookAt(X509_VERIFY_PARAM* rules, kj::Maybe<kj::Date> at) {
+  check(X509_VERIFY_PARAM_set_purpose(rules, X509_PURPOSE_SSL_SERVER) == 1, "choosing a purpose");
+  // The authority is believed as it is, whoever signed it.
+  unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN;
+  KJ_IF_MAYBE (time, at) {
+    X509_VERIFY_PARAM_set_time(rules, (*time - kj::UNIX_EPOCH) / kj::SECONDS);
+  } else {
+    flags |= X509_V_FLAG_NO_CHECK_TIME;
+  }
+  check(X509_VERIFY_PARAM_set_flags(rules, flags) == 1, "choosing rules");
+}
+
+kj::Maybe<kj::String> verify(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
+                             kj::Maybe<kj::Date> at) {
+  auto certificate = readCertificate(certificatePem);
+  auto authority = readCertificate(authorityPem);
+  Store store(X509_STORE_new());
+  Verification verification(X509_STORE_CTX_new());
+  check(store && verification && X509_STORE_add_cert(store.get(), authority.get()) == 1 &&
+            X509_STORE_CTX_init(verification.get(), store.get(), certificate.get(), nullptr) == 1,
+        "preparing a verification");
+  lookAt(X509_STORE_CTX_get0_param(verification.get()), at);
+  if (X509_verify_cert(verification.get()) == 1) return nullptr;
+  return kj::str(X509_verify_cert_error_string(X509_STORE_CTX_get_error(verification.get())));
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> whyNotServer(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
+                                   kj::Maybe<kj::Date> at) {
+  KJ_DEFER(ERR_clear_error());
+  kj::Maybe<kj::String> reason;
+  auto failure =
+      kj::runCatchingExceptions([&] { reason = verify(certificatePem, authorityPem, at); });
+  KJ_IF_MAYBE (e, failure) return messageOf(*e);
+  return reason;
+}
+
+bool sameCertificate(kj::StringPtr onePem, kj::StringPtr otherPem) {
+  KJ_DEFER(ERR_clear_error());
+  auto one = readCertificate(onePem), other = readCertificate(otherPem);
+  return X509_cmp(one.get(), other.get()) == 0;
+}
+
+}  // namespace talos::pki

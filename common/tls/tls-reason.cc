@@ -1,0 +1,28 @@
+// Apart from tls.cc, so that who only reads such a failure does not link the TLS library.
+#include "common/base/error.h"
+#include "common/tls/tls.h"
+
+namespace talos {
+
+// OpenSSL's errors in KJ's description: "error:<number>:<library>: <function>:<reason>", one a
+// line. The first is the cause; what follows is what the layers above made of it.
+kj::String tlsReason(const kj::Exception& e) {
+  kj::StringPtr text = e.getDescription();
+  constexpr kj::StringPtr kMark = "error:"_kj;
+  for (size_t i = 0; i + kMark.size() < text.size(); ++i) {
+    if (!text.slice(i).startsWith(kMark)) continue;
+    auto rest = text.slice(i + kMark.size());
+    for (int colons = 0; colons < 3; ++colons) {
+      KJ_IF_MAYBE (colon, rest.findFirst(':')) {
+        rest = rest.slice(*colon + 1);
+      } else {
+        return kj::str(text);
+      }
+    }
+    return kj::heapString(rest.slice(0, rest.findFirst('\n').orDefault(rest.size())));
+  }
+  if (e.getType() == kj::Exception::Type::DISCONNECTED) return kj::str("the peer hung up");
+  return messageOf(e);
+}
+
+}  // namespace talos

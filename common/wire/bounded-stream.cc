@@ -1,0 +1,221 @@
+#include "common/wire/bounded-stream.h"
+
+#include <capnp/message.h>
+
+#include "common/base/error.h"
+#include "common/tls/tls.h"
+
+namespace talos {
+namespace {
+
+// Big enough for a batch of small calls; larger messages get a buffer of their own. Every
+// connection keeps it, also when it is idle. What a client has sent and nobody has read when its
+// connection is closed makes a reset of the end, and answers on their way are lost: hence a
+// server's is not smaller.
+constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
+
+// Wakes who waits for it, if anybody does.
+void fulfil(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiting) {
+  KJ_IF_MAYBE (waiter, waiting) {
+    auto fulfiller = kj::mv(*waiter);
+    waiting = nullptr;
+    fulfiller->fulfill();
+  }
+}
+
+}  // namespace
+
+GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
+    : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(),
+            name.size() > 0 ? kClientBufferWords : kServerBufferWords),
+      limits(limits),
+      name(kj::mv(name)),
+      failing(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  failed = kj::mv(paf.fulfiller);
+  failing = paf.promise.fork();
+}
+
+kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
+  return failureText.map([](const kj::String& text) -> kj::StringPtr { return text; });
+}
+
+void GuardedStream::failWith(kj::Exception&& e) {
+  if (e.getType() == kj::Exception::Type::DISCONNECTED) sawEnd = true;
+  if (failureText == nullptr) failureText = messageOf(e);
+  failed->fulfill();
+  if (name.size() == 0) kj::throwFatalException(kj::mv(e));
+  bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+  auto cause = gone ? kj::str("the connection was lost") : tlsReason(e);
+  fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
+}
+
+void GuardedStream::received(capnp::MessageReader& reader) {
+  auto message = reader.getRoot<capnp::rpc::Message>();
+  switch (message.which()) {
+    case capnp::rpc::Message::CALL:
+      ask(message.getCall().getQuestionId());
+      break;
+    case capnp::rpc::Message::BOOTSTRAP:
+      ask(message.getBootstrap().getQuestionId());
+      break;
+    case capnp::rpc::Message::FINISH:
+      finished(message.getFinish().getQuestionId(), message.getFinish().getReleaseResultCaps());
+      break;
+    case capnp::rpc::Message::RELEASE:
+      released(message.getRelease().getId(), message.getRelease().getReferenceCount());
+      break;
+    default:
+      break;
+  }
+  if (exports.size() > limits.capabilities) {
+    fail(ErrorKind::kResourceExhausted, kj::str("more than ", limits.capabilities,
+                                                " capabilities of one connection not released"));
+  }
+}
+
+void GuardedStream::ask(uint32_t question) {
+  if (left) fail(ErrorKind::kUnavailable, "this server ends");
+  asked = true;
+  questions.findOrCreate(question,
+                         [&]() { return decltype(questions)::Entry{question, Question()}; });
+  if (questions.size() > limits.questions) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("more than ", limits.questions, " calls of one connection at once"));
+  }
+}
+
+void GuardedStream::finished(uint32_t question, bool releases) {
+  KJ_IF_MAYBE (over, questions.find(question)) {
+    if (releases) {
+      for (auto id : over->exports) released(id, 1);
+    }
+    questions.erase(question);
+  }
+  fulfil(progressed);
+}
+
+void GuardedStream::released(uint32_t id, uint32_t references) {
+  KJ_IF_MAYBE (held, exports.find(id)) {
+    *held -= kj::min(*held, references);
+    if (*held == 0) exports.erase(id);
+  }
+}
+
+void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
+  if (answer.getNoFinishNeeded()) {  // it has no capabilities, and ends its question by itself
+    questions.erase(answer.getAnswerId());
+    return;
+  }
+  KJ_IF_MAYBE (question, questions.find(answer.getAnswerId())) {
+    question->answered = true;
+    if (!answer.isResults()) return;
+    kj::Vector<uint32_t> given;
+    for (auto entry : answer.getResults().getCapTable()) {
+      if (entry.isSenderHosted()) given.add(entry.getSenderHosted());
+      if (entry.isSenderPromise()) given.add(entry.getSenderPromise());
+    }
+    for (auto id : given) exports.upsert(id, 1, [](uint32_t& held, uint32_t) { ++held; });
+    question->exports = given.releaseAsArray();
+  }
+}
+
+size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  capnp::SegmentArrayMessageReader reader(segments);
+  auto message = reader.getRoot<capnp::rpc::Message>();
+  if (message.isReturn()) answered(message.getReturn());
+  size_t words = 0;
+  for (auto& segment : segments) words += segment.size();
+  return words * sizeof(capnp::word);
+}
+
+size_t GuardedStream::queued() const {
+  KJ_IF_MAYBE (n, network) {
+    return n->getCurrentQueueSize() + writing;
+  }
+  return writing;
+}
+
+// Whenever something is queued a write is under way, and its end looks here again.
+kj::Promise<void> GuardedStream::room() {
+  while (queued() > limits.queuedBytes) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    drained = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+  }
+}
+
+bool GuardedStream::settled() const {
+  if (!asked || queued() > 0) return false;
+  for (auto& entry : questions) {
+    if (!entry.value.answered) return false;
+  }
+  return true;
+}
+
+kj::Promise<void> GuardedStream::leave() {
+  while (!settled()) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    progressed = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+    co_await kj::evalLast([]() {});  // the network takes off its queue what was just written
+  }
+  left = true;
+  co_await inner.end();
+}
+
+// Every idle connection waits in here: no coroutine, whose frame alone has a kibibyte and a half.
+kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
+    kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
+    kj::ArrayPtr<capnp::word> scratchSpace) {
+  if (queued() > limits.queuedBytes) {
+    return room().then([this, fdSpace, options, scratchSpace]() {
+      return tryReadMessage(fdSpace, options, scratchSpace);
+    });
+  }
+  return inner.tryReadMessage(fdSpace, options, scratchSpace)
+      .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
+        KJ_IF_MAYBE (message, read) {
+          received(*message->reader);
+        } else {
+          sawEnd = true;
+          if (name.size() > 0) {
+            kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "end of stream"));
+          }
+        }
+        return kj::mv(read);
+      })
+      .catch_([this](kj::Exception&& e) -> kj::Maybe<capnp::MessageReaderAndFds> {
+        failWith(kj::mv(e));
+      });
+}
+
+kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {
+  writing += bytes;
+  co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
+  writing -= bytes;
+  fulfil(drained);
+  fulfil(progressed);
+}
+
+kj::Promise<void> GuardedStream::writeMessage(
+    kj::ArrayPtr<const int> fds, kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  return written(inner.writeMessage(fds, segments), sent(segments));
+}
+
+kj::Promise<void> GuardedStream::writeMessages(
+    kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) {
+  size_t bytes = 0;
+  for (auto& message : messages) bytes += sent(message);
+  return written(inner.writeMessages(messages), bytes);
+}
+
+kj::Maybe<int> GuardedStream::getSendBufferSize() {
+  return inner.getSendBufferSize();
+}
+
+kj::Promise<void> GuardedStream::end() {
+  return left ? kj::READY_NOW : inner.end();
+}
+
+}  // namespace talos

@@ -1,0 +1,228 @@
+// The client half of common/wire/rpc-server.h.
+#include <capnp/rpc-twoparty.h>
+#include <errno.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/net/address.h"
+#include "common/wire/bounded-stream.h"
+#include "common/wire/rpc-server.h"
+
+namespace talos {
+namespace {
+
+class ConnectionImpl final : public Connection {
+ public:
+  ConnectionImpl(kj::Own<kj::AsyncIoStream> stream, kj::String where)
+      : stream(kj::mv(stream)),
+        messages(*this->stream, {kj::maxValue, kj::maxValue, kj::maxValue}, kj::mv(where)),
+        network(messages, capnp::rpc::twoparty::Side::CLIENT),
+        rpc(capnp::makeRpcClient(network)) {}
+
+  capnp::Capability::Client bootstrap() override {
+    capnp::MallocMessageBuilder message(8);
+    auto server = message.getRoot<capnp::rpc::twoparty::VatId>();
+    server.setSide(capnp::rpc::twoparty::Side::SERVER);
+    return rpc.bootstrap(server);
+  }
+  kj::Promise<void> onDisconnect() override { return network.onDisconnect(); }
+  bool alive() const override { return !messages.ended() && messages.failure() == nullptr; }
+
+ private:
+  kj::Own<kj::AsyncIoStream> stream;
+  GuardedStream messages;
+  capnp::TwoPartyVatNetwork network;
+  capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
+};
+
+// "connect(): Connection refused" -> "Connection refused"; our own errors lose their kind.
+kj::String causeOf(const kj::Exception& e) {
+  auto text = messageOf(e);
+  constexpr kj::StringPtr kMark = "(): "_kj;
+  for (size_t i = 0; i + kMark.size() < text.size(); ++i) {
+    if (text.slice(i).startsWith(kMark)) return kj::str(text.slice(i + kMark.size()));
+  }
+  return text;
+}
+
+template <typename T>
+kj::Promise<T> orUnavailable(kj::Promise<T> promise, kj::String where) {
+  return promise.catch_([where = kj::mv(where)](kj::Exception&& e) -> kj::Promise<T> {
+    return error(ErrorKind::kUnavailable, kj::str(where, ": ", causeOf(e)));
+  });
+}
+
+kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                         kj::String path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  KJ_REQUIRE(path.size() < sizeof name.sun_path, "the path of a socket is too long");
+  memcpy(name.sun_path, path.begin(), path.size());
+  for (;;) {
+    int fd;
+    KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    kj::AutoCloseFd owned(fd);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) {
+      co_return kj::heap<ConnectionImpl>(lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path));
+    }
+    // A Unix socket never says "in progress"; "again" means that its queue is full just now.
+    if (errno != EAGAIN) KJ_FAIL_SYSCALL("connect()", errno);
+    co_await timer.afterDelay(10 * kj::MILLISECONDS);
+  }
+}
+
+kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, Secure secure,
+                                        Address::SocketName name, kj::String where) {
+  int fd;
+  KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto stream =
+      co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
+  tuneTcp(*stream);
+  auto secured = co_await secure(kj::mv(stream));
+  co_return kj::heap<ConnectionImpl>(kj::mv(secured), kj::mv(where));
+}
+
+// A function that makes connections; what it started keeps it alive.
+struct Dialer : kj::Refcounted {
+  explicit Dialer(kj::Function<kj::Promise<Dialed>()> dial) : dial(kj::mv(dial)) {}
+  kj::Function<kj::Promise<Dialed>()> dial;
+};
+
+// What one dialling came to.
+struct Line : kj::Refcounted {
+  kj::Maybe<kj::Own<Connection>> connection;
+  kj::Maybe<kj::Promise<void>> watching;
+  bool dead = false;
+
+  bool usable() const {
+    if (dead) return false;
+    KJ_IF_MAYBE (c, connection) {
+      return (*c)->alive();
+    }
+    return true;  // still dialling
+  }
+
+  kj::Own<capnp::ClientHook> up(Dialed dialed) {
+    watching = dialed.connection->onDisconnect()
+                   .then([this]() { dead = true; }, [this](kj::Exception&&) { dead = true; })
+                   .eagerlyEvaluate(nullptr);
+    connection = kj::mv(dialed.connection);
+    return capnp::ClientHook::from(kj::mv(dialed.capability));
+  }
+};
+
+struct Redial : kj::Refcounted {
+  explicit Redial(kj::Function<kj::Promise<Dialed>()> dial)
+      : dialer(kj::refcounted<Dialer>(kj::mv(dial))), tasks(errors) {}
+
+  capnp::ClientHook& current() {
+    KJ_IF_MAYBE (existing, line) {
+      if (existing->state->usable()) return *existing->target;
+      // Not at once: this may be running below something that the old connection called.
+      tasks.add(kj::evalLast([old = kj::mv(*existing)]() {}));
+      line = nullptr;
+    }
+    auto state = kj::refcounted<Line>();
+    auto connecting = kj::evalNow([this]() { return dialer->dial(); })
+                          .attach(kj::addRef(*dialer))
+                          .then([state = kj::addRef(*state)](
+                                    Dialed&& dialed) mutable { return state->up(kj::mv(dialed)); },
+                                [state = kj::addRef(*state)](
+                                    kj::Exception&& e) mutable -> kj::Own<capnp::ClientHook> {
+                                  state->dead = true;
+                                  kj::throwFatalException(kj::mv(e));
+                                });
+    auto target = capnp::newLocalPromiseClient(kj::mv(connecting));
+    return *line.emplace(Current{kj::mv(state), kj::mv(target)}).target;
+  }
+
+ private:
+  struct Current {
+    kj::Own<Line> state;
+    kj::Own<capnp::ClientHook> target;  // queues calls until the dialling is done
+  };
+  struct Errors final : kj::TaskSet::ErrorHandler {
+    void taskFailed(kj::Exception&&) override {}
+  };
+  kj::Own<Dialer> dialer;
+  kj::Maybe<Current> line;
+  Errors errors;
+  kj::TaskSet tasks;
+};
+
+// A settled capability whose calls go to whatever connection is up.
+class ReconnectingHook final : public capnp::ClientHook, public kj::Refcounted {
+ public:
+  explicit ReconnectingHook(kj::Own<Redial> redial) : redial(kj::mv(redial)) {}
+
+  capnp::Request<capnp::AnyPointer, capnp::AnyPointer> newCall(
+      uint64_t interfaceId, uint16_t methodId, kj::Maybe<capnp::MessageSize> sizeHint,
+      CallHints hints) override {
+    return redial->current().newCall(interfaceId, methodId, sizeHint, hints);
+  }
+  VoidPromiseAndPipeline call(uint64_t interfaceId, uint16_t methodId,
+                              kj::Own<capnp::CallContextHook>&& context, CallHints hints) override {
+    return redial->current().call(interfaceId, methodId, kj::mv(context), hints);
+  }
+  kj::Maybe<capnp::ClientHook&> getResolved() override { return nullptr; }
+  kj::Maybe<kj::Promise<kj::Own<capnp::ClientHook>>> whenMoreResolved() override { return nullptr; }
+  kj::Own<capnp::ClientHook> addRef() override { return kj::addRef(*this); }
+  const void* getBrand() override { return &kBrand; }
+  kj::Maybe<int> getFd() override { return nullptr; }
+
+ private:
+  static constexpr char kBrand = 0;
+  kj::Own<Redial> redial;
+};
+
+}  // namespace
+
+kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
+                                             kj::Timer& timer, kj::StringPtr path,
+                                             kj::Duration deadline) {
+  auto trying = tryUnix(lowLevel, timer, kj::str(path));
+  return orUnavailable(
+      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
+      kj::str(path));
+}
+
+kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            kj::StringPtr address, uint16_t port, Secure secure,
+                                            kj::Duration deadline) {
+  auto parsed = Address::parse(address);
+  auto where = kj::str(parsed.isIpv4() ? ""_kj : "["_kj, parsed.toString(),
+                       parsed.isIpv4() ? ""_kj : "]"_kj, ":", port);
+  auto trying = tryTcp(lowLevel, kj::mv(secure), parsed.withPort(port), kj::str(where));
+  return orUnavailable(
+      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
+      kj::mv(where));
+}
+
+kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
+                                            kj::StringPtr expectedName, kj::Duration deadline) {
+  Secure secure = [&tls, name = kj::str(expectedName)](kj::Own<kj::AsyncIoStream> stream) {
+    return tls.connect(kj::mv(stream), name);
+  };
+  return connectTcp(lowLevel, timer, address, port, kj::mv(secure), deadline);
+}
+
+capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {
+  return capnp::Capability::Client(
+      kj::refcounted<ReconnectingHook>(kj::refcounted<Redial>(kj::mv(dial))));
+}
+
+capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                       kj::String unixPath) {
+  return reconnecting([&lowLevel, &timer, path = kj::mv(unixPath)]() {
+    return connectUnix(lowLevel, timer, path).then([](kj::Own<Connection>&& connection) {
+      auto capability = connection->bootstrap();
+      return Dialed{kj::mv(connection), kj::mv(capability)};
+    });
+  });
+}
+
+}  // namespace talos

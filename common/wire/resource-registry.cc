@@ -1,0 +1,195 @@
+#include "common/wire/resource-registry.h"
+
+#include <algorithm>
+
+#include "common/base/annotation.h"
+#include "common/base/error.h"
+#include "rpc/annotations.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos {
+namespace {
+
+bool isUpper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool isLower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+kj::String lowerCase(kj::StringPtr text) {
+  auto out = kj::heapString(text);
+  for (char& c : out) {
+    if (isUpper(c)) c += 'a' - 'A';
+  }
+  return out;
+}
+
+kj::String upperCase(kj::StringPtr text) {
+  auto out = kj::heapString(text);
+  for (char& c : out) {
+    if (isLower(c)) c -= 'a' - 'A';
+  }
+  return out;
+}
+
+// English plurals as they occur in type names: Statuses, Addresses, Policies, Services.
+kj::String singular(kj::StringPtr plural) {
+  auto without = [&](size_t n) {
+    return kj::heapString(plural.asArray().slice(0, plural.size() - n));
+  };
+  for (auto ending : {"sses"_kj, "uses"_kj, "xes"_kj, "ches"_kj, "shes"_kj}) {
+    if (plural.endsWith(ending)) return without(2);
+  }
+  if (plural.endsWith("ies")) return kj::str(without(3), "y");
+  if (plural.endsWith("s") && !plural.endsWith("ss")) return without(1);
+  return kj::str(plural);
+}
+
+// [A-Z][A-Za-z0-9-]+ , then labels of [a-z][a-z0-9-]+ joined by dots.
+bool wellFormed(kj::StringPtr type) {
+  size_t dot = type.findFirst('.').orDefault(0);
+  if (dot < 2 || !isUpper(type[0])) return false;
+  for (char c : type.slice(0, dot)) {
+    if (!isUpper(c) && !isLower(c) && !isDigit(c) && c != '-') return false;
+  }
+  size_t labelLength = 0;
+  for (char c : type.slice(dot + 1)) {
+    if (c == '.') {
+      if (labelLength < 2) return false;
+      labelLength = 0;
+    } else {
+      if (!isLower(c) && (labelLength == 0 || (!isDigit(c) && c != '-'))) return false;
+      ++labelLength;
+    }
+  }
+  return labelLength >= 2;
+}
+
+constexpr kj::StringPtr kNamespaces[] = {"config"_kj,  "controlplane"_kj, "extras"_kj, "meta"_kj,
+                                         "network"_kj, "runtime"_kj,      "secrets"_kj};
+constexpr kj::StringPtr kDescriptions[] = {
+    "Machine configuration and what follows from it."_kj,
+    "State of the Kubernetes control plane on this node."_kj,
+    "Manifests that were downloaded."_kj,
+    "Definitions of namespaces and resource types."_kj,
+    "Wanted and observed state of the network."_kj,
+    "The machine, its services and its clock."_kj,
+    "Secret material."_kj,
+};
+static_assert(kj::size(kNamespaces) == kj::size(kDescriptions));
+
+void addUnique(kj::Vector<kj::String>& list, kj::String word) {
+  for (auto& known : list) {
+    if (known == word) return;
+  }
+  list.add(kj::mv(word));
+}
+
+void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
+  KJ_IF_MAYBE (value, annotation::find(schema, annotation::kResource)) {
+    auto declared = value->getStruct().getAs<schema::ResourceType>();
+    auto derived = deriveNames(declared.getType());
+    auto& type = all.add();
+    type.name = kj::str(declared.getType());
+    type.displayName = kj::mv(derived.displayName);
+    type.defaultNamespace = kj::str(declared.getNamespace());
+    type.sensitive = declared.getSensitive();
+    type.schema = schema;
+    for (auto alias : declared.getAliases()) addUnique(type.aliases, lowerCase(alias));
+    type.explicitAliases = type.aliases.size();
+    for (auto& alias : derived.aliases) addUnique(type.aliases, kj::mv(alias));
+    for (auto field : schema.getFields()) {
+      auto header = annotation::text(field, annotation::kColumn);
+      if (header.size() > 0) type.columns.add(ResourceType::Column{upperCase(header), field});
+    }
+  }
+}
+
+}  // namespace
+
+DerivedNames deriveNames(kj::StringPtr typeName) {
+  if (!wellFormed(typeName)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", typeName,
+                 "\" is not a resource type name; the form is CamelCaseNames.lower.case.suffix"));
+  }
+  size_t dot = KJ_ASSERT_NONNULL(typeName.findFirst('.'));
+  auto name = kj::heapString(typeName.slice(0, dot));
+  auto lower = lowerCase(name);
+  auto suffix = typeName.slice(dot + 1);
+
+  DerivedNames result;
+  result.displayName = singular(name);
+  addUnique(result.aliases, kj::str(lower));
+  addUnique(result.aliases, lowerCase(result.displayName));
+  for (size_t i = 0; i < suffix.size(); ++i) {
+    if (suffix[i] == '.') addUnique(result.aliases, kj::str(lower, ".", suffix.slice(0, i)));
+  }
+  kj::Vector<char> capitals;
+  for (char c : name) {
+    if (isUpper(c)) capitals.add(c - 'A' + 'a');
+  }
+  if (capitals.size() > 1) {
+    auto letters = kj::heapString(capitals.asPtr());
+    addUnique(result.aliases, kj::str(letters));
+    if (!letters.endsWith("s")) addUnique(result.aliases, kj::str(letters, "s"));
+  }
+  return result;
+}
+
+Registry::Registry() {
+#define X(name) addType(all, capnp::Schema::from<rpc::name>());
+#include "rpc/types-list.h"
+#undef X
+  std::sort(all.begin(), all.end(),
+            [](const ResourceType& a, const ResourceType& b) { return a.name < b.name; });
+}
+
+const ResourceType& Registry::find(kj::StringPtr nameOrAlias) const {
+  auto word = lowerCase(nameOrAlias);
+  kj::Vector<const ResourceType*> chosen, derived;
+  for (auto& type : all) {
+    bool isChosen = word == lowerCase(type.name), isDerived = false;
+    for (size_t i = 0; i < type.aliases.size(); ++i) {
+      if (type.aliases[i] == word) (i < type.explicitAliases ? isChosen : isDerived) = true;
+    }
+    if (isChosen) chosen.add(&type);
+    if (isDerived) derived.add(&type);
+  }
+  auto& matches = chosen.size() > 0 ? chosen : derived;
+  if (matches.size() == 1) return *matches[0];
+  if (matches.size() > 1) {
+    auto names = KJ_MAP(m, matches) {
+      return kj::str(m->name);
+    };
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("resource type \"", nameOrAlias, "\" is ambiguous; it may be ",
+                 kj::strArray(names, " or ")));
+  }
+  fail(ErrorKind::kNotFound, kj::str("resource type \"", nameOrAlias,
+                                     "\" is not registered; `get rd` lists the types that are"));
+}
+
+kj::Maybe<const ResourceType&> Registry::byName(kj::StringPtr name) const {
+  for (auto& type : all) {
+    if (type.name == name) return type;
+  }
+  return nullptr;
+}
+
+kj::ArrayPtr<const kj::StringPtr> Registry::namespaces() {
+  return kNamespaces;
+}
+
+kj::StringPtr Registry::describeNamespace(kj::StringPtr name) {
+  for (size_t i = 0; i < kj::size(kNamespaces); ++i) {
+    if (kNamespaces[i] == name) return kDescriptions[i];
+  }
+  return "";
+}
+
+}  // namespace talos

@@ -1,0 +1,233 @@
+#include "common/wire/roles.h"
+
+#include <capnp/membrane.h>
+#include <kj/debug.h>
+
+#include <algorithm>
+
+#include "common/base/annotation.h"
+#include "common/base/error.h"
+
+namespace talos {
+namespace {
+
+kj::StringPtr shortName(capnp::Schema schema) {
+  kj::StringPtr name = schema.getProto().getDisplayName();  // rpc/machine.capnp:Machine
+  return name.slice(schema.getProto().getDisplayNamePrefixLength());
+}
+
+kj::String neededBy(capnp::InterfaceSchema::Method method) {
+  auto role = annotation::text(method, annotation::kAllow);
+  return kj::str(role.size() == 0 ? kRoleAdmin : role);
+}
+
+bool hasCapability(capnp::StructSchema schema) {
+  for (auto field : schema.getFields()) {
+    auto type = field.getType();
+    while (type.isList()) type = type.asList().getElementType();
+    if (type.isInterface()) return true;
+  }
+  return false;
+}
+
+Rules::Rule ruleOf(kj::StringPtr interface, capnp::InterfaceSchema::Method method) {
+  Rules::Rule rule{kj::str(interface, '.', method.getProto().getName()), neededBy(method),
+                   annotation::has(method, annotation::kMaintenance),
+                   annotation::has(method, annotation::kAudit), method.getParamType()};
+  KJ_REQUIRE(!rule.audit || !hasCapability(method.getResultType()),
+             "an audited method returns a capability, which no membrane would hold", rule.method);
+  return rule;
+}
+
+Rules::Rule copyOf(const Rules::Rule& rule) {
+  return {kj::str(rule.method), kj::str(rule.needed), rule.maintenance, rule.audit, rule.params};
+}
+
+// Where calls that are to be recorded go; null: where they were going.
+kj::Maybe<capnp::Capability::Client> followed(const Rules::Rule& rule,
+                                              capnp::Capability::Client target,
+                                              kj::Maybe<kj::Own<AuditTrail>>& trail,
+                                              kj::Maybe<kj::Exception> refusal) {
+  KJ_IF_MAYBE (t, trail) {
+    KJ_IF_MAYBE (params, rule.params) {
+      if (rule.audit) {
+        return audited(kj::mv(target), kj::str(rule.method), *params, (*t)->addRef(),
+                       kj::mv(refusal));
+      }
+    }
+  }
+  // A broken capability rather than a throw: the call fails, not the connection it came by.
+  KJ_IF_MAYBE (e, refusal) return capnp::Capability::Client(kj::mv(*e));
+  return nullptr;
+}
+
+class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
+ public:
+  Policy(const Rules& rules, kj::Array<kj::String> held, Denied denied,
+         kj::Maybe<kj::Own<AuditTrail>> trail)
+      : rules(rules), held(kj::mv(held)), denied(kj::mv(denied)), trail(kj::mv(trail)) {}
+
+  kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
+                                                   capnp::Capability::Client target) override {
+    auto rule = rules.find(interfaceId, methodId);
+    if (permits(held, rule.needed)) return followed(rule, kj::mv(target), trail, nullptr);
+    denied(rule.method, rule.needed);
+    return followed(rule, kj::mv(target), trail, roleMissing(rule, held));
+  }
+
+  kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
+                                                    capnp::Capability::Client) override {
+    return nullptr;  // the caller's own capabilities
+  }
+
+  kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
+
+ private:
+  const Rules& rules;
+  kj::Array<kj::String> held;
+  Denied denied;
+  kj::Maybe<kj::Own<AuditTrail>> trail;
+};
+
+class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcounted {
+ public:
+  MaintenancePolicy(const Rules& rules, kj::Function<bool()> open, Denied denied,
+                    kj::Maybe<kj::Own<AuditTrail>> trail)
+      : rules(rules), open(kj::mv(open)), denied(kj::mv(denied)), trail(kj::mv(trail)) {}
+
+  kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
+                                                   capnp::Capability::Client target) override {
+    auto rule = rules.find(interfaceId, methodId);
+    if (!open()) {
+      return refuse(rule, kj::mv(target), ErrorKind::kUnauthenticated,
+                    "this machine has a config now: connect again, with a client certificate");
+    }
+    if (rule.maintenance) return followed(rule, kj::mv(target), trail, nullptr);
+    return refuse(rule, kj::mv(target), ErrorKind::kUnimplemented,
+                  kj::str(rule.method,
+                          " is not served in maintenance mode: this machine has no "
+                          "config yet"));
+  }
+
+  kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
+                                                    capnp::Capability::Client) override {
+    return nullptr;  // the caller's own capabilities
+  }
+
+  kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
+
+ private:
+  const Rules& rules;
+  kj::Function<bool()> open;
+  Denied denied;
+  kj::Maybe<kj::Own<AuditTrail>> trail;
+
+  kj::Maybe<capnp::Capability::Client> refuse(const Rules::Rule& rule,
+                                              capnp::Capability::Client target, ErrorKind kind,
+                                              kj::StringPtr why) {
+    denied(rule.method, "maintenance");
+    return followed(rule, kj::mv(target), trail, error(kind, why));
+  }
+};
+
+}  // namespace
+
+kj::ArrayPtr<const kj::StringPtr> clientRoles() {
+  static constexpr kj::StringPtr kRoles[] = {kRoleAdmin, kRoleOperator, kRoleReader,
+                                             kRoleEtcdBackup};
+  return kRoles;
+}
+
+void checkClientRoles(kj::ArrayPtr<const kj::String> roles, kj::StringPtr what) {
+  for (auto& role : roles) {
+    bool known = false;
+    for (auto& one : clientRoles()) known = known || one == role;
+    if (known) continue;
+    fail(ErrorKind::kInvalidArgument, kj::str(what, ": \"", role, "\" is not a role; right are ",
+                                              kj::strArray(clientRoles(), ", ")));
+  }
+}
+
+bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed) {
+  for (auto& role : held) {
+    if (role == needed || role == kRoleAdmin) return true;
+    if (role == kRoleOperator && needed == kRoleReader) return true;
+  }
+  return false;
+}
+
+kj::Exception roleMissing(const Rules::Rule& rule, kj::ArrayPtr<const kj::String> held) {
+  return error(ErrorKind::kPermissionDenied,
+               kj::str(rule.method, " needs the role ", rule.needed, "; this caller has ",
+                       held.size() == 0 ? kj::str("none") : kj::strArray(held, ", ")));
+}
+
+Rules::Rules(capnp::InterfaceSchema root) {
+  add(root);
+}
+
+void Rules::add(capnp::InterfaceSchema schema) {
+  auto id = schema.getProto().getId();
+  if (byInterface.find(id) != nullptr) return;
+  auto& rules = byInterface.insert(id, {}).value;
+  for (auto method : schema.getMethods()) {
+    rules.add(ruleOf(shortName(schema), method));
+  }
+  kj::TreeSet<uint64_t> seen;
+  for (auto method : schema.getMethods()) {
+    addMentioned(method.getParamType(), seen);
+    addMentioned(method.getResultType(), seen);
+  }
+  for (auto parent : schema.getSuperclasses()) add(parent);
+}
+
+void Rules::addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& seen) {
+  auto id = schema.getProto().getId();
+  if (seen.find(id) != nullptr) return;
+  seen.insert(id);
+  for (auto field : schema.getFields()) {
+    auto type = field.getType();
+    while (type.isList()) type = type.asList().getElementType();
+    if (type.isInterface()) add(type.asInterface());
+    if (type.isStruct()) addMentioned(type.asStruct(), seen);
+  }
+}
+
+Rules::Rule Rules::find(uint64_t interfaceId, uint16_t methodId) const {
+  KJ_IF_MAYBE (rules, byInterface.find(interfaceId)) {
+    if (methodId < rules->size()) {
+      return copyOf((*rules)[methodId]);
+    }
+  }
+  return {kj::str("method ", methodId, " of interface 0x", kj::hex(interfaceId)),
+          kj::str(kRoleAdmin), false, false, nullptr};
+}
+
+kj::Vector<Rules::Rule> Rules::all() const {
+  kj::Vector<Rule> result;
+  for (auto& entry : byInterface) {
+    for (auto& rule : entry.value) {
+      result.add(copyOf(rule));
+    }
+  }
+  std::sort(result.begin(), result.end(),
+            [](const Rule& a, const Rule& b) { return a.method < b.method; });
+  return result;
+}
+
+capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Client inner,
+                                    kj::Array<kj::String> held, Denied denied,
+                                    kj::Maybe<kj::Own<AuditTrail>> trail) {
+  return capnp::membrane(
+      kj::mv(inner), kj::refcounted<Policy>(rules, kj::mv(held), kj::mv(denied), kj::mv(trail)));
+}
+
+capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
+                                                 capnp::Capability::Client inner,
+                                                 kj::Function<bool()> open, Denied denied,
+                                                 kj::Maybe<kj::Own<AuditTrail>> trail) {
+  return capnp::membrane(kj::mv(inner), kj::refcounted<MaintenancePolicy>(
+                                            rules, kj::mv(open), kj::mv(denied), kj::mv(trail)));
+}
+
+}  // namespace talos

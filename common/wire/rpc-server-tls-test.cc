@@ -1,0 +1,236 @@
+// serveTls and connectTls together, over loopback.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/testing/test-port.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/node.capnp.h"
+
+namespace talos {
+namespace {
+
+// Tells its caller who it is taken for. A reboot is over when the test says so.
+class FakeMachine final : public rpc::Machine::Server {
+ public:
+  using Reboots = kj::Vector<kj::Own<kj::PromiseFulfiller<void>>>;
+  FakeMachine(kj::String who, Reboots& reboots) : who(kj::mv(who)), reboots(reboots) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    context.getResults().setTag(who);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    reboots.add(kj::mv(paf.fulfiller));
+    return kj::mv(paf.promise);
+  }
+
+ private:
+  kj::String who;
+  Reboots& reboots;
+};
+
+struct ServerTls : testing::Test {
+  ~ServerTls() noexcept override { serving = nullptr; }
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  pki::CertificateAndKey foreign = pki::makeAuthority({.organization = "other"});
+  TlsEndpoint server{credentials(authority, "", authority)};
+  kj::AutoCloseFd listening = listenTcp("127.0.0.1", 0);
+  uint16_t port = portOf(listening);
+  kj::Maybe<kj::Promise<void>> serving;
+  ServerLimits limits;
+  FakeMachine::Reboots reboots;
+  kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
+
+  static Credentials credentials(const pki::CertificateAndKey& signer, kj::StringPtr role,
+                                 const pki::CertificateAndKey& trusted) {
+    pki::LeafOptions options;
+    options.commonName = "someone";
+    if (role.size() > 0) options.organizations = kj::arr(kj::str(role));
+    options.addresses = kj::arr(kj::str("127.0.0.1"));
+    auto leaf = pki::issue(signer.certificate, signer.key, kj::mv(options));
+    return {kj::str(trusted.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
+  }
+  void serve(kj::Timer& clock) {
+    serving = serveTls(
+                  *io.lowLevelProvider, clock, kj::mv(listening), server,
+                  [this](const Peer& peer) -> capnp::Capability::Client {
+                    auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
+                                       kj::strArray(peer.organizations, ","));
+                    return kj::heap<FakeMachine>(kj::mv(who), reboots);
+                  },
+                  limits, kj::mv(stop.promise))
+                  .eagerlyEvaluate(nullptr);
+  }
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+  kj::Own<Connection> connect(TlsEndpoint& client, kj::StringPtr expectedName = "127.0.0.1") {
+    return wait(connectTls(*io.lowLevelProvider, timer, client, "127.0.0.1", port, expectedName));
+  }
+  kj::String callAs(TlsEndpoint& client, kj::StringPtr expectedName = "127.0.0.1") {
+    auto connection = connect(client, expectedName);
+    return wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().then(
+        [](auto&& response) { return kj::str(response.getTag()); }));
+  }
+  template <typename F>
+  kj::Exception failureOf(F&& f) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { f(); })) {
+      return kj::mv(*e);
+    }
+    return KJ_EXCEPTION(FAILED, "nothing failed");
+  }
+  kj::Own<kj::AsyncIoStream> rawConnect() {
+    return wait(wait(io.provider->getNetwork().parseAddress("127.0.0.1", port))->connect());
+  }
+  size_t readAll(kj::AsyncIoStream& stream) {
+    kj::byte buffer[4096];
+    size_t total = 0;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   while (size_t n = wait(stream.tryRead(buffer, 1, sizeof buffer))) total += n;
+                 })) {
+      EXPECT_EQ(e->getType(), kj::Exception::Type::DISCONNECTED) << kj::str(*e).cStr();
+    }
+    return total;
+  }
+};
+
+// Catches: a peer whose certificate says one thing and the server believes another.
+TEST_F(ServerTls, PeerIsKnown) {
+  serve(timer);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a stranger that gets in; a refusal that ends the listener; an error that does not say
+// where.
+TEST_F(ServerTls, StrangersAreRefused) {
+  serve(timer);
+  TlsEndpoint stranger(credentials(foreign, "os:admin", authority));
+  auto e = failureOf([&] { callAs(stranger); });
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnauthenticated) << kj::str(e).cStr();
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": tlsv1 alert unknown ca"));
+
+  TlsEndpoint client(credentials(authority, "os:reader", foreign));
+  auto untrusted = failureOf([&] { callAs(client); });
+  EXPECT_EQ(kindOf(untrusted), ErrorKind::kUnavailable);
+  EXPECT_TRUE(messageOf(untrusted).startsWith(kj::str("127.0.0.1:", port, ": ")))
+      << messageOf(untrusted).cStr();
+
+  TlsEndpoint honest(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(kindOf(failureOf([&] { callAs(honest, "10.0.0.9"); })), ErrorKind::kUnavailable);
+  EXPECT_EQ(callAs(honest), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: an answer that is lost because the server was told to end, an idle client that keeps it,
+// a call without an end that does, and an end that clients take for an answer.
+TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto idle = connect(client), busy = connect(client), stuck = connect(client);
+  wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+  auto reboot = [&](Connection& connection) {
+    auto before = reboots.size();
+    auto call = connection.bootstrap().castAs<rpc::Machine>().rebootRequest().send();
+    auto promise = call.ignoreResult().eagerlyEvaluate(nullptr);
+    while (reboots.size() == before) {
+      wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    }
+    return promise;
+  };
+  auto answered = reboot(*busy), never = reboot(*stuck);
+  testing::internal::CaptureStderr();
+  stop.fulfiller->fulfill();
+  wait(idle->onDisconnect());
+  EXPECT_TRUE(busy->alive() && stuck->alive());
+  auto late = rawConnect();  // in the kernel's queue, for the next one
+  reboots[0]->fulfill();
+  wait(kj::mv(answered));
+  wait(busy->onDisconnect());
+  EXPECT_TRUE(stuck->alive());
+  auto& ended = KJ_ASSERT_NONNULL(serving);
+  clock.advanceTo(clock.now() + limits.farewell - 1 * kj::MILLISECONDS);
+  EXPECT_FALSE(ended.poll(io.waitScope));
+  clock.advanceTo(clock.now() + 1 * kj::MILLISECONDS);
+  wait(kj::mv(ended));
+  EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(never)); })), ErrorKind::kUnavailable);
+  EXPECT_EQ(readAll(*late), 0u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "an end in good order";
+}
+
+// Catches: a peer that opens connections, says nothing, and so keeps all others out.
+TEST_F(ServerTls, SilentPeersMakeRoom) {
+  limits.connections = 3;
+  serve(timer);
+  auto first = rawConnect(), second = rawConnect(), third = rawConnect();
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+  EXPECT_EQ(readAll(*first), 0u);  // the oldest had to go
+}
+
+// Catches: a handshake without an end. The clock is the test's own.
+TEST_F(ServerTls, HandshakeHasADeadline) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  auto silent = rawConnect();
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  callAs(client);  // so the server has seen the silent one, which came first
+  clock.advanceTo(clock.now() + 11 * kj::SECONDS);
+  EXPECT_EQ(readAll(*silent), 0u);
+}
+
+// Catches: plain bytes that do more than end their own connection.
+TEST_F(ServerTls, PlainBytesAreRefused) {
+  serve(timer);
+  auto stream = rawConnect();
+  wait(stream->write("GET / HTTP/1.0\r\n\r\n", 18));
+  readAll(*stream);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a line in the log for each health check, which only opens and closes a connection.
+TEST_F(ServerTls, LookingAtThePortIsNotLogged) {
+  serve(timer);
+  testing::internal::CaptureStderr();
+  auto stream = rawConnect();
+  stream->shutdownWrite();
+  readAll(*stream);
+  stream = nullptr;
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// Catches: an error without address, port and cause, and a name given to a resolver.
+TEST_F(ServerTls, DialErrorsSayWhere) {
+  listening = kj::AutoCloseFd();  // nobody listens there any more
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto e = failureOf([&] { callAs(client); });
+  EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": Connection refused"));
+  auto named = failureOf(
+      [&] { wait(connectTls(*io.lowLevelProvider, timer, client, "node1", 50000, "node1")); });
+  EXPECT_EQ(kindOf(named), ErrorKind::kInvalidArgument);
+}
+
+// Catches: a peer that never answers and holds its caller for ever. The clock is the test's own.
+TEST_F(ServerTls, DialHasADeadline) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto dialling = connectTls(*io.lowLevelProvider, clock, client, "127.0.0.1", port, "127.0.0.1",
+                             3 * kj::SECONDS);  // the kernel accepts, nobody shakes hands
+  EXPECT_FALSE(dialling.poll(io.waitScope));
+  clock.advanceTo(clock.now() + 4 * kj::SECONDS);
+  auto e = failureOf([&] { dialling.wait(io.waitScope); });
+  EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": no answer within 3s"));
+}
+
+}  // namespace
+}  // namespace talos

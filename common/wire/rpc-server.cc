@@ -1,0 +1,459 @@
+#include "common/wire/rpc-server.h"
+
+#include <arpa/inet.h>
+#include <capnp/rpc-twoparty.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/address.h"
+#include "common/net/tcp-info.h"
+#include "common/wire/bounded-stream.h"
+
+namespace talos {
+namespace {
+
+// One served connection. Ends when the peer goes or breaks a rule.
+class Session {
+ public:
+  Session(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+          const ServerLimits& limits)
+      : stream(kj::mv(stream)),
+        guard(*this->stream, {limits.questions, limits.capabilities, limits.queuedBytes}),
+        network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
+        rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
+    guard.watch(network);
+    rpc.setFlowLimit(limits.inFlightWords);
+  }
+
+  // Resolves with the reason when it was not an orderly end.
+  kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer, kj::Promise<void> stop) {
+    // A peer that is being turned away gets a moment to read why, and no more.
+    auto expelled =
+        guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
+    // It ends when the peer has seen our end and goes.
+    auto leaving = stop.then([this]() { return guard.leave(); }).then([]() -> kj::Promise<void> {
+      return kj::NEVER_DONE;
+    });
+    co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled)).exclusiveJoin(kj::mv(leaving));
+    if (guard.ended()) co_return nullptr;
+    KJ_IF_MAYBE (reason, guard.failure()) {
+      co_return kj::str(*reason);
+    }
+    co_return kj::str("the peer broke the protocol");
+  }
+
+ private:
+  kj::Own<kj::AsyncIoStream> stream;
+  GuardedStream guard;
+  capnp::TwoPartyVatNetwork network;
+  capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
+
+  static capnp::ReaderOptions readerOptions(const ServerLimits& limits) {
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = limits.messageWords;
+    return options;
+  }
+};
+
+// Who connected, before anything was exchanged.
+struct Caller {
+  kj::String key;   // what connections are counted by
+  kj::String text;  // for the log
+};
+
+struct Established {
+  kj::Own<kj::AsyncIoStream> stream;
+  Welcome welcome;
+};
+
+// At most so many lines in a stretch of time, so that a flood of peers is not a flood of log.
+class LineLimit {
+ public:
+  explicit LineLimit(kj::Timer& timer) : timer(timer), since(timer.now()) {}
+
+  void warn(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
+    if (timer.now() - since > 10 * kj::SECONDS) {
+      if (suppressed > 0)
+        log::warn("connections closed, not logged one by one", {{"count", suppressed}});
+      since = timer.now();
+      lines = suppressed = 0;
+    }
+    if (++lines > 50) {
+      ++suppressed;
+      return;
+    }
+    log::warn(message, {{"peer", caller.text}, {"reason", reason}});
+  }
+
+ private:
+  kj::Timer& timer;
+  kj::TimePoint since;
+  unsigned lines = 0, suppressed = 0;
+};
+
+class Listener final : private kj::TaskSet::ErrorHandler {
+ public:
+  using Identify = kj::Function<Caller(kj::AsyncIoStream&)>;
+  using Establish =
+      kj::Function<kj::Promise<Established>(kj::Own<kj::AsyncIoStream>, const Caller&)>;
+
+  Listener(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+           ServerLimits limits, Identify identify, Establish establish, kj::Promise<void> stop)
+      : timer(timer),
+        limits(limits),
+        fd(listening.get()),
+        receiver(lowLevel.wrapListenSocketFd(kj::mv(listening))),
+        identify(kj::mv(identify)),
+        establish(kj::mv(establish)),
+        lines(timer),
+        stop(stop.fork()),
+        tasks(*this) {}
+
+  kj::Promise<void> run() {
+    co_await acceptAll().exclusiveJoin(stop.addBranch());
+    co_await tasks.onEmpty().exclusiveJoin(timer.afterDelay(limits.farewell));
+  }
+
+ private:
+  kj::Promise<void> acceptAll() {
+    for (;;) {
+      if (limits.queue) co_await room();
+      auto accepted = co_await receiver->accept().then(
+          [](kj::Own<kj::AsyncIoStream>&& stream) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
+            return kj::mv(stream);
+          },
+          [this](kj::Exception&& e) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
+            if (!stillListening()) kj::throwFatalException(kj::mv(e));
+            log::error("cannot accept", {{"reason", messageOf(e)}});
+            return nullptr;
+          });
+      KJ_IF_MAYBE (stream, accepted) {
+        start(kj::mv(*stream));
+      } else {
+        co_await timer.afterDelay(
+            100 * kj::MILLISECONDS);  // out of descriptors or memory: not at full speed
+      }
+    }
+  }
+
+  kj::Timer& timer;
+  ServerLimits limits;
+  int fd;
+  kj::Own<kj::ConnectionReceiver> receiver;
+  Identify identify;
+  Establish establish;
+  LineLimit lines;
+  kj::ForkedPromise<void> stop;
+  unsigned total = 0;
+  kj::HashMap<kj::String, unsigned> perKey;
+  uint64_t nextNumber = 0;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> placeFreed;
+  class Handshake;
+  kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
+  kj::TaskSet tasks;                             // goes before what its connections refer to
+
+  // Counts a connection for as long as it lives.
+  class Place {
+   public:
+    Place(Listener& listener, kj::StringPtr key) : listener(listener), key(kj::str(key)) {
+      ++listener.total;
+      ++listener.perKey.findOrCreate(
+          key, [&]() { return kj::HashMap<kj::String, unsigned>::Entry{kj::str(key), 0}; });
+    }
+    ~Place() noexcept(false) {
+      --listener.total;
+      KJ_IF_MAYBE (f, listener.placeFreed) (*f)->fulfill();
+      auto& count = KJ_ASSERT_NONNULL(listener.perKey.find(key));
+      if (--count == 0) listener.perKey.erase(key);
+    }
+    KJ_DISALLOW_COPY_AND_MOVE(Place);
+
+   private:
+    Listener& listener;
+    kj::String key;
+  };
+
+  // Makes a handshake cancellable in favour of a newer connection.
+  class Handshake {
+   public:
+    Handshake(Listener& listener, const Caller& caller, int socket)
+        : caller(caller),
+          socket(socket),
+          since(listener.timer.now()),
+          listener(listener),
+          number(listener.nextNumber++) {
+      listener.handshakes.insert(number, this);
+    }
+    ~Handshake() noexcept(false) { listener.handshakes.erase(number); }
+    KJ_DISALLOW_COPY_AND_MOVE(Handshake);
+    const Caller& caller;
+    const int socket;
+    const kj::TimePoint since;
+    kj::Canceler canceler;
+
+   private:
+    Listener& listener;
+    uint64_t number;
+  };
+  // Cancels it. Its entry goes with it, in a later turn; it is not to be chosen twice.
+  void giveUp(uint64_t number) {
+    auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
+    handshakes.erase(number);
+    handshake.canceler.cancel(
+        error(ErrorKind::kResourceExhausted, "its place was needed for a newer connection"));
+  }
+
+  // Waits until a connection can be taken: one ends, or a handshake has been waited for long
+  // enough. Whoever floods the port with connections that say nothing has each of them for a
+  // moment; where only a few wait, a peer that is busy itself has longer.
+  kj::Promise<void> room() {
+    constexpr auto kFlooded = 50 * kj::MILLISECONDS, kPatience = 1 * kj::SECONDS,
+                   kSlow = 2 * kj::SECONDS;
+    constexpr unsigned kFlood = 256;
+    while (total >= limits.connections) {
+      auto now = timer.now();
+      auto next = now + kPatience;  // by then it may be a flood
+      auto silence = waitingConnections(fd) > kFlood ? kFlooded : kPatience;
+      kj::Vector<uint64_t> overdue;
+      for (auto& entry : handshakes) {
+        auto age = now - entry.value->since;
+        if (age < silence) {  // and so are all that follow
+          next = kj::min(next, entry.value->since + silence);
+          break;
+        }
+        bool silent = !peerHasSpoken(entry.value->socket);
+        if (silent || age >= kSlow) {
+          overdue.add(entry.key);
+        } else {
+          next = kj::min(next, entry.value->since + kSlow);
+        }
+      }
+      for (auto number : overdue) giveUp(number);
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      placeFreed = kj::mv(paf.fulfiller);
+      co_await paf.promise.exclusiveJoin(timer.atTime(next));
+      placeFreed = nullptr;
+    }
+  }
+
+  bool stillListening() const {
+    int listening = 0;
+    socklen_t length = sizeof listening;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 && listening != 0;
+  }
+
+  void start(kj::Own<kj::AsyncIoStream> stream) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   auto caller = identify(*stream);
+                   if (admit(caller)) {
+                     auto place = kj::heap<Place>(*this, caller.key);
+                     tasks.add(serve(kj::mv(stream), kj::mv(caller), kj::mv(place)));
+                   }
+                 })) {
+      lines.warn("connection closed", Caller{nullptr, kj::str("unknown")}, messageOf(*e));
+    }
+  }
+
+  bool admit(const Caller& caller) {
+    auto mine = perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
+    if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
+      lines.warn("connection refused", caller,
+                 kj::str("it has ", mine, " connections, which is the limit for one peer"));
+      return false;
+    }
+    if (total < limits.connections || giveUpOldest(nullptr)) return true;
+    lines.warn("connection refused", caller,
+               kj::str("all ", limits.connections, " connections are in use"));
+    return false;
+  }
+
+  // Of this peer, if one is named: one that fills its own places does not keep itself out.
+  bool giveUpOldest(kj::Maybe<kj::StringPtr> key) {
+    for (auto& entry : handshakes) {
+      kj::StringPtr its = entry.value->caller.key;
+      if (its != key.orDefault(its)) continue;
+      giveUp(entry.key);
+      return true;
+    }
+    return false;
+  }
+
+  kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
+    auto established = co_await shakeHands(kj::mv(stream), caller);
+    KJ_IF_MAYBE (ready, established) {
+      auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
+                                    limits, stop.addBranch());
+      auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
+      auto reason = co_await served.exclusiveJoin(kj::mv(over));
+      KJ_IF_MAYBE (text, reason) {
+        lines.warn("connection closed", caller, *text);
+      }
+    }
+  }
+
+  kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
+                                                 const Caller& caller) {
+    Handshake handshake(*this, caller, stream->getFd().orDefault(-1));
+    auto establishing = kj::evalNow([&]() { return establish(kj::mv(stream), caller); });
+    auto text = kj::str("no handshake within ", limits.handshake);
+    co_return co_await handshake.canceler
+        .wrap(within(timer, limits.handshake, kj::mv(establishing), kj::mv(text)))
+        .then([](Established&& ready) -> kj::Maybe<Established> { return kj::mv(ready); },
+              [this, &caller](kj::Exception&& e) -> kj::Maybe<Established> {
+                // Somebody who only looked whether the port is open is not worth a line.
+                if (kindOf(e) != ErrorKind::kUnavailable) {
+                  lines.warn("handshake refused", caller, messageOf(e));
+                }
+                return nullptr;
+              });
+  }
+
+  void taskFailed(kj::Exception&& e) override {
+    log::warn("connection closed", {{"reason", messageOf(e)}});
+  }
+};
+
+kj::Promise<void> run(kj::Own<Listener> listener) {
+  auto promise = listener->run();
+  return promise.attach(kj::mv(listener));
+}
+
+template <typename T>
+void setOption(kj::AsyncIoStream& stream, int level, int option, T value) {
+  stream.setsockopt(level, option, &value, sizeof value);
+}
+
+UnixPeer unixPeer(kj::AsyncIoStream& stream) {
+  ucred credentials{};
+  kj::uint length = sizeof credentials;
+  stream.getsockopt(SOL_SOCKET, SO_PEERCRED, &credentials, &length);
+  return {credentials.pid, credentials.uid, credentials.gid};
+}
+
+}  // namespace
+
+kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
+                                                   kj::Own<kj::AsyncIoStream> stream,
+                                                   capnp::Capability::Client bootstrap,
+                                                   ServerLimits limits, kj::Promise<void> stop) {
+  auto session = kj::heap<Session>(kj::mv(stream), kj::mv(bootstrap), limits);
+  auto running = session->run(timer, kj::mv(stop));
+  return running.attach(kj::mv(session));
+}
+
+void tuneTcp(kj::AsyncIoStream& stream) {
+  setOption(stream, IPPROTO_TCP, TCP_NODELAY, int{1});
+  // A peer that vanished is noticed within two minutes, whether or not something is being sent to
+  // it.
+  setOption(stream, SOL_SOCKET, SO_KEEPALIVE, int{1});
+  setOption(stream, IPPROTO_TCP, TCP_KEEPIDLE, int{60});
+  setOption(stream, IPPROTO_TCP, TCP_KEEPINTVL, int{15});
+  setOption(stream, IPPROTO_TCP, TCP_KEEPCNT, int{4});
+  setOption(stream, IPPROTO_TCP, TCP_USER_TIMEOUT, unsigned{120'000});
+}
+
+kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::AutoCloseFd listening,
+                            kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
+                            ServerLimits limits) {
+  auto identify = [](kj::AsyncIoStream& stream) {
+    auto peer = unixPeer(stream);
+    return Caller{kj::str(peer.uid), kj::str("uid ", peer.uid, " pid ", peer.pid)};
+  };
+  auto establish = [bootstrap = kj::mv(bootstrap)](
+                       kj::Own<kj::AsyncIoStream> stream,
+                       const Caller&) mutable -> kj::Promise<Established> {
+    auto capability = bootstrap(unixPeer(*stream));
+    return Established{kj::mv(stream), Welcome(kj::mv(capability))};
+  };
+  return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
+                                kj::mv(establish), kj::NEVER_DONE));
+}
+
+kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                           kj::AutoCloseFd listening, TlsEndpoint& tls,
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits,
+                           kj::Promise<void> stop) {
+  auto identify = [](kj::AsyncIoStream& stream) {
+    sockaddr_storage name{};
+    kj::uint length = sizeof name;
+    stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
+    auto address = Address::of(reinterpret_cast<sockaddr&>(name));
+    return Caller{address.toString(), address.toString()};
+  };
+  auto establish = [&tls, welcome = kj::mv(welcome)](
+                       kj::Own<kj::AsyncIoStream> stream,
+                       const Caller& caller) mutable -> kj::Promise<Established> {
+    tuneTcp(*stream);
+    return tls.accept(kj::mv(stream), kj::str(caller.text))
+        .then([&welcome](TlsEndpoint::Accepted&& accepted) {
+          auto given = welcome(accepted.peer);
+          return Established{kj::mv(accepted.stream), kj::mv(given)};
+        });
+  };
+  return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
+                                kj::mv(establish), kj::mv(stop)));
+}
+
+kj::AutoCloseFd inheritedSocket(kj::StringPtr variable) {
+  auto value = getenv(variable.cStr());
+  KJ_IF_MAYBE (fd, kj::StringPtr(value == nullptr ? "" : value).tryParseAs<int>()) {
+    struct stat info;
+    if (*fd > STDERR_FILENO && fstat(*fd, &info) == 0 && S_ISSOCK(info.st_mode)) {
+      KJ_SYSCALL(fcntl(*fd, F_SETFD, FD_CLOEXEC));
+      return kj::AutoCloseFd(*fd);
+    }
+  }
+  fail(ErrorKind::kInvalidArgument, kj::str(variable, " must be the number of a listening socket"));
+}
+
+kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsigned gid) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  KJ_REQUIRE(path.size() < sizeof name.sun_path, "the path of a socket is too long", path);
+  memcpy(name.sun_path, path.begin(), path.size());
+
+  struct stat old;
+  if (lstat(path.cStr(), &old) == 0) {
+    KJ_REQUIRE(S_ISSOCK(old.st_mode), "in the place of the socket is something else", path);
+    KJ_SYSCALL(unlink(path.cStr()), path);
+  }
+  int fd;
+  KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  kj::AutoCloseFd owned(fd);
+  // Nobody can connect before listen(), and by then mode and owner are right.
+  KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name), path);
+  KJ_SYSCALL(chmod(path.cStr(), mode), path);
+  KJ_SYSCALL(lchown(path.cStr(), uid, gid), path);
+  KJ_SYSCALL(listen(fd, 512), path);
+  return owned;
+}
+
+kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog) {
+  auto parsed = Address::parse(address);
+  auto name = parsed.withPort(port);
+  int fd;
+  KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  kj::AutoCloseFd owned(fd);
+  int yes = 1, no = 0;
+  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
+  if (name.family() == AF_INET6) {  // "::" takes IPv4 too
+    KJ_SYSCALL(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no));
+  }
+  KJ_SYSCALL(bind(fd, name.get(), name.size()), address, port);
+  KJ_SYSCALL(listen(fd, backlog), address, port);
+  return owned;
+}
+
+}  // namespace talos

@@ -1,0 +1,139 @@
+// Cap'n Proto servers on listening sockets, with limits, and the clients that dial them.
+//
+// A server accepts until it is destroyed or told to stop. Limits (all in ServerLimits) keep a
+// hostile or broken peer from costing more than its own connection: handshake deadline, connections
+// in total and per peer address, bytes of one message, words of calls in flight, calls at once,
+// bytes that wait to be sent. A peer over a limit is closed and logged; the listener itself never
+// ends because of a peer. When all connections are taken, the oldest that has not finished its
+// handshake makes room (when a peer has all that one may have, the oldest of its own); or, with
+// `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was heard of for
+// a moment make room. Each connection gets its own bootstrap capability from a factory that knows
+// who is calling.
+#pragma once
+
+#include <capnp/capability.h>
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+#include <kj/function.h>
+#include <sys/types.h>
+
+#include "common/base/error.h"
+#include "common/tls/tls.h"
+
+namespace talos {
+
+struct ServerLimits {
+  kj::Duration handshake = 10 * kj::SECONDS;
+  unsigned connections = 1024;
+  unsigned connectionsPerPeer = 256;  // TCP: per address; Unix: per uid
+  uint64_t messageWords = 1u << 20;   // 8 MiB
+  uint64_t inFlightWords = 4u << 20;
+  unsigned questions = 4096;      // unfinished calls of one connection
+  unsigned capabilities = 16384;  // of ours, that one connection holds
+  size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
+  bool queue = false;             // TCP: all connections taken: newer ones wait their turn
+  kj::Duration farewell = 2 * kj::SECONDS;  // for what is under way when the server is to end
+};
+
+struct UnixPeer {
+  int pid;
+  unsigned uid;
+  unsigned gid;
+};  // SO_PEERCRED
+
+// Serves on an existing listening socket (from process 1, so that it outlives a crash of the
+// owner). Runs until dropped; rejects only if the listening socket itself fails.
+kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                            kj::AutoCloseFd listening,
+                            kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
+                            ServerLimits limits = {});
+// What one connection gets, and how long it may last: it is closed when `until` resolves.
+struct Welcome {
+  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE)
+      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)) {}
+  capnp::Capability::Client bootstrap;
+  kj::Promise<void> until;
+};
+// `welcome` may throw: the connection is closed and the reason logged.
+// When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
+// whoever listens there next), and a connection ends as soon as what was asked on it is answered.
+// Resolves when none is left, at the latest after `farewell`.
+kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                           kj::AutoCloseFd listening, TlsEndpoint& tls,
+                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {},
+                           kj::Promise<void> stop = kj::NEVER_DONE);
+
+// One connection of such a server, on a stream that is up. Resolves when it has ended: with the
+// reason, if the peer did not simply go. `stop` as above, without the deadline.
+kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
+                                                   kj::Own<kj::AsyncIoStream> stream,
+                                                   capnp::Capability::Client bootstrap,
+                                                   ServerLimits limits = {},
+                                                   kj::Promise<void> stop = kj::NEVER_DONE);
+
+// Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
+// this mode and owner.
+kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
+kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
+
+// What every TCP connection has: no delay, and a vanished peer is noticed within two minutes.
+void tuneTcp(kj::AsyncIoStream& stream);
+
+// The listening socket that the environment variable names by its number, from whoever started us.
+// InvalidArgument, naming the variable, when there is none.
+kj::AutoCloseFd inheritedSocket(kj::StringPtr variable);
+
+// A connection as a client sees it: the bootstrap capability and the stream under it.
+class Connection {
+ public:
+  virtual ~Connection() noexcept(false) = default;
+  virtual capnp::Capability::Client bootstrap() = 0;
+  virtual kj::Promise<void> onDisconnect() = 0;
+  // False from the moment that the end was seen, which is before calls in flight fail.
+  virtual bool alive() const = 0;
+};
+
+kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
+                                             kj::Timer& timer, kj::StringPtr path,
+                                             kj::Duration deadline = 5 * kj::SECONDS);
+// `address` is numeric (IPv4 or IPv6, no port); `expectedName` is what the certificate must name.
+// Unavailable naming address, port and cause ("connection refused", "no answer within 5 s", the TLS
+// alert).
+kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
+                                            kj::StringPtr expectedName,
+                                            kj::Duration deadline = 10 * kj::SECONDS);
+
+// What makes a connection that is up a secure one.
+using Secure =
+    kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
+// The same as connectTls() with another way to secure the connection.
+kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                            kj::StringPtr address, uint16_t port, Secure secure,
+                                            kj::Duration deadline = 10 * kj::SECONDS);
+
+// A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next
+// call dials anew. For daemons of the same machine that may restart at any time. What came from it
+// (a returned capability) lives as long as the connection it came by, and that at most as long as
+// this capability.
+capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                       kj::String unixPath);
+
+// The same for whatever `dial` makes: a capability and what it stands on.
+struct Dialed {
+  kj::Own<Connection> connection;
+  capnp::Capability::Client capability;
+};
+capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial);
+
+// `promise`, or DeadlineExceeded with this text after `deadline`.
+template <typename T>
+kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
+                      kj::String what) {
+  return promise.exclusiveJoin(
+      timer.afterDelay(deadline).then([what = kj::mv(what)]() -> kj::Promise<T> {
+        return error(ErrorKind::kDeadlineExceeded, what);
+      }));
+}
+
+}  // namespace talos

@@ -1,0 +1,299 @@
+#include "common/wire/store-client.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/secret-message.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
+
+namespace talos {
+namespace {
+
+constexpr auto kFirstDelay = 50 * kj::MILLISECONDS;
+constexpr auto kLongestDelay = 2 * kj::SECONDS;
+constexpr auto kPatience = 30 * kj::SECONDS;  // with a machined that is away
+constexpr unsigned kRounds = 5;               // of reading again after a conflict
+constexpr uint64_t kMetadataWords = 64;       // about; a message grows when it has to
+
+using ById = kj::TreeMap<kj::String, HeldResource>;
+
+// Grows from failure to failure.
+class Backoff {
+ public:
+  kj::Promise<void> wait(kj::Timer& timer) {
+    auto now = delay;
+    delay = kj::min(delay * 2, kLongestDelay);
+    return timer.afterDelay(now);
+  }
+  void reset() { delay = kFirstDelay; }
+
+ private:
+  kj::Duration delay = kFirstDelay;
+};
+
+void keep(ById& resources, rpc::Resource::Reader resource) {
+  resources.upsert(kj::str(resource.getMetadata().getId()), HeldResource(resource),
+                   [](HeldResource& old, HeldResource&& fresh) { old = kj::mv(fresh); });
+}
+
+class WatchedImpl final : public Watched {
+ public:
+  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, kj::StringPtr type, kj::StringPtr id,
+              kj::Function<void()> changed)
+      : store_(kj::mv(store)),
+        timer(timer),
+        type(kj::str(type)),
+        id(kj::str(id)),
+        changed(kj::mv(changed)),
+        running(run().eagerlyEvaluate([this](kj::Exception&& e) {
+          log::error("a watch ended", {{"type", this->type}, {"reason", messageOf(e)}});
+        })) {}
+
+  bool synced() const override { return hasSnapshot; }
+  const kj::TreeMap<kj::String, HeldResource>& resources() const override { return current; }
+
+ private:
+  // What machined calls, for one attempt of the watch.
+  class Sink final : public rpc::ResourceSink::Server {
+   public:
+    explicit Sink(WatchedImpl& watched) : watched(watched) {}
+
+   protected:
+    kj::Promise<void> snapshot(SnapshotContext context) override {
+      ById fresh;
+      for (auto resource : context.getParams().getResources()) keep(fresh, resource);
+      watched.apply(kj::mv(fresh));
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> changes(ChangesContext context) override {
+      for (auto change : context.getParams().getChanges()) {
+        if (change.getEvent() == rpc::Change::Event::DESTROYED) {
+          kj::StringPtr id = change.getResource().getMetadata().getId();
+          watched.current.erase(id);
+        } else {
+          keep(watched.current, change.getResource());
+        }
+      }
+      watched.tell();
+      return kj::READY_NOW;
+    }
+    // A new snapshot follows; until then the old view is the best there is.
+    kj::Promise<void> lagged(LaggedContext context) override { return kj::READY_NOW; }
+
+   private:
+    WatchedImpl& watched;
+  };
+
+  rpc::Store::Client store_;
+  kj::Timer& timer;
+  kj::String type, id;
+  kj::Function<void()> changed;
+  ById current;
+  bool hasSnapshot = false;
+  Backoff backoff;
+  kj::String lastReason;
+  kj::Promise<void> running;
+
+  void apply(ById fresh) {
+    current = kj::mv(fresh);
+    hasSnapshot = true;
+    backoff.reset();
+    lastReason = nullptr;
+    tell();
+  }
+
+  void tell() {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([this]() { changed(); })) {
+      log::error("a change was not taken in", {{"type", type}, {"reason", messageOf(*e)}});
+    }
+  }
+
+  kj::Promise<void> run() {
+    for (;;) {
+      Sink sink(*this);
+      capnp::RevocableServer<rpc::ResourceSink> revocable(
+          sink);  // nothing reaches it after this turn
+      auto request = store_.watchRequest();
+      request.initKind().setType(type);
+      request.setId(id);
+      request.setSink(revocable.getClient());
+      auto reason =
+          co_await request.send().then([](auto&&) { return kj::str("machined ended the watch"); },
+                                       [](kj::Exception&& e) { return messageOf(e); });
+      if (reason != lastReason) {
+        log::warn("a watch is interrupted", {{"type", type}, {"reason", reason}});
+        lastReason = kj::mv(reason);
+      }
+      co_await backoff.wait(timer);
+    }
+  }
+};
+
+bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& wanted) {
+  auto left = stored.getSpec().getAs<capnp::AnyStruct>();
+  auto right = wanted.getRoot<capnp::AnyStruct>().asReader();
+  return left.equals(right) == capnp::Equality::EQUAL;
+}
+
+}  // namespace
+
+HeldResource::HeldResource(rpc::Resource::Reader resource)
+    : message(kj::heap<capnp::MallocMessageBuilder>(resource.totalSize().wordCount + 1)) {
+  message->setRoot(resource);
+}
+
+HeldResource::~HeldResource() noexcept(false) {
+  if (message.get() != nullptr) zeroize(*message);
+}
+
+rpc::Resource::Reader HeldResource::get() const {
+  return const_cast<capnp::MallocMessageBuilder&>(*message).getRoot<rpc::Resource>().asReader();
+}
+
+struct StoreClient::Impl {
+  kj::Timer& timer;
+  kj::String owner;
+  rpc::Store::Client store;
+
+  Impl(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::StringPtr path,
+       kj::String owner)
+      : timer(timer),
+        owner(kj::mv(owner)),
+        store(reconnecting([&lowLevel, &timer, path = kj::str(path)]() {
+                return connectUnix(lowLevel, timer, path).then([](kj::Own<Connection>&& c) {
+                  auto machined = c->bootstrap().castAs<rpc::Machined>();
+                  auto store = machined.storeRequest().send().getStore();
+                  return Dialed{kj::mv(c), kj::mv(store)};
+                });
+              }).castAs<rpc::Store>()) {}
+
+  // One pass of reading and writing. Conflict: somebody wrote in between.
+  kj::Promise<void> replaceOnce(kj::StringPtr type, Wanted& wanted) {
+    auto list = store.listRequest();
+    list.initKind().setType(type);
+    auto stored = co_await list.send();
+    kj::TreeMap<kj::String, rpc::Resource::Reader> byId;
+    for (auto resource : stored.getResources()) {
+      byId.insert(kj::str(resource.getMetadata().getId()), resource);
+    }
+    for (auto& entry : wanted) {
+      uint64_t version = 0;
+      KJ_IF_MAYBE (resource, byId.find(entry.key)) {
+        auto metadata = resource->getMetadata();
+        if (metadata.getPhase() == rpc::Metadata::Phase::TEARING_DOWN) {
+          requireNoFinalizers(metadata);
+          co_await remove(type, entry.key);  // wanted again: the old one goes, a new one comes
+        } else if (equalSpecs(*resource, *entry.value)) {
+          continue;
+        } else {
+          version = metadata.getVersion();
+        }
+      }
+      co_await put(type, entry.key, *entry.value, version);
+    }
+    for (auto& entry : byId) {
+      auto metadata = entry.value.getMetadata();
+      kj::StringPtr ownerOf = metadata.getOwner();
+      if (ownerOf != owner || wanted.find(entry.key) != nullptr) continue;
+      if (metadata.getFinalizers().size() == 0) {
+        co_await remove(type, entry.key);
+      } else if (metadata.getPhase() == rpc::Metadata::Phase::RUNNING) {
+        auto teardown = store.teardownRequest();
+        teardown.initKind().setType(type);
+        teardown.setId(entry.key);
+        teardown.setOwner(owner);
+        co_await teardown.send();
+      }
+    }
+  }
+
+  static void requireNoFinalizers(rpc::Metadata::Reader metadata) {
+    auto finalizers = metadata.getFinalizers();
+    if (finalizers.size() == 0) return;
+    fail(ErrorKind::kUnavailable, kj::str(metadata.getType(), " ", metadata.getId(),
+                                          " is still held by ", kj::strArray(finalizers, ", ")));
+  }
+
+  kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::MallocMessageBuilder& spec,
+                        uint64_t version) {
+    return put(type, id, spec.getRoot<capnp::AnyStruct>().asReader(), version);
+  }
+  kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec,
+                        uint64_t version) {
+    auto size = spec.totalSize();
+    size.wordCount += kMetadataWords;
+    auto request = store.putRequest(size);
+    auto resource = request.initResource();
+    auto metadata = resource.initMetadata();
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setOwner(owner);
+    metadata.setVersion(version);
+    resource.initSpec().setAs<capnp::AnyStruct>(spec);
+    return request.send().ignoreResult();
+  }
+
+  kj::Promise<void> remove(kj::StringPtr type, kj::StringPtr id) {
+    auto request = store.destroyRequest();
+    request.initKind().setType(type);
+    request.setId(id);
+    request.setOwner(owner);
+    return request.send().ignoreResult();
+  }
+};
+
+StoreClient::StoreClient(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                         kj::StringPtr socketPath, kj::String owner)
+    : impl(kj::heap<Impl>(lowLevel, timer, socketPath, kj::mv(owner))) {}
+StoreClient::~StoreClient() noexcept(false) = default;
+
+kj::Own<Watched> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed,
+                                    kj::StringPtr id) {
+  return kj::heap<WatchedImpl>(impl->store, impl->timer, type, id, kj::mv(changed));
+}
+
+kj::Promise<void> StoreClient::createErased(kj::StringPtr type, kj::StringPtr id,
+                                            capnp::AnyStruct::Reader spec) {
+  return impl->put(type, id, spec, 0);
+}
+
+kj::Promise<void> StoreClient::destroy(kj::StringPtr type, kj::StringPtr id) {
+  return impl->remove(type, id);
+}
+
+kj::Promise<void> StoreClient::visit(kj::StringPtr type,
+                                     kj::Function<void(rpc::Resource::Reader)> visitor) {
+  auto request = impl->store.listRequest();
+  request.initKind().setType(type);
+  auto stored = co_await request.send();
+  for (auto resource : stored.getResources()) visitor(resource);
+}
+
+kj::Promise<void> StoreClient::replaceAllErased(kj::StringPtr typeRef, Wanted wanted) {
+  auto type = kj::str(typeRef);
+  auto started = impl->timer.now();
+  Backoff backoff;
+  for (unsigned round = 1;;) {
+    kj::Maybe<kj::Exception> failure;
+    co_await impl->replaceOnce(type, wanted).catch_([&](kj::Exception&& e) {
+      failure = kj::mv(e);
+    });
+    KJ_IF_MAYBE (e, failure) {
+      auto kind = kindOf(*e);
+      if (kind == ErrorKind::kConflict || kind == ErrorKind::kNotFound) {
+        if (round++ == kRounds) kj::throwFatalException(kj::mv(*e));
+        continue;
+      }
+      if (kind != ErrorKind::kUnavailable || impl->timer.now() - started > kPatience) {
+        kj::throwFatalException(kj::mv(*e));
+      }
+    } else {
+      co_return;
+    }
+    co_await backoff.wait(impl->timer);
+  }
+}
+
+}  // namespace talos

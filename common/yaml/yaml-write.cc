@@ -1,0 +1,432 @@
+// The way back: trees of nodes as YAML or JSON text.
+
+#include <cmath>
+#include <cstdlib>
+
+#include "common/yaml/yaml.h"
+
+namespace talos::codec {
+namespace {
+
+constexpr kj::StringPtr kHex = "0123456789abcdef"_kj;
+
+bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Length of the valid UTF-8 sequence at text[i]; 0 if there is none.
+size_t sequenceLength(kj::StringPtr text, size_t i) {
+  auto c = static_cast<unsigned char>(text[i]);
+  size_t length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+  if (length == 0 || i + length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((text[i + k] & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// What YAML does not print as it is: C1 controls, line separators, the byte order mark.
+bool needsUnicodeEscape(kj::StringPtr text, size_t i, size_t length, uint32_t& code) {
+  if (length == 2 && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
+    code = static_cast<unsigned char>(text[i + 1]);
+    return true;
+  }
+  if (length != 3) return false;
+  auto sequence = text.slice(i).asArray().slice(0, 3);
+  if (sequence == "\xe2\x80\xa8"_kj.asArray()) return code = 0x2028, true;
+  if (sequence == "\xe2\x80\xa9"_kj.asArray()) return code = 0x2029, true;
+  if (sequence == "\xef\xbb\xbf"_kj.asArray()) return code = 0xfeff, true;
+  return false;
+}
+
+enum class Quotes { kYaml, kJson };
+
+void addQuoted(kj::Vector<char>& out, kj::StringPtr text, Quotes quotes) {
+  out.add('"');
+  for (size_t i = 0; i < text.size();) {
+    auto c = static_cast<unsigned char>(text[i]);
+    size_t length = sequenceLength(text, i);
+    uint32_t code = c;
+    if (length == 0) {
+      out.addAll("\xef\xbf\xbd"_kj);  // U+FFFD: a text that is not UTF-8 cannot be shown
+    } else if (c == '"' || c == '\\') {
+      out.add('\\');
+      out.add(c);
+    } else if (c == '\n') {
+      out.addAll("\\n"_kj);
+    } else if (c == '\t') {
+      out.addAll("\\t"_kj);
+    } else if (c == '\r') {
+      out.addAll("\\r"_kj);
+    } else if (c < 0x20 || c == 0x7f ||
+               (quotes == Quotes::kYaml && needsUnicodeEscape(text, i, length, code))) {
+      out.addAll("\\u"_kj);
+      for (int shift = 12; shift >= 0; shift -= 4) out.add(kHex[code >> shift & 15]);
+    } else {
+      out.addAll(text.slice(i).asArray().slice(0, length));
+    }
+    i += length == 0 ? 1 : length;
+  }
+  out.add('"');
+}
+
+kj::String take(kj::Vector<char>& out) {
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+// 1:20 and 52:54:00:12:34:56 are numbers to a YAML 1.1 reader, 2021-03-09 is a date.
+bool looksLikeNumberToOthers(kj::StringPtr text) {
+  if (!isDigit(text[0]) && text[0] != '-' && text[0] != '+') return false;
+  size_t dashes = 0, colons = 0;
+  for (size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '-')
+      ++dashes;
+    else if (text[i] == ':')
+      ++colons;
+    else if (!isDigit(text[i]) && text[i] != '_' && text[i] != '.')
+      return dashes == 2 && (text[i] == 'T' || text[i] == ' ');
+  }
+  return colons > 0 || dashes == 2 || text.findFirst('_') != nullptr;
+}
+
+bool isSafePlain(kj::StringPtr text) {
+  if (text.size() == 0 || text.startsWith(" ") || text.endsWith(" ") || text.endsWith(":"))
+    return false;
+  if (scalarType(text) != ScalarType::kText || parseBool(text) != nullptr ||
+      looksLikeNumberToOthers(text))
+    return false;
+  if (text == "<<" || text == "=" || text.startsWith("---") || text.startsWith("...")) return false;
+  char first = text[0];
+  for (char indicator : ",[]{}#&*!|>'\"%@`"_kj) {
+    if (first == indicator) return false;
+  }
+  if ((first == '-' || first == '?' || first == ':') && (text.size() == 1 || text[1] == ' '))
+    return false;
+  for (size_t i = 0; i < text.size();) {
+    size_t length = sequenceLength(text, i);
+    auto c = static_cast<unsigned char>(text[i]);
+    uint32_t code;
+    if (length == 0 || c < 0x20 || c == 0x7f || needsUnicodeEscape(text, i, length, code))
+      return false;
+    if (c == ':' && text[i + 1] == ' ') return false;
+    if (c == '#' && text[i - 1] == ' ') return false;
+    i += length;
+  }
+  return true;
+}
+
+// Text of several lines that a literal block ("|") keeps byte for byte.
+bool isSafeLiteral(kj::StringPtr text) {
+  if (text.findFirst('\n') == nullptr || text.endsWith("\n\n")) return false;
+  bool lineStart = true;
+  for (size_t i = 0; i < text.size();) {
+    size_t length = sequenceLength(text, i);
+    auto c = static_cast<unsigned char>(text[i]);
+    uint32_t code;
+    if (length == 0 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
+        needsUnicodeEscape(text, i, length, code)) {
+      return false;
+    }
+    if (c == '\t' && lineStart) return false;
+    if (i == 0 && (c == ' ' || c == '\n')) return false;
+    if (c == '\n' && i > 0 && (text[i - 1] == ' ' || text[i - 1] == '\t')) return false;
+    lineStart = c == '\n';
+    i += length;
+  }
+  return !text.endsWith(" ") && !text.endsWith("\t");
+}
+
+// Document markers have no meaning where a document stands for a value: what is before the second
+// document is the value.
+kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
+  auto isMarker = [&](size_t i) {
+    auto rest = text.slice(i);
+    return (rest.startsWith("---") || rest.startsWith("...")) &&
+           (rest.size() == 3 || rest[3] == '\n' || rest[3] == '\r' || rest[3] == ' ');
+  };
+  size_t begin = 0;
+  if (text.startsWith("---\n")) begin = 4;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if ((i == begin || text[i - 1] == '\n') && isMarker(i)) return text.slice(begin, i);
+  }
+  return text.slice(begin);
+}
+
+class YamlWriter {
+ public:
+  YamlWriter(unsigned unit, unsigned start) : unit(unit == 0 ? 2 : unit), start(start) {}
+
+  kj::String document(const YamlNode& node) {
+    if (isBlock(node)) {
+      block(node, 0, false);
+    } else {
+      pad(0);
+      scalar(node);
+      out.add('\n');
+    }
+    return take(out);
+  }
+
+  kj::String entry(kj::StringPtr key, const YamlNode& node) {
+    pad(0);
+    out.addAll(yamlScalar(key));
+    out.add(':');
+    afterKey(node, 0);
+    return take(out);
+  }
+
+ private:
+  kj::Vector<char> out;
+  unsigned unit, start;
+
+  void pad(unsigned column) {
+    for (unsigned i = 0; i < start + column; ++i) out.add(' ');
+  }
+
+  // Collections begin at multiples of the unit; only "- " moves what follows by two.
+  unsigned below(unsigned column) const { return unit * ((column + unit) / unit); }
+
+  static bool hasEntries(const YamlNode& mapping) {
+    for (auto& entry : mapping.entries) {
+      if (entry.value != nullptr) return true;
+    }
+    return false;
+  }
+
+  static bool isBlock(const YamlNode& node) {
+    return (node.kind == YamlNode::Kind::kSequence && node.items.size() > 0) ||
+           (node.kind == YamlNode::Kind::kMapping && hasEntries(node)) ||
+           (node.kind == YamlNode::Kind::kRaw && node.text.size() > 0);
+  }
+
+  void scalar(const YamlNode& node) {
+    switch (node.kind) {
+      case YamlNode::Kind::kNull:
+      case YamlNode::Kind::kRaw:
+        out.addAll("null"_kj);
+        break;
+      case YamlNode::Kind::kSequence:
+        out.addAll("[]"_kj);
+        break;
+      case YamlNode::Kind::kMapping:
+        out.addAll("{}"_kj);
+        break;
+      case YamlNode::Kind::kScalar: {
+        bool verbatim =
+            node.plain && (isSafePlain(node.text) || scalarType(node.text) != ScalarType::kText ||
+                           parseBool(node.text) != nullptr);
+        out.addAll(verbatim ? kj::str(node.text) : yamlScalar(node.text));
+      }
+    }
+  }
+
+  // What stands behind "key:" in column `column`, or behind "-".
+  void afterKey(const YamlNode& node, unsigned column) {
+    if (isBlock(node)) {
+      out.add('\n');
+      block(node, below(column), false);
+    } else if (node.kind == YamlNode::Kind::kScalar && isSafeLiteral(node.text)) {
+      out.add(' ');
+      literal(node.text, below(column));
+    } else {
+      out.add(' ');
+      scalar(node);
+      out.add('\n');
+      bool placed = false;
+      for (auto& entry : node.entries) comment(entry.comment, below(column), placed);
+    }
+  }
+
+  void literal(kj::StringPtr text, unsigned column) {
+    out.addAll(text.endsWith("\n") ? "|\n"_kj : "|-\n"_kj);
+    lines(text, column, false);
+  }
+
+  // `firstPlaced`: the cursor already stands where the first line begins.
+  void lines(kj::ArrayPtr<const char> text, unsigned column, bool firstPlaced) {
+    for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && text[end] != '\n') ++end;
+      if (end > i && !firstPlaced) pad(column);
+      firstPlaced = false;
+      out.addAll(text.slice(i, end));
+      out.add('\n');
+      i = end + 1;
+    }
+  }
+
+  void block(const YamlNode& node, unsigned column, bool firstPlaced) {
+    if (node.kind == YamlNode::Kind::kRaw) {
+      lines(firstDocument(node.text), column, firstPlaced);
+    } else if (node.kind == YamlNode::Kind::kSequence) {
+      for (auto* item : node.items) {
+        if (!firstPlaced) pad(column);
+        firstPlaced = false;
+        out.add('-');
+        sequenceItem(*item, column);
+      }
+    } else {
+      for (auto& entry : node.entries) {
+        if (entry.comment.size() > 0) comment(entry.comment, column, firstPlaced);
+        if (entry.value == nullptr) continue;
+        if (!firstPlaced) pad(column);
+        firstPlaced = false;
+        out.addAll(yamlScalar(entry.key));
+        out.add(':');
+        afterKey(*entry.value, column);
+      }
+    }
+  }
+
+  void sequenceItem(const YamlNode& item, unsigned column) {
+    if (!isBlock(item)) {
+      afterKey(item, column);
+      return;
+    }
+    out.add(' ');
+    block(item, column + 2, true);
+  }
+
+  void comment(kj::StringPtr text, unsigned column, bool& firstPlaced) {
+    for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && text[end] != '\n') ++end;
+      if (!firstPlaced) pad(column);
+      firstPlaced = false;
+      out.addAll("# "_kj);
+      out.addAll(text.slice(i).asArray().slice(0, end - i));
+      out.add('\n');
+      i = end + 1;
+    }
+  }
+};
+
+class JsonWriter {
+ public:
+  explicit JsonWriter(unsigned unit) : unit(unit) {}
+
+  kj::String document(const YamlNode& node) {
+    value(node, 0);
+    return take(out);
+  }
+
+ private:
+  kj::Vector<char> out;
+  unsigned unit;
+
+  void line(unsigned level) {
+    if (unit == 0) return;
+    out.add('\n');
+    for (unsigned i = 0; i < level * unit; ++i) out.add(' ');
+  }
+
+  void value(const YamlNode& node, unsigned level) {
+    switch (node.kind) {
+      case YamlNode::Kind::kNull:
+        out.addAll("null"_kj);
+        break;
+      case YamlNode::Kind::kScalar:
+        scalar(node);
+        break;
+      case YamlNode::Kind::kRaw:
+        raw(node, level);
+        break;
+      case YamlNode::Kind::kSequence: {
+        out.add('[');
+        bool first = true;
+        for (auto* item : node.items) {
+          if (!first) out.add(',');
+          first = false;
+          line(level + 1);
+          value(*item, level + 1);
+        }
+        if (!first) line(level);
+        out.add(']');
+        break;
+      }
+      case YamlNode::Kind::kMapping: {
+        out.add('{');
+        bool first = true;
+        for (auto& entry : node.entries) {
+          if (!first) out.add(',');
+          first = false;
+          line(level + 1);
+          addQuoted(out, entry.key, Quotes::kJson);
+          out.addAll(unit == 0 ? ":"_kj : ": "_kj);
+          value(*entry.value, level + 1);
+        }
+        if (!first) line(level);
+        out.add('}');
+      }
+    }
+  }
+
+  void scalar(const YamlNode& node) {
+    auto type = node.plain ? scalarType(node.text) : ScalarType::kText;
+    switch (type) {
+      case ScalarType::kNull:
+        out.addAll("null"_kj);
+        return;
+      case ScalarType::kBool:
+        out.addAll(KJ_ASSERT_NONNULL(parseBool(node.text)) ? "true"_kj : "false"_kj);
+        return;
+      case ScalarType::kInteger: {
+        auto integer = KJ_ASSERT_NONNULL(parseInteger(node.text));
+        out.addAll(kj::str(integer.negative ? "-" : "", integer.magnitude));
+        return;
+      }
+      case ScalarType::kFloat: {
+        double number = strtod(node.text.cStr(), nullptr);
+        if (!std::isfinite(number) || node.text.findFirst('n') != nullptr) break;
+        out.addAll(kj::str(number));
+        return;
+      }
+      case ScalarType::kText:
+        break;
+    }
+    addQuoted(out, node.text, Quotes::kJson);
+  }
+
+  void raw(const YamlNode& node, unsigned level) {
+    Problems problems;
+    YamlStream stream(node.text, "", problems);
+    if (hasErrors(problems)) {
+      addQuoted(out, node.text, Quotes::kJson);
+    } else if (stream.documents().size() == 0) {
+      out.addAll("null"_kj);
+    } else {
+      value(*stream.documents()[0], level);
+    }
+  }
+};
+
+}  // namespace
+
+kj::String yamlScalar(kj::StringPtr text) {
+  if (isSafePlain(text)) return kj::str(text);
+  kj::Vector<char> out;
+  addQuoted(out, text, Quotes::kYaml);
+  return take(out);
+}
+
+kj::String jsonString(kj::StringPtr text) {
+  kj::Vector<char> out;
+  addQuoted(out, text, Quotes::kJson);
+  return take(out);
+}
+
+kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColumn) {
+  return YamlWriter(indent, startColumn).document(node);
+}
+
+kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,
+                           unsigned startColumn) {
+  return YamlWriter(indent, startColumn).entry(key, node);
+}
+
+kj::String renderJson(const YamlNode& node, unsigned indent) {
+  return JsonWriter(indent).document(node);
+}
+
+}  // namespace talos::codec

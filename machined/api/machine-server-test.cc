@@ -1,0 +1,165 @@
+#include "machined/api/machine-server.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+
+namespace talos::machined {
+namespace {
+
+class Machine : public testing::Test {
+ public:
+  ~Machine() noexcept override {}
+
+ protected:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  unsigned reboots = 0;
+  bool accepted = true;
+  kj::Maybe<pki::CertificateAndKey> authority;
+
+  rpc::Machine::Client client(MachinePaths paths = {}) {
+    return kj::heap<MachineServer>(
+        uv, io.provider->getTimer(),
+        MachineIdentity{kj::str("v1"), kj::str("abc"), kj::str("2021-03-01T12:00:00Z"),
+                        kj::str("clang"), kj::str("metal"), kj::str("metal")},
+        MachineHooks{[this]() -> kj::Promise<void> {
+                       if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
+                       ++reboots;
+                       return kj::READY_NOW;
+                     },
+                     []() -> kj::Promise<void> { return kj::READY_NOW; },
+                     [](rpc::Status::Builder out) { out.setPhase("startEverything"); },
+                     [] {
+                       kj::Vector<ServiceCgroup> services;
+                       services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
+                       return services;
+                     },
+                     [](kj::String server) -> kj::Promise<TimeAnswer> {
+                       if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
+                       return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
+                                         kj::UNIX_EPOCH + 1 * kj::SECONDS,
+                                         kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
+                     },
+                     [this]() -> kj::Maybe<pki::CertificateAndKey> {
+                       KJ_IF_MAYBE (a, authority) {
+                         return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
+                       }
+                       return nullptr;
+                     }},
+        paths);
+  }
+};
+
+// Catches: a version without the fields that a client waits on (boot id) or shows.
+TEST_F(Machine, VersionSaysWhichBootOfWhichMachine) {
+  auto version = client().versionRequest().send().wait(io.waitScope);
+  EXPECT_EQ(kj::StringPtr(version.getTag()), "v1");
+  EXPECT_EQ(kj::StringPtr(version.getOs()), "linux");
+  EXPECT_NE(kj::StringPtr(version.getArch()), "x86_64");
+  EXPECT_EQ(version.getBootId().size(), 36u);
+  char name[256];
+  KJ_SYSCALL(gethostname(name, sizeof name));
+  EXPECT_EQ(kj::StringPtr(version.getHostname()), name);
+  EXPECT_GT(version.getUptimeMs(), 0u);
+}
+
+// Catches: an answer without the boot that ends, a refusal that reboots all the same.
+TEST_F(Machine, RebootNamesTheBootThatEnds) {
+  auto machine = client();
+  auto bootId = kj::str(machine.versionRequest().send().wait(io.waitScope).getBootId());
+  EXPECT_EQ(kj::StringPtr(machine.rebootRequest().send().wait(io.waitScope).getBootId()), bootId);
+  EXPECT_EQ(reboots, 1u);
+  EXPECT_EQ(kj::StringPtr(machine.shutdownRequest().send().wait(io.waitScope).getBootId()), bootId);
+  EXPECT_EQ(reboots, 1u);
+  accepted = false;
+  auto failure =
+      kj::runCatchingExceptions([&] { machine.rebootRequest().send().wait(io.waitScope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+}
+
+// Catches: local and remote exchanged, a failure that looks like an answer.
+TEST_F(Machine, TimeIsWhatAServerSays) {
+  auto ask = [&](kj::StringPtr server) {
+    auto request = client().timeRequest();
+    request.setServer(server);
+    return request.send().wait(io.waitScope);
+  };
+  auto answer = ask("");
+  EXPECT_EQ(kj::StringPtr(answer.getAnswer().getServer()), "followed");
+  EXPECT_EQ(answer.getAnswer().getLocal(), 1'000'000'000);
+  EXPECT_EQ(answer.getAnswer().getRemote(), 3);
+  auto failure = kj::runCatchingExceptions([&] { ask("x"); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnavailable);
+}
+
+// Catches: facts that do not reach their fields.
+TEST_F(Machine, FactsReachTheWire) {
+  TestTree cgroups;
+  cgroups.directory("apid");
+  cgroups.file("apid/memory.current", "4096\n");
+  cgroups.file("apid/cpu.stat", "usage_usec 3\n");
+  auto machine = client({.cgroups = cgroups.root});
+  EXPECT_EQ(kj::StringPtr(machine.statusRequest().send().wait(io.waitScope).getPhase()),
+            "startEverything");
+
+  auto memory = machine.memoryRequest().send().wait(io.waitScope);
+  ASSERT_GT(memory.getFields().size(), 10u);
+  EXPECT_EQ(kj::StringPtr(memory.getFields()[0].getName()), "MemTotal");
+  EXPECT_EQ(kj::StringPtr(memory.getFields()[0].getUnit()), "kB");
+
+  auto stats = machine.statsRequest().send().wait(io.waitScope);
+  ASSERT_EQ(stats.getStats().size(), 1u);
+  EXPECT_EQ(kj::StringPtr(stats.getStats()[0].getNamespace()), "system");
+  EXPECT_EQ(kj::StringPtr(stats.getStats()[0].getId()), "apid");
+  EXPECT_EQ(stats.getStats()[0].getMemoryUsage(), 4096u);
+  EXPECT_EQ(stats.getStats()[0].getCpuUsageNs(), 3000u);
+
+  auto processes = machine.processesRequest().send().wait(io.waitScope);
+  bool found = false;
+  for (auto process : processes.getProcesses()) {
+    if (process.getPid() != getpid()) continue;
+    found = true;
+    EXPECT_GE(process.getResidentMemory(), 100'000u);
+    EXPECT_GE(process.getVirtualMemory(), process.getResidentMemory());
+    EXPECT_EQ(process.getState().size(), 1u);
+  }
+  EXPECT_TRUE(found);
+}
+
+// Catches: mounts that are read from another tree than the rest, or that hold up the loop's answer.
+TEST_F(Machine, MountsAreReadFromTheSameProc) {
+  TestTree proc;
+  proc.file("mounts", kj::str("tmpfs ", proc.root, " tmpfs rw 0 0\n"));
+  auto mounts = client({.proc = proc.root}).mountsRequest().send().wait(io.waitScope);
+  ASSERT_EQ(mounts.getMounts().size(), 1u);
+  EXPECT_EQ(kj::StringPtr(mounts.getMounts()[0].getMountedOn()), proc.root);
+  EXPECT_GT(mounts.getMounts()[0].getSize(), 0u);
+}
+
+// Catches: a certificate of somebody else's authority, one without it, and a machine without the
+// key that does not say where there is one.
+TEST_F(Machine, SignsForClients) {
+  auto key = pki::makeKey(pki::KeyType::kEd25519);
+  auto asked = pki::makeRequest(key, {.commonName = "someone"});
+  auto ask = [&] {
+    auto request = client().clientCertificateRequest();
+    request.setRequest(asked.asBytes());
+    request.initRoles(1).set(0, "os:reader");
+    request.setLifetimeS(3600);
+    return request.send();
+  };
+  auto e = kj::runCatchingExceptions([&] { ask().wait(io.waitScope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kFailedPrecondition);
+  authority = pki::makeAuthority({.organization = "talos"});
+  auto answer = ask().wait(io.waitScope);
+  EXPECT_EQ(kj::heapString(answer.getCa().asChars()), KJ_ASSERT_NONNULL(authority).certificate);
+  auto certificate = kj::heapString(answer.getCertificate().asChars());
+  pki::checkPair(certificate, key);
+  EXPECT_EQ(pki::inspect(certificate).organizations[0], "os:reader"_kj);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,178 @@
+#include "machined/api/machine-server.h"
+
+#include <kj/debug.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "machined/api/client-certificate.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
+
+uint64_t uptimeMs() {
+  struct timespec now;
+  KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
+  return uint64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// The machine as people write it: uname says x86_64.
+kj::StringPtr architecture(const struct utsname& name) {
+  kj::StringPtr machine = name.machine;
+  if (machine == "x86_64") return "amd64"_kj;
+  if (machine == "aarch64") return "arm64"_kj;
+  return machine;
+}
+
+}  // namespace
+
+MachineServer::MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity identity,
+                             MachineHooks hooks, MachinePaths paths)
+    : uv(uv), timer(timer), identity(kj::mv(identity)), hooks(kj::mv(hooks)), paths(paths) {}
+
+template <typename F>
+auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())> {
+  using T = decltype(work());
+  auto late = timer.afterDelay(kDeadline).then([doing]() -> T {
+    fail(ErrorKind::kDeadlineExceeded,
+         kj::str(doing, " took longer than ", kDeadline / kj::SECONDS, " s"));
+  });
+  return uv.blocking(kj::fwd<F>(work)).exclusiveJoin(kj::mv(late));
+}
+
+kj::String MachineServer::bootId() const {
+  auto id = readFile(kj::str(paths.proc, "/sys/kernel/random/boot_id"));
+  size_t size = id.size();
+  while (size > 0 && id[size - 1] == '\n') --size;
+  return kj::heapString(id.slice(0, size));
+}
+
+kj::Promise<void> MachineServer::version(VersionContext context) {
+  struct utsname name;
+  KJ_SYSCALL(uname(&name));
+  auto out = context.getResults();
+  out.setTag(identity.tag);
+  out.setSha(identity.sha);
+  out.setBuilt(identity.built);
+  out.setCompiler(identity.compiler);
+  out.setOs("linux");
+  out.setArch(architecture(name));
+  out.setPlatform(identity.platform);
+  out.setMode(identity.mode);
+  out.setBootId(bootId());
+  out.setHostname(name.nodename);
+  out.setUptimeMs(uptimeMs());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> MachineServer::status(StatusContext context) {
+  hooks.status(context.getResults());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> MachineServer::memory(MemoryContext context) {
+  auto lines = parseMeminfo(readFile(kj::str(paths.proc, "/meminfo")));
+  auto fields = context.getResults().initFields(lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    fields[i].setName(lines[i].name);
+    fields[i].setValue(lines[i].value);
+    fields[i].setUnit(lines[i].unit);
+  }
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> MachineServer::mounts(MountsContext context) {
+  auto facts =
+      co_await onPool("reading the mounts", [proc = paths.proc] { return readMounts(proc); });
+  auto mounts = context.getResults().initMounts(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    mounts[i].setFilesystem(facts[i].mount.filesystem);
+    mounts[i].setMountedOn(facts[i].mount.path);
+    mounts[i].setSize(facts[i].size);
+    mounts[i].setAvailable(facts[i].available);
+  }
+}
+
+kj::Promise<void> MachineServer::processes(ProcessesContext context) {
+  auto facts =
+      co_await onPool("reading the processes", [proc = paths.proc] { return readProcesses(proc); });
+  const uint64_t ticks = sysconf(_SC_CLK_TCK), page = sysconf(_SC_PAGESIZE);
+  auto processes = context.getResults().initProcesses(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    auto out = processes[i];
+    auto& stat = facts[i].stat;
+    out.setPid(stat.pid);
+    out.setPpid(stat.ppid);
+    out.setState(kj::str(stat.state));
+    out.setThreads(stat.threads);
+    out.setCpuTimeMs(stat.cpuTicks * 1000 / ticks);
+    out.setVirtualMemory(stat.virtualBytes);
+    out.setResidentMemory(stat.residentPages * page);
+    out.setCommand(stat.command);
+    out.setExecutable(facts[i].executable);
+    out.setArgs(facts[i].args);
+  }
+}
+
+kj::Promise<void> MachineServer::stats(StatsContext context) {
+  auto facts = co_await onPool(
+      "reading the cgroups",
+      [root = paths.cgroups, services = hooks.services()] { return readStats(root, services); });
+  auto stats = context.getResults().initStats(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    stats[i].setNamespace("system");
+    stats[i].setId(facts[i].id);
+    stats[i].setMemoryUsage(facts[i].memoryBytes);
+    stats[i].setCpuUsageNs(facts[i].cpuNanoseconds);
+  }
+}
+
+kj::Promise<void> MachineServer::reboot(RebootContext context) {
+  context.getResults().setBootId(bootId());  // first: afterwards there may be no time
+  return hooks.reboot();
+}
+
+kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
+  context.getResults().setBootId(bootId());
+  return hooks.shutdown();
+}
+
+kj::Promise<void> MachineServer::time(TimeContext context) {
+  auto answer = co_await hooks.time(kj::str(context.getParams().getServer()));
+  auto nanoseconds = [](kj::Date d) { return (d - kj::UNIX_EPOCH) / kj::NANOSECONDS; };
+  auto out = context.getResults().initAnswer();
+  out.setServer(answer.server);
+  out.setLocal(nanoseconds(answer.local));
+  out.setRemote(nanoseconds(answer.remote));
+}
+
+kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext context) {
+  auto found = hooks.authority();
+  if (found == nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         "this machine has no key of the authority (machine.ca): ask a control-plane machine");
+  }
+  auto authority = kj::mv(KJ_ASSERT_NONNULL(found));
+  auto params = context.getParams();
+  auto roles = KJ_MAP(role, params.getRoles()) {
+    return kj::str(role);
+  };
+  auto request = kj::heapString(params.getRequest().asChars());
+  auto ca = kj::str(authority.certificate);
+  auto certificate = co_await onPool(
+      "signing a certificate",
+      [authority = kj::mv(authority), request = kj::mv(request), roles = kj::mv(roles),
+       lifetime = params.getLifetimeS(), now = kj::systemPreciseCalendarClock().now()] {
+        return signClientCertificate(authority.certificate, authority.key, request.asArray(), roles,
+                                     lifetime, now);
+      });
+  auto out = context.getResults();
+  out.setCa(ca.asBytes());
+  out.setCertificate(certificate.asBytes());
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,76 @@
+// The Machine capability: facts about the machine, and the two calls that end its life.
+//
+// Facts are read when they are asked for and nothing is kept, so there is nothing to lose in a
+// crash. Reading happens on the thread pool with a deadline: a mount whose server is gone costs its
+// caller a DeadlineExceeded and the loop nothing. What the machine decides (its stage, how it goes
+// down, which services run) comes from functions that machined's main passes in.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/tls/pki.h"
+#include "machined/api/facts.h"
+#include "machined/process1/uv-loop.h"
+#include "rpc/machine.capnp.h"
+
+namespace talos::machined {
+
+// What was fixed when the program was built or the machine was installed.
+struct MachineIdentity {
+  kj::String tag, sha, built, compiler;
+  kj::String platform;  // metal, container ...
+  kj::String mode;      // metal, cloud, container
+};
+
+struct TimeAnswer {
+  kj::String server;
+  kj::Date local, remote;  // at the same moment
+};
+
+struct MachineHooks {
+  // Resolve when the sequence is accepted, before it ends anything; reject when it is not.
+  kj::Function<kj::Promise<void>()> reboot;
+  kj::Function<kj::Promise<void>()> shutdown;
+  kj::Function<void(rpc::Status::Builder)> status;
+  kj::Function<kj::Vector<ServiceCgroup>()> services;  // those that run
+  // Asks a time server once; "": the one that the clock follows. Ends by itself.
+  kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
+  // machine.ca of the config with its key; none on a machine that has not both.
+  kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
+};
+
+struct MachinePaths {
+  kj::StringPtr proc = "/proc";
+  kj::StringPtr cgroups = "/sys/fs/cgroup";
+};
+
+class MachineServer final : public rpc::Machine::Server {
+ public:
+  MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity identity, MachineHooks hooks,
+                MachinePaths paths = {});
+
+  kj::Promise<void> version(VersionContext context) override;
+  kj::Promise<void> status(StatusContext context) override;
+  kj::Promise<void> memory(MemoryContext context) override;
+  kj::Promise<void> mounts(MountsContext context) override;
+  kj::Promise<void> processes(ProcessesContext context) override;
+  kj::Promise<void> stats(StatsContext context) override;
+  kj::Promise<void> reboot(RebootContext context) override;
+  kj::Promise<void> shutdown(ShutdownContext context) override;
+  kj::Promise<void> time(TimeContext context) override;
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override;
+
+ private:
+  UvLoop& uv;
+  kj::Timer& timer;
+  MachineIdentity identity;
+  MachineHooks hooks;
+  MachinePaths paths;
+
+  kj::String bootId() const;
+  template <typename F>
+  auto onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())>;
+};
+
+}  // namespace talos::machined

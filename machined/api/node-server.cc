@@ -1,0 +1,132 @@
+#include "machined/api/node-server.h"
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kRootUid = 0, kApidUid = 50;
+
+class NodeServer final : public rpc::Node::Server {
+ public:
+  explicit NodeServer(NodeParts parts) : parts(kj::mv(parts)) {}
+
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(parts.machine);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(parts.services);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> events(EventsContext context) override {
+    context.getResults().setEvents(parts.events);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(parts.logs);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(parts.files);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(parts.resources);
+    return kj::READY_NOW;
+  }
+  // Asked anew each time: what came by a connection that is gone is gone with it.
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(parts.networkd.networkRequest().send().getNetwork());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
+    context.getResults().setResources(parts.sensitiveResources);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    context.getResults().setConfiguration(parts.configuration);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(parts.storage);
+    return kj::READY_NOW;
+  }
+
+ private:
+  NodeParts parts;
+};
+
+class MachinedServer final : public rpc::Machined::Server {
+ public:
+  MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
+                 rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep)
+      : uid(uid),
+        nodeClient(kj::mv(node)),
+        maintenanceClient(kj::mv(maintenanceNode)),
+        storeClient(kj::mv(store)),
+        keep(kj::mv(keep)) {}
+
+  kj::Promise<void> node(NodeContext context) override {
+    checkCaller();
+    context.getResults().setNode(nodeClient);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
+    checkCaller();
+    context.getResults().setNode(maintenanceClient);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> store(StoreContext context) override {
+    context.getResults().setStore(storeClient);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> audit(AuditContext context) override {
+    if (!mayAudit(uid)) {
+      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not write the audit log"));
+    }
+    keep(context.getParams().getRecord());
+    return kj::READY_NOW;
+  }
+
+ private:
+  void checkCaller() const {
+    if (mayHaveNode(uid)) return;
+    fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not have the node's API"));
+  }
+
+  unsigned uid;
+  rpc::Node::Client nodeClient, maintenanceClient;
+  rpc::Store::Client storeClient;
+  kj::Function<void(rpc::AuditRecord::Reader)> keep;
+};
+
+}  // namespace
+
+rpc::Node::Client serveNode(NodeParts parts) {
+  return kj::heap<NodeServer>(kj::mv(parts));
+}
+
+bool mayHaveNode(unsigned uid) {
+  return uid == kRootUid || uid == kApidUid;
+}
+
+bool mayAudit(unsigned uid) {
+  return uid == kApidUid;
+}
+
+rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
+                                   kj::Function<bool()> open) {
+  return attenuateToMaintenance(rules, kj::mv(node), kj::mv(open),
+                                [](kj::StringPtr, kj::StringPtr) {})  // apid tells
+      .castAs<rpc::Node>();
+}
+
+rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store,
+                                    kj::Function<void(rpc::AuditRecord::Reader)> audit) {
+  return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
+                                  kj::mv(audit));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,44 @@
+// What machined offers on its socket: Machined to daemons of this machine, and in it Node, the
+// machine's API, to those of them that may have it (apid, which attenuates it for its clients).
+#pragma once
+
+#include "common/wire/roles.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::machined {
+
+struct NodeParts {
+  rpc::Machine::Client machine;
+  rpc::Services::Client services;
+  rpc::Events::Client events;
+  rpc::Logs::Client logs;
+  rpc::Files::Client files;
+  rpc::Resources::Client resources;           // without sensitive types
+  rpc::Resources::Client sensitiveResources;  // all types
+  rpc::Networkd::Client networkd;             // dials again when networkd was restarted
+  rpc::Configuration::Client configuration;
+  rpc::Storage::Client storage;
+};
+
+rpc::Node::Client serveNode(NodeParts parts);
+
+// Who may have the Node: root (so that a debugging tool could) and apid.
+bool mayHaveNode(unsigned uid);
+
+// The node for clients that nobody could authenticate: serves while `open` says that the machine
+// has no config, and then only what is marked $maintenance. `rules` are those of Node and must
+// outlive it.
+rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
+                                   kj::Function<bool()> open);
+
+// Who may write into the log `audit`: apid alone.
+bool mayAudit(unsigned uid);
+
+// For one connection. `store` gives what this uid may do with resources; `audit` keeps a record.
+rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
+                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store,
+                                    kj::Function<void(rpc::AuditRecord::Reader)> audit);
+
+}  // namespace talos::machined

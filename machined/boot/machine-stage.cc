@@ -1,0 +1,24 @@
+#include "machined/boot/machine-stage.h"
+
+namespace talos::machined {
+
+kj::StringPtr nameOf(rpc::Status::Stage stage) {
+  static constexpr kj::StringPtr kNames[] = {"booting"_kj,   "running"_kj,      "failed"_kj,
+                                             "rebooting"_kj, "shuttingDown"_kj, "maintenance"_kj};
+  auto index = static_cast<size_t>(stage);
+  return index < kj::size(kNames) ? kNames[index] : "unknown"_kj;
+}
+
+void MachineStatus::set(Stage stage, kj::Vector<kj::String> problems) {
+  current = stage;
+  why = kj::mv(problems);
+  changed();
+}
+
+void MachineStatus::fill(rpc::Status::Builder out) const {
+  out.setStage(current);
+  auto list = out.initProblems(why.size());
+  for (size_t i = 0; i < why.size(); i++) list.set(i, why[i]);
+}
+
+}  // namespace talos::machined

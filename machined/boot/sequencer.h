@@ -1,0 +1,68 @@
+// Sequences: ordered phases of named tasks that run in parallel, under one lock for the machine
+// (spec boot-and-services.md §4.1-4.2).
+//
+// All tasks of a phase finish even when one fails; the first error ends the sequence. The list of
+// phases is made before the first one runs. Nothing here outlives the brain: what a sequence had
+// reached is for its tasks to keep (machined/brain/brain.h, "progress").
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+#include <kj/vector.h>
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::machined {
+
+struct Task {
+  kj::String name;
+  kj::Function<kj::Promise<void>()> run;
+};
+struct Phase {
+  kj::String name;
+  kj::Vector<Task> tasks;
+};
+struct Sequence {
+  kj::String name;
+  kj::Vector<Phase> phases;
+};
+
+enum class Start {
+  kPlain,     // the lock is taken: Conflict, and an event with `locked`
+  kTakeOver,  // drops the running sequence, then takes the lock; of two the later one wins
+  kLockFree,  // neither looks at the lock nor takes it
+};
+
+// Hears what a sequencer does: the event ring, the console, the log.
+class SequenceListener {
+ public:
+  virtual void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error,
+                        bool locked) = 0;
+  virtual void phase(kj::StringPtr name, rpc::Action action) = 0;
+  virtual void task(kj::StringPtr name, rpc::Action action) = 0;
+  virtual void line(kj::StringPtr text) = 0;  // for the console, without newline
+};
+
+class Sequencer {
+ public:
+  // `clock` measures what lines tell; unlike a timer's it does not stand still within a turn of the
+  // loop.
+  Sequencer(SequenceListener& listener, kj::Timer& timer, const kj::MonotonicClock& clock);
+  ~Sequencer() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Sequencer);
+
+  // Rejects with the first error, of its own kind, naming phase and task; with FailedPrecondition
+  // when another sequence took over. Cancellation (taking over, or dropping the promise) drops the
+  // promises of the running tasks: what they had begun in the kernel stays, what they wait for does
+  // not hold it up.
+  kj::Promise<void> run(Sequence sequence, Start how);
+
+  kj::StringPtr currentSequence() const;  // "" when idle
+  kj::StringPtr currentPhase() const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,223 @@
+// Configs over the wire, as far as machined goes: the Node of callers with a certificate, and the
+// one of those without.
+#include "common/config/generate.h"
+#include "machined/api/node-server.h"
+#include "machined/config/configuration-server.h"
+#include "machined/config/test-config-keeper.h"
+#include "machined/resources/store-records.h"
+
+namespace talos::machined {
+namespace {
+
+struct ConfigurationTest : public KeeperTest {
+  ~ConfigurationTest() noexcept override {}
+  Rules rules{capnp::Schema::from<rpc::Node>()};
+  bool networkKnown = false;
+
+  kj::Promise<ConfigurationServer::NetworkPreview> preview(const config::MachineConfig& wanted) {
+    if (!networkKnown) return error(ErrorKind::kUnavailable, "networkd is away");
+    ConfigurationServer::NetworkPreview network;
+    network.steps.add(kj::str("name ", wanted.get().getMachine().getNetwork().getHostname()));
+    network.problems.add(kj::str("there is no eth9"));
+    return kj::mv(network);
+  }
+
+  rpc::Node::Client node(ConfigKeeper::Caller caller) {
+    kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
+    auto& b = brain();
+    auto served =
+        serveNode(NodeParts{.machine = kj::cp(none),
+                            .services = kj::cp(none),
+                            .events = kj::cp(none),
+                            .logs = kj::cp(none),
+                            .files = kj::cp(none),
+                            .resources = kj::cp(none),
+                            .sensitiveResources = kj::cp(none),
+                            .networkd = kj::cp(none),
+                            .configuration = kj::heap<ConfigurationServer>(
+                                b.keeper, b.reader, b.store, uv, caller, kj::str("this boot"),
+                                [this](auto& wanted) { return preview(wanted); }),
+                            .storage = kj::cp(none)});
+    if (caller == ConfigKeeper::Caller::kAdmin) return served;
+    return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.inMaintenance(); });
+  }
+  rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {
+    return node(caller).configurationRequest().send().getConfiguration();
+  }
+  static auto applyRequest(rpc::Configuration::Client to, kj::StringPtr text,
+                           ApplyMode mode = ApplyMode::REBOOT) {
+    auto request = to.applyRequest();
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(mode);
+    return request.send();
+  }
+  // An administrator's, of the document b, with what else `fill` says.
+  template <typename Fill>
+  auto applyB(Fill&& fill) {
+    auto request = configuration(ConfigKeeper::Caller::kAdmin).applyRequest();
+    auto text = document("b");
+    request.initRequest().setDocument(text.asBytes());
+    fill(request.getRequest());
+    return request.send();
+  }
+  static auto generateRequest(rpc::Configuration::Client to) {
+    auto request = to.generateRequest();
+    request.initRequest().setClusterName("made");
+    request.getRequest().setEndpoint("https://10.0.0.1:6443");
+    return request.send();
+  }
+  template <typename T>
+  std::string failure(T promise) {
+    std::string text = "nothing was refused";
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { promise.wait(io.waitScope); })) {
+      text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();
+    }
+    return text;
+  }
+  // The text of one of the documents.
+  static kj::String content(rpc::Configuration::GenerateResults::Reader results,
+                            kj::StringPtr name) {
+    for (auto file : results.getDocuments()) {
+      if (file.getName() == name) return kj::str(file.getContent().asChars());
+    }
+    return kj::str();
+  }
+};
+
+constexpr auto kAdmin = ConfigKeeper::Caller::kAdmin, kVisitor = ConfigKeeper::Caller::kVisitor;
+
+// Catches: an answer that lacks what the caller decides by, or a secret in it.
+TEST_F(ConfigurationTest, TellsWhatWasDone) {
+  booted(document("a"));
+  auto other = document("b", "  env: {a: b}\n");
+  auto changed = kj::str(other);
+  for (char& c : changed) {
+    if (c == 'b' && (&c)[1] == 'b') c = 'c';  // the token of the cluster
+  }
+  auto response = applyRequest(configuration(kAdmin), changed).wait(io.waitScope);
+  auto result = response.getResult();
+  EXPECT_EQ(ApplyMode::REBOOT, result.getMode());
+  EXPECT_EQ(kj::StringPtr("this boot"), result.getBootId());
+  EXPECT_EQ(3u, result.getChanges().size());
+  EXPECT_TRUE(contains(result.getDiff().cStr(), "+    hostname: b")) << result.getDiff().cStr();
+  EXPECT_FALSE(contains(result.getDiff().cStr(), "bbbbb")) << result.getDiff().cStr();
+  EXPECT_FALSE(contains(result.getDiff().cStr(), "ccccc")) << result.getDiff().cStr();
+}
+
+// Catches: a dry run that hides what the network would be, or that nobody knows it.
+TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
+  booted(document("a"));
+  for (bool known : {true, false}) {
+    networkKnown = known;
+    auto response = applyB([](auto request) { request.setDryRun(true); }).wait(io.waitScope);
+    auto result = response.getResult();
+    ASSERT_EQ(known ? 1u : 0u, result.getNetworkPlan().size());
+    ASSERT_EQ(known ? 1u : 0u, result.getNetworkProblems().size());
+    ASSERT_EQ(known ? 0u : 1u, result.getWarnings().size());
+    if (known) {
+      EXPECT_EQ(kj::StringPtr("name b"), result.getNetworkPlan()[0]);
+      EXPECT_EQ(kj::StringPtr("there is no eth9"), result.getNetworkProblems()[0]);
+    } else {
+      EXPECT_EQ(kj::StringPtr("what would be done to the network is not known: networkd is away"),
+                result.getWarnings()[0]);
+    }
+    EXPECT_EQ("a/a", state());
+  }
+}
+
+// Catches: a trial of another length than was asked for, also where that is more than a duration
+// holds.
+TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
+  booted(document("a"));
+  auto request = [&](uint64_t length) {
+    return applyB([&](auto request) {
+      request.setMode(ApplyMode::TRY);
+      request.setTryTimeoutMs(length);
+    });
+  };
+  for (uint64_t length : {uint64_t(0), uint64_t(86'400'001), uint64_t(1) << 63, ~uint64_t(0)}) {
+    EXPECT_TRUE(contains(failure(request(length)), "InvalidArgument: a config is tried for 1s"));
+  }
+  auto response = request(90'000).wait(io.waitScope);
+  EXPECT_EQ(90'000u, response.getResult().getRevertsInMs());
+  EXPECT_TRUE(brain().keeper.revertsIn() == 90 * kj::SECONDS);
+}
+
+// Catches: a version that the wire loses.
+TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
+  booted(document("a"));
+  auto version = KJ_ASSERT_NONNULL(brain().store.tryGet("", kMachineConfigs, kMachineConfigId))
+                     .getMetadata()
+                     .getVersion();
+  auto request = [&](uint64_t from) {
+    return applyB([&](auto request) {
+      request.setMode(ApplyMode::NO_REBOOT);
+      request.setIfVersion(from);
+    });
+  };
+  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config was changed"));
+  EXPECT_EQ("a/a", state());
+  request(version).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: a capability from maintenance mode that is still good when the machine has a config: for
+// giving it another one, or for asking for the keys of its cluster.
+TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  auto& b = brain();
+  auto visitors = node(kVisitor);
+  auto held = visitors.configurationRequest().send().getConfiguration();
+  auto bare = configuration(kVisitor);  // inside of the membrane: what machined itself looks at
+  auto generated = generateRequest(held).wait(io.waitScope);
+  auto mine = content(generated, "controlplane.yaml");
+  EXPECT_EQ("InvalidArgument", failure(applyRequest(held, "machine: {}\n")).substr(0, 15));
+  applyRequest(held, document("b")).wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  EXPECT_EQ("b/b", state());
+
+  constexpr const char* kText =
+      "Unauthenticated: this machine has a config now: connect again, "
+      "with a client certificate";
+  EXPECT_EQ(kText, failure(applyRequest(held, mine)));
+  EXPECT_EQ(kText, failure(generateRequest(held)));
+  EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
+  EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
+  rpc::Configuration::Client inner =
+      kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, uv, kVisitor, kj::str("this boot"),
+                                    [this](auto& wanted) { return preview(wanted); });
+  EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
+  EXPECT_EQ(kText, failure(generateRequest(inner)));
+  EXPECT_EQ("b/b", state());
+  (void)bare;
+}
+
+// Catches: another cluster's secrets from a control-plane machine, and secrets from a worker.
+TEST_F(ConfigurationTest, GeneratesForItsOwnCluster) {
+  booted(document("worker"));
+  EXPECT_EQ(
+      "FailedPrecondition: this machine is a worker and has not the secrets of its cluster; "
+      "ask a control-plane machine",
+      failure(generateRequest(configuration(kAdmin))));
+
+  machine.drop();
+  disk.content = nullptr;
+  auto made = config::generate("own", "https://10.0.0.1:6443");
+  booted(made.controlplane);
+  auto response = generateRequest(configuration(kAdmin)).wait(io.waitScope);
+  EXPECT_EQ(4u, response.getDocuments().size());
+  auto own = config::parse(made.controlplane, "own");
+  for (auto name : {"init.yaml"_kj, "controlplane.yaml"_kj, "join.yaml"_kj}) {
+    auto text = content(response, name);
+    auto other = config::parse(text.asArray(), name);
+    ASSERT_TRUE(other.good()) << render(other.problems()).cStr();
+    EXPECT_EQ(own.get().getMachine().getToken(), other.get().getMachine().getToken());
+    EXPECT_EQ(own.get().getCluster().getCa().getCrt(), other.get().getCluster().getCa().getCrt());
+  }
+  auto admin = Talosconfig::parse(content(response, "talosconfig"), "talosconfig");
+  EXPECT_EQ(kj::str(own.get().getMachine().getCa().getCrt().asChars()), admin.resolve("made").ca);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,17 @@
+// What a config would do to the network: its specs, looked at by networkd, which changes nothing.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "machined/config/configuration-server.h"
+#include "machined/controllers/network-controller.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+
+// Unavailable, with the reason, when networkd does not answer within 5 s.
+kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs specs,
+                                                                rpc::Networkd::Client networkd,
+                                                                kj::Timer& timer);
+
+}  // namespace talos::machined

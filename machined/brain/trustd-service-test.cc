@@ -1,0 +1,151 @@
+// When the service trustd comes to be, on a model of process 1 and a real store.
+#include "machined/brain/trustd-service.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/testing/virtual-time.h"
+#include "machined/process1/test-process1.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct TrustdServiceTest : testing::Test {
+  ~TrustdServiceTest() noexcept override { crash(); }
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  FakeMachine machine;
+  kj::Own<FakeProcess1> process1;
+  kj::Own<Supervisor> supervisor;
+  kj::Own<TrustdService> trustd;
+  unsigned listened = 0;
+  bool cannotListen = false;
+  kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // what it listens with
+
+  // The same file: process 1 has duplicates.
+  static bool same(int a, int b) {
+    struct stat first, second;
+    KJ_SYSCALL(fstat(a, &first));
+    KJ_SYSCALL(fstat(b, &second));
+    return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  }
+  kj::AutoCloseFd anything() { return kj::AutoCloseFd(open("/dev/null", O_RDWR | O_CLOEXEC)); }
+
+  // A brain, the first one or the next.
+  void start() {
+    process1 = kj::heap<FakeProcess1>(machine);
+    supervisor = kj::heap<Supervisor>(Supervisor::World{
+        *process1, timer, clock, [] { return 0.0; },
+        [this](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> { return anything(); },
+        [](rpc::ServiceStateEvent::Reader) {}});
+    ServiceDefinition networkd;  // trustd waits for it
+    networkd.id = kj::str("networkd");
+    networkd.command = kj::str("/usr/bin/networkd");
+    networkd.argv = kj::arr(kj::str("/usr/bin/networkd"));
+    supervisor->load(kj::mv(networkd));
+    supervisor->start("networkd");
+    trustd = kj::heap<TrustdService>(TrustdService::World{
+        store, *supervisor, *io.lowLevelProvider, [this]() -> kj::Promise<kj::AutoCloseFd> {
+          ++listened;
+          if (cannotListen) {
+            return error(ErrorKind::kUnavailable, "port 50001 is in use");
+          }
+          return FakeMachine::duplicate(port);
+        }});
+    trustd->follow().wait(io.waitScope);
+    run();
+  }
+  void crash() {
+    trustd = nullptr;
+    supervisor = nullptr;
+    process1 = nullptr;
+  }
+  void run() { advance(timer, io.waitScope, 1 * kj::SECONDS); }
+
+  void putSecrets(kj::StringPtr id, kj::StringPtr token = "abcdef.0123456789abcdef") {
+    putRecord<rpc::RootSecretSpec>(store, "", "RootSecrets.secrets.talos.dev", id,
+                                   [&](auto spec) { spec.initOs().setToken(token); });
+    run();
+  }
+  bool isThere() const {
+    for (auto& id : supervisor->ids()) {
+      if (id == "trustd") return true;
+    }
+    return false;
+  }
+};
+
+// Catches: a port that a worker listens on for nothing, and a machine that signs nothing although
+// it has got its authority.
+TEST_F(TrustdServiceTest, IsThereWhereThereIsSomethingToSignWith) {
+  start();
+  putSecrets("k8s");
+  EXPECT_FALSE(isThere());
+  EXPECT_EQ(listened, 0u);
+  putSecrets("os");
+  ASSERT_TRUE(isThere());
+  ASSERT_TRUE(machine.runs("trustd"));
+  auto& child = machine.child("trustd");
+  ASSERT_EQ(child.passed.size(), 1u);
+  EXPECT_TRUE(same(child.passed[0].fd, port)) << "another file than the socket";
+  EXPECT_EQ(child.environment[0], kj::str("TALOS_LISTEN_TCP_FD=", child.passed[0].as));
+}
+
+// Catches: a second socket or service when the secrets change.
+TEST_F(TrustdServiceTest, AChangeOfTheSecretsChangesNothing) {
+  putSecrets("os");
+  start();
+  auto pid = machine.child("trustd").pid;
+  putSecrets("os", "zzzzzz.0123456789abcdef");
+  EXPECT_EQ(listened, 1u);
+  EXPECT_EQ(machine.child("trustd").pid, pid);
+}
+
+TEST_F(TrustdServiceTest, ANewBrainGoesOnWithIt) {
+  putSecrets("os");
+  start();
+  auto pid = machine.child("trustd").pid;
+  crash();
+  start();
+  EXPECT_TRUE(isThere());
+  EXPECT_EQ(machine.child("trustd").pid, pid);
+}
+
+// Catches: what a user stopped and a crash of the brain starts again.
+TEST_F(TrustdServiceTest, ANewBrainLeavesItStopped) {
+  putSecrets("os");
+  start();
+  auto stopping = supervisor->stop("trustd");
+  run();
+  stopping.wait(io.waitScope);
+  EXPECT_FALSE(machine.runs("trustd"));
+  crash();
+  start();
+  EXPECT_TRUE(isThere());
+  EXPECT_FALSE(machine.runs("trustd"));
+}
+
+// Catches: a machine without trustd for ever because its port was taken for a moment.
+TEST_F(TrustdServiceTest, WithoutASocketTheNextChangeTriesAgain) {
+  start();
+  cannotListen = true;
+  ::testing::internal::CaptureStderr();
+  putSecrets("os");
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("port 50001 is in use"),
+            std::string::npos);
+  EXPECT_FALSE(isThere());
+  cannotListen = false;
+  putSecrets("os", "zzzzzz.0123456789abcdef");
+  EXPECT_TRUE(machine.runs("trustd"));
+}
+
+}  // namespace
+}  // namespace talos::machined

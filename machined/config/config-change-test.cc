@@ -1,0 +1,97 @@
+#include "machined/config/config-change.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/config/config.h"
+
+namespace talos::config {
+namespace {
+
+kj::String document(kj::StringPtr machine, kj::StringPtr cluster = "") {
+  return kj::str(
+      "version: v1alpha1\npersist: true\nmachine:\n  type: worker\n  token: "
+      "aaaaaa.aaaaaaaaaaaaaaaa\n",
+      machine, "cluster:\n  controlPlane:\n    endpoint: https://10.0.0.1:6443\n", cluster);
+}
+
+// "path! path" with ! for what needs a reboot.
+std::string between(kj::StringPtr from, kj::StringPtr to) {
+  auto a = parse(from.asArray(), "from"), b = parse(to.asArray(), "to");
+  EXPECT_TRUE(a.good()) << render(a.problems()).cStr();
+  EXPECT_TRUE(b.good()) << render(b.problems()).cStr();
+  std::string result;
+  for (auto& change : changes(a.get(), b.get())) {
+    if (!result.empty()) result += " ";
+    result += change.path.cStr();
+    if (!change.live) result += "!";
+  }
+  return result;
+}
+
+std::string between(kj::StringPtr from, kj::StringPtr to, int) {
+  return between(document(from), document(to));
+}
+
+// Catches: a comment, an order or a default taken for a change, which would reboot for nothing.
+TEST(ConfigChange, DocumentsThatMeanTheSame) {
+  EXPECT_EQ("", between(document(""), kj::str("# a comment\n", document(""))));
+  EXPECT_EQ("",
+            between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2', a.b: '1'}\n", 0));
+  EXPECT_EQ("", between("", "  time: {}\n", 0));
+  EXPECT_EQ("", between("", "  time: {disabled: false}\n", 0));
+}
+
+// Catches: liveness that does not reach down, or that reaches further than it should.
+TEST(ConfigChange, LiveIsWhatIsBelowALiveField) {
+  EXPECT_EQ("machine.network.hostname",
+            between("  network: {hostname: a}\n", "  network: {hostname: b}\n", 0));
+  EXPECT_EQ("machine.network.interfaces[1].cidr",
+            between("  network: {interfaces: [{interface: eth0, dhcp: true}, "
+                    "{interface: eth1, cidr: 10.0.0.1/24}]}\n",
+                    "  network: {interfaces: [{interface: eth0, dhcp: true}, "
+                    "{interface: eth1, cidr: 10.0.0.2/24}]}\n",
+                    0));
+  EXPECT_EQ("machine.env.http_proxy!",
+            between("  env: {http_proxy: 'http://a'}\n", "  env: {http_proxy: 'http://b'}\n", 0));
+  EXPECT_EQ("cluster.clusterName", between(document(""), document("", "  clusterName: other\n")));
+}
+
+// Catches: a key that came or went and is not seen, or is judged by its neighbours.
+TEST(ConfigChange, EntriesOfMappings) {
+  EXPECT_EQ("machine.sysctls.a.b",
+            between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2'}\n", 0));
+  EXPECT_EQ("machine.sysctls.a.b machine.sysctls.e.f",
+            between("  sysctls: {a.b: '1'}\n", "  sysctls: {a.b: '2', e.f: '1'}\n", 0));
+  EXPECT_EQ("machine.registries.config.r.io.tls.insecureSkipVerify",
+            between("", "  registries: {config: {r.io: {tls: {insecureSkipVerify: true}}}}\n", 0));
+  EXPECT_EQ(
+      "machine.registries.config.r.io.auth.username! "
+      "machine.registries.config.r.io.auth.password!",
+      between("  registries: {config: {r.io: {auth: {username: u, password: p}}}}\n", "", 0));
+  EXPECT_EQ("machine.registries.mirrors.docker.io.endpoints",
+            between("", "  registries: {mirrors: {docker.io: {endpoints: ['http://m']}}}\n", 0));
+}
+
+// Catches: items compared with others' when one is put in front, which would name a dozen keys.
+TEST(ConfigChange, AListOfAnotherLengthIsOneChange) {
+  EXPECT_EQ("machine.certSANs", between("  certSANs: [a]\n", "  certSANs: [b, a]\n", 0));
+  EXPECT_EQ("machine.certSANs[1]", between("  certSANs: [a, b]\n", "  certSANs: [a, c]\n", 0));
+  EXPECT_EQ("machine.files!",
+            between("", "  files: [{path: /var/a, op: create, content: x}]\n", 0));
+}
+
+// Catches: a key whose presence is all that it says (nodeID: {}) compared by its content.
+TEST(ConfigChange, AMappingWithoutKeysSaysSomethingByBeingThere) {
+  auto encryption = [](kj::StringPtr key) {
+    return kj::str("  systemDiskEncryption: {state: {keys: [{", key, ", slot: 0}]}}\n");
+  };
+  EXPECT_EQ(
+      "machine.systemDiskEncryption.state.keys[0].static.passphrase! "
+      "machine.systemDiskEncryption.state.keys[0].nodeID!",
+      between(encryption("static: {passphrase: x}"), encryption("nodeID: {}"), 0));
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,48 @@
+// Getting the machine config from a web server (spec boot-and-services.md §5.1): HTTP/1.1, RFC
+// 9110.
+//
+// Nothing is kept: after a crash the fetch begins anew. What comes back is foreign text of at most
+// 4 MiB that nobody has looked at yet, except that it could be one: a page for people, binary data
+// and half an answer are failures of the try.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/async-io.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/tls/tls.h"
+#include "machined/config/config-parameter.h"
+#include "machined/config/config-sources.h"
+
+namespace talos::machined {
+
+// A gzip stream is unpacked, anything else returned as it is. InvalidArgument when it is broken or
+// becomes larger than kMostConfigBytes.
+kj::Array<char> unpack(kj::Array<char> body);
+
+// Throws InvalidArgument saying what the bytes are instead, when they cannot be a document at all:
+// nothing, a web page, binary data.
+void requireText(kj::ArrayPtr<const char> body);
+
+struct FetchWorld {
+  kj::Network& network;
+  kj::Timer& timer;
+  const kj::Clock& clock;                      // what time it is, for a certificate that is refused
+  kj::Function<double()> random;               // [0, 1)
+  kj::Function<void(kj::StringPtr line)> say;  // one line per distinct error
+  // The addresses of a name, best first.
+  kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
+  // Who is trusted with https; asked when it is needed, and lives as long as the fetch.
+  kj::Function<kj::Promise<TlsVerifier*>()> verifier;
+  kj::String said = nullptr;  // the last one, over all fetches
+};
+
+// GET until it answers 200 with what could be a config: tries after 0, 1, 3, 7, 15 … s plus up to 1
+// s by chance, each of at most 10 s, all together at most `limit`; then Unavailable with the last
+// cause. Up to 5 redirects are followed, never from https to http. The world has to outlive the
+// promise.
+kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source,
+                                         kj::Duration limit = 70 * kj::SECONDS);
+
+}  // namespace talos::machined

@@ -1,0 +1,176 @@
+// What a boot takes for its config, and a machine that finds none.
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+// Catches: an order of sources that is another one, and a copy that is used though it should not.
+TEST_F(KeeperTest, WhatTheBootTakes) {
+  sources.answers.add(kj::str(document("source")));
+  disk.content = kj::str(document("kept"));
+  start();
+  load();
+  EXPECT_EQ("kept", running());
+  EXPECT_EQ(0u, sources.searches);
+
+  for (auto& passedOver : {document("kept", "", false), kj::str("machine: [\n"), kj::str(),
+                           document("kept", "  bogus: 1\n")}) {
+    SCOPED_TRACE(passedOver.cStr());
+    machine.drop();
+    disk.content = kj::str(passedOver);
+    start();
+    load();
+    EXPECT_EQ("source", running());
+  }
+  EXPECT_TRUE(brain().saidThat("passed over: config.yaml:8:"));
+  brain().keeper.save().wait(io.waitScope);
+  EXPECT_EQ("source", onDisk());
+
+  sources.answers.clear();
+  sources.answers.add(kj::str("!gone"));
+  disk.content = kj::str(document("staged"));
+  start();
+  load();  // the brain crashed: its config runs
+  EXPECT_EQ("source", running());
+}
+
+// Catches: a machine that waits without saying why, and one that nobody can help any more.
+TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  auto& b = brain();
+  ASSERT_EQ(1u, b.keeper.maintenanceReasons().size());
+  EXPECT_TRUE(b.keeper.maintenanceReasons()[0].startsWith("no machine config: "));
+  EXPECT_EQ(1u, b.changes);
+  pass(10 * kj::MINUTES);
+  EXPECT_EQ(1u, sources.searches);     // there is nobody to ask
+  b.sequence = kj::str("initialize");  // of which this is a task
+
+  auto visitor = ConfigKeeper::Caller::kVisitor;
+  auto text = refusal(apply(document("b"), ApplyMode::STAGED, false, visitor));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: in maintenance mode")) << text;
+  text = refusal(apply("machine: {}\n", ApplyMode::REBOOT, false, visitor));
+  EXPECT_TRUE(contains(text, "InvalidArgument")) << text;
+  EXPECT_TRUE(b.keeper.inMaintenance());
+  auto outcome = apply(document("b"), ApplyMode::REBOOT, true, visitor).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
+  EXPECT_EQ("-/-", state());
+
+  apply(document("b"), ApplyMode::REBOOT, false, visitor).wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  EXPECT_FALSE(b.keeper.inMaintenance());
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(0u, b.reboots);
+  EXPECT_EQ(2u, b.changes);
+}
+
+// Catches: a call without a certificate that a machine with a config takes. Tried from every moment
+// on: beside a document that comes from the source, beside another visitor's, and afterwards.
+TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
+  auto visitor = ConfigKeeper::Caller::kVisitor;
+  sources.answers.add(kj::str("!nothing yet"));
+  sources.answers.add(kj::str(document("source")));
+  auto loading = waitForAConfig();
+  // Its document is so large that it is looked at elsewhere while the other one comes.
+  auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
+  kj::Promise<ConfigKeeper::Outcome> beside = nullptr;
+  {
+    HeldPool held(uv);
+    beside = apply(large, ApplyMode::AUTO, false, visitor);
+    pass(1 * kj::SECONDS);
+    ASSERT_TRUE(loading.poll(io.waitScope));
+    EXPECT_EQ("source", running());
+  }
+  auto text = refusal(kj::mv(beside));
+  EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
+  for (bool dryRun : {true, false}) {
+    text = refusal(apply(document("b"), ApplyMode::AUTO, dryRun, visitor));
+    EXPECT_TRUE(contains(text, "Unauthenticated")) << text;
+  }
+  EXPECT_EQ("source", running());
+}
+
+// Catches: a source that is asked only once, too often, or after somebody else was faster.
+TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
+  sources.answers.add(kj::str("!http://source/: connection refused"));
+  sources.answers.add(kj::str("<html>\n"));
+  sources.answers.add(kj::str(document("late")));
+  auto loading = waitForAConfig();
+  auto& b = brain();
+  EXPECT_EQ("no machine config: http://source/: connection refused",
+            b.keeper.maintenanceReasons()[0]);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(2u, sources.searches);
+  EXPECT_EQ("the machine config that was found cannot be used:", b.keeper.maintenanceReasons()[0]);
+  EXPECT_TRUE(b.keeper.maintenanceReasons()[1].startsWith("http://source/:1:1"))
+      << b.keeper.maintenanceReasons()[1].cStr();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(2u, sources.searches);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(3u, sources.searches);
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  EXPECT_EQ("late", running());
+  EXPECT_FALSE(b.keeper.inMaintenance());
+}
+
+// Catches: pauses that grow for ever, so that a server which comes back is noticed days later.
+TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
+  sources.answers.add(kj::str("!down"));
+  auto loading = waitForAConfig();
+  for (unsigned i = 0; i < 12; i++) {
+    auto before = sources.searches;
+    pass(64 * kj::SECONDS);
+    EXPECT_EQ(before + 1, sources.searches);
+  }
+}
+
+// Catches: the document of an operator overwritten by one that was on its way.
+TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
+  sources.answers.add(kj::str("!not now"));
+  sources.answers.add(kj::str(document("source")));
+  auto loading = waitForAConfig();
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto call = apply(document("operator"), ApplyMode::AUTO);
+  EXPECT_FALSE(call.poll(io.waitScope));
+  pass(1 * kj::SECONDS);  // the source answers while the operator's is being written
+  EXPECT_EQ(2u, sources.searches);
+  EXPECT_EQ("-/-*", state());
+  paf.fulfiller->fulfill();
+  call.wait(io.waitScope);
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  settle();
+  EXPECT_EQ("operator/operator", state());
+}
+
+// Catches: a new brain that lets the machine out of maintenance for a while, so that the
+// certificate that somebody was told is replaced.
+TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  putRecord<rpc::ApiCertificateSpec>(
+      brain().store, "", kCertificates, "api",
+      [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
+  loading = kj::NEVER_DONE;
+  auto& second = start();
+  EXPECT_TRUE(second.keeper.inMaintenance());
+  loading = second.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  EXPECT_TRUE(second.keeper.maintenanceReasons()[0].startsWith("no machine config: the kernel"));
+  // A config that was accepted ends it for every brain.
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto call = apply(document("b"), ApplyMode::AUTO);
+  EXPECT_FALSE(call.poll(io.waitScope));
+  call = ConfigKeeper::Outcome();
+  loading = kj::NEVER_DONE;
+  auto& third = start();
+  ASSERT_FALSE(third.keeper.inMaintenance());
+  EXPECT_EQ("b/b", state());
+  third.keeper.load().wait(io.waitScope);
+  // The certificate of before may still be there.
+  EXPECT_FALSE(start().keeper.inMaintenance());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,435 @@
+// What runs and what is on disk after every mode, after a crash between any two steps, and when two
+// ask at once.
+#include "machined/config/test-config-keeper.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+// --- modes ---
+
+// Catches: a mode that changes more than it says: the running config before its reboot, or the disk
+// in memory's place.
+TEST_F(KeeperTest, EachModeChangesWhatItSays) {
+  struct {
+    ApplyMode mode;
+    kj::StringPtr more;
+    const char* state;
+    ApplyMode done;
+    unsigned reboots;
+  } rows[] = {
+      {ApplyMode::NO_REBOOT, "", "b/b", ApplyMode::NO_REBOOT, 0},
+      {ApplyMode::REBOOT, "", "a/b", ApplyMode::REBOOT, 1},
+      {ApplyMode::STAGED, "", "a/b", ApplyMode::STAGED, 0},
+      {ApplyMode::AUTO, "", "b/b", ApplyMode::NO_REBOOT, 0},
+      {ApplyMode::AUTO, kEnv, "a/b", ApplyMode::REBOOT, 1},
+  };
+  for (auto& row : rows) {
+    anotherMachine();
+    auto& b = booted(document("a"));
+    ASSERT_EQ("a/a", state());
+    auto outcome = apply(document("b", row.more), row.mode).wait(io.waitScope);
+    EXPECT_EQ(row.done, outcome.mode);
+    EXPECT_EQ("machine.network.hostname", outcome.changes[0].path);
+    EXPECT_EQ(row.state, state());
+    settle();
+    EXPECT_EQ(row.reboots, b.reboots);
+    EXPECT_EQ(row.reboots, b.intended);
+  }
+}
+
+// Catches: a dry run that leaves something behind.
+TEST_F(KeeperTest, ADryRunChangesNothing) {
+  auto& b = booted(document("a"));
+  auto writes = disk.writes;
+  auto outcome = apply(document("b", kEnv), ApplyMode::AUTO, true).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
+  ASSERT_EQ(2u, outcome.changes.size());
+  EXPECT_FALSE(outcome.changes[1].live);
+  settle();
+  EXPECT_EQ("a/a", state());
+  EXPECT_EQ(writes, disk.writes);
+  EXPECT_EQ(0u, b.reboots);
+}
+
+// Catches: half an answer about what needs a reboot, and a refused apply that changed something.
+TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
+  booted(document("a"));
+  auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "\n  machine.env.a\n  machine.env.c\n")) << text;
+  EXPECT_FALSE(contains(text, "hostname")) << text;
+
+  text = refusal(apply("machine:\n  type: masterr\n  bogus: 1\n", ApplyMode::AUTO));
+  EXPECT_TRUE(contains(text, "InvalidArgument: ")) << text;
+  EXPECT_TRUE(contains(text, "machine config:2:9: machine.type")) << text;
+  EXPECT_TRUE(contains(text, "bogus")) << text;
+
+  for (auto mode : {ApplyMode::REBOOT, ApplyMode::STAGED}) {
+    text = refusal(apply(document("b", "", false), mode));
+    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not read")) << text;
+  }
+  disk.volatileBecause = kj::str("it is memory");
+  text = refusal(apply(document("b"), ApplyMode::STAGED));
+  EXPECT_TRUE(contains(text, "it is memory")) << text;
+  auto outcome = apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+  ASSERT_LE(1u, outcome.warnings.size());
+  EXPECT_EQ("the document is not kept beyond this boot: it is memory", outcome.warnings.back());
+  disk.volatileBecause = nullptr;
+
+  text = refusal(apply(document("b"), static_cast<ApplyMode>(77)));
+  EXPECT_TRUE(contains(text, "InvalidArgument: mode 77")) << text;
+  settle();
+  EXPECT_EQ("a/a", state());
+  EXPECT_EQ(0u, brain().reboots);
+}
+
+// Catches: a staged config that is lost in silence.
+TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
+  booted(document("a"));
+  auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
+    auto outcome = apply(text, mode, dryRun).wait(io.waitScope);
+    return outcome.warnings.size() > 0 &&
+           contains(outcome.warnings.back().cStr(), "put on disk for the next boot");
+  };
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, true));
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
+  EXPECT_TRUE(said(document("c"), ApplyMode::NO_REBOOT, true));
+  EXPECT_TRUE(said(document("c"), ApplyMode::NO_REBOOT, false));
+  EXPECT_EQ("c/c", state());
+  EXPECT_FALSE(said(document("d"), ApplyMode::NO_REBOOT, false));
+
+  // Also where the running one is not on disk.
+  disk.content = nullptr;
+  machine.drop();
+  booted(document("a", "", false));
+  EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
+  EXPECT_EQ("a/b", state());
+  EXPECT_TRUE(said(document("c"), ApplyMode::STAGED, true));
+}
+
+// Catches: a document that is taken and cannot be published.
+TEST_F(KeeperTest, TheLargestDocument) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  auto sized = [](size_t bytes) {
+    auto begin = kj::str(document("b"), "# ");
+    return kj::str(begin, kj::repeat('x', bytes - begin.size()));
+  };
+  constexpr size_t kMost = (4u << 20) - 4096;
+  auto text = refusal(apply(sized(kMost + 1), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "InvalidArgument: machine config: a machine config has at most "))
+      << text;
+  apply(sized(kMost), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: a machine in maintenance that somebody fills with documents.
+TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
+  booted(document("a"));
+  auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
+  kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+  {
+    HeldPool held(uv);
+    for (int i = 0; i < 4; i++) {
+      calls.add(apply(large, ApplyMode::NO_REBOOT, true));
+      EXPECT_FALSE(calls.back().poll(io.waitScope));
+    }
+    auto text = refusal(apply(large, ApplyMode::NO_REBOOT, true));
+    EXPECT_TRUE(contains(text, "ResourceExhausted: 4 documents")) << text;
+    calls.removeLast();  // its caller goes away, its work does not
+    EXPECT_TRUE(contains(refusal(apply(large, ApplyMode::NO_REBOOT, true)), "ResourceExhausted"));
+    apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);  // a usual one
+  }
+  for (auto& call : calls) call.wait(io.waitScope);
+  while (!refusal(apply(large, ApplyMode::NO_REBOOT, true)).starts_with("nothing")) {
+    io.waitScope.poll();
+  }
+}
+
+// Catches: a copy that others can read, one that stays, and a write at each boot for nothing.
+TEST_F(KeeperTest, TheCopyOnDisk) {
+  char name[] = "/tmp/keeper-test-XXXXXX";
+  auto folder = kj::str(mkdtemp(name));
+  KJ_DEFER(removeTree(folder));
+  auto path = kj::str(folder, "/config.yaml");
+  StateDisk real(uv, path);
+  EXPECT_TRUE(real.read() == nullptr);
+  auto write = [&](kj::StringPtr text) {
+    real.write(kj::heapArray(text.asArray().slice(0, text.size()))).wait(io.waitScope);
+    struct stat info;
+    KJ_SYSCALL(stat(path.cStr(), &info));
+    EXPECT_EQ(0600u, info.st_mode & 07777);
+    EXPECT_EQ(text, KJ_ASSERT_NONNULL(real.read()));
+    return info.st_ino;
+  };
+  auto first = write("one");
+  EXPECT_EQ(first, write("one"));
+  EXPECT_NE(first, write("two"));
+  KJ_SYSCALL(chmod(path.cStr(), 0644));
+  write("two");
+  real.remove().wait(io.waitScope);
+  real.remove().wait(io.waitScope);
+  EXPECT_TRUE(real.read() == nullptr);
+  StateDisk absent(uv, kj::str(folder, "/none/config.yaml"));
+  EXPECT_TRUE(absent.whyNotDurable() != nullptr);
+  StateDisk memory(uv, "/dev/config.yaml");  // a tmpfs wherever there is a kernel
+  auto why = memory.whyNotDurable().orDefault(kj::str());
+  EXPECT_TRUE(contains(why.cStr(), "no disk is mounted at /dev, which is memory")) << why.cStr();
+}
+
+// Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
+// there as it should be, the disk does not write again: TheCopyOnDisk.)
+TEST_F(KeeperTest, EachBootLooksAtTheCopy) {
+  booted(document("a"));
+  auto writes = disk.writes;
+  brain().keeper.save().wait(io.waitScope);
+  EXPECT_EQ(writes + 1, disk.writes);
+}
+
+// Notes documents that are let go with their text in them.
+struct Watcher final : public kj::ArrayDisposer {
+  mutable unsigned clean = 0, readable = 0;
+  void disposeImpl(void* first, size_t, size_t count, size_t, void (*)(void*)) const override {
+    auto bytes = kj::arrayPtr(static_cast<const char*>(first), count);
+    bool zeroed = true;
+    for (char c : bytes) zeroed = zeroed && c == 0;
+    ++(zeroed ? clean : readable);
+    delete[] bytes.begin();
+  }
+  kj::Array<char> watched(kj::StringPtr text) const {
+    auto* copy = new char[text.size()];
+    std::copy(text.begin(), text.end(), copy);
+    return kj::Array<char>(copy, text.size(), *this);
+  }
+};
+
+// Catches: a document, which holds secrets, left in memory by a refusal, by a caller that goes
+// away, or at the end of the work.
+TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
+  Watcher watcher;
+  booted(document("a"));
+  auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
+  auto give = [&](kj::StringPtr text, ApplyMode mode, bool dryRun = false) {
+    return brain().keeper.apply(
+        {.document = watcher.watched(text), .mode = mode, .dryRun = dryRun});
+  };
+  give(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+  give(document("b"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  refusal(give("machine: {}\n", ApplyMode::AUTO));
+  refusal(give(document("c", kEnv), ApplyMode::NO_REBOOT));
+  give(document("b"), ApplyMode::TRY).wait(io.waitScope);
+  {
+    HeldPool held(uv);
+    kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+    for (int i = 0; i < 4; i++) {
+      calls.add(give(large, ApplyMode::NO_REBOOT));
+      EXPECT_FALSE(calls.back().poll(io.waitScope));
+    }
+    refusal(give(large, ApplyMode::NO_REBOOT));
+  }
+  brain().sequence = kj::str("boot");
+  refusal(give(document("c"), ApplyMode::STAGED));
+  settle();
+  EXPECT_EQ(11u, watcher.clean);
+  EXPECT_EQ(0u, watcher.readable);
+}
+
+// Catches: an old copy that comes back at the next boot.
+TEST_F(KeeperTest, WithoutPersistNothingStaysOnDisk) {
+  booted(document("a"));
+  auto outcome = apply(document("b", "", false), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("b/-", state());
+  ASSERT_LE(1u, outcome.warnings.size());
+  EXPECT_TRUE(outcome.warnings.back().startsWith("persist: false"));
+}
+
+// Catches: an answer before the truth, and a full disk that costs the old copy or the running
+// config.
+TEST_F(KeeperTest, AFailedWriteChangesNothingAndIsOver) {
+  booted(document("a"));
+  disk.broken = true;
+  for (auto mode : {ApplyMode::REBOOT, ApplyMode::NO_REBOOT, ApplyMode::STAGED}) {
+    auto text = refusal(apply(document("b"), mode));
+    EXPECT_TRUE(contains(text, "no space left")) << text;
+    EXPECT_EQ("a/a", state());
+  }
+  EXPECT_EQ(0u, brain().reboots + brain().intended);
+  disk.broken = false;
+  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);  // nothing is in its way
+  EXPECT_EQ("c/c", state());
+}
+
+// --- who is in whose way ---
+
+// Catches: two documents mixed, a second one that is lost in silence, and a keeper that is busy for
+// ever.
+TEST_F(KeeperTest, OneAtATime) {
+  booted(document("a"));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  auto first = apply(document("b"), ApplyMode::NO_REBOOT);
+  EXPECT_FALSE(first.poll(io.waitScope));
+  auto text = refusal(apply(document("c"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "Conflict: another config is being applied (mode no-reboot)")) << text;
+  paf.fulfiller->fulfill();
+  first.wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("c/c", state());
+  apply(document("d"), ApplyMode::REBOOT).wait(io.waitScope);
+  text = refusal(apply(document("e"), ApplyMode::STAGED));  // the machine is about to go down
+  EXPECT_TRUE(contains(text, "Conflict: another config is being applied (mode reboot)")) << text;
+  EXPECT_EQ("c/d", state());
+}
+
+// Catches: an apply that gets between the tasks of a boot.
+TEST_F(KeeperTest, NotDuringAnotherSequence) {
+  booted(document("a"));
+  brain().sequence = kj::str("boot");
+  auto text = refusal(apply(document("b"), ApplyMode::STAGED));
+  EXPECT_TRUE(contains(text, "Conflict: the sequence boot runs")) << text;
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: work that ends with the call that asked for it.
+TEST_F(KeeperTest, ACallerThatGoesAwayChangesNothing) {
+  booted(document("a"));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  disk.gate = kj::mv(paf.promise);
+  {
+    auto call = apply(document("b"), ApplyMode::NO_REBOOT);
+    EXPECT_FALSE(call.poll(io.waitScope));
+  }
+  EXPECT_EQ("a/a*", state());
+  paf.fulfiller->fulfill();
+  settle();
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: a boot that failed and can only be repaired by hand.
+TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
+  booted(document("a"));
+  brain().failed = true;
+  auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  auto outcome = apply(document("b"), ApplyMode::AUTO).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
+  EXPECT_EQ("a/b", state());
+}
+
+// Catches: a container that is told to reboot its host.
+TEST_F(KeeperTest, AContainerDoesNotReboot) {
+  mode = config::Mode::kContainer;
+  booted(document("a"));
+  auto text = refusal(apply(document("b", kEnv), ApplyMode::AUTO));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: in mode container")) << text;
+  EXPECT_TRUE(contains(text, "machine.env.a")) << text;
+  apply(document("b", kEnv), ApplyMode::STAGED).wait(io.waitScope);
+  EXPECT_EQ("a/b", state());
+}
+
+// --- crashes of the brain ---
+
+// Catches, at every step: a document that is half in place after a crash, an intention that is
+// forgotten, or one that is carried out again and again.
+TEST_F(KeeperTest, ACrashAtAnyStep) {
+  struct {
+    ApplyMode mode;
+    const char* end;
+    unsigned intended;
+  } modes[] = {{ApplyMode::NO_REBOOT, "b/b", 0},
+               {ApplyMode::REBOOT, "a/b", 1},
+               {ApplyMode::STAGED, "a/b", 0}};
+  for (auto& row : modes) {
+    // 0: before process 1 has it. 1: it has. 2: written. 3: published.
+    for (int step = 0; step <= 3; step++) {
+      SCOPED_TRACE(testing::Message() << nameOf(row.mode).cStr() << " step " << step);
+      anotherMachine();
+      booted(document("a"));
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto& gate = step == 0 ? machine.holdGate : disk.gate;
+      gate = kj::mv(paf.promise);
+      auto call = apply(document("b"), row.mode);
+      EXPECT_FALSE(call.poll(io.waitScope));
+      if (step >= 2) disk.content = kj::str(document("b"));
+      if (step >= 3 && row.mode == ApplyMode::NO_REBOOT) {
+        putRecord<rpc::MachineConfigSpec>(
+            brain().store, "config", kMachineConfigs, kMachineConfigId,
+            [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document("b")); });
+      }
+      call = ConfigKeeper::Outcome();
+      auto& next = start();
+      EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
+      EXPECT_EQ(step == 0 ? 0u : row.intended, next.intended);
+      EXPECT_EQ(0u, next.reboots);  // that is for whoever goes on with what is intended
+      auto& another = start();
+      EXPECT_EQ(0u, another.intended);
+      EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
+    }
+  }
+}
+
+// Catches: a full disk at the worst moment, which would keep every new brain from starting.
+TEST_F(KeeperTest, RecoveryThatFailsIsGivenUp) {
+  booted(document("a"));
+  holdPending(brain().process1,
+              Pending(ApplyMode::NO_REBOOT, kj::heapArray(document("b").asArray())))
+      .wait(io.waitScope);
+  disk.broken = true;
+  start();
+  EXPECT_EQ("a/a", state());
+  EXPECT_TRUE(brain().saidThat("no space left"));
+}
+
+// Catches: a memory file that somebody else wrote taken for a document.
+TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
+  booted(document("a"));
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd a(ends[0]), b(ends[1]);
+  machine.keep(kPendingName, kj::mv(a));
+  start();
+  EXPECT_EQ("a", running());
+
+  // A true one, with one of its words changed, or cut.
+  auto good = document("b");
+  holdPending(brain().process1, Pending(ApplyMode::STAGED, kj::heapArray(good.asArray())))
+      .wait(io.waitScope);
+  char whole[4096];
+  ssize_t size = pread(machine.heldFd(kPendingName), whole, sizeof whole, 0);
+  ASSERT_LT(24, size);
+  auto tryWith = [&](size_t at, uint64_t word, ssize_t length) {
+    std::string bytes(whole, length);
+    memcpy(bytes.data() + at, &word, sizeof word);
+    int fd;
+    KJ_SYSCALL(fd = memfd_create("test", MFD_CLOEXEC));
+    kj::AutoCloseFd file(fd);
+    EXPECT_EQ(length, write(fd, bytes.data(), bytes.size()));
+    machine.keep(kPendingName, kj::mv(file));
+    disk.content = kj::str(document("a"));
+    start();
+    return onDisk();
+  };
+  uint64_t magic, mode = static_cast<uint64_t>(ApplyMode::STAGED);
+  memcpy(&magic, whole, sizeof magic);
+  EXPECT_EQ("b", tryWith(8, mode, size));
+  EXPECT_EQ("a", tryWith(8, 99, size));
+  EXPECT_EQ("a", tryWith(0, magic + 1, size));
+  EXPECT_EQ("a", tryWith(8, mode, size - 1));
+  EXPECT_EQ("a", tryWith(16, uint64_t(1) << 40, size));
+  // One that was good to a predecessor with other checks.
+  EXPECT_EQ("a", tryWith(16, good.size() / 2, size));
+  EXPECT_TRUE(brain().saidThat("cannot be read; nothing is changed"));
+  EXPECT_FALSE(machine.holds(kPendingName));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,161 @@
+// Which machine config runs, which one is on disk, and every change of either.
+//
+// The config that runs is the resource MachineConfigs/v1alpha1: controllers derive everything from
+// it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A
+// machine that finds none is in maintenance: it waits for an apply, and, if a source is named that
+// gave nothing good, goes on asking it; the first good document ends that. From then on, and before
+// anybody can see the document, callers without a certificate are refused (inMaintenance()).
+//
+// apply() is all or nothing, and whoever asked is told what became true:
+//   1. the document is checked whole, the mode decided (apply-decision.h): nothing has changed;
+//   2. process 1 holds the document and the mode (pending-config.h);
+//   3. the copy on disk is replaced in one rename, or removed when the document says persist:
+//   false;
+//   4. no-reboot: the document is published. reboot: process 1 holds that the machine goes down;
+//   5. what process 1 held of it is dropped.
+// A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
+// document (recover()) and does 3 to 5, again where they had been done, which changes nothing. A
+// failure at 3 ends it there: the old copy is whole, the old config runs. A crash of the machine
+// leaves the one copy or the other. The caller may go away at any time; the work is owned here, and
+// one is done at a time.
+//
+// Mode try has steps of its own: process 1 holds the document, the one of before and the deadline
+// (config-trial.h), then the document is published; disk is never touched. At the deadline the one of
+// before is published and process 1 drops the trial; a brain that comes later does that at once,
+// one that comes earlier goes on with the trial. An accepted no-reboot ends it for good, whichever
+// brain carries that out; a failed one, a staged one and one that reboots do not.
+//
+// A maintenance that was told to somebody (its certificate is in the store) goes on at once after a
+// crash of the brain: the fingerprint that an operator has read stays the right one.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+
+#include "common/config/config.h"
+#include "machined/config/apply-decision.h"
+#include "machined/config/config-sources.h"
+#include "machined/config/config-trial.h"
+#include "machined/config/pending-config.h"
+#include "machined/config/state-disk.h"
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/telemetry/node-console.h"
+
+namespace talos::machined {
+
+class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
+ public:
+  struct World {
+    config::Mode mode;
+    Process1& process1;
+    Store& store;
+    MachineConfigReader& reader;
+    ConfigSources& sources;
+    ConfigDisk& disk;
+    UvLoop& uv;
+    kj::Timer& timer;
+    kj::Function<void(kj::StringPtr line, Tone tone)> say;
+    kj::Function<kj::String()> sequence;  // the one that runs, or empty
+    kj::Function<bool()> failed;          // the boot has failed
+    // Process 1 is told that the machine goes down; then the machine does, so late that the answer
+    // to who asked for it gets out.
+    kj::Function<kj::Promise<void>()> intendReboot;
+    kj::Function<void()> reboot;
+    // Maintenance begins or ends, or its reasons are others.
+    kj::Function<void()> changed;
+    // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
+    kj::Function<void(kj::StringPtr what)> trialChanged;
+  };
+  explicit ConfigKeeper(World world);
+  ~ConfigKeeper() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(ConfigKeeper);
+
+  // Once, when the store has its journal and before the controllers run: takes up what the
+  // predecessor left. After a change that it had begun and that ends in a reboot, intendReboot()
+  // has been called.
+  kj::Promise<void> recover();
+
+  // The task loadConfig: resolves when a good config is published, however long that takes.
+  kj::Promise<void> load();
+  // The tasks validateConfig and saveConfig.
+  void validate();
+  kj::Promise<void> save();
+
+  enum class Caller { kAdmin, kVisitor };  // a visitor showed no certificate
+  struct Request {
+    kj::Array<char> document;
+    rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
+    bool dryRun = false;
+    Caller caller = Caller::kAdmin;
+    kj::Duration trial = 1 * kj::MINUTES;
+    uint64_t ifVersion = 0;
+  };
+  struct Outcome {
+    rpc::ApplyMode mode;
+    kj::Vector<kj::String> warnings;
+    kj::Vector<config::Change> changes;
+    kj::String diff;
+    kj::Maybe<config::MachineConfig> wanted = nullptr;  // of a dry run
+  };
+  // Rules and errors: rpc/configuration.capnp.
+  kj::Promise<Outcome> apply(Request request);
+
+  // How long it is until the config of before comes back; none when none is on trial.
+  kj::Maybe<kj::Duration> revertsIn() const;
+
+  // The machine has no config and waits for one.
+  bool inMaintenance() const { return maintenance != nullptr; }
+  kj::ArrayPtr<const kj::String> maintenanceReasons() const;
+
+ private:
+  struct Maintenance {
+    kj::Vector<kj::String> reasons;
+    kj::Own<kj::PromiseFulfiller<void>> end;
+    kj::ForkedPromise<void> over;
+  };
+  struct Work {
+    kj::String what;
+    kj::ForkedPromise<void> done;
+  };
+  struct Checked {
+    config::MachineConfig config;
+    kj::Vector<kj::String> warnings, errors;  // as they are printed
+  };
+  World world;
+  kj::Maybe<Maintenance> maintenance;
+  kj::Maybe<Work> work;
+  unsigned checking = 0;  // documents that are looked at
+  kj::Maybe<Trial> trial;
+  kj::Promise<void> alarm = kj::READY_NOW;  // of its end
+  kj::TaskSet tasks;
+
+  static Checked check(kj::ArrayPtr<const char> text, kj::StringPtr file, config::Mode mode);
+  kj::Promise<Checked> checkOffLoop(kj::Array<char> text, kj::String file);
+
+  bool takeKept(kj::Vector<kj::String>& reasons);
+  kj::Promise<bool> search(kj::Vector<kj::String>& reasons);
+  kj::Promise<void> searchOn(bool atOnce);
+  void enterMaintenance(kj::Vector<kj::String> reasons);
+  void setReasons(kj::Vector<kj::String> reasons);
+  void publish(config::MachineConfig config);
+
+  bool isStaged();
+  Situation situation();
+  void checkFree(Caller caller);
+  void checkVersion(uint64_t ifVersion);
+  kj::Promise<void> beginTrial(kj::Duration length, config::MachineConfig config,
+                               kj::Array<char> document);
+  kj::Promise<void> takeUpTrial();
+  void arm();
+  kj::Promise<void> revert();
+  kj::Promise<void> endTrial(kj::StringPtr why);
+  kj::Promise<void> carryOut(Pending pending, config::MachineConfig config);
+  kj::Promise<void> toDisk(const config::MachineConfig& config);
+  kj::Promise<void> finish(rpc::ApplyMode mode, config::MachineConfig config);
+  kj::String difference(const config::MachineConfig& wanted);
+  kj::Promise<Outcome> begin(Outcome outcome, config::MachineConfig config, Request request);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,40 @@
+// What the kernel parameters say about where the machine config is (spec boot-and-services.md
+// §5.2): talos.config and talos.config.ca. Pure.
+#pragma once
+
+#include <kj/one-of.h>
+
+#include "common/base/kernel-arguments.h"
+
+namespace talos::machined {
+
+struct HttpSource {
+  bool secure = false;
+  kj::String host;  // a name or an address, without brackets
+  uint16_t port = 80;
+  kj::String authority;  // for the Host header
+  kj::String target;     // path and query, as it goes on the wire
+  kj::String shown;      // for logs: without the query, which may hold secrets
+};
+struct FileSource {
+  kj::String path;
+  kj::String shown;
+};
+struct VolumeSource {
+  kj::String label;
+};
+using Source = kj::OneOf<HttpSource, FileSource, VolumeSource>;
+
+// None: the parameter is absent, empty or `none`. Throws InvalidArgument saying what would be
+// right. An empty value of the query key `uuid` becomes `uuid`.
+kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr uuid);
+
+// Where a server sends us on: `location` as its answer has it, absolute or relative. Throws
+// InvalidArgument when it is no http or https URL, or leads from https to http.
+HttpSource redirected(const HttpSource& from, kj::StringPtr location);
+
+// The authorities that talos.config.ca gives (it may be repeated; base64 of a certificate in DER,
+// or of PEM text with some), as PEM. None: the parameter is absent. Throws InvalidArgument.
+kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments);
+
+}  // namespace talos::machined

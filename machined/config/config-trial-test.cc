@@ -1,0 +1,305 @@
+// What runs while a config is on trial and after it: in time, after every crash of the brain, and
+// when somebody else applies meanwhile.
+#include <string.h>
+
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+// Catches: a tried config that touches the disk, ends too early, or never.
+TEST_F(KeeperTest, ATriedConfigGivesWayAtItsDeadline) {
+  auto& b = booted(document("a"));
+  auto writes = disk.writes;
+  auto outcome = tryOut(document("b")).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::TRY, outcome.mode);
+  EXPECT_EQ("b/a?", state());
+  EXPECT_TRUE(b.keeper.revertsIn() == 1 * kj::MINUTES);
+  pass(59'999 * kj::MILLISECONDS);
+  EXPECT_EQ("b/a?", state());
+  pass(1 * kj::MILLISECONDS);
+  EXPECT_EQ("a/a", state());
+  EXPECT_TRUE(b.keeper.revertsIn() == nullptr);
+  EXPECT_EQ(writes, disk.writes);
+  EXPECT_EQ(0u, disk.removals + b.reboots + b.intended);
+  ASSERT_EQ(2u, b.trials.size());
+  EXPECT_EQ("the time of the config on trial is over; that of before is back", b.trials[1]);
+  pass(1 * kj::HOURS);
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: what a later apply means for a trial.
+TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
+  struct {
+    ApplyMode mode;
+    const char* before;  // the deadline of the first
+    const char* after;   // all deadlines
+  } rows[] = {
+      {ApplyMode::NO_REBOOT, "c/c", "c/c"}, {ApplyMode::AUTO, "c/c", "c/c"},
+      {ApplyMode::TRY, "c/a?", "a/a"},      {ApplyMode::STAGED, "b/c?", "a/c"},
+      {ApplyMode::REBOOT, "b/c?", "a/c"},
+  };
+  for (auto& row : rows) {
+    SCOPED_TRACE(nameOf(row.mode).cStr());
+    anotherMachine();
+    booted(document("a"));
+    tryOut(document("b")).wait(io.waitScope);
+    pass(30 * kj::SECONDS);
+    auto outcome = apply(document("c"), row.mode).wait(io.waitScope);
+    for (auto& w : outcome.warnings)
+      EXPECT_FALSE(contains(w.cStr(), "replaced by this")) << w.cStr();
+    pass(29 * kj::SECONDS);
+    EXPECT_EQ(row.before, state());
+    if (row.mode == ApplyMode::TRY) {  // its time is its own
+      pass(2 * kj::SECONDS);
+      EXPECT_EQ(row.before, state());
+    }
+    pass(1 * kj::MINUTES);
+    EXPECT_EQ(row.after, state());
+  }
+}
+
+// Catches: the config of before a series of trials that is one of them.
+TEST_F(KeeperTest, ASeriesOfTrialsEndsWhereItBegan) {
+  booted(document("a"));
+  for (auto name : {"b", "c", "d"}) {
+    tryOut(document(name), 10 * kj::SECONDS).wait(io.waitScope);
+    pass(9 * kj::SECONDS);
+  }
+  EXPECT_EQ("d/a?", state());
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: a trial that is lost, or becomes the config, by a crash at any line; a deadline that a
+// new brain forgets or begins anew.
+TEST_F(KeeperTest, ATrialOverCrashesOfTheBrain) {
+  // 0: before process 1 has it. 1: it has, nothing is published. 2: published. 3: reverted, process
+  // 1 has not heard it.
+  for (int step = 0; step <= 3; step++) {
+    for (bool late : {false, true}) {  // the next brain comes after the deadline
+      SCOPED_TRACE(testing::Message() << "step " << step << (late ? ", late" : ""));
+      anotherMachine();
+      booted(document("a"));
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto deadline = timer.now() + 1 * kj::MINUTES;
+      if (step == 0) {
+        machine.holdGate = kj::mv(paf.promise);
+        auto call = tryOut(document("b"));
+        EXPECT_FALSE(call.poll(io.waitScope));
+      } else if (step == 1) {
+        Trial trial(deadline, kj::heapArray(document("a").asArray()),
+                    kj::heapArray(document("b").asArray()));
+        holdTrial(brain().process1, trial).wait(io.waitScope);
+      } else {
+        tryOut(document("b")).wait(io.waitScope);
+      }
+      if (step == 3) {
+        auto held = FakeMachine::duplicate(machine.heldFd(kTrialName));
+        pass(1 * kj::MINUTES);
+        machine.keep(kTrialName, kj::mv(held));
+      }
+      current = nullptr;
+      timer.advanceTo(timer.now() + (late ? 2 : 0) * kj::MINUTES);
+      auto& next = start();
+      bool on = !late && (step == 1 || step == 2);
+      EXPECT_EQ(on ? "b/a?" : "a/a", state());
+      EXPECT_EQ(on, next.keeper.revertsIn() != nullptr);
+      start();  // and once more
+      EXPECT_EQ(on ? "b/a?" : "a/a", state());
+      if (on) pass(deadline - timer.now());
+      EXPECT_EQ("a/a", state());
+    }
+  }
+}
+
+// Catches: a config that was made to stay and is taken back all the same, by this brain or the
+// next.
+TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
+  // 0: process 1 has the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
+  for (int step = 0; step <= 3; step++) {
+    SCOPED_TRACE(testing::Message() << "step " << step);
+    anotherMachine();
+    booted(document("a"));
+    tryOut(document("b")).wait(io.waitScope);
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    disk.gate = kj::mv(paf.promise);
+    auto call = apply(document("b"), ApplyMode::NO_REBOOT);
+    EXPECT_FALSE(call.poll(io.waitScope));
+    EXPECT_EQ("b/a*?", state());
+    if (step >= 1) disk.content = kj::str(document("b"));
+    if (step >= 3) dropTrial(brain().process1).wait(io.waitScope);
+    call = ConfigKeeper::Outcome();
+    start();
+    EXPECT_EQ("b/b", state());
+    pass(2 * kj::MINUTES);
+    EXPECT_EQ("b/b", state());
+  }
+}
+
+// Catches: a deadline in the middle of the apply that ends the trial, and one that a failed apply
+// forgets.
+TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
+  for (bool good : {true, false}) {
+    anotherMachine();
+    booted(document("a"));
+    tryOut(document("b")).wait(io.waitScope);
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    disk.gate = kj::mv(paf.promise);
+    auto call = apply(document("c"), ApplyMode::NO_REBOOT);
+    EXPECT_FALSE(call.poll(io.waitScope));
+    pass(2 * kj::MINUTES);
+    EXPECT_EQ("b/a*?", state());
+    EXPECT_TRUE(brain().keeper.revertsIn() == 0 * kj::SECONDS);
+    if (good) {
+      paf.fulfiller->fulfill();
+    } else {
+      paf.fulfiller->reject(KJ_EXCEPTION(FAILED, "no space left on device"));
+    }
+    settle();
+    EXPECT_EQ(good ? "c/c" : "a/a", state());
+  }
+}
+
+// Catches: a deadline that ends the trial which has just taken the place of its own.
+TEST_F(KeeperTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
+  booted(document("a"));
+  tryOut(document("b")).wait(io.waitScope);
+  pass(59 * kj::SECONDS);
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.holdGate = kj::mv(paf.promise);
+  auto call = tryOut(document("c"));
+  EXPECT_FALSE(call.poll(io.waitScope));
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("b/a?", state());
+  paf.fulfiller->fulfill();
+  settle();
+  call.wait(io.waitScope);
+  EXPECT_EQ("c/a?", state());
+  pass(57 * kj::SECONDS);
+  EXPECT_EQ("c/a?", state());
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: a trial of the largest documents that a new brain does not know again.
+TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
+  booted(document("a"));
+  auto large = [] {
+    auto text = kj::heapArray<char>(kMostConfigBytes);
+    memset(text.begin(), '#', text.size());
+    return text;
+  };
+  holdTrial(brain().process1, Trial(timer.now(), large(), large())).wait(io.waitScope);
+  current = nullptr;
+  FakeProcess1 next(machine);
+  auto found = takeTrial(next);
+  EXPECT_EQ(kMostConfigBytes, KJ_ASSERT_NONNULL(found).before.size());
+}
+
+// Catches: a trial that nothing could come back from, and one that needs a reboot.
+TEST_F(KeeperTest, WhereThereIsNoTrial) {
+  booted(document("a"));
+  auto text = refusal(tryOut(document("b", kEnv)));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  for (auto length : {999 * kj::MILLISECONDS, 24 * kj::HOURS + 1 * kj::MILLISECONDS}) {
+    text = refusal(tryOut(document("b"), length));
+    EXPECT_TRUE(contains(text, "InvalidArgument: a config is tried for 1s at least")) << text;
+  }
+  auto dry = apply(document("b"), ApplyMode::TRY, true).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::TRY, dry.mode);
+  brain().failed = true;
+  text = refusal(tryOut(document("b")));
+  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  EXPECT_EQ("a/a", state());
+
+  anotherMachine();
+  sources.answers.clear();
+  sources.answers.add(kj::str());
+  auto& b = start();
+  text = refusal(apply(document("b"), ApplyMode::TRY, true));
+  EXPECT_TRUE(contains(text, "FailedPrecondition")) << text;
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  text = refusal(tryOut(document("b")));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: in maintenance mode")) << text;
+}
+
+// Catches: a trial that needs what only a copy on disk needs.
+TEST_F(KeeperTest, ATrialNeedsNoDisk) {
+  mode = config::Mode::kContainer;
+  booted(document("a"));
+  disk.volatileBecause = kj::str("it is memory");
+  disk.broken = true;
+  auto outcome = tryOut(document("b", "", false)).wait(io.waitScope);
+  EXPECT_EQ(0u, outcome.warnings.size());
+  EXPECT_EQ("b/a?", state());
+  pass(1 * kj::MINUTES);
+  EXPECT_EQ("a/a", state());
+}
+
+// Catches: a staged config that a trial forgets, and a warning about one that is not there.
+TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
+  booted(document("a"));
+  apply(document("b"), ApplyMode::STAGED).wait(io.waitScope);
+  auto outcome = tryOut(document("c")).wait(io.waitScope);
+  EXPECT_EQ(0u, outcome.warnings.size());
+  EXPECT_EQ("c/b?", state());
+  outcome = apply(document("d"), ApplyMode::STAGED, true).wait(io.waitScope);
+  ASSERT_EQ(2u, outcome.warnings.size());
+  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "replaced by this one"));
+  EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "on trial"));
+  pass(1 * kj::MINUTES);
+  EXPECT_EQ("a/b", state());
+}
+
+// Catches: nonsense under the name of a trial that stops a brain, or becomes the config.
+TEST_F(KeeperTest, NonsenseUnderTheNameOfATrial) {
+  booted(document("a"));
+  HeldText nonsense(0, 1000, kj::heapArray<char>("x"_kj.asArray()));
+  for (auto magic : {"onTrial1"_kj, "pending2"_kj}) {
+    holdText(brain().process1, kTrialName, magic, nonsense).wait(io.waitScope);
+    start();
+    EXPECT_EQ("a", running());
+    EXPECT_TRUE(brain().keeper.revertsIn() == nullptr);
+  }
+}
+
+// Catches: a change that somebody else made and that is overwritten in silence.
+TEST_F(KeeperTest, ADocumentOfAnotherVersionIsRefused) {
+  booted(document("a"));
+  auto version = [&]() {
+    return KJ_ASSERT_NONNULL(brain().store.tryGet("", kMachineConfigs, kMachineConfigId))
+        .getMetadata()
+        .getVersion();
+  };
+  auto from = version();
+  auto send = [&](kj::StringPtr name, uint64_t ifVersion, bool dryRun) {
+    auto text = document(name);
+    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                 .mode = ApplyMode::NO_REBOOT,
+                                 .dryRun = dryRun,
+                                 .ifVersion = ifVersion});
+  };
+  send("b", from, false).wait(io.waitScope);
+  EXPECT_LT(from, version());
+  for (bool dryRun : {true, false}) {
+    auto text = refusal(send("c", from, dryRun));
+    EXPECT_TRUE(contains(text, "Conflict: the config was changed meanwhile")) << text;
+  }
+  EXPECT_EQ("b/b", state());
+  send("c", version(), false).wait(io.waitScope);
+  send("d", 0, false).wait(io.waitScope);
+  EXPECT_EQ("d/d", state());
+  // A trial is a change too, and so is its end.
+  from = version();
+  tryOut(document("e")).wait(io.waitScope);
+  EXPECT_TRUE(contains(refusal(send("f", from, false)), "Conflict"));
+  from = version();
+  pass(1 * kj::MINUTES);
+  EXPECT_TRUE(contains(refusal(send("f", from, false)), "Conflict"));
+  EXPECT_EQ("d/d", state());
+}
+
+}  // namespace
+}  // namespace talos::machined

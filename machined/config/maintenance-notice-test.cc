@@ -1,0 +1,84 @@
+#include "machined/config/maintenance-notice.h"
+
+#include <gtest/gtest.h>
+
+#include "common/tls/pki.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
+
+// Catches: lines that cannot be pasted, and a machine without an address that proposes them.
+TEST(MaintenanceNoticeText, SaysWhereWhoAndWhat) {
+  auto addresses = kj::arr(kj::str("10.5.0.2"), kj::str("fd00::2"));
+  EXPECT_EQ(
+      "this machine waits for its config, on port 50000 of\n"
+      "  10.5.0.2\n"
+      "  fd00::2\n"
+      "the fingerprint of its certificate is abc+/=\n"
+      "give it a config with one of\n"
+      "  talosctl apply-config --insecure --nodes 10.5.0.2 --cert-fingerprint 'abc+/=' --file "
+      "controlplane.yaml\n"
+      "  talosctl apply-config --insecure --nodes fd00::2 --cert-fingerprint 'abc+/=' --file "
+      "controlplane.yaml\n",
+      maintenanceNotice(addresses, "abc+/="));
+  auto alone = maintenanceNotice(nullptr, "abc");
+  EXPECT_EQ(nullptr, strstr(alone.cStr(), "talosctl"));
+  EXPECT_NE(nullptr, strstr(alone.cStr(), "no address yet"));
+}
+
+struct MaintenanceNoticeTest : public StoreTest {
+  ~MaintenanceNoticeTest() noexcept override {}
+  kj::Vector<kj::String> said;
+  MaintenanceNotice notice{store, [this](kj::StringPtr text) { said.add(kj::str(text)); }};
+  pki::Pem key = pki::makeKey(pki::KeyType::kEd25519);
+
+  void certificate(bool maintenance) {
+    auto pem = pki::selfSign(key, {.commonName = "maintenance"});
+    putRecord<rpc::ApiCertificateSpec>(store, "", kCertificates, "api",
+                                       [&](rpc::ApiCertificateSpec::Builder spec) {
+                                         spec.setMaintenance(maintenance);
+                                         spec.initServer().setCrt(pem.asBytes());
+                                       });
+    settle();
+  }
+  void addresses(std::initializer_list<kj::StringPtr> list) {
+    putRecord<rpc::NodeAddressSpec>(store, "", kAddresses, "current",
+                                    [&](rpc::NodeAddressSpec::Builder spec) {
+                                      auto out = spec.initAddresses(list.size());
+                                      unsigned i = 0;
+                                      for (auto text : list) out.set(i++, text);
+                                    });
+    settle();
+  }
+  void settle() {
+    for (int i = 0; i < 10; i++) scope.poll();
+  }
+};
+
+// Catches: a notice before it is true, one that is repeated for nothing, and one that is missing
+// when the address is another one.
+TEST_F(MaintenanceNoticeTest, IsSaidWhenItIsTrueAndWhenItChanges) {
+  certificate(true);
+  EXPECT_EQ(0u, said.size());  // networkd has told nothing
+  addresses({"127.0.0.1/8", "10.5.0.2/24", "fe80::1/64"});
+  ASSERT_EQ(1u, said.size());
+  EXPECT_NE(nullptr, strstr(said[0].cStr(), "--nodes 10.5.0.2 "));
+  EXPECT_EQ(nullptr, strstr(said[0].cStr(), "fe80"));
+  EXPECT_EQ(nullptr, strstr(said[0].cStr(), "127.0.0.1"));
+  certificate(true);  // renewed, with the same key
+  EXPECT_EQ(1u, said.size());
+  addresses({"10.5.0.3/24"});
+  ASSERT_EQ(2u, said.size());
+  EXPECT_NE(nullptr, strstr(said[1].cStr(), "--nodes 10.5.0.3 "));
+  certificate(false);
+  addresses({"10.5.0.4/24"});
+  EXPECT_EQ(2u, said.size());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,66 @@
+#include "machined/config/maintenance-notice.h"
+
+#include "common/net/ip.h"
+#include "common/tls/pki.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
+
+// What the machine has now, without what only itself or its link can reach.
+kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
+  kj::Vector<kj::String> result;
+  for (kj::StringPtr written : spec.getAddresses()) {
+    auto text = kj::heapString(written.slice(0, written.findFirst('/').orDefault(written.size())));
+    KJ_IF_MAYBE (ip, Ip::parse(text)) {
+      if (!ip->isLoopback() && !ip->isLinkLocal()) result.add(kj::mv(text));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint) {
+  kj::Vector<kj::String> lines;
+  lines.add(kj::str("this machine waits for its config, on port 50000 of"));
+  for (auto& address : addresses) lines.add(kj::str("  ", address));
+  if (addresses.size() == 0) {
+    lines.add(
+        kj::str("  no address yet: nothing but this console reaches it; give it one with the "
+                "kernel parameter ip="));
+  }
+  lines.add(kj::str("the fingerprint of its certificate is ", fingerprint));
+  if (addresses.size() > 0) lines.add(kj::str("give it a config with one of"));
+  for (auto& address : addresses) {
+    lines.add(kj::str("  talosctl apply-config --insecure --nodes ", address,
+                      " --cert-fingerprint '", fingerprint, "' --file controlplane.yaml"));
+  }
+  return kj::str(kj::strArray(lines, "\n"), "\n");
+}
+
+MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say)
+    : store(store), say(kj::mv(say)), said(kj::str()) {
+  certificates = store.onChange("", kCertificates, [this]() { look(); });
+  addresses = store.onChange("", kAddresses, [this]() { look(); });
+}
+
+void MaintenanceNotice::look() {
+  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
+    if (!spec.getMaintenance()) return;
+    KJ_IF_MAYBE (told, store.tryGet("", kAddresses, "current")) {
+      auto notice =
+          maintenanceNotice(reachable(told->getSpec().getAs<rpc::NodeAddressSpec>()),
+                            pki::fingerprint(kj::str(spec.getServer().getCrt().asChars())));
+      if (notice == said) return;
+      say(notice);
+      said = kj::mv(notice);
+    }
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,34 @@
+// A change of the config that has been accepted and is being carried out, as process 1 holds it
+// ("config/pending"): what to do and the whole document, in a sealed memory file.
+//
+// It is held before anything that lasts is changed and dropped when everything is. So a brain that
+// finds one knows that its predecessor died in between, and does all of it again; each step comes
+// to the same end when it is done twice. One that is not held has not begun. Mode reboot is the one
+// that leaves another intention behind (machined/boot/boot-progress.h, going down), which is held before this
+// one is dropped.
+#pragma once
+
+#include "machined/config/held-text.h"
+#include "rpc/configuration.capnp.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kPendingName = "config/pending"_kj;
+
+struct Pending {
+  rpc::ApplyMode mode;  // reboot, noReboot or staged
+  kj::Array<char> text;
+
+  Pending(rpc::ApplyMode mode, kj::Array<char> text) : mode(mode), text(kj::mv(text)) {}
+  Pending(Pending&&) = default;
+  Pending& operator=(Pending&&) = default;
+  ~Pending() noexcept(false);  // overwrites the text: it holds secrets
+};
+
+// What the predecessor left. None also when it cannot be read: nothing had begun then.
+kj::Maybe<Pending> takePending(Process1& process1);
+// Resolves when process 1 has it.
+kj::Promise<void> holdPending(Process1& process1, const Pending& pending);
+kj::Promise<void> dropPending(Process1& process1);
+
+}  // namespace talos::machined

@@ -1,0 +1,73 @@
+#include "machined/config/state-disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "machined/config/config-sources.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String folderOf(kj::StringPtr path) {
+  return kj::heapString(path.slice(0, KJ_ASSERT_NONNULL(path.findLast('/'))));
+}
+
+void removeDurably(kj::StringPtr path) {
+  if (unlink(path.cStr()) != 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("unlink", errno, path);
+  }
+  auto folder = folderOf(path);
+  int fd;
+  KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd owned(fd);
+  KJ_SYSCALL(fsync(fd), folder);
+}
+
+// Each boot saves what it has just read: not worth a write.
+bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
+  struct stat info;
+  if (lstat(path.cStr(), &info) != 0 || info.st_mode != (S_IFREG | 0600)) return false;
+  if (info.st_size != text.size()) return false;
+  KJ_IF_MAYBE (old, tryReadFile(path, kMostConfigBytes)) {
+    KJ_DEFER(zeroize(*old));
+    return old->asArray() == text;
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> StateDisk::read() {
+  return tryReadFile(path, kMostConfigBytes);
+}
+
+kj::Promise<void> StateDisk::write(kj::Array<char> text) {
+  return uv.blocking([path = kj::str(path), text = kj::mv(text)]() mutable {
+    KJ_DEFER(zeroize(text));
+    if (!isThere(path, text)) writeFileAtomically(path, text, 0600);
+  });
+}
+
+kj::Promise<void> StateDisk::remove() {
+  return uv.blocking([path = kj::str(path)]() { removeDurably(path); });
+}
+
+kj::Maybe<kj::String> StateDisk::whyNotDurable() {
+  auto folder = folderOf(path);
+  struct statfs info;
+  if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is not there");
+  if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) {
+    return kj::str("no disk is mounted at ", folder, ", which is memory and empty after a reboot");
+  }
+  return nullptr;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,45 @@
+// The copy of the machine config on the machine's disk: /system/state/config.yaml, 0600.
+//
+// Whole or not there: written as temp + fsync + rename + fsync of the directory. What it lies on is
+// whatever is mounted at /system/state; when nothing is, that is memory, and a copy there does not
+// outlive the boot.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/string.h>
+
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
+
+// An interface, so that tests can stop the keeper between any two steps.
+class ConfigDisk {
+ public:
+  virtual ~ConfigDisk() noexcept(false) = default;
+  virtual kj::StringPtr name() const = 0;  // for people
+  virtual kj::Maybe<kj::String> read() = 0;
+  // Nothing is written when it is there already, as at most boots: a disk that has become read-only
+  // is no reason to fail then.
+  virtual kj::Promise<void> write(kj::Array<char> text) = 0;
+  virtual kj::Promise<void> remove() = 0;  // absent is fine
+  // Why a copy would be gone at the next boot; none when it stays.
+  virtual kj::Maybe<kj::String> whyNotDurable() = 0;
+};
+
+class StateDisk final : public ConfigDisk {
+ public:
+  explicit StateDisk(UvLoop& uv, kj::StringPtr path = kStateConfig) : uv(uv), path(kj::str(path)) {}
+  kj::StringPtr name() const override { return path; }
+  kj::Maybe<kj::String> read() override;
+  kj::Promise<void> write(kj::Array<char> text) override;
+  kj::Promise<void> remove() override;
+  kj::Maybe<kj::String> whyNotDurable() override;
+
+ private:
+  UvLoop& uv;
+  kj::String path;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,26 @@
+// network.HostnameController: what the store says the machine is called, told to the kernel and
+// written to /etc/hostname (a link to /system/etc). networkd may not: it needs a
+// right that would let it do far more.
+#pragma once
+
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+class HostnameController final : public Controller {
+ public:
+  // Does it: sethostname(2), setdomainname(2) and the files.
+  using Apply = kj::Function<void(kj::StringPtr hostname, kj::StringPtr domainname)>;
+  explicit HostnameController(Apply apply) : apply(kj::mv(apply)) {}
+
+  kj::StringPtr name() const override { return "network.HostnameController"; }
+  kj::ArrayPtr<const Input> inputs() const override;
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Apply apply;
+  kj::String hostname, domainname;  // as last applied
+};
+
+}  // namespace talos::machined

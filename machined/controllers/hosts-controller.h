@@ -1,0 +1,28 @@
+// network.HostsController: /etc/hosts (a link to /system/etc/hosts), from the machine's name, its
+// own address and machine.network.extraHostEntries. A change of any of them is in the file at once.
+#pragma once
+
+#include "machined/resources/controller-runtime.h"
+#include "machined/system/etc-files.h"
+
+namespace talos::machined {
+
+class HostsController final : public Controller {
+ public:
+  using ReadEntries = kj::Function<kj::Vector<HostLine>(Store&)>;
+  using Write = kj::Function<void(kj::StringPtr content)>;
+  HostsController(ReadEntries readEntries, Write write)
+      : readEntries(kj::mv(readEntries)), write(kj::mv(write)) {}
+
+  kj::StringPtr name() const override { return "network.HostsController"; }
+  kj::ArrayPtr<const Input> inputs() const override;
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  ReadEntries readEntries;
+  Write write;
+  kj::String written;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,189 @@
+#include "machined/controllers/machine-config-reader.h"
+
+#include "common/base/error.h"
+#include "common/net/text-values.h"
+
+namespace talos::machined {
+namespace {
+
+rpc::MachineType typeOf(config::MachineType type) {
+  switch (type) {
+    case config::MachineType::INIT:
+      return rpc::MachineType::INIT;
+    case config::MachineType::CONTROLPLANE:
+      return rpc::MachineType::CONTROLPLANE;
+    case config::MachineType::WORKER:
+      return rpc::MachineType::JOIN;
+  }
+  return rpc::MachineType::UNKNOWN;
+}
+
+kj::Vector<NetworkConfig::Route> routesOf(capnp::List<config::Route>::Reader routes) {
+  kj::Vector<NetworkConfig::Route> result;
+  for (auto route : routes) {
+    result.add(NetworkConfig::Route{.network = kj::str(route.getNetwork()),
+                                    .gateway = kj::str(route.getGateway()),
+                                    .metric = route.getMetric(),
+                                    .source = kj::str(route.getSource()),
+                                    .mtu = route.getMtu(),
+                                    .onlink = route.getOnlink(),
+                                    .type = route.getType()});
+  }
+  return result;
+}
+
+// Of a link or a VLAN.
+template <typename Reader, typename Target>
+void readAddressing(Reader link, bool dhcp, Target& target) {
+  auto options = link.getDhcpOptions();
+  target.dhcp4 = dhcp && (!link.hasDhcpOptions() || options.getIpv4());
+  target.dhcp6 = dhcp && link.hasDhcpOptions() && options.getIpv6();
+  target.dhcpMetric = options.getRouteMetric();
+  if (link.getCidr().size() > 0) target.addresses.add(kj::str(link.getCidr()));
+  for (auto address : link.getAddresses()) target.addresses.add(kj::str(address));
+  target.routes = routesOf(link.getRoutes());
+  target.mtu = link.getMtu();
+}
+
+DeviceSelector selectorOf(config::DeviceSelector::Reader selector) {
+  return {.busPath = kj::str(selector.getBusPath()),
+          .hardwareAddress = kj::str(selector.getHardwareAddr()),
+          .permanentAddress = kj::str(selector.getPermanentAddr()),
+          .pciId = kj::str(selector.getPciID()),
+          .driver = kj::str(selector.getDriver()),
+          .physical = selector.getPhysical()};
+}
+
+NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
+  NetworkConfig::Device device;
+  device.interface = kj::str(interface.getInterface());
+  if (interface.hasDeviceSelector()) device.selector = selectorOf(interface.getDeviceSelector());
+  device.ignore = interface.getIgnore();
+  // One that gets both is refused by the config's checks; the address would win.
+  readAddressing(interface, interface.getDhcp() && interface.getCidr().size() == 0, device);
+  device.dummy = interface.getDummy();
+  for (auto entry : interface.getVlans()) {
+    NetworkConfig::Vlan vlan;
+    vlan.id = entry.getVlanId();
+    readAddressing(entry, entry.getDhcp(), vlan);
+    device.vlans.add(kj::mv(vlan));
+  }
+  if (interface.hasBond()) device.bond = std::make_shared<const BondConfig>(interface.getBond());
+  if (interface.hasBridge()) {
+    device.bridge = std::make_shared<const BridgeConfig>(bridgeConfig(interface.getBridge()));
+  }
+  if (interface.hasWireguard()) {
+    device.wireguard =
+        std::make_shared<const WireguardConfig>(wireguardConfig(interface.getWireguard()));
+  }
+  return device;
+}
+
+NetworkConfig networkOf(config::Network::Reader network) {
+  NetworkConfig result;
+  result.hostname = kj::str(network.getHostname());
+  for (auto server : network.getNameservers()) result.nameservers.add(kj::str(server));
+  for (auto interface : network.getInterfaces()) result.devices.add(deviceOf(interface));
+  return result;
+}
+
+TrustConfig trustOf(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  auto trustd = cluster.getTrustd();
+  TrustConfig result;
+  result.token = pki::Pem(kj::str(config.getMachine().getToken()));
+  auto endpoint = config::parseEndpoint(cluster.getControlPlane().getEndpoint());
+  if (endpoint.problem.size() == 0) result.hosts.add(kj::str(endpoint.value.host));
+  for (auto san : cluster.getApiServer().getCertSANs()) result.hosts.add(kj::str(san));
+  for (auto host : trustd.getEndpoints()) result.hosts.add(kj::str(host));
+  result.dnsDomain = kj::str(cluster.getNetwork().getDnsDomain());
+  result.anyAddress = trustd.getAnyAddress();
+  KJ_IF_MAYBE (lifetime, config::parseDuration(trustd.getCertLifetime())) {
+    result.certLifetime = *lifetime;
+  }
+  return result;
+}
+
+void addOnce(kj::Vector<kj::String>& list, kj::StringPtr text) {
+  for (auto& there : list) {
+    if (there == text) return;
+  }
+  if (text.size() > 0) list.add(kj::str(text));
+}
+
+kj::Vector<kj::String> trustdEndpointsOf(config::Cluster::Reader cluster) {
+  kj::Vector<kj::String> result;
+  auto url = cluster.getControlPlane().getEndpoint();
+  if (url.size() > 0) addOnce(result, config::parseEndpoint(url).value.host);
+  for (auto endpoint : cluster.getTrustd().getEndpoints()) addOnce(result, endpoint);
+  return result;
+}
+
+}  // namespace
+
+MachineConfigView viewMachineConfig(kj::StringPtr document) {
+  return viewOf(config::parse(document.asArray()));
+}
+
+MachineConfigView viewOf(const config::MachineConfig& config) {
+  if (!config.good()) fail(ErrorKind::kInvalidArgument, render(config.problems()));
+  auto machine = config.get().getMachine();
+  MachineConfigView view;
+  view.type = typeOf(machine.getType());
+  view.authority = kj::str(machine.getCa().getCrt().asChars());
+  view.authorityKey = pki::Pem(kj::str(machine.getCa().getKey().asChars()));
+  for (auto san : machine.getCertSANs()) view.certSans.add(kj::str(san));
+  // Whoever asks at the shared address may get to this machine.
+  for (auto interface : machine.getNetwork().getInterfaces()) {
+    auto shared = interface.getVip().getIp();
+    if (shared.size() > 0) view.certSans.add(kj::str(shared));
+  }
+  view.trust = trustOf(config.get());
+  view.authorityHash = kj::str(machine.getCaHash());
+  view.trustdEndpoints = trustdEndpointsOf(config.get().getCluster());
+  view.network = networkOf(machine.getNetwork());
+  view.timeDisabled = machine.getTime().getDisabled();
+  for (auto server : machine.getTime().getServers()) {
+    view.timeServers.add(kj::str(server));
+    view.network.timeServers.add(kj::str(server));
+  }
+  return view;
+}
+
+kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+    return viewMachineConfig(stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+  }
+  return nullptr;
+}
+
+void MachineConfigReader::know(config::MachineConfig document) {
+  parsed = kj::mv(document);
+  version = 0;  // of no resource yet
+}
+
+bool MachineConfigReader::isParsed(kj::ArrayPtr<const char> text) const {
+  KJ_IF_MAYBE (p, parsed) return p->bytes() == text;
+  return false;
+}
+
+kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+    auto metadata = stored->getMetadata();
+    if (parsed == nullptr || metadata.getVersion() != version || metadata.getUpdated() != updated) {
+      auto text = stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
+      if (!isParsed(text.asArray())) parsed = config::parse(text.asArray(), "machine config");
+      version = metadata.getVersion();
+      updated = metadata.getUpdated();
+    }
+  } else {
+    parsed = nullptr;
+  }
+  return parsed.map([](config::MachineConfig& p) -> const config::MachineConfig& { return p; });
+}
+
+kj::Maybe<MachineConfigView> MachineConfigReader::view(Store& store) {
+  return document(store).map([](const config::MachineConfig& p) { return viewOf(p); });
+}
+
+}  // namespace talos::machined

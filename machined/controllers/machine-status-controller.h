@@ -1,0 +1,34 @@
+// runtime.MachineStatusController: runtime/MachineStatuses[machine], why a machine is or is not
+// ready.
+//
+// Ready: it runs, nothing is wrong, and every service that runs is healthy.
+#pragma once
+
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+class MachineStatusController final : public Controller {
+ public:
+  struct State {
+    kj::String stage;  // as Machine.status() names it: booting, running, failed …
+    kj::Vector<kj::String> problems;
+    kj::Maybe<kj::Date> revertsAt = nullptr;  // of a config on trial
+  };
+  // `state` is the brain's; whoever changes it pokes this controller.
+  explicit MachineStatusController(kj::Function<State()> state) : state(kj::mv(state)) {}
+
+  kj::StringPtr name() const override { return "runtime.MachineStatusController"; }
+  kj::ArrayPtr<const Input> inputs() const override;
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  kj::Function<State()> state;
+  kj::Maybe<kj::Date> shown;  // revertsAt, which is computed anew from two clocks each time
+};
+
+}  // namespace talos::machined

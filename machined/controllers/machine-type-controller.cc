@@ -1,0 +1,29 @@
+#include "machined/controllers/machine-type-controller.h"
+
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+constexpr kj::StringPtr kOutputs[] = {"MachineTypes.config.talos.dev"_kj};
+const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId}};
+}  // namespace
+
+kj::ArrayPtr<const Controller::Input> MachineTypeController::inputs() const {
+  return kInputs;
+}
+kj::ArrayPtr<const kj::StringPtr> MachineTypeController::outputs() const {
+  return kOutputs;
+}
+
+kj::Promise<void> MachineTypeController::reconcile(Store& store) {
+  auto type = rpc::MachineType::UNKNOWN;
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    type = config->type;
+  }
+  Outputs outputs("", kOutputs[0], name());
+  outputs.add<rpc::MachineTypeSpec>("machine-type").setType(type);
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::machined

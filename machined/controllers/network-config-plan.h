@@ -1,0 +1,153 @@
+// What the network of this machine should be: from the kernel's command line and the machine
+// config, pure.
+//
+// Layers, the later one wins: default, cmdline, operator (what DHCP gave), configuration. A link to
+// which the configuration gives an address, or DHCP, keeps nothing of the command line's `ip=`;
+// resolvers and time servers come from the highest layer that names one, the host name from the
+// first of the configuration, the command line, DHCP (links in the order of their names) and the
+// first address. A link of hardware that nothing else configures is asked for by DHCP, also before
+// there is a config; so is a bond or VLAN of the command line that nobody gives an address. A bond
+// or VLAN that both name is what the config says. Which link a deviceSelector means is told by the
+// links that there are; while that is none, or several, its entry is in `unresolved`, but one that
+// says "ignore" is for all of them. Spec:
+// network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be understood is left out and
+// named in `problems`; the rest still counts, so a mistake costs a machine as little as possible.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/base/kernel-arguments.h"
+#include "common/net/ip.h"
+#include "machined/controllers/network-cmdline.h"
+#include "machined/controllers/network-links.h"
+#include "machined/controllers/network-selector.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kLayerDefault = "default"_kj;
+constexpr kj::StringPtr kLayerCmdline = "cmdline"_kj;
+constexpr kj::StringPtr kLayerOperator = "operator"_kj;
+constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
+constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
+constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj, kRouters = "ra"_kj;
+
+// machine.network of the config, as far as it is carried out.
+struct NetworkConfig {
+  struct Route {
+    kj::String network, gateway;
+    unsigned metric = 0;  // 0: the default
+    kj::String source = nullptr;
+    unsigned mtu = 0;  // 0: that of the link
+    bool onlink = false;
+    config::RouteType type = config::RouteType::UNICAST;
+  };
+  struct Vlan {
+    uint16_t id = 0;
+    kj::Vector<kj::String> addresses;
+    kj::Vector<Route> routes;
+    unsigned mtu = 0;
+    bool dhcp4 = false, dhcp6 = false;
+    unsigned dhcpMetric = 0;  // 0: the default
+  };
+  struct Device {
+    kj::String interface;
+    kj::Maybe<DeviceSelector> selector;  // instead of the name
+    kj::Vector<kj::String> addresses;    // CIDR
+    kj::Vector<Route> routes;
+    unsigned mtu = 0;
+    bool ignore = false;
+    bool dhcp4 = false, dhcp6 = false;
+    unsigned dhcpMetric = 0;  // 0: the default
+    bool dummy = false;
+    kj::Vector<Vlan> vlans;
+    std::shared_ptr<const BondConfig> bond;
+    std::shared_ptr<const BridgeConfig> bridge;
+    std::shared_ptr<const WireguardConfig> wireguard;
+  };
+  kj::String hostname;
+  kj::Vector<kj::String> nameservers, timeServers;
+  kj::Vector<Device> devices;
+};
+
+// What an operator was given (OperatorStatuses).
+struct Lease {
+  struct Route {
+    Prefix destination;
+    kj::Maybe<Ip> gateway;
+  };
+  kj::String kind, link;
+  kj::Vector<Prefix> addresses;
+  kj::Vector<Route> routes;
+  unsigned mtu = 0;
+  kj::Vector<Ip> resolvers;
+  kj::Vector<kj::String> search, timeServers;
+  kj::String hostname, domain;
+};
+
+struct NetworkPlan {
+  struct Link {
+    kj::String name;
+    unsigned mtu;
+    kj::StringPtr layer;
+    LinkMaking making = {};
+  };
+  struct Address {
+    kj::String link;
+    Prefix prefix;
+    kj::StringPtr layer;
+    unsigned order;  // among those of its link
+  };
+  struct Route {
+    kj::String link;  // empty for one that goes nowhere
+    Prefix destination;
+    kj::Maybe<Ip> gateway;
+    unsigned metric;
+    kj::StringPtr layer;
+    kj::Maybe<Ip> source = nullptr;
+    unsigned mtu = 0;
+    bool onlink = false;
+    config::RouteType type = config::RouteType::UNICAST;
+    bool operator==(const Route&) const = default;
+  };
+  // An entry of the config that means no link as things are.
+  struct Unresolved {
+    kj::String selector, problem;
+  };
+  struct Operator {
+    kj::StringPtr kind;
+    kj::String link;
+    unsigned metric;
+    kj::StringPtr layer;
+  };
+  kj::Vector<Link> links;
+  kj::Vector<Unresolved> unresolved;
+  kj::Vector<Operator> operators;
+  kj::Vector<Address> addresses;
+  kj::Vector<Route> routes;
+  kj::String hostname, domain;  // empty: not known yet
+  kj::StringPtr hostnameLayer;
+  kj::Vector<Ip> resolvers;
+  kj::StringPtr resolversLayer;
+  kj::Vector<kj::String> search;  // domains
+  kj::Vector<kj::String> timeServers;
+  kj::StringPtr timeServersLayer;
+  kj::Vector<kj::String> problems;
+};
+
+// `config` is none before there is a machine config. `known` is empty before networkd has told of
+// the links. Leases of operators that are not wanted (any more) do not count.
+NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                        kj::ArrayPtr<const KnownLink> known,
+                        kj::ArrayPtr<const Lease> leases = nullptr);
+
+// Host name, resolvers, search domains and time servers of `plan`; for planNetwork(). `leases`:
+// those that count, in the order of their links.
+void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                 const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
+                 NetworkPlan& plan);
+
+// What is wrong with a host name; none when nothing is.
+kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);
+
+}  // namespace talos::machined

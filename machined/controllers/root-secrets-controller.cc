@@ -1,0 +1,89 @@
+#include "machined/controllers/root-secrets-controller.h"
+
+#include <algorithm>
+
+#include "machined/controllers/stored-names.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kOutputs[] = {"RootSecrets.secrets.talos.dev"_kj};
+const Controller::Input kInputs[] = {
+    {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
+
+// In an order of its own, so that the resource is the same whatever came first.
+void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+kj::Vector<kj::String> tidy(kj::Vector<kj::String> texts) {
+  std::sort(texts.begin(), texts.end());
+  kj::Vector<kj::String> result;
+  for (auto& text : texts) {
+    if (text.size() > 0 && (result.empty() || result.back() != text)) result.add(kj::mv(text));
+  }
+  return result;
+}
+
+void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> texts) {
+  for (auto& text : texts) to.add(kj::str(text));
+}
+
+// What nobody else may have a certificate for, as far as this machine knows.
+kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
+  kj::Vector<kj::String> hosts;
+  for (auto resource : store.list("", kHostnameSpecs)) {
+    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+    auto name = spec.getHostname();
+    if (name.size() == 0) continue;
+    hosts.add(kj::str(name));
+    if (spec.getDomainname().size() > 0) hosts.add(kj::str(name, ".", spec.getDomainname()));
+  }
+  addAll(hosts, storedAddresses(store));
+  addAll(hosts, config.certSans);
+  addAll(hosts, config.trust.hosts);
+  return tidy(kj::mv(hosts));
+}
+
+}  // namespace
+
+bool signsForOthers(const MachineConfigView& config) {
+  bool controlPlane =
+      config.type == rpc::MachineType::INIT || config.type == rpc::MachineType::CONTROLPLANE;
+  return controlPlane && config.authority.size() > 0 &&
+         kj::StringPtr(config.authorityKey).size() > 0 &&
+         kj::StringPtr(config.trust.token).size() > 0;
+}
+
+kj::ArrayPtr<const Controller::Input> RootController::inputs() const {
+  return kInputs;
+}
+kj::ArrayPtr<const kj::StringPtr> RootController::outputs() const {
+  return kOutputs;
+}
+
+kj::Promise<void> RootController::reconcile(Store& store) {
+  Outputs outputs("", kOutputs[0], name());
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    if (signsForOthers(*config)) {
+      auto os = outputs.add<rpc::RootSecretSpec>("os").initOs();
+      os.initCa().setCrt(config->authority.asBytes());
+      os.getCa().setKey(config->authorityKey.bytes());
+      os.setToken(kj::StringPtr(config->trust.token));
+      auto hosts = reserved(store, *config);
+      fill(os.initReserved(hosts.size()), hosts);
+      os.setDnsDomain(config->trust.dnsDomain);
+      os.setCertLifetimeS(config->trust.certLifetime / kj::SECONDS);
+      os.setAnyAddress(config->trust.anyAddress);
+      kj::Vector<kj::String> sans;
+      addAll(sans, config->certSans);
+      sans = tidy(kj::mv(sans));
+      fill(os.initCertSANs(sans.size()), sans);
+    }
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,32 @@
+// v1alpha1.ServiceController: runtime/Services from the events of the services.
+//
+// A service that runs has a resource, any other has none (spec resources.md §4.2). Its `healthy` is
+// what the supervisor calls up: the last check was good, or there is no check; the original shows a
+// service without a check as unhealthy for ever, and everything that waits for it waits with it.
+#pragma once
+
+#include "machined/resources/controller-runtime.h"
+#include "machined/telemetry/event-ring.h"
+
+namespace talos::machined {
+
+class ServiceController final : public Controller {
+ public:
+  // `isUp` is the supervisor's answer for a service id. Hears what the ring of events holds
+  // already, so it may be made after the services.
+  ServiceController(Events& events, kj::Function<bool(kj::StringPtr)> isUp);
+  ~ServiceController() noexcept(false);
+
+  kj::StringPtr name() const override { return "v1alpha1.ServiceController"; }
+  kj::ArrayPtr<const Input> inputs() const override { return nullptr; }
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+  void wakeBy(kj::Function<void()> wake) override;
+
+ private:
+  struct Heard;
+  kj::Own<Heard> heard;
+  kj::Function<bool(kj::StringPtr)> isUp;
+};
+
+}  // namespace talos::machined

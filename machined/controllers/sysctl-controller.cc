@@ -1,0 +1,28 @@
+#include "machined/controllers/sysctl-controller.h"
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+
+kj::ArrayPtr<const Controller::Input> SysctlController::inputs() const {
+  static const Input kInputs[] = {{"", "MachineConfigs.config.talos.dev"_kj, "v1alpha1"}};
+  return kInputs;
+}
+
+kj::Promise<void> SysctlController::reconcile(Store& store) {
+  if (!sysctls.begun()) return kj::READY_NOW;
+  KJ_IF_MAYBE (wanted, read(store)) return follow(kj::mv(*wanted));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
+  auto problems = co_await uv.blocking(
+      [&sysctls = sysctls, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
+  if (problems.news) {
+    for (auto& p : problems.list) warn(p);
+  }
+  if (!problems.list.empty())
+    fail(ErrorKind::kFailedPrecondition, kj::strArray(problems.list, "\n"));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,33 @@
+// runtime.SysctlController: a change of machine.sysctls is told to the kernel at once, from the
+// boot task on that did it first. What was refused is tried again, since a parameter may come with
+// a module.
+#pragma once
+
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+#include "machined/system/sysctls.h"
+
+namespace talos::machined {
+
+class SysctlController final : public Controller {
+ public:
+  using Read = kj::Function<kj::Maybe<kj::Vector<WantedSysctl>>(Store&)>;  // none: no config
+  using Warn = kj::Function<void(kj::StringPtr)>;
+  SysctlController(UvLoop& uv, UserSysctls& sysctls, Read read, Warn warn)
+      : uv(uv), sysctls(sysctls), read(kj::mv(read)), warn(kj::mv(warn)) {}
+
+  kj::StringPtr name() const override { return "runtime.SysctlController"; }
+  kj::ArrayPtr<const Input> inputs() const override;
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  UvLoop& uv;
+  UserSysctls& sysctls;
+  Read read;
+  Warn warn;
+
+  kj::Promise<void> follow(kj::Vector<WantedSysctl> wanted);
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,82 @@
+// For tests of the controllers whose input is the machine config: a store, a runtime, and a config
+// that the test changes.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+
+inline kj::Array<kj::String> texts(std::initializer_list<kj::StringPtr> list) {
+  return KJ_MAP(text, list) {
+    return kj::str(text);
+  };
+}
+
+inline kj::String joined(kj::ArrayPtr<const kj::String> list) {
+  return kj::strArray(list, " ");
+}
+
+struct ConfigTest : public testing::Test {
+  ~ConfigTest() noexcept override {}
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::String log = kj::str("");
+  pki::CertificateAndKey authority = makeAuthority();
+  bool present = true, withKey = true;
+  rpc::MachineType type = rpc::MachineType::CONTROLPLANE;
+  kj::Duration lifetime = kDefaultLifetime;
+  kj::StringPtr token = "abcdef.0123456789abcdef";
+  kj::Array<kj::String> hosts = texts({"vip.example.org", "10.5.0.9"});
+  kj::Function<void(NetworkConfig&)> network = [](NetworkConfig&) {};
+  ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
+                            clock, [] { return 0.5; }};
+
+  void publish(kj::StringPtr document) {
+    putRecord<rpc::MachineConfigSpec>(store, "", kMachineConfigs, kMachineConfigId,
+                                      [&](auto spec) { spec.setDocument(document); });
+  }
+
+  pki::CertificateAndKey makeAuthority() {
+    return pki::makeAuthority({.organization = "talos", .notBefore = clock.time - 1 * kj::DAYS});
+  }
+  kj::Maybe<MachineConfigView> read() {
+    if (!present) return nullptr;
+    MachineConfigView view;
+    view.type = type;
+    view.authority = kj::str(authority.certificate);
+    if (withKey) view.authorityKey = authority.key.clone();
+    view.certSans.add(kj::str("api.example.org"));
+    view.trust.certLifetime = lifetime;
+    view.trust.token = pki::Pem(kj::str(token));
+    for (auto& host : hosts) view.trust.hosts.add(kj::str(host));
+    network(view.network);
+    return kj::mv(view);
+  }
+  auto reader() {
+    return [this](Store&) { return read(); };
+  }
+  void poll() { io.waitScope.poll(); }
+
+  template <typename F>
+  static kj::StringPtr kindOfFailure(F&& f) {
+    return StoreTest::kindOfFailure(kj::fwd<F>(f));
+  }
+  // A status as networkd writes it.
+  template <typename Spec, typename Fill>
+  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
+    putRecord<Spec>(store, "", type, id, kj::fwd<Fill>(fill), "networkd");
+  }
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,93 @@
+#include "machined/controllers/time-status-controller.h"
+
+#include "machined/resources/controller-outputs.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
+constexpr kj::StringPtr kTimeServers = "TimeServerSpecs.net.talos.dev"_kj,
+                        kTimeServersId = "timeservers"_kj;
+constexpr kj::StringPtr kOutputs[] = {"TimeStatuses.v1alpha1.talos.dev"_kj};
+constexpr kj::StringPtr kId = "node"_kj;
+const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId},
+                                     {"", kServices, "timed"},
+                                     {"", kTimeServers, kTimeServersId}};
+constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
+
+// What the network gave (DHCP) or the default, as the specs say.
+kj::Array<kj::String> defaultServers(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet("", kTimeServers, kTimeServersId)) {
+    kj::Vector<kj::String> names;
+    for (auto server : there->getSpec().getAs<rpc::TimeServerSpecSpec>().getTimeServers()) {
+      names.add(kj::str(server));
+    }
+    if (names.size() > 0) return names.releaseAsArray();
+  }
+  return kj::arr(kj::str(kDefaultServer));
+}
+
+kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
+  if (config.timeServers.empty()) return defaultServers(store);
+  return KJ_MAP(s, config.timeServers) {
+    return kj::str(s);
+  };
+}
+
+bool timedIsHealthy(Store& store) {
+  KJ_IF_MAYBE (service, store.tryGet("", kServices, "timed")) {
+    return service->getSpec().getAs<rpc::ServiceSpec>().getHealthy();
+  }
+  return false;
+}
+
+uint64_t storedEpoch(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kOutputs[0], kId)) {
+    return stored->getSpec().getAs<rpc::TimeStatusSpec>().getEpoch();
+  }
+  return 0;
+}
+
+}  // namespace
+
+kj::ArrayPtr<const Controller::Input> TimeStatusController::inputs() const {
+  return kInputs;
+}
+kj::ArrayPtr<const kj::StringPtr> TimeStatusController::outputs() const {
+  return kOutputs;
+}
+
+kj::Promise<void> TimeStatusController::reconcile(Store& store) {
+  if (stepsBefore == nullptr) stepsBefore = storedEpoch(store);
+  auto config = world.readConfig(store);
+  bool disabled = world.container;
+  kj::StringPtr missing;
+  KJ_IF_MAYBE (c, config) {
+    disabled = disabled || c->timeDisabled;
+    if (disabled) {
+      world.leaveAlone("machine.time.disabled");
+    } else {
+      world.keepTime(serversOf(*c, store));
+    }
+  } else {
+    missing = "there is no machine config yet";
+    if (world.beforeConfig && !world.container) world.keepTime(defaultServers(store));
+  }
+
+  auto seen = world.seen();
+  Outputs outputs("", kOutputs[0], name());
+  auto spec = outputs.add<rpc::TimeStatusSpec>(kId);
+  spec.setSyncDisabled(disabled);
+  spec.setSynced(disabled || timedIsHealthy(store));
+  spec.setEpoch(int64_t(KJ_ASSERT_NONNULL(stepsBefore) + seen.steps));
+  if (!disabled) {
+    spec.setServer(seen.server);
+    spec.setOffset(seen.offset);
+    spec.setProblem(missing != nullptr ? missing : kj::StringPtr(seen.problem));
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::machined

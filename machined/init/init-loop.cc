@@ -1,0 +1,324 @@
+#include "machined/init/init-loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "machined/init/init-request.h"
+#include "machined/init/take-down.h"
+
+namespace talos::process1 {
+namespace {
+
+constexpr int64_t kManyDeathsWithin = 10'000;  // ms
+constexpr int64_t kLongestBackOff = 10'000;    // ms
+
+int64_t now() {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000;
+}
+
+int sendSignal(int pidfd, int number) {
+  return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0));
+}
+
+}  // namespace
+
+Loop::Loop(const Settings& settings, const Console& console)
+    : settings(settings), console(console) {}
+
+void Loop::run() {
+  setUp();
+  for (;;) {
+    int timeout = -1;
+    if (brainPid < 0) {
+      int64_t wait = brainDue - now();
+      if (wait <= 0) {
+        startBrain();
+        wait = brainPid < 0 ? brainDue - now() : -1;
+      }
+      if (brainPid < 0) timeout = static_cast<int>(wait < 0 ? 0 : wait);
+    }
+    struct epoll_event events[32];
+    int count = epoll_wait(epoll, events, 32, timeout);
+    for (int i = 0; i < count; ++i) {
+      handle(static_cast<Kind>(events[i].data.u64 >> 32),
+             static_cast<unsigned>(events[i].data.u64 & 0xffffffffu), events[i].events);
+    }
+    pump();
+  }
+}
+
+void Loop::setUp() {
+  sigfillset(&caught);
+  sigprocmask(SIG_SETMASK, &caught, nullptr);
+  // Children get what is passed to them and nothing else.
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+  // Ctrl-alt-del becomes SIGINT. Not allowed outside the first pid namespace, and not needed there.
+  if (reboot(RB_DISABLE_CAD) != 0) errno = 0;
+  epoll = epoll_create1(EPOLL_CLOEXEC);
+  signals = signalfd(-1, &caught, SFD_NONBLOCK | SFD_CLOEXEC);
+  int ends[2];
+  if (epoll < 0 || signals < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    stayForEver(console, "process 1 cannot be set up", errno);
+  }
+  outputRead = ends[0];
+  outputWrite = ends[1];
+  fcntl(outputWrite, F_SETFL, 0);  // only our end is non-blocking
+  watch(signals, Kind::kSignals, 0, EPOLLIN);
+  watch(outputRead, Kind::kBrainOutput, 0, EPOLLIN);
+}
+
+void Loop::watch(int fd, Kind kind, unsigned index, uint32_t events) {
+  struct epoll_event e = {};
+  e.events = events;
+  e.data.u64 = static_cast<uint64_t>(kind) << 32 | index;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
+    epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &e);
+  }
+}
+
+void Loop::unwatchAndClose(int& fd) {
+  if (fd < 0) return;
+  // Said explicitly: a child that has not reached its exec yet may share the open file.
+  epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nullptr);
+  close(fd);
+  fd = -1;
+}
+
+void Loop::handle(Kind kind, unsigned index, uint32_t events) {
+  switch (kind) {
+    case Kind::kSignals:
+      onSignals();
+      break;
+    case Kind::kBrain:
+      if (brainSocket < 0) break;
+      if (events & EPOLLIN) readRequests(false);
+      if (brainSocket >= 0 && (events & EPOLLOUT)) writeBlocked = false;
+      if (brainSocket >= 0 && (events & (EPOLLHUP | EPOLLERR))) {
+        // The brain let go of its end: alive or not, it is of no use any more.
+        readRequests(true);
+        forgetBrain();
+        if (brainPidfd >= 0) sendSignal(brainPidfd, SIGKILL);
+      }
+      break;
+    case Kind::kBrainOutput:
+      copyBrainOutput();
+      break;
+    case Kind::kOutcome:
+      if (children[index].state == State::kStarting) onOutcome(index);
+      break;
+  }
+}
+
+// --- the brain
+// ---------------------------------------------------------------------------------------
+
+void Loop::startBrain() {
+  int ends[2];
+  char reason[kReasonSize] = {};
+  brainStarted = now();
+  int error = 0;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    error = errno;
+  } else {
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    char* brainArgv[] = {const_cast<char*>(settings.brain), nullptr};
+    const uint8_t as[] = {kBrainFd};
+    Launch l = {};
+    l.argv = brainArgv;
+    l.environment = settings.brainEnvironment;
+    l.cgroupRoot = settings.cgroupRoot;
+    l.cgroup = "init";
+    l.output = outputWrite;
+    l.passed = 1;
+    l.fds = &ends[1];
+    l.as = as;
+    l.oomScore = -999;
+    Launched launched;
+    error = launch(l, launched, reason);
+    close(ends[1]);
+    if (error != 0) {
+      close(ends[0]);
+    } else {
+      brainPid = launched.pid;
+      brainPidfd = launched.pidfd;
+      brainOutcome = launched.status;
+      brainSocket = ends[0];
+      stage = Stage::kWelcome;
+      cursor = 0;
+      writeBlocked = readBlocked = false;
+      watch(brainSocket, Kind::kBrain, 0, EPOLLIN | EPOLLOUT | EPOLLET);
+      return;
+    }
+  }
+  brainDue = brainStarted + 1000;
+  console.error("the brain cannot be started: ", reason[0] != 0 ? reason : words(error),
+                "; trying again every second");
+}
+
+void Loop::forgetBrain() {
+  unwatchAndClose(brainSocket);
+  replyCount = 0;
+  for (auto& c : children) {
+    c.announced = c.told = false;
+    c.replyTo = 0;
+  }
+}
+
+void Loop::brainDied(int status) {
+  if (brainSocket >= 0) readRequests(true);
+  forgetBrain();
+  copyBrainOutput();
+  Failure failure = {};
+  bool started = read(brainOutcome, &failure, sizeof(failure)) != sizeof(failure);
+  close(brainOutcome);
+  close(brainPidfd);
+  brainOutcome = brainPidfd = brainPid = -1;
+  ++brains;
+
+  int64_t t = now();
+  memmove(deaths, deaths + 1, sizeof(deaths) - sizeof(deaths[0]));
+  deaths[5] = t;
+  bool many = brains > 5 && t - deaths[0] < kManyDeathsWithin;
+  if (!many && t - brainStarted >= kManyDeathsWithin) backOff = 0;
+  if (many || backOff > 0) {
+    backOff = backOff == 0 ? 1000 : backOff * 2;
+    if (backOff > kLongestBackOff) backOff = kLongestBackOff;
+  }
+  brainDue = t + backOff;
+
+  Line why;
+  if (started) {
+    why.add("ended with ");
+    addStatus(why, status);
+  } else {
+    failure.step[sizeof(failure.step) - 1] = 0;
+    why.add("could not be started (").add(failure.step).add(": ").add(words(failure.error));
+    why.add(")");
+  }
+  if (backOff == 0) {
+    console.error(settings.brain, " ", why.text(), "; it is started again at once");
+  } else {
+    console.error(settings.brain, " ", why.text(), " (it ended ", static_cast<int64_t>(brains),
+                  " times since boot, too often); it is started again in ", backOff / 1000, " s");
+  }
+}
+
+void Loop::copyBrainOutput() {
+  for (;;) {
+    ssize_t size = read(outputRead, outputLine + outputUsed, sizeof(outputLine) - outputUsed - 1);
+    if (size <= 0) break;
+    outputUsed += static_cast<size_t>(size);
+    char* start = outputLine;
+    char* end = outputLine + outputUsed;
+    for (char* p = start; p < end; ++p) {
+      if (*p == 0 || (*p != '\t' && *p != '\n' && static_cast<unsigned char>(*p) < 32)) *p = '?';
+    }
+    while (char* newline =
+               static_cast<char*>(memchr(start, '\n', static_cast<size_t>(end - start)))) {
+      *newline = 0;
+      console.info("brain: ", start);
+      start = newline + 1;
+    }
+    outputUsed = static_cast<size_t>(end - start);
+    memmove(outputLine, start, outputUsed);
+    if (outputUsed == sizeof(outputLine) - 1) {
+      outputLine[outputUsed] = 0;
+      console.info("brain: ", static_cast<const char*>(outputLine));
+      outputUsed = 0;
+    }
+  }
+}
+
+// --- children
+// ----------------------------------------------------------------------------------------
+
+void Loop::onSignals() {
+  struct signalfd_siginfo info;
+  while (read(signals, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    switch (info.ssi_signo) {
+      case SIGINT:  // ctrl-alt-del
+        wishes |= 1u << static_cast<int>(Wish::kReboot);
+        break;
+      case SIGTERM:
+      case SIGPWR:
+        wishes |= 1u << static_cast<int>(Wish::kPowerOff);
+        break;
+    }
+  }
+  reap();
+}
+
+void Loop::reap() {
+  for (;;) {
+    int status;
+    pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return;
+    if (pid == brainPid) {
+      brainDied(status);
+      continue;
+    }
+    for (auto& c : children) {
+      if (c.pid == pid && (c.state == State::kStarting || c.state == State::kRunning)) {
+        if (c.state == State::kStarting) onOutcome(indexOf(c));
+        if (c.state != State::kFree) childEnded(c, status);
+        break;
+      }
+    }
+    // Anything else was an orphan: reaping it was all there is to do.
+  }
+}
+
+void Loop::onOutcome(unsigned index) {
+  Child& c = children[index];
+  Failure failure;
+  ssize_t size = read(c.outcome, &failure, sizeof(failure));
+  if (size < 0 && errno == EAGAIN) return;
+  unwatchAndClose(c.outcome);
+  if (size != static_cast<ssize_t>(sizeof(failure))) {
+    c.state = State::kRunning;
+    if (c.replyTo != 0) reply(c.replyTo, 0, "", static_cast<int>(index));
+    c.replyTo = 0;
+    return;
+  }
+  failure.step[sizeof(failure.step) - 1] = 0;
+  Line line;
+  line.add("cannot start \"").add(c.name).add("\": ").add(failure.step).add(": ");
+  line.add(words(failure.error));
+  if (c.replyTo != 0) {
+    reply(c.replyTo, failure.error, line.text());
+    release(c);
+  } else {
+    // Whoever asked is gone; a brain that was told of it as a survivor learns it as an exit.
+    c.state = State::kRunning;
+  }
+}
+
+void Loop::childEnded(Child& child, int status) {
+  // The pidfd stays until the exit is acknowledged: the reply to its spawn may still have to carry
+  // it.
+  unwatchAndClose(child.outcome);
+  child.state = State::kEnded;
+  child.told = false;
+  child.status = status;
+  child.sequence = ++exits;
+}
+
+void Loop::release(Child& child) {
+  unwatchAndClose(child.outcome);
+  if (child.pidfd >= 0) close(child.pidfd);
+  child = Child();
+}
+
+}  // namespace talos::process1

@@ -1,0 +1,138 @@
+// Process 1 proper: starts children on request, reaps, holds descriptors, restarts the brain.
+//
+// The state is three fixed tables (children, held descriptors, replies that wait for the socket);
+// nothing is allocated after start. It never waits for the brain: sends do not block, what does not
+// fit stays in the tables, and while too many replies wait no more requests are read. All waiting
+// is in one epoll_wait.
+//
+// A crash of the brain at any line: the requests that it had sent are still carried out, its
+// replies are thrown away, and the successor, started at once, is told the inventory: children that
+// run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
+// bytes but those of the brain, and refuses what init-request.h refuses.
+#pragma once
+
+#include <signal.h>
+
+#include "machined/init/init-console.h"
+#include "machined/init/init-protocol.h"
+#include "machined/init/init-spawn.h"
+
+namespace talos::process1 {
+
+struct Settings {
+  const char* brain = "/usr/bin/machined";
+  char* const* brainEnvironment = nullptr;    // ends with nullptr
+  const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
+  int64_t termGraceMs = 10'000;               // at the end: between SIGTERM and SIGKILL
+};
+
+class Loop {
+ public:
+  Loop(const Settings& settings, const Console& console);
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Runs for ever; ends only with the machine.
+  [[noreturn]] void run();
+
+ private:
+  enum class State : uint8_t { kFree, kStarting, kRunning, kEnded };
+  struct Child {
+    State state = State::kFree;
+    bool announced = false;  // the current brain was told of it: as a survivor or by a reply
+    bool told = false;       // ended: the current brain was told the exit
+    uint32_t replyTo = 0;    // starting: the request that waits for the outcome
+    int pid = -1;
+    int pidfd = -1;
+    int outcome = -1;  // starting: pipe that tells whether exec worked
+    int status = 0;    // ended
+    uint64_t sequence = 0;
+    char name[kNameSize] = {};
+  };
+  struct Held {
+    int fd = -1;
+    char name[kNameSize] = {};
+  };
+  struct Reply {
+    uint32_t id;
+    int code;
+    int child;  // index of the child that was started, or -1
+    char text[kReasonSize];
+  };
+  enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
+  enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome };
+  struct Packet {
+    size_t size = 0;
+    int fds[kMaxPassed + 1] = {};
+    unsigned fdCount = 0;
+  };
+
+  Settings settings;
+  Console console;
+  int epoll = -1, signals = -1;
+  int outputRead = -1, outputWrite = -1;  // what the brain writes to 1 and 2, copied to the console
+  sigset_t caught;
+
+  // The brain.
+  int brainSocket = -1;
+  int brainPid = -1, brainPidfd = -1, brainOutcome = -1;
+  uint64_t brains = 0;
+  int64_t brainStarted = 0;  // ms
+  int64_t brainDue = 0;      // ms; while none runs
+  int64_t deaths[6] = {};    // times of the newest, oldest first
+  int64_t backOff = 0;       // ms
+  Stage stage = Stage::kWelcome;
+  unsigned cursor = 0;  // within the inventory
+  bool writeBlocked = false, readBlocked = false;
+
+  Child children[kMaxChildren];
+  Held held[kMaxHeld];
+  Reply replies[kMaxReplies];  // a ring
+  unsigned replyFirst = 0, replyCount = 0;
+  uint64_t exits = 0;
+  uint32_t wishes = 0;  // bits of Wish
+  char outputLine[900];
+  size_t outputUsed = 0;
+  alignas(16) char packet[sizeof(Spawn) + 16];
+  char* argv[kMaxStrings + 1];
+  char* environment[kMaxStrings + 1];
+
+  void setUp();
+  void watch(int fd, Kind kind, unsigned index, uint32_t events);
+  void unwatchAndClose(int& fd);
+  void handle(Kind kind, unsigned index, uint32_t events);
+
+  void startBrain();
+  void brainDied(int status);
+  void forgetBrain();
+  void copyBrainOutput();
+
+  void onSignals();
+  void reap();
+  void onOutcome(unsigned index);
+  void childEnded(Child& child, int status);
+  void release(Child& child);
+
+  void readRequests(bool toTheEnd);
+  bool receive(Packet& received);
+  void carryOut(Packet& received);
+  void spawn(const Spawn& request, const Packet& received);
+  void hold(const Request& request, int fd);
+  void drop(const Request& request);
+  void signalChild(const Request& request);
+  void acknowledge(uint64_t sequence);
+  void reply(uint32_t id, int code, const char* text, int child = -1);
+
+  unsigned owedReplies() const;
+
+  void pump();
+  bool sendNext();
+  bool sendInventory();
+  bool sendExit();
+  bool send(Report& report, int fd = -1);
+  Child* findRunning(const char* name);
+  Held* findHeld(const char* name);
+  unsigned indexOf(const Child& child) const { return static_cast<unsigned>(&child - children); }
+};
+
+}  // namespace talos::process1

@@ -1,0 +1,84 @@
+// What process 1 and the brain say to each other, over a SOCK_SEQPACKET pair whose other end the
+// brain finds as descriptor 3. Both come from the same image, but the version is checked all the
+// same.
+//
+// Messages are plain structs: one request is one packet, one report is one packet; descriptors
+// travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a reason
+// and has no effect. Everything that process 1 keeps is bounded by the constants here.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace talos::process1 {
+
+constexpr uint32_t kVersion = 1;
+constexpr int kBrainFd = 3;
+
+constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
+constexpr size_t kCgroupSize = 128;  // relative path, terminating zero included
+constexpr size_t kTextSize = 32768;  // argv and environment of one child
+constexpr size_t kReasonSize = 160;
+constexpr unsigned kMaxStrings = 512;  // argv and environment together
+constexpr unsigned kMaxPassed = 16;
+constexpr int kMaxPassedAs = 63;
+constexpr unsigned kMaxChildren = 256;  // running, or ended and not yet acknowledged
+constexpr unsigned kMaxHeld = 256;
+constexpr unsigned kMaxReplies = 64;  // requests that wait for their answer; more are not read
+
+enum class Ask : uint32_t {
+  kSpawn = 1,    // descriptors: the output (when hasOutput), then the passed ones
+  kSignal,       // name = slot, argument = signal; no reply
+  kAcknowledge,  // sequence of a kExit; no reply
+  kHold,         // one descriptor
+  kDrop,
+  kReboot,  // argument = LINUX_REBOOT_CMD_*; replied to only when it is refused
+};
+
+struct Request {
+  uint32_t version;
+  Ask ask;
+  uint32_t id;  // repeated in the reply; not 0
+  uint32_t argument;
+  uint64_t sequence;
+  char name[kNameSize];
+};
+
+struct Spawn {
+  Request head;
+  char cgroup[kCgroupSize];  // below the root of the cgroup tree; "" = "init"
+  uint16_t argc, envc;
+  uint8_t hasOutput;
+  uint8_t passed;
+  uint8_t as[kMaxPassed];
+  uint16_t textSize;
+  // argc + envc strings, each with its terminating zero. The packet ends after textSize bytes.
+  char text[kTextSize];
+};
+
+enum class Tell : uint32_t {
+  kWelcome = 1,  // sequence = how many brains there were before this one
+  kSurvivor,     // name, pid, descriptor: a child that runs
+  kHeld,         // name, descriptor
+  kReady,        // the inventory is complete
+  kReply,  // id; code = 0 or an errno, text says it in words; a spawn: pid, descriptor (pidfd)
+  kExit,   // sequence, name, pid, code = status as of wait(2); repeated to each brain until
+           // acknowledged
+  kWish,   // code = a Wish
+};
+
+enum class Wish : int32_t { kPowerOff = 1, kReboot = 2 };
+
+struct Report {
+  uint32_t version;
+  Tell tell;
+  uint32_t id;
+  int32_t code;
+  int32_t pid;
+  uint32_t unused;
+  uint64_t sequence;
+  char name[kNameSize];
+  char text[kReasonSize];
+};
+
+}  // namespace talos::process1

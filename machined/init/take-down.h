@@ -1,0 +1,20 @@
+// The end: everything is stopped, unmounted, written out, and the machine goes down. And the other
+// end, of a machine that cannot go on: it says why and stays.
+#pragma once
+
+#include "machined/init/init-console.h"
+
+namespace talos::process1 {
+
+// SIGTERM to all processes, SIGKILL to those that are left after the grace, unmount and sync with a
+// limit of 30 s, reboot(2) with `command`. As fast as the processes end: with nothing left to wait
+// for it takes milliseconds. Only as process 1 (of a pid namespace), since it signals every process
+// it can see.
+[[noreturn]] void goDown(unsigned command, int64_t termGraceMs, const Console& console);
+
+// Repeats the reason on the console, reaps, and goes down when it is told to: ctrl-alt-del (SIGINT)
+// restarts, SIGTERM or the power button switches off. Never by itself: a machine that restarts in a
+// loop cannot be read.
+[[noreturn]] void stayForEver(const Console& console, const char* what, int error);
+
+}  // namespace talos::process1

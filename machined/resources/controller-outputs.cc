@@ -1,0 +1,47 @@
+#include "machined/resources/controller-outputs.h"
+
+#include "machined/resources/erase.h"
+
+namespace talos::machined {
+
+Outputs::~Outputs() noexcept(false) {
+  for (auto& entry : wanted) erase(*entry.value);
+}
+
+rpc::Resource::Builder Outputs::resource(kj::StringPtr id) {
+  auto& message = wanted.findOrCreate(id, [&] {
+    return kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>::Entry{
+        kj::str(id), kj::heap<capnp::MallocMessageBuilder>()};
+  });
+  auto resource = message->getRoot<rpc::Resource>();
+  auto metadata = resource.getMetadata();
+  metadata.setNamespace(ns);
+  metadata.setType(type);
+  metadata.setId(id);
+  metadata.setOwner(owner);
+  return resource;
+}
+
+void Outputs::apply(Store& store) {
+  for (auto stored : store.list(ns, type)) {
+    auto metadata = stored.getMetadata();
+    if (metadata.getOwner() != owner) continue;
+    auto id = metadata.getId();
+    bool tearing = metadata.getPhase() == rpc::Metadata::Phase::TEARING_DOWN;
+    KJ_IF_MAYBE (message, wanted.find(id)) {
+      (*message)->getRoot<rpc::Resource>().getMetadata().setVersion(metadata.getVersion());
+      if (!tearing) continue;
+    }
+    if (!store.teardown(ns, type, id, owner)) {
+      wanted.erase(id);
+      continue;
+    }
+    store.destroy(ns, type, id, owner);
+    KJ_IF_MAYBE (message, wanted.find(id)) {
+      (*message)->getRoot<rpc::Resource>().getMetadata().setVersion(0);
+    }
+  }
+  for (auto& entry : wanted) store.put(entry.value->getRoot<rpc::Resource>().asReader());
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,209 @@
+#include "machined/resources/controller-runtime.h"
+
+#include <kj/debug.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/base/error.h"
+#include "common/base/signal.h"
+
+namespace talos::machined {
+namespace {
+constexpr double kFirstSeconds = 0.5, kFactor = 1.5, kSpread = 0.5, kCeilingSeconds = 60;
+}
+
+kj::Duration backOff(unsigned failures, double random) {
+  auto seconds = kFirstSeconds * pow(kFactor, kj::min(failures, 100u) - 1.0);
+  seconds = kj::min(seconds, kCeilingSeconds) * (1 - kSpread + 2 * kSpread * random);
+  return static_cast<int64_t>(kj::min(seconds, kCeilingSeconds) * 1e9) * kj::NANOSECONDS;
+}
+
+kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message) {
+  time_t seconds = (time - kj::UNIX_EPOCH) / kj::SECONDS;
+  tm parts;
+  gmtime_r(&seconds, &parts);
+  char stamp[32];
+  strftime(stamp, sizeof(stamp), "%Y/%m/%d %H:%M:%S", &parts);
+  auto line = kj::str(stamp, "  ", controller, ": ", message);
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';  // a line is a line
+  }
+  return line;
+}
+
+struct ControllerRuntime::Impl final {
+  Store& store;
+  kj::Function<void(kj::StringPtr)> log;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  kj::Function<double()> random;
+
+  // One controller and what drives it.
+  struct Driver {
+    Impl& runtime;
+    kj::Own<Controller> controller;
+    kj::Own<Store> view;
+    Signal signal;
+    bool wanted = true;  // the run at the start
+    bool inRun = false;
+    unsigned failures = 0;
+    kj::Vector<kj::Own<void>> subscriptions;
+    kj::Promise<void> running = nullptr;
+
+    Driver(Impl& runtime, kj::Own<Controller> controller)
+        : runtime(runtime), controller(kj::mv(controller)) {}
+
+    void wake() {
+      wanted = true;
+      signal.raise();
+    }
+
+    void say(kj::StringPtr message) {
+      runtime.log(
+          kj::str(controllerLogLine(runtime.clock.now(), controller->name(), message), "\n"));
+    }
+
+    Access access() {
+      auto access = Access::none(controller->name());
+      for (auto& input : controller->inputs()) {
+        auto& type = runtime.store.typeOf(input.type);
+        auto ns = input.ns.size() == 0 ? kj::StringPtr(type.defaultNamespace) : input.ns;
+        access.allowRead(ns, type.name, input.id);
+        if (input.strong) access.allowFinalizers(ns, type.name, input.id);
+      }
+      for (auto output : controller->outputs())
+        access.allowWrite(runtime.store.typeOf(output).name);
+      return access;
+    }
+
+    void subscribe() {
+      for (auto& input : controller->inputs()) {
+        subscriptions.add(runtime.store.onChange(input.ns, input.type, [this] { wake(); }));
+      }
+      for (auto output : controller->outputs()) {
+        subscriptions.add(runtime.store.onChange("", output, [this, output] {
+          if (hasFree(output)) wake();
+        }));
+      }
+    }
+
+    // An output that was torn down and that nobody needs any more: it can be destroyed now.
+    bool hasFree(kj::StringPtr output) {
+      for (auto resource : runtime.store.list("", output)) {
+        auto metadata = resource.getMetadata();
+        if (metadata.getPhase() == rpc::Metadata::Phase::TEARING_DOWN &&
+            metadata.getFinalizers().size() == 0 && metadata.getOwner() == controller->name()) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    // None when the run succeeded.
+    kj::Promise<kj::Maybe<kj::String>> attempt() {
+      auto run = kj::evalNow([&] { return controller->reconcile(*view); });
+      return runtime.timer.timeoutAfter(kReconcileDeadline, kj::mv(run))
+          .then([]() -> kj::Maybe<kj::String> { return nullptr; },
+                [](kj::Exception&& e) -> kj::Maybe<kj::String> {
+                  if (e.getType() == kj::Exception::Type::OVERLOADED &&
+                      e.getDescription() == "operation timed out") {
+                    return kj::str("reconcile did not end within ",
+                                   kReconcileDeadline / kj::SECONDS, " s");
+                  }
+                  return messageOf(e);
+                });
+    }
+
+    kj::Promise<void> drive() {
+      for (;;) {
+        if (!wanted) co_await signal.wait();
+        // Changes that this turn of the loop still brings belong to this run.
+        co_await kj::evalLast([] {});
+        wanted = false;
+        if (failures == 0 && first) say("controller starting");
+        first = false;
+        inRun = true;
+        auto failure = co_await attempt();
+        inRun = false;
+        KJ_IF_MAYBE (reason, failure) {
+          auto pause = backOff(++failures, runtime.random());
+          say(kj::str("controller failed: ", *reason));
+          say(kj::str("restarting controller after ", pause / kj::MILLISECONDS, " ms"));
+          co_await runtime.timer.afterDelay(pause);
+          say("controller starting");
+          wanted = true;
+        } else {
+          failures = 0;
+        }
+      }
+    }
+    bool first = true;
+  };
+
+  kj::Vector<kj::Own<Driver>> drivers;
+
+  kj::Maybe<Driver&> find(kj::StringPtr name) {
+    for (auto& driver : drivers) {
+      if (driver->controller->name() == name) return *driver;
+    }
+    return nullptr;
+  }
+
+  void add(kj::Own<Controller> controller) {
+    if (find(controller->name()) != nullptr) {
+      fail(ErrorKind::kConflict, kj::str("the controller ", controller->name(), " runs already"));
+    }
+    for (auto output : controller->outputs()) {
+      for (auto& other : drivers) {
+        for (auto taken : other->controller->outputs()) {
+          if (taken != output) continue;
+          fail(ErrorKind::kConflict, kj::str(controller->name(), " cannot write ", output, ": ",
+                                             other->controller->name(), " does"));
+        }
+      }
+    }
+    auto driver = kj::heap<Driver>(*this, kj::mv(controller));
+    driver->view = store.limited(driver->access());
+    driver->subscribe();
+    driver->controller->wakeBy([d = driver.get()] { d->wake(); });
+    driver->running = driver->drive().eagerlyEvaluate([d = driver.get()](kj::Exception&& e) {
+      d->say(kj::str("controller failed: ", messageOf(e), "; it is not run any more"));
+    });
+    drivers.add(kj::mv(driver));
+  }
+};
+
+ControllerRuntime::ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log,
+                                     kj::Timer& timer, const kj::Clock& clock,
+                                     kj::Function<double()> random)
+    : impl(kj::heap<Impl>(Impl{store, kj::mv(log), timer, clock, kj::mv(random), {}})) {}
+
+ControllerRuntime::ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer,
+                                     const kj::Clock& clock, kj::Function<double()> random)
+    : ControllerRuntime(
+          store, [&logs](kj::StringPtr line) { logs.append("controller-runtime", line.asArray()); },
+          timer, clock, kj::mv(random)) {}
+
+ControllerRuntime::~ControllerRuntime() noexcept(false) {}
+
+void ControllerRuntime::add(kj::Own<Controller> controller) {
+  impl->add(kj::mv(controller));
+}
+
+bool ControllerRuntime::idle() const {
+  for (auto& driver : impl->drivers) {
+    if (driver->wanted || driver->inRun) return false;
+  }
+  return true;
+}
+
+void ControllerRuntime::poke(kj::StringPtr controllerName) {
+  KJ_IF_MAYBE (driver, impl->find(controllerName)) {
+    driver->wake();
+    return;
+  }
+  fail(ErrorKind::kNotFound, kj::str("there is no controller ", controllerName));
+}
+
+}  // namespace talos::machined

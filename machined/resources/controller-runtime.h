@@ -1,0 +1,75 @@
+// The controller runtime: watches inputs, runs reconcile once per coalesced batch, backs off on
+// failure. Rules: spec resources.md §3, with its quirks fixed (the back-off is reset by a success).
+//
+// A controller sees the store through a view that allows what it declared and nothing else. It is
+// run once when it is added, after each change of an input (a burst is one run), when it is poked,
+// and when an output of its own that was being torn down has become free. Runs of one controller
+// never overlap. After a crash of the brain every controller runs once on the recovered store and
+// converges.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+
+#include "machined/resources/store.h"
+#include "machined/telemetry/log-store.h"
+
+namespace talos::machined {
+
+class Controller {
+ public:
+  virtual ~Controller() noexcept(false) = default;
+  // An empty ns: the type's own; an empty id: the whole kind. Only strong inputs may be given
+  // finalizers.
+  struct Input {
+    kj::StringPtr ns;
+    kj::StringPtr type;
+    kj::StringPtr id = "";
+    bool strong = false;
+  };
+  virtual kj::StringPtr name() const = 0;  // "config.MachineTypeController"
+  virtual kj::ArrayPtr<const Input> inputs() const = 0;
+  // Full names of the types that it alone writes; may be empty.
+  virtual kj::ArrayPtr<const kj::StringPtr> outputs() const = 0;
+  // Reads inputs, makes the outputs so. Idempotent. Owner of what it writes is name(). A run that
+  // has not ended after kReconcileDeadline is dropped and counts as failed.
+  virtual kj::Promise<void> reconcile(Store& store) = 0;
+  // For one that depends on something outside the store too: `wake` asks for a run, any number of
+  // times. Called once, before the first run; `wake` is valid as long as the controller.
+  virtual void wakeBy(kj::Function<void()> wake) {}
+};
+
+constexpr auto kReconcileDeadline = 2 * kj::MINUTES;
+
+// How long to wait after the n-th failure in a row (from 1), jittered by `random` in [0, 1).
+kj::Duration backOff(unsigned failures, double random);
+
+// One line of the log "controller-runtime", without a newline; times are UTC.
+kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message);
+
+class ControllerRuntime {
+ public:
+  // `random` in [0,1) jitters the back-off; `log` gets lines with a newline in the form that the
+  // spec prescribes: the ring "controller-runtime".
+  ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log, kj::Timer& timer,
+                    const kj::Clock& clock, kj::Function<double()> random);
+  ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer, const kj::Clock& clock,
+                    kj::Function<double()> random);
+  ~ControllerRuntime() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(ControllerRuntime);
+
+  // Conflict when another controller writes one of its outputs; NotFound for a type that does not
+  // exist.
+  void add(kj::Own<Controller> controller);
+  // Wakes a controller that depends on something outside the store.
+  void poke(kj::StringPtr controllerName);
+  // No controller runs or is about to. One that failed and waits for its next attempt counts as
+  // idle.
+  bool idle() const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::machined

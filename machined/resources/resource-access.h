@@ -1,0 +1,56 @@
+// Who may read and write which resources: a list of rules, made once for a caller and asked on each
+// call.
+//
+// A daemon is known by its uid (SO_PEERCRED), a controller by its declared inputs and outputs, a
+// remote user by the capability that was handed out. What no rule allows is refused.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/wire/resource-registry.h"
+
+namespace talos::machined {
+
+class Access {
+ public:
+  // Everything but writing definitions: for the brain's own code.
+  static Access all(kj::StringPtr who);
+  // Reads all types (with or without the sensitive ones) and writes none: what users see.
+  static Access user(bool sensitive);
+  // The table of daemons. A uid that is not in it may do nothing; 0 may do everything.
+  static Access ofUid(unsigned uid);
+  // Nothing yet; rules are added.
+  static Access none(kj::StringPtr who);
+
+  // An empty ns or id: any. Writing includes reading.
+  void allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
+  void allowWrite(kj::StringPtr type);
+  void allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
+
+  // Throw PermissionDenied, saying who may not do what. An empty id asks for the whole kind.
+  void requireRead(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
+  void requireWrite(const ResourceType& type) const;
+  void requireFinalizers(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
+
+  kj::StringPtr name() const { return who; }
+  Access clone() const;
+
+ private:
+  enum class Verb { kRead, kWrite, kFinalizers };
+  enum class Scope { kRules, kInsensitive, kEverything };
+  struct Rule {
+    Verb verb;
+    kj::String ns, type, id;
+  };
+  kj::String who;
+  Scope scope = Scope::kRules;
+  bool writesAll = false;
+  kj::Vector<Rule> rules;
+
+  explicit Access(kj::StringPtr who) : who(kj::str(who)) {}
+  bool permits(Verb verb, const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
+  [[noreturn]] void refuse(kj::StringPtr verb, const ResourceType& type, kj::StringPtr id) const;
+};
+
+}  // namespace talos::machined

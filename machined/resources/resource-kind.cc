@@ -1,0 +1,63 @@
+#include "machined/resources/resource-kind.h"
+
+#include "machined/resources/erase.h"
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+Stored::Stored(rpc::Resource::Reader resource, bool secret)
+    : message(resource.totalSize().wordCount + 4), secret(secret) {
+  message.setRoot(resource);
+  reader = message.getRoot<rpc::Resource>().asReader();
+  size = message.sizeInWords() * sizeof(capnp::word);
+}
+
+Stored::~Stored() noexcept(false) {
+  if (secret) erase(message);
+}
+
+Kind::Cursor::Cursor(Kind& kind) : kind(kind), at(kind.end) {
+  place = kind.cursors.insert(kind.cursors.end(), this);
+}
+
+Kind::Cursor::~Cursor() noexcept(false) {
+  kind.cursors.erase(place);
+  kind.trim();
+}
+
+kj::Maybe<Kind::Changed&> Kind::Cursor::peek() const {
+  if (at < kind.first || at >= kind.end) return nullptr;
+  return kind.ring[at - kind.first];
+}
+
+void Kind::Cursor::next() {
+  ++at;
+  kind.trim();
+}
+
+void Kind::Cursor::skip() {
+  at = kind.end;
+  kind.trim();
+}
+
+void Kind::record(rpc::Change::Event event, kj::Own<Stored> resource) {
+  ++end;
+  ringBytes += resource->bytes();
+  ring.push_back(Changed{event, kj::mv(resource)});
+  while (ring.size() > kChangeRing || ringBytes > kChangeRingBytes) dropFront();
+  trim();
+}
+
+void Kind::dropFront() {
+  ringBytes -= ring.front().resource->bytes();
+  ring.pop_front();
+  ++first;
+}
+
+void Kind::trim() {
+  auto least = end;
+  for (auto cursor : cursors) least = kj::min(least, cursor->at);
+  while (first < least) dropFront();
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,97 @@
+#include "machined/resources/store-journal-file.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+constexpr kj::StringPtr kName = "store"_kj;
+constexpr size_t kLargest = 512u << 20;  // of a predecessor's journal: more is a damaged file
+}  // namespace
+
+void JournalFile::File::cut(size_t to) {
+  KJ_SYSCALL(ftruncate(fd, to));
+  size = to;
+}
+
+void JournalFile::File::append(kj::ArrayPtr<const kj::byte> bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    auto n = pwrite(fd, bytes.begin() + done, bytes.size() - done, size + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      auto reason = kj::str(n == 0 ? "nothing was written" : strerror(errno));
+      cut(size);
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("the journal of resources cannot grow by ", bytes.size(), " bytes: ", reason));
+    }
+    done += n;
+  }
+  size += bytes.size();
+}
+
+JournalFile::JournalFile(Process1& process1) : process1(process1) {}
+
+kj::Array<capnp::word> JournalFile::read() {
+  KJ_IF_MAYBE (fd, process1.takeHeld(kName)) {
+    struct stat stats;
+    KJ_SYSCALL(fstat(*fd, &stats));
+    KJ_REQUIRE(stats.st_size >= 0 && stats.st_size <= kLargest,
+               "journal of resources has no sensible size", stats.st_size);
+    // Records are whole words: the beginning of one is of no use.
+    auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
+    auto bytes = words.asBytes();
+    for (size_t done = 0; done < bytes.size();) {
+      ssize_t n;
+      KJ_SYSCALL(n = pread(*fd, bytes.begin() + done, bytes.size() - done, done));
+      KJ_REQUIRE(n > 0, "the journal of resources shrank while it was read");
+      done += n;
+    }
+    current.fd = kj::mv(*fd);
+    return words;
+  }
+  return nullptr;
+}
+
+void JournalFile::resume(size_t valid) {
+  current.cut(valid);
+}
+
+void JournalFile::append(kj::ArrayPtr<const kj::byte> record) {
+  auto before = current.size;
+  bool begun = current.fd.get() >= 0;  // until the first file is held there is only `next`
+  KJ_REQUIRE(begun || next != nullptr, "process 1 did not take the journal of resources");
+  if (begun) current.append(record);
+  KJ_IF_MAYBE (n, next) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { n->append(record); })) {
+      if (begun) current.cut(before);
+      kj::throwFatalException(kj::mv(*e));
+    }
+  }
+}
+
+kj::Promise<void> JournalFile::replace(kj::ArrayPtr<const kj::byte> content) {
+  KJ_REQUIRE(next == nullptr, "the journal is being replaced already");
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
+  File file{kj::AutoCloseFd(raw)};
+  file.append(content);
+  auto held = process1.hold(kName, file.fd);
+  next = kj::mv(file);
+  return held.then(
+      [this] {
+        current = kj::mv(KJ_ASSERT_NONNULL(next));
+        next = nullptr;
+      },
+      [this](kj::Exception&& e) {
+        next = nullptr;
+        kj::throwFatalException(kj::mv(e));
+      });
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,104 @@
+#include "machined/resources/store-server.h"
+
+namespace talos::machined {
+namespace {
+
+template <typename Base>
+class Server : public Base {
+ public:
+  explicit Server(kj::Own<Store> store) : store(kj::mv(store)) {}
+
+  kj::Promise<void> types(rpc::Resources::Server::TypesContext context) override {
+    auto names = store->types();
+    auto list = context.getResults().initTypes(names.size());
+    for (auto i : kj::indices(names)) list.set(i, names[i]);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> get(rpc::Resources::Server::GetContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    auto resource = store->get(kind.getNamespace(), kind.getType(), params.getId());
+    context.getResults(sizeOf(resource)).setResource(resource);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> list(rpc::Resources::Server::ListContext context) override {
+    auto kind = context.getParams().getKind();
+    auto found = store->list(kind.getNamespace(), kind.getType());
+    auto list = context.getResults().initResources(found.size());
+    for (auto i : kj::indices(found)) list.setWithCaveats(i, found[i]);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> watch(rpc::Resources::Server::WatchContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    auto running =
+        store->watch(kind.getNamespace(), kind.getType(), params.getId(), params.getSink());
+    context.releaseParams();
+    return running;
+  }
+
+ protected:
+  kj::Own<Store> store;
+
+  static capnp::MessageSize sizeOf(rpc::Resource::Reader resource) {
+    auto size = resource.totalSize();
+    size.wordCount += 4;
+    return size;
+  }
+};
+
+class ReadingServer final : public Server<rpc::Resources::Server> {
+ public:
+  using Server::Server;
+};
+
+class WritingServer final : public Server<rpc::Store::Server> {
+ public:
+  using Server::Server;
+
+  kj::Promise<void> put(PutContext context) override {
+    context.getResults().setVersion(store->put(context.getParams().getResource()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> destroy(DestroyContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    store->destroy(kind.getNamespace(), kind.getType(), params.getId(), params.getOwner());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> teardown(TeardownContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    context.getResults().setReady(
+        store->teardown(kind.getNamespace(), kind.getType(), params.getId(), params.getOwner()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> addFinalizer(AddFinalizerContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    store->addFinalizer(kind.getNamespace(), kind.getType(), params.getId(), params.getFinalizer());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> removeFinalizer(RemoveFinalizerContext context) override {
+    auto params = context.getParams();
+    auto kind = params.getKind();
+    store->removeFinalizer(kind.getNamespace(), kind.getType(), params.getId(),
+                           params.getFinalizer());
+    return kj::READY_NOW;
+  }
+};
+
+}  // namespace
+
+rpc::Resources::Client serveResources(Store& store, bool sensitive) {
+  return kj::heap<ReadingServer>(store.limited(Access::user(sensitive)));
+}
+
+rpc::Store::Client serveStore(Store& store, unsigned uid) {
+  return kj::heap<WritingServer>(store.limited(Access::ofUid(uid)));
+}
+
+}  // namespace talos::machined

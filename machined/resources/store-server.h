@@ -1,0 +1,18 @@
+// The store over Cap'n Proto: Resources for users, Store for daemons of this machine.
+//
+// What a caller may do is the Access of the store view that the capability was made with; the code
+// here only translates.
+#pragma once
+
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+// Reading. With `sensitive` the types that are marked so as well; without, they are refused with
+// PermissionDenied naming os:admin.
+rpc::Resources::Client serveResources(Store& store, bool sensitive);
+
+// Reading and writing, as much as the uid's row in resource-access.cc allows.
+rpc::Store::Client serveStore(Store& store, unsigned uid);
+
+}  // namespace talos::machined

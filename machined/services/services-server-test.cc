@@ -1,0 +1,103 @@
+#include "machined/services/services-server.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "machined/process1/test-process1.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+class ServicesServerTest : public testing::Test, public kj::Clock {
+ protected:
+  kj::Date now() const override { return kj::UNIX_EPOCH; }
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  Supervisor supervisor{Supervisor::World{process1, timer, *this, []() { return 0.0; },
+                                          [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                                            return kj::AutoCloseFd(
+                                                open("/dev/null", O_WRONLY | O_CLOEXEC));
+                                          },
+                                          [](rpc::ServiceStateEvent::Reader) {}}};
+  rpc::Services::Client client = serveServices(supervisor);
+
+  ~ServicesServerTest() noexcept override {}
+
+  void load(kj::StringPtr id, bool stoppable) {
+    ServiceDefinition d;
+    d.id = kj::str(id);
+    d.command = kj::str(id);
+    d.argv = kj::arr(kj::str("/", id));
+    d.mayBeStopped = stoppable;
+    supervisor.load(kj::mv(d));
+  }
+  template <typename Request>
+  kj::String answer(Request request) {
+    kj::String text;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { text = kj::str(request.send().wait(scope).getResponse()); })) {
+      return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
+    }
+    return text;
+  }
+  kj::String start(kj::StringPtr id) {
+    auto r = client.startRequest();
+    r.setId(id);
+    return answer(kj::mv(r));
+  }
+  kj::String stop(kj::StringPtr id) {
+    auto r = client.stopRequest();
+    r.setId(id);
+    return answer(kj::mv(r));
+  }
+};
+
+// Catches: services out of order, a pid that is not told.
+TEST_F(ServicesServerTest, ListIsSortedAndComplete) {
+  load("b", true);
+  load("a", true);
+  supervisor.loadSelf("machined");
+  start("a");
+  scope.poll();
+  auto services = client.listRequest().send().wait(scope);
+  auto list = services.getServices();
+  ASSERT_EQ(3u, list.size());
+  EXPECT_EQ("a"_kj, list[0].getId());
+  EXPECT_EQ(rpc::ServiceState::RUNNING, list[0].getState());
+  EXPECT_EQ(100, list[0].getPid());
+  EXPECT_EQ("b"_kj, list[1].getId());
+  EXPECT_EQ(0, list[1].getPid());
+  EXPECT_EQ("machined"_kj, list[2].getId());
+  EXPECT_EQ(getpid(), list[2].getPid());
+}
+
+// Catches: an unknown service, a forbidden action or a bad signal that is not told apart.
+TEST_F(ServicesServerTest, AnswersAndRefusals) {
+  load("apid", false);
+  load("other", true);
+  EXPECT_EQ("Service \"apid\" started", start("apid"));
+  EXPECT_EQ(
+      "FailedPrecondition: service \"apid\" does not allow stop over the API; those that do: other",
+      stop("apid"));
+  EXPECT_EQ("Service \"other\" stopped", stop("other"));
+  EXPECT_THAT(start("nope").cStr(), HasSubstr("NotFound: service \"nope\""));
+  auto kill = client.killRequest();
+  kill.setId("apid");
+  kill.setSignal(1000);
+  try {
+    kill.send().wait(scope);
+    FAIL();
+  } catch (const kj::Exception& e) {
+    EXPECT_EQ(ErrorKind::kInvalidArgument, kindOf(e));
+  }
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,76 @@
+#include "machined/services/services-server.h"
+
+#include <signal.h>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+class ServicesServer final : public rpc::Services::Server {
+ public:
+  explicit ServicesServer(Supervisor& supervisor) : supervisor(supervisor) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    auto ids = supervisor.ids();
+    auto out = context.getResults().initServices(ids.size());
+    for (size_t i = 0; i < ids.size(); i++) supervisor.fill(ids[i], out[i]);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> start(StartContext context) override {
+    kj::StringPtr id = context.getParams().getId();
+    if (!supervisor.mayBeStarted(id)) refuse(id, "start");
+    supervisor.start(id);
+    context.getResults().setResponse(kj::str("Service \"", id, "\" started"));
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> stop(StopContext context) override {
+    auto id = kj::heapString(context.getParams().getId());
+    if (!supervisor.mayBeStopped(id)) refuse(id, "stop");
+    co_await supervisor.stop(id);
+    context.getResults().setResponse(kj::str("Service \"", id, "\" stopped"));
+  }
+
+  kj::Promise<void> restart(RestartContext context) override {
+    kj::StringPtr id = context.getParams().getId();
+    if (!supervisor.mayBeStarted(id)) refuse(id, "restart");
+    supervisor.restart(id);
+    context.getResults().setResponse(kj::str("Service \"", id, "\" restarted"));
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> kill(KillContext context) override {
+    auto params = context.getParams();
+    if (params.getSignal() < 1 || params.getSignal() > SIGRTMAX) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(params.getSignal(), " is not a signal; signals are 1 to ", SIGRTMAX));
+    }
+    supervisor.signal(params.getId(), params.getSignal());
+    return kj::READY_NOW;
+  }
+
+ private:
+  Supervisor& supervisor;
+
+  [[noreturn]] void refuse(kj::StringPtr id, kj::StringPtr action) {
+    kj::Vector<kj::String> allowed;
+    for (auto& other : supervisor.ids()) {
+      bool may = action == "stop" ? supervisor.mayBeStopped(other) : supervisor.mayBeStarted(other);
+      if (may) allowed.add(kj::str(other));
+    }
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("service \"", id, "\" does not allow ", action, " over the API; ",
+                 allowed.empty() ? kj::str("no service of this node does")
+                                 : kj::str("those that do: ", kj::strArray(allowed, ", "))));
+  }
+};
+
+}  // namespace
+
+rpc::Services::Client serveServices(Supervisor& supervisor) {
+  return kj::heap<ServicesServer>(supervisor);
+}
+
+}  // namespace talos::machined

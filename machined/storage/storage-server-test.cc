@@ -1,0 +1,254 @@
+// What is chosen among the devices, and the reading of foreign volumes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/storage/block-devices.h"
+#include "machined/storage/device-events.h"
+#include "machined/storage/disks.h"
+#include "machined/storage/mount-volume.h"
+#include "machined/storage/state-volume.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+// A sysfs with one folder for each device, as the kernel makes it.
+struct Sysfs : TestTree {
+  void disk(kj::StringPtr name, kj::StringPtr sectors) {
+    auto at = kj::str("devices/x/block/", name);
+    file2(at, "size", sectors);
+    file2(at, "ro", "0\n");
+    file2(at, "uevent", kj::str("MAJOR=254\nDEVNAME=", name, "\nDEVTYPE=disk\n"));
+    directory("class/block");
+    link(kj::str("class/block/", name), kj::str("../../", at));
+  }
+  void partition(kj::StringPtr disk, kj::StringPtr name, kj::StringPtr label) {
+    auto at = kj::str("devices/x/block/", disk, "/", name);
+    file2(at, "size", "2048\n");
+    file2(at, "ro", "1\n");
+    file2(at, "partition", "1\n");
+    file2(at, "uevent", kj::str("DEVTYPE=partition\nPARTN=1\nPARTNAME=", label, "\n"));
+    link(kj::str("class/block/", name), kj::str("../../", at));
+  }
+  void file2(kj::StringPtr folder, kj::StringPtr name, kj::StringPtr text) {
+    directory(folder);
+    file(kj::str(folder, "/", name), text);
+  }
+};
+
+// Catches: a partition that is taken for a disk, sizes in blocks, a loop device among the disks.
+TEST(BlockDevices, AsTheKernelListsThem) {
+  Sysfs sys;
+  sys.disk("vdb", "10\n");
+  sys.disk("vda", "4096\n");
+  sys.disk("loop0", "8\n");
+  sys.disk("sr0", "700\n");
+  sys.partition("vda", "vda5", "STATE");
+  auto found = readBlockDevices(sys.root);
+  ASSERT_EQ(4u, found.size());
+  EXPECT_EQ("sr0", found[0].name);
+  EXPECT_TRUE(found[0].cdrom);
+  EXPECT_EQ("vda", found[1].name);
+  EXPECT_TRUE(found[1].whole);
+  EXPECT_EQ(4096u * 512, found[1].bytes);
+  EXPECT_EQ("vda5", found[2].name);
+  EXPECT_EQ("vda", found[2].disk);
+  EXPECT_EQ("STATE", found[2].partitionName);
+  EXPECT_TRUE(found[2].readOnly);
+  EXPECT_EQ("vdb", found[3].name);
+  EXPECT_EQ(0u, readBlockDevices("/nowhere").size());
+}
+
+// Catches: vdaa before vdb, sda10 before sda2.
+TEST(BlockDevices, Order) {
+  const char* inOrder[] = {"sr0",     "sda",       "sda2",       "sda10",    "sdb", "vda",
+                           "nvme0n1", "nvme0n1p2", "nvme0n1p11", "nvme10n1", "sdaa"};
+  for (size_t i = 0; i < kj::size(inOrder); ++i) {
+    for (size_t j = 0; j < kj::size(inOrder); ++j) {
+      EXPECT_EQ(i < j, comesBefore(inOrder[i], inOrder[j])) << inOrder[i] << " " << inOrder[j];
+    }
+  }
+}
+
+// Catches: attributes of another device's place, a CD-ROM drive or a partition among the disks, an
+// empty card reader; a serial number with its padding.
+TEST(Disks, Facts) {
+  Sysfs sys;
+  sys.disk("sda", "2000\n");
+  sys.file2("devices/x/block/sda/device", "model", "QEMU HARDDISK   \n");
+  sys.file2("devices/x/block/sda/device", "vpd_pg80", kj::StringPtr("\0\x80\0\4 S1x", 8));
+  sys.file2("devices/x/block/sda/device", "modalias", "scsi:t-0x00\n");
+  sys.file2("devices/x/block/sda/device", "wwid", "naa.5000\n");
+  sys.file2("devices/x/block/sda/queue", "rotational", "1\n");
+  sys.partition("sda", "sda1", "EFI");
+  sys.disk("sdb", "0\n");
+  sys.disk("sr0", "700\n");
+  sys.disk("nvme0n1", "8\n");
+  sys.file2("devices/x/block/nvme0n1", "uuid", "u-1\n");
+  sys.file2("devices/x/block/nvme0n1/device", "serial", "n\x1b[31m1 \n");
+  sys.file2("devices/x/block/nvme0n1/queue", "rotational", "0\n");
+  sys.disk("nvme0c0n1", "8\n");
+  sys.file2("devices/x/block/nvme0c0n1", "hidden", "1\n");
+  sys.disk("mmcblk0", "8\n");
+  sys.file2("devices/x/block/mmcblk0/device", "type", "SD\n");
+  sys.disk("vda", "8\n");
+  auto disks = readDisks(sys.root);
+  EXPECT_EQ("sda vda nvme0n1 mmcblk0",
+            kj::strArray(KJ_MAP(d, disks) { return kj::str(d.name); }, " "));
+  EXPECT_EQ(2000u * 512, disks[0].bytes);
+  EXPECT_EQ("QEMU HARDDISK", disks[0].model);
+  EXPECT_EQ("scsi:t-0x00", disks[0].modalias);
+  EXPECT_EQ("naa.5000", disks[0].wwid);
+  EXPECT_EQ("", disks[0].uuid);
+  EXPECT_EQ("S1x", disks[0].serial);
+  EXPECT_EQ(rpc::Disk::Type::HDD, disks[0].type);
+  EXPECT_EQ(rpc::Disk::Type::UNKNOWN, disks[1].type);
+  EXPECT_EQ("u-1", disks[2].uuid);
+  EXPECT_EQ("n?[31m1", disks[2].serial);
+  EXPECT_EQ(rpc::Disk::Type::NVME, disks[2].type);
+  EXPECT_EQ(rpc::Disk::Type::SD, disks[3].type);
+}
+
+// Catches: a read behind the page's end; the page's head taken for the number.
+TEST(Disks, SerialNumberPage) {
+  auto page = [](std::initializer_list<int> head, kj::StringPtr text) {
+    kj::Vector<char> bytes;
+    for (int b : head) bytes.add(static_cast<char>(b));
+    bytes.addAll(text);
+    return serialOfPage(bytes);
+  };
+  EXPECT_EQ("QM00001", page({0, 0x80, 0, 10}, " QM00001  rest"));
+  EXPECT_EQ("QM", page({0, 0x80, 0xff, 0xff}, "QM"));
+  EXPECT_EQ("", page({0, 0x80, 0}, ""));
+  EXPECT_EQ("", page({0, 0x83, 0, 2}, "QM"));
+  EXPECT_EQ("", page({0, 0x80, 0, 3}, "   "));
+}
+
+Volume volume(kj::StringPtr name, FileSystem type, kj::StringPtr label) {
+  Volume v;
+  v.device.name = kj::str(name);
+  v.device.disk = kj::heapString(name.slice(0, 3));
+  v.content = Superblock{type, kj::str(label)};
+  return v;
+}
+
+std::string chosen(kj::Maybe<const Volume&> volume) {
+  KJ_IF_MAYBE (v, volume) return v->device.name.cStr();
+  return "none";
+}
+
+// Catches: a FAT label that is missed for its capitals; a second volume that nobody hears of, and
+// the partition of a hybrid disc that is told as one.
+TEST(ChooseVolume, ByLabel) {
+  Volume all[] = {
+      volume("sda", FileSystem::kIso9660, "cidata"), volume("sda1", FileSystem::kIso9660, "cidata"),
+      volume("vda1", FileSystem::kVfat, "CIDATA"), volume("vdb1", FileSystem::kLuks, "metal-iso")};
+  kj::Vector<kj::String> others;
+  EXPECT_EQ("sda", chosen(chooseVolume(all, "cidata", others)));
+  EXPECT_EQ("/dev/vda1", kj::strArray(others, " "));
+  EXPECT_EQ("none", chosen(chooseVolume(all, "metal-iso", others)));
+  EXPECT_EQ("none", chosen(chooseVolume(all, "", others)));
+}
+
+// Catches: a STATE that is not found by its partition's name.
+TEST(ChooseState, ByLabelOrPartition) {
+  Volume all[] = {volume("vda5", FileSystem::kXfs, ""), volume("vda6", FileSystem::kXfs, "state")};
+  EXPECT_EQ("none", chosen(chooseState(all).volume));
+  all[0].device.partitionName = kj::str("STATE");
+  auto choice = chooseState(all);
+  EXPECT_EQ("vda5", chosen(choice.volume));
+  EXPECT_EQ(0u, choice.remarks.size());
+  Volume labelled[] = {volume("vdb", FileSystem::kExt4, "STATE")};
+  EXPECT_EQ("vdb", chosen(chooseState(labelled).volume));
+}
+
+// Catches: one of two that is taken without a word.
+TEST(ChooseState, OfTwoTheSmallerNameAndAWarning) {
+  Volume all[] = {volume("vda", FileSystem::kXfs, "STATE"),
+                  volume("vdb", FileSystem::kXfs, "STATE")};
+  auto choice = chooseState(all);
+  EXPECT_EQ("vda", chosen(choice.volume));
+  ASSERT_EQ(1u, choice.remarks.size());
+  EXPECT_THAT(choice.remarks[0].cStr(), HasSubstr("/dev/vda is used and /dev/vdb is not"));
+}
+
+// Catches: secrets kept where modes mean nothing; a volume that is passed over in silence.
+TEST(ChooseState, UnfitOnesAreTold) {
+  Volume all[] = {volume("vda", FileSystem::kVfat, "STATE"), volume("vdb", FileSystem::kXfs, ""),
+                  volume("vdc", FileSystem::kLuks, ""), volume("vdd", FileSystem::kXfs, "STATE"),
+                  volume("vde", FileSystem::kXfs, "STATE")};
+  all[1].content = nullptr;
+  all[1].device.partitionName = kj::str("STATE");
+  all[2].device.partitionName = kj::str("STATE");
+  all[3].device.readOnly = true;
+  auto choice = chooseState(all);
+  EXPECT_EQ("vde", chosen(choice.volume));
+  ASSERT_EQ(4u, choice.remarks.size());
+  EXPECT_THAT(choice.remarks[0].cStr(),
+              HasSubstr("/dev/vda is called STATE and cannot keep files"));
+  EXPECT_THAT(choice.remarks[1].cStr(), HasSubstr("has no file system"));
+  EXPECT_THAT(choice.remarks[2].cStr(), HasSubstr("encrypted"));
+  EXPECT_THAT(choice.remarks[3].cStr(), HasSubstr("read-only"));
+}
+
+// Catches: waking for every event of the network, and not for a disc.
+TEST(DeviceEvents, OnlyDisksConcernUs) {
+  auto event = [](kj::StringPtr subsystem) {
+    const char zero = 0;
+    return kj::heapArray(
+        kj::str("add@/devices/x", zero, "ACTION=add", zero, subsystem, zero, "SEQNUM=1").asArray());
+  };
+  EXPECT_TRUE(concernsDisks(event("SUBSYSTEM=block")));
+  EXPECT_TRUE(concernsDisks(event("SUBSYSTEM=scsi")));
+  EXPECT_FALSE(concernsDisks(event("SUBSYSTEM=net")));
+  EXPECT_FALSE(concernsDisks("SUBSYSTEM=blockade"_kj.asArray()));
+  EXPECT_FALSE(concernsDisks(nullptr));
+}
+
+// Catches: a mount at another place whose name begins the same, which would leave STATE unmounted.
+TEST(MountPoint, Exactly) {
+  auto table = "22 1 0:21 / / rw - squashfs a b\n31 22 0:5 / /system/state2 rw - xfs a b\n"_kj;
+  EXPECT_FALSE(isMountPoint("/system/state", table));
+  EXPECT_FALSE(isMountPoint("/system/state", "31 22 0:5 /system/state /x rw"));
+  EXPECT_TRUE(isMountPoint(
+      "/system/state", kj::str(table, "40 22 8:1 / /system/state rw,noatime - xfs /dev/vda rw")));
+  EXPECT_FALSE(isMountPoint("/system/state", "x\n\n a"));
+}
+
+// Catches: a link on a foreign volume that leads to the node's own files, a FIFO that blocks for
+// ever, a file that fills the memory.
+TEST(ReadFileAt, OnlyRegularFiles) {
+  TestTree tree;
+  tree.file("config.yaml", "machine: {}");
+  tree.link("link", "config.yaml");
+  tree.directory("folder");
+  ASSERT_EQ(0, mkfifo(tree.at("fifo").cStr(), 0600));
+  kj::AutoCloseFd folder(open(tree.root.cStr(), O_PATH | O_DIRECTORY));
+  EXPECT_EQ("machine: {}"_kj, kj::str(KJ_ASSERT_NONNULL(readFileAt(folder, "config.yaml", 100))));
+  EXPECT_TRUE(readFileAt(folder, "absent", 100) == nullptr);
+  EXPECT_EQ(11u, KJ_ASSERT_NONNULL(readFileAt(folder, "config.yaml", 11)).size());
+  for (auto name : {"link"_kj, "folder"_kj, "fifo"_kj}) {
+    EXPECT_ANY_THROW(readFileAt(folder, name, 100)) << name.cStr();
+  }
+  EXPECT_ANY_THROW(readFileAt(folder, "config.yaml", 10));
+}
+
+// Catches: a refusal without the kernel's reason.
+TEST(OpenFileSystem, SaysWhy) {
+  try {
+    openFileSystem("/dev/absent", FileSystem::kExt4, Access::kReadOnly);
+    FAIL();
+  } catch (const kj::Exception& e) {
+    EXPECT_THAT(messageOf(e).cStr(), HasSubstr("cannot mount /dev/absent (ext4): "));
+  }
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,271 @@
+#include "machined/system/containerd-registries.h"
+
+#include <gmock/gmock.h>
+#include <kj/async-io.h>
+#include <kj/encoding.h>
+
+#include <map>
+#include <string>
+
+#include "common/config/config.h"
+#include "common/tls/pki.h"
+#include "machined/controllers/hosts-controller.h"
+#include "machined/controllers/registries-controller.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "machined/system/test-system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+using Files = std::map<std::string, std::string>;
+
+// Of the YAML of machine.registries; `folder` is /f.
+Files render(kj::StringPtr yaml) {
+  auto text = kj::str("machine:\n  registries:\n    mirrors: {}\n    ", yaml, "\n");
+  if (yaml.startsWith("mirrors")) text = kj::str("machine:\n  registries:\n    ", yaml, "\n");
+  auto config = config::parse(text.asArray(), "test");
+  for (auto& p : config.problems()) {
+    if (p.path.startsWith("machine.registries")) ADD_FAILURE() << p.toString().cStr();
+  }
+  Files files;
+  for (auto& file : registryFiles(config.get().getMachine().getRegistries(), "/f"))
+    files[file.path.cStr()] = file.content.cStr();
+  return files;
+}
+// Without the line that says where the file comes from.
+std::string hosts(const Files& files, const std::string& name) {
+  auto found = files.find("certs.d/" + name + "/hosts.toml");
+  if (found == files.end()) return "(none)";
+  return found->second.substr(found->second.find('\n') + 1);
+}
+std::vector<std::string> names(const Files& files) {
+  std::vector<std::string> result;
+  for (auto& file : files) result.push_back(file.first);
+  return result;
+}
+
+constexpr const char* kEach = "capabilities = [\"pull\", \"resolve\"]\n";
+
+// Catches: the air-gapped guide's slash that is taken for a path (a pull would ask //v2), and a
+// name * that containerd does not know.
+TEST(RegistryFiles, AirGapped) {
+  auto files = render("mirrors:\n      '*':\n        endpoints: [\"http://10.5.0.1:6000/\"]");
+  EXPECT_EQ(std::string("\n[host.\"http://10.5.0.1:6000\"]\n") + kEach, hosts(files, "_default"));
+  EXPECT_THAT(names(files),
+              ElementsAre("certs.d/_default/hosts.toml", "conf.d/10-registries.toml"));
+}
+
+// Catches: endpoints in another order, one that stands there twice (a table twice is no TOML), a
+// path that gets /v2 behind it, a port in the folder's name as containerd does not look for it.
+TEST(RegistryFiles, EndpointsAreTriedInTheirOrder) {
+  auto files = render(
+      "mirrors:\n      r.example:5000:\n        endpoints: [\"https://b/\", \"https://a/x/y//\", "
+      "\"https://b\"]");
+  EXPECT_EQ(std::string("\n[host.\"https://b\"]\n") + kEach + "\n[host.\"https://a/x/y\"]\n" +
+                kEach + "override_path = true\n",
+            hosts(files, "r.example_5000_"));
+}
+
+// Catches: TLS that is given to another host, or to an endpoint that has none; a file without a
+// section for a host, which containerd does not take; a client certificate in a file that others
+// read.
+TEST(RegistryFiles, TlsBelongsToTheHostThatIsAsked) {
+  Files files;
+  {
+    auto authority = pki::makeAuthority({.organization = "x"});
+    auto leaf = pki::issue(authority.certificate, authority.key, {});
+    auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
+    files = render(kj::str(
+        "mirrors:\n      docker.io:\n        endpoints: [\"https://m:5000\", \"https://n\"]\n"
+        "    config:\n      m:5000:\n        tls:\n          ca: ",
+        base64(authority.certificate),
+        "\n          clientIdentity: {crt: ", base64(leaf.certificate), ", key: ", base64(leaf.key),
+        "}\n      own.example:\n        tls: {insecureSkipVerify: true}\n"));
+    EXPECT_EQ(std::string(authority.certificate.cStr()), files["tls/m_5000_/ca.pem"]);
+    EXPECT_EQ(std::string(leaf.certificate.cStr()) + "\n" + kj::StringPtr(leaf.key).cStr(),
+              files["tls/m_5000_/client.pem"]);
+  }
+  auto tls = "ca = \"/f/tls/m_5000_/ca.pem\"\nclient = \"/f/tls/m_5000_/client.pem\"\n";
+  EXPECT_EQ(std::string("\n[host.\"https://m:5000\"]\n") + kEach + tls +
+                "\n[host.\"https://n\"]\n" + kEach,
+            hosts(files, "docker.io"));
+  EXPECT_EQ(std::string("server = \"https://m:5000\"\n") + tls + "\n[host.\"https://m:5000\"]\n" +
+                kEach + tls,
+            hosts(files, "m_5000_"));
+  EXPECT_EQ(std::string("server = \"https://own.example\"\nskip_verify = true\n"
+                        "\n[host.\"https://own.example\"]\n") +
+                kEach + "skip_verify = true\n",
+            hosts(files, "own.example"));
+}
+
+// Catches: a registry with TLS, or with an empty list of mirrors, that is not seen because of the
+// mirror of all others, or that does not have it.
+TEST(RegistryFiles, AFileOfItsOwnHidesTheOneOfAllOthers) {
+  auto files = render(
+      "mirrors:\n      '*': {endpoints: [\"http://m\"]}\n      direct.example: {endpoints: []}\n"
+      "    config:\n      own.example: {tls: {insecureSkipVerify: true}}");
+  EXPECT_EQ(std::string("server = \"https://own.example\"\nskip_verify = true\n"
+                        "\n[host.\"http://m\"]\n") +
+                kEach + "\n[host.\"https://own.example\"]\n" + kEach + "skip_verify = true\n",
+            hosts(files, "own.example"));
+  EXPECT_EQ(
+      std::string("server = \"https://direct.example\"\n\n[host.\"https://direct.example\"]\n") +
+          kEach,
+      hosts(files, "direct.example"));
+}
+
+// Catches: docker.io, which is asked under another name: TLS and credentials that are never used.
+TEST(RegistryFiles, DockersRegistryHasTwoNames) {
+  auto files =
+      render("config:\n      docker.io: {tls: {insecureSkipVerify: true}, auth: {auth: \"dTpw\"}}");
+  EXPECT_EQ(std::string("server = \"https://registry-1.docker.io\"\nskip_verify = true\n"
+                        "\n[host.\"https://registry-1.docker.io\"]\n") +
+                kEach + "skip_verify = true\n",
+            hosts(files, "docker.io"));
+  auto& plugin = files["conf.d/10-registries.toml"];
+  EXPECT_THAT(plugin, HasSubstr(".configs.\"registry-1.docker.io\".auth]\nauth = \"dTpw\"\n"));
+  EXPECT_THAT(plugin, Not(HasSubstr("\"docker.io\"")));
+  files = render(
+      "config:\n      docker.io: {auth: {username: a, password: b}}\n"
+      "      registry-1.docker.io: {auth: {username: c, password: d}}");
+  EXPECT_THAT(files["conf.d/10-registries.toml"], HasSubstr("username = \"c\""));
+  EXPECT_THAT(files["conf.d/10-registries.toml"], Not(HasSubstr("username = \"a\"")));
+}
+
+// Catches: credentials that end a string of TOML, a precedence other than the documented one,
+// secrets that are written although they are never used.
+TEST(RegistryFiles, Credentials) {
+  auto files = render(
+      "config:\n      a: {auth: {username: \"u\\\"\\\\\\n\", password: \"p\\x01\", identityToken: "
+      "t}}\n"
+      "      b: {auth: {identityToken: t, auth: dTpw}}\n");
+  EXPECT_EQ(
+      "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = "
+      "\"/f/certs.d\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"a\".auth]\n"
+      "username = \"u\\\"\\\\\\u000A\"\npassword = \"p\\u0001\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"b\".auth]\n"
+      "identitytoken = \"t\"\n",
+      files["conf.d/10-registries.toml"].substr(files["conf.d/10-registries.toml"].find('\n') + 1));
+}
+
+// Catches: files of an earlier config that stay (a mirror that is gone is asked, a key is left),
+// readable credentials, a folder that others' files are deleted around.
+TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
+  TestTree tree;
+  auto folder = tree.path("/system/etc/cri");
+  auto write = [&](std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
+    kj::Vector<RegistryFile> files;
+    for (auto& f : list) files.add(kj::str(f.first), kj::str(f.second));
+    writeRegistryFiles(folder, files);
+  };
+  tree.put("/system/etc/hosts", "x");
+  write({{"tls/a/client.pem", "k1"}, {"certs.d/a/hosts.toml", "1"}, {"conf.d/r.toml", "auth"}});
+  EXPECT_EQ(0600u, tree.mode("/system/etc/cri/tls/a/client.pem"));
+  EXPECT_EQ(0600u, tree.mode("/system/etc/cri/conf.d/r.toml"));
+  struct stat before, after;
+  ASSERT_EQ(0, stat(tree.path("/system/etc/cri/conf.d/r.toml").cStr(), &before));
+  tree.put("/system/etc/cri/certs.d/a/.talos-new", "of a crash");
+  write({{"certs.d/b/hosts.toml", "2"}, {"conf.d/r.toml", "auth"}});
+  EXPECT_EQ("2", tree.get("/system/etc/cri/certs.d/b/hosts.toml"));
+  for (auto gone : {"/system/etc/cri/tls", "/system/etc/cri/certs.d/a"})
+    EXPECT_NE(0, access(tree.path(gone).cStr(), F_OK)) << gone;
+  EXPECT_EQ("x", tree.get("/system/etc/hosts"));
+  ASSERT_EQ(0, stat(tree.path("/system/etc/cri/conf.d/r.toml").cStr(), &after));
+  EXPECT_EQ(before.st_ino, after.st_ino) << "an equal file was written again";
+}
+
+// Catches: a change of the config that is not in the files, files that are deleted while there is
+// no config.
+TEST(RegistriesController, FollowsTheConfig) {
+  TestTree tree;
+  auto folder = tree.path("/cri");
+  auto io = kj::setupAsyncIo();
+  UvLoop uv(io.unixEventPort, io.provider->getTimer());
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::Maybe<kj::StringPtr> content = "1"_kj;
+  RegistriesController controller(
+      uv,
+      [&](Store&) {
+        return content.map([](kj::StringPtr c) {
+          kj::Vector<RegistryFile> files;
+          files.add(kj::str("conf.d/x"), kj::str(c));
+          return files;
+        });
+      },
+      folder);
+  for (auto text : {"1"_kj, "2"_kj}) {
+    content = text;
+    controller.reconcile(store).wait(io.waitScope);
+    EXPECT_EQ(text, readFile(tree.path("/cri/conf.d/x")));
+  }
+  content = nullptr;
+  controller.reconcile(store).wait(io.waitScope);
+  EXPECT_EQ("2", readFile(tree.path("/cri/conf.d/x")));
+}
+
+struct HostsTest : public StoreTest {
+  ~HostsTest() noexcept override {}
+  std::vector<std::string> written;
+  kj::Vector<HostLine> entries;
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
+
+  void addresses(kj::StringPtr id, std::initializer_list<kj::StringPtr> list) {
+    putRecord<rpc::NodeAddressSpec>(store, "", "NodeAddresses.net.talos.dev", id, [&](auto spec) {
+      auto out = spec.initAddresses(list.size());
+      unsigned i = 0;
+      for (auto a : list) out.set(i++, a);
+    });
+  }
+};
+
+// Catches: a file that is written before there is a name or again for nothing, an address that the
+// machine does not have any more, an entry of the config that is not there.
+TEST_F(HostsTest, FollowNameAddressAndConfig) {
+  runtime.add(kj::heap<HostsController>(
+      [&](Store&) {
+        kj::Vector<HostLine> copy;
+        for (auto& e : entries) {
+          auto& line = copy.add(HostLine{kj::str(e.address), {}});
+          for (auto& n : e.names) line.names.add(kj::str(n));
+        }
+        return copy;
+      },
+      [&](kj::StringPtr content) { written.push_back(content.cStr()); }));
+  scope.poll();
+  EXPECT_EQ(0u, written.size());
+  put("hostname", "m1");
+  scope.poll();
+  ASSERT_EQ(1u, written.size());
+  EXPECT_THAT(written[0], HasSubstr("\n127.0.1.1 m1\n"));
+  addresses("default", {"10.5.0.3"});
+  addresses("current", {"10.5.0.2", "10.5.0.3"});
+  scope.poll();
+  EXPECT_THAT(written.back(), HasSubstr("\n10.5.0.3 m1\n"));
+  addresses("current", {"10.5.0.2"});
+  scope.poll();
+  EXPECT_THAT(written.back(), HasSubstr("\n10.5.0.2 m1\n"));
+  auto& line = entries.add(HostLine{kj::str("10.9.0.1"), {}});
+  line.names.add(kj::str("registry.example"));
+  line.names.add(kj::str("registry"));
+  runtime.poke("network.HostsController");
+  scope.poll();
+  EXPECT_THAT(written.back(),
+              testing::EndsWith("ip6-allrouters\n10.9.0.1 registry.example registry\n"));
+  auto count = written.size();
+  runtime.poke("network.HostsController");
+  scope.poll();
+  EXPECT_EQ(count, written.size());
+}
+
+}  // namespace
+}  // namespace talos::machined

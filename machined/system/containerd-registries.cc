@@ -1,0 +1,262 @@
+#include "machined/system/containerd-registries.h"
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/file.h"
+#include "machined/system/system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kDocker = "docker.io"_kj, kDockerHost = "registry-1.docker.io"_kj,
+                        kPlugin = "plugins.\"io.containerd.grpc.v1.cri\""_kj,
+                        kNotice = "# Made from machine.registries of the machine config.\n"_kj;
+
+constexpr size_t kMostConfig = 64u << 20;
+
+// A basic string of TOML 1.0.
+kj::String quoted(kj::StringPtr text) {
+  kj::Vector<char> out;
+  out.add('"');
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      out.add('\\');
+      out.add(c);
+    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+      constexpr char kDigits[] = "0123456789ABCDEF";
+      out.addAll("\\u00"_kj);
+      out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
+      out.add(kDigits[c & 15]);
+    } else {
+      out.add(c);
+    }
+  }
+  out.add('"');
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+// As containerd names the folder of a host: host:port is host_port_.
+kj::String folderOf(kj::StringPtr host) {
+  KJ_IF_MAYBE (colon, host.findLast(':')) {
+    bool inBrackets = host.slice(*colon).findFirst(']') != nullptr;
+    if (!inBrackets) return kj::str(host.slice(0, *colon), "_", host.slice(*colon + 1), "_");
+  }
+  return kj::str(host);
+}
+
+// The host that is asked for images of a registry.
+kj::StringPtr defaultHost(kj::StringPtr registry) {
+  return registry == kDocker ? kDockerHost : registry;
+}
+kj::StringPtr registryOf(kj::StringPtr host) {
+  return host == kDockerHost ? kDocker : host;
+}
+
+struct Url {
+  kj::String text;  // without slashes at its end
+  kj::String host;  // host[:port]
+  bool secure;
+  bool hasPath;
+};
+Url parseUrl(kj::StringPtr url) {
+  size_t size = url.size();
+  size_t begin = 0;
+  for (size_t i = 0; i + 3 <= size; ++i) {
+    if (url.slice(i).startsWith("://")) {
+      begin = i + 3;
+      break;
+    }
+  }
+  while (size > begin && url[size - 1] == '/') --size;
+  auto text = kj::heapString(url.slice(0, size));
+  auto rest = text.slice(begin);
+  size_t slash = rest.findFirst('/').orDefault(rest.size());
+  auto host = kj::heapString(rest.slice(0, slash));
+  KJ_IF_MAYBE (at, host.findLast('@')) host = kj::str(host.slice(*at + 1));
+  bool secure = !text.startsWith("http://"), hasPath = slash < rest.size();
+  return Url{kj::mv(text), kj::mv(host), secure, hasPath};
+}
+
+class Renderer {
+ public:
+  Renderer(config::Registries::Reader registries, kj::StringPtr folder)
+      : registries(registries), folder(folder) {}
+
+  kj::Vector<RegistryFile> render() {
+    for (auto entry : registries.getConfig()) addTls(entry.getKey(), entry.getValue().getTls());
+    std::set<std::string> names;  // sorted: the same config gives the same files
+    for (auto mirror : registries.getMirrors()) names.insert(mirror.getKey().cStr());
+    for (auto entry : registries.getConfig()) {
+      if (entry.getValue().hasTls()) names.insert(registryOf(entry.getKey()).cStr());
+    }
+    for (auto& name : names) {
+      if (name == "*") {
+        addHosts("_default", nullptr, endpointsOf("*"));
+      } else {
+        addHosts(folderOf(name.c_str()), kj::StringPtr(name.c_str()), endpointsFor(name.c_str()));
+      }
+    }
+    addPlugin();
+    return kj::mv(files);
+  }
+
+ private:
+  config::Registries::Reader registries;
+  kj::StringPtr folder;
+  kj::Vector<RegistryFile> files;
+
+  using Endpoints = kj::Maybe<config::Registries::Endpoints::Reader>;
+
+  Endpoints endpointsOf(kj::StringPtr name) {
+    for (auto mirror : registries.getMirrors()) {
+      if (mirror.getKey() == name) return mirror.getValue();
+    }
+    return nullptr;
+  }
+  // A file of its own hides the one of all others, so it repeats its mirrors.
+  Endpoints endpointsFor(kj::StringPtr name) {
+    auto exact = endpointsOf(name);
+    return exact == nullptr ? endpointsOf("*") : exact;
+  }
+
+  // The config of a host; docker.io stands for the host that really answers.
+  kj::Maybe<config::Registries::RegistryEntry::Reader> entryOf(kj::StringPtr host) {
+    kj::Maybe<config::Registries::RegistryEntry::Reader> found;
+    for (auto entry : registries.getConfig()) {
+      if (entry.getKey() == host) return entry;
+      if (entry.getKey() == kDocker && host == kDockerHost) found = entry;
+    }
+    return found;
+  }
+
+  // Certificate and key are one file, so that none of them can be of another time than the other.
+  void addTls(kj::StringPtr host, config::RegistryTls::Reader tls) {
+    if (tls.getCa().size() > 0)
+      files.add(tlsPath(host, "ca.pem"), kj::heapString(tls.getCa().asChars()));
+    if (!tls.hasClientIdentity()) return;
+    auto identity = tls.getClientIdentity();
+    files.add(tlsPath(host, "client.pem"),
+              kj::str(identity.getCrt().asChars(), "\n", identity.getKey().asChars()));
+  }
+  static kj::String tlsPath(kj::StringPtr host, kj::StringPtr name) {
+    return kj::str("tls/", folderOf(host), "/", name);
+  }
+
+  // Lines of a section of hosts.toml.
+  kj::String tlsLines(kj::StringPtr host) {
+    auto lines = kj::str();
+    KJ_IF_MAYBE (entry, entryOf(host)) {
+      auto tls = entry->getValue().getTls();
+      auto add = [&](kj::StringPtr key, kj::StringPtr file) {
+        auto path = kj::str(folder, "/", tlsPath(entry->getKey(), file));
+        lines = kj::str(lines, key, " = ", quoted(path), "\n");
+      };
+      if (tls.getCa().size() > 0) add("ca", "ca.pem");
+      if (tls.hasClientIdentity()) add("client", "client.pem");
+      if (tls.getInsecureSkipVerify()) lines = kj::str(lines, "skip_verify = true\n");
+    }
+    return lines;
+  }
+
+  // After the endpoints containerd asks the registry itself. A file without any section for a host
+  // is one that it does not take, so the registry has one too.
+  void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
+    std::set<std::string> seen;
+    auto sections = kj::str(), top = kj::str();
+    auto add = [&](kj::StringPtr endpoint) {
+      auto url = parseUrl(endpoint);
+      if (!seen.insert(url.text.cStr()).second) return;
+      sections = kj::str(
+          sections, "\n[host.", quoted(url.text), "]\ncapabilities = [\"pull\", \"resolve\"]\n",
+          url.hasPath ? "override_path = true\n" : "", url.secure ? tlsLines(url.host) : kj::str());
+    };
+    KJ_IF_MAYBE (e, endpoints) {
+      for (auto endpoint : e->getEndpoints()) add(endpoint);
+    }
+    KJ_IF_MAYBE (r, registry) {
+      auto host = defaultHost(*r);
+      top = tlsLines(host);
+      if (top.size() > 0 || seen.empty()) {
+        auto url = kj::str("https://", host);
+        top = kj::str("server = ", quoted(url), "\n", top);
+        add(url);
+      }
+    }
+    if (seen.empty()) return;
+    files.add(kj::str("certs.d/", name, "/hosts.toml"), kj::str(kNotice, top, sections));
+  }
+
+  // What containerd takes first of the credentials.
+  static kj::String authLines(config::RegistryAuth::Reader auth) {
+    auto line = [](kj::StringPtr key, kj::StringPtr value) {
+      return kj::str(key, " = ", quoted(value), "\n");
+    };
+    if (auth.getUsername().size() > 0)
+      return kj::str(line("username", auth.getUsername()), line("password", auth.getPassword()));
+    if (auth.getIdentityToken().size() > 0) return line("identitytoken", auth.getIdentityToken());
+    return line("auth", auth.getAuth());
+  }
+
+  void addPlugin() {
+    auto text = kj::str(kNotice, "version = 2\n\n[", kPlugin,
+                        ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
+    for (auto entry : registries.getConfig()) {
+      if (!entry.getValue().hasAuth()) continue;
+      auto host = defaultHost(entry.getKey());
+      if (host != entry.getKey() &&
+          entryOf(host).map([](auto e) { return kj::str(e.getKey()); }).orDefault(kj::str()) ==
+              host)
+        continue;  // said for the host that really answers
+      auto before = kj::mv(text);
+      text = kj::str(before, "\n[", kPlugin, ".registry.configs.", quoted(host), ".auth]\n",
+                     authLines(entry.getValue().getAuth()));
+      zeroize(before);
+    }
+    files.add(kj::str("conf.d/10-registries.toml"), kj::mv(text));
+  }
+};
+
+}  // namespace
+
+RegistryFile::~RegistryFile() noexcept(false) {
+  zeroize(content);
+}
+
+kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
+                                       kj::StringPtr folder) {
+  return Renderer(registries, folder).render();
+}
+
+void writeRegistryFiles(kj::StringPtr folder, kj::ArrayPtr<const RegistryFile> files) {
+  namespace fs = std::filesystem;
+  makeDirectories(folder, 0755);
+  auto tree = openTree(folder);
+  std::set<std::string> wanted;
+  for (auto& file : files) {
+    auto parts = split(file.path);
+    auto directory = makeDirectoriesIn(tree, parts.directory, 0755);
+    wanted.insert(file.path.cStr());
+    auto there = tryOpen(directory, parts.name, O_RDONLY, Links::kNone);
+    KJ_IF_MAYBE (fd, there) {
+      auto content = readAll(*fd, kMostConfig);
+      KJ_DEFER(zeroize(content));
+      if (content == file.content.asArray()) continue;
+    }
+    replaceFile(directory, parts.name, file.content.asArray(), FileAttributes{});
+  }
+  // What is left of an earlier config; a directory goes when it is empty.
+  std::vector<fs::path> found;
+  for (auto& entry : fs::recursive_directory_iterator(folder.cStr())) found.push_back(entry.path());
+  for (auto path = found.rbegin(); path != found.rend(); ++path) {
+    if (wanted.count(path->lexically_relative(folder.cStr())) > 0) continue;
+    if (!fs::is_directory(fs::symlink_status(*path)) || fs::is_empty(*path)) fs::remove(*path);
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,63 @@
+#include "machined/system/etc-files.h"
+
+#include <kj/debug.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+
+namespace talos::machined {
+
+namespace {
+
+// The config's check lets no blank through; a file must not depend on that.
+bool isWord(kj::StringPtr text) {
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '#') return false;
+  }
+  return text.size() > 0;
+}
+
+}  // namespace
+
+kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::StringPtr address,
+                     kj::ArrayPtr<const HostLine> more) {
+  auto names = hostname == nullptr     ? kj::str("localhost")
+               : domainname == nullptr ? kj::str(hostname)
+                                       : kj::str(hostname, ".", domainname, " ", hostname);
+  auto lines = kj::str();
+  for (auto& line : more) {
+    bool good = isWord(line.address) && !line.names.empty();
+    for (auto& name : line.names) good = good && isWord(name);
+    if (good) lines = kj::str(lines, line.address, " ", kj::strArray(line.names, " "), "\n");
+  }
+  return kj::str("127.0.0.1 localhost\n", address == nullptr ? "127.0.1.1"_kj : address, " ", names,
+                 "\n::1 localhost ip6-localhost ip6-loopback\nff02::1 ip6-allnodes\n"
+                 "ff02::2 ip6-allrouters\n",
+                 lines);
+}
+
+kj::String resolvFile(kj::ArrayPtr<const kj::String> servers) {
+  return kj::strArray(KJ_MAP(s, servers) { return kj::str("nameserver ", s, "\n"); }, "");
+}
+
+void setupSystemDirectory(kj::StringPtr root) {
+  for (auto name : {"etc"_kj, "run"_kj, "var"_kj, "state"_kj}) {
+    auto path = kj::str(root, "/system/", name);
+    mode_t mode = name == "etc" ? 0755 : 0700;
+    makeDirectories(path, mode);
+    KJ_SYSCALL(chmod(path.cStr(), mode), path);
+  }
+}
+
+void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname) {
+  struct stat there;
+  if (stat(kj::str(root, "/system/etc/hosts").cStr(), &there) == 0) return;
+  writeEtcFile(root, "hosts", hostsFile(hostname, ""));
+}
+
+void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {
+  makeDirectories(kj::str(root, "/system/etc"), 0755);
+  writeFileAtomically(kj::str(root, "/system/etc/", name), content.asArray(), 0644);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,130 @@
+// With real mounts, in a mount namespace of this test.
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "common/base/error.h"
+#include "machined/system/system-tree.h"
+#include "machined/system/test-system-tree.h"
+#include "machined/system/user-files.h"
+#include "machined/system/var-folder.h"
+
+namespace talos::machined {
+namespace {
+
+using config::FileOp;
+using testing::HasSubstr;
+
+// STATX_MNT_ID_UNIQUE of Linux 6.8, which is not in all headers: a number that is never used again.
+constexpr unsigned kMountIdUnique = 0x4000;
+
+class MountsTest : public testing::Test {
+ public:
+  ~MountsTest() noexcept override {}
+
+ protected:
+  TestTree tree;
+  KernelMounts mounts;
+
+  static void SetUpTestSuite() {
+    ASSERT_EQ(0, unshare(CLONE_NEWNS)) << "needs root";
+    ASSERT_EQ(0, mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
+  }
+  // The image: read-only, and a file system of its own.
+  void SetUp() override {
+    ASSERT_EQ(0, mount("tmpfs", tree.root.cStr(), "tmpfs", 0, "mode=0755"));
+    for (auto folder : {"/var", "/etc/ssl/certs", "/etc/kubernetes", "/etc/cni", "/opt",
+                        "/usr/libexec/kubernetes", "/usr/etc/udev"})
+      makeDirectories(tree.path(folder));
+    tree.put("/etc/ssl/certs/ca-certificates.crt", "A\n");
+    tree.link("ca-certificates.crt", "/etc/ssl/certs/ca-certificates");
+    ASSERT_EQ(0, mount(nullptr, tree.root.cStr(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr));
+  }
+  void TearDown() override { EXPECT_EQ(0, umount2(tree.root.cStr(), MNT_DETACH)); }
+
+  void write(UserFile file) {
+    auto result = writeUserFiles(tree.root, mounts, kj::arrayPtr(&file, 1));
+    EXPECT_EQ(0u, result.problems.size()) << result.problems[0].cStr();
+  }
+  static int tryOpenForWriting(kj::StringPtr path) {
+    int fd = open(path.cStr(), O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd >= 0 ? 0 : errno;
+  }
+};
+
+// Catches: a /var that is mounted a second time over its content when the brain begins again, one
+// without a bound, directories that others may enter.
+TEST_F(MountsTest, VarIsMemoryOnce) {
+  auto var = tree.path("/var");
+  EXPECT_FALSE(mounts.isMountPoint(var));
+  EXPECT_TRUE(mountEphemeral(tree.root, mounts));
+  EXPECT_TRUE(mounts.isMountPoint(var));
+  tree.put("/var/kept", "x");
+  EXPECT_TRUE(mountEphemeral(tree.root, mounts)) << "still memory, and said so again";
+  EXPECT_EQ("x", tree.get("/var/kept"));
+  EXPECT_EQ(0755u, tree.mode("/var"));
+  auto mounted = readFile("/proc/self/mountinfo");
+  EXPECT_THAT(mounted.cStr(), HasSubstr(kj::str(var, " rw,nosuid,nodev").cStr()));
+  EXPECT_THAT(mounted.cStr(), HasSubstr("nr_inodes=262144"));
+  for (int run = 0; run < 2; ++run) {
+    setupVarDirectory(tree.root);
+    for (auto path : {"/var/log/pods", "/var/lib/kubelet", "/var/run/lock"})
+      EXPECT_EQ(0700u, tree.mode(path)) << path;
+    EXPECT_EQ(0755u, tree.mode("/var/log"));
+  }
+}
+
+// Catches: static pods that cannot be written, a second overlay over the first one.
+TEST_F(MountsTest, OverlaysMakeTheirDirectoriesWritable) {
+  mountEphemeral(tree.root, mounts);
+  for (int run = 0; run < 2; ++run) mountOverlays(tree.root, mounts);
+  write(UserFile(FileOp::CREATE, "/etc/kubernetes/manifests/pod.yaml", "x\n", 0600));
+  EXPECT_EQ("x\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
+  EXPECT_EQ("x\n", tree.get("/var/system/overlays/etc-kubernetes-diff/manifests/pod.yaml"));
+  tree.put("/opt/x", "x");
+  EXPECT_EQ(0755u, tree.mode("/etc/kubernetes"));
+  auto mounted = readFile("/proc/self/mountinfo");
+  size_t count = 0;
+  for (auto* at = mounted.cStr(); (at = strstr(at, "/etc/kubernetes ")) != nullptr; ++at) ++count;
+  EXPECT_EQ(1u, count);
+}
+
+// Catches: a bind mount that can be written to, content that is built upon what the last run
+// mounted, a second name that shows the old content, mounts that pile up, a file that is mounted
+// anew under its readers although it is the same.
+TEST_F(MountsTest, FilesOfTheImageAreReplacedReadOnly) {
+  mountEphemeral(tree.root, mounts);
+  auto file = tree.path("/etc/ssl/certs/ca-certificates.crt");
+  uint64_t before = 0;
+  for (auto content : {"B\n"_kj, "B\n"_kj, "C\n"_kj}) {
+    write(UserFile(FileOp::APPEND, "/etc/ssl/certs/ca-certificates", content, 0644));
+    EXPECT_EQ(std::string("A\n\n") + content.cStr(), tree.get("/etc/ssl/certs/ca-certificates"));
+    EXPECT_EQ(std::string("A\n\n") + content.cStr(),
+              tree.get("/etc/ssl/certs/ca-certificates.crt"));
+    EXPECT_EQ(EROFS, tryOpenForWriting(file));
+    struct statx found;
+    ASSERT_EQ(0, statx(AT_FDCWD, file.cStr(), 0, kMountIdUnique, &found));
+    ASSERT_NE(0u, found.stx_mask & kMountIdUnique);
+    if (content == "B\n" && before != 0) EXPECT_EQ(before, found.stx_mnt_id);
+    before = found.stx_mnt_id;
+  }
+  EXPECT_EQ(0, tryOpenForWriting(tree.path("/var/etc/ssl/certs/ca-certificates.crt")));
+  mounts.unmount(file);
+  EXPECT_FALSE(mounts.isMountPoint(file)) << "there was more than one mount";
+  EXPECT_EQ("A\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
+}
+
+// Catches: a refusal without the name of what was refused.
+TEST_F(MountsTest, RefusalsNameTheirTarget) {
+  auto failed = kj::runCatchingExceptions([&]() { mounts.tmpfs(tree.path("/absent"), ""); });
+  EXPECT_EQ(
+      kj::str("cannot mount a tmpfs on ", tree.path("/absent"), ": No such file or directory"),
+      messageOf(KJ_ASSERT_NONNULL(failed)));
+  failed = kj::runCatchingExceptions([&]() { mounts.unmount(tree.path("/etc")); });
+  EXPECT_EQ(kj::str("cannot unmount ", tree.path("/etc"), ": Invalid argument"),
+            messageOf(KJ_ASSERT_NONNULL(failed)));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,62 @@
+#include "machined/system/service-environment.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> texts(kj::ArrayPtr<const kj::String> list) {
+  std::vector<std::string> result;
+  for (auto& text : list) result.push_back(text.cStr());
+  return result;
+}
+
+// Catches: apid that talks to machines of its cluster through a proxy, in whichever case it is
+// written; other variables that it is not given; other services without a proxy.
+TEST(ServiceEnvironment, ApidHasNoProxy) {
+  capnp::MallocMessageBuilder message;
+  auto env = message.initRoot<config::Machine>().initEnv(5);
+  unsigned i = 0;
+  for (auto key : {"http_proxy"_kj, "HTTPS_PROXY"_kj, "No_Proxy"_kj, "GODEBUG"_kj, "BAD"_kj}) {
+    env[i].setKey(key);
+    env[i++].setValue("v"_kj);
+  }
+  env[4].setValue("zero\0byte"_kj);
+  auto machine = message.getRoot<config::Machine>().asReader();
+  EXPECT_THAT(texts(serviceEnvironment("apid", machine)), ElementsAre("GODEBUG=v"));
+  EXPECT_THAT(texts(serviceEnvironment("networkd", machine)),
+              ElementsAre("http_proxy=v", "HTTPS_PROXY=v", "No_Proxy=v", "GODEBUG=v"));
+}
+
+// Catches: a user who takes a service's socket away.
+TEST(ServiceEnvironment, TheSystemsOwnWins) {
+  auto own = kj::arr(kj::str("TALOS_STORE=/s"), kj::str("A=1"));
+  auto users = kj::arr(kj::str("A=2"), kj::str("AB=3"), kj::str("TALOS_STORE=/x"));
+  EXPECT_THAT(texts(joinEnvironment(own, users)), ElementsAre("TALOS_STORE=/s", "A=1", "AB=3"));
+}
+
+// Catches: a service that is started again although it has all, or not although a value differs.
+TEST(ServiceEnvironment, IsFoundInAProcess) {
+  auto has = [](kj::StringPtr environ, std::initializer_list<kj::StringPtr> wanted) {
+    auto list = KJ_MAP(w, wanted) {
+      return kj::str(w);
+    };
+    return hasEnvironment(environ, list);
+  };
+  EXPECT_TRUE(has("A=1\0B=2\0"_kj, {"B=2", "A=1"}));
+  EXPECT_TRUE(has("A=1\0B=2"_kj, {"B=2"}));
+  EXPECT_FALSE(has("A=1\0B=22\0"_kj, {"B=2"}));
+  EXPECT_FALSE(has("AB=2\0"_kj, {"B=2"}));
+  EXPECT_FALSE(has(""_kj, {"B=2"}));
+  EXPECT_TRUE(has(""_kj, {}));
+  EXPECT_TRUE(has("TALOS_STORE=/s\0"_kj, {"TALOS_STORE=/x"})) << "it would never be";
+}
+
+}  // namespace
+}  // namespace talos::machined

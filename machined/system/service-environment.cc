@@ -1,0 +1,66 @@
+#include "machined/system/service-environment.h"
+
+#include <string.h>
+#include <strings.h>
+
+namespace talos::machined {
+namespace {
+
+bool isProxy(kj::StringPtr key) {
+  for (auto name : {"http_proxy", "https_proxy", "no_proxy"}) {
+    if (strcasecmp(key.cStr(), name) == 0) return true;
+  }
+  return false;
+}
+
+// With the '='.
+kj::ArrayPtr<const char> keyOf(kj::ArrayPtr<const char> entry) {
+  for (auto i : kj::indices(entry)) {
+    if (entry[i] == '=') return entry.slice(0, i + 1);
+  }
+  return entry;
+}
+
+}  // namespace
+
+kj::Vector<kj::String> serviceEnvironment(kj::StringPtr service, config::Machine::Reader machine) {
+  kj::Vector<kj::String> result;
+  for (auto variable : machine.getEnv()) {
+    kj::StringPtr key = variable.getKey(), value = variable.getValue();
+    if (service == "apid" && isProxy(key)) continue;
+    // The configuration's check refuses them; a process would be given something else.
+    if (strlen(key.cStr()) != key.size() || strlen(value.cStr()) != value.size()) continue;
+    result.add(kj::str(key, "=", value));
+  }
+  return result;
+}
+
+kj::Array<kj::String> joinEnvironment(kj::ArrayPtr<const kj::String> own,
+                                      kj::ArrayPtr<const kj::String> users) {
+  kj::Vector<kj::String> result;
+  for (auto& entry : own) result.add(kj::str(entry));
+  for (auto& entry : users) {
+    bool taken = false;
+    for (auto& o : own) taken = taken || keyOf(o) == keyOf(entry);
+    if (!taken) result.add(kj::str(entry));
+  }
+  return result.releaseAsArray();
+}
+
+bool hasEnvironment(kj::ArrayPtr<const char> environ, kj::ArrayPtr<const kj::String> users) {
+  for (auto& wanted : users) {
+    bool found = false;
+    for (size_t at = 0; at < environ.size() && !found;) {
+      size_t size = strnlen(environ.begin() + at, environ.size() - at);
+      auto entry = environ.slice(at, at + size);
+      // The same key with another value may be one that the system sets itself.
+      found = entry == wanted.asArray() ||
+              (keyOf(entry) == keyOf(wanted) && wanted.startsWith("TALOS_"));
+      at += size + 1;
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+}  // namespace talos::machined

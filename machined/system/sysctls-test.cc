@@ -1,0 +1,172 @@
+#include "machined/system/sysctls.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "common/net/text-values.h"
+#include "machined/controllers/sysctl-controller.h"
+#include "machined/resources/test-store.h"
+#include "machined/system/test-system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SysctlsTest : public testing::Test {
+ public:
+  ~SysctlsTest() noexcept override {}
+
+ protected:
+  TestTree tree;
+  kj::Own<UserSysctls> sysctls;
+
+  SysctlsTest() {
+    makeDirectories(tree.path("/proc/net/ipv4/conf/eth0.100"));
+    makeDirectories(tree.path("/proc/kernel"));
+    tree.put("/proc/net/ipv4/ip_forward", "1\n");
+    tree.put("/proc/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+    tree.put("/proc/net/ipv4/conf/eth0.100/forwarding", "0\n");
+    restart();
+  }
+  void restart() {  // of the brain
+    sysctls = kj::heap<UserSysctls>(tree.path("/proc"), tree.path("/notes"));
+  }
+  std::vector<std::string> apply(
+      std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
+    kj::Vector<WantedSysctl> wanted;
+    for (auto& item : list) wanted.add(WantedSysctl{kj::str(item.first), kj::str(item.second)});
+    std::vector<std::string> problems;
+    for (auto& p : sysctls->apply(wanted).list) problems.push_back(p.cStr());
+    return problems;
+  }
+  // As the kernel shows it: what was written is not cut.
+  std::string value(kj::StringPtr path) {
+    auto text = tree.get(kj::str("/proc/", path));
+    return text.substr(0, text.find('\n'));
+  }
+};
+
+// Catches: a value that stays when the config does not name it any more, also after the brain died;
+// the machine's first value forgotten at the second change.
+TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
+  EXPECT_FALSE(sysctls->begun());
+  EXPECT_THAT(apply({{"net.ipv4.ip_forward", "0"}}), IsEmpty());
+  EXPECT_TRUE(sysctls->begun());
+  EXPECT_EQ("0", value("net/ipv4/ip_forward"));
+  EXPECT_THAT(apply({{"net.ipv4.ip_forward", "2"}}), IsEmpty());
+  EXPECT_EQ("2", value("net/ipv4/ip_forward"));
+  restart();
+  EXPECT_TRUE(sysctls->begun());
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("1", value("net/ipv4/ip_forward"));
+  // Nobody's any more: what somebody else sets stays.
+  tree.put("/proc/net/ipv4/ip_forward", "7\n");
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("7", value("net/ipv4/ip_forward"));
+}
+
+// Catches: a value that is changed before the one that comes back is noted: a crash would lose it.
+TEST_F(SysctlsTest, TheNotesComeFirst) {
+  UserSysctls forgetful(tree.path("/proc"), tree.path("/nowhere/notes"));
+  kj::Vector<WantedSysctl> wanted;
+  wanted.add(WantedSysctl{kj::str("net.ipv4.ip_forward"), kj::str("0")});
+  EXPECT_ANY_THROW(forgetful.apply(wanted));
+  EXPECT_EQ("1", value("net/ipv4/ip_forward"));
+}
+
+// Catches: the first refusal that keeps the others from being done, and one that is not told.
+TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsTold) {
+  EXPECT_THAT(
+      apply({{"kernel.absent", "1"},
+             {"net.ipv4", "1"},
+             {"kernel/../x", "1"},
+             {"x", "1"},
+             {"net.ipv4.ip_forward", "0"}}),
+      ElementsAre(HasSubstr("machine.sysctls.kernel/../x: this is not the name"),
+                  HasSubstr("machine.sysctls.x: this is not the name"),
+                  HasSubstr("kernel.absent: cannot be set to \"1\": this kernel has no such"),
+                  HasSubstr("machine.sysctls.net.ipv4: cannot be set to \"1\": Is a directory")));
+  EXPECT_EQ("0", value("net/ipv4/ip_forward"));
+}
+
+// Catches: a problem told for ever because of a parameter that is gone with its module, and a value
+// that nobody has read "set back".
+TEST_F(SysctlsTest, WhatIsGoneOrCannotBeReadIsNotSetBack) {
+  tree.put("/proc/kernel/module", "1\n");
+  tree.put("/proc/kernel/unreadable", std::string(70000, '9').c_str());  // more than is read
+  EXPECT_THAT(apply({{"kernel.module", "0"}, {"kernel.unreadable", "8"}}), IsEmpty());
+  EXPECT_EQ(0, unlink(tree.path("/proc/kernel/module").cStr()));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("8", value("kernel/unreadable"));
+}
+
+// Catches: a link whose name has a dot that cannot be set.
+TEST_F(SysctlsTest, NamesAreReadAsSysctlDoes) {
+  EXPECT_THAT(apply({{"net.ipv4.conf.eth0/100.forwarding", "1"}}), IsEmpty());
+  EXPECT_EQ("1", value("net/ipv4/conf/eth0.100/forwarding"));
+  EXPECT_THAT(apply({{"net/ipv4/conf/eth0.100/forwarding", "2"}}), IsEmpty());
+  EXPECT_EQ("2", value("net/ipv4/conf/eth0.100/forwarding"));
+  EXPECT_EQ("a/b.c", config::sysctlPath("a.b/c").orDefault(nullptr));
+  EXPECT_EQ("a/b.c", config::sysctlPath("a/b.c").orDefault(nullptr));
+  for (auto bad : {"", "a", ".a", "a.", "a..b", "/a/b", "a/../b", "a/.", "a/", "a b.c", "a.b=c"})
+    EXPECT_TRUE(config::sysctlPath(bad) == nullptr) << bad;
+}
+
+// Catches: a parameter that is to be emptied (kernel.modprobe, kernel.core_pattern) and keeps its
+// value: a write of nothing is none.
+TEST_F(SysctlsTest, AnEmptyValueIsSet) {
+  tree.put("/proc/kernel/modprobe", "/sbin/modprobe\n");
+  EXPECT_THAT(apply({{"kernel.modprobe", ""}}), IsEmpty());
+  EXPECT_EQ("", value("kernel/modprobe"));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("/sbin/modprobe", value("kernel/modprobe"));
+}
+
+// Catches: a value that the kernel shows with tabs written again at each change of the config.
+TEST_F(SysctlsTest, AnEqualValueIsNotWritten) {
+  auto before = tree.get("/proc/net/ipv4/tcp_rmem");
+  EXPECT_THAT(apply({{"net.ipv4.tcp_rmem", "4096 131072  6291456"}}), IsEmpty());
+  EXPECT_EQ(before, tree.get("/proc/net/ipv4/tcp_rmem"));
+}
+
+// Catches: a controller that works before the boot did, and one that says the same problem at each
+// attempt.
+TEST_F(SysctlsTest, TheControllerFollowsTheConfigOnceTheBootHasBegunIt) {
+  auto io = kj::setupAsyncIo();
+  UvLoop uv(io.unixEventPort, io.provider->getTimer());
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::StringPtr wanted = "0";
+  std::vector<std::string> warnings;
+  SysctlController controller(
+      uv, *sysctls,
+      [&](Store&) -> kj::Maybe<kj::Vector<WantedSysctl>> {
+        kj::Vector<WantedSysctl> list;
+        list.add(WantedSysctl{kj::str("net.ipv4.ip_forward"), kj::str(wanted)});
+        if (wanted == "2") list.add(WantedSysctl{kj::str("kernel.absent"), kj::str("1")});
+        return kj::mv(list);
+      },
+      [&](kj::StringPtr w) { warnings.push_back(w.cStr()); });
+  controller.reconcile(store).wait(io.waitScope);
+  EXPECT_EQ("1", value("net/ipv4/ip_forward"));
+  ASSERT_THAT(apply({}), IsEmpty());  // the boot's task
+  controller.reconcile(store).wait(io.waitScope);
+  EXPECT_EQ("0", value("net/ipv4/ip_forward"));
+  wanted = "2";
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    auto failed =
+        kj::runCatchingExceptions([&]() { controller.reconcile(store).wait(io.waitScope); });
+    EXPECT_TRUE(failed != nullptr) << "it would not be tried again";
+  }
+  EXPECT_EQ("2", value("net/ipv4/ip_forward"));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("kernel.absent")));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,344 @@
+#include "machined/system/user-files.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "machined/system/appended-block.h"
+#include "machined/system/system-tree.h"
+#include "machined/system/test-system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+using config::FileOp;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class UserFilesTest : public testing::Test {
+ public:
+  ~UserFilesTest() noexcept override {}
+
+ protected:
+  TestTree tree;
+  FakeMounts mounts;
+
+  std::vector<std::string> warnings;
+
+  // The problems.
+  std::vector<std::string> write(std::initializer_list<UserFile> entries) {
+    auto result = writeUserFiles(tree.root, mounts, kj::arrayPtr(entries.begin(), entries.size()));
+    warnings.clear();
+    for (auto& w : result.warnings) warnings.push_back(w.cStr());
+    std::vector<std::string> problems;
+    for (auto& p : result.problems) problems.push_back(p.cStr());
+    return problems;
+  }
+  static UserFile create(kj::StringPtr path, kj::StringPtr content, mode_t mode = 0644) {
+    return UserFile(FileOp::CREATE, path, content, mode);
+  }
+  static UserFile append(kj::StringPtr path, kj::StringPtr content, mode_t mode = 0644) {
+    return UserFile(FileOp::APPEND, path, content, mode);
+  }
+  static UserFile overwrite(kj::StringPtr path, kj::StringPtr content, mode_t mode = 0644) {
+    return UserFile(FileOp::OVERWRITE, path, content, mode);
+  }
+  // What is seen under a path of the image.
+  std::string seen(kj::StringPtr path) {
+    auto found = mounts.binds.find(tree.path(path).cStr());
+    if (found == mounts.binds.end()) return "(image) " + tree.get(path);
+    return readFile(found->second.c_str()).cStr();
+  }
+};
+
+// Catches: parents that only root may enter, the seeds' entry without permissions, an overwritten
+// file that keeps its old, wider permissions.
+TEST_F(UserFilesTest, CreateWritesBelowVar) {
+  EXPECT_THAT(write({create("/var/cri/conf.d/metrics.toml", "[metrics]\n"),
+                     create("/var/secret", "s", 0600)}),
+              IsEmpty());
+  EXPECT_EQ("[metrics]\n", tree.get("/var/cri/conf.d/metrics.toml"));
+  EXPECT_EQ(0755u, tree.mode("/var/cri/conf.d"));
+  EXPECT_EQ(0644u, tree.mode("/var/cri/conf.d/metrics.toml"));
+  EXPECT_EQ(0600u, tree.mode("/var/secret"));
+  tree.put("/var/secret", "was open", 0644);
+  EXPECT_THAT(write({create("/var/secret", "s", 0600)}), IsEmpty());
+  EXPECT_EQ("s", tree.get("/var/secret"));
+  EXPECT_EQ(0600u, tree.mode("/var/secret"));
+  EXPECT_EQ(0u, mounts.calls);
+}
+
+// Catches: an overwrite or append that makes the file that it should find, one problem that hides
+// the others or keeps the good entries from being done.
+TEST_F(UserFilesTest, ProblemsAreCollectedAndTheRestIsDone) {
+  makeDirectories(tree.path("/var/folder"));
+  EXPECT_THAT(
+      write({overwrite("/var/a", "x"), append("/var/dir/b", "x"), create("/etc/new", "x"),
+             overwrite("/etc/absent", "x"), create("/var/folder", "x"),
+             append("/etc/ssl/certs", "x"), create("relative", "x"), create("/var/x/../../y", "x"),
+             create("/var/system/appended", "x"), create("/var/good", "x")}),
+      ElementsAre(
+          HasSubstr("machine.files[0] (/var/a): there is no such file; create would make one"),
+          HasSubstr("machine.files[1] (/var/dir/b): there is no such file"),
+          HasSubstr("machine.files[2] (/etc/new): a file can be created below /var only"),
+          HasSubstr("machine.files[3] (/etc/absent): the system has no such file"),
+          HasSubstr("machine.files[4] (/var/folder): it is a directory"),
+          HasSubstr("machine.files[5] (/etc/ssl/certs): it is a directory"),
+          HasSubstr("machine.files[6] (relative): this is not the absolute path"),
+          HasSubstr("machine.files[7] (/var/x/../../y): this is not"),
+          HasSubstr("machine.files[8] (/var/system/appended): this directory is the system's")));
+  EXPECT_EQ("x", tree.get("/var/good"));
+  EXPECT_EQ("(none)", tree.get("/var/dir")) << "a refused entry made a directory";
+}
+
+// Catches: an image's file that is written in place, a second append that starts from the first
+// one's result, a mount for each name of one file.
+TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
+  tree.put("/etc/ssl/certs/ca-certificates.crt", "A\nB\n");
+  tree.link("ca-certificates.crt", "/etc/ssl/certs/ca-certificates");
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_THAT(write({append("/etc/ssl/certs/ca-certificates", "C\n"),
+                       append("/etc/ssl/certs/ca-certificates.crt", "D\n")}),
+                IsEmpty());
+    EXPECT_EQ("A\nB\n\nC\n\nD\n", seen("/etc/ssl/certs/ca-certificates.crt"));
+    EXPECT_EQ(1u, mounts.binds.size()) << "one file has one mount, whichever names it has";
+  }
+  EXPECT_EQ("A\nB\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
+  EXPECT_EQ(0755u, tree.mode("/var/etc/ssl/certs"));
+  EXPECT_THAT(write({append("/etc/ssl/certs/ca-certificates", "E\n", 0600)}), IsEmpty());
+  EXPECT_EQ("A\nB\n\nE\n", seen("/etc/ssl/certs/ca-certificates.crt"));
+  EXPECT_EQ(0600u, tree.mode("/var/etc/ssl/certs/ca-certificates.crt"));
+}
+
+// Catches: a file that has grown since it was made and cannot be made anew, so that no boot ends
+// well any more.
+TEST_F(UserFilesTest, AFileThatHasGrownIsReplaced) {
+  tree.put("/var/log.txt", "old");
+  EXPECT_EQ(0, truncate(tree.path("/var/log.txt").cStr(), 65 << 20));
+  EXPECT_THAT(write({create("/var/log.txt", "new")}), IsEmpty());
+  EXPECT_EQ("new", tree.get("/var/log.txt"));
+}
+
+// Catches: text of the config's own file that is taken for something appended long ago.
+TEST_F(UserFilesTest, WhatACreateReplacesIsForgotten) {
+  tree.put("/var/f", "base\n");
+  EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  EXPECT_THAT(write({create("/var/f", "new\n\nA\n")}), IsEmpty());
+  EXPECT_THAT(write({}), IsEmpty());
+  EXPECT_EQ("new\n\nA\n", tree.get("/var/f"));
+}
+
+// Catches: directories that only root may enter, since this process was started with another umask.
+TEST_F(UserFilesTest, TheUmaskChangesNothing) {
+  auto before = umask(0077);
+  KJ_DEFER(umask(before));
+  EXPECT_THAT(write({create("/var/u/v/x", "x")}), IsEmpty());
+  EXPECT_EQ(0755u, tree.mode("/var/u"));
+  EXPECT_EQ(0755u, tree.mode("/var/u/v"));
+  EXPECT_EQ(0644u, tree.mode("/var/u/v/x"));
+}
+
+// Catches: a link that is followed where none may be, or out of the tree.
+TEST(Tree, Links) {
+  TestTree tree;
+  tree.put("/var/file", "x");
+  tree.link("file", "/var/near");
+  tree.link("../var/file", "/var/out");
+  tree.link("/file", "/var/absolute");
+  auto var = openTree(tree.path("/var"));
+  auto opens = [&](kj::StringPtr name, Links links) {
+    try {
+      return tryOpen(var, name, O_RDONLY, links) != nullptr;
+    } catch (const kj::Exception&) {
+      return false;
+    }
+  };
+  for (auto links : {Links::kNone, Links::kBeneath, Links::kInRoot}) {
+    EXPECT_TRUE(opens("file", links));
+    EXPECT_EQ(links != Links::kNone, opens("near", links));
+    EXPECT_FALSE(opens("out", links));
+    EXPECT_EQ(links == Links::kInRoot, opens("absolute", links));
+  }
+}
+
+// Catches: a mount that failed and is not tried again, since its file is already as it should be.
+TEST_F(UserFilesTest, ARefusedMountIsAProblemAndMadeInTheNextRun) {
+  tree.put("/etc/issue", "A\n");
+  mounts.refuse = true;
+  EXPECT_THAT(write({overwrite("/etc/issue", "B\n")}), ElementsAre(HasSubstr("refused")));
+  mounts.refuse = false;
+  EXPECT_THAT(write({overwrite("/etc/issue", "B\n")}), IsEmpty());
+  EXPECT_EQ("B\n", seen("/etc/issue"));
+}
+
+// Catches: text that is appended again by every boot; one that stays when the config says
+// something else; one that takes with it what others wrote behind it.
+TEST_F(UserFilesTest, AppendBelowVarIsDoneOnce) {
+  tree.put("/var/log.conf", "base\n");
+  for (int boot = 0; boot < 3; ++boot) {
+    EXPECT_THAT(write({append("/var/log.conf", "one\n"), append("/var/log.conf", "two\n")}),
+                IsEmpty());
+    EXPECT_EQ("base\n\none\n\ntwo\n", tree.get("/var/log.conf"));
+  }
+  tree.put("/var/log.conf", "base\n\none\n\ntwo\nothers\n");
+  EXPECT_THAT(write({append("/var/log.conf", "three\n")}), IsEmpty());
+  EXPECT_EQ("base\nothers\n\nthree\n", tree.get("/var/log.conf"));
+  EXPECT_THAT(write({}), IsEmpty());
+  EXPECT_EQ("base\nothers\n", tree.get("/var/log.conf"));
+  EXPECT_THAT(write({}), IsEmpty());
+  EXPECT_THAT(warnings, IsEmpty());
+  EXPECT_EQ("base\nothers\n", tree.get("/var/log.conf"));
+}
+
+// Catches: a crash that doubles the text. The states are those at which the power can go: notes
+// written and file not, file written and notes not yet cleaned; each with the same config after it
+// and with another.
+TEST_F(UserFilesTest, AppendAfterACrashAtAnyLine) {
+  auto notes = tree.path("/var/system/appended");
+  tree.put("/var/f", "base\n");
+  ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  auto settled = readFile(notes);
+  ASSERT_THAT(write({append("/var/f", "B\n")}), IsEmpty());
+
+  auto between = AppendedNotes();
+  between.note("/var/f", "\nA\n"_kj);
+  between.note("/var/f", "\nB\n"_kj);
+  for (auto file : {"base\n\nA\n"_kj, "base\n\nB\n"_kj}) {
+    for (auto next : {"A\n"_kj, "B\n"_kj, "A\n\nB\n"_kj, "C\n"_kj}) {
+      tree.put("/var/f", file);
+      between.save(notes);
+      EXPECT_THAT(write({append("/var/f", next)}), IsEmpty());
+      EXPECT_EQ(std::string("base\n\n") + next.cStr(), tree.get("/var/f"));
+      auto after = AppendedNotes::load(notes);
+      EXPECT_EQ(1u, after.of("/var/f").size()) << "the notes grow";
+    }
+    tree.put("/var/f", file);
+    between.save(notes);
+    EXPECT_THAT(write({}), IsEmpty());
+    EXPECT_EQ("base\n", tree.get("/var/f"));
+  }
+  // The very first one: notes, and a file as it always was.
+  writeFileAtomically(notes, settled, 0600);
+  tree.put("/var/f", "base\n");
+  EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
+}
+
+// Catches: a file that is written before what is written was noted.
+TEST_F(UserFilesTest, TheNotesComeFirst) {
+  tree.put("/var/f", "base\n");
+  ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  makeDirectories(tree.path("/var/.talos-new"));  // in the way of every write
+  EXPECT_THAT(write({append("/var/f", "B\n")}), testing::SizeIs(1));
+  auto notes = AppendedNotes::load(tree.path("/var/system/appended"));
+  EXPECT_EQ(2u, notes.of("/var/f").size());
+  EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
+}
+
+// Catches: lost or broken notes that double the text or stop the boot for ever.
+TEST_F(UserFilesTest, AppendWithoutItsNotes) {
+  tree.put("/var/f", "base\n");
+  ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  for (auto broken : {"x"_kj, "12345678abcdefgh12345678"_kj}) {
+    tree.put("/var/system/appended", broken);
+    EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+    EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
+  }
+  removeTree(tree.path("/var/system"));
+  EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
+  EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
+  EXPECT_EQ(0600u, tree.mode("/var/system/appended")) << "it holds what the config holds";
+  EXPECT_EQ(0700u, tree.mode("/var/system"));
+}
+
+// Catches: create and append of one file that grow at each boot, or whose notes take something out
+// of the file later.
+TEST_F(UserFilesTest, EntriesForOneFileAddUpInTheirOrder) {
+  for (int boot = 0; boot < 2; ++boot) {
+    EXPECT_THAT(write({append("/var/f", "early"), create("/var/f", "1"), append("/var/f", "2"),
+                       overwrite("/var/f", "3"), append("/var/f", "4", 0640)}),
+                boot == 0 ? testing::SizeIs(1) : testing::SizeIs(0));
+    EXPECT_EQ("3\n4", tree.get("/var/f"));
+    EXPECT_EQ(0640u, tree.mode("/var/f"));
+  }
+}
+
+// Catches: a container that puts a link where the config writes, and gets a file of the system
+// overwritten; a link of the image that is replaced instead of followed.
+TEST_F(UserFilesTest, LinksDoNotLeadOut) {
+  tree.put("/etc/shadow", "root\n");
+  tree.link("/etc", "/var/out");
+  tree.link("../etc/shadow", "/var/up");
+  tree.link("nowhere", "/var/dangling");
+  tree.link("/system/etc/hosts", "/etc/hosts");
+  tree.put("/system/etc/hosts", "x\n");
+  tree.link("../var/data", "/etc/data");
+  tree.put("/var/data", "x\n");
+  EXPECT_THAT(
+      write({create("/var/out/shadow", "x"), create("/var/up", "x"), create("/var/dangling", "x"),
+             append("/etc/hosts", "x"), append("/etc/data", "x"),
+             append("/system/etc/hosts", "x")}),
+      ElementsAre(HasSubstr("[0] (/var/out/shadow): a link on the way leads out"),
+                  HasSubstr("[1] (/var/up): a link on the way leads out"),
+                  HasSubstr("[2] (/var/dangling): it is a link to nothing"),
+                  HasSubstr("[3] (/etc/hosts): /system/etc/hosts is the system's own"),
+                  HasSubstr("[4] (/etc/data): it is a link to /var/data; name that path"),
+                  HasSubstr("[5] (/system/etc/hosts): /system/etc/hosts is the system's own")));
+  EXPECT_EQ("root\n", tree.get("/etc/shadow"));
+  EXPECT_EQ("(none)", tree.get("/var/nowhere"));
+  // Inside of /var it is followed, and stays.
+  makeDirectories(tree.path("/var/real"));
+  tree.put("/var/real/f", "base");
+  tree.link("real", "/var/name");
+  EXPECT_THAT(write({append("/var/name/f", "1"), append("/var/real/f", "2")}), IsEmpty());
+  EXPECT_EQ("base\n1\n2", tree.get("/var/real/f"));
+}
+
+// Catches: a manifest that the kubelet cannot find, or one in a folder below, where it does not
+// look.
+TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
+  EXPECT_THAT(write({create("/etc/kubernetes/manifests/pod.yaml", "kind: Pod\n", 0600),
+                     create("/etc/kubernetes/manifests/more/pod.yaml", "x")}),
+              ElementsAre(HasSubstr("[1] (/etc/kubernetes/manifests/more/pod.yaml): a file can be "
+                                    "created below /var only")));
+  EXPECT_EQ("kind: Pod\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
+  EXPECT_EQ(0600u, tree.mode("/etc/kubernetes/manifests/pod.yaml"));
+  EXPECT_EQ(0u, mounts.calls);
+  for (int boot = 0; boot < 2; ++boot)
+    EXPECT_THAT(write({append("/etc/kubernetes/manifests/pod.yaml", "spec: {}\n")}), IsEmpty());
+  EXPECT_EQ("kind: Pod\n\nspec: {}\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
+}
+
+// Catches: a file that belongs to a daemon taken away from it by an append.
+TEST_F(UserFilesTest, TheOwnerStays) {
+  tree.put("/var/f", "base\n");
+  ASSERT_EQ(0, chown(tree.path("/var/f").cStr(), 77, 78));
+  EXPECT_THAT(write({append("/var/f", "x", 04755)}), IsEmpty());
+  struct stat found;
+  ASSERT_EQ(0, stat(tree.path("/var/f").cStr(), &found));
+  EXPECT_EQ(77u, found.st_uid);
+  EXPECT_EQ(78u, found.st_gid);
+  EXPECT_EQ(04755u, found.st_mode & 07777);
+}
+
+// Catches: a block that is found in the middle of a word, the first of two, the shorter of two.
+TEST(AppendedBlock, IsTakenOutWhole) {
+  auto without = [](kj::StringPtr text, std::initializer_list<kj::StringPtr> list) {
+    kj::Vector<Block> blocks;
+    for (auto b : list) blocks.add(kj::heapArray(b.asArray()));
+    auto rest = withoutBlock(text, blocks);
+    return std::string(rest.begin(), rest.size());
+  };
+  EXPECT_EQ("a", without("a\nb", {"\nb"}));
+  EXPECT_EQ("a\nbc", without("a\nbc", {"\nb"}));
+  EXPECT_EQ("a\nb\nx", without("a\nb\nx\nb", {"\nb"}));
+  EXPECT_EQ("a", without("a\nb\nc", {"\nb", "\nb\nc"}));
+  EXPECT_EQ("a\nx", without("a\nb\nx", {"\nb", "\nb\nc"}));
+  EXPECT_EQ("a", without("a", {"", "\nlonger than all of it"}));
+  EXPECT_EQ("", without("", {"\nb"}));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,363 @@
+#include "machined/system/user-files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/net/text-values.h"
+#include "machined/system/appended-block.h"
+#include "machined/system/system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kVar = "/var/"_kj, kManifests = "/etc/kubernetes/manifests/"_kj,
+                        kOwn = "/var/system/"_kj, kNotes = "/var/system/appended"_kj;
+// Of the machine while it runs; nothing there is the image's.
+constexpr kj::StringPtr kMemory[] = {"/dev/"_kj, "/proc/"_kj,   "/run/"_kj,
+                                     "/sys/"_kj, "/system/"_kj, "/tmp/"_kj};
+constexpr size_t kLargest = 64u << 20;
+
+bool isDirectlyIn(kj::StringPtr path, kj::StringPtr folder) {
+  return path.startsWith(folder) && path.slice(folder.size()).findFirst('/') == nullptr;
+}
+
+[[noreturn]] void refuse(kj::StringPtr why) {
+  fail(ErrorKind::kFailedPrecondition, why);
+}
+
+// Where a file is.
+struct Place {
+  kj::String path;         // what the config means, links followed
+  kj::AutoCloseFd folder;  // that holds it; of the image: without what is mounted on it
+  kj::String name;
+  bool inPlace;
+  kj::Maybe<struct stat> there;
+};
+
+// What the entries for one file make of it.
+struct Wish {
+  kj::Maybe<kj::Array<char>> base;  // none: what is in the file
+  kj::Vector<char> appended;
+  kj::Maybe<mode_t> mode;  // none: no entry was good
+
+  kj::Array<char> over(kj::ArrayPtr<const char> start) const {
+    kj::Vector<char> whole;
+    whole.addAll(start);
+    whole.addAll(appended);
+    return whole.releaseAsArray();
+  }
+  Wish() = default;
+  Wish(Wish&&) = default;
+  ~Wish() noexcept(false) {
+    KJ_IF_MAYBE (b, base) zeroize(*b);
+    zeroize(appended);
+  }
+};
+
+class Writer {
+ public:
+  Writer(kj::StringPtr root, Mounts& mounts, kj::ArrayPtr<const UserFile> files)
+      : root(root),
+        mounts(mounts),
+        files(files),
+        rootTree(openTree(root.size() == 0 ? "/"_kj : root)),
+        varTree(openTree(kj::str(root, "/var"))) {}
+
+  UserFilesResult run() {
+    loadNotes();
+    std::set<size_t> done;
+    for (auto i : kj::indices(files)) {
+      if (done.count(i) > 0) continue;
+      attempt(i, [&]() {
+        auto place = find(files[i]);
+        auto group = entriesFor(place, i);
+        done.insert(group.begin(), group.end());
+        write(place, wishOf(place, group));
+      });
+    }
+    for (auto& path : notes.files()) {
+      if (kept.count(path.cStr()) == 0) takeOut(path);
+    }
+    return kj::mv(result);
+  }
+
+ private:
+  kj::StringPtr root;
+  Mounts& mounts;
+  kj::ArrayPtr<const UserFile> files;
+  kj::AutoCloseFd rootTree, varTree;
+  UserFilesResult result;
+  AppendedNotes notes;
+  std::set<std::string> kept;  // files whose notes are still of use
+
+  void attempt(size_t entry, kj::FunctionParam<void()> work) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(); })) {
+      result.problems.add(
+          kj::str("machine.files[", entry, "] (", files[entry].path, "): ", messageOf(*e)));
+    }
+  }
+
+  // --- where ---
+
+  kj::String relativeTo(int tree, int fd) {
+    auto top = pathOf(tree), path = pathOf(fd);
+    return kj::str(path.slice(top == "/" ? 1 : kj::min(top.size() + 1, path.size())));
+  }
+
+  Place find(const UserFile& file) {
+    if (!config::isCleanPath(file.path) || file.path.endsWith("/"))
+      refuse("this is not the absolute path of a file without . and ..");
+    if (file.path.startsWith(kOwn)) refuse("this directory is the system's own");
+    if (file.path.startsWith(kVar)) return findInPlace(varTree, kVar, file);
+    if (isDirectlyIn(file.path, kManifests)) {
+      auto manifests = makeDirectoriesIn(rootTree, "etc/kubernetes/manifests", 0755);
+      return findInPlace(manifests, kManifests, file);
+    }
+    return findInImage(file);
+  }
+
+  Place findInPlace(int tree, kj::StringPtr prefix, const UserFile& file) {
+    auto relative = kj::str(file.path.slice(prefix.size()));
+    auto found = tryOpen(tree, relative, O_PATH, Links::kBeneath);
+    if (found == nullptr && file.op != config::FileOp::CREATE)
+      fail(ErrorKind::kNotFound, "there is no such file; create would make one");
+    KJ_IF_MAYBE (fd, found) relative = relativeTo(tree, *fd);
+    auto parts = split(relative);
+    Place place{kj::str(prefix, relative), makeDirectoriesIn(tree, parts.directory, 0755),
+                kj::mv(parts.name), true, nullptr};
+    place.there = tryStat(place.folder, place.name);
+    if (found == nullptr && place.there != nullptr) refuse("it is a link to nothing");
+    return place;
+  }
+
+  Place findInImage(const UserFile& file) {
+    if (file.op == config::FileOp::CREATE) {
+      fail(ErrorKind::kInvalidArgument,
+           "a file can be created below /var only; overwrite and append change the files that the "
+           "system has");
+    }
+    auto found = tryOpen(rootTree, file.path.slice(1), O_PATH, Links::kInRoot);
+    if (found == nullptr) fail(ErrorKind::kNotFound, "the system has no such file");
+    auto relative = relativeTo(rootTree, KJ_ASSERT_NONNULL(found));
+    auto path = kj::str("/", relative);
+    for (auto memory : kMemory) {
+      if (path.startsWith(memory))
+        refuse(kj::str(path, " is the system's own while it runs, not a file of the image"));
+    }
+    if (path.startsWith(kVar)) refuse(kj::str("it is a link to ", path, "; name that path"));
+    auto parts = split(relative);
+    auto folder = tryOpen(rootTree, parts.directory, O_RDONLY | O_DIRECTORY, Links::kNone);
+    auto pristine = mounts.withoutMounts(KJ_REQUIRE_NONNULL(folder));
+    auto there = tryStat(pristine, parts.name);
+    return Place{kj::mv(path), kj::mv(pristine), kj::mv(parts.name), false, there};
+  }
+
+  // Those from `first` on that mean the same file, whatever they call it.
+  kj::Vector<size_t> entriesFor(const Place& place, size_t first) {
+    kj::Vector<size_t> group;
+    group.add(first);
+    for (size_t i = first + 1; i < files.size(); ++i) {
+      bool same = files[i].path == files[first].path;
+      // What cannot be found is reported in its own turn.
+      auto ignored = kj::runCatchingExceptions([&]() {
+        auto op = config::FileOp::OVERWRITE;  // makes nothing
+        if (!same) same = find(UserFile(op, files[i].path, "", 0)).path == place.path;
+      });
+      if (same) group.add(i);
+    }
+    return group;
+  }
+
+  // --- what ---
+
+  Wish wishOf(const Place& place, kj::ArrayPtr<const size_t> group) {
+    Wish wish;
+    for (auto i : group) {
+      auto& file = files[i];
+      attempt(i, [&]() {
+        checkKind(place);
+        bool exists = place.there != nullptr || wish.base != nullptr;
+        if (file.op == config::FileOp::CREATE && !place.inPlace)
+          refuse("a file can be created below /var only");
+        if (file.op != config::FileOp::CREATE && !exists)
+          fail(ErrorKind::kNotFound, "there is no such file; create would make one");
+        if (file.op == config::FileOp::APPEND) {
+          wish.appended.add('\n');
+          wish.appended.addAll(file.content);
+        } else {
+          zeroize(wish.appended);
+          wish.appended.clear();
+          wish.base = kj::heapArray(file.content.asArray());
+        }
+        wish.mode = file.mode;
+      });
+    }
+    return wish;
+  }
+
+  static void checkKind(const Place& place) {
+    KJ_IF_MAYBE (there, place.there) {
+      if (S_ISDIR(there->st_mode)) refuse("it is a directory");
+      if (!S_ISREG(there->st_mode)) refuse("it is not a regular file");
+    }
+  }
+
+  static kj::Array<char> contentOf(const Place& place) {
+    auto file = tryOpen(place.folder, place.name, O_RDONLY, Links::kNone);
+    KJ_IF_MAYBE (fd, file) return readAll(*fd, kLargest);
+    return nullptr;
+  }
+
+  // --- how ---
+
+  void write(const Place& place, const Wish& wish) {
+    KJ_IF_MAYBE (mode, wish.mode) {
+      if (!place.inPlace) {
+        writeOver(place, wish, *mode);
+      } else {
+        KJ_IF_MAYBE (base, wish.base) {
+          auto want = wish.over(*base);
+          KJ_DEFER(zeroize(want));
+          put(place, want, *mode);
+          forget(place.path);
+        } else {
+          append(place, wish, *mode);
+        }
+      }
+    }
+  }
+
+  // Replaces the file unless it is as it should be.
+  static void put(const Place& place, kj::ArrayPtr<const char> want, mode_t mode) {
+    FileAttributes attributes{mode, 0, 0};
+    KJ_IF_MAYBE (there, place.there) {
+      attributes.uid = there->st_uid;
+      attributes.gid = there->st_gid;
+      // Only one of the right size is read: it may have grown to anything.
+      if ((there->st_mode & 07777) == mode && there->st_size == static_cast<off_t>(want.size())) {
+        auto content = contentOf(place);
+        KJ_DEFER(zeroize(content));
+        if (content == want) return;
+      }
+    }
+    replaceFile(place.folder, place.name, want, attributes);
+  }
+
+  void append(const Place& place, const Wish& wish, mode_t mode) {
+    auto current = contentOf(place);
+    KJ_DEFER(zeroize(current));
+    kj::Vector<Block> blocks;
+    KJ_DEFER(for (auto& b : blocks) zeroize(b));
+    for (auto& block : notes.of(place.path)) blocks.add(kj::heapArray(block.asPtr()));
+    kj::ArrayPtr<const char> appended = wish.appended.asPtr();
+    // Of a run whose notes were lost.
+    if (current.size() >= appended.size() &&
+        current.slice(current.size() - appended.size(), current.size()) == appended)
+      blocks.add(kj::heapArray(appended));
+    auto base = withoutBlock(current, blocks);
+    auto want = wish.over(base);
+    KJ_DEFER(zeroize(want); zeroize(base));
+    kept.insert(place.path.cStr());
+    if (notes.note(place.path, appended)) saveNotes();
+    put(place, want, mode);
+    if (notes.of(place.path).size() > 1) {
+      notes.replace(place.path, appended);
+      saveNotes();
+    }
+  }
+
+  void writeOver(const Place& place, const Wish& wish, mode_t mode) {
+    kj::Array<char> base;
+    KJ_IF_MAYBE (b, wish.base) {
+      base = kj::heapArray(b->asPtr());
+    } else {
+      base = contentOf(place);
+    }
+    auto want = wish.over(base);
+    KJ_DEFER(zeroize(want); zeroize(base));
+    auto parts = split(place.path.slice(1));
+    Place copy{kj::str("/var", place.path), makeDirectoriesIn(varTree, parts.directory, 0755),
+               kj::mv(parts.name), true, nullptr};
+    copy.there = tryStat(copy.folder, copy.name);
+    checkKind(copy);
+    put(copy, want, mode);
+    show(copy, kj::str(root, place.path));
+  }
+
+  // What is shown there already is left alone: somebody may be reading it.
+  void show(const Place& copy, kj::StringPtr target) {
+    if (mounts.isMountPoint(target)) {
+      auto now = KJ_REQUIRE_NONNULL(tryStat(AT_FDCWD, target));
+      auto wanted = KJ_REQUIRE_NONNULL(tryStat(copy.folder, copy.name));
+      if (now.st_dev == wanted.st_dev && now.st_ino == wanted.st_ino) return;
+      mounts.unmount(target);
+    }
+    mounts.bindReadOnly(kj::str(root, copy.path), target);
+  }
+
+  // --- notes ---
+
+  void loadNotes() {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { notes = AppendedNotes::load(kj::str(root, kNotes)); })) {
+      result.warnings.add(kj::str(messageOf(*e),
+                                  "; what was appended to files below /var before "
+                                  "is taken for a part of them"));
+    }
+  }
+  void saveNotes() {
+    makeDirectoriesIn(varTree, "system", 0700);
+    notes.save(kj::str(root, kNotes));
+  }
+  void forget(kj::StringPtr path) {
+    if (notes.of(path).size() == 0) return;
+    notes.replace(path, nullptr);
+    saveNotes();
+  }
+
+  // The config does not append to this file any more.
+  void takeOut(kj::StringPtr path) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   auto place = find(UserFile(config::FileOp::CREATE, path, "", 0));
+                   KJ_IF_MAYBE (there, place.there) {
+                     checkKind(place);
+                     auto current = contentOf(place);
+                     auto rest = withoutBlock(current, notes.of(path));
+                     KJ_DEFER(zeroize(current); zeroize(rest));
+                     put(place, rest, there->st_mode & 07777);
+                   }
+                   forget(path);
+                 })) {
+      result.warnings.add(
+          kj::str(path, ": what was appended to it cannot be taken out: ", messageOf(*e)));
+    }
+  }
+};
+
+}  // namespace
+
+UserFile::~UserFile() noexcept(false) {
+  zeroize(content);
+}
+
+kj::Vector<UserFile> userFiles(config::Machine::Reader machine) {
+  kj::Vector<UserFile> files;
+  for (auto file : machine.getFiles())
+    files.add(file.getOp(), file.getPath(), file.getContent(), file.getPermissions());
+  return files;
+}
+
+UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,
+                               kj::ArrayPtr<const UserFile> files) {
+  return Writer(root, mounts, files).run();
+}
+
+}  // namespace talos::machined

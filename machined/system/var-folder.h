@@ -1,0 +1,23 @@
+// /var, and the directories of the image's root that are writable by means of it (spec
+// boot-and-services.md §2.1 E and F, §4.4).
+//
+// As long as there is no partition for it, /var is memory: bounded, and empty after each boot.
+// Every step looks first at what is there, so a run after a crash in the middle of another comes to
+// the same end. `root` is "" but in tests.
+#pragma once
+
+#include "machined/system/system-mounts.h"
+
+namespace talos::machined {
+
+// Mounts a tmpfs on /var if nothing is mounted there. Returns whether /var is memory.
+bool mountEphemeral(kj::StringPtr root, Mounts& mounts);
+
+// /var/log/pods, /var/lib/kubelet and /var/run/lock, 0700.
+void setupVarDirectory(kj::StringPtr root);
+
+// /etc/kubernetes, /etc/cni, /usr/libexec/kubernetes, /usr/etc/udev and /opt: overlays, whose upper
+// layers are in /var/system/overlays.
+void mountOverlays(kj::StringPtr root, Mounts& mounts);
+
+}  // namespace talos::machined

@@ -1,0 +1,79 @@
+// Keeps the wall clock right by asking NTP servers (spec boot-and-services.md §7.7; RFC 5905 §11,
+// RFC 4330 §10, RFC 8633 §3).
+//
+// A poll asks every server once; a majority decides (time-agreement.h), and of its members the one with
+// the least error is followed. If most servers are silent it is asked again, later and later (1 s
+// to 64 s); after the third time those that answer decide. At the start, and when the clock seems
+// to be off by more than 128 ms, three more rounds follow 2 s apart, of which for each server the
+// answer with the least delay counts. Then 64 s and by chance up to 1023 s more pass until the next
+// poll, fewer as long as the clock is not steady.
+//
+// What is off by more than 128 ms is set at once (the first time after one round: nothing can rely
+// on a clock that was never set), less is slewed. Of an offset only that part is believed which the
+// way's delay, above the least one of late, does not explain.
+//
+// Nothing is kept on disk: a new one asks again, within a second. The kernel goes on at the
+// frequency that it has learned.
+#pragma once
+
+#include "machined/time/time-query.h"
+#include "machined/time/time-sources.h"
+
+namespace talos::machined {
+
+struct TimeState {
+  bool synced = false;             // once true, until it is stopped or gets other servers
+  unsigned steps = 0;              // since it was made
+  kj::String server;               // that is followed
+  kj::Maybe<kj::Duration> offset;  // as the newest poll found it
+  kj::String problem;              // of the newest poll
+};
+
+class TimeFollower {
+ public:
+  struct World {
+    kj::Timer& timer;
+    SystemClock& clock;
+    TimeNetwork& network;
+    kj::Function<double()> random;   // [0, 1)
+    kj::Function<uint64_t()> nonce;  // that nobody can guess
+    kj::Function<void(kj::StringPtr)> log;
+    kj::Function<void()> changed;  // the state
+    kj::Function<void()> stepped;  // the wall clock is another one now
+  };
+  explicit TimeFollower(World world);
+  ~TimeFollower() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(TimeFollower);
+
+  // Takes effect at once. Never empty.
+  void setServers(kj::Array<kj::String> names);
+  // Until dropped; one at a time.
+  kj::Promise<void> run();
+
+  const TimeState& state() const { return status; }
+  // Resolves at once when it is.
+  kj::Promise<void> whenSynced();
+
+  // One question, for whoever wants to know: "" is the server that is followed, else the first one
+  // of the config. Unavailable, saying why.
+  struct Answer {
+    kj::String server;
+    kj::Date local, remote;
+  };
+  kj::Promise<Answer> check(kj::String server);
+
+ private:
+  World world;
+  QueryWorld query;
+  TimeState status;
+  kj::Array<kj::String> names;
+  kj::String followed;  // its address
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;
+  kj::Own<kj::PromiseFulfiller<void>> renamed;
+
+  class Session;
+  void setSynced();
+  void forget();
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,45 @@
+#include "machined/time/time-query.h"
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kMostForeign = 16;
+// The wall clock cannot be so much ahead of the timer unless somebody has set it. (The timer may be
+// ahead: it tells when the loop came round to look.)
+constexpr auto kClockWasSet = 500 * kj::MILLISECONDS;
+
+kj::Promise<ntp::Verdict> converse(QueryWorld& world, kj::String address) {
+  auto conversation = world.network.open(address);
+  auto nonce = world.nonce();
+  auto query = ntp::makeQuery(nonce);
+  auto begun = world.timer.now();
+  auto sent = world.clock.now();
+  conversation->send(query);
+  for (unsigned count = 0; count < kMostForeign; ++count) {
+    auto reply = co_await conversation->receive();
+    auto elapsed = reply.received - sent;
+    if (elapsed < 0 * kj::SECONDS || elapsed > world.timer.now() - begun + kClockWasSet) {
+      co_return ntp::Rejected{kj::str("the clock was set by somebody else meanwhile")};
+    }
+    auto verdict = ntp::judge(reply.bytes, nonce, sent, elapsed);
+    if (!verdict.is<ntp::Rejected>() || !verdict.get<ntp::Rejected>().forged) {
+      co_return kj::mv(verdict);
+    }
+  }
+  co_return ntp::Rejected{kj::str("it sends what nobody asked for")};
+}
+
+}  // namespace
+
+kj::Promise<ntp::Verdict> ask(QueryWorld& world, kj::String address, kj::Duration patience) {
+  auto late = world.timer.afterDelay(patience).then([patience]() -> ntp::Verdict {
+    return ntp::Rejected{kj::str("no answer within ", patience / kj::MILLISECONDS, " ms")};
+  });
+  return converse(world, kj::mv(address))
+      .catch_([](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; })
+      .exclusiveJoin(kj::mv(late));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,23 @@
+// One question to one NTP server.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/net/ntp.h"
+#include "machined/time/time-interfaces.h"
+
+namespace talos::machined {
+
+struct QueryWorld {
+  kj::Timer& timer;
+  SystemClock& clock;
+  TimeNetwork& network;
+  kj::Function<uint64_t()> nonce;  // that nobody can guess
+};
+
+// Never rejects: silence, no way there and nonsense are Rejected, saying why. Datagrams that are
+// no answer to this query are passed over, a few of them: more is a flood, and ends it.
+kj::Promise<ntp::Verdict> ask(QueryWorld& world, kj::String address, kj::Duration patience);
+
+}  // namespace talos::machined

@@ -1,0 +1,53 @@
+#include "networkd/control/networkd-server.h"
+
+namespace talos::networkd {
+
+namespace {
+
+class NetworkServer final : public rpc::Network::Server {
+ public:
+  explicit NetworkServer(Controller& controller) : controller(controller) {}
+
+  kj::Promise<void> interfaces(InterfacesContext context) override {
+    fillInterfaces(controller.observe(), context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> routes(RoutesContext context) override {
+    fillRoutes(controller.observe(), context.getResults());
+    return kj::READY_NOW;
+  }
+
+ private:
+  Controller& controller;
+};
+
+class NetworkdServer final : public rpc::Networkd::Server {
+ public:
+  explicit NetworkdServer(Controller& controller) : controller(controller) {}
+
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(kj::heap<NetworkServer>(controller));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> plan(PlanContext context) override {
+    auto preview = controller.preview(context.getParams().getSpecs());
+    auto results = context.getResults();
+    auto steps = results.initSteps(preview.steps.size());
+    for (auto i : kj::indices(preview.steps)) steps.set(i, preview.steps[i]);
+    auto problems = results.initProblems(preview.problems.size());
+    for (auto i : kj::indices(preview.problems)) problems.set(i, preview.problems[i]);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> ready(ReadyContext context) override { return controller.ready(); }
+
+ private:
+  Controller& controller;
+};
+
+}  // namespace
+
+rpc::Networkd::Client makeServer(Controller& controller) {
+  return kj::heap<NetworkdServer>(controller);
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,12 @@
+// networkd's own API (rpc/local.capnp, Networkd): readiness, and the kernel's links and routes as
+// they are.
+#pragma once
+
+#include "networkd/control/network-loop.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::networkd {
+
+rpc::Networkd::Client makeServer(Controller& controller);
+
+}  // namespace talos::networkd

@@ -1,0 +1,34 @@
+// The store as networkd's board: specs in, statuses out. Thin; rules are in networkd/plan/wanted-specs.h and networkd/plan/network-status.h.
+#pragma once
+
+#include "common/wire/store-client.h"
+#include "networkd/control/bystanders.h"
+#include "networkd/control/network-loop.h"
+
+namespace talos::networkd {
+
+class StoreBoard final : public Board {
+ public:
+  // `changed` is called for every change of a spec; not before this constructor has returned.
+  // `lost`: this machine knows that an address of a lease is no longer its own, which the specs
+  // will say as soon as machined has heard of it.
+  using Lost = kj::Function<bool(kj::StringPtr link, const Prefix& address)>;
+  StoreBoard(StoreClient& store, kj::Function<void()> changed, Lost lost);
+  ~StoreBoard() noexcept(false);
+
+  kj::Maybe<Intent> intent() override;
+  kj::Promise<void> publish(Report report) override;
+
+ private:
+  StoreClient& store;
+  bool heardOfRepairs = false;
+  kj::Function<void()> changed;
+  Lost lost;
+  kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses,
+      networkStatuses;
+};
+
+// What Bystanders tell.
+kj::Promise<void> publish(StoreClient& store, Bystanders::Report report);
+
+}  // namespace talos::networkd

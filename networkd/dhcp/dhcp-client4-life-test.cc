@@ -1,0 +1,235 @@
+// What happens around the client: cables, kills, clocks, and all of it at random.
+#include "networkd/dhcp/test-dhcp-client4.h"
+
+namespace talos::networkd::dhcp {
+namespace {
+
+using namespace model4;
+
+// Catches: an address that flaps when a cable is out for a moment or the process is killed.
+TEST(Client4, aCableThatIsOutForAMomentChangesNothing) {
+  World world;
+  world.up();
+  world.run(10 * kj::SECONDS);
+  world.takeLog();
+  world.down();
+  world.run(60 * kj::SECONDS);
+  EXPECT_EQ(world.address(), "10.0.0.9/24");
+  world.up();
+  world.run(10 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "REQUEST, bound 10.0.0.9/24");
+  auto& m = world.sent.back();
+  EXPECT_TRUE(m.server == nullptr && m.requested == ip("10.0.0.9") && m.client.isAny());
+  world.down();
+  world.run(3600 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "lost: it has expired") << "also without a cable";
+}
+
+TEST(Client4, aKilledOneGoesOnWithItsLease) {
+  World world;
+  world.up();
+  world.run(100 * kj::SECONDS);
+  auto file = encode(*world.lease());
+  auto start = [&](kj::Duration later) {
+    auto now = world.now + later;
+    auto again = kj::heap<World>(decodeLease4(file, now));
+    again->now = now;
+    again->server.until = world.server.until;
+    return again;
+  };
+  {
+    auto next = start(5 * kj::SECONDS);
+    EXPECT_EQ(next->address(), "10.0.0.9/24") << "before anybody was asked";
+    next->up();
+    next->run(1 * kj::SECONDS);
+    EXPECT_EQ(next->takeLog(), "REQUEST, bound 10.0.0.9/24");
+  }
+  {  // Nobody answers: it is kept, and renewed at its own T1.
+    auto next = start(5 * kj::SECONDS);
+    next->server.silent = true;
+    next->up();
+    next->run(1500 * kj::SECONDS);
+    EXPECT_EQ(next->takeLog(), "REQUEST, REQUEST, REQUEST");
+    EXPECT_EQ(next->address(), "10.0.0.9/24");
+    next->server.silent = false;
+    next->run(300 * kj::SECONDS);
+    EXPECT_EQ(next->takeLog(), "REQUEST unicast, bound 10.0.0.9/24");
+  }
+  {  // Too late.
+    auto next = start(3600 * kj::SECONDS);
+    next->up();
+    next->run(3 * kj::SECONDS);
+    auto log = next->takeLog();
+    EXPECT_TRUE(log.startsWith("lost: it has expired, DISCOVER")) << log.cStr();
+  }
+}
+
+// Catches: a server that goes on to hold what nobody uses; a release that it cannot find (RFC 2131
+// §4.4.6, table 5), or of what is not ours.
+TEST(Client4, whatIsNoLongerWantedIsGivenBack) {
+  constexpr auto kReleased = "RELEASE unicast, lost: it is no longer wanted"_kj;
+  struct Row {
+    const char* when;
+    kj::Function<void(World&)> prepare;
+    kj::StringPtr log;
+  };
+  Row rows[] = {
+      {"bound", [](World& w) { w.run(10 * kj::SECONDS); }, kReleased},
+      {"renewing",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.server.silent = true;
+         w.run(1900 * kj::SECONDS);
+         w.server.silent = false;
+         EXPECT_EQ(w.client().state(), State::kRenewing);
+       },
+       kReleased},
+      {"rebinding",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.server.silent = true;
+         w.run(3200 * kj::SECONDS);
+         w.server.silent = false;
+         EXPECT_EQ(w.client().state(), State::kRebinding);
+       },
+       kReleased},
+      {"confirming",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.down();
+         w.up();
+         EXPECT_EQ(w.client().state(), State::kRebooting);
+       },
+       kReleased},
+      {"probing",
+       [](World& w) {
+         while (w.client().state() != State::kProbing) w.run(1 * kj::MILLISECONDS);
+       },
+       "RELEASE unicast"_kj},
+      {"requesting",
+       [](World& w) {
+         while (w.client().state() != State::kRequesting) w.run(1 * kj::MILLISECONDS);
+       },
+       ""},
+      {"nothing yet", [](World&) {}, ""},
+      {"no cable",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.down();
+       },
+       "lost: it is no longer wanted"},
+      {"expired, and nobody has looked",
+       [](World& w) {
+         w.run(10 * kj::SECONDS);
+         w.now += 3600 * kj::SECONDS;
+       },
+       "lost: it is no longer wanted"},
+  };
+  for (auto& row : rows) {
+    World world;
+    world.up();
+    row.prepare(world);
+    world.takeLog();
+    auto before = world.sent.size() > 0 ? world.sent.back().exchange : 0;
+    auto held = world.server.until.size();
+    world.perform(world.client().stop(world.moment()));
+    EXPECT_EQ(world.takeLog(), row.log) << row.when;
+    EXPECT_TRUE(world.client().deadline() == nullptr) << row.when;
+    EXPECT_EQ(world.client().state(), State::kDown) << row.when;
+    if (!row.log.startsWith("RELEASE")) continue;
+    auto& m = world.sent.back();
+    EXPECT_EQ(m.client, ip("10.0.0.9")) << row.when;
+    EXPECT_TRUE(m.server == ip("10.0.0.1")) << row.when;
+    EXPECT_EQ(m.clientIdentifier.size(), 7u) << row.when;
+    EXPECT_TRUE(m.requested == nullptr && m.parameters.size() == 0 && m.maximumSize == nullptr &&
+                m.lease == nullptr && m.hostname.size() == 0)
+        << row.when << ": these must not be in it";
+    EXPECT_EQ(m.seconds, 0u) << row.when;
+    EXPECT_FALSE(m.broadcast) << row.when;
+    EXPECT_NE(m.exchange, before) << row.when;
+    world.run(1 * kj::SECONDS);
+    EXPECT_EQ(world.server.until.size(), held - 1) << row.when << ": the server has it back";
+    EXPECT_EQ(world.takeLog(), "") << row.when << ": once";
+  }
+}
+
+TEST(Client4, aLeaseForEverIsNeverRenewed) {
+  World world;
+  world.server.seconds = kInfinite;
+  world.up();
+  world.run(10 * kj::SECONDS);
+  world.takeLog();
+  EXPECT_TRUE(world.client().deadline() == nullptr);
+  world.run(86400 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "");
+  EXPECT_EQ(world.address(), "10.0.0.9/24");
+}
+
+// Catches: timers that assume that they run on time (a machine that was suspended, a loop that was
+// stuck).
+TEST(Client4, aClockThatJumpsOverEverything) {
+  for (auto jump : {2000, 3200, 3585, 3600, 1000000}) {
+    World world;
+    world.up();
+    world.run(10 * kj::SECONDS);
+    world.takeLog();
+    world.now += jump * kj::SECONDS;
+    bool over = jump >= 3600;
+    world.perform(world.client().timeout(world.moment()));
+    EXPECT_EQ(world.address(), over ? "none" : "10.0.0.9/24") << jump;
+    world.run(30 * kj::SECONDS);
+    EXPECT_EQ(world.address(), "10.0.0.9/24") << jump;
+  }
+}
+
+// Catches what no scenario thought of: any mix of loss, delay, doubled packets, cables, servers
+// that go and refuse, kills. Always: no address beyond its lease (checked at each step), no flood,
+// and with a sound network at the end an address.
+TEST(Client4, survivesAnything) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    auto world = kj::heap<World>();
+    world->random.seed(seed);
+    world->server.seconds = 20 + world->random() % 4000;
+    auto start = world->now;
+    size_t messages = 0;
+    world->up();
+    for (unsigned step = 0; step < 40; ++step) {
+      auto dice = world->random() % 10;
+      world->lossOutOf100 = world->random() % 90;
+      world->doubledOutOf100 = world->random() % 50;
+      world->jitter = (1 + world->random() % 20000) * kj::MILLISECONDS;
+      if (dice == 0) world->down();
+      if (dice == 1) world->up();
+      world->server.silent = dice == 2;
+      world->server.knows = dice != 3;
+      if (dice == 4) world->taken = world->server.address;
+      if (dice == 5) world->taken = nullptr;
+      if (dice == 6) world->now += world->random() % 3000 * kj::SECONDS;
+      if (dice == 7) {  // killed, and started with what the file has
+        kj::Maybe<Lease4> kept;
+        KJ_IF_MAYBE (lease, world->client().lease())
+          kept = decodeLease4(encode(*lease), world->now);
+        world->held = kj::heap<Client4>(Settings4{copyOf(kMac), kj::str("node")}, kj::mv(kept));
+        world->up();
+      }
+      world->perform(world->client().timeout(world->moment()));
+      world->run(world->random() % 1000 * kj::SECONDS);
+      messages += world->sent.size();
+      world->sent.clear();
+    }
+    auto hours = double((world->now - start) / kj::SECONDS) / 3600;
+    EXPECT_LT(double(messages) / (hours + 0.1), 3600 / 4) << "seed " << seed;
+    world->lossOutOf100 = world->doubledOutOf100 = 0;
+    world->jitter = 1 * kj::MILLISECONDS;
+    world->server.silent = false;
+    world->server.knows = true;
+    world->taken = nullptr;
+    world->down();
+    world->up();
+    world->run(200 * kj::SECONDS);
+    EXPECT_NE(world->address(), "none") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace talos::networkd::dhcp

@@ -1,0 +1,293 @@
+// The DHCPv6 client against servers that exist only here; see dhcp-client4-test.cc.
+#include "networkd/dhcp/test-dhcp-client6.h"
+
+namespace talos::networkd::dhcp {
+namespace {
+
+using namespace model6;
+
+TEST(Client6, getsAnAddressInOneExchange) {
+  World world;
+  world.up();
+  EXPECT_EQ(world.takeLog(), "SOLICIT, bound");
+  auto& solicit = world.sent[0];
+  EXPECT_TRUE(solicit.client == linkLayerIdentifier(1, kMac));
+  EXPECT_EQ(solicit.associations[0].id, kNumber);
+  auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+  EXPECT_TRUE(lease.address == ip("fd00::9"));
+  EXPECT_EQ(kj::strArray(lease.resolvers, " "), "fd00::53");
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.renew) - lease.obtained == 1500 * kj::SECONDS);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.rebind) - lease.obtained == 2400 * kj::SECONDS);
+  world.run(1600 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "RENEW, bound");
+  EXPECT_TRUE(world.sent[1].server == kServer);
+}
+
+// Catches: the first offer taken although a better one comes (RFC 8415 §18.2.1).
+TEST(Client6, takesTheBestOfferOfTheFirstSecond) {
+  World world;
+  world.silent = true;
+  world.rapid = false;
+  world.up();
+  auto solicit = kj::mv(world.sent[0]);
+  world.preference = 3;
+  world.say(world.replyTo(solicit, kOther));
+  world.preference = 7;
+  world.say(world.replyTo(solicit));
+  world.preference = 1;
+  world.say(world.replyTo(solicit, kOther));
+  EXPECT_EQ(world.client().state(), State::kSoliciting);
+  world.run(2 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRequesting);
+  EXPECT_TRUE(world.sent[1].server == kServer);
+  EXPECT_TRUE(world.sent[1].associations[0].addresses[0].address == ip("fd00::9"));
+  // 255: at once.
+  World hurried;
+  hurried.silent = true;
+  hurried.rapid = false;
+  hurried.up();
+  hurried.preference = 255;
+  hurried.say(hurried.replyTo(hurried.sent[0]));
+  EXPECT_EQ(hurried.client().state(), State::kRequesting);
+}
+
+TEST(Client6, answersThatAreNotItsOwnDoNotCount) {
+  World world;
+  world.silent = true;
+  world.up();
+  auto spoiled = [&](auto&& change) {
+    auto reply = world.replyTo(world.sent[0]);
+    change(reply);
+    world.say(reply);
+    return world.client().state() == State::kSoliciting;
+  };
+  EXPECT_TRUE(spoiled([](Message6& m) { m.exchange ^= 1; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.client[9] ^= 1; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.client = nullptr; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.server = nullptr; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.rapidCommit = false; }))
+      << "a commit that was not asked for";
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations.clear(); }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].id = 5; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].valid = 0; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.associations[0].addresses[0].address = ip("fe80::1"); }));
+  EXPECT_TRUE(spoiled([](Message6& m) {
+    m.associations[0].addresses[0].status = Status6{Status6::kNotOnLink, {}};
+  }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.status = Status6{Status6::kUnspecified, {}}; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.type = Type::kRenew; }));
+  EXPECT_FALSE(spoiled([](Message6&) {}));
+}
+
+// Catches: a request or a renewal that another server than the one that was asked answers.
+TEST(Client6, onlyTheServerThatWasAskedAnswers) {
+  World world;
+  world.rapid = false;
+  world.silent = true;
+  world.up();
+  world.preference = 255;
+  world.say(world.replyTo(world.sent[0]));
+  ASSERT_EQ(world.client().state(), State::kRequesting);
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kRequesting);
+  world.say(world.replyTo(world.sent.back()));
+  ASSERT_EQ(world.client().state(), State::kBound);
+  world.run(1510 * kj::SECONDS);
+  ASSERT_EQ(world.client().state(), State::kRenewing);
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  world.run(892 * kj::SECONDS);
+  ASSERT_EQ(world.client().state(), State::kRebinding) << "at T2, not behind the pause";
+  world.say(world.replyTo(world.sent.back(), kOther));
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(world.client().lease()).server == kOther);
+}
+
+TEST(Client6, renewsThenAsksAllThenLetsGo) {
+  World world;
+  world.up();
+  world.silent = true;
+  world.takeLog();
+  world.run(2390 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  EXPECT_TRUE(world.takeLog().startsWith("RENEW, RENEW"));
+  world.run(1600 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRebinding);
+  EXPECT_TRUE(world.sent.back().server.size() == 0);
+  EXPECT_LT(world.sent.size(), 20u);
+  world.takeLog();
+  world.run(20 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("lost: it has expired, SOLICIT")) << log.cStr();
+  world.silent = false;
+  world.run(200 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+}
+
+TEST(Client6, aServerThatKnowsNothingOrHasNothing) {
+  World world;
+  world.up();
+  world.takeLog();
+  world.knows = false;
+  world.silent = false;
+  world.run(1501 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("RENEW, lost: the server does not know it, SOLICIT")) << log.cStr();
+  World poor;
+  poor.none = true;
+  poor.rapid = false;
+  poor.up();
+  poor.run(3600 * kj::SECONDS);
+  EXPECT_EQ(poor.client().state(), State::kSoliciting);
+  EXPECT_LT(poor.sent.size(), 16u);
+  poor.none = false;
+  poor.run(4000 * kj::SECONDS);
+  EXPECT_EQ(poor.client().state(), State::kBound);
+}
+
+// Catches: lifetimes counted from the first of many requests: a network whose server comes hours
+// later than the machine would never give it an address.
+TEST(Client6, aServerThatComesHoursLater) {
+  for (bool rapid : {true, false}) {
+    World world;
+    world.rapid = rapid;
+    world.silent = true;
+    world.up();
+    world.run(86400 * kj::SECONDS);
+    world.silent = false;
+    world.run(4000 * kj::SECONDS);
+    EXPECT_EQ(world.client().state(), State::kBound) << rapid;
+    auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+    EXPECT_TRUE(lease.obtained == world.now || world.now - lease.obtained < 4000 * kj::SECONDS);
+  }
+}
+
+// The same of a renewal; and the new lease is shorter than the time that nobody answered.
+TEST(Client6, aLeaseThatBecomesShorterWhileNobodyAnswers) {
+  World world;
+  world.preferred = world.valid = 7 * 86400;
+  world.up();
+  world.silent = true;
+  world.run(5 * 86400 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kRenewing);
+  world.silent = false;
+  world.preferred = world.valid = 600;
+  world.run(3600 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(world.client().lease()).seconds, 600u);
+}
+
+TEST(Client6, aLeaseOfASecondIsNoFlood) {
+  World world;
+  world.preferred = world.valid = 1;
+  world.up();
+  world.run(60 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  EXPECT_LT(world.sent.size(), 200u);
+}
+
+// Catches: a flood between a server that offers what it then does not have and a client that
+// hurries.
+TEST(Client6, offersThatAreRefusedSlowItDown) {
+  World world;
+  world.rapid = false;
+  world.preference = 255;
+  world.refuses = true;
+  world.up();
+  world.run(600 * kj::SECONDS);
+  EXPECT_LT(world.sent.size(), 60u);
+  EXPECT_GT(world.sent.size(), 10u);
+  world.refuses = false;
+  world.run(3700 * kj::SECONDS);
+  EXPECT_EQ(world.client().state(), State::kBound);
+  // What was refused before an address was given does not count any more.
+  world.knows = false;
+  auto renew = KJ_ASSERT_NONNULL(KJ_ASSERT_NONNULL(world.client().lease()).renew);
+  world.takeLog();
+  world.run(renew - world.now + 1 * kj::SECONDS);
+  world.refuses = true;
+  world.knows = true;
+  world.takeLog();
+  world.run(2 * kj::SECONDS);
+  auto log = world.takeLog();
+  EXPECT_TRUE(log.startsWith("SOLICIT, REQUEST, SOLICIT, REQUEST")) << log.cStr();
+}
+
+TEST(Client6, aKilledOneGoesOnWithItsLease) {
+  World world;
+  world.up();
+  world.run(100 * kj::SECONDS);
+  auto file = encode(KJ_ASSERT_NONNULL(world.client().lease()));
+  for (auto place : {"same", "silent", "other"}) {
+    World next(true, decodeLease6(file, kNumber, world.now));
+    next.now = world.now;
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(next.client().lease()).address == ip("fd00::9"));
+    next.silent = place == kj::StringPtr("silent");
+    next.knows = place != kj::StringPtr("other");
+    next.up();
+    next.run(30 * kj::SECONDS);
+    auto log = next.takeLog();
+    if (place == kj::StringPtr("same")) {
+      EXPECT_EQ(log, "CONFIRM, bound");
+    } else if (place == kj::StringPtr("silent")) {
+      EXPECT_EQ(log, "CONFIRM, CONFIRM, CONFIRM, CONFIRM");
+      EXPECT_EQ(next.client().state(), State::kBound);
+    } else {
+      EXPECT_TRUE(log.startsWith("CONFIRM, lost: it is not of this link, SOLICIT")) << log.cStr();
+    }
+  }
+  EXPECT_TRUE(decodeLease6(file, 5, world.now) == nullptr) << "of another card";
+  file[30] ^= 1;
+  EXPECT_TRUE(decodeLease6(file, kNumber, world.now) == nullptr);
+}
+
+TEST(Client6, asksForInformationOnly) {
+  World world(false);
+  world.up();
+  EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
+  EXPECT_EQ(world.sent[0].associations.size(), 0u);
+  auto& lease = KJ_ASSERT_NONNULL(world.client().lease());
+  EXPECT_TRUE(lease.address == nullptr && lease.expires == nullptr);
+  EXPECT_EQ(kj::strArray(lease.resolvers, " "), "fd00::53");
+  world.run(86000 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "");
+  world.run(500 * kj::SECONDS);
+  EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
+}
+
+// RFC 8415 §21.24, 21.25: a server that has nothing says how rarely it wants to be asked.
+TEST(Client6, pausesGrowAsFarAsTheServerSays) {
+  struct Row {
+    bool address;
+    uint32_t solicit, information;
+    int64_t longest;  // s, +-10 %
+  } rows[] = {{true, 120, 3000, 120},  {false, 3000, 120, 120}, {true, 59, 3000, 3600},
+              {false, 3000, 59, 3600}, {true, 86401, 0, 3600},  {true, 86400, 0, 86400}};
+  for (auto& row : rows) {
+    World world(row.address);
+    world.silent = true;
+    world.up();
+    auto nothing = world.replyTo(world.sent[0]);
+    nothing.type = row.address ? Type::kAdvertise : Type::kReply;
+    nothing.status = Status6{Status6::kNoAddresses, {}};
+    nothing.longestSolicit = row.solicit;
+    nothing.longestInformation = row.information;
+    world.say(nothing);
+    world.run(12 * row.longest * kj::SECONDS);
+    auto pause = (KJ_ASSERT_NONNULL(world.client().deadline()) - world.now) / kj::SECONDS;
+    world.run(pause * kj::SECONDS + 1 * kj::SECONDS);
+    pause = (KJ_ASSERT_NONNULL(world.client().deadline()) - world.now) / kj::SECONDS;
+    EXPECT_GE(pause, row.longest * 9 / 10 - 2) << row.address << ' ' << row.solicit;
+    EXPECT_LE(pause, row.longest * 11 / 10 + 2) << row.address << ' ' << row.solicit;
+  }
+}
+
+TEST(Client6, aLeaseForEverIsNeverRenewed) {
+  World world;
+  world.preferred = world.valid = kInfinite;
+  world.up();
+  EXPECT_TRUE(world.client().deadline() == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::networkd::dhcp

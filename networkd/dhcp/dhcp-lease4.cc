@@ -1,0 +1,125 @@
+#include "networkd/dhcp/dhcp-lease4.h"
+
+#include <zlib.h>
+
+namespace talos::networkd::dhcp {
+namespace {
+
+constexpr kj::StringPtr kMagic = "talos lease 4.1\n"_kj;
+constexpr uint32_t kHalfAnHour = 1800;
+
+unsigned classLength(const Ip& address) {
+  auto first = address.bytes()[0];
+  return first < 128 ? 8 : first < 192 ? 16 : 24;
+}
+
+bool usable(const Ip& address) {
+  auto first = address.bytes()[0];
+  return first != 0 && first < 224 && !address.isLoopback();  // 224 and up: multicast and reserved
+}
+
+bool reachable(const Lease4& lease, const Ip& gateway) {
+  if (gateway.isAny() || lease.address.contains(gateway)) return true;
+  for (auto& route : lease.routes) {
+    if (route.gateway.isAny() && route.destination.contains(gateway)) return true;
+  }
+  return false;
+}
+
+void setRoutes(Lease4& lease, const Message4& message) {
+  kj::Vector<Route4> given;
+  KJ_IF_MAYBE (routes, message.classlessRoutes) {
+    given.addAll(*routes);
+  } else if (message.routers.size() > 0 && usable(message.routers[0])) {
+    given.add(Route4{Prefix::all(AF_INET), message.routers[0]});
+  }
+  for (auto& route : given) {
+    if (route.gateway.isAny()) lease.routes.add(route);
+  }
+  for (auto& route : given) {
+    if (route.gateway.isAny()) continue;
+    if (!usable(route.gateway) || route.gateway == lease.address.address) continue;
+    if (!reachable(lease, route.gateway)) {
+      lease.routes.add(Route4{Prefix::host(route.gateway), Ip::any(AF_INET)});
+    }
+    lease.routes.add(route);
+  }
+}
+
+void setTimes(Lease4& lease, const Message4& message) {
+  lease.seconds = message.lease.orDefault(kHalfAnHour);
+  if (lease.seconds == kInfinite) return;
+  constexpr auto kNone = 0 * kj::SECONDS;
+  auto whole = uint64_t(lease.seconds) * kj::SECONDS;
+  auto second = uint64_t(message.rebinding.orDefault(0)) * kj::SECONDS;
+  if (second == kNone || second >= whole) second = whole / 8 * 7;
+  auto first = uint64_t(message.renewal.orDefault(0)) * kj::SECONDS;
+  if (first == kNone) first = whole / 2;
+  if (first >= second) first = second / 7 * 4;
+  lease.renew = lease.obtained + first;
+  lease.rebind = lease.obtained + second;
+  lease.expires = lease.obtained + whole;
+}
+
+}  // namespace
+
+bool Lease4::expired(kj::TimePoint now) const {
+  KJ_IF_MAYBE (end, expires) return now >= *end;
+  return false;
+}
+
+Lease4 Lease4::clone() const {
+  auto parsed = parse4(message);
+  auto copy = leaseOf(KJ_ASSERT_NONNULL(parsed.message), obtained);
+  return kj::mv(KJ_ASSERT_NONNULL(copy));
+}
+
+kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
+  Lease4 lease;
+  lease.server = message.server.orDefault(Ip::any(AF_INET));
+  if (!usable(lease.server)) return nullptr;
+  if (!usable(message.yours) || message.lease.orDefault(1) == 0) return nullptr;
+  unsigned length = message.prefixLength.orDefault(classLength(message.yours));
+  lease.address = {message.yours, length == 0 ? classLength(message.yours) : length};
+  lease.obtained = obtained;
+  setRoutes(lease, message);
+  setTimes(lease, message);
+  lease.resolvers.addAll(message.resolvers);
+  lease.timeServers.addAll(message.timeServers);
+  lease.hostname = kj::str(message.hostname);
+  lease.domain = kj::str(message.domain);
+  for (auto& name : message.search) lease.search.add(kj::str(name));
+  lease.mtu = message.mtu;
+  lease.message = encode(message);
+  return kj::mv(lease);
+}
+
+kj::Array<kj::byte> encode(const Lease4& lease) {
+  uint64_t since = (lease.obtained - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
+  Writer out;
+  out.bytes(kMagic.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
+  out.u32(lease.message.size()).bytes(lease.message);
+  auto sum = crc32(0, out.written().begin(), out.size());
+  out.u32(static_cast<uint32_t>(sum));
+  return out.finish();
+}
+
+kj::Maybe<Lease4> decodeLease4(Bytes file, kj::TimePoint now) {
+  Reader in(file);
+  auto magic = in.take(kMagic.size());
+  uint64_t since = in.u32();
+  since = since << 32 | in.u32();
+  auto message = in.take(in.u32());
+  auto covered = file.size() - in.left();
+  auto sum = in.u32();
+  bool whole = !in.bad() && in.left() == 0 && magic == kMagic.asBytes() &&
+               sum == crc32(0, file.begin(), covered);
+  if (!whole || since > static_cast<uint64_t>(INT64_MAX)) return nullptr;
+  auto obtained = kj::origin<kj::TimePoint>() + static_cast<int64_t>(since) * kj::NANOSECONDS;
+  if (obtained > now) return nullptr;
+  auto parsed = parse4(message);
+  KJ_IF_MAYBE (m, parsed.message) return leaseOf(*m, obtained);
+  return nullptr;
+}
+
+}  // namespace talos::networkd::dhcp

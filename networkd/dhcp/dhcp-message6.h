@@ -1,0 +1,81 @@
+// Messages between DHCPv6 clients and servers as values: parsed from any bytes, and encoded. Pure.
+//
+// RFC 8415; 3646 (resolvers, search list), 4704 (host name), 5908 (time servers). A message that
+// breaks the format is refused as a whole; an option whose content makes no sense is as if it was
+// not there. Relayed messages are not a client's and are refused.
+#pragma once
+
+#include "networkd/dhcp/dhcp-wire.h"
+
+namespace talos::networkd::dhcp {
+
+constexpr uint16_t kServerPort6 = 547, kClientPort6 = 546;
+
+struct Status6 {
+  enum : uint16_t {
+    kSuccess = 0,
+    kUnspecified,
+    kNoAddresses,
+    kNoBinding,
+    kNotOnLink,
+    kUseMulticast,
+  };
+  uint16_t code = kSuccess;
+  kj::String text;  // the server's words, made plain
+};
+
+struct Address6 {
+  Ip address = Ip::any(AF_INET6);
+  uint32_t preferred = 0, valid = 0;  // seconds
+  kj::Maybe<Status6> status;
+};
+
+// IA_NA
+struct Association6 {
+  uint32_t id = 0;
+  uint32_t renewal = 0, rebinding = 0;  // seconds; 0: the client chooses
+  kj::Vector<Address6> addresses;
+  kj::Maybe<Status6> status;
+};
+
+struct Message6 {
+  enum class Type : uint8_t {
+    kSolicit = 1,
+    kAdvertise,
+    kRequest,
+    kConfirm,
+    kRenew,
+    kRebind,
+    kReply,
+    kRelease,
+    kDecline,
+    kReconfigure,
+    kInformationRequest,
+  };
+
+  Type type = Type::kSolicit;
+  uint32_t exchange = 0;               // 24 bits
+  kj::Array<kj::byte> client, server;  // DUIDs; empty: none
+  kj::Vector<Association6> associations;
+  kj::Vector<uint16_t> wanted;  // numbers of the options that are asked for
+  kj::Maybe<uint16_t> elapsed;  // hundredths of a second
+  kj::Maybe<uint8_t> preference;
+  kj::Maybe<Status6> status;
+  bool rapidCommit = false;
+  kj::Vector<Ip> resolvers, timeServers;
+  kj::Vector<kj::String> search;
+  kj::String hostname;                                              // FQDN option; empty: none
+  kj::Maybe<uint32_t> refresh, longestSolicit, longestInformation;  // seconds
+};
+
+struct Parsed6 {
+  kj::Maybe<Message6> message;
+  kj::StringPtr problem;  // why there is none
+};
+Parsed6 parse6(Bytes bytes);
+kj::Array<kj::byte> encode(const Message6& message);
+
+// RFC 8415 §11.4: made from a hardware address, so the same after every boot without anything kept.
+kj::Array<kj::byte> linkLayerIdentifier(uint16_t hardwareType, Bytes hardwareAddress);
+
+}  // namespace talos::networkd::dhcp

@@ -1,0 +1,220 @@
+#include "networkd/dhcp/dhcp-operator4.h"
+
+#include <net/ethernet.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+namespace talos::networkd::dhcp {
+namespace {
+
+constexpr size_t kLargestFile = 16 << 10;
+
+Ip broadcastAddress() {
+  static constexpr kj::byte kOnes[] = {255, 255, 255, 255};
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kOnes));
+}
+
+}  // namespace
+
+Operator4::Operator4(Surroundings aroundGiven, kj::StringPtr nameGiven, LinkState link,
+                     kj::StringPtr hostname, kj::Function<void()> changedGiven)
+    : around(aroundGiven),
+      name(kj::str(nameGiven)),
+      path(kj::str(around.directory, "/dhcp4-", name)),
+      state(kj::mv(link)),
+      changed(kj::mv(changedGiven)),
+      machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname)}, load()) {
+  bool starts = state.running;
+  state.running = false;
+  setRunning(starts);
+  running = run().eagerlyEvaluate([this](kj::Exception&& e) {
+    log::error("DHCP ends", {{"link", name}, {"error", messageOf(e)}});
+  });
+}
+
+Moment Operator4::moment() {
+  return {around.timer.now(), around.random()};
+}
+
+// A lease of another card that had this name is none.
+kj::Maybe<Lease4> Operator4::load() const {
+  kj::Maybe<Lease4> result;
+  auto failure = kj::runCatchingExceptions([&] {
+    KJ_IF_MAYBE (content, tryReadFile(path, kLargestFile)) {
+      result = decodeLease4(content->asBytes(), around.timer.now());
+    }
+  });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("a lease cannot be read", {{"file", path}, {"error", messageOf(*e)}});
+  }
+  KJ_IF_MAYBE (lease, result) {
+    auto parsed = parse4(lease->message);
+    if (KJ_ASSERT_NONNULL(parsed.message).hardwareAddress != state.hardwareAddress) return nullptr;
+  }
+  return result;
+}
+
+void Operator4::setRunning(bool running) {
+  if (running == state.running) return;
+  state.running = running;
+  // At once, not by a loop that waits: the first packet goes out with the event of the carrier.
+  auto actions = running ? machine.linkUp(moment()) : machine.linkDown(moment());
+  perform(kj::mv(actions));
+}
+
+void Operator4::stop() {
+  running = nullptr;
+  perform(machine.stop(moment()));
+}
+
+kj::Promise<void> Operator4::run() {
+  for (;;) {
+    // Nobody waits for these now.
+    if (!machine.listens()) packets = nullptr;
+    if (!machine.probes()) arp = nullptr;
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    wake = kj::mv(paf.fulfiller);
+    auto next = kj::mv(paf.promise);
+    for (auto* listener : {&packets, &arp}) {
+      KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
+    }
+    bool more = drain();  // behind the promises, which tell of what comes after this
+    KJ_IF_MAYBE (deadline, machine.deadline()) {
+      next = next.exclusiveJoin(around.timer.atTime(*deadline));
+    }
+    // By the timer, so that in a flood the rest of the program has its turn.
+    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
+    co_await next;
+    KJ_IF_MAYBE (deadline, machine.deadline()) {
+      if (around.timer.now() >= *deadline) perform(machine.timeout(moment()));
+    }
+  }
+}
+
+// Each packet as if it had come alone: what the one before it changed counts.
+bool Operator4::drain() {
+  bool more = false;
+  KJ_IF_MAYBE (listener, packets) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
+      KJ_IF_MAYBE (datagram, unwrap4(heard.bytes, kClientPort4, heard.checked)) {
+        auto parsed = parse4(datagram->payload);
+        KJ_IF_MAYBE (message, parsed.message) hear(*message, heard.sender);
+      }
+    });
+  }
+  KJ_IF_MAYBE (listener, arp) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
+      KJ_IF_MAYBE (packet, parseArp(heard.bytes)) perform(machine.hear(*packet, moment()));
+    });
+  }
+  return more;
+}
+
+void Operator4::hear(const Message4& message, Bytes sender) {
+  auto before = machine.state();
+  auto actions = machine.hear(message, moment());
+  bool taken = machine.state() != before && message.type == Message4::Type::kAck;
+  if (taken) server = copyOf(sender);
+  perform(kj::mv(actions));
+}
+
+void Operator4::perform(Client4::Actions actions) {
+  openSockets();
+  for (auto& action : actions) perform(action);
+  if (actions.size() == 0 && machine.state() == told) return;
+  told = machine.state();
+  if (wake.get() != nullptr) wake->fulfill();
+  changed();
+}
+
+// A socket that cannot be opened, or sends nothing, is as a lost packet: the machine tries again.
+template <typename F>
+void Operator4::attempt(kj::StringPtr what, F&& f) {
+  auto failure = kj::runCatchingExceptions(kj::fwd<F>(f));
+  kj::String text;
+  KJ_IF_MAYBE (e, failure) text = kj::str(what, ": ", messageOf(*e));
+  if (text.size() > 0 && text != lastFailure) {
+    log::warn("DHCP", {{"link", name}, {"error", text}});
+  }
+  lastFailure = kj::mv(text);
+}
+
+void Operator4::openSockets() {
+  auto adjust = [&](kj::Maybe<kj::Own<Listener>>& socket, bool wanted, auto&& open) {
+    if (wanted && socket == nullptr) {
+      attempt("socket", [&] { socket = kj::heap<Listener>(around.port, open(state.index)); });
+    }
+  };
+  adjust(packets, machine.listens(), openPackets4);
+  adjust(arp, machine.probes(), openArp);
+}
+
+void Operator4::perform(const Action& action) {
+  KJ_SWITCH_ONEOF(action) {
+    KJ_CASE_ONEOF(broadcast, Broadcast) {
+      KJ_IF_MAYBE (listener, packets) {  // else it was said why there is none
+        attempt("to all", [&] {
+          // A renewal by broadcast comes from our address, everything else from none.
+          auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
+                              kServerPort4, encode(broadcast.message));
+          sendToAll((*listener)->get(), state.index, ETHERTYPE_IP, packet);
+        });
+      }
+    }
+    KJ_CASE_ONEOF(message, Unicast) {
+      attempt("to the server", [&] {
+        unicast = openUnicast4(name, message.from);
+        sendTo(KJ_ASSERT_NONNULL(unicast), message.to, kServerPort4, 0, encode(message.message));
+      });
+    }
+    KJ_CASE_ONEOF(release, Release) {
+      log::info("gives its lease back",
+                {{"link", name}, {"address", release.from}, {"server", release.to}});
+      attempt("to the server", [&] {
+        auto packet =
+            wrap4(release.from, kClientPort4, release.to, kServerPort4, encode(release.message));
+        auto fd = openPackets4(state.index);
+        if (server.size() > 0) {
+          sendTo(fd, server, state.index, ETHERTYPE_IP, packet);
+        } else {
+          sendToAll(fd, state.index, ETHERTYPE_IP, packet);
+        }
+      });
+    }
+    KJ_CASE_ONEOF(packet, SendArp) {
+      attempt("ARP", [&] {
+        kj::AutoCloseFd own;
+        int fd = -1;
+        KJ_IF_MAYBE (listener, arp) {
+          fd = (*listener)->get();
+        } else {
+          fd = own = openArp(state.index);
+        }
+        sendToAll(fd, state.index, ETHERTYPE_ARP, encode(packet.arp));
+      });
+    }
+    KJ_CASE_ONEOF(bound, Bound) {
+      save();
+    }
+    KJ_CASE_ONEOF(lost, Lost) {
+      log::warn("no lease any more", {{"link", name}, {"why", lost.why}});
+      server = nullptr;
+      ::unlink(path.cStr());
+    }
+  }
+}
+
+void Operator4::save() {
+  KJ_IF_MAYBE (lease, machine.lease()) {
+    log::info("lease", {{"link", name},
+                        {"address", lease->address},
+                        {"server", lease->server},
+                        {"seconds", lease->seconds}});
+    attempt("lease's file", [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
+  }
+}
+
+}  // namespace talos::networkd::dhcp

@@ -1,0 +1,283 @@
+#include "networkd/dhcp/dhcp-operator6.h"
+
+#include <linux/if_addr.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+namespace talos::networkd::dhcp {
+namespace {
+
+constexpr size_t kLargestFile = 16 << 10;
+constexpr int kOnLink = 255;  // hop limit of what no router has passed on (RFC 4861 §6.1.2)
+constexpr unsigned kSolicitations = 3;  // RFC 4861 §6.3.7
+constexpr auto kSolicitPause = 4 * kj::SECONDS;
+constexpr unsigned kQuickLooks = 300;
+constexpr auto kQuickLook = 100 * kj::MILLISECONDS, kSlowLook = 1 * kj::SECONDS;
+
+Ip constant(kj::StringPtr text) {
+  return KJ_ASSERT_NONNULL(Ip::parse(text));
+}
+
+}  // namespace
+
+Operator6::Operator6(Kind kind, Surroundings around, kj::StringPtr nameGiven, LinkState link,
+                     kj::Function<void()> changedGiven)
+    : kind(kind),
+      around(around),
+      name(kj::str(nameGiven)),
+      path(kj::str(around.directory, "/dhcp6-", name)),
+      state(kj::mv(link)),
+      changed(kj::mv(changedGiven)) {
+  if (kind == Kind::kDhcp) startClient(true);
+  bool starts = state.running;
+  state.running = false;
+  setRunning(starts);
+  running = run().eagerlyEvaluate([this](kj::Exception&& e) {
+    log::error("DHCPv6 ends", {{"link", name}, {"error", messageOf(e)}});
+  });
+}
+
+void Operator6::startClient(bool address) {
+  kj::Maybe<Lease6> kept;
+  Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
+  if (address) {
+    attempt("lease's file", [&] {
+      KJ_IF_MAYBE (content, tryReadFile(path, kLargestFile)) {
+        kept = decodeLease6(content->asBytes(), plain.association(), around.timer.now());
+      }
+    });
+  }
+  machine = kj::heap<Client6>(Settings6{copyOf(state.hardwareAddress), address}, kj::mv(kept));
+}
+
+kj::Maybe<const Client6&> Operator6::client() const {
+  KJ_IF_MAYBE (there, machine) return **there;
+  return nullptr;
+}
+
+Client6::Moment Operator6::moment() {
+  return {around.timer.now(), around.random()};
+}
+
+void Operator6::setRunning(bool running) {
+  if (running == state.running) return;
+  state.running = running;
+  looks = 0;
+  if (running) {
+    look();
+  } else {
+    ready = false;
+    lookAt = solicitAt = nullptr;
+    KJ_IF_MAYBE (client, machine) perform((*client)->linkDown());
+  }
+  if (wake.get() != nullptr) wake->fulfill();
+  changed();
+}
+
+void Operator6::stop() {
+  lookAt = solicitAt = nullptr;
+  KJ_IF_MAYBE (client, machine) perform((*client)->release(moment()));
+  if (kind == Kind::kDhcp) ::unlink(path.cStr());
+}
+
+bool Operator6::ended() const {
+  KJ_IF_MAYBE (client, machine) return (*client)->ended();
+  return true;
+}
+
+bool Operator6::watches() const {
+  if (kind != Kind::kDhcp) return false;
+  KJ_IF_MAYBE (client, machine)
+    return (*client)->lease() != nullptr || (*client)->leaving() != nullptr;
+  return false;
+}
+
+void Operator6::see(kj::ArrayPtr<const netlink::Address> addresses) {
+  auto flagsOf = [&](const Ip& address) -> kj::Maybe<uint32_t> {
+    for (auto& there : addresses) {
+      if (there.link == state.index && there.prefix.address == address) return there.flags;
+    }
+    return nullptr;
+  };
+  KJ_IF_MAYBE (client, machine) {
+    KJ_IF_MAYBE (lease, (*client)->lease()) {
+      KJ_IF_MAYBE (address, lease->address) {
+        bool duplicate = (flagsOf(*address).orDefault(0) & IFA_F_DADFAILED) != 0;
+        if (duplicate) perform((*client)->duplicated(moment()));
+      }
+    } else KJ_IF_MAYBE (address, (*client)->leaving()) {
+      if (flagsOf(*address) == nullptr) perform((*client)->removed(moment()));
+    }
+  }
+}
+
+kj::StringPtr Operator6::word() const {
+  if (!state.running) return "no carrier";
+  if (kind == Kind::kRouters) return routers.any() ? "advertised" : "listening";
+  KJ_IF_MAYBE (client, machine) return nameOf((*client)->state());
+  return "";
+}
+
+void Operator6::look() {
+  lookAt = nullptr;
+  if (!hasLinkLocal(name, state.index)) {
+    lookAt = around.timer.now() + (looks < kQuickLooks ? kQuickLook : kSlowLook);
+    ++looks;
+    return;
+  }
+  ready = true;
+  solicitations = 0;
+  if (kind == Kind::kRouters) solicit();
+  KJ_IF_MAYBE (client, machine) perform((*client)->linkUp(moment()));
+}
+
+void Operator6::solicit() {
+  listen();
+  KJ_IF_MAYBE (listener, icmp) {  // else it was said why there is none
+    attempt("to the routers", [&] {
+      sendTo((*listener)->get(), constant("ff02::2"), 0, state.index,
+             routerSolicitation(state.hardwareAddress));
+    });
+  }
+  solicitAt = nullptr;
+  if (++solicitations < kSolicitations) solicitAt = around.timer.now() + kSolicitPause;
+}
+
+kj::Maybe<kj::TimePoint> Operator6::deadline() const {
+  kj::Maybe<kj::TimePoint> first;
+  auto consider = [&](const kj::Maybe<kj::TimePoint>& moment) {
+    KJ_IF_MAYBE (m, moment) first = kj::min(*m, first.orDefault(*m));
+  };
+  consider(lookAt);
+  consider(solicitAt);
+  consider(routers.deadline());
+  KJ_IF_MAYBE (client, machine) consider((*client)->deadline());
+  return first;
+}
+
+void Operator6::timeout() {
+  auto now = around.timer.now();
+  auto reached = [&](const kj::Maybe<kj::TimePoint>& moment) {
+    KJ_IF_MAYBE (m, moment) return now >= *m;
+    return false;
+  };
+  if (reached(lookAt)) look();
+  if (reached(solicitAt)) solicit();
+  if (routers.expire(now)) changed();
+  KJ_IF_MAYBE (client, machine) {
+    if (reached((*client)->deadline())) perform((*client)->timeout(moment()));
+  }
+}
+
+kj::Promise<void> Operator6::run() {
+  for (;;) {
+    bool asks = false;
+    KJ_IF_MAYBE (client, machine) asks = (*client)->listens();
+    if (!asks) udp = nullptr;
+    if (!state.running) icmp = nullptr;
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    wake = kj::mv(paf.fulfiller);
+    auto next = kj::mv(paf.promise);
+    for (auto* listener : {&udp, &icmp}) {
+      KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
+    }
+    bool more = drain();  // behind the promises, which tell of what comes after this
+    KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(around.timer.atTime(*moment));
+    // By the timer, so that in a flood the rest of the program has its turn.
+    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
+    co_await next;
+    timeout();
+  }
+}
+
+bool Operator6::drain() {
+  bool more = false;
+  KJ_IF_MAYBE (listener, udp) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
+      auto parsed = parse6(heard.bytes);
+      KJ_IF_MAYBE (message, parsed.message) {
+        KJ_IF_MAYBE (client, machine) perform((*client)->hear(*message, moment()));
+      }
+    });
+  }
+  KJ_IF_MAYBE (listener, icmp) {
+    more |= receive((*listener)->get(), [this](const Heard& heard) {
+      if (heard.hopLimit != kOnLink || !heard.from.isLinkLocal()) return;
+      KJ_IF_MAYBE (message, parseAdvertisement(heard.bytes)) {
+        solicitAt = nullptr;
+        if (routers.hear(*message, around.timer.now())) changed();
+        if (routers.other() && machine == nullptr) {
+          startClient(false);
+          KJ_IF_MAYBE (client, machine) perform((*client)->linkUp(moment()));
+        }
+      }
+    });
+  }
+  return more;
+}
+
+template <typename F>
+void Operator6::attempt(kj::StringPtr what, F&& f) {
+  auto failure = kj::runCatchingExceptions(kj::fwd<F>(f));
+  kj::String text;
+  KJ_IF_MAYBE (e, failure) text = kj::str(what, ": ", messageOf(*e));
+  if (text.size() > 0 && text != lastFailure) {
+    log::warn("DHCPv6", {{"link", name}, {"error", text}});
+  }
+  lastFailure = kj::mv(text);
+}
+
+void Operator6::listen() {
+  if (kind == Kind::kRouters && icmp == nullptr) {
+    attempt("socket",
+            [&] { icmp = kj::heap<Listener>(around.port, openAdvertisements(name, state.index)); });
+  }
+  bool asks = false;
+  KJ_IF_MAYBE (client, machine) asks = (*client)->listens();
+  if (asks && udp == nullptr) {
+    attempt("socket", [&] { udp = kj::heap<Listener>(around.port, openUdp6(name)); });
+  }
+}
+
+void Operator6::perform(Client6::Actions actions) {
+  listen();
+  for (auto& action : actions) {
+    KJ_SWITCH_ONEOF(action) {
+      KJ_CASE_ONEOF(send, Client6::Send) {
+        KJ_IF_MAYBE (listener, udp) {
+          attempt("to all servers", [&] {
+            sendTo((*listener)->get(), constant("ff02::1:2"), kServerPort6, state.index,
+                   encode(send.message));
+          });
+        }
+      }
+      KJ_CASE_ONEOF(bound, Client6::Bound) {
+        KJ_IF_MAYBE (client, machine) {
+          KJ_IF_MAYBE (lease, (*client)->lease()) {
+            KJ_IF_MAYBE (address, lease->address) {
+              log::info("lease",
+                        {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
+              attempt("lease's file",
+                      [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
+            }
+          }
+        }
+      }
+      KJ_CASE_ONEOF(lost, Client6::Lost) {
+        log::warn("no lease any more", {{"link", name}, {"why", lost.why}});
+        ::unlink(path.cStr());
+      }
+    }
+  }
+  auto state = Client6::State::kDown;
+  KJ_IF_MAYBE (client, machine) state = (*client)->state();
+  if (actions.size() == 0 && state == told) return;
+  told = state;
+  if (wake.get() != nullptr) wake->fulfill();
+  changed();
+}
+
+}  // namespace talos::networkd::dhcp

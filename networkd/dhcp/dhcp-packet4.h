@@ -1,0 +1,38 @@
+// What carries DHCPv4 before there is an address: IPv4 and UDP headers (RFC 791, 768, 1071), and
+// ARP (RFC 826, 5227), of Ethernet links. Pure; takes any bytes whatever.
+#pragma once
+
+#include "networkd/dhcp/dhcp-wire.h"
+
+namespace talos::networkd::dhcp {
+
+// The IPv4 packet with this payload. TTL 64, never fragmented.
+kj::Array<kj::byte> wrap4(Ip from, uint16_t fromPort, Ip to, uint16_t toPort, Bytes payload);
+
+struct Datagram4 {
+  Ip from, to;
+  Bytes payload;  // points into the packet
+};
+// A whole UDP datagram for `port`; none for anything else. `checked`: the sum of the UDP header is
+// filled in (a packet that never left this machine may not have it yet).
+kj::Maybe<Datagram4> unwrap4(Bytes packet, uint16_t port, bool checked);
+
+struct Arp {
+  enum class Operation : uint16_t { kRequest = 1, kReply = 2 };
+  Operation operation = Operation::kRequest;
+  kj::Array<kj::byte> sender;  // six octets
+  Ip senderAddress;            // 0.0.0.0 in a probe
+  kj::Array<kj::byte> target;
+  Ip targetAddress;
+};
+kj::Array<kj::byte> encode(const Arp& arp);
+kj::Maybe<Arp> parseArp(Bytes packet);
+
+// Is there this address for any other than `own`? Without it, nobody has it and wants to know.
+Arp probe(Bytes own, Ip address);
+// It is mine from now on.
+Arp announcement(Bytes own, Ip address);
+// Whether it shows that another machine has the address or is about to take it (RFC 5227 §2.1.1).
+bool conflicts(const Arp& arp, Bytes own, Ip address);
+
+}  // namespace talos::networkd::dhcp

@@ -1,0 +1,42 @@
+// What routers have advertised and still holds: resolvers and search domains, each until its own
+// time is over (RFC 8106 §5, 6). Pure.
+//
+// Whoever is on the link can advertise; so at most 16 of each are kept, the oldest goes first.
+#pragma once
+
+#include <kj/time.h>
+
+#include "networkd/dhcp/router-advertisement.h"
+
+namespace talos::networkd::dhcp {
+
+class Advertised {
+ public:
+  // Whether it changed what resolvers() and search() give, or other().
+  bool hear(const Advertisement& message, kj::TimePoint now);
+  bool expire(kj::TimePoint now);
+  kj::Maybe<kj::TimePoint> deadline() const;
+
+  kj::Vector<Ip> resolvers() const;
+  kj::Vector<kj::String> search() const;
+  // A router said that DHCPv6 knows more than it does.
+  bool other() const { return information; }
+  bool any() const { return heard; }
+
+ private:
+  template <typename T>
+  struct Held {
+    T value;
+    kj::Maybe<kj::TimePoint> until;  // none: for ever
+  };
+  kj::Vector<Held<Ip>> servers;
+  kj::Vector<Held<kj::String>> domains;
+  bool information = false, heard = false;
+
+  template <typename T>
+  static bool put(kj::Vector<Held<T>>& list, T value, uint32_t lifetime, kj::TimePoint now);
+  template <typename T>
+  static bool drop(kj::Vector<Held<T>>& list, kj::TimePoint now);
+};
+
+}  // namespace talos::networkd::dhcp

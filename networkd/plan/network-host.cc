@@ -1,0 +1,153 @@
+#include "networkd/plan/network-host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <kj/map.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+namespace talos::networkd {
+
+namespace {
+
+template <size_t size>
+kj::String textOf(const char (&field)[size]) {
+  return kj::heapString(field, strnlen(field, size));
+}
+
+// "1af4:1000", where the bus is PCI and tells.
+kj::String pciIdOf(kj::StringPtr busPath) {
+  if (busPath.size() == 0 || busPath.findFirst('/') != nullptr) return kj::String();
+  kj::Vector<kj::String> parts;
+  for (auto file : {"vendor"_kj, "device"_kj}) {
+    KJ_IF_MAYBE (text, tryReadFile(kj::str("/sys/bus/pci/devices/", busPath, "/", file))) {
+      constexpr size_t kDigits = 4;  // behind 0x
+      if (text->startsWith("0x") && text->size() >= kDigits + 2)
+        parts.add(kj::str(text->slice(2, kDigits + 2)));
+    }
+  }
+  return parts.size() == 2 ? kj::strArray(parts, ":") : kj::String();
+}
+
+// None when it is not there, or has no driver that answers.
+kj::Maybe<Hardware> askDriver(kj::StringPtr name) {
+  kj::AutoCloseFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  if (fd.get() < 0 || name.size() >= sizeof(request.ifr_name)) return nullptr;
+  memcpy(request.ifr_name, name.begin(), name.size());
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  if (::ioctl(fd, SIOCETHTOOL, &request) < 0) return nullptr;
+  Hardware result{textOf(info.driver), textOf(info.bus_info), nullptr};
+  result.pciId = pciIdOf(result.busPath);
+  return kj::mv(result);
+}
+
+class MachineHost final : public Host {
+ public:
+  MachineHost(kj::UnixEventPort& port, kj::StringPtr directory)
+      : resolverPath(kj::str(directory, "/resolv.conf")),
+        mtuPath(kj::str(directory, "/first-mtus")) {
+    // The kernel marks this file urgent when the name is set. Where it cannot be read, the name is
+    // looked at only when something else happens.
+    int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
+    if (raw < 0) {
+      log::warn("changes of the host name are not noticed at once", {{"error", strerror(errno)}});
+      return;
+    }
+    fd = kj::AutoCloseFd(raw);
+    observer.emplace(port, raw, kj::UnixEventPort::FdObserver::OBSERVE_URGENT);
+  }
+
+  kj::String hostname() override {
+    utsname names;
+    KJ_SYSCALL(uname(&names));
+    return kj::str(names.nodename);
+  }
+
+  kj::Promise<void> hostnameChanged() override {
+    if (!observer) return kj::NEVER_DONE;
+    auto promise = observer->whenUrgentDataAvailable();
+    // The change that was told last counts as seen only once the file is read.
+    char text[256];
+    if (::pread(fd, text, sizeof(text), 0) < 0) return kj::NEVER_DONE;
+    return promise;
+  }
+
+  bool ipv6() override {
+    int probe = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe < 0) return errno != EAFNOSUPPORT;
+    ::close(probe);
+    return true;
+  }
+
+  void writeResolverFile(kj::StringPtr content) override {
+    KJ_IF_MAYBE (there, tryReadFile(resolverPath)) {
+      if (*there == content) return;
+    }
+    writeFileAtomically(resolverPath, content, 0644);
+  }
+
+  kj::String readFirstMtus() override { return tryReadFile(mtuPath).orDefault(kj::String()); }
+  void writeFirstMtus(kj::StringPtr content) override {
+    writeFileAtomically(mtuPath, content, 0644);
+  }
+
+  // A driver does not change while its link is there, and indices are not used again.
+  Hardware hardware(const netlink::Link& link) override {
+    if (link.kind.size() > 0 || link.loopback()) return {};
+    KJ_IF_MAYBE (known, hardwareByIndex.find(link.index)) return copy(*known);
+    KJ_IF_MAYBE (asked, askDriver(link.name)) {
+      auto result = copy(*asked);
+      hardwareByIndex.insert(link.index, kj::mv(*asked));
+      return result;
+    }
+    return {};
+  }
+
+ private:
+  kj::String resolverPath, mtuPath;
+  kj::HashMap<unsigned, Hardware> hardwareByIndex;
+  kj::AutoCloseFd fd;
+  std::optional<kj::UnixEventPort::FdObserver> observer;
+
+  static Hardware copy(const Hardware& other) {
+    return {kj::str(other.driver), kj::str(other.busPath), kj::str(other.pciId)};
+  }
+};
+
+}  // namespace
+
+kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory) {
+  return kj::heap<MachineHost>(port, directory);
+}
+
+void Signal::set() {
+  raised = true;
+  KJ_IF_MAYBE (fulfiller, waiter) (*fulfiller)->fulfill();
+}
+
+kj::Promise<void> Signal::wait() {
+  if (!raised) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    waiter = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+  }
+  raised = false;
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,387 @@
+#include "networkd/plan/network-plan.h"
+
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+
+#include <algorithm>
+
+#include "networkd/plan/plan-links.h"
+
+namespace talos::networkd {
+
+using netlink::Address;
+using netlink::Link;
+using netlink::Route;
+
+namespace {
+
+// Of the links in a message: there may be thousands, and a message for each route.
+constexpr size_t kMostNames = 16;
+// What the kernel makes of metric 0.
+constexpr unsigned kDefaultMetric6 = 1024;
+
+unsigned metricOf(const WantedRoute& route) {
+  bool six = route.destination.address.family() == AF_INET6;
+  return six && route.metric == 0 ? kDefaultMetric6 : route.metric;
+}
+
+bool goesNowhere(const WantedRoute& route) {
+  return route.type != RTN_UNICAST;
+}
+
+kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
+  if (goesNowhere(route)) {
+    return kj::str(netlink::routeTypeName(route.type), " route ", route.destination);
+  }
+  auto destination = route.destination.toString();
+  KJ_IF_MAYBE (gateway, route.gateway) {
+    return kj::str("route ", destination, " via ", *gateway, " on ", link);
+  }
+  return kj::str("route ", destination, " on ", link);
+}
+
+// One comparison; its members are filled in the order of the methods.
+class Planner {
+ public:
+  Planner(const Wanted& wanted, const Observed& observed)
+      : wanted(wanted), observed(observed), links(wanted, observed, result) {
+    for (size_t i = 0; i < observed.addresses.size(); ++i) {
+      keepAddress.add(false);
+      givesWay.add(false);
+    }
+    for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
+    addressesOf.take(observed.addresses, [](const Address& a) { return a.link; });
+    routesTo.take(observed.routes, [](const Route& r) { return keyOf(r.destination, r.metric); });
+  }
+
+  Plan run() {
+    setLinks = links.run();
+    planLoopback();
+    for (auto& address : wanted.addresses) makeRoom(address);
+    for (auto address : inOrder(wanted.addresses)) planAddress(*address);
+    for (auto& route : wanted.routes) planRoute(route);
+    removeStale();
+
+    // Off before on: a place must be free before something else takes it. Links before addresses
+    // before routes: each needs the one before.
+    auto lists = {&removeRoutes, &removeAddresses, &setLinks,
+                  &addAddresses, &addOnLink,       &addRoutes};
+    size_t count = 0;
+    for (auto list : lists) count += list->size();
+    result.steps.reserve(count);
+    for (auto list : lists) {
+      for (auto& step : *list) result.steps.add(kj::mv(step));
+    }
+    return kj::mv(result);
+  }
+
+ private:
+  const Wanted& wanted;
+  const Observed& observed;
+  Plan result;
+  kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
+  kj::Vector<bool> keepAddress, keepRoute, givesWay;
+  Positions addressesOf, routesTo;   // of a link; with this destination and metric
+  kj::HashSet<kj::StringPtr> added;  // what the steps that add are for
+  LinkPlanner links;
+
+  template <typename... Parts>
+  void problem(Parts&&... parts) {
+    result.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+  }
+
+  static void add(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
+    list.add(Step{kj::mv(change), kj::mv(what)});
+  }
+
+  // Not again for another spec of the same.
+  void addOnce(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
+    if (added.contains(what)) return;
+    add(list, kj::mv(change), kj::mv(what));
+    added.insert(list.back().what);
+  }
+
+  // The link of a spec, or a problem that names those that there are.
+  template <typename Text>
+  kj::Maybe<const Link&> find(kj::StringPtr name, Text&& forWhat) {
+    if (links.isNew(name)) return nullptr;  // with the next plan, when it is there
+    KJ_IF_MAYBE (link, observed.link(name)) {
+      if (!links.goesAway(link->index)) return *link;
+    }
+    problem(forWhat(), ": there is no link \"", name, "\"; there are ", linkNames(observed));
+    return nullptr;
+  }
+
+  void planLoopback() {
+    for (auto& link : observed.links) {
+      if (!link.loopback()) continue;
+      if (!link.up()) continue;  // it gets them by itself when it goes up
+      auto want = [&](kj::StringPtr text) {
+        WantedAddress address{.link = kj::str(link.name),
+                              .prefix = KJ_ASSERT_NONNULL(Prefix::parse(text)),
+                              .scope = RT_SCOPE_HOST};
+        planAddress(address);
+      };
+      want("127.0.0.1/8");
+      if (observed.ipv6) want("::1/128");
+    }
+  }
+
+  static kj::Vector<const WantedAddress*> inOrder(const kj::Vector<WantedAddress>& addresses) {
+    kj::Vector<const WantedAddress*> result;
+    for (auto& address : addresses) result.add(&address);
+    std::stable_sort(result.begin(), result.end(),
+                     [](auto a, auto b) { return a->order < b->order; });
+    return result;
+  }
+
+  // The kernel makes the first address of a network on a link its primary, from which the others
+  // hang, and with which they go. Where the primary is to be another, all of ours there go and come
+  // again in their order, in the same plan.
+  void makeRoom(const WantedAddress& want) {
+    if (want.prefix.address.family() != AF_INET) return;
+    KJ_IF_MAYBE (link, observed.link(want.link)) {
+      for (auto& entry : addressesOf.of(link->index)) {
+        auto& there = observed.addresses[entry.position];
+        if (there.prefix != want.prefix) continue;
+        bool secondary = (there.flags & IFA_F_SECONDARY) != 0;
+        if (secondary || (want.order > 0 && hasElder(want))) moveNetwork(want, link->index);
+        return;
+      }
+    }
+  }
+
+  void moveNetwork(const WantedAddress& of, unsigned link) {
+    kj::Vector<size_t> network;
+    bool wrong = false;
+    for (auto& entry : addressesOf.of(link)) {
+      size_t i = entry.position;
+      auto& there = observed.addresses[i];
+      if (there.prefix.masked() != of.prefix.masked()) continue;
+      if (there.protocol != kMark) return;  // another's, which would go along
+      network.add(i);
+      if ((there.flags & IFA_F_SECONDARY) == 0) wrong = !isEldest(there.prefix, of.link);
+    }
+    if (!wrong) return;
+    for (auto i : network) givesWay[i] = true;
+  }
+
+  bool isEldest(const Prefix& prefix, kj::StringPtr link) const {
+    for (auto& want : wanted.addresses) {
+      if (want.prefix == prefix && want.link == link) return !hasElder(want);
+    }
+    return false;
+  }
+
+  bool hasElder(const WantedAddress& want) const {
+    for (auto& other : wanted.addresses) {
+      if (other.order < want.order && other.link == want.link &&
+          other.prefix.masked() == want.prefix.masked()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void planAddress(const WantedAddress& want) {
+    auto what = [&] { return kj::str("address ", want.prefix, " on ", want.link); };
+    KJ_IF_MAYBE (link, find(want.link, what)) {
+      if (want.prefix.address.family() == AF_INET6 && !observed.ipv6) {
+        problem(what(), ": this machine has IPv6 switched off");
+        return;
+      }
+      for (auto& entry : addressesOf.of(link->index)) {
+        size_t i = entry.position;
+        auto& there = observed.addresses[i];
+        if (there.prefix != want.prefix || givesWay[i]) continue;
+        keepAddress[i] = true;
+        if (duplicated(there)) {
+          problem(what(), ": another machine on this network has this address");
+        } else {
+          result.applied += want.version;
+        }
+        return;
+      }
+      Address address{
+          .link = link->index, .prefix = want.prefix, .scope = want.scope, .protocol = kMark};
+      addOnce(addAddresses, netlink::AddAddress{address}, what());
+    }
+  }
+
+  // Where a route goes out that does not say so.
+  kj::Maybe<kj::StringPtr> linkFor(const WantedRoute& want) const {
+    if (want.link.size() > 0) return kj::StringPtr(want.link);
+    KJ_IF_MAYBE (gateway, want.gateway) {
+      for (auto& address : wanted.addresses) {
+        if (address.prefix.contains(*gateway)) return kj::StringPtr(address.link);
+      }
+    }
+    return nullptr;
+  }
+
+  void planRoute(const WantedRoute& want) {
+    if (goesNowhere(want)) return placeRoute(want, 0, "");
+    KJ_IF_MAYBE (name, linkFor(want)) {
+      auto what = [&] { return nameOf(want, *name); };
+      KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, *name);
+    } else {
+      problem(nameOf(want, "no link"),
+              ": say which link it goes out of, or give that link an address "
+              "whose prefix has the gateway");
+    }
+  }
+
+  void planRouteOn(const WantedRoute& want, const Link& link, kj::StringPtr name) {
+    if (!links.willBeUp(link)) {
+      problem(nameOf(want, name), ": the link is down, and no LinkSpec wants it up");
+      return;
+    }
+    placeRoute(want, link.index, name);
+  }
+
+  void placeRoute(const WantedRoute& want, unsigned link, kj::StringPtr name) {
+    if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
+      problem(nameOf(want, name), ": this machine has IPv6 switched off");
+      return;
+    }
+    auto route = routeOf(want, link);
+    bool replace = false;
+    for (auto& entry : routesTo.of(keyOf(want.destination.masked(), route.metric))) {
+      size_t i = entry.position;
+      auto& there = observed.routes[i];
+      if (!samePlace(want, there)) continue;
+      if (holds(route, there)) {
+        keepRoute[i] = true;
+        result.applied += want.version;
+        return;
+      }
+      if (there.protocol == kMark && !keepRoute[i]) {
+        keepRoute[i] = true;  // not for removal: the new one takes its place in one step
+        replace = true;
+      } else {
+        problem(nameOf(want, name), ": metric ", route.metric, " is taken by another route, ",
+                placeOf(there), "; give this one another metric");
+        return;
+      }
+    }
+    auto& list = want.gateway == nullptr ? addOnLink : addRoutes;
+    addOnce(list, netlink::AddRoute{route, replace}, nameOf(want, name));
+  }
+
+  static Route routeOf(const WantedRoute& want, unsigned link) {
+    Route route{.destination = want.destination.masked(),
+                .gateway = want.gateway,
+                .link = link,
+                .metric = metricOf(want),
+                .protocol = kMark,
+                .type = want.type,
+                .flags = want.onlink ? uint32_t(RTNH_F_ONLINK) : 0,
+                .source = want.source,
+                .mtu = want.mtu};
+    bool six = want.destination.address.family() == AF_INET6;
+    if (want.gateway == nullptr && !six && !goesNowhere(want)) route.scope = RT_SCOPE_LINK;
+    return route;
+  }
+
+  // One key of the kernel's table, of whatever type.
+  static bool samePlace(const WantedRoute& want, const Route& there) {
+    return there.table == RT_TABLE_MAIN && there.destination == want.destination.masked() &&
+           there.metric == metricOf(want);
+  }
+
+  // Another program's route need not be exactly ours to do: what is not asked for is its own.
+  static bool holds(const Route& want, const Route& there) {
+    if (there.type != want.type || there.link != want.link || there.gateway != want.gateway) {
+      return false;
+    }
+    bool ours = there.protocol == kMark;
+    auto same = [&](auto& wants, auto& has, bool asked) {
+      return wants == has || (!ours && !asked);
+    };
+    uint32_t wantFlags = want.flags & RTNH_F_ONLINK, hasFlags = there.flags & RTNH_F_ONLINK;
+    return same(want.source, there.source, want.source != nullptr) &&
+           same(want.mtu, there.mtu, want.mtu != 0) && same(wantFlags, hasFlags, false);
+  }
+
+  kj::String placeOf(const Route& route) const {
+    if (route.nowhere()) return kj::str("of type ", netlink::routeTypeName(route.type));
+    return kj::str("on ", networkd::nameOf(observed, route.link));
+  }
+
+  void removeStale() {
+    for (size_t i = 0; i < observed.routes.size(); ++i) {
+      auto& route = observed.routes[i];
+      if (keepRoute[i] || route.protocol != kMark || links.goesAway(route.link)) continue;
+      add(removeRoutes, netlink::DeleteRoute{route},
+          kj::str("route ", route.destination, " ", placeOf(route)));
+    }
+    // Secondary addresses first: they would go with their primary and then not be found.
+    for (bool secondary : {true, false}) {
+      for (size_t i = 0; i < observed.addresses.size(); ++i) {
+        auto& address = observed.addresses[i];
+        if (keepAddress[i] || address.protocol != kMark) continue;
+        if (links.goesAway(address.link)) continue;
+        if (((address.flags & IFA_F_SECONDARY) != 0) != secondary) continue;
+        add(removeAddresses, netlink::DeleteAddress{address},
+            kj::str("address ", address.prefix, " on ", networkd::nameOf(observed, address.link)));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void Observed::makeIndex() const {
+  if (index.first == links.begin() && index.count == links.size()) return;
+  index.first = links.begin();
+  index.count = links.size();
+  index.byName.take(links, [](const Link& link) { return keyOf(link.name); });
+  index.byIndex.take(links, [](const Link& link) { return link.index; });
+}
+
+kj::Maybe<const Link&> Observed::link(kj::StringPtr name) const {
+  makeIndex();
+  for (auto& entry : index.byName.of(keyOf(name))) {
+    if (links[entry.position].name == name) return links[entry.position];
+  }
+  return nullptr;
+}
+
+kj::Maybe<const Link&> Observed::link(unsigned number) const {
+  makeIndex();
+  for (auto& entry : index.byIndex.of(number)) return links[entry.position];
+  return nullptr;
+}
+
+kj::String linkNames(const Observed& observed) {
+  auto shown = observed.links.slice(0, kj::min(observed.links.size(), kMostNames));
+  auto names = kj::strArray(KJ_MAP(l, shown) { return kj::str(l.name); }, ", ");
+  auto more = observed.links.size() - shown.size();
+  return more == 0 ? kj::mv(names) : kj::str(names, " and ", more, " more");
+}
+
+kj::String nameOf(const Observed& observed, unsigned index) {
+  KJ_IF_MAYBE (link, observed.link(index)) return kj::str(link->name);
+  return kj::str("link ", index);
+}
+
+Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now) {
+  Observed observed{kernel.links(), kernel.addresses(), kernel.routes(), ipv6};
+  observed.now = now;
+  for (auto& link : observed.links) {
+    if (link.kind == "wireguard") {
+      observed.tunnels.add(Observed::Tunnel{link.index, kernel.wireguard(link.index)});
+    }
+  }
+  return observed;
+}
+
+bool duplicated(const Address& address) {
+  return (address.flags & IFA_F_DADFAILED) != 0;
+}
+
+Plan plan(const Wanted& wanted, const Observed& observed) {
+  return Planner(wanted, observed).run();
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,72 @@
+// What networkd tells of the kernel's network, as resources and over its API: pure views of
+// Observed. Ids, fields and rules: those of later releases of the original (LinkStatuses by name,
+// AddressStatuses <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default,
+// current, accumulative).
+#pragma once
+
+#include <capnp/message.h>
+
+#include "networkd/plan/carrier.h"
+#include "networkd/plan/network-plan.h"
+#include "rpc/network.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::networkd {
+
+// id -> message whose root is the spec
+using Records = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
+
+Records linkStatuses(const Observed& observed);
+Records addressStatuses(const Observed& observed);
+// Of the main table. Two routes with one id (link-local ones) get "/<link>" and "/<metric>" behind
+// it.
+Records routeStatuses(const Observed& observed);
+
+// Addresses that other nodes can use, without prefix length, sorted.
+// `chosen` is the default that was chosen once and stays; `known` all that ever were.
+struct NodeAddresses {
+  kj::Vector<Ip> chosen, current, known;
+};
+NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous);
+Records records(const NodeAddresses& addresses);
+
+// What somebody else had changed and was made good, counted since the machine booted.
+struct Repairs {
+  struct One {
+    uint64_t number;
+    kj::String link, what;
+  };
+  static constexpr size_t kMost = 32;
+  uint64_t count = 0;
+  kj::Vector<One> newest;  // oldest first
+
+  void add(kj::String link, kj::String what);
+  // What another networkd has counted before; nothing new once this one has counted itself.
+  void goOnFrom(Repairs before);
+  Repairs copy() const;
+};
+
+struct Health {
+  bool address = false, connectivity = false, hostname = false;
+  uint64_t applied = 0;
+  kj::Vector<kj::String> problems;
+  uint64_t overruns = 0;
+  Repairs repairs = {};
+};
+Records records(const Health& health);
+
+// What a pass left undone.
+struct Undone {
+  kj::Vector<kj::String> steps, problems;
+  kj::Duration retry = 0 * kj::SECONDS;  // 0: when something changes
+  kj::Vector<Carriers::Loss> waiting = {};
+};
+// One record, "next", of steps and problems, if there are some; and one for each link that waits
+// for a carrier, which has no retry: the kernel tells.
+Records records(const Undone& undone);
+bool hasDefaultRoute(const Observed& observed);
+
+void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out);
+void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder out);
+
+}  // namespace talos::networkd

@@ -1,0 +1,54 @@
+// What has to be sent to a bond. The conditions are those of common/netlink/netlink-bond.h.
+#include "common/config/bond-options.h"
+#include "networkd/plan/plan-links.h"
+
+namespace talos::networkd {
+
+using netlink::BondOption;
+using netlink::BondOptions;
+using O = BondOption;
+
+namespace {
+
+constexpr O kDelays[] = {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay};
+
+uint32_t valueOr0(const BondOptions& options, O option) {
+  return options[option].value_or(0);
+}
+
+}  // namespace
+
+BondOptions bondDifference(const BondOptions& effective, const BondOptions& there) {
+  BondOptions send;
+  bool newMode = effective.mode() != there.mode();
+  for (auto& rule : netlink::bondRules()) {
+    auto& value = effective[rule.option];
+    if (!value) continue;
+    auto& now = there[rule.option];
+    // An older kernel that does not tell an option does not have it.
+    bool differs = now && *now != *value;
+    // A change of the mode sets some options back, so all that are not standard go along.
+    bool again = newMode && now && *value != rule.standardIn(effective.mode());
+    if (differs || again) send[rule.option] = value;
+  }
+  if (send[O::kMiimon] && valueOr0(send, O::kMiimon) != 0) {
+    // Kept as multiples of it, so they changed with it. And it ends ARP monitoring with all that
+    // belongs to it; naming that in the same message is an error.
+    for (auto delay : kDelays) {
+      if (valueOr0(effective, delay) != 0) send[delay] = effective[delay];
+    }
+    send[O::kArpValidate].reset();
+  }
+  if (effective.arpTargets &&
+      *effective.arpTargets != there.arpTargets.value_or(std::vector<Ip>())) {
+    send.arpTargets = effective.arpTargets;
+  }
+  // Only a privileged reader is told the system, in mode 802.3ad; in a new mode it is what it was.
+  auto system = there.actorSystem.value_or(netlink::Mac{});
+  if (effective.actorSystem && *effective.actorSystem != system) {
+    send.actorSystem = effective.actorSystem;
+  }
+  return send;
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,403 @@
+// The planner's rules for links, on the model kernel, which refuses what Linux refuses: no step of
+// any plan may fail.
+#include "networkd/plan/plan-links.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <algorithm>
+
+#include "common/netlink/netlink-model.h"
+#include "networkd/plan/test-random-network.h"
+
+namespace talos::networkd {
+namespace {
+
+using netlink::BondMode;
+using netlink::ModelKernel;
+using O = netlink::BondOption;
+
+constexpr int64_t kNow = 1000000000;
+
+kj::String text(const Plan& plan) {
+  auto steps = KJ_MAP(step, plan.steps) {
+    return kj::str(netlink::describe(step.change), "\n");
+  };
+  auto problems = KJ_MAP(problem, plan.problems) {
+    return kj::str("! ", problem, "\n");
+  };
+  return kj::str(kj::strArray(steps, ""), kj::strArray(problems, ""));
+}
+
+Plan planFor(const Wanted& wanted, ModelKernel& kernel) {
+  return plan(wanted, observe(kernel, true, kNow));
+}
+
+// Plans and applies until nothing is left; everything that was done, one step a line.
+kj::String settle(const Wanted& wanted, ModelKernel& kernel) {
+  kj::Vector<kj::String> done;
+  for (unsigned round = 0; round < 6; ++round) {
+    auto todo = planFor(wanted, kernel);
+    if (todo.steps.size() == 0) return kj::strArray(done, "");
+    done.add(text(todo));
+    auto changes = KJ_MAP(step, todo.steps) {
+      return kj::mv(step.change);
+    };
+    for (auto& failure : kernel.apply(changes)) {
+      KJ_IF_MAYBE (f, failure) {
+        ADD_FAILURE() << "round " << round << ": " << f->message.cStr() << "\n"
+                      << done.back().cStr();
+      }
+    }
+  }
+  ADD_FAILURE() << "does not settle; still:\n" << text(planFor(wanted, kernel)).cStr();
+  return kj::strArray(done, "");
+}
+
+WantedLink link(kj::StringPtr name, kj::StringPtr kind = "", kj::StringPtr master = "") {
+  WantedLink result;
+  result.name = kj::str(name);
+  result.version = 1;
+  result.kind = kj::str(kind);
+  result.master = kj::str(master);
+  return result;
+}
+WantedLink vlan(kj::StringPtr parent, uint16_t id) {
+  auto result = link(kj::str(parent, ".", id), "vlan");
+  result.parent = kj::str(parent);
+  result.vlan.id = id;
+  return result;
+}
+// bond0 of eth0 and eth1.
+Wanted bonded(BondMode mode, uint32_t miimon = 100) {
+  Wanted wanted;
+  auto& bond = wanted.links.add(link("bond0", "bond"));
+  bond.bond[O::kMode] = uint32_t(mode);
+  if (miimon != 0) bond.bond[O::kMiimon] = miimon;
+  wanted.links.add(link("eth0", "", "bond0"));
+  wanted.links.add(link("eth1", "", "bond0"));
+  return wanted;
+}
+
+struct TwoCards : ModelKernel {
+  unsigned eth0 = plug("eth0"), eth1 = plug("eth1");
+  netlink::Link at(kj::StringPtr name) { return KJ_ASSERT_NONNULL(netlink::findLink(*this, name)); }
+};
+
+// Catches: members that are up when they enter, an address before the bond is up, options after the
+// members.
+TEST(PlanLinks, aBondInTheOrderThatTheKernelWants) {
+  TwoCards kernel;
+  netlink::setUp(kernel, kernel.eth0);
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[0].primary = kj::str("eth1");
+  wanted.addresses.add(WantedAddress{.link = kj::str("bond0"),
+                                     .prefix = KJ_ASSERT_NONNULL(Prefix::parse("10.0.0.2/24"))});
+  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+               "set link 1 up\n"
+               "add link bond0, bond with mode active-backup, miimon 100\n"
+               "set link 2 down\n"
+               "set link 2 master 4\n"
+               "set link 3 master 4\n"
+               "set bond 4: primary 3\n"
+               "set link 4 up\n"
+               "add address 10.0.0.2/24 to link 4\n");
+}
+
+// Catches: an outage for a change that needs none.
+TEST(PlanLinks, optionsThatNeedNothingTakeNothingDown) {
+  TwoCards kernel;
+  settle(bonded(BondMode::kActiveBackup), kernel);
+  auto wanted = bonded(BondMode::kActiveBackup, 200);
+  wanted.links[0].bond[O::kUpDelay] = 450;
+  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set bond 4: miimon 200, updelay 400\n");
+}
+
+// Catches: options left as they were when the config does not name them any more.
+TEST(PlanLinks, anOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
+  TwoCards kernel;
+  auto wanted = bonded(BondMode::kBalanceXor);
+  wanted.links[0].bond[O::kXmitHashPolicy] = 1;
+  wanted.links[0].bond[O::kMinLinks] = 2;
+  settle(wanted, kernel);
+  EXPECT_STREQ(settle(bonded(BondMode::kBalanceXor), kernel).cStr(),
+               "set bond 4: xmitHashPolicy 0, minLinks 0\n");
+}
+
+// Catches: EBUSY for options that want the bond down, and emptying it for them.
+TEST(PlanLinks, theLacpRateTakesTheBondDownButKeepsItsMembers) {
+  TwoCards kernel;
+  settle(bonded(BondMode::kLacp), kernel);
+  auto wanted = bonded(BondMode::kLacp);
+  wanted.links[0].bond[O::kLacpRate] = 1;
+  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+               "set link 4 down\nset bond 4: lacpRate 1\nset link 4 up\n");
+}
+
+// Catches: ENOTEMPTY for a new mode, and a bond that stays empty after it.
+TEST(PlanLinks, aNewModeEmptiesTheBondAndFillsItAgain) {
+  TwoCards kernel;
+  settle(bonded(BondMode::kActiveBackup), kernel);
+  auto steps = settle(bonded(BondMode::kLacp), kernel);
+  EXPECT_EQ(kernel.at("bond0").bond->mode(), BondMode::kLacp);
+  EXPECT_EQ(kernel.at("eth0").master, kernel.at("bond0").index);
+  EXPECT_TRUE(kernel.at("eth1").up());
+  EXPECT_STREQ(steps.cStr(),
+               "set link 2 master 0\nset link 3 master 0\nset link 4 down\n"
+               "set bond 4: mode 802.3ad\n"
+               "set link 2 master 4\nset link 3 master 4\nset link 4 up\n");
+}
+
+// Catches: one member that is missing keeping the others out.
+TEST(PlanLinks, aMissingMemberDoesNotStopTheOthers) {
+  ModelKernel kernel;
+  kernel.plug("eth0");
+  auto wanted = bonded(BondMode::kActiveBackup);
+  settle(wanted, kernel);
+  auto bond = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "bond0"));
+  EXPECT_TRUE(bond.up() && bond.carrier);
+  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+               "! link eth1: there is no link \"eth1\"; there are lo, eth0, bond0\n");
+  kernel.plug("eth1");
+  settle(wanted, kernel);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).master, bond.index);
+}
+
+// Catches: the removal of links that networkd did not make, or its own staying.
+TEST(PlanLinks, removesOwnLinksAndNoOthers) {
+  TwoCards kernel;
+  netlink::addLink(kernel, "cni0", netlink::Bridge{});
+  netlink::addLink(kernel, "tap0", netlink::Dummy{});
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links.add(vlan("bond0", 100));
+  wanted.links.add(link("dummy7", "dummy"));
+  settle(wanted, kernel);
+  EXPECT_STREQ(settle(Wanted(), kernel).cStr(), "delete link 8\ndelete link 6\ndelete link 7\n");
+  EXPECT_EQ(kernel.links().size(), 5u);  // lo, the two cards, the two of others
+}
+
+// Catches: a bridge without a hardware address, on which no VLAN could ever go up, being kept.
+TEST(PlanLinks, aBridgeThatLostItsAddressIsMadeAnew) {
+  ModelKernel kernel;
+  Wanted wanted;
+  wanted.links.add(link("br0", "bridge"));
+  settle(wanted, kernel);
+  auto seen = observe(kernel, true, kNow);
+  for (auto& there : seen.links) {
+    if (there.name != "br0") continue;
+    for (auto& octet : there.hardwareAddress) octet = 0;
+    auto steps = text(plan(wanted, seen));
+    EXPECT_TRUE(steps.startsWith(kj::str("delete link ", there.index, "\nadd link br0, bridge")))
+        << steps.cStr();
+    there.group = 0;
+    EXPECT_STREQ(text(plan(wanted, seen)).cStr(), "") << "another program's";
+  }
+}
+
+// Catches: a link of another program being taken for ours because of its name.
+TEST(PlanLinks, aForeignLinkOfTheNameIsAProblem) {
+  ModelKernel kernel;
+  netlink::addLink(kernel, "bond0", netlink::Dummy{});
+  Wanted wanted;
+  wanted.links.add(link("bond0", "bond"));
+  settle(wanted, kernel);
+  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+               "! link bond0: there is a link of this name that is dummy, not a bond; it was not "
+               "made by networkd and is left as it is\n");
+}
+
+// eth0.100 before eth0, on a kernel that has both.
+Wanted vlanAndParent(TwoCards& kernel) {
+  Wanted wanted;
+  wanted.links.add(vlan("eth0", 100));
+  wanted.links.add(link("eth0"));
+  settle(wanted, kernel);
+  return wanted;
+}
+
+// Catches: a VLAN that is larger than its parent for a moment (ERANGE), or up before it (ENETDOWN).
+TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
+  TwoCards kernel;
+  auto wanted = vlanAndParent(kernel);
+  wanted.links[1].mtu = 9000;
+  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 9000\nset link 4 mtu 9000\n");
+  wanted.links[1].mtu = 1400;
+  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 1400\n");
+  EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
+}
+
+// Catches: an order that only holds as long as the kernel tells of parents first.
+TEST(PlanLinks, aParentGoesBeforeItsVlans) {
+  TwoCards kernel;
+  auto wanted = vlanAndParent(kernel);
+  wanted.links[1].mtu = 9000;
+  netlink::change(kernel, netlink::SetLink{.index = kernel.eth0, .up = false});
+  auto seen = observe(kernel, true, kNow);
+  std::reverse(seen.links.begin(), seen.links.end());
+  EXPECT_STREQ(text(plan(wanted, seen)).cStr(),
+               "set link 2 mtu 9000\nset link 4 mtu 9000\nset link 2 up\n");
+}
+
+// Catches: a VLAN that is made larger than its parent is yet.
+TEST(PlanLinks, aNewVlanWaitsForTheMtuOfItsParent) {
+  TwoCards kernel;
+  Wanted wanted;
+  wanted.links.add(vlan("eth0", 100)).mtu = 9000;
+  wanted.links.add(link("eth0")).mtu = 9000;
+  settle(wanted, kernel);
+  EXPECT_EQ(kernel.at("eth0.100").mtu, 9000u);
+}
+
+// Catches: a member that is taken down because its entry wants it down; the bond opens it again,
+// and so on without end.
+TEST(PlanLinks, theBondKeepsItsMembersUp) {
+  TwoCards kernel;
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[1].up = false;
+  settle(wanted, kernel);
+  EXPECT_TRUE(kernel.at("eth0").up());
+}
+
+// Catches: a primary that is not a member, which the driver keeps for the day that it becomes one.
+TEST(PlanLinks, thePrimaryIsAMember) {
+  TwoCards kernel;
+  kernel.plug("eth2");
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[0].primary = kj::str("eth2");
+  settle(wanted, kernel);
+  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+               "! link bond0: its primary eth2 is not one of its members now\n");
+}
+
+// Catches: wrong words, and options that the kernel would refuse.
+TEST(PlanLinks, whatHasNoMeaningIsSaidAndNotSent) {
+  TwoCards kernel;
+  auto wanted = bonded(BondMode::kActiveBackup, 0);
+  wanted.links[0].bond[O::kLacpRate] = 1;
+  wanted.links[0].bond[O::kUpDelay] = 200;
+  wanted.links[0].bond[O::kArpValidate] = 3;
+  wanted.links[0].primary = kj::str("eth7");
+  settle(wanted, kernel);
+  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+               "! link bond0: lacpRate has a meaning only in mode 802.3ad\n"
+               "! link bond0: arpValidate has no effect without arpInterval\n"
+               "! link bond0: updelay has no effect without miimon\n"
+               "! link bond0: its primary eth7 is not one of its members now\n");
+}
+
+// --- WireGuard
+// ------------------------------------------------------------------------------------
+WantedPeer peer(kj::byte number, kj::StringPtr network) {
+  WantedPeer peer;
+  peer.publicKey = RandomNetwork::secret(number).publicKey();
+  peer.allowed = {KJ_ASSERT_NONNULL(Prefix::parse(network))};
+  return peer;
+}
+Wanted tunnel() {
+  Wanted wanted;
+  auto& wg0 = wanted.links.add(link("wg0", "wireguard"));
+  wg0.wireguard.privateKey = RandomNetwork::secret(1);
+  wg0.wireguard.listenPort = 51820;
+  wg0.wireguard.peers.add(peer(10, "10.7.1.0/24"));
+  wg0.wireguard.peers.add(peer(11, "10.7.2.0/24"));
+  return wanted;
+}
+
+// Catches: peers that lose their session because another one changed.
+TEST(PlanLinks, onlyThePeerThatChangedIsNamed) {
+  ModelKernel kernel;
+  settle(tunnel(), kernel);
+  auto wanted = tunnel();
+  wanted.links[0].wireguard.peers[1].keepalive = 25;
+  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+               kj::str("set WireGuard of link 2: peer ",
+                       netlink::toText(RandomNetwork::secret(11).publicKey()), " every 25 s\n")
+                   .cStr());
+  wanted.links[0].wireguard.privateKey = RandomNetwork::secret(2);
+  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set WireGuard of link 2: private key\n");
+}
+
+// Catches: calling a peer back that moved to another address, and never calling it again when it is
+// gone from there.
+TEST(PlanLinks, aPeerThatRoamsIsFollowedWhileItWorks) {
+  using netlink::Endpoint;
+  auto at = [](kj::StringPtr ip) { return Endpoint{KJ_ASSERT_NONNULL(Ip::parse(ip)), 9}; };
+  WantedWireguard wanted;
+  wanted.privateKey = RandomNetwork::secret(1);
+  auto& want = wanted.peers.add(peer(10, "10.7.1.0/24"));
+  want.resolved = at("192.0.2.1");
+  netlink::WireguardDevice there;
+  there.publicKey = RandomNetwork::secret(1).publicKey();
+  there.peers.push_back({.publicKey = want.publicKey,
+                         .endpoint = at("203.0.113.7"),
+                         .allowed = want.allowed,
+                         .lastHandshake = kNow - 100});
+  auto sends = [&] {
+    return wireguardDifference(2, wanted, there, kNow, [](kj::StringPtr) {}) != nullptr;
+  };
+  EXPECT_FALSE(sends());
+  want.moved = true;  // the config names another place
+  EXPECT_TRUE(sends());
+  want.moved = false;
+  there.peers[0].lastHandshake = kNow - 200;
+  EXPECT_TRUE(sends());
+}
+
+// Catches: two peers that take a network from each other for ever.
+TEST(PlanLinks, aNetworkBehindTwoPeersIsTheFirstOnes) {
+  ModelKernel kernel;
+  auto wanted = tunnel();
+  wanted.links[0].wireguard.peers[1].allowed = wanted.links[0].wireguard.peers[0].allowed;
+  settle(wanted, kernel);
+  EXPECT_EQ(planFor(wanted, kernel).problems.size(), 1u);
+  auto device = kernel.wireguard(2);
+  EXPECT_EQ(device.peers[0].allowed.size(), 1u);
+  EXPECT_EQ(device.peers[1].allowed.size(), 0u);
+}
+
+// Catches: a plan without an end, because the kernel passes over the machine's own key.
+TEST(PlanLinks, aPeerThatIsThisMachineIsAProblem) {
+  ModelKernel kernel;
+  auto wanted = tunnel();
+  auto& wireguard = wanted.links[0].wireguard;
+  wireguard.peers[1].publicKey = KJ_ASSERT_NONNULL(wireguard.privateKey).publicKey();
+  settle(wanted, kernel);
+  EXPECT_EQ(kernel.wireguard(2).peers.size(), wireguard.peers.size() - 1);
+  auto left = planFor(wanted, kernel);
+  ASSERT_EQ(left.problems.size(), 1u);
+  EXPECT_TRUE(left.problems[0].endsWith(" is this machine itself")) << left.problems[0].cStr();
+}
+
+// --- any network to any other
+// ---------------------------------------------------------------------
+// Catches: every order that the kernel refuses, every plan that does not end, and every trace that
+// one config leaves in the next: after A, B, A all is as on a machine that had only A.
+TEST(PlanLinks, randomNetworksFromOneToAnotherAndBack) {
+  constexpr unsigned kPairs = 2000, kHardware = 6;
+  for (unsigned seed = 1; seed <= kPairs && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    RandomNetwork generate(seed);
+    auto a = generate.make(kHardware), b = generate.make(kHardware);
+    auto machine = [&](ModelKernel& kernel) {
+      for (unsigned i = 0; i < kHardware; ++i) kernel.plug(kj::str("eth", i));
+      netlink::addLink(kernel, "cni0", netlink::Bridge{});
+    };
+    ModelKernel fresh, used;
+    machine(fresh);
+    machine(used);
+    settle(a, fresh);
+    auto asNew = describeNetwork(fresh, a);
+    settle(a, used);
+    settle(b, used);
+    EXPECT_TRUE(netlink::findLink(used, "cni0") != nullptr);
+    settle(a, used);
+    ASSERT_STREQ(describeNetwork(used, a).cStr(), asNew.cStr());
+    used.takeChangeCount();
+    ASSERT_EQ(planFor(a, used).steps.size(), 0u);
+    for (auto& want : a.links) ASSERT_TRUE(netlink::findLink(used, want.name) != nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace talos::networkd

@@ -1,0 +1,506 @@
+#include "networkd/plan/plan-links.h"
+
+#include <kj/debug.h>
+
+#include <algorithm>
+
+#include "common/config/bond-options.h"
+
+namespace talos::networkd {
+
+using netlink::BondOption;
+using netlink::Link;
+using netlink::SetLink;
+
+namespace {
+
+constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420;
+
+// What a link of ours has when nobody asks for another MTU; 0: what it has.
+unsigned standardMtu(kj::StringPtr kind) {
+  if (kind == "bond" || kind == "dummy") return kEtherMtu;
+  return kind == "wireguard" ? kWireguardMtu : 0;
+}
+
+}  // namespace
+
+// One comparison. `now` is what each link will be after the steps so far.
+class LinkPlanner::Impl {
+ public:
+  Impl(const Wanted& wanted, const Observed& observed, Plan& result)
+      : wanted(wanted), observed(observed), result(result) {
+    wants.take(wanted.links, [](const WantedLink& want) { return keyOf(want.name); });
+    byName.take(observed.links, [](const Link& link) { return keyOf(link.name); });
+    byIndex.take(observed.links, [](const Link& link) { return link.index; });
+    byParent.take(observed.links, [](const Link& link) { return link.parent; });
+    byMaster.take(observed.links, [](const Link& link) { return link.master; });
+    for (auto& link : observed.links) {
+      now.add(Now{&link, wantedFor(link), link.up(), false, link.mtu, link.master});
+    }
+  }
+
+  kj::Vector<Step> run() {
+    for (auto& link : now) {
+      if (link.link->loopback() && !link.up) {
+        link.up = true;  // it gets its addresses by itself
+        step(SetLink{.index = link.link->index, .up = true}, kj::str("link ", link.link->name));
+      }
+    }
+    for (auto& link : now) checkKind(link);
+    removeLinks();
+    for (auto& want : wanted.links) makeLink(want);
+    for (auto& link : now) releaseMember(link);
+    for (auto& link : now) setKind(link);
+    for (auto& link : now) restoreMtu(link);
+    for (auto kind : {Stage::kOthers, Stage::kVlans}) {
+      for (auto& link : now) setMtu(link, kind);
+    }
+    for (auto& link : now) enslave(link);
+    for (auto& link : now) setPrimary(link);
+    for (auto& link : now) setMtu(link, Stage::kBridges);
+    for (bool vlans : {false, true}) {
+      for (auto& link : now) setUp(link, vlans);
+    }
+    for (auto& link : now) {
+      if (link.want != nullptr && !link.gone && !link.changed) result.applied += link.want->version;
+    }
+    return kj::mv(steps);
+  }
+
+  bool willBeUp(unsigned index) {
+    auto link = find(index);
+    return link != nullptr && link->up && !link->gone;
+  }
+  bool goesAway(unsigned index) {
+    auto link = find(index);
+    return link != nullptr && link->gone;
+  }
+  bool isNew(kj::StringPtr name) const { return newNames.contains(name); }
+
+ private:
+  struct Now {
+    const Link* link;
+    const WantedLink* want;
+    bool up, gone;
+    unsigned mtu, master;
+    bool changed = false;
+    bool foreign = false;  // of another kind than is wanted, and not ours: left alone
+  };
+
+  const Wanted& wanted;
+  const Observed& observed;
+  Plan& result;
+  kj::Vector<Step> steps;
+  kj::Vector<Now> now;
+  kj::HashSet<kj::StringPtr> newNames;
+  Positions wants;                                // wanted.links
+  Positions byName, byIndex, byParent, byMaster;  // `now`, as the links were observed
+
+  const WantedLink* wantedFor(const Link& link) const {
+    for (auto& entry : wants.of(keyOf(link.name))) {
+      auto& want = wanted.links[entry.position];
+      if (want.name == link.name) return &want;
+    }
+    return nullptr;
+  }
+  Now* find(unsigned index) {
+    for (auto& entry : byIndex.of(index)) return &now[entry.position];
+    return nullptr;
+  }
+  Now* find(kj::StringPtr name) {
+    for (auto& entry : byName.of(keyOf(name))) {
+      auto& link = now[entry.position];
+      if (link.link->name == name && !link.gone) return &link;
+    }
+    return nullptr;
+  }
+
+  template <typename... Parts>
+  void problem(Parts&&... parts) {
+    result.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+  }
+  void step(netlink::Change change, kj::String what) {
+    steps.add(Step{kj::mv(change), kj::mv(what)});
+  }
+  void step(Now& link, netlink::Change change) {
+    link.changed = true;
+    step(kj::mv(change), kj::str("link ", link.link->name));
+  }
+  static bool ours(const Link& link) { return link.group == kMark; }
+  static bool configured(const Now& link) {
+    return link.want != nullptr && !link.gone && !link.foreign;
+  }
+
+  // A bridge that lost its last port has no hardware address any more, and no VLAN that is made on
+  // it then can ever go up.
+  static bool lostAddress(const Link& link) {
+    for (auto byte : link.hardwareAddress) {
+      if (byte != 0) return false;
+    }
+    return link.hardwareAddress.size() > 0;
+  }
+
+  // --- what is there, and is it what is wanted
+  // ----------------------------------------------------
+  // Whether the link is made as it is wanted; what differs cannot be changed, only made anew.
+  bool fits(const Now& link) {
+    auto& want = *link.want;
+    if (ours(*link.link) && lostAddress(*link.link)) return false;
+    if (want.kind.size() == 0) return !ours(*link.link);
+    if (link.link->kind != want.kind) return false;
+    if (want.kind != "vlan") return true;
+    auto parent = find(want.parent);
+    bool onParent = parent != nullptr && parent->link->index == link.link->parent;
+    return onParent && link.link->vlan == want.vlan;
+  }
+
+  void checkKind(Now& link) {
+    if (link.want == nullptr || fits(link)) return;
+    if (ours(*link.link)) return;  // removeLinks() sees to it
+    link.foreign = true;
+    problem("link ", link.want->name, ": there is a link of this name that is ",
+            link.link->kind.size() == 0 ? "hardware"_kj : kj::StringPtr(link.link->kind), ", not ",
+            link.want->kind == "vlan" ? "this "_kj : "a "_kj, link.want->kind,
+            "; it was not made by networkd and is left as it is");
+  }
+
+  // A link of ours that is not wanted goes, and with it every VLAN on it.
+  bool stays(const Now& link) {
+    if (ours(*link.link) && (link.want == nullptr || !fits(link))) return false;
+    if (link.link->kind != "vlan") return true;
+    auto parent = find(link.link->parent);
+    return parent == nullptr || stays(*parent);
+  }
+
+  void removeLinks() {
+    // VLANs first: they would go with their parent and then not be found.
+    for (bool vlans : {true, false}) {
+      for (auto& link : now) {
+        if ((link.link->kind == "vlan") != vlans || stays(link)) continue;
+        link.gone = true;
+        if (!ours(*link.link)) continue;  // another's VLAN on a link of ours: the kernel does it
+        step(netlink::DeleteLink{link.link->index}, kj::str("link ", link.link->name));
+        for (auto& member : now) {
+          if (member.master != link.link->index) continue;
+          member.master = 0;
+          if (link.link->kind == "bond") takeDown(member);  // the bond closes it
+        }
+      }
+    }
+  }
+
+  // The kernel takes the VLANs of a link down with it, and up again.
+  void follow(Now& parent, bool up) {
+    for (auto& entry : byParent.of(parent.link->index)) {
+      auto& vlan = now[entry.position];
+      if (vlan.link->kind == "vlan") {
+        vlan.up = up;
+        follow(vlan, up);
+      }
+    }
+  }
+  void takeDown(Now& link) {
+    link.up = false;
+    follow(link, false);
+  }
+  void bringUp(Now& link) {
+    link.up = true;
+    follow(link, true);
+  }
+
+  // --- new links
+  // --------------------------------------------------------------------------------
+  void makeLink(const WantedLink& want) {
+    if (find(want.name) != nullptr) return;
+    auto what = kj::str("link ", want.name);
+    KJ_IF_MAYBE (kind, kindOf(want)) {
+      newNames.upsert(want.name, [](auto&, auto&&) {});
+      unsigned mtu = want.kind == "vlan" ? 0 : want.mtu;  // its parent's may have to grow first
+      step(netlink::AddLink{kj::str(want.name), kj::mv(*kind), kMark, mtu}, kj::mv(what));
+    }
+  }
+
+  // None when it cannot be made, or not yet; says why, if it is a problem.
+  kj::Maybe<netlink::LinkKind> kindOf(const WantedLink& want) {
+    if (want.kind == "dummy") return netlink::LinkKind(netlink::Dummy{});
+    if (want.kind == "wireguard") return netlink::LinkKind(netlink::Wireguard{});
+    if (want.kind == "bridge") return netlink::LinkKind(netlink::Bridge{want.bridge});
+    if (want.kind == "bond") {
+      auto options = effective(want);
+      // All of a new bond is standard, so only what is not goes along.
+      netlink::BondOptions standard;
+      for (auto& rule : netlink::bondRules()) standard[rule.option] = rule.standard;
+      return netlink::LinkKind(netlink::Bond{bondDifference(options, standard)});
+    }
+    if (want.kind == "vlan") return vlanOf(want);
+    problem("link ", want.name, ": there is no link \"", want.name, "\"; there are ",
+            linkNames(observed));
+    return nullptr;
+  }
+
+  kj::Maybe<netlink::LinkKind> vlanOf(const WantedLink& want) {
+    auto parent = find(want.parent);
+    if (parent != nullptr) {
+      return netlink::LinkKind(
+          netlink::Vlan{parent->link->index, want.vlan.id, want.vlan.protocol});
+    }
+    bool comes = isNew(want.parent);
+    for (auto& other : wanted.links)
+      comes = comes || (other.name == want.parent && other.kind.size() > 0);
+    if (!comes) {
+      problem("link ", want.name, ": there is no link \"", want.parent, "\" that it could be on");
+    }
+    return nullptr;
+  }
+
+  netlink::BondOptions effective(const WantedLink& want) {
+    return netlink::effectiveBond(want.bond, [&](kj::StringPtr option, kj::StringPtr why) {
+      problem("link ", want.name, ": ", option, " ", why);
+    });
+  }
+
+  // --- bonds and bridges
+  // ------------------------------------------------------------------------
+  // The link that this one is to belong to; null: none, or not there yet.
+  Now* wantedMaster(const Now& member) {
+    if (!configured(member) || member.want->master.size() == 0) return nullptr;
+    auto master = find(member.want->master);
+    return master != nullptr && !master->foreign ? master : nullptr;
+  }
+
+  void release(Now& member) {
+    auto master = find(member.master);
+    bool bond = master != nullptr && master->link->kind == "bond";
+    step(member, SetLink{.index = member.link->index, .master = 0u});
+    member.master = 0;
+    if (bond) takeDown(member);
+  }
+
+  // Whoever is in a bond or bridge that is configured, and is not to be, leaves it. Ports that
+  // another program put into a bridge stay.
+  void releaseMember(Now& member) {
+    if (member.master == 0 || member.gone) return;
+    auto master = find(member.master);
+    if (master == nullptr || !configured(*master) || master->want->kind.size() == 0) return;
+    auto target = wantedMaster(member);
+    if (target == master) return;
+    bool known = member.want != nullptr || member.link->kind.size() == 0 || ours(*member.link);
+    if (master->link->kind == "bond" || known) release(member);
+  }
+
+  void setKind(Now& link) {
+    if (!configured(link)) return;
+    if (link.want->kind == "bond") setBond(link);
+    if (link.want->kind == "wireguard") setWireguard(link);
+    if (link.want->kind == "bridge") {
+      auto there = link.link->bridge.value_or(netlink::BridgeOptions{});
+      netlink::BridgeOptions set;
+      auto differs = [](auto& want, auto& have) { return want && want != have; };
+      if (differs(link.want->bridge.stp, there.stp)) set.stp = link.want->bridge.stp;
+      if (differs(link.want->bridge.vlanFiltering, there.vlanFiltering)) {
+        set.vlanFiltering = link.want->bridge.vlanFiltering;
+      }
+      if (set != netlink::BridgeOptions{}) step(link, netlink::SetBridge{link.link->index, set});
+    }
+  }
+
+  void setBond(Now& bond) {
+    auto there = bond.link->bond.value_or(netlink::BondOptions{});
+    auto set = bondDifference(effective(*bond.want), there);
+    if (set.empty()) return;
+    bool down = false, empty = false;
+    for (auto& rule : netlink::bondRules()) {
+      if (!set[rule.option]) continue;
+      down = down || rule.down;
+      empty = empty || rule.empty;
+    }
+    if (empty) {
+      for (auto& member : now) {
+        if (member.master == bond.link->index) release(member);
+      }
+    }
+    if (down && bond.up) {
+      step(bond, SetLink{.index = bond.link->index, .up = false});
+      takeDown(bond);
+    }
+    step(bond, netlink::SetBond{bond.link->index, set});
+  }
+
+  void enslave(Now& member) {
+    auto master = wantedMaster(member);
+    if (master == nullptr) {
+      bool lost =
+          configured(member) && member.want->master.size() > 0 && !isNew(member.want->master);
+      if (lost)
+        problem("link ", member.want->name, ": its master ", member.want->master, " is not there");
+      return;
+    }
+    if (member.master == master->link->index) return;
+    if (member.master != 0) release(member);
+    bool bond = master->link->kind == "bond";
+    if (bond && member.up) {
+      step(member, SetLink{.index = member.link->index, .up = false});
+      takeDown(member);
+    }
+    step(member, SetLink{.index = member.link->index, .master = master->link->index});
+    member.master = master->link->index;
+    if (bond) bringUp(member);
+  }
+
+  void setPrimary(Now& bond) {
+    if (!configured(bond) || bond.want->kind != "bond") return;
+    if (!netlink::ruleOf(BondOption::kPrimary).fits(bond.want->bond.mode())) {
+      if (bond.want->primary.size() > 0) {
+        problem("link ", bond.want->name, ": primary has a meaning only in ",
+                netlink::modesOf(netlink::ruleOf(BondOption::kPrimary)));
+      }
+      return;
+    }
+    auto there = bond.link->bond ? (*bond.link->bond)[BondOption::kPrimary].value_or(0) : 0;
+    unsigned want = 0;
+    if (bond.want->primary.size() > 0) {
+      auto link = find(bond.want->primary);
+      if (link == nullptr || link->master != bond.link->index) {
+        problem("link ", bond.want->name, ": its primary ", bond.want->primary,
+                " is not one of its members now");
+        return;
+      }
+      want = link->link->index;
+    }
+    if (want == there) return;
+    netlink::BondOptions set;
+    set[BondOption::kPrimary] = want;
+    step(bond, netlink::SetBond{bond.link->index, set});
+  }
+
+  // --- WireGuard
+  // --------------------------------------------------------------------------------
+  void setWireguard(Now& link) {
+    for (auto& tunnel : observed.tunnels) {
+      if (tunnel.link != link.link->index) continue;
+      auto set = wireguardDifference(
+          tunnel.link, link.want->wireguard, tunnel.device, observed.now,
+          [&](kj::StringPtr why) { problem("link ", link.want->name, ": ", why); });
+      KJ_IF_MAYBE (s, set) step(link, kj::mv(*s));
+      return;
+    }
+  }
+
+  // --- MTU, up and down
+  // -------------------------------------------------------------------------
+  unsigned wantedMtu(const Now& link) {
+    auto& want = *link.want;
+    // The bond gives its members its own.
+    if (want.master.size() > 0) {
+      auto master = wantedMaster(link);
+      if (master == nullptr || master->link->kind == "bond") return 0;
+    }
+    if (want.mtu != 0) return want.mtu;
+    if (!ours(*link.link)) return firstMtu(link);
+    if (want.kind == "bridge") return mtuOfPorts(link);
+    if (want.kind != "vlan") return standardMtu(want.kind);
+    auto parent = find(link.link->parent);
+    return parent == nullptr ? 0 : parent->mtu;
+  }
+
+  // What hardware had before a config wanted it otherwise; 0: it was never changed.
+  unsigned firstMtu(const Now& link) const {
+    for (auto& first : observed.firstMtus) {
+      if (first.link == link.link->index) return first.mtu;
+    }
+    return 0;
+  }
+
+  // Of hardware that no config names any more. In a bond it has the bond's.
+  void restoreMtu(Now& link) {
+    if (link.want != nullptr || link.gone || link.master != 0) return;
+    unsigned mtu = firstMtu(link);
+    if (mtu == 0 || mtu == link.mtu) return;
+    step(link, SetLink{.index = link.link->index, .mtu = mtu});
+    changeMtu(link, mtu);
+  }
+
+  // The smallest of its ports', as the kernel has it until somebody sets another; 0 while they
+  // change, because it may follow by itself.
+  unsigned mtuOfPorts(const Now& bridge) {
+    if (steps.size() > 0) return 0;
+    unsigned least = 0;
+    for (auto& entry : byMaster.of(bridge.link->index)) {  // none has moved yet
+      auto& port = now[entry.position];
+      if (least == 0 || port.mtu < least) least = port.mtu;
+    }
+    return least == 0 ? kEtherMtu : least;
+  }
+
+  enum class Stage { kOthers, kVlans, kBridges };
+  static Stage stageOf(const Now& link) {
+    if (link.want->kind == "bridge") return Stage::kBridges;  // they follow their ports
+    return link.want->kind == "vlan" ? Stage::kVlans : Stage::kOthers;
+  }
+
+  void setMtu(Now& link, Stage stage) {
+    if (!configured(link) || stageOf(link) != stage) return;
+    unsigned mtu = wantedMtu(link);
+    if (mtu == 0 || mtu == link.mtu) return;
+    step(link, SetLink{.index = link.link->index, .mtu = mtu});
+    changeMtu(link, mtu);
+  }
+
+  // What the kernel does by itself: members of a bond have its MTU, VLANs not more than their
+  // parent.
+  void changeMtu(Now& link, unsigned mtu) {
+    link.mtu = mtu;
+    for (auto& other : now) {
+      if (link.link->kind == "bond" && other.master == link.link->index) changeMtu(other, mtu);
+      bool above = other.link->kind == "vlan" && other.link->parent == link.link->index;
+      if (above && other.mtu > mtu) changeMtu(other, mtu);
+    }
+  }
+
+  void setUp(Now& link, bool vlans) {
+    if (!configured(link) || (link.want->kind == "vlan") != vlans) return;
+    auto& want = *link.want;
+    if (link.link->loopback()) {
+      if (!want.up) problem("link ", want.name, ": loopback stays up");
+      return;
+    }
+    auto master = find(link.master);
+    bool inBond = master != nullptr && master->link->kind == "bond";
+    bool up = want.up || inBond;  // the bond keeps it open
+    // It waits for its bond, which wants it down.
+    if (want.master.size() > 0 && link.master == 0 && isNew(want.master)) return;
+    if (up == link.up) return;
+    if (up && vlans) {
+      auto parent = find(link.link->parent);
+      if (parent != nullptr && !parent->up) {
+        problem("link ", want.name, ": the link ", parent->link->name, " under it is down");
+        return;
+      }
+    }
+    step(link, SetLink{.index = link.link->index, .up = up});
+    if (up) {
+      bringUp(link);
+    } else {
+      takeDown(link);
+    }
+  }
+};
+
+LinkPlanner::LinkPlanner(const Wanted& wanted, const Observed& observed, Plan& result)
+    : impl(kj::heap<Impl>(wanted, observed, result)) {}
+LinkPlanner::~LinkPlanner() noexcept(false) = default;
+
+kj::Vector<Step> LinkPlanner::run() {
+  return impl->run();
+}
+bool LinkPlanner::willBeUp(const Link& link) {
+  return impl->willBeUp(link.index);
+}
+bool LinkPlanner::goesAway(unsigned index) {
+  return impl->goesAway(index);
+}
+bool LinkPlanner::isNew(kj::StringPtr name) const {
+  return impl->isNew(name);
+}
+
+}  // namespace talos::networkd

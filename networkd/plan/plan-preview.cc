@@ -1,0 +1,77 @@
+#include "networkd/plan/plan-preview.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "common/netlink/netlink-model.h"
+#include "networkd/plan/change-words.h"
+#include "networkd/plan/wanted-specs.h"
+
+namespace talos::networkd {
+namespace {
+
+constexpr unsigned kMaxRounds = 8;
+
+}  // namespace
+
+Preview preview(const Wanted& wanted, const Observed& observed) {
+  Preview result;
+  netlink::ModelKernel model(observed.links, observed.addresses, observed.routes, observed.ipv6);
+  for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
+  std::map<std::string, kj::String> refused;  // by the model, and why: planned again each time
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    auto now = observe(model, observed.ipv6, observed.now);
+    now.firstMtus = observed.firstMtus;
+    auto todo = plan(wanted, now);
+    result.problems = kj::mv(todo.problems);
+    kj::Vector<netlink::Change> changes;
+    kj::Vector<kj::String> texts;
+    for (auto& step : todo.steps) {
+      auto text = told(step.change, now);
+      auto before = refused.find(text.cStr());
+      if (before != refused.end()) {
+        result.problems.add(kj::str(text, ": ", before->second));
+        continue;
+      }
+      texts.add(kj::mv(text));
+      changes.add(kj::mv(step.change));
+    }
+    if (changes.size() == 0) break;
+    auto answers = model.apply(changes);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      KJ_IF_MAYBE (failure, answers[i]) {
+        refused.emplace(texts[i].cStr(), kj::mv(failure->reason));
+      }
+      result.steps.add(kj::mv(texts[i]));
+    }
+  }
+  for (auto& problem : wanted.problems) result.problems.add(kj::str(problem));
+  return result;
+}
+
+Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs) {
+  Wanted wanted;
+  auto each = [&](kj::StringPtr type, auto&& take) {
+    for (auto resource : specs) {
+      auto metadata = resource.getMetadata();
+      if (metadata.getType() == type)
+        take(metadata.getId(), metadata.getVersion(), resource.getSpec());
+    }
+  };
+  each("LinkSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addLink(wanted, id, version, spec.template getAs<rpc::LinkSpecSpec>());
+  });
+  each("WireguardKeys.secrets.talos.dev", [&](auto id, auto, auto spec) {
+    addWireguardKey(wanted, id, spec.template getAs<rpc::WireguardKeySpec>());
+  });
+  each("AddressSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addAddress(wanted, id, version, spec.template getAs<rpc::AddressSpecSpec>());
+  });
+  each("RouteSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
+    addRoute(wanted, id, version, spec.template getAs<rpc::RouteSpecSpec>());
+  });
+  return wanted;
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,285 @@
+// Attributes and types of routes, the order of addresses, and the MTU that hardware goes back to.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <linux/if_addr.h>
+
+#include <string>
+
+#include "common/netlink/netlink-model.h"
+#include "common/testing/test-ip.h"
+#include "networkd/plan/first-mtus.h"
+#include "networkd/plan/network-status.h"
+
+namespace talos::networkd {
+namespace {
+
+using netlink::ModelKernel;
+
+struct World {
+  ModelKernel kernel;
+  std::vector<FirstMtu> firstMtus;
+  unsigned eth0 = kernel.plug("eth0");
+
+  Observed observed() {
+    auto result = observe(kernel, true, 0);
+    result.firstMtus = firstMtus;
+    return result;
+  }
+  Plan next(const Wanted& wanted) { return plan(wanted, observed()); }
+
+  // What is done until nothing is left, one change a line; problems at the end.
+  std::string settle(const Wanted& wanted) {
+    std::string said;
+    for (unsigned round = 0; round < 8; ++round) {
+      auto todo = next(wanted);
+      if (todo.steps.size() == 0) {
+        for (auto& problem : todo.problems) said += "! " + std::string(problem.cStr()) + "\n";
+        return said;
+      }
+      for (auto& step : todo.steps)
+        said += std::string(netlink::describe(step.change).cStr()) + "\n";
+      auto changes = KJ_MAP(step, todo.steps) {
+        return kj::mv(step.change);
+      };
+      for (auto& failure : kernel.apply(changes)) {
+        KJ_IF_MAYBE (f, failure) ADD_FAILURE() << f->message.cStr();
+      }
+    }
+    ADD_FAILURE() << "does not settle";
+    return said;
+  }
+};
+
+Wanted up(std::initializer_list<kj::StringPtr> addresses) {
+  Wanted wanted;
+  wanted.links.add(WantedLink{.name = kj::str("eth0"), .version = 1});
+  unsigned order = 0;
+  for (auto text : addresses) {
+    wanted.addresses.add(WantedAddress{
+        .link = kj::str("eth0"), .prefix = prefix(text), .version = 1, .order = order++});
+  }
+  return wanted;
+}
+
+using Fill = kj::FunctionParam<void(WantedRoute&)>;
+Wanted routed(Fill fill) {
+  auto wanted = up({"10.5.0.2/24", "10.5.0.3/24", "fd00::2/64"});
+  auto& route = wanted.routes.add(WantedRoute{
+      .link = kj::str("eth0"), .destination = prefix("10.9.0.0/16"), .metric = 10, .version = 1});
+  route.gateway = ip("10.5.0.1");
+  fill(route);
+  return wanted;
+}
+void nowhere(WantedRoute& route, uint8_t type) {
+  route.link = kj::String();
+  route.gateway = nullptr;
+  route.type = type;
+}
+
+// Catches: an attribute that is not sent, that is sent again and again, or whose change takes the
+// route away for a moment; from each to each other and back.
+TEST(PlanRoutes, everyAttributeIsChangedInOneStep) {
+  struct {
+    void (*fill)(WantedRoute&);
+    const char* words;
+  } rows[] = {
+      {[](WantedRoute&) {}, "route 10.9.0.0/16 via 10.5.0.1 link 2 metric 10"},
+      {[](WantedRoute& r) { r.source = ip("10.5.0.3"); },
+       "route 10.9.0.0/16 via 10.5.0.1 link 2 metric 10 source 10.5.0.3"},
+      {[](WantedRoute& r) { r.mtu = 1400; },
+       "route 10.9.0.0/16 via 10.5.0.1 link 2 metric 10 mtu 1400"},
+      {[](WantedRoute& r) { r.gateway = ip("192.0.2.1"), r.onlink = true; },
+       "route 10.9.0.0/16 via 192.0.2.1 link 2 metric 10 onlink"},
+      {[](WantedRoute& r) { r.onlink = true; },
+       "route 10.9.0.0/16 via 10.5.0.1 link 2 metric 10 onlink"},
+      {[](WantedRoute& r) { nowhere(r, RTN_BLACKHOLE); }, "blackhole route 10.9.0.0/16 metric 10"},
+      {[](WantedRoute& r) { nowhere(r, RTN_UNREACHABLE); },
+       "unreachable route 10.9.0.0/16 metric 10"},
+      {[](WantedRoute& r) { nowhere(r, RTN_PROHIBIT); }, "prohibit route 10.9.0.0/16 metric 10"},
+  };
+  for (auto& from : rows) {
+    for (auto& to : rows) {
+      SCOPED_TRACE(std::string(from.words) + " to " + to.words);
+      World world;
+      auto a = routed(from.fill), b = routed(to.fill);
+      world.settle(a);
+      EXPECT_EQ("", world.settle(a));
+      auto change = [&](const char* words) {
+        return &from == &to ? std::string() : "replace " + std::string(words) + "\n";
+      };
+      EXPECT_EQ(change(to.words), world.settle(b));
+      EXPECT_EQ(change(from.words), world.settle(a));
+      EXPECT_EQ(world.next(a).applied, 5u);
+      EXPECT_NE(std::string::npos, world.settle(up({"10.5.0.2/24"})).find("delete"));
+      for (auto& route : world.kernel.routes()) EXPECT_NE(route.destination, prefix("10.9.0.0/16"));
+    }
+  }
+}
+
+// Catches: a gateway that is asked for before the route that it is reached by.
+TEST(PlanRoutes, theWayToAGatewayComesBeforeIt) {
+  World world;
+  auto wanted = up({"10.5.0.2/24"});
+  wanted.routes.add(WantedRoute{
+      .link = kj::str("eth0"), .destination = Prefix::all(AF_INET), .gateway = ip("192.0.2.1")});
+  wanted.routes.add(WantedRoute{.link = kj::str("eth0"), .destination = prefix("192.0.2.1/32")});
+  world.settle(wanted);
+  EXPECT_TRUE(hasDefaultRoute(world.observed()));
+}
+
+// Catches: the MTU of a link that another program has put into its bond.
+TEST(PlanRoutes, aMemberOfAnothersBondKeepsItsMtu) {
+  World world;
+  world.settle(Wanted());
+  netlink::addLink(world.kernel, "bond9", netlink::Bond{});
+  auto bond = KJ_ASSERT_NONNULL(netlink::findLink(world.kernel, "bond9")).index;
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .master = bond});
+  netlink::change(world.kernel, netlink::SetLink{.index = bond, .mtu = 9000u});
+  world.firstMtus = {{world.eth0, 1500}};
+  EXPECT_EQ("", world.settle(Wanted()));
+}
+
+// Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and
+// with a metric of its own.
+TEST(PlanRoutes, blackholesOfIpv6) {
+  World world;
+  auto wanted = up({});
+  auto& route = wanted.routes.add(WantedRoute());
+  route.destination = prefix("2001:db8:dead::/48");
+  route.type = RTN_BLACKHOLE;
+  EXPECT_NE(std::string::npos,
+            world.settle(wanted).find("add blackhole route 2001:db8:dead::/48 metric 1024"));
+  EXPECT_EQ("", world.settle(wanted));
+}
+
+// Catches: another program's route that is taken for ours though it goes elsewhere, or refused
+// though it does all that was asked for.
+TEST(PlanRoutes, anotherProgramsRouteInThePlace) {
+  World world;
+  world.settle(routed([](WantedRoute& r) { r.metric = 77; }));
+  netlink::Route theirs{.destination = prefix("10.9.0.0/16"),
+                        .gateway = ip("10.5.0.1"),
+                        .link = world.eth0,
+                        .metric = 10,
+                        .protocol = RTPROT_STATIC,
+                        .mtu = 1300};
+  netlink::change(world.kernel, netlink::AddRoute{theirs});
+  EXPECT_EQ(world.settle(routed([](WantedRoute&) {})).find("!"), std::string::npos);
+  auto said = world.settle(routed([](WantedRoute& r) { r.mtu = 1400; }));
+  EXPECT_NE(std::string::npos, said.find("metric 10 is taken by another route, on eth0")) << said;
+  said = world.settle(routed([](WantedRoute& r) { nowhere(r, RTN_BLACKHOLE); }));
+  EXPECT_NE(std::string::npos, said.find("! blackhole route 10.9.0.0/16: metric 10 is taken"))
+      << said;
+}
+
+// The addresses of eth0, the primary first.
+std::string held(ModelKernel& kernel) {
+  std::string primaries, secondaries;
+  for (auto& address : kernel.addresses()) {
+    if (address.link == 1 || address.prefix.address.family() != AF_INET) continue;
+    bool secondary = (address.flags & IFA_F_SECONDARY) != 0;
+    (secondary ? secondaries : primaries) += std::string(address.prefix.toString().cStr()) + " ";
+  }
+  return primaries + "| " + secondaries;
+}
+
+// Catches: a source address that changes because another one was the first to be made.
+TEST(PlanRoutes, theFirstAddressOfANetworkIsThePrimary) {
+  World world;
+  // Specs come in the order of the store.
+  auto wanted = up({"10.5.0.9/24", "10.5.0.3/24", "10.6.0.1/24"});
+  std::swap(wanted.addresses[0], wanted.addresses[1]);
+  world.settle(wanted);
+  EXPECT_EQ("10.5.0.9/24 10.6.0.1/24 | 10.5.0.3/24 ", held(world.kernel));
+  // Replaced by one that the kernel would hang under the one that stays.
+  world.settle(up({"10.5.0.7/24", "10.5.0.3/24", "10.6.0.1/24"}));
+  EXPECT_EQ("10.6.0.1/24 10.5.0.7/24 | 10.5.0.3/24 ", held(world.kernel));
+  auto said = world.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"}));
+  EXPECT_EQ("10.6.0.1/24 10.5.0.3/24 | 10.5.0.7/24 ", held(world.kernel));
+  EXPECT_EQ(std::string::npos, said.find("10.6.0.1"));
+  EXPECT_EQ("", world.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"})));
+}
+
+// Catches: a new first address that is made below the old one and moved only then.
+TEST(PlanRoutes, aNewFirstAddressComesBeforeTheOthers) {
+  World world;
+  world.settle(up({"10.5.0.2/24"}));
+  EXPECT_EQ(
+      "delete address 10.5.0.2/24 of link 2\n"
+      "add address 10.5.0.1/24 to link 2\n"
+      "add address 10.5.0.2/24 to link 2\n",
+      world.settle(up({"10.5.0.1/24", "10.5.0.2/24"})));
+}
+
+// Catches: somebody else's address that is lost because it hangs from ours.
+TEST(PlanRoutes, anotherProgramsAddressIsNotMoved) {
+  World world;
+  world.settle(up({"10.5.0.2/24"}));
+  netlink::addAddress(world.kernel, world.eth0, prefix("10.5.0.50/24"));
+  world.settle(up({"10.5.0.1/24", "10.5.0.2/24"}));
+  EXPECT_EQ("10.5.0.2/24 | 10.5.0.50/24 10.5.0.1/24 ", held(world.kernel));
+}
+
+// Catches: hardware that keeps an MTU that nobody asks for any more, and one that is set though it
+// was never changed.
+TEST(PlanRoutes, hardwareGoesBackToItsMtu) {
+  World world;
+  auto wanted = up({"10.5.0.2/24"});
+  wanted.links[0].mtu = 9000;
+  world.settle(wanted);
+  auto none = up({"10.5.0.2/24"});
+  EXPECT_EQ("", world.settle(none));  // nobody knows what it was
+  world.firstMtus = {{world.eth0, 1500}};
+  EXPECT_EQ("", world.settle(wanted));
+  EXPECT_EQ("set link 2 mtu 1500\n", world.settle(none));
+  world.settle(wanted);
+  auto said = world.settle(Wanted());
+  EXPECT_NE(std::string::npos, said.find("set link 2 mtu 1500\n")) << said;
+}
+
+// Catches: a file that cannot be read and costs more than its bad lines.
+TEST(FirstMtus, areKeptAsTheyWere) {
+  std::vector<FirstMtu> mtus = {{2, 1500}, {7, 9000}};
+  EXPECT_STREQ("2 1500\n7 9000\n", format(mtus).cStr());
+  EXPECT_TRUE(parseFirstMtus(format(mtus)) == mtus);
+  EXPECT_TRUE(parseFirstMtus("").empty());
+  EXPECT_TRUE(parseFirstMtus("x\n2 1500\n2 1400\n-1 9\n3\n\n7 9000") == mtus);
+}
+
+// Catches: links of ours that are taken for hardware, a second change that overwrites the first,
+// an MTU that is forgotten while a bond has it.
+TEST(FirstMtus, ofHardwareUntilItHasItAgain) {
+  World world;
+  netlink::change(
+      world.kernel,
+      netlink::AddLink{.name = kj::str("dummy0"), .kind = netlink::Dummy{}, .group = kMark});
+  auto step = [](unsigned link) {
+    return Step{netlink::SetLink{.index = link, .mtu = 1400u}, nullptr};
+  };
+  kj::Vector<Step> steps;
+  for (unsigned link : {1u, world.eth0, world.eth0 + 1}) steps.add(step(link));
+  auto& mtus = world.firstMtus;
+  EXPECT_TRUE(remember(mtus, world.observed(), steps));
+  EXPECT_TRUE((mtus == std::vector<FirstMtu>{{world.eth0, 1500}}));
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1400u});
+  EXPECT_FALSE(remember(mtus, world.observed(), steps));
+  Wanted wanted = up({});
+  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
+  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1500u});
+  wanted.links[0].master = kj::str("bond0");
+  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
+  wanted.links[0].master = kj::String();
+  netlink::addLink(world.kernel, "bond9", netlink::Bond{});  // another program's
+  netlink::setUp(world.kernel, world.eth0, false);
+  netlink::setMaster(world.kernel, world.eth0, netlink::indexOf(world.kernel, "bond9"));
+  EXPECT_FALSE(forget(mtus, Wanted(), world.observed()));
+  netlink::setMaster(world.kernel, world.eth0, 0);
+  EXPECT_TRUE(forget(mtus, wanted, world.observed()));
+  mtus = {{world.eth0, 1500}, {99, 1500}};
+  wanted.links[0].mtu = 1500;
+  EXPECT_TRUE(forget(mtus, wanted, world.observed()));  // of the link that is gone
+  EXPECT_EQ(mtus.size(), 1u);
+}
+
+}  // namespace
+}  // namespace talos::networkd

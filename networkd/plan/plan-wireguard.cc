@@ -1,0 +1,134 @@
+// What has to be sent to a WireGuard device. Peers that are as they should be are not named, so
+// their sessions go on.
+#include <algorithm>
+#include <set>
+
+#include "networkd/plan/plan-links.h"
+
+namespace talos::networkd {
+
+using netlink::SetPeer;
+using netlink::SetWireguard;
+using netlink::WireguardDevice;
+using netlink::WireguardPeer;
+
+namespace {
+
+// After this time without a handshake a session is dead (REJECT_AFTER_TIME of the protocol): then
+// the peer is called at the place that the config names again.
+constexpr int64_t kDeadAfter = 180;
+
+std::vector<Prefix> sorted(std::vector<Prefix> networks) {
+  for (auto& network : networks) network = network.masked();
+  std::sort(networks.begin(), networks.end());
+  networks.erase(std::unique(networks.begin(), networks.end()), networks.end());
+  return networks;
+}
+
+const WireguardPeer* find(const WireguardDevice& device, const netlink::WireguardKey& key) {
+  for (auto& peer : device.peers) {
+    if (peer.publicKey == key) return &peer;
+  }
+  return nullptr;
+}
+
+// A peer may call from another address than the config names, and the kernel follows it there. That
+// is left alone while it works.
+bool needsEndpoint(const WantedPeer& want, const WireguardPeer* there, int64_t now) {
+  if (!want.resolved) return false;
+  if (there == nullptr || !there->endpoint) return true;
+  if (*there->endpoint == *want.resolved) return false;
+  return want.moved || now - there->lastHandshake > kDeadAfter;
+}
+
+class Difference {
+ public:
+  Difference(const WantedWireguard& wanted, const WireguardDevice& there, int64_t now,
+             kj::FunctionParam<void(kj::StringPtr)>& problem)
+      : wanted(wanted), there(there), now(now), problem(problem) {}
+
+  void fill(SetWireguard& set) {
+    netlink::WireguardKey own{};
+    KJ_IF_MAYBE (secret, wanted.privateKey) {
+      own = secret->publicKey();
+      if (own != there.publicKey) set.privateKey = secret->clone();
+    } else {
+      problem("its private key is not there yet");
+    }
+    if (wanted.listenPort != 0 && wanted.listenPort != there.listenPort) {
+      set.listenPort = wanted.listenPort;
+    }
+    if (wanted.firewallMark != there.firewallMark) set.firewallMark = wanted.firewallMark;
+    for (auto& peer : there.peers) {
+      if (!wants(peer.publicKey))
+        set.peers.push_back({.publicKey = peer.publicKey, .remove = true});
+    }
+    for (auto& peer : wanted.peers) {
+      if (peer.publicKey == own) {
+        problem(kj::str("the peer ", netlink::toText(peer.publicKey), " is this machine itself"));
+      } else {
+        addPeer(peer, set);
+      }
+    }
+  }
+
+ private:
+  const WantedWireguard& wanted;
+  const WireguardDevice& there;
+  int64_t now;
+  kj::FunctionParam<void(kj::StringPtr)>& problem;
+  std::set<Prefix> claimed;
+
+  bool wants(const netlink::WireguardKey& key) const {
+    for (auto& peer : wanted.peers) {
+      if (peer.publicKey == key) return true;
+    }
+    return false;
+  }
+
+  // A network is behind one peer: the first that names it. The kernel would give it to the last,
+  // and each pass would take it from the other.
+  std::vector<Prefix> claim(const WantedPeer& peer) {
+    std::vector<Prefix> mine;
+    for (auto& network : sorted(peer.allowed)) {
+      if (claimed.insert(network).second) {
+        mine.push_back(network);
+      } else {
+        problem(kj::str(network, " is behind two peers; ", netlink::toText(peer.publicKey),
+                        " does not get it"));
+      }
+    }
+    return mine;
+  }
+
+  void addPeer(const WantedPeer& want, SetWireguard& set) {
+    auto peer = find(there, want.publicKey);
+    SetPeer change{.publicKey = want.publicKey};
+    auto networks = claim(want);
+    if (needsEndpoint(want, peer, now)) change.endpoint = want.resolved;
+    if (want.keepalive != (peer == nullptr ? 0 : peer->keepalive))
+      change.keepalive = want.keepalive;
+    if (networks != sorted(peer == nullptr ? std::vector<Prefix>() : peer->allowed)) {
+      change.replaceAllowed = true;
+      change.allowed = std::move(networks);
+    }
+    if (peer == nullptr || change.endpoint || change.keepalive || change.replaceAllowed) {
+      set.peers.push_back(std::move(change));
+    }
+  }
+};
+
+}  // namespace
+
+kj::Maybe<SetWireguard> wireguardDifference(unsigned link, const WantedWireguard& wanted,
+                                            const WireguardDevice& there, int64_t now,
+                                            kj::FunctionParam<void(kj::StringPtr)> problem) {
+  SetWireguard set{.index = link};
+  Difference(wanted, there, now, problem).fill(set);
+  if (set.privateKey == nullptr && !set.listenPort && !set.firewallMark && set.peers.empty()) {
+    return nullptr;
+  }
+  return kj::mv(set);
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,30 @@
+// What the units of network-status.h share: records and words.
+#pragma once
+
+#include "common/base/named-bits.h"
+#include "networkd/plan/network-status.h"
+
+namespace talos::networkd {
+
+template <typename List, typename Items>
+void fillTexts(List list, const Items& items) {
+  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
+}
+
+// There may be ten thousand, and the usual first segment has 8 KiB; what one usually needs.
+constexpr unsigned kRecordWords = 64, kAddressWords = 24, kRouteWords = 36;
+
+template <typename Spec, typename Fill>
+void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kRecordWords) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>(words);
+  fill(message->initRoot<Spec>());
+  records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
+}
+
+// Who made a route or a rule: an RTPROT_*.
+kj::String protocolName(uint8_t protocol);
+kj::StringPtr familyName(int family);
+// IFF_UP and so on, in capitals.
+kj::Vector<kj::StringPtr> flagNames(unsigned flags);
+
+}  // namespace talos::networkd

@@ -1,0 +1,290 @@
+// Random networks that a config could ask for, and a text of what a kernel has of one: for the
+// tests of the planner on the model kernel and on the real one.
+#pragma once
+
+#include <kj/encoding.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "common/config/bond-options.h"
+#include "networkd/plan/plan-links.h"
+
+namespace talos::networkd {
+
+class RandomNetwork {
+ public:
+  explicit RandomNetwork(unsigned seed) : random(seed) {}
+
+  // Of hardware links eth0 ... eth<hardware - 1>.
+  Wanted make(unsigned hardware) {
+    Wanted wanted;
+    std::vector<std::string> free, standing;  // hardware that nobody has; what can have addresses
+    for (unsigned i = 0; i < hardware; ++i) {
+      if (chance(85)) free.push_back("eth" + std::to_string(i));
+    }
+    std::shuffle(free.begin(), free.end(), random);
+    for (auto name : {"bond0", "bond1"}) {
+      if (!chance(60)) continue;
+      auto members = take(free, below(4));
+      wanted.links.add(bond(name, members));
+      for (auto& member : members) {
+        auto& link = wanted.links.add(plain(member));
+        link.master = kj::str(name);
+      }
+      standing.push_back(name);
+    }
+    if (chance(40)) {
+      auto& bridge = wanted.links.add(plain("br0"));
+      bridge.kind = kj::str("bridge");
+      bridge.bridge = {chance(50), chance(50)};
+      for (auto& port : take(free, below(3))) {
+        auto& link = wanted.links.add(plain(port));
+        link.master = kj::str("br0");
+        if (port == "eth0") link.mtu = mtu();
+      }
+      standing.push_back("br0");
+    }
+    for (auto& name : free) {
+      auto& link = wanted.links.add(plain(name));
+      // One that is always given, and others that never are: what is left alone stays as it was.
+      if (name == "eth0") link.mtu = mtu();
+      standing.push_back(name);
+    }
+    if (chance(40)) {
+      // The same name as another kind in the next config.
+      auto& link = wanted.links.add(plain("extra0"));
+      link.kind = chance(50) ? kj::str("dummy") : kj::str("bridge");
+      if (chance(30)) link.mtu = mtu();
+      standing.push_back("extra0");
+    }
+    if (chance(50)) {
+      wanted.links.add(tunnel("wg0"));
+      standing.push_back("wg0");
+    }
+    addVlans(wanted, standing);
+    addAddresses(wanted, standing);
+    std::shuffle(wanted.links.begin(), wanted.links.end(), random);
+    for (auto& link : wanted.links) link.version = 1;
+    return wanted;
+  }
+
+  static netlink::WireguardSecret secret(kj::byte number) {
+    kj::byte bytes[32] = {8, number};
+    return KJ_ASSERT_NONNULL(netlink::WireguardSecret::parse(kj::encodeBase64(bytes)));
+  }
+
+ private:
+  std::minstd_rand random;
+
+  unsigned below(unsigned limit) { return random() / 7 % limit; }
+  bool chance(unsigned percent) { return below(100) < percent; }
+  unsigned mtu() { return 1400 + 100 * below(4); }
+
+  static WantedLink plain(const std::string& name) {
+    WantedLink link;
+    link.name = kj::str(name.c_str());
+    return link;
+  }
+
+  std::vector<std::string> take(std::vector<std::string>& from, unsigned count) {
+    std::vector<std::string> taken;
+    while (taken.size() < count && !from.empty()) {
+      taken.push_back(from.back());
+      from.pop_back();
+    }
+    return taken;
+  }
+
+  WantedLink bond(const std::string& name, const std::vector<std::string>& members) {
+    using O = netlink::BondOption;
+    auto link = plain(name);
+    link.kind = kj::str("bond");
+    if (chance(30)) link.mtu = mtu();
+    link.bond[O::kMode] = below(netlink::kBondModes);
+    // Also such as mean nothing in the mode: they must do no harm.
+    for (auto& rule : netlink::bondRules()) {
+      if (!choosable(rule.option) || !chance(20)) continue;
+      uint32_t most = std::min<uint32_t>(rule.most, 1000);
+      if (rule.option == O::kArpValidate) most = 3;
+      if (rule.option == O::kXmitHashPolicy) most = 4;
+      link.bond[rule.option] = rule.least + below(most - rule.least + 1);
+    }
+    if (chance(50)) link.bond[O::kMiimon] = 100 * (1 + below(3));
+    if (chance(20)) {
+      link.bond[O::kMiimon].reset();
+      link.bond[O::kArpInterval] = 500;
+      link.bond.arpTargets = {KJ_ASSERT_NONNULL(Ip::parse("10.99.0.1"))};
+      if (chance(50)) link.bond.arpTargets->push_back(KJ_ASSERT_NONNULL(Ip::parse("10.99.0.2")));
+    }
+    if (chance(20)) link.bond.actorSystem = netlink::Mac{2, 0, 0, 0, 0, kj::byte(below(3))};
+    if (!members.empty() && chance(50))
+      link.primary = kj::str(members[below(members.size())].c_str());
+    return link;
+  }
+
+  static bool choosable(netlink::BondOption option) {
+    using O = netlink::BondOption;
+    // Those that name links are chosen apart; newer kernels have no choice of useCarrier, and older
+    // ones do not know the last three.
+    for (auto not_ : {O::kMode, O::kPrimary, O::kActiveMember, O::kUseCarrier, O::kLacpActive,
+                      O::kMissedMax, O::kCoupledControl}) {
+      if (option == not_) return false;
+    }
+    return true;
+  }
+
+  WantedLink tunnel(const std::string& name) {
+    auto link = plain(name);
+    link.kind = kj::str("wireguard");
+    link.wireguard.privateKey = secret(below(3));
+    if (chance(70)) link.wireguard.listenPort = 51820 + below(3);
+    if (chance(50)) link.wireguard.firewallMark = below(3);
+    for (unsigned i = 0; i < 6; ++i) {
+      if (!chance(50)) continue;
+      WantedPeer peer;
+      peer.publicKey = secret(100 + i).publicKey();
+      if (chance(60)) {
+        peer.resolved =
+            netlink::Endpoint{KJ_ASSERT_NONNULL(Ip::parse(kj::str("192.0.2.", 1 + below(3)))),
+                              uint16_t(9 + below(2))};
+      }
+      peer.keepalive = 5 * below(3);
+      for (unsigned n = below(4); n > 0; --n) {
+        peer.allowed.push_back(
+            KJ_ASSERT_NONNULL(Prefix::parse(kj::str("10.7.", below(8), ".0/24"))));
+      }
+      link.wireguard.peers.add(kj::mv(peer));
+    }
+    return link;
+  }
+
+  void addVlans(Wanted& wanted, std::vector<std::string>& standing) {
+    auto parents = standing;
+    for (auto& parent : parents) {
+      if (parent == "wg0") continue;
+      for (unsigned id : {7u, 100u, 4094u}) {
+        if (!chance(15)) continue;
+        auto name = parent + "." + std::to_string(id);
+        auto vlan = plain(name);
+        vlan.kind = kj::str("vlan");
+        vlan.parent = kj::str(parent.c_str());
+        vlan.vlan = {uint16_t(id), uint16_t(chance(10) ? 0x88a8 : 0x8100)};
+        wanted.links.add(kj::mv(vlan));
+        standing.push_back(name);
+      }
+    }
+  }
+
+  // What a route can say beyond where it goes.
+  void vary(WantedRoute& route, Ip source) {
+    if (chance(30)) route.source = source;
+    if (chance(30)) route.mtu = mtu();
+    route.onlink = chance(20);
+    if (!chance(15)) return;
+    constexpr uint8_t kTypes[] = {RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT};
+    route = WantedRoute{.link = kj::String(),
+                        .destination = route.destination,
+                        .metric = route.metric,
+                        .version = 1,
+                        .type = kTypes[below(3)]};
+  }
+
+  void addAddresses(Wanted& wanted, const std::vector<std::string>& standing) {
+    unsigned number = 0;
+    for (auto& name : standing) {
+      unsigned place = ++number;
+      if (!chance(60)) continue;
+      auto prefix = [&](auto&&... parts) {
+        return KJ_ASSERT_NONNULL(Prefix::parse(kj::str(parts...)));
+      };
+      auto add = [&](Prefix p, unsigned order = 0) {
+        wanted.addresses.add(WantedAddress{
+            .link = kj::str(name.c_str()), .prefix = p, .version = 1, .order = order});
+      };
+      auto first = prefix("10.", 100 + place, ".0.", 2 + below(3), "/24");
+      add(first, 1);
+      if (chance(30)) add(prefix("10.", 100 + place, ".0.", 20 + below(3), "/24"), 2 * below(2));
+      if (chance(30)) add(prefix("fd00:", place, "::", 2 + below(3), "/64"));
+      if (chance(60)) {
+        wanted.routes.add(WantedRoute{
+            .link = kj::str(name.c_str()),
+            .destination = prefix("172.16.", place, ".0/24"),
+            .gateway = KJ_ASSERT_NONNULL(Ip::parse(kj::str("10.", 100 + place, ".0.1"))),
+            .metric = 10,
+            .version = 1});
+        vary(wanted.routes.back(), first.address);
+      }
+    }
+  }
+};
+
+// Of the links of `names`, with all that a config can say of them and nothing that is the kernel's
+// own.
+inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted) {
+  std::vector<std::string> lines;
+  auto observed = observe(kernel, true, 0);
+  auto nameOfIndex = [&](unsigned index) {
+    return index == 0 ? kj::str("-") : nameOf(observed, index);
+  };
+  for (auto& want : wanted.links) {
+    KJ_IF_MAYBE (link, observed.link(want.name)) {
+      auto line = kj::str(link->name, " kind=", link->kind, " up=", link->up(), " mtu=", link->mtu,
+                          " master=", nameOfIndex(link->master));
+      if (link->kind == "vlan") {
+        line = kj::str(line, " parent=", nameOfIndex(link->parent), " vlan=", link->vlan->id, "/",
+                       link->vlan->protocol);
+      }
+      if (link->bond) {
+        // What means nothing in its mode may be whatever another mode left there.
+        auto options = netlink::effectiveBond(*link->bond, [](auto, auto) {});
+        auto primary = (*link->bond)[netlink::BondOption::kPrimary].value_or(0);
+        line = kj::str(line, " ", netlink::describe(options), " primary=", nameOfIndex(primary));
+      }
+      if (link->bridge) {
+        line = kj::str(line, " stp=", *link->bridge->stp, " filter=", *link->bridge->vlanFiltering);
+      }
+      lines.push_back(line.cStr());
+    } else {
+      lines.push_back(kj::str(want.name, " is missing").cStr());
+    }
+  }
+  for (auto& tunnel : observed.tunnels) {
+    auto& device = tunnel.device;
+    lines.push_back(
+        kj::str("tunnel ", netlink::toText(device.publicKey), " mark ", device.firewallMark)
+            .cStr());
+    for (auto& peer : device.peers) {
+      auto allowed = peer.allowed;
+      std::sort(allowed.begin(), allowed.end());
+      kj::Vector<kj::String> networks;
+      for (auto& network : allowed) networks.add(network.toString());
+      lines.push_back(kj::str("peer ", netlink::toText(peer.publicKey), " ", peer.keepalive, " ",
+                              kj::strArray(networks, " "))
+                          .cStr());
+    }
+  }
+  for (auto& address : observed.addresses) {
+    if (address.protocol != kMark) continue;
+    bool secondary = (address.flags & 1) != 0;  // IFA_F_SECONDARY
+    lines.push_back(kj::str("address ", address.prefix, " ", nameOfIndex(address.link),
+                            secondary ? " secondary" : "")
+                        .cStr());
+  }
+  for (auto& route : observed.routes) {
+    if (route.protocol != kMark) continue;
+    KJ_IF_MAYBE (source, route.source) lines.push_back(kj::str("source ", *source).cStr());
+    lines.push_back(kj::str(netlink::routeTypeName(route.type), " route ", route.destination, " ",
+                            nameOfIndex(route.link), " mtu ", route.mtu,
+                            (route.flags & RTNH_F_ONLINK) != 0 ? " onlink" : "")
+                        .cStr());
+  }
+  std::sort(lines.begin(), lines.end());
+  kj::Vector<kj::String> texts;
+  for (auto& line : lines) texts.add(kj::str(line.c_str()));
+  return kj::strArray(texts, "\n");
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,145 @@
+#include "networkd/plan/wanted-specs.h"
+
+namespace talos::networkd {
+
+namespace {
+
+constexpr unsigned kMaxResolvers = 3;  // what the C library reads
+
+// Empty: what the address itself says.
+kj::Maybe<uint8_t> scopeOf(kj::StringPtr text, const Ip& address) {
+  if (text == "global") return uint8_t(RT_SCOPE_UNIVERSE);
+  if (text == "site") return uint8_t(RT_SCOPE_SITE);
+  if (text == "link") return uint8_t(RT_SCOPE_LINK);
+  if (text == "host") return uint8_t(RT_SCOPE_HOST);
+  if (text.size() > 0) return nullptr;
+  if (address.isLoopback()) return uint8_t(RT_SCOPE_HOST);
+  if (address.isLinkLocal()) return uint8_t(RT_SCOPE_LINK);
+  return uint8_t(RT_SCOPE_UNIVERSE);
+}
+
+bool familyFits(kj::StringPtr text, int family) {
+  return text.size() == 0 || text == (family == AF_INET ? "inet4" : "inet6");
+}
+
+template <typename... Parts>
+void problem(Wanted& wanted, Parts&&... parts) {
+  wanted.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+}
+
+uint8_t typeOf(config::RouteType type) {
+  switch (type) {
+    case config::RouteType::BLACKHOLE:
+      return RTN_BLACKHOLE;
+    case config::RouteType::UNREACHABLE:
+      return RTN_UNREACHABLE;
+    case config::RouteType::PROHIBIT:
+      return RTN_PROHIBIT;
+    case config::RouteType::UNICAST:
+      break;
+  }
+  return RTN_UNICAST;
+}
+
+// False, with a problem, when they cannot be.
+bool addAttributes(Wanted& wanted, kj::StringPtr id, WantedRoute& route,
+                   rpc::RouteSpecSpec::Reader spec) {
+  route.type = typeOf(spec.getType());
+  if (route.type != RTN_UNICAST) {
+    bool goesOn = route.gateway != nullptr || route.link.size() > 0 ||
+                  spec.getSource().size() > 0 || spec.getMtu() != 0 || spec.getOnlink();
+    if (goesOn) {
+      problem(wanted, "RouteSpec ", id, ": a route of type ", netlink::routeTypeName(route.type),
+              " has no link, gateway, source or MTU");
+    }
+    return !goesOn;
+  }
+  route.mtu = spec.getMtu();
+  route.onlink = spec.getOnlink() && route.gateway != nullptr;
+  if (spec.getSource().size() == 0) return true;
+  KJ_IF_MAYBE (source, Ip::parse(spec.getSource())) {
+    route.source = *source;
+    if (source->family() == route.destination.address.family()) return true;
+  }
+  problem(wanted, "RouteSpec ", id, ": source \"", spec.getSource(),
+          "\" is not an address of the destination's family");
+  return false;
+}
+
+}  // namespace
+
+void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
+                rpc::AddressSpecSpec::Reader spec) {
+  KJ_IF_MAYBE (prefix, Prefix::parse(spec.getAddress())) {
+    KJ_IF_MAYBE (scope, scopeOf(spec.getScope(), prefix->address)) {
+      if (!familyFits(spec.getFamily(), prefix->address.family())) {
+        problem(wanted, "AddressSpec ", id, ": family \"", spec.getFamily(), "\" does not fit ",
+                *prefix);
+        return;
+      }
+      if (prefix->address.isMulticast() || prefix->address.isAny()) {
+        problem(wanted, "AddressSpec ", id, ": ", *prefix, " cannot be a link's address");
+        return;
+      }
+      wanted.addresses.add(
+          WantedAddress{kj::str(spec.getLinkName()), *prefix, *scope, version, spec.getOrder()});
+    } else {
+      problem(wanted, "AddressSpec ", id, ": scope \"", spec.getScope(),
+              "\" is none of global, site, link, host");
+    }
+  } else {
+    problem(wanted, "AddressSpec ", id, ": \"", spec.getAddress(),
+            "\" is not an address with a prefix length, as 10.5.0.2/24");
+  }
+}
+
+void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec) {
+  WantedRoute route{
+      .link = kj::str(spec.getLinkName()), .metric = spec.getMetric(), .version = version};
+  int family = spec.getFamily() == "inet6" ? AF_INET6 : AF_INET;
+  if (spec.getGateway().size() > 0) {
+    KJ_IF_MAYBE (gateway, Ip::parse(spec.getGateway())) {
+      family = gateway->family();
+      if (!gateway->isAny()) route.gateway = *gateway;  // 0.0.0.0 and :: mean none
+    } else {
+      problem(wanted, "RouteSpec ", id, ": gateway \"", spec.getGateway(), "\" is not an address");
+      return;
+    }
+  }
+  route.destination = Prefix::all(family);
+  if (spec.getDestination().size() > 0) {
+    KJ_IF_MAYBE (destination, Prefix::parse(spec.getDestination())) {
+      route.destination = destination->masked();
+    } else {
+      problem(wanted, "RouteSpec ", id, ": destination \"", spec.getDestination(),
+              "\" is not a prefix, as 10.9.0.0/16");
+      return;
+    }
+  }
+  if (!familyFits(spec.getFamily(), route.destination.address.family()) ||
+      (spec.getGateway().size() > 0 && route.destination.address.family() != family)) {
+    problem(wanted, "RouteSpec ", id, ": family, destination and gateway are not of one family");
+    return;
+  }
+  if (!addAttributes(wanted, id, route, spec)) return;
+  wanted.routes.add(kj::mv(route));
+}
+
+kj::String resolverFile(kj::ArrayPtr<const kj::String> servers,
+                        kj::ArrayPtr<const kj::String> search) {
+  kj::Vector<kj::String> lines;
+  for (auto& server : servers) {
+    if (lines.size() == kMaxResolvers) break;
+    KJ_IF_MAYBE (ip, Ip::parse(server)) lines.add(kj::str("nameserver ", *ip, "\n"));
+  }
+  kj::Vector<kj::StringPtr> domains;
+  for (auto& domain : search) {
+    bool plain = domain.size() > 0;
+    for (char c : domain) plain = plain && c > ' ' && c < 0x7f;
+    if (plain) domains.add(domain);
+  }
+  if (domains.size() > 0) lines.add(kj::str("search ", kj::strArray(domains, " "), "\n"));
+  return kj::strArray(lines, "");
+}
+
+}  // namespace talos::networkd

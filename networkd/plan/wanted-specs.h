@@ -1,0 +1,25 @@
+// The specs of the store as what plan() wants. Pure: a spec that cannot be read becomes a problem
+// that names it, and does not stop the others.
+#pragma once
+
+#include "networkd/plan/network-plan.h"
+#include "rpc/config.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::networkd {
+
+// `id` and `version` are those of the resource.
+void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSpec::Reader spec);
+// After the links: the private key of the one that it is for.
+void addWireguardKey(Wanted& wanted, kj::StringPtr id, rpc::WireguardKeySpec::Reader spec);
+void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
+                rpc::AddressSpecSpec::Reader spec);
+void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec);
+
+constexpr kj::StringPtr k8021q = "802.1q"_kj, k8021ad = "802.1ad"_kj;
+
+// The text of resolv.conf: the first three servers that are addresses, then the search domains.
+kj::String resolverFile(kj::ArrayPtr<const kj::String> servers,
+                        kj::ArrayPtr<const kj::String> search);
+
+}  // namespace talos::networkd

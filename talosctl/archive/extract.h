@@ -1,0 +1,37 @@
+// Unpacks a gzip'd tar from a node below a directory, trusting nothing in it.
+//
+// Nothing outside of the directory is ever written: names are checked (safePath), each part of a
+// path is opened without following links, links are created but never walked through, a file or
+// link is made only where there was nothing, and set-uid bits, devices and pipes are left out. A
+// file that was cut when this is dropped is removed.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/memory.h>
+
+#include "talosctl/archive/tar-reader.h"
+
+namespace talos::talosctl {
+
+class Extractor {
+ public:
+  // `directory` is created when it is absent; throws FailedPrecondition when it is something else.
+  explicit Extractor(kj::StringPtr directory);
+  ~Extractor() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Extractor);
+
+  // Throws: InvalidArgument for a broken archive, PermissionDenied for a name that leads outside,
+  // Conflict for a file that exists.
+  void feed(kj::ArrayPtr<const kj::byte> compressed);
+  // After the last byte: permissions of directories are set. Throws when the archive was cut.
+  void finish();
+
+  // Entries that were left out, and why.
+  kj::ArrayPtr<const kj::String> skipped() const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,63 @@
+#include "talosctl/cli/cli-text.h"
+
+#include <kj/vector.h>
+#include <time.h>
+
+#include "common/base/error.h"
+#include "talosctl/cli/table.h"
+
+namespace talos::talosctl {
+
+kj::String printableText(kj::ArrayPtr<const char> text) {
+  kj::Vector<kj::String> parts;
+  size_t start = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] != '\n' && text[i] != '\t') continue;
+    if (i > start) parts.add(printable(kj::heapString(text.slice(start, i))));
+    if (i < text.size()) parts.add(kj::heapString(&text[i], 1));
+    start = i + 1;
+  }
+  return kj::strArray(parts, "");
+}
+
+kj::String messageText(const kj::Exception& e) {
+  auto text = printableText(messageOf(e));
+  size_t end = text.size();
+  while (end > 0 && text[end - 1] == '\n') --end;
+  return kj::heapString(text.slice(0, end));
+}
+
+kj::String rfc3339(uint64_t nanoseconds) {
+  time_t seconds = nanoseconds / 1'000'000'000;
+  struct tm t;
+  char buffer[32];
+  gmtime_r(&seconds, &t);
+  strftime(buffer, sizeof(buffer), "%Y-%m-%dT%H:%M:%SZ", &t);
+  return kj::heapString(buffer);
+}
+
+kj::String fixed(uint64_t value, uint64_t unit, unsigned decimals) {
+  uint64_t scale = 1;
+  for (unsigned i = 0; i < decimals; ++i) scale *= 10;
+  auto scaled = (unsigned __int128)(value)*scale;
+  uint64_t rounded = uint64_t((scaled + unit / 2) / unit);
+  auto fraction = kj::str(rounded % scale);
+  if (decimals == 0) return kj::str(rounded);
+  return kj::str(rounded / scale, ".", kj::repeat('0', decimals - fraction.size()), fraction);
+}
+
+kj::String age(uint64_t then, uint64_t now) {
+  return humanDuration(now > then ? int64_t((now - then + 500'000'000) / 1'000'000'000) : 0);
+}
+
+kj::String durationText(kj::Duration duration) {
+  if (duration % (1 * kj::SECONDS) != 0 * kj::SECONDS)
+    return kj::str(duration / kj::MILLISECONDS, "ms");
+  return humanDuration(duration / kj::SECONDS);
+}
+
+uint64_t nanoseconds(kj::Date date) {
+  return (date - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,152 @@
+#include "talosctl/cli/command.h"
+
+#include <kj/debug.h>
+#include <stdlib.h>
+
+namespace talos::talosctl {
+
+namespace {
+// Stands where an exception has its source file: such an exception is for the user, not for a
+// developer.
+constexpr const char* kUsageMark = "command line";
+}  // namespace
+
+Command& Command::add(kj::StringPtr childName, kj::StringPtr childSummary) {
+  auto own = kj::heap<Command>();
+  own->name = childName;
+  own->summary = childSummary;
+  own->parent = this;
+  children.push_back(kj::mv(own));
+  return *children.back();
+}
+
+void Command::flag(Flag flag) {
+  flags.push_back(kj::mv(flag));
+}
+
+kj::Maybe<Command&> Command::child(kj::StringPtr word) {
+  for (auto& c : children) {
+    if (c->name == word) return *c;
+    for (auto& alias : c->aliases) {
+      if (alias == word) return *c;
+    }
+  }
+  return nullptr;
+}
+
+kj::String Command::path() const {
+  if (parent == nullptr) return kj::str(name);
+  return kj::str(parent->path(), " ", name);
+}
+
+kj::Own<Command> newRoot() {
+  auto root = kj::heap<Command>();
+  root->name = "talosctl";
+  root->summary = "Manage Talos nodes through their API";
+  root->flag({.name = "talosconfig",
+              .kind = FlagKind::kText,
+              .help = "client configuration file (default $TALOSCONFIG, else ~/.talos/config)"});
+  root->flag({.name = "context",
+              .kind = FlagKind::kText,
+              .help = "context to use instead of the file's current one"});
+  root->flag({.name = "nodes",
+              .letter = "n",
+              .kind = FlagKind::kList,
+              .help = "nodes to act on (default: those of the context)"});
+  root->flag({.name = "endpoints",
+              .letter = "e",
+              .kind = FlagKind::kList,
+              .help = "where to connect to, instead of the context's endpoints"});
+  root->flag({.name = "timeout",
+              .kind = FlagKind::kDuration,
+              .help = "how long to wait for an answer, as 45s or 2m (default 30s unless the "
+                      "command says otherwise)"});
+  root->flag({.name = "help", .letter = "h", .help = "show help"});
+  return root;
+}
+
+const Invocation::Value& Invocation::value(kj::StringPtr flag) const {
+  KJ_IF_MAYBE (found, values.find(flag)) {
+    return *found;
+  }
+  KJ_FAIL_ASSERT("no such flag is declared", flag, command.name);
+}
+
+bool Invocation::on(kj::StringPtr flag) const {
+  return text(flag) == "true";
+}
+
+kj::StringPtr Invocation::text(kj::StringPtr flag) const {
+  auto& texts = value(flag).texts;
+  return texts.empty() ? kj::StringPtr("") : kj::StringPtr(texts.back());
+}
+
+int64_t Invocation::number(kj::StringPtr flag) const {
+  auto t = text(flag);
+  return t.size() == 0 ? 0 : strtoll(t.cStr(), nullptr, 10);  // the parser has checked it
+}
+
+kj::ArrayPtr<const kj::String> Invocation::list(kj::StringPtr flag) const {
+  return value(flag).texts;
+}
+
+kj::Duration Invocation::duration(kj::StringPtr flag) const {
+  return parseDuration(text(flag)).orDefault(0 * kj::SECONDS);
+}
+
+bool Invocation::given(kj::StringPtr flag) const {
+  return value(flag).given;
+}
+
+kj::Duration Invocation::deadline(kj::Duration fallback) const {
+  return given("timeout") ? duration("timeout") : fallback;
+}
+
+void failUsage(kj::StringPtr message) {
+  kj::throwFatalException(
+      kj::Exception(kj::Exception::Type::FAILED, kUsageMark, 0, kj::str(message)));
+}
+
+bool isUsage(const kj::Exception& e) {
+  return kj::StringPtr(e.getFile()) == kUsageMark;
+}
+
+kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
+  struct Unit {
+    kj::StringPtr name;
+    kj::Duration length;
+  };
+  static constexpr Unit units[] = {{"ms"_kj, kj::MILLISECONDS},
+                                   {"s"_kj, kj::SECONDS},
+                                   {"m"_kj, kj::MINUTES},
+                                   {"h"_kj, kj::HOURS}};
+  constexpr double kMost = 1e6;  // of any unit; keeps the sum far from overflow
+  kj::Duration sum = 0 * kj::SECONDS;
+  const char* at = text.cStr();
+  if (*at == '\0') return nullptr;
+  while (*at != '\0') {
+    if (!('0' <= *at && *at <= '9')) return nullptr;
+    double count = 0, fraction = 1;
+    const char* end = at;
+    for (; '0' <= *end && *end <= '9'; ++end) count = count * 10 + (*end - '0');
+    if (*end == '.') {
+      for (++end; '0' <= *end && *end <= '9'; ++end) count += (fraction /= 10) * (*end - '0');
+    }
+    if (count > kMost) return nullptr;
+    size_t letters = 0;
+    while ('a' <= end[letters] && end[letters] <= 'z') ++letters;
+    auto name = kj::heapString(end, letters);
+    if (letters == 0 && *end == '\0' && at == text.begin()) name = kj::str("s");
+    bool known = false;
+    for (auto& unit : units) {
+      if (unit.name != name) continue;
+      sum += int64_t(count * (unit.length / kj::NANOSECONDS)) * kj::NANOSECONDS;
+      known = true;
+    }
+    if (!known) return nullptr;
+    at = end + letters;
+  }
+  return sum;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,168 @@
+// What a command of talosctl is: data that says how it is called, and a function that runs it.
+//
+// The tree of Commands is the single source for parsing (commandline.h), help (help.h) and shell
+// completion (completion.h). A command is added by a function `void addXCommands(Command& root)`
+// that talosctl/commands/all-commands.cc names in its list:
+//
+//   kj::Promise<int> runLogs(Invocation& call);           // a coroutine; its value is the exit
+//   status
+//
+//   void addLogCommands(Command& root) {
+//     auto& logs = root.add("logs", "Print the log of a service");
+//     logs.arguments = "<id>", logs.least = 1, logs.most = 1;
+//     logs.flag({.name = "follow", .letter = "f", .help = "wait for more"});
+//     logs.interrupt = Interrupt::kIsSuccess;
+//     logs.run = runLogs;
+//   }
+//
+// A failure is an exception: fail() of common/base/error.h prints its message, failUsage() also the
+// usage. Both give exit status 1.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+#include <kj/function.h>
+#include <kj/map.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include <vector>
+
+namespace talos::talosctl {
+
+// The two standard streams and what is known about them. Both calls return when the text is
+// written.
+class Console {
+ public:
+  virtual ~Console() noexcept(false) = default;
+  virtual void out(kj::ArrayPtr<const char> text) = 0;
+  virtual void err(kj::ArrayPtr<const char> text) = 0;
+  virtual bool outIsTerminal() const = 0;
+  virtual bool errIsTerminal() const = 0;
+  virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
+  virtual unsigned rows() const = 0;     // 24 when unknown
+};
+
+// Everything that a command may touch outside of its arguments.
+struct World {
+  kj::LowLevelAsyncIoProvider& lowLevel;
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
+  const kj::Clock& clock;  // wall clock: ages of events, RFC 3339 times
+  Console& console;
+  kj::Function<kj::Maybe<kj::String>(kj::StringPtr name)> environment;
+  uint16_t apiPort = 50000;  // of every node; another one only in tests
+  int input = 0;             // standard input
+  // A child has the terminal: Ctrl-C is meant for it, not for us.
+  bool terminalLent = false;
+};
+
+enum class FlagKind {
+  kBool,
+  kText,
+  kNumber,
+  kList,   // any number of times, each with items between commas
+  kTexts,  // any number of times, each as it stands
+  kDuration
+};
+
+struct Flag {
+  kj::StringPtr name;         // without dashes
+  kj::StringPtr letter = "";  // "f", or empty
+  FlagKind kind = FlagKind::kBool;
+  kj::StringPtr fallback = "";  // the default as a user would type it; empty: false, "", 0, none
+  kj::StringPtr help = "";
+  std::vector<kj::StringPtr> choices = {};  // other values are refused; offered by completion
+  bool required = false;
+  bool hidden = false;
+};
+
+class Invocation;
+using Run = kj::Promise<int> (*)(Invocation& call);
+
+// What the first SIGINT, SIGTERM or SIGHUP does. The second one always ends the process.
+enum class Interrupt {
+  kIsFailure,   // the run is dropped, exit status 1
+  kIsSuccess,   // the run is dropped, exit status 0: a stream that the user has seen enough of
+  kIsCommands,  // the command awaits Invocation::interrupted() and cleans up itself
+};
+
+struct Command {
+  kj::StringPtr name;
+  kj::StringPtr summary;
+  std::vector<kj::StringPtr> aliases = {};
+  kj::StringPtr arguments = "";  // as help shows them: "<id> [<action>]"
+  kj::StringPtr details = "";    // more lines of help
+  unsigned least = 0, most = 0;  // number of arguments
+  std::vector<std::vector<kj::StringPtr>> argumentChoices = {};  // by position, for completion only
+  std::vector<Flag> flags = {};
+  bool hidden = false;
+  bool anyFlags = false;  // unknown flags are no mistake
+  Interrupt interrupt = Interrupt::kIsFailure;
+  Run run = nullptr;  // none: the command is a group
+  std::vector<kj::Own<Command>> children = {};
+  Command* parent = nullptr;
+
+  Command& add(kj::StringPtr name, kj::StringPtr summary);
+  void flag(Flag flag);
+  // By name or alias.
+  kj::Maybe<Command&> child(kj::StringPtr word);
+  // "talosctl config endpoint"
+  kj::String path() const;
+};
+
+// The root with its persistent flags: --talosconfig --context --nodes --endpoints --timeout --help.
+kj::Own<Command> newRoot();
+
+// One call of one command.
+class Invocation {
+ public:
+  Invocation(World& world, const Command& root, const Command& command)
+      : world(world), root(root), command(command) {}
+
+  World& world;
+  const Command& root;
+  const Command& command;
+  kj::Vector<kj::String> arguments;
+
+  // Flags of the command or persistent ones, by long name; a name that is not declared is a bug
+  // (throws).
+  bool on(kj::StringPtr flag) const;
+  kj::StringPtr text(kj::StringPtr flag) const;
+  int64_t number(kj::StringPtr flag) const;
+  // The values of a list.
+  kj::ArrayPtr<const kj::String> list(kj::StringPtr flag) const;
+  kj::Duration duration(kj::StringPtr flag) const;
+  bool given(kj::StringPtr flag) const;  // on the command line
+  // Whether the command has such a flag at all.
+  bool declared(kj::StringPtr flag) const { return values.find(flag) != nullptr; }
+
+  // --timeout, or `fallback` when it was not given.
+  kj::Duration deadline(kj::Duration fallback) const;
+
+  // Resolves at the first SIGINT, SIGTERM or SIGHUP; see Interrupt.
+  kj::Promise<void> interrupted() { return interruption->addBranch(); }
+
+  void out(kj::StringPtr text) { world.console.out(text); }
+  void err(kj::StringPtr text) { world.console.err(text); }
+
+  struct Value {
+    bool given = false;
+    kj::Vector<kj::String> texts;
+  };  // filled by the parser
+  kj::TreeMap<kj::StringPtr, Value> values;
+  kj::Own<kj::ForkedPromise<void>> interruption;
+
+ private:
+  const Value& value(kj::StringPtr flag) const;
+};
+
+// A mistake on the command line: runs end with the message and the command's usage on stderr,
+// status 1.
+[[noreturn]] void failUsage(kj::StringPtr message);
+bool isUsage(const kj::Exception& e);
+
+// "1m30s", "500ms", "2h", "45" (seconds). None when it is not a duration.
+kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,218 @@
+#include "talosctl/cli/commandline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct CommandLine : public ::testing::Test {
+  TestWorld test;
+  kj::Own<Command> root = newRoot();
+  CommandLine() { addCommands(*root); }
+  ~CommandLine() noexcept override {}
+
+  Parsed parse(std::initializer_list<kj::StringPtr> words) {
+    return parseCommandLine(test.world, *root, kj::arrayPtr(words.begin(), words.size()));
+  }
+  // The mistake, or "" when there is none.
+  std::string mistake(std::initializer_list<kj::StringPtr> words) {
+    auto parsed = parse(words);
+    KJ_IF_MAYBE (m, parsed.mistake) return m->cStr();
+    return "";
+  }
+  int run(std::initializer_list<kj::StringPtr> words) {
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+                         kj::NEVER_DONE)
+        .wait(test.io.waitScope);
+  }
+};
+
+std::string joined(kj::ArrayPtr<const kj::String> list) {
+  return kj::strArray(list, "|").cStr();
+}
+
+// Catches persistent flags that only work in one place.
+TEST_F(CommandLine, PersistentFlagsStandAnywhere) {
+  for (auto words : {std::initializer_list<kj::StringPtr>{"-n", "10.0.0.2", "logs", "etcd", "-f"},
+                     {"logs", "-n", "10.0.0.2", "-f", "etcd"},
+                     {"logs", "-f", "etcd", "--nodes=10.0.0.2"},
+                     {"logs", "etcd", "-fn", "10.0.0.2"},
+                     {"logs", "etcd", "-f", "-n10.0.0.2"},
+                     {"logs", "etcd", "-f", "-n=10.0.0.2"}}) {
+    auto parsed = parse(words);
+    EXPECT_EQ(mistake(words), "");
+    EXPECT_EQ(parsed.call->command.name, "logs");
+    EXPECT_EQ(joined(parsed.call->list("nodes")), "10.0.0.2");
+    EXPECT_EQ(joined(parsed.call->arguments), "etcd");
+    EXPECT_TRUE(parsed.call->on("follow"));
+  }
+}
+
+// Catches lists that keep only one of comma-separated and repeated values, or swallow the words
+// behind them.
+TEST_F(CommandLine, ListsAreCsvAndRepeated) {
+  auto parsed = parse({"-n", "a,b", "-n", "\"c,d\"", "version", "--nodes", "e"});
+  EXPECT_EQ(joined(parsed.call->list("nodes")), "a|b|c,d|e");
+  EXPECT_EQ(parsed.call->command.name, "version");
+  EXPECT_EQ(joined(splitCsv("a,\"b \"\"q\"\"\",,")), "a|b \"q\"||");
+  EXPECT_EQ(splitCsv("").size(), 0u);
+}
+
+// Catches numbers with a sign being taken for flags, and the first of two values winning.
+TEST_F(CommandLine, ScalarsTakeTheLastValue) {
+  auto parsed = parse({"logs", "etcd", "--tail", "7", "--tail", "-1"});
+  EXPECT_EQ(parsed.call->number("tail"), -1);
+  EXPECT_EQ(parse({"logs", "etcd"}).call->number("tail"), -1);
+  EXPECT_FALSE(parse({"logs", "etcd"}).call->given("tail"));
+  EXPECT_EQ(parse({"get", "svc", "--namespace="}).call->text("namespace"), "");
+  EXPECT_EQ(mistake({"get", "svc", "--namespace="}), "");
+}
+
+TEST_F(CommandLine, BoolsCanBeSwitchedOff) {
+  EXPECT_TRUE(parse({"reboot"}).call->on("wait"));
+  EXPECT_FALSE(parse({"reboot", "--wait=false"}).call->on("wait"));
+  EXPECT_THAT(mistake({"reboot", "--wait=maybe"}), HasSubstr("neither true nor false"));
+}
+
+// Catches words behind "--", in brackets or with a leading dash that do not arrive as they were
+// typed.
+TEST_F(CommandLine, WordsBehindDashesAreArguments) {
+  auto parsed = parse({"read", "--", "--follow"});
+  EXPECT_EQ(parsed.mistake, nullptr);
+  EXPECT_EQ(joined(parsed.call->arguments), "--follow");
+  EXPECT_EQ(joined(parse({"read", "[a,b]"}).call->arguments), "[a,b]");
+  EXPECT_EQ(joined(parse({"version", "-e", "[fd00::1]"}).call->list("endpoints")), "[fd00::1]");
+}
+
+TEST_F(CommandLine, AliasesMeanTheirCommand) {
+  for (auto [alias, name] :
+       std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>>{{"ls", "list"},
+                                                                      {"du", "usage"},
+                                                                      {"ps", "processes"},
+                                                                      {"p", "processes"},
+                                                                      {"free", "memory"},
+                                                                      {"m", "memory"},
+                                                                      {"services", "service"},
+                                                                      {"cp", "copy"},
+                                                                      {"g", "get"},
+                                                                      {"mount", "mounts"},
+                                                                      {"route", "routes"}}) {
+    EXPECT_EQ(parse({alias}).call->command.name, name) << alias.cStr();
+  }
+}
+
+// Catches guessing from a prefix, and messages that leave the user to find the word himself.
+TEST_F(CommandLine, UnknownWordsNameTheClosest) {
+  EXPECT_EQ(mistake({"versoin"}),
+            "unknown command \"versoin\" of \"talosctl\"; did you mean \"version\"?");
+  EXPECT_EQ(mistake({"vers"}).find("unknown command"), 0u);
+  EXPECT_EQ(mistake({"logs", "etcd", "--folow"}),
+            "unknown flag --folow of \"talosctl logs\"; did you mean \"--follow\"?");
+  EXPECT_EQ(mistake({"logs", "etcd", "--foll"}).find("unknown flag"), 0u);
+  EXPECT_EQ(mistake({"version", "--node=x"}),
+            "unknown flag --node of \"talosctl version\"; did you mean \"--nodes\"?");
+  EXPECT_THAT(mistake({"version", "-q"}), HasSubstr("unknown flag -q"));
+}
+
+TEST_F(CommandLine, ValuesAreChecked) {
+  EXPECT_THAT(mistake({"get", "svc", "-o", "xml"}), HasSubstr("must be one of table, yaml, json"));
+  EXPECT_THAT(mistake({"logs", "etcd", "--tail", "ten"}), HasSubstr("not a whole number"));
+  EXPECT_THAT(mistake({"version", "--timeout", "soon"}), HasSubstr("not a duration"));
+  EXPECT_THAT(mistake({"version", "--timeout"}), HasSubstr("needs a value"));
+  EXPECT_THAT(mistake({"logs"}), HasSubstr("takes 1 arg(s) (<id>), not 0"));
+  EXPECT_THAT(mistake({"version", "extra"}), HasSubstr("arg(s)"));
+  EXPECT_THAT(mistake({"get"}), HasSubstr("takes 1 to 2 arg(s)"));
+}
+
+TEST_F(CommandLine, Durations) {
+  EXPECT_EQ(parseDuration("90"), 90 * kj::SECONDS);
+  EXPECT_EQ(parseDuration("1m30s"), 90 * kj::SECONDS);
+  EXPECT_EQ(parseDuration("500ms"), 500 * kj::MILLISECONDS);
+  EXPECT_EQ(parseDuration("1.5h"), 90 * kj::MINUTES);
+  for (kj::StringPtr bad : {"", "s", "-1s", "1d", "1m30", "0x10s", "1e9s", "9999999999h", "1 s"}) {
+    EXPECT_EQ(parseDuration(bad), nullptr) << bad.cStr();
+  }
+}
+
+// Catches usage on stdout (scripts read it as output) and a status other than 1.
+TEST_F(CommandLine, MistakesGoToStderrWithUsage) {
+  EXPECT_EQ(run({"versoin"}), 1);
+  EXPECT_EQ(test.console.takeOut(), "");
+  EXPECT_THAT(test.console.takeErr().cStr(),
+              HasSubstr("did you mean \"version\"?\n\nUsage:\n  talosctl"));
+  EXPECT_EQ(run({"completion", "fish"}), 1);
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("Usage:\n  talosctl completion"));
+}
+
+// Catches control characters of an argument that reach the terminal in a message.
+TEST_F(CommandLine, MessagesAreEscaped) {
+  EXPECT_EQ(run({"\x1b[31mred"}), 1);
+  auto text = test.console.takeErr();
+  EXPECT_EQ(text.findFirst('\x1b'), nullptr);
+  EXPECT_THAT(text.cStr(), HasSubstr("\\x1b[31mred"));
+}
+
+TEST_F(CommandLine, HelpIsOutput) {
+  for (auto words :
+       {std::initializer_list<kj::StringPtr>{"logs", "--help"}, {"help", "logs"}, {"-h", "logs"}}) {
+    EXPECT_EQ(run(words), 0);
+    auto text = test.console.takeOut();
+    EXPECT_THAT(text.cStr(), HasSubstr("Usage:\n  talosctl logs <id> [flags]\n"));
+    EXPECT_THAT(text.cStr(), HasSubstr("-f, --follow"));
+    EXPECT_THAT(text.cStr(), HasSubstr("--nodes list"));
+    EXPECT_EQ(test.console.takeErr(), "");
+  }
+  EXPECT_EQ(run({}), 0);
+  EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("Commands:"));
+  EXPECT_EQ(run({"config"}), 0);
+  EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("merge"));
+}
+
+// Catches commands of the documents that look like typing mistakes instead of saying that they are
+// missing.
+TEST_F(CommandLine, AbsentCommandsSaySo) {
+  EXPECT_EQ(run({"bootstrap", "--recover-from", "x.db", "-n", "10.0.0.2"}), 1);
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl bootstrap\" is not built"));
+  EXPECT_EQ(run({"upgrade", "--image=x"}), 1);
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("not built"));
+  EXPECT_EQ(run({"help"}), 0);
+  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("bootstrap")));
+}
+
+// Catches two commands or aliases of one name, and two flags of one letter within reach of a
+// command: CLI11 would take the first and never tell.
+void checkTree(const Command& command) {
+  std::vector<std::string> words;
+  for (auto& child : command.children) {
+    words.push_back(child->name.cStr());
+    for (auto& alias : child->aliases) words.push_back(alias.cStr());
+  }
+  std::vector<std::string> flags;
+  for (auto* c = &command; c != nullptr; c = c->parent) {
+    for (auto& flag : c->flags) {
+      flags.push_back(std::string("--") + flag.name.cStr());
+      if (flag.letter.size() > 0) flags.push_back(std::string("-") + flag.letter.cStr());
+    }
+  }
+  for (auto* list : {&words, &flags}) {
+    std::sort(list->begin(), list->end());
+    auto twice = std::adjacent_find(list->begin(), list->end());
+    EXPECT_EQ(twice, list->end()) << *twice << " twice in " << command.path().cStr();
+  }
+  EXPECT_EQ(command.run == nullptr, !command.children.empty()) << command.path().cStr();
+  for (auto& child : command.children) checkTree(*child);
+}
+TEST_F(CommandLine, NamesAreUnique) {
+  checkTree(*root);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

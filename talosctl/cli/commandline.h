@@ -1,0 +1,25 @@
+// From the words of a command line to a call, on CLI11 (whose header only commandline.cc includes).
+//
+// Persistent flags may stand anywhere; `--flag value`, `--flag=value`, `-f value`, `-fvalue`,
+// `--bool=false`; list flags read CSV and may be repeated; of a scalar flag the last one counts;
+// "--" ends flags. Names are never guessed from a prefix: an unknown word is a mistake that names
+// the closest known one.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+struct Parsed {
+  kj::Own<Invocation> call;  // of the command that was meant, as far as it could be told
+  bool help = false;         // --help was given
+  kj::Maybe<kj::String> mistake;
+};
+
+// `words` without the program's name.
+Parsed parseCommandLine(World& world, const Command& root, kj::ArrayPtr<const kj::StringPtr> words);
+
+// One record of CSV (RFC 4180 quotes): a,"b,c" -> a | b,c
+kj::Vector<kj::String> splitCsv(kj::StringPtr text);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,84 @@
+#include "talosctl/cli/node-outcome.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+namespace talos::talosctl {
+namespace {
+
+// One answer of a node.
+struct Node {
+  capnp::MallocMessageBuilder message, message2, message3;
+  rpc::Version::Builder version;
+  rpc::Status::Builder status;
+  rpc::Services::ListResults::Builder services;
+
+  Node(kj::StringPtr bootId, rpc::Status::Stage stage)
+      : version(message.initRoot<rpc::Version>()),
+        status(message2.initRoot<rpc::Status>()),
+        services(message3.initRoot<rpc::Services::ListResults>()) {
+    version.setBootId(bootId);
+    status.setStage(stage);
+  }
+  Node& with(kj::StringPtr id, rpc::ServiceState state, bool unknown, bool healthy) {
+    auto s = services.initServices(1)[0];
+    s.setId(id);
+    s.setState(state);
+    s.getHealth().setUnknown(unknown);
+    s.getHealth().setHealthy(healthy);
+    return *this;
+  }
+};
+
+std::string tell(const Judgement& j) {
+  static const char* names[] = {"wait: ", "done: ", "failed: "};
+  return std::string(names[int(j.verdict)]) + j.text.cStr();
+}
+std::string answer(Outcome& outcome, Node&& node) {
+  return tell(outcome.answered(node.version, node.status, node.services.asReader().getServices()));
+}
+
+using Stage = rpc::Status::Stage;
+
+// Catches a reboot that is reported done while the old boot still answers, or before the services
+// are up.
+TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
+  Outcome o(Outcome::Kind::kReboot, "one");
+  Node down("one", Stage::REBOOTING);
+  down.status.setSequence("reboot");
+  down.status.setPhase("stopServices");
+  EXPECT_EQ(answer(o, kj::mv(down)), "wait: reboot: stopServices");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(tell(o.silent("no route")), "wait: does not answer");
+  EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "wait: booting");
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::WAITING, true, false))),
+            "wait: waiting for services: apid");
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::RUNNING, false, false))),
+            "wait: waiting for services: apid");
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::RUNNING, false, true))),
+            "done: rebooted, all services are up");
+}
+
+TEST(Outcome, ANodeThatCannotGoOnIsAFailure) {
+  Outcome o(Outcome::Kind::kReboot, "one");
+  Node broken("two", Stage::FAILED);
+  broken.status.initProblems(1).set(0, "no machine config");
+  EXPECT_EQ(answer(o, kj::mv(broken)), "failed: rebooted, but cannot go on: no machine config");
+}
+
+// Catches one lost answer taken for a machine that is off, and a reboot taken for a shutdown.
+TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
+  Outcome o(Outcome::Kind::kShutdown, "one");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
+  EXPECT_EQ(answer(o, Node("one", Stage::SHUTTING_DOWN)), "wait: going down");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
+  EXPECT_EQ(tell(o.silent("refused")), "done: is off");
+  EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: came up again instead of staying off");
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,66 @@
+#include "talosctl/cli/node-outcome.h"
+
+#include <kj/vector.h>
+
+namespace talos::talosctl {
+
+namespace {
+
+bool isUp(rpc::Service::Reader service) {
+  switch (service.getState()) {
+    case rpc::ServiceState::RUNNING:
+      return service.getHealth().getUnknown() || service.getHealth().getHealthy();
+    case rpc::ServiceState::FINISHED:
+    case rpc::ServiceState::SKIPPED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+kj::String goingDown(rpc::Status::Reader status) {
+  if (status.getSequence().size() == 0) return kj::str("going down");
+  if (status.getPhase().size() == 0) return kj::str(status.getSequence());
+  return kj::str(status.getSequence(), ": ", status.getPhase());
+}
+
+}  // namespace
+
+kj::StringPtr Outcome::arrived() const {
+  return kind == Kind::kBoot ? "booted"_kj : "rebooted"_kj;
+}
+
+Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader status,
+                            capnp::List<rpc::Service>::Reader services) {
+  silences = 0;
+  if (version.getBootId() == bootId) return {Verdict::kWait, goingDown(status)};
+  if (kind == Kind::kShutdown)
+    return {Verdict::kFailed, kj::str("came up again instead of staying off")};
+  switch (status.getStage()) {
+    case rpc::Status::Stage::FAILED:
+      return {Verdict::kFailed,
+              kj::str(arrived(), ", but cannot go on: ", kj::strArray(status.getProblems(), "; "))};
+    case rpc::Status::Stage::MAINTENANCE:
+      return {Verdict::kDone, kj::str(arrived(), ", waits for a configuration")};
+    case rpc::Status::Stage::RUNNING:
+      break;
+    default:
+      return {Verdict::kWait,
+              kj::str("booting", status.getPhase().size() > 0 ? ": " : "", status.getPhase())};
+  }
+  kj::Vector<kj::StringPtr> missing;
+  for (auto service : services) {
+    if (!isUp(service)) missing.add(service.getId());
+  }
+  if (missing.size() > 0)
+    return {Verdict::kWait, kj::str("waiting for services: ", kj::strArray(missing, ", "))};
+  return {Verdict::kDone, kj::str(arrived(), ", all services are up")};
+}
+
+Judgement Outcome::silent(kj::StringPtr why) {
+  ++silences;
+  if (kind == Kind::kShutdown && silences >= kGone) return {Verdict::kDone, kj::str("is off")};
+  return {Verdict::kWait, kj::str("does not answer")};
+}
+
+}  // namespace talos::talosctl

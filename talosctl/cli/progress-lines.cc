@@ -1,0 +1,36 @@
+#include "talosctl/cli/progress-lines.h"
+
+#include "talosctl/cli/table.h"
+
+namespace talos::talosctl {
+
+Progress::Progress(Console& console, kj::ArrayPtr<const kj::String> names)
+    : console(console), names(names), texts(KJ_MAP(n, names) { return kj::str("…"); }) {}
+
+kj::String Progress::line(size_t index) const {
+  return printable(kj::str(names[index], ": ", texts[index]));
+}
+
+void Progress::set(size_t index, kj::StringPtr text) {
+  if (texts[index] == text) return;
+  texts[index] = kj::str(text);
+  if (!console.errIsTerminal()) {
+    console.err(kj::str(line(index), "\n"));
+    return;
+  }
+  kj::Vector<kj::String> parts;
+  if (drawn) parts.add(kj::str("\x1b[", texts.size(), "A"));
+  drawn = true;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto whole = line(i);
+    size_t shown = 0, characters = 0;  // a line that wraps would break the count of lines
+    while (shown < whole.size()) {
+      if ((whole[shown] & 0xc0) != 0x80 && ++characters >= console.columns()) break;
+      ++shown;
+    }
+    parts.add(kj::str("\r", whole.slice(0, shown), "\x1b[K\n"));
+  }
+  console.err(kj::strArray(parts, ""));
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,23 @@
+// What several nodes are doing, on stderr: on a terminal one line for each that is rewritten in
+// place, otherwise a plain line for each change.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+class Progress {
+ public:
+  Progress(Console& console, kj::ArrayPtr<const kj::String> names);
+  void set(size_t index, kj::StringPtr text);
+
+ private:
+  Console& console;
+  kj::ArrayPtr<const kj::String> names;
+  kj::Array<kj::String> texts;
+  bool drawn = false;
+
+  kj::String line(size_t index) const;
+};
+
+}  // namespace talos::talosctl

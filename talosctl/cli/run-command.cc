@@ -1,0 +1,56 @@
+#include "talosctl/cli/run-command.h"
+
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/commandline.h"
+#include "talosctl/cli/help.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+int report(Invocation& call, const kj::Exception& e) {
+  if (isUsage(e)) {
+    call.err(
+        kj::str("error: ", printableText(e.getDescription()), "\n\n", usageText(call.command)));
+  } else {
+    call.err(kj::str("error: ", messageText(e), "\n"));
+  }
+  return 1;
+}
+
+kj::Promise<int> guarded(Invocation& call) {
+  return kj::evalNow([&]() { return call.command.run(call); }).catch_([&call](kj::Exception&& e) {
+    return report(call, e);
+  });
+}
+
+}  // namespace
+
+kj::Promise<int> run(World& world, const Command& root, kj::ArrayPtr<const kj::StringPtr> words,
+                     kj::Promise<void> interrupt) {
+  auto parsed = parseCommandLine(world, root, words);
+  auto& call = *parsed.call;
+  KJ_IF_MAYBE (mistake, parsed.mistake) {
+    if (!parsed.help) {
+      call.err(kj::str("error: ", printableText(*mistake), "\n\n", usageText(call.command)));
+      co_return 1;
+    }
+  }
+  if (parsed.help || call.command.run == nullptr) {
+    call.out(helpText(call.command));
+    co_return 0;
+  }
+  call.interruption = kj::heap(interrupt.fork());
+  auto outcome = guarded(call);
+  if (call.command.interrupt != Interrupt::kIsCommands) {
+    bool success = call.command.interrupt == Interrupt::kIsSuccess;
+    outcome = outcome.exclusiveJoin(call.interrupted().then([&call, success]() {
+      call.err("interrupted\n");
+      return success ? 0 : 1;
+    }));
+  }
+  co_return co_await outcome;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,85 @@
+#include "talosctl/cli/standard-console.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace talos::talosctl {
+
+namespace {
+
+void endBy(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  raise(signal);
+}
+
+// Waits until `fd` takes bytes; a signal that would end a program that does not catch it ends this
+// one.
+void waitWritable(int fd) {
+  for (;;) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT, .revents = 0};
+    if (poll(&p, 1, 200) > 0) return;
+    sigset_t pending;
+    sigpending(&pending);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) {
+      if (sigismember(&pending, s)) endBy(s);
+    }
+  }
+}
+
+void writeAll(int fd, kj::ArrayPtr<const char> text) {
+  constexpr size_t kStep = 4096;  // PIPE_BUF: what poll() promises room for
+  while (text.size() > 0) {
+    waitWritable(fd);
+    ssize_t n = ::write(fd, text.begin(), kj::min(text.size(), kStep));
+    if (n >= 0) {
+      text = text.slice(n, text.size());
+    } else if (errno == EPIPE) {
+      endBy(SIGPIPE);
+      _exit(1);
+    } else if (errno != EINTR && errno != EAGAIN) {
+      if (fd == STDERR_FILENO) return;  // nowhere left to say it
+      KJ_FAIL_SYSCALL("write(stdout)", errno);
+    }
+  }
+}
+
+struct winsize window() {
+  struct winsize w = {};
+  ioctl(STDOUT_FILENO, TIOCGWINSZ, &w);
+  return w;
+}
+
+}  // namespace
+
+void StandardConsole::out(kj::ArrayPtr<const char> text) {
+  writeAll(STDOUT_FILENO, text);
+}
+void StandardConsole::err(kj::ArrayPtr<const char> text) {
+  writeAll(STDERR_FILENO, text);
+}
+bool StandardConsole::outIsTerminal() const {
+  return isatty(STDOUT_FILENO);
+}
+bool StandardConsole::errIsTerminal() const {
+  return isatty(STDERR_FILENO);
+}
+
+unsigned StandardConsole::columns() const {
+  auto w = window();
+  return w.ws_col > 0 ? w.ws_col : 80;
+}
+
+unsigned StandardConsole::rows() const {
+  auto w = window();
+  return w.ws_row > 0 ? w.ws_row : 24;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,22 @@
+// The standard streams of this process.
+//
+// Writes block: the client does nothing else while its reader is slow, and the node's flow control
+// does the rest. While it is blocked a SIGINT, SIGTERM or SIGHUP ends the process at once. When the
+// reader of stdout is gone the process dies of SIGPIPE, as a filter does.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+class StandardConsole final : public Console {
+ public:
+  void out(kj::ArrayPtr<const char> text) override;
+  void err(kj::ArrayPtr<const char> text) override;
+  bool outIsTerminal() const override;
+  bool errIsTerminal() const override;
+  unsigned columns() const override;
+  unsigned rows() const override;
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,62 @@
+#include "talosctl/cli/standard-input.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// The description is shared with the shell: it must not become non-blocking.
+bool readable(int fd) {
+  struct pollfd p = {fd, POLLIN, 0};
+  return poll(&p, 1, 0) > 0;
+}
+
+// Only these keep a reader waiting. Others, as files and /dev/null, cannot be watched.
+bool mayWait(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return false;
+  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd) == 1;
+}
+
+}  // namespace
+
+kj::Promise<kj::String> readInput(World& world, size_t limit) {
+  kj::Maybe<kj::UnixEventPort::FdObserver> observer;
+  if (mayWait(world.input)) {
+    observer.emplace(world.port, world.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
+  }
+  kj::Vector<char> text;
+  char chunk[65536];
+  KJ_DEFER(zeroize(chunk));
+  for (;;) {
+    KJ_IF_MAYBE (o, observer) {
+      auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
+      if (!readable(world.input)) co_await ready;
+    }
+    ssize_t n;
+    KJ_SYSCALL(n = read(world.input, chunk, sizeof chunk), "standard input");
+    if (n == 0) break;
+    text.addAll(chunk, chunk + n);
+    if (text.size() > limit) {
+      fail(ErrorKind::kInvalidArgument, kj::str("standard input: more than ", limit, " bytes"));
+    }
+  }
+  auto result = kj::heapString(text.asPtr());
+  zeroize(text);
+  co_return kj::mv(result);
+}
+
+kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit) {
+  if (file == "-") return readInput(world, limit);
+  return readFile(file, limit);
+}
+
+}  // namespace talos::talosctl

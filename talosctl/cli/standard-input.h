@@ -1,0 +1,18 @@
+// Standard input, without keeping Ctrl-C from its work.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+// All of it. InvalidArgument when there are more than `limit` bytes.
+kj::Promise<kj::String> readInput(World& world, size_t limit);
+
+// A file, or standard input for "-".
+kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit);
+// How problems call it.
+inline kj::StringPtr nameOfInput(kj::StringPtr file) {
+  return file == "-" ? "standard input"_kj : file;
+}
+
+}  // namespace talos::talosctl

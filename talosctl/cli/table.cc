@@ -1,0 +1,125 @@
+#include "talosctl/cli/table.h"
+
+#include <kj/debug.h>
+
+namespace talos {
+namespace {
+
+// Length of the UTF-8 sequence that starts at text[i], or 0 where it is invalid: truncated,
+// overlong, a surrogate, or beyond U+10FFFF.
+size_t sequenceLength(kj::ArrayPtr<const kj::byte> text, size_t i) {
+  kj::byte first = text[i];
+  size_t length = first < 0x80   ? 1
+                  : first < 0xc2 ? 0
+                  : first < 0xe0 ? 2
+                  : first < 0xf0 ? 3
+                  : first < 0xf5 ? 4
+                                 : 0;
+  if (length == 0 || i + length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((text[i + k] & 0xc0) != 0x80) return 0;
+  }
+  if (first == 0xe0 && text[i + 1] < 0xa0) return 0;
+  if (first == 0xed && text[i + 1] >= 0xa0) return 0;
+  if (first == 0xf0 && text[i + 1] < 0x90) return 0;
+  if (first == 0xf4 && text[i + 1] >= 0x90) return 0;
+  return length;
+}
+
+// C0, DEL, and C1 (U+0080..U+009F, whose CSI is an escape sequence in one character).
+bool isControl(kj::ArrayPtr<const kj::byte> text, size_t i, size_t length) {
+  return text[i] < 0x20 || text[i] == 0x7f ||
+         (length == 2 && text[i] == 0xc2 && text[i + 1] < 0xa0);
+}
+
+size_t width(kj::StringPtr cell) {
+  size_t characters = 0;
+  for (char c : cell) characters += (c & 0xc0) != 0x80;
+  return characters;
+}
+
+}  // namespace
+
+kj::String printable(kj::StringPtr text) {
+  auto bytes = text.asBytes();
+  kj::Vector<char> out(text.size() + 1);
+  auto escape = [&](kj::byte b) {
+    out.addAll(kj::str("\\x", kj::hex(b).size() < 2 ? "0" : "", kj::hex(b)));
+  };
+  for (size_t i = 0; i < bytes.size();) {
+    size_t length = sequenceLength(bytes, i);
+    if (length == 0 || isControl(bytes, i, length)) {
+      for (size_t k = 0; k < kj::max(length, size_t(1)); ++k) escape(bytes[i + k]);
+    } else {
+      out.addAll(text.slice(i).asArray().slice(0, length));
+    }
+    i += kj::max(length, size_t(1));
+  }
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+Table::Table(kj::ArrayPtr<const kj::StringPtr> header, unsigned gap)
+    : header(KJ_MAP(h, header) { return kj::str(h); }), gap(gap) {}
+
+Table::Table(std::initializer_list<kj::StringPtr> header, unsigned gap)
+    : Table(kj::arrayPtr(header.begin(), header.size()), gap) {}
+
+void Table::row(kj::Array<kj::String> cells) {
+  KJ_REQUIRE(cells.size() <= header.size(), "row has more cells than the table has columns");
+  rows.add(KJ_MAP(cell, cells) { return printable(cell); });
+}
+
+kj::String Table::render() {
+  kj::Vector<kj::ArrayPtr<const kj::String>> lines;
+  if (!headerDone) lines.add(header);
+  headerDone = true;
+  for (auto& r : rows) lines.add(r);
+
+  kj::Vector<size_t> widths;
+  widths.resize(header.size());
+  for (auto& w : widths) w = 0;
+  for (auto line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = kj::max(widths[i], width(line[i]));
+  }
+
+  kj::Vector<char> out;
+  for (auto line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      out.addAll(line[i]);
+      if (i + 1 == line.size()) break;
+      for (size_t n = widths[i] + gap - width(line[i]); n > 0; --n) out.add(' ');
+    }
+    out.add('\n');
+  }
+  rows.clear();
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+kj::String humanSize(uint64_t bytes) {
+  static constexpr kj::StringPtr kUnits[] = {"B"_kj,  "kB"_kj, "MB"_kj, "GB"_kj,
+                                             "TB"_kj, "PB"_kj, "EB"_kj};
+  uint64_t unit = 1;
+  size_t i = 0;
+  // A unit up when rounding would show "1000".
+  while (i + 1 < kj::size(kUnits) && bytes / unit >= 1000) unit *= 1000, ++i;
+  if (i == 0) return kj::str(bytes, " B");
+  uint64_t tenths = bytes / (unit / 10) + (bytes % (unit / 10) >= unit / 20 ? 1 : 0);
+  if (tenths < 100) return kj::str(tenths / 10, ".", tenths % 10, " ", kUnits[i]);
+  uint64_t whole = bytes / unit + (bytes % unit >= unit / 2 ? 1 : 0);
+  if (whole == 1000 && i + 1 < kj::size(kUnits)) return kj::str("1.0 ", kUnits[i + 1]);
+  return kj::str(whole, " ", kUnits[i]);
+}
+
+kj::String humanDuration(int64_t seconds) {
+  uint64_t rest = seconds < 0 ? 0 - static_cast<uint64_t>(seconds) : static_cast<uint64_t>(seconds);
+  kj::StringPtr sign = seconds < 0 ? "-"_kj : ""_kj;
+  uint64_t hours = rest / 3600, minutes = rest / 60 % 60;
+  rest %= 60;
+  if (hours > 0) return kj::str(sign, hours, "h", minutes, "m", rest, "s");
+  if (minutes > 0) return kj::str(sign, minutes, "m", rest, "s");
+  return kj::str(sign, rest, "s");
+}
+
+}  // namespace talos

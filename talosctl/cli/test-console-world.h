@@ -1,0 +1,53 @@
+// A world for tests: a console that keeps what is written, an environment that is a map, a loop.
+#pragma once
+
+#include <kj/map.h>
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+class TestConsole final : public Console {
+ public:
+  void out(kj::ArrayPtr<const char> text) override { stdoutText.addAll(text); }
+  void err(kj::ArrayPtr<const char> text) override { stderrText.addAll(text); }
+  bool outIsTerminal() const override { return terminal; }
+  bool errIsTerminal() const override { return terminal; }
+  unsigned columns() const override { return 80; }
+  unsigned rows() const override { return 24; }
+
+  kj::String takeOut() { return take(stdoutText); }
+  kj::String takeErr() { return take(stderrText); }
+  bool terminal = false;
+
+ private:
+  kj::Vector<char> stdoutText, stderrText;
+  static kj::String take(kj::Vector<char>& text) {
+    auto result = kj::heapString(text.asPtr());
+    text.clear();
+    return result;
+  }
+};
+
+struct FixedClock final : public kj::Clock {
+  kj::Date time = kj::UNIX_EPOCH + 1'615'000'000 * kj::SECONDS;  // 2021-03-06T03:06:40Z
+  kj::Date now() const override { return time; }
+};
+
+struct TestWorld {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  TestConsole console;
+  FixedClock clock;
+  kj::TreeMap<kj::String, kj::String> environment;
+  World world{.lowLevel = *io.lowLevelProvider,
+              .port = io.unixEventPort,
+              .timer = io.provider->getTimer(),
+              .clock = clock,
+              .console = console,
+              .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                KJ_IF_MAYBE (value, environment.find(name)) return kj::str(*value);
+                return nullptr;
+              }};
+};
+
+}  // namespace talos::talosctl

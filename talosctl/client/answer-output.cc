@@ -1,0 +1,101 @@
+#include "talosctl/client/answer-output.h"
+
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// {"a":1} with a member put in front.
+kj::String withFirst(kj::StringPtr member, kj::String object, unsigned indent) {
+  auto blank = indent == 0 ? kj::str() : kj::str("\n", kj::repeat(' ', indent));
+  size_t open = KJ_ASSERT_NONNULL(object.findFirst('{'));
+  kj::StringPtr rest = object.slice(open + 1);
+  size_t at = 0;
+  while (at < rest.size() && (rest[at] == ' ' || rest[at] == '\n')) ++at;
+  bool empty = at < rest.size() && rest[at] == '}';
+  auto end = rest.size();
+  while (end > 0 && rest[end - 1] == '\n') --end;
+  auto tail = empty ? kj::str(indent == 0 ? "" : "\n", "}") : kj::str(",", rest.slice(0, end));
+  return kj::str("{", blank, member, tail, "\n");
+}
+
+kj::String nodeMember(kj::StringPtr node, unsigned indent) {
+  return kj::str("\"node\":", indent == 0 ? "" : " ", codec::jsonString(node));
+}
+
+void declare(Command& command, std::vector<kj::StringPtr> forms) {
+  command.flag({.name = "output",
+                .letter = "o",
+                .kind = FlagKind::kText,
+                .fallback = "table",
+                .help = "form of the output",
+                .choices = kj::mv(forms)});
+}
+
+}  // namespace
+
+void addOutputFlag(Command& command) {
+  declare(command, {"table", "yaml", "json"});
+}
+void addStreamOutputFlag(Command& command) {
+  declare(command, {"table", "json"});
+}
+
+Format formatOf(const Invocation& call) {
+  auto text = call.text("output");
+  return text == "json" ? Format::kJson : text == "yaml" ? Format::kYaml : Format::kTable;
+}
+
+kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
+  return withFirst(nodeMember(node, 4), codec::writeJson(value, {.indent = 4}), 4);
+}
+
+kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
+  return withFirst(nodeMember(node, 0), codec::writeJson(value, {.indent = 0}), 0);
+}
+
+kj::String jsonFailure(const Failure& failure, unsigned indent) {
+  auto kind = codec::jsonString(nameOf(kindOf(failure.cause)));
+  auto message = codec::jsonString(messageOf(failure.cause));
+  auto node = codec::jsonString(failure.node);
+  if (indent == 0) {
+    return kj::str("{\"node\":", node, ",\"error\":{\"kind\":", kind, ",\"message\":", message,
+                   "}}\n");
+  }
+  return kj::str("{\n    \"node\": ", node, ",\n    \"error\": {\n        \"kind\": ", kind,
+                 ",\n        \"message\": ", message, "\n    }\n}\n");
+}
+
+kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
+  auto body = codec::writeYaml(value);
+  return kj::str("node: ", codec::yamlScalar(node), "\n",
+                 body == "{}\n" ? kj::str() : kj::mv(body));
+}
+
+kj::String yamlFailure(const Failure& failure) {
+  return kj::str("node: ", codec::yamlScalar(failure.node),
+                 "\nerror:\n    kind: ", nameOf(kindOf(failure.cause)),
+                 "\n    message: ", codec::yamlScalar(messageOf(failure.cause)), "\n");
+}
+
+void Documents::answer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
+  text(format == Format::kJson ? jsonAnswer(node, value) : yamlAnswer(node, value));
+}
+
+void Documents::failure(const Failure& failure) {
+  text(format == Format::kJson ? jsonFailure(failure, 4) : yamlFailure(failure));
+}
+
+void Documents::text(kj::StringPtr document) {
+  if (!first && format == Format::kYaml) call.out("---\n");
+  first = false;
+  call.out(document);
+}
+
+void streamFailure(Invocation& call, Format format, const Failure& failure, kj::StringPtr prefix) {
+  if (format == Format::kJson) call.out(jsonFailure(failure, 0));
+  call.err(kj::str(prefix, describe(failure), "\n"));
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,81 @@
+// The forms in which an answer is printed: table, YAML, JSON.
+//
+// JSON and YAML show one object for each node's answer, which is the answer's struct with "node" in
+// front, or {"node", "error": {"kind", "message"}}. Answers that come once are indented by 4,
+// streams are one line each.
+#pragma once
+
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/client/node-answers.h"
+
+namespace talos::talosctl {
+
+enum class Format { kTable, kYaml, kJson };
+
+// Declares -o/--output with these forms.
+void addOutputFlag(Command& command);        // table, yaml, json
+void addStreamOutputFlag(Command& command);  // table, json
+Format formatOf(const Invocation& call);
+
+// Ends with a newline.
+kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
+kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);
+kj::String jsonFailure(const Failure& failure, unsigned indent);
+// Without the "---" between documents.
+kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
+kj::String yamlFailure(const Failure& failure);
+
+// Prints many documents, with "---" between those of YAML.
+class Documents {
+ public:
+  Documents(Invocation& call, Format format) : call(call), format(format) {}
+  void answer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
+  void failure(const Failure& failure);
+  void text(kj::StringPtr document);  // rendered already
+
+ private:
+  Invocation& call;
+  Format format;
+  bool first = true;
+};
+
+// An answer for the reflecting codec.
+template <typename Results>
+capnp::DynamicStruct::Reader dynamic(typename Results::Reader value) {
+  return capnp::DynamicStruct::Reader(kj::mv(value));
+}
+
+// Prints one failure of a stream: a JSON object on stdout in that form, and always a line on
+// stderr.
+void streamFailure(Invocation& call, Format format, const Failure& failure,
+                   kj::StringPtr prefix = "");
+
+// A reply and the node it came from, as renderers take it.
+template <typename Results>
+struct Reply {
+  kj::StringPtr node;
+  typename Results::Reader value;
+};
+
+// The whole of a unary command: ask all nodes, print in the form asked for, conclude.
+template <typename Results, typename F>
+kj::Promise<int> tabulate(Invocation& call, F request,
+                          kj::String (*render)(Invocation& call,
+                                               kj::ArrayPtr<const Reply<Results>> replies)) {
+  auto session = co_await openSession(call);
+  auto answers = co_await askAll<Results>(*session, kj::mv(request));
+  auto format = formatOf(call);
+  if (format == Format::kTable) {
+    auto replies = KJ_MAP(a, answers.good) {
+      return Reply<Results>{a.node, a.value};
+    };
+    if (replies.size() > 0) call.out(render(call, replies));
+  } else {
+    Documents documents(call, format);
+    for (auto& a : answers.good) documents.answer(a.node, dynamic<Results>(a.value));
+    for (auto& f : answers.failures) documents.failure(f);
+  }
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
+}
+
+}  // namespace talos::talosctl

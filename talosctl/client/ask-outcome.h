@@ -1,0 +1,14 @@
+// Asks a node what an Outcome wants to know of it.
+#pragma once
+
+#include "talosctl/cli/node-outcome.h"
+#include "talosctl/client/cluster-client.h"
+
+namespace talos::talosctl {
+
+// Dials within `deadline` when there is no connection. Rejects when the node does not answer; the
+// caller then asks outcome.silent().
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome,
+                             kj::Duration deadline);
+
+}  // namespace talos::talosctl

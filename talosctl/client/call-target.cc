@@ -1,0 +1,125 @@
+// Where a call goes and as whom: flags first, then the context of the client configuration.
+#include <kj/map.h>
+
+#include "common/base/error.h"
+#include "common/base/problem.h"
+#include "common/config/talosconfig.h"
+#include "common/net/resolver.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/client/tls-unverified.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// Each host once, in the order in which they were named; an address may be written in several ways.
+kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
+  kj::Vector<kj::String> result;
+  kj::HashSet<kj::String> seen;
+  for (auto& item : list) {
+    auto key = asAddress(item).orDefault(kj::str(item));
+    if (seen.contains(key)) continue;
+    seen.insert(kj::mv(key));
+    result.add(kj::str(item));
+  }
+  return result;
+}
+
+}  // namespace
+
+void checkHost(kj::StringPtr host, kj::StringPtr what) {
+  if (host.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("an empty ", what, " is named"));
+  if (asAddress(host) != nullptr) return;
+  KJ_IF_MAYBE (colon, host.findLast(':')) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(what, " \"", host, "\" has a port: the API is always on port 50000, use \"",
+                 host.slice(0, *colon), "\""));
+  }
+  for (char c : host) {
+    if (c <= ' ' || c == '/' || c == 0x7f) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(what, " \"", host, "\" is neither an address nor a name"));
+    }
+  }
+}
+
+kj::String configPath(Invocation& call) {
+  if (call.given("talosconfig")) return kj::str(call.text("talosconfig"));
+  KJ_IF_MAYBE (path, call.world.environment("TALOSCONFIG")) {
+    if (path->size() > 0) return kj::mv(*path);
+  }
+  KJ_IF_MAYBE (home, call.world.environment("HOME")) return kj::str(*home, "/.talos/config");
+  fail(ErrorKind::kInvalidArgument,
+       "no client configuration: neither --talosconfig nor $TALOSCONFIG nor $HOME is set");
+}
+
+void addInsecureFlags(Command& command) {
+  command.flag({.name = "insecure",
+                .letter = "i",
+                .help = "call the one node that --nodes names directly and without a certificate: "
+                        "a machine that has no config yet"});
+  command.flag({.name = "cert-fingerprint",
+                .kind = FlagKind::kList,
+                .help = "with --insecure: what the node's console shows; another node is refused"});
+}
+
+bool isInsecure(const Invocation& call) {
+  return call.declared("insecure") && call.on("insecure");
+}
+
+namespace {
+
+Target resolveInsecure(Invocation& call) {
+  if (call.given("endpoints")) {
+    failUsage("--insecure goes to the node itself: --endpoints has no meaning with it");
+  }
+  auto nodes = call.list("nodes");
+  if (nodes.size() != 1) {
+    failUsage(
+        kj::str("--insecure works on exactly one node, named by --nodes, not on ", nodes.size()));
+  }
+  checkHost(nodes[0], "node");
+  Target target{.endpoints = copy(nodes),
+                .nodes = copy(nodes),
+                .credentials = {},
+                .insecure = true,
+                .fingerprints = copy(call.list("cert-fingerprint"))};
+  for (auto& fingerprint : target.fingerprints) checkFingerprint(fingerprint);
+  return target;
+}
+
+}  // namespace
+
+Target resolveTarget(Invocation& call) {
+  if (isInsecure(call)) return resolveInsecure(call);
+  if (call.declared("cert-fingerprint") && call.given("cert-fingerprint")) {
+    failUsage("--cert-fingerprint is for --insecure: otherwise the certificate itself is verified");
+  }
+  auto path = configPath(call);
+  auto config = Talosconfig::load(path);
+  auto& context = config.resolve(call.text("context"));
+  Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints")
+                                                          : context.endpoints.asPtr()),
+                .nodes = copy(call.given("nodes") ? call.list("nodes") : context.nodes.asPtr()),
+                .credentials = context.credentials(),
+                .fingerprints = {}};
+  if (target.endpoints.empty()) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,
+                 " with \"talosctl config endpoint\""));
+  }
+  for (auto& endpoint : target.endpoints) checkHost(endpoint, "endpoint");
+  for (auto& node : target.nodes) checkHost(node, "node");
+  return target;
+}
+
+kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into) {
+  auto config = Talosconfig::load(into);
+  auto renames = config.merge(Talosconfig::load(from));
+  config.save(into);
+  return KJ_MAP(r, renames) {
+    return kj::str("context \"", r.from, "\" -> \"", r.to, "\"");
+  };
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,188 @@
+#include "talosctl/client/cluster-client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/net/resolver.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/client/tls-unverified.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+void shuffle(kj::Vector<kj::String>& list) {
+  for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[arc4random_uniform(i)]);
+}
+
+// One endpoint is given at most so much of the deadline, so that the others get their turn.
+constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
+
+}  // namespace
+
+Client::Client(World& world, Target targetParam) : world(world), target(kj::mv(targetParam)) {
+  if (!target.insecure) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
+  shuffle(target.endpoints);
+}
+
+Client::~Client() noexcept(false) {}
+
+bool Client::connected() const {
+  KJ_IF_MAYBE (c, connection) {
+    return (*c)->alive();
+  }
+  return false;
+}
+
+kj::Promise<void> Client::connect(kj::Duration deadline) {
+  if (connected()) return kj::READY_NOW;
+  if (dialling) {
+    KJ_IF_MAYBE (already, connecting) {
+      return already->addBranch();
+    }
+  }
+  auto fork = dialAll(deadline).fork();
+  auto branch = fork.addBranch();
+  connecting = kj::mv(fork);
+  return branch;
+}
+
+kj::Promise<void> Client::dialAll(kj::Duration deadline) {
+  dialling = true;
+  KJ_DEFER(dialling = false);
+  kj::Vector<kj::String> failures;
+  auto end = world.timer.now() + deadline;
+  for (size_t i = 0; i < target.endpoints.size(); ++i) {
+    auto& endpoint = target.endpoints[i];
+    auto left = end - world.timer.now();
+    if (left <= 0 * kj::SECONDS) {
+      failures.add(kj::str(endpoint, ": not tried, the deadline of ", durationText(deadline),
+                           " has passed"));
+      continue;
+    }
+    auto share = kj::min(kAttempt, left / (target.endpoints.size() - i));
+    kj::Maybe<kj::Exception> failure;
+    try {
+      auto made = co_await within(world.timer, share, dial(endpoint, share));
+      connection = kj::mv(made);
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    KJ_IF_MAYBE (e, failure) {
+      failures.add(kj::str("endpoint ", endpoint, ": ", messageOf(*e)));
+      continue;
+    }
+    current = kj::str(endpoint);
+    co_return;
+  }
+  fail(ErrorKind::kUnavailable,
+       failures.size() == 1
+           ? kj::str("cannot connect to ", failures[0])
+           : kj::str("cannot connect to any endpoint:\n  ", kj::strArray(failures, "\n  ")));
+}
+
+kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {
+  auto addresses = co_await resolve(endpoint);
+  // The certificate must name the endpoint as the user does.
+  auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
+  kj::Vector<kj::String> failures;
+  for (auto& address : addresses) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      co_return co_await connectTcp(world.lowLevel, world.timer, address, world.apiPort,
+                                    secure(name), deadline / addresses.size());
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    KJ_IF_MAYBE (e, failure) {
+      failures.add(messageOf(*e));
+    }
+  }
+  fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
+}
+
+Secure Client::secure(kj::StringPtr name) {
+  KJ_IF_MAYBE (verified, tls) {
+    return [&endpoint = **verified, name = kj::str(name)](kj::Own<kj::AsyncIoStream> stream) {
+      return endpoint.connect(kj::mv(stream), name);
+    };
+  }
+  return [this](kj::Own<kj::AsyncIoStream> stream) {
+    return connectUnverified(kj::mv(stream), target.fingerprints)
+        .then([this](UnverifiedStream&& made) {
+          fingerprint = kj::mv(made.fingerprint);
+          return kj::mv(made.stream);
+        });
+  };
+}
+
+kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
+  if (fingerprint.size() == 0 || target.fingerprints.size() > 0) return nullptr;
+  return kj::StringPtr(fingerprint);
+}
+
+rpc::Node::Client Client::node(kj::StringPtr address) {
+  auto request = KJ_REQUIRE_NONNULL(connection, "not connected")
+                     ->bootstrap()
+                     .castAs<rpc::Cluster>()
+                     .nodeRequest();
+  // A machine without a config may not know the address that leads to it.
+  if (!target.insecure) request.setAddress(address);
+  return request.send().getNode();
+}
+
+namespace {
+
+// Tells the user whom we talk to, and that it is a machine without a config, before anything is
+// sent: one with a config ends the connection when it sees that we have no certificate.
+kj::Promise<void> greet(Invocation& call, Session& session) {
+  auto& client = session.client;
+  KJ_IF_MAYBE (fingerprint, client.unknownFingerprint()) {
+    call.err(kj::str("WARNING: nobody vouches for ", client.endpoint(), ": its fingerprint is ",
+                     *fingerprint, "; compare it with the one on the machine's console, or give ",
+                     "that one with --cert-fingerprint\n"));
+  }
+  kj::Promise<void> answer = client.node("").whenResolved();
+  auto failure = co_await within(call.world.timer, session.deadline, kj::mv(answer))
+                     .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                           [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (strstr(e->getDescription().cStr(), "certificate required") == nullptr) {
+      kj::throwFatalException(kj::mv(*e));
+    }
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(client.endpoint(), " has a config already, and asks for a certificate: leave out ",
+                 "--insecure"));
+  }
+}
+
+}  // namespace
+
+kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback) {
+  auto session = kj::heap<Session>(call.world, resolveTarget(call), call.deadline(fallback));
+  if (session->client.nodes().size() == 0) {
+    fail(ErrorKind::kInvalidArgument,
+         "no node is named: use --nodes, or set the context's default with \"talosctl config "
+         "node\"");
+  }
+  co_await session->client.connect(session->deadline);
+  if (session->client.insecure()) co_await greet(call, *session);
+  co_return kj::mv(session);
+}
+
+kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback) {
+  auto target = resolveTarget(call);
+  if (target.nodes.size() > 1) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", call.command.path(), "\" works on one node, but ", target.nodes.size(),
+                 " are named: ", kj::strArray(target.nodes, ", ")));
+  }
+  return openSession(call, fallback);
+}
+
+kj::String noAnswerWithin(kj::Duration deadline) {
+  return kj::str("no answer within ", durationText(deadline));
+}
+
+}  // namespace talos::talosctl

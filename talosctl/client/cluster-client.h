@@ -1,0 +1,107 @@
+// The connection to a cluster: one mutual-TLS connection to one endpoint, through which every node
+// is reached. Dials lazily, again after a disconnect, and never waits without a deadline.
+//
+// The endpoints are tried in a random order that is fixed for the life of the client; a name is
+// resolved and each of its addresses tried. When no endpoint answers, the error names every one and
+// why.
+//
+// A machine without a config (--insecure) is called directly and without certificates: its key is
+// compared with the fingerprints that the user gave, or shown to the user when none was given.
+#pragma once
+
+#include <kj/async.h>
+
+#include "common/tls/tls.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/node.capnp.h"
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+// Where to go and as whom; from the talosconfig and the flags.
+struct Target {
+  kj::Vector<kj::String> endpoints;  // hosts, without a port
+  kj::Vector<kj::String> nodes;      // as the user named them
+  Credentials credentials;
+  bool insecure = false;
+  kj::Vector<kj::String> fingerprints;  // of a machine without a config; any of them
+};
+
+// Declares --insecure and --cert-fingerprint.
+void addInsecureFlags(Command& command);
+// Whether the call goes to a machine without a config.
+bool isInsecure(const Invocation& call);
+
+// Reads the client configuration that the call's flags and environment name. Throws with file, line
+// and column, or telling what is missing and how to set it. With --insecure no file is read, and
+// exactly one node is named by --nodes.
+Target resolveTarget(Invocation& call);
+// Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
+kj::String configPath(Invocation& call);
+
+// Throws InvalidArgument when the text is no host: empty, with a port, or with characters that no
+// name has. `what` is "endpoint" or "node".
+void checkHost(kj::StringPtr host, kj::StringPtr what);
+
+// Takes the contexts of one client configuration over into another. One line of text for each
+// context that had to be renamed.
+kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into);
+
+class Client {
+ public:
+  Client(World& world, Target target);
+  ~Client() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Client);
+
+  // Resolves when there is a live connection; Unavailable when there is none within the deadline.
+  kj::Promise<void> connect(kj::Duration deadline);
+  bool connected() const;
+
+  // A node through the connection; connect() first. Calls on it can be made at once (pipelined).
+  rpc::Node::Client node(kj::StringPtr address);
+
+  // The endpoint of the newest connection.
+  kj::StringPtr endpoint() const { return current; }
+  // Of a machine without a config, when the user gave none to compare it with.
+  kj::Maybe<kj::StringPtr> unknownFingerprint() const;
+  bool insecure() const { return target.insecure; }
+  kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
+
+  World& world;
+
+ private:
+  Target target;
+  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure
+  kj::String fingerprint;
+  kj::Maybe<kj::Own<Connection>> connection;
+  kj::String current;
+  bool dialling = false;
+  kj::Maybe<kj::ForkedPromise<void>> connecting;
+
+  kj::Promise<void> dialAll(kj::Duration deadline);
+  Secure secure(kj::StringPtr name);
+  kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::Duration deadline);
+};
+
+// A client for the call; at least one node is named. `deadline` is kept for connect().
+struct Session {
+  Session(World& world, Target target, kj::Duration deadline)
+      : client(world, kj::mv(target)), deadline(deadline) {}
+  Client client;
+  kj::Duration deadline;
+};
+constexpr kj::Duration kDeadline = 30 * kj::SECONDS;
+// Connected already.
+kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback = kDeadline);
+// The same, refusing more than one node (spec talosctl.md §4.3, "single only").
+kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback = kDeadline);
+
+kj::String noAnswerWithin(kj::Duration deadline);  // "no answer within 30s"
+
+// `promise`, or DeadlineExceeded with that.
+template <typename T>
+kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise) {
+  return talos::within(timer, deadline, kj::mv(promise), noAnswerWithin(deadline));
+}
+
+}  // namespace talos::talosctl

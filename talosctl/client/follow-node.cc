@@ -1,0 +1,61 @@
+#include "talosctl/client/follow-node.h"
+
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/client/ask-outcome.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr kj::Duration kWait =
+    10 * kj::MINUTES;  // for the outcome, unless --timeout says otherwise
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question while following
+constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
+
+}  // namespace
+
+void addWaitFlag(Command& command, bool fallback) {
+  command.flag({.name = "wait",
+                .fallback = fallback ? "true"_kj : "false"_kj,
+                .help = "wait for the outcome and show it"});
+}
+
+kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
+                         kj::String bootId, Progress& progress, size_t index) {
+  auto& timer = call.world.timer;
+  auto start = timer.now();
+  auto deadline = call.deadline(kWait);
+  Outcome outcome(kind, bootId);
+  kj::Maybe<kj::Own<Client>> client;
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    kj::Maybe<Judgement> judgement;
+    try {
+      if (client == nullptr) client = kj::heap<Client>(call.world, resolveTarget(call));
+      judgement = co_await within(timer, kAnswer,
+                                  judge(*KJ_ASSERT_NONNULL(client), node, outcome, kAnswer));
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    KJ_IF_MAYBE (e, failure) {
+      client = nullptr;  // a machine that is off leaves a connection behind that looks alive
+      judgement = outcome.silent(messageOf(*e));
+    }
+    auto& j = KJ_ASSERT_NONNULL(judgement);
+    if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
+    if (j.verdict == Verdict::kDone) {
+      progress.set(index, kj::str(j.text, " after ",
+                                  durationText((timer.now() - start) / kj::SECONDS * kj::SECONDS)));
+      co_return;
+    }
+    if (timer.now() - start > deadline) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("no outcome within ", durationText(deadline), "; its last state: ", j.text));
+    }
+    progress.set(index, j.text);
+    co_await timer.afterDelay(kPause);
+  }
+}
+
+}  // namespace talos::talosctl

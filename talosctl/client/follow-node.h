@@ -1,0 +1,20 @@
+// Follows a node that goes down until it is known what became of it: after a reboot until it
+// answers with another boot id and its services are up, after a shutdown until it is gone.
+#pragma once
+
+#include "talosctl/cli/command.h"
+#include "talosctl/cli/node-outcome.h"
+#include "talosctl/cli/progress-lines.h"
+
+namespace talos::talosctl {
+
+// Declares --wait.
+void addWaitFlag(Command& command, bool fallback);
+
+// Over connections of its own, whatever becomes of others. Shows each state in line `index` of
+// `progress`. Rejects with the reason when the node failed, and with its last state when --timeout
+// (10 minutes if it was not given) has passed.
+kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
+                         kj::String bootId, Progress& progress, size_t index);
+
+}  // namespace talos::talosctl

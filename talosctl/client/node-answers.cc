@@ -1,0 +1,68 @@
+#include "talosctl/client/node-answers.h"
+
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl {
+
+kj::String describe(const Failure& failure) {
+  return kj::str(printableText(failure.node), ": ", messageText(failure.cause));
+}
+
+Turns::Turns(size_t nodes, kj::Maybe<size_t> last)
+    : last(last), before(last == nullptr ? nodes : nodes - 1) {
+  if (before == 0) allAnswered.fulfiller->fulfill();
+}
+
+kj::Promise<void> Turns::start(size_t index) {
+  if (last.orDefault(kj::maxValue) != index) return kj::READY_NOW;
+  return kj::mv(allAnswered.promise);
+}
+
+void Turns::answered(size_t index) {
+  if (last.orDefault(kj::maxValue) == index) return;
+  if (--before == 0) allAnswered.fulfiller->fulfill();
+}
+
+namespace {
+
+constexpr kj::Duration kAcquaintance = 5 * kj::SECONDS;
+
+// Of the boot that the machine is in; empty when it does not say.
+kj::Promise<kj::String> bootOf(Session& session, kj::StringPtr node) {
+  auto answer =
+      session.client.node(node).machineRequest().send().getMachine().versionRequest().send();
+  return within(session.client.world.timer, kAcquaintance,
+                answer.then([](capnp::Response<rpc::Version>&& version) {
+                  return kj::str(version.getBootId());
+                }))
+      .catch_([](kj::Exception&&) { return kj::str(); });
+}
+
+}  // namespace
+
+kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes) {
+  kj::Maybe<size_t> last;
+  if (nodes.size() > 1) {
+    auto asking = kj::heapArrayBuilder<kj::Promise<kj::String>>(nodes.size() + 1);
+    asking.add(bootOf(session, ""));
+    for (auto& node : nodes) asking.add(bootOf(session, node));
+    auto boots = co_await kj::joinPromises(asking.finish());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (boots[0].size() > 0 && boots[0] == boots[i + 1]) last = i;
+    }
+  }
+  co_return kj::heap<Turns>(nodes.size(), last);
+}
+
+int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial) {
+  if (failures.size() == 0) return 0;
+  auto all = kj::strArray(KJ_MAP(f, failures) { return describe(f); }, "\n  ");
+  bool failed = good == 0 || partial == Partial::kIsFailure;
+  call.err(kj::str(
+      failed ? "error: " : "WARNING: ",
+      failures.size() == 1 ? kj::str(all) : kj::str(failures.size(), " nodes failed:\n  ", all),
+      "\n"));
+  return failed ? 1 : 0;
+}
+
+}  // namespace talos::talosctl

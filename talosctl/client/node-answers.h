@@ -1,0 +1,78 @@
+// One request to many nodes at once, and what became of it (spec talosctl.md §4.3).
+#pragma once
+
+#include <kj/async.h>
+
+#include "common/base/error.h"
+#include "talosctl/client/cluster-client.h"
+
+namespace talos::talosctl {
+
+struct Failure {
+  kj::String node;
+  kj::Exception cause;
+};
+
+template <typename Results>
+struct Answer {
+  kj::String node;
+  capnp::Response<Results> value;
+};
+
+template <typename Results>
+struct Answers {
+  kj::Vector<Answer<Results>> good;  // in order of arrival
+  kj::Vector<Failure> failures;
+};
+
+// How the failures of some nodes decide the exit status.
+enum class Partial {
+  kIsSuccess,  // tables: a warning while at least one node answered
+  kIsFailure,  // silent commands
+};
+
+// Prints failures on stderr and gives the exit status.
+int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial);
+
+// "10.0.0.3: no answer within 30s"
+kj::String describe(const Failure& failure);
+
+// The order in which nodes are asked for what takes them down. The one through which the others are
+// reached comes last: with it goes the connection, and the answers that are still on their way.
+class Turns {
+ public:
+  Turns(size_t nodes, kj::Maybe<size_t> last);
+  // When this node may be asked; once for each node.
+  kj::Promise<void> start(size_t index);
+  // It has answered, or will not; exactly once for each node.
+  void answered(size_t index);
+
+ private:
+  kj::Maybe<size_t> last;
+  size_t before;  // nodes that have not answered yet and go before the last one
+  kj::PromiseFulfillerPair<void> allAnswered = kj::newPromiseAndFulfiller<void>();
+};
+// Asks who they are, when there are several.
+kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
+
+// `request` maps a node to the RemotePromise of a call on it; all calls are made before the first
+// wait.
+template <typename Results, typename F>
+kj::Promise<Answers<Results>> askAll(Session& session, F request) {
+  Answers<Results> answers;
+  auto& client = session.client;
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(client.nodes().size());
+  for (auto& node : client.nodes()) {
+    kj::Promise<capnp::Response<Results>> answer = request(client.node(node));
+    waits.add(within(client.world.timer, session.deadline, kj::mv(answer))
+                  .then(
+                      [&](capnp::Response<Results>&& value) {
+                        answers.good.add(kj::str(node), kj::mv(value));
+                      },
+                      [&](kj::Exception&& e) { answers.failures.add(kj::str(node), kj::mv(e)); }));
+  }
+  co_await kj::joinPromises(waits.finish());
+  co_return kj::mv(answers);
+}
+
+}  // namespace talos::talosctl

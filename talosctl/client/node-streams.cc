@@ -1,0 +1,49 @@
+#include "talosctl/client/node-streams.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr kj::Duration kInterval = 10 * kj::SECONDS;
+
+// Only ever rejects.
+kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) {
+  auto& timer = session.client.world.timer;
+  for (;;) {
+    kj::Promise<capnp::Response<rpc::Version>> answer =
+        node.machineRequest().send().getMachine().versionRequest().send();
+    auto version = co_await within(timer, session.deadline, kj::mv(answer));
+    alive.answered = true;
+    alive.bootId = kj::str(version.getBootId());
+    co_await timer.afterDelay(kInterval);
+  }
+}
+
+}  // namespace
+
+kj::Promise<void> watched(Session& session, rpc::Node::Client node, Alive& alive,
+                          kj::Promise<void> stream) {
+  return stream.exclusiveJoin(probe(session, kj::mv(node), alive));
+}
+
+kj::Promise<int> streamAll(
+    Invocation& call, Session& session, Format format,
+    kj::Function<kj::Promise<void>(kj::StringPtr, rpc::Node::Client)> start) {
+  auto names = session.client.nodes();
+  auto alive = kj::heapArray<Alive>(names.size());
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
+  size_t good = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto node = session.client.node(names[i]);
+    auto stream = start(names[i], node);
+    waits.add(watched(session, kj::mv(node), alive[i], kj::mv(stream))
+                  .then([&good]() { ++good; },
+                        [&call, format, &name = names[i]](kj::Exception&& e) {
+                          streamFailure(call, format, {kj::str(name), kj::mv(e)});
+                        }));
+  }
+  co_await kj::joinPromises(waits.finish());
+  co_return good > 0 ? 0 : 1;
+}
+
+}  // namespace talos::talosctl

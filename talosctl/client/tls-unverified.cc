@@ -1,0 +1,39 @@
+#include "talosctl/client/tls-unverified.h"
+
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/tls/pki.h"
+#include "common/tls/tls-judged.h"
+
+namespace talos {
+
+kj::Promise<UnverifiedStream> connectUnverified(kj::Own<kj::AsyncIoStream> stream,
+                                                kj::ArrayPtr<const kj::String> fingerprints) {
+  kj::String found;
+  auto expected = KJ_MAP(f, fingerprints) {
+    return kj::str(f);
+  };
+  auto judge = [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+    found = pki::fingerprint(chain[0]);
+    if (expected.size() == 0) return nullptr;
+    for (auto& f : expected) {
+      if (f == found) return nullptr;
+    }
+    return kj::str("this is another machine, or its key is a new one: its fingerprint is ", found,
+                   ", not ", kj::strArray(expected, " or "));
+  };
+  auto up = co_await connectJudged(kj::mv(stream), kj::mv(judge));
+  co_return UnverifiedStream{kj::mv(up), kj::mv(found)};
+}
+
+void checkFingerprint(kj::StringPtr text) {
+  auto decoded = kj::decodeBase64(text);
+  if (decoded.hadErrors || decoded.size() != 32 || kj::encodeBase64(decoded) != text) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", text, "\" is no fingerprint: those are 44 characters of base64, as the ",
+                 "machine shows it on its console"));
+  }
+}
+
+}  // namespace talos

@@ -1,0 +1,26 @@
+// The machine configs of a local cluster: `gen config` made for its addresses, with real secrets.
+#pragma once
+
+#include <kj/string.h>
+
+#include "common/config/generate.h"
+#include "rpc/cluster.capnp.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::cluster {
+
+struct ConfigOptions {
+  config::GenerateOptions generate;
+  kj::ArrayPtr<const kj::String> nameservers = nullptr;
+  // For every node, and then for those of a kind.
+  kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
+                                      joinPatches = nullptr;
+};
+
+// Writes <node>.yaml (0600) for every node and `talosconfig` (0600) into the state folder; returns
+// the path of the latter. Endpoints are the nodes' loopback addresses, nodes the addresses of the
+// masters. Throws InvalidArgument for options that make no sense, before anything is written.
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
+                        const ConfigOptions& options);
+
+}  // namespace talos::cluster

@@ -1,0 +1,173 @@
+#include "talosctl/cluster/cluster-plan.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+
+namespace talos::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Request request() {
+  Request r;
+  r.name = kj::str("demo");
+  r.masters = 2;
+  r.workers = 1;
+  r.cidr = kj::str("10.5.0.0/24");
+  r.accelerator = kj::str("tcg");
+  r.kernel = kj::str("/k");
+  r.initramfs = kj::str("/i");
+  return r;
+}
+
+kj::String refusal(const Request& r) {
+  capnp::MallocMessageBuilder message;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 plan(
+                     r, [](unsigned, unsigned, unsigned) { return true; },
+                     message.initRoot<rpc::LocalCluster>());
+               })) {
+    return messageOf(*e);
+  }
+  return kj::str("accepted");
+}
+
+TEST(ClusterPlan, ProcessorsAreANumber) {
+  for (double cpus : {-1.0, 64.5, double(kj::nan())}) {
+    auto r = request();
+    r.cpus = cpus;
+    EXPECT_THAT(refusal(r).cStr(), HasSubstr("--cpus: ")) << cpus;
+  }
+}
+
+TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(request(), [](unsigned, unsigned, unsigned) { return true; }, out);
+  ASSERT_EQ(out.getNodes().size(), 3);
+  EXPECT_STREQ(out.getGateway().cStr(), "10.5.0.1");
+  EXPECT_STREQ(out.getNodes()[0].getName().cStr(), "demo-master-1");
+  EXPECT_STREQ(out.getNodes()[0].getAddress().cStr(), "10.5.0.2");
+  EXPECT_STREQ(out.getNodes()[1].getName().cStr(), "demo-master-2");
+  EXPECT_STREQ(out.getNodes()[2].getName().cStr(), "demo-worker-1");
+  EXPECT_STREQ(out.getNodes()[2].getAddress().cStr(), "10.5.0.4");
+  EXPECT_STREQ(out.getNodes()[2].getType().cStr(), "join");
+  EXPECT_EQ(kj::str(out.asReader().getNodes()[0].getMac()).size(), 17)
+      << "QEMU wants two digits each";
+  EXPECT_TRUE(out.asReader().getNodes()[0].getEndpoint().startsWith("127."));
+}
+
+// Would catch: two clusters that are given the same loopback addresses.
+TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
+  capnp::MallocMessageBuilder one, two;
+  unsigned a = 0, b = 0;
+  plan(
+      request(),
+      [&](unsigned x, unsigned y, unsigned) {
+        a = x;
+        b = y;
+        return true;
+      },
+      one.initRoot<rpc::LocalCluster>());
+  plan(
+      request(), [&](unsigned x, unsigned y, unsigned) { return x != a || y != b; },
+      two.initRoot<rpc::LocalCluster>());
+  EXPECT_NE(one.getRoot<rpc::LocalCluster>().getNodes()[0].getEndpoint(),
+            two.getRoot<rpc::LocalCluster>().getNodes()[0].getEndpoint());
+}
+
+TEST(ClusterPlan, WrongFlagsAreNamed) {
+  auto r = request();
+  r.cidr = kj::str("10.5.0.7/24");
+  EXPECT_STREQ(refusal(r).cStr(),
+               "--cidr: \"10.5.0.7/24\" has host bits set; did you mean 10.5.0.0/24?");
+  r.cidr = kj::str("10.5.0.0/29");
+  r.masters = 5;
+  r.workers = 1;
+  EXPECT_STREQ(refusal(r).cStr(), "--cidr: 10.5.0.0/29 has room for 5 nodes, not 6");
+  r.cidr = kj::str("10.5.0/24");
+  EXPECT_STREQ(refusal(r).cStr(),
+               "--cidr: \"10.5.0/24\" is not an IPv4 network such as 10.5.0.0/24");
+  r = request();
+  r.masters = 0;
+  EXPECT_STREQ(refusal(r).cStr(), "--masters: at least 1 is needed");
+  r = request();
+  r.name = kj::str("Demo/..");
+  EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a cluster name"));
+}
+
+kj::String argumentsOf(const Request& r) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  return kernelArguments(out, out.asReader().getNodes()[0]);
+}
+
+// Would catch: an own talos.config that stands behind the usual one, of which the node takes the
+// first; a key taken for another that it begins; the words lost when there is no usual one.
+TEST(ClusterPlan, AnExtraKernelArgumentReplacesTheUsualOne) {
+  auto r = request();
+  EXPECT_THAT(argumentsOf(r).cStr(),
+              HasSubstr(" talos.config=http://10.5.0.1:8080/demo-master-1.yaml ip=10.5.0.2::"));
+  r.extraKernelArguments = kj::str(" talos.config=metal-iso  panic=5\ttalos.con=1 quiet=x ");
+  auto text = argumentsOf(r);
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("http:")));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("panic=1")));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("quiet ")));
+  EXPECT_THAT(text.cStr(), HasSubstr(" ip=10.5.0.2::"));
+  EXPECT_TRUE(text.endsWith(":eth0:off talos.config=metal-iso panic=5 talos.con=1 quiet=x"))
+      << text.cStr();
+}
+
+TEST(ClusterPlan, ANodeWithoutAConfigIsToldOfNone) {
+  auto r = request();
+  r.withoutConfig = true;
+  EXPECT_THAT(argumentsOf(r).cStr(), Not(HasSubstr("talos.config")));
+  EXPECT_THAT(argumentsOf(r).cStr(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
+}
+
+std::string qemuOf(const Request& r, kj::StringPtr state) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7), " ").cStr();
+}
+
+// Would catch: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where
+// there is none, a vfat volume in a drive whose sectors are too large for it, a writable medium, a
+// path with a comma that becomes an option.
+TEST(ClusterPlan, DisksAndMedia) {
+  auto r = request();
+  auto plain = qemuOf(r, "/s,x");
+  EXPECT_THAT(plain, HasSubstr("file=/s,,x/demo-master-1.disk -device virtio-blk-pci,drive=disk "
+                               "-drive if=none,id=state,"));
+  EXPECT_THAT(plain,
+              HasSubstr("file=/s,,x/demo-master-1.state -device virtio-blk-pci,drive=state"));
+  EXPECT_THAT(plain, Not(HasSubstr("scsi")));
+  r.isoPath = kj::str("/m.img");
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=disk,file=/m.img -device "
+                                         "virtio-blk-pci,drive=medium"));
+  r.isoInDrive = true;
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=cdrom,file=/m.img -device "
+                                         "virtio-scsi-pci -device scsi-cd,drive=medium"));
+}
+
+// Would catch: an option of QEMU's own in the value, a clock that is set though nobody asked.
+TEST(ClusterPlan, AClockThatIsWrong) {
+  auto r = request();
+  EXPECT_THAT(qemuOf(r, "/s"), Not(HasSubstr("-rtc")));
+  r.clock = kj::str("2020-12-31T23:59:00");
+  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr(" -rtc base=2020-12-31T23:59:00 "));
+  for (auto bad : {"2020-12-31"_kj, "2020-12-31T23:59:0x"_kj, "2020-12-31T23:59:00,driftfix"_kj,
+                   "2020-12-31 23:59:00"_kj}) {
+    r.clock = kj::str(bad);
+    EXPECT_THAT(refusal(r).cStr(), HasSubstr("--clock: ")) << bad.cStr();
+  }
+}
+
+}  // namespace
+}  // namespace talos::cluster

@@ -1,0 +1,268 @@
+#include "talosctl/cluster/cluster-plan.h"
+
+#include <arpa/inet.h>
+#include <kj/debug.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/error.h"
+
+namespace talos::cluster {
+namespace {
+
+[[noreturn]] void refuse(kj::StringPtr flag, kj::StringPtr what) {
+  fail(ErrorKind::kInvalidArgument, kj::str(flag, ": ", what));
+}
+
+// FNV-1a: spreads cluster names over loopback networks and MAC addresses; nothing depends on its
+// strength.
+uint32_t hash(kj::StringPtr text) {
+  uint32_t h = 2166136261u;
+  for (unsigned char c : text) h = (h ^ c) * 16777619u;
+  return h;
+}
+
+// 127.16.0.0 to 127.250.255.0: clear of 127.0.0.1 and of what resolvers use.
+void chooseLoopback(kj::StringPtr name, unsigned nodes,
+                    kj::Function<bool(unsigned, unsigned, unsigned)>& free, unsigned& a,
+                    unsigned& b) {
+  auto start = hash(name);
+  for (unsigned attempt = 0; attempt < 64; ++attempt) {
+    auto h = start + attempt * 7919u;
+    a = 16 + (h >> 8) % 235;
+    b = h % 256;
+    if (free(a, b, nodes)) return;
+  }
+  fail(ErrorKind::kUnavailable,
+       "no free loopback addresses 127.x.y.2… for port 50000: destroy other "
+       "clusters, or see what listens there with `ss -ltnp`");
+}
+
+// The form only; QEMU knows the calendar.
+bool isTime(kj::StringPtr text) {
+  constexpr kj::StringPtr kForm = "0000-00-00T00:00:00"_kj;
+  if (text.size() != kForm.size()) return false;
+  for (auto i : kj::indices(kForm)) {
+    bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == '0' ? !digit : text[i] != kForm[i]) return false;
+  }
+  return true;
+}
+
+// The host with this number in the network: 1 is the gateway.
+kj::String host(const Prefix& network, uint32_t number) {
+  uint32_t raw;
+  memcpy(&raw, network.address.bytes().begin(), sizeof raw);
+  raw = htonl(ntohl(raw) + number);
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+}
+
+kj::String netmask(unsigned length) {
+  uint32_t raw = htonl(~0u << (32 - length));
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+}
+
+// Locally administered, as QEMU's own are; unlike those it differs between clusters.
+kj::String mac(uint32_t seed, unsigned number) {
+  char text[18];
+  snprintf(text, sizeof text, "52:54:%02x:%02x:%02x:%02x", (seed >> 16) & 255, (seed >> 8) & 255,
+           seed & 255, number & 255);
+  return kj::str(text);
+}
+
+// Split at white space, as the kernel does it.
+kj::Vector<kj::String> words(kj::StringPtr text) {
+  kj::Vector<kj::String> result;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    bool blank = i == text.size() || text[i] == ' ' || text[i] == '\t' || text[i] == '\n';
+    if (!blank) continue;
+    if (i > begin) result.add(kj::heapString(text.slice(begin, i)));
+    begin = i + 1;
+  }
+  return result;
+}
+
+kj::ArrayPtr<const char> keyOf(kj::StringPtr argument) {
+  KJ_IF_MAYBE (equals, argument.findFirst('=')) return argument.slice(0, *equals);
+  return argument.asArray();
+}
+
+// A comma ends a value in QEMU's lists of options; two stand for one.
+kj::String escaped(kj::StringPtr path) {
+  kj::Vector<char> result;
+  for (char c : path) {
+    result.add(c);
+    if (c == ',') result.add(c);
+  }
+  return kj::heapString(result.asPtr());
+}
+
+// What a node of a local cluster is always started with.
+kj::String usualArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
+  auto cidr = parseCidr(cluster.getCidr());
+  auto source = cluster.getWithoutConfig()
+                    ? kj::str()
+                    : kj::str(" talos.config=http://", cluster.getGateway(), ":", kConfigPort, "/",
+                              node.getName(), ".yaml");
+  // ip= gives the node a network before it has a config; the config names the same address and the
+  // default route. The kernel's tests of its own ciphers, at the start and for each signed module,
+  // would be a third of the time that an emulated processor takes to boot.
+  return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
+                 "init_on_alloc=1 talos.platform=metal", source, " ip=", node.getAddress(),
+                 "::", cluster.getGateway(), ":", netmask(cidr.length), ":", node.getName(),
+                 ":eth0:off");
+}
+
+}  // namespace
+
+void checkName(kj::StringPtr name) {
+  bool good = name.size() > 0 && name.size() <= 40;
+  for (char c : name) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  }
+  if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
+    refuse("--name", kj::str("\"", name,
+                             "\" is not a cluster name: 1 to 40 of a-z, 0-9 and '-', "
+                             "not beginning or ending with '-'"));
+  }
+}
+
+Prefix parseCidr(kj::StringPtr text) {
+  KJ_IF_MAYBE (cidr, Prefix::parse(text)) {
+    if (cidr->address.family() == AF_INET) {
+      if (cidr->length < 8 || cidr->length > 29) {
+        refuse("--cidr", kj::str("\"", text, "\": the prefix must be /8 to /29"));
+      }
+      if (*cidr != cidr->masked()) {
+        refuse("--cidr", kj::str("\"", text, "\" has host bits set; did you mean ",
+                                 cidr->masked().toString(), "?"));
+      }
+      return *cidr;
+    }
+  }
+  refuse("--cidr", kj::str("\"", text, "\" is not an IPv4 network such as 10.5.0.0/24"));
+}
+
+void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
+          rpc::LocalCluster::Builder out) {
+  checkName(request.name);
+  auto count = request.masters + request.workers;
+  if (request.masters < 1) refuse("--masters", "at least 1 is needed");
+  auto cidr = parseCidr(request.cidr);
+  auto room = (1u << (32 - cidr.length)) - 3;  // network, gateway, broadcast
+  if (count > room || count > 200) {
+    refuse("--cidr",
+           kj::str(request.cidr, " has room for ", kj::min(room, 200u), " nodes, not ", count));
+  }
+  if (request.memory < 256) refuse("--memory", "at least 256 (MiB) is needed");
+  if (request.disk < 16) refuse("--disk", "at least 16 (MiB) is needed");
+  if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
+  if (!(request.cpus >= 0 && request.cpus <= 64))
+    refuse("--cpus", "must be above 0 and at most 64");
+
+  if (request.clock.size() > 0 && !isTime(request.clock)) {
+    refuse("--clock", kj::str("\"", request.clock, "\" is not a time such as 2020-12-31T23:59:00"));
+  }
+
+  unsigned a = 0, b = 0;
+  chooseLoopback(request.name, count, loopbackFree, a, b);
+
+  out.setProvisioner("qemu");
+  out.setName(request.name);
+  out.setNetworkName(request.name);
+  out.setCidr(request.cidr);
+  out.setGateway(host(cidr, 1));
+  out.setMtu(request.mtu);
+  out.setAccelerator(request.accelerator);
+  out.setKernel(request.kernel);
+  out.setInitramfs(request.initramfs);
+  out.setQemuRoot(request.qemuRoot);
+  out.setWithoutConfig(request.withoutConfig);
+  out.setIsoPath(request.isoPath);
+  out.setIsoInDrive(request.isoInDrive);
+  out.setClock(request.clock);
+  auto extra = words(request.extraKernelArguments);
+  auto list = out.initExtraKernelArguments(extra.size());
+  for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
+  auto nodes = out.initNodes(count);
+  auto macSeed = hash(request.name);
+  unsigned cpus = request.cpus > 0 ? static_cast<unsigned>(ceil(request.cpus))
+                                   : (request.accelerator == "kvm" ? 2 : 1);
+  for (unsigned i = 0; i < count; ++i) {
+    auto node = nodes[i];
+    bool master = i < request.masters;
+    node.setName(kj::str(request.name, master ? "-master-" : "-worker-",
+                         master ? i + 1 : i + 1 - request.masters));
+    node.setType(master ? (i == 0 && request.withInitNode ? "init" : "controlplane") : "join");
+    node.setAddress(host(cidr, 2 + i));
+    node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
+    node.setMac(mac(macSeed, 2 + i));
+    node.setCpus(cpus);
+    node.setMemory(request.memory << 20);
+    node.setDisk(request.disk << 20);
+    node.setStateDisk(kStateDiskBytes);
+  }
+}
+
+kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
+  auto extra = cluster.getExtraKernelArguments();
+  kj::Vector<kj::String> result;
+  for (auto& word : words(usualArguments(cluster, node))) {
+    bool replaced = false;
+    for (auto other : extra) replaced = replaced || keyOf(other) == keyOf(word);
+    if (!replaced) result.add(kj::mv(word));
+  }
+  for (auto word : extra) result.add(kj::str(word));
+  return kj::strArray(result, " ");
+}
+
+kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+                                     kj::StringPtr state, int tapFd) {
+  kj::Vector<kj::String> args;
+  auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
+  bool kvm = cluster.getAccelerator() == "kvm";
+  add("-name"), add(node.getName());
+  add("-nodefaults"), add("-no-user-config"), add("-nographic");
+  // Without the disk controller that nothing hangs on: looking for disks there takes half a second.
+  add("-M"), add("q35,sata=off");
+  add("-accel"), add(kvm ? "kvm" : "tcg,thread=multi");
+  add("-cpu"), add(kvm ? "host" : "max");
+  add("-smp"), add(node.getCpus());
+  if (cluster.getClock().size() > 0) add("-rtc"), add("base=", cluster.getClock());
+  add("-m"), add(node.getMemory() >> 20);
+  add("-chardev"),
+      add("file,id=console,append=on,path=", escaped(state), "/", node.getName(), ".log");
+  add("-serial"), add("chardev:console");
+  add("-kernel"), add(cluster.getKernel());
+  add("-initrd"), add(cluster.getInitramfs());
+  add("-append"), add(kernelArguments(cluster, node));
+  add("-drive"), add("if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=", escaped(state),
+                     "/", node.getName(), ".disk");
+  add("-device"), add("virtio-blk-pci,drive=disk");
+  if (node.getStateDisk() > 0) {
+    add("-drive"),
+        add("if=none,id=state,format=raw,cache=unsafe,discard=unmap,file=", escaped(state), "/",
+            node.getName(), ".state");
+    add("-device"), add("virtio-blk-pci,drive=state");
+  }
+  if (cluster.getIsoPath().size() > 0) {
+    add("-drive"),
+        add("if=none,id=medium,format=raw,readonly=on,media=",
+            cluster.getIsoInDrive() ? "cdrom" : "disk", ",file=", escaped(cluster.getIsoPath()));
+    if (cluster.getIsoInDrive()) add("-device"), add("virtio-scsi-pci");
+    add("-device"),
+        add(cluster.getIsoInDrive() ? "scsi-cd,drive=medium" : "virtio-blk-pci,drive=medium");
+  }
+  add("-netdev"), add("tap,id=net,fd=", tapFd);
+  // 802.3ad keeps ports down while the speed is unknown, hence speed and duplex; no boot ROM is
+  // needed.
+  add("-device"),
+      add("virtio-net-pci,netdev=net,romfile=,speed=1000,duplex=full,mac=", node.getMac(),
+          ",host_mtu=", cluster.getMtu());
+  add("-device"), add("virtio-rng-pci");
+  return args;
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,61 @@
+// What a local cluster will be, decided before anything is made: names, addresses, sizes.
+// Pure: the same request gives the same plan; which loopback network is free is passed in.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/net/ip.h"
+#include "rpc/cluster.capnp.h"
+
+namespace talos::cluster {
+
+constexpr uint16_t kApiPort = 50000;
+constexpr uint16_t kConfigPort = 8080;  // the supervisor's, on the bridge: machine configs
+
+struct Request {
+  kj::String name;
+  unsigned masters = 1;
+  unsigned workers = 0;
+  double cpus = 0;         // 0: as the accelerator likes it (software emulation 1, KVM 2)
+  uint64_t memory = 2048;  // MiB (10^6 in the original's words, MiB in fact)
+  uint64_t disk = 6144;    // MiB
+  kj::String cidr;         // IPv4, /8 to /29
+  unsigned mtu = 1500;
+  kj::String accelerator;  // kvm or tcg
+  kj::String kernel, initramfs, qemuRoot;
+  bool withInitNode = false;  // the first master is of type init
+  bool withoutConfig = false;
+  kj::String isoPath;  // absolute, or empty
+  // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is
+  // a disk that cannot be written.
+  kj::String clock;  // YYYY-MM-DDTHH:MM:SS in UTC; empty: the time
+  bool isoInDrive = false;
+  kj::String extraKernelArguments;  // "a=b c=d"
+};
+
+// Fills in `out`. Throws InvalidArgument naming the flag and what would be right.
+// `loopbackFree(a, b, count)` tells whether 127.a.b.2 … 127.a.b.(1+count) port 50000 can be bound.
+void plan(const Request& request,
+          kj::Function<bool(unsigned a, unsigned b, unsigned count)> loopbackFree,
+          rpc::LocalCluster::Builder out);
+
+// Throws InvalidArgument unless the name can be that of a cluster, and so of its folder.
+void checkName(kj::StringPtr name);
+
+// An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
+Prefix parseCidr(kj::StringPtr text);
+
+// The smallest that XFS can be made on.
+constexpr uint64_t kStateDiskBytes = 300u << 20;
+
+// The kernel command line of a node: the usual words, without those whose key one of the extra ones
+// has, then the extra ones.
+kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
+
+// The words of a QEMU invocation, without the program. `tapFd` is inherited by it.
+kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+                                     kj::StringPtr stateDirectory, int tapFd);
+
+}  // namespace talos::cluster

@@ -1,0 +1,33 @@
+// Waiting for the nodes of a new cluster, telling what is waited for.
+#pragma once
+
+#include <kj/vector.h>
+
+#include "rpc/cluster.capnp.h"
+#include "talosctl/cli/command.h"
+
+namespace talos::cluster {
+
+// All of them throw DeadlineExceeded naming the node and what was last seen of it, with the end of
+// its console, or FailedPrecondition when a node cannot come up any more.
+
+// Until every node answers and all its services are up. Reads <stateFolder>/talosconfig.
+kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                              kj::StringPtr stateFolder, kj::Duration deadline);
+
+// Until every node waits for its config, and is the machine whose console we read: its fingerprint
+// there, in the order of the nodes.
+kj::Promise<kj::Array<kj::String>> waitForMaintenance(talosctl::Invocation& call,
+                                                      rpc::LocalCluster::Reader cluster,
+                                                      kj::StringPtr stateFolder,
+                                                      kj::Duration deadline);
+
+// Gives every node, of these fingerprints, its <stateFolder>/<node>.yaml.
+kj::Promise<void> applyConfigs(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                               kj::StringPtr stateFolder,
+                               kj::ArrayPtr<const kj::String> fingerprints);
+
+// The last fingerprint that a console shows. Pure.
+kj::Maybe<kj::String> fingerprintOn(kj::StringPtr console);
+
+}  // namespace talos::cluster

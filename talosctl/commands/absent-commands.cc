@@ -1,0 +1,35 @@
+// Commands that the documents name and this program does not have yet: each says so, instead of
+// being an unknown word or doing half of its work. They are hidden from help and completion.
+#include "common/base/error.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+kj::Promise<int> runAbsent(Invocation& call) {
+  fail(ErrorKind::kUnimplemented,
+       kj::str("\"", call.command.path(), "\" is not built into this version of talosctl"));
+}
+
+void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> aliases = {}) {
+  auto& command = parent.add(name, "Not built into this version");
+  command.aliases = kj::mv(aliases);
+  command.hidden = command.anyFlags = true;
+  command.most = kj::maxValue;
+  command.run = runAbsent;
+}
+
+}  // namespace
+
+void addAbsentCommands(Command& root) {
+  for (kj::StringPtr name :
+       {"bootstrap", "conformance", "convert-k8s", "crashdump", "dashboard", "etcd", "health",
+        "images", "inspect", "kubeconfig", "machineconfig", "pcap", "recover", "reset", "restart",
+        "rollback", "support", "upgrade", "upgrade-k8s"}) {
+    addAbsent(root, name);
+  }
+  addAbsent(root, "containers", {"c"});
+}
+
+}  // namespace talos::talosctl

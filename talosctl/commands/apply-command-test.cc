@@ -1,0 +1,342 @@
+// Whole runs of apply-config, and of calls to a machine without a config.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "talosctl/commands/test-configs.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Catches: a document that is sent to one node only, changed on its way, or in another mode than
+// the default; a success that says nothing.
+TEST_F(Configs, ApplyGivesEveryNodeTheFile) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "apply-config", "-f", file()}), 0) << err();
+  for (auto address : {"10.0.0.2", "10.0.0.3"}) {
+    ASSERT_EQ(config(address).applied.size(), 1u);
+    EXPECT_EQ(config(address).applied[0], good("new"));
+    EXPECT_EQ(config(address).mode, rpc::ApplyMode::REBOOT);
+    EXPECT_FALSE(config(address).dryRun);
+  }
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("10.0.0.2: applied: the node reboots\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: applied: the node reboots\n"));
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(Configs, FlagsChooseTheMode) {
+  struct Row {
+    const char* flag;
+    rpc::ApplyMode mode;
+  };
+  for (auto& row :
+       {Row{"--mode=auto", rpc::ApplyMode::AUTO},
+        Row{"--mode=no-reboot", rpc::ApplyMode::NO_REBOOT},
+        Row{"--mode=reboot", rpc::ApplyMode::REBOOT}, Row{"--mode=staged", rpc::ApplyMode::STAGED},
+        Row{"--immediate", rpc::ApplyMode::NO_REBOOT}, Row{"--on-reboot", rpc::ApplyMode::STAGED},
+        Row{"--no-reboot", rpc::ApplyMode::STAGED}}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply", "machineConfig", "-f", file(), row.flag}), 0);
+    EXPECT_EQ(config("10.0.0.2").mode, row.mode) << row.flag;
+  }
+  out();
+  auto sent = config("10.0.0.2").applied.size();
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply", "-f", file(), "--immediate", "--on-reboot"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--immediate and --on-reboot contradict each other"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply", "-f", file(), "--mode=auto", "--immediate"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--mode=auto and --immediate contradict each other"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply", "staticpod", "-f", file()}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"staticpod\" cannot be applied"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "machineconfig", "-f", file()}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--file"));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), sent);
+}
+
+// Catches: a broken file that is sent all the same, and a problem without its place.
+TEST_F(Configs, AFileWithMistakesIsNotSent) {
+  auto bad = write("bad.yaml", "version: v1alpha1\nmachine:\n  type: masterr\n  tokn: x\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", bad}), 1);
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("/bad.yaml:3:9: machine.type: "));
+  EXPECT_THAT(text, HasSubstr("/bad.yaml:4:3: machine.tokn: "));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", write("empty.yaml", "")}), 1);
+  EXPECT_THAT(err(), HasSubstr("empty.yaml: there is no config in it"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", path("none.yaml")}), 1);
+  EXPECT_THAT(err(), HasSubstr("none.yaml"));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
+}
+
+TEST_F(Configs, ADashIsStandardInput) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+  c.world->input = reading;
+  auto run = c.start({"-n", "10.0.0.2", "apply-config", "-f", "-"});
+  c.settle();  // it waits, and the loop goes on
+  auto text = good("new");
+  for (auto part : {text.slice(0, 10), text.slice(10, text.size())}) {
+    ASSERT_EQ(::write(writing, part.begin(), part.size()), ssize_t(part.size()));
+    c.settle();
+  }
+  writing = nullptr;
+  EXPECT_EQ(c.finish(kj::mv(run)), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").applied[0], good("new"));
+}
+
+// Catches: an input that cannot be watched, as a file and /dev/null cannot.
+TEST_F(Configs, StandardInputMayBeAFile) {
+  auto good = file();
+  for (kj::StringPtr name : {kj::StringPtr(good), "/dev/null"_kj}) {
+    kj::AutoCloseFd fd(open(name.cStr(), O_RDONLY));
+    c.world->input = fd;
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", "-"}), name == "/dev/null" ? 1 : 0);
+  }
+  EXPECT_THAT(err(), HasSubstr("standard input: there is no config in it"));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
+}
+
+// Catches: one node's failure that hides the other's success, or is no failure of the command; an
+// unclear end that is told as a refusal.
+TEST_F(Configs, EachNodesOutcomeIsTold) {
+  config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
+  node("10.0.0.4").hangs = true;
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", "apply-config", "-f", file(), "--immediate"}), 1);
+  EXPECT_EQ(out(), "10.0.0.3: nothing changed\n");
+  EXPECT_EQ(err(),
+            "error: 2 nodes failed:\n  10.0.0.2: the sequence boot runs\n  10.0.0.4: no "
+            "answer within 30s; whether the node has taken the config is not known\n");
+}
+
+// Catches: a dry run that changes something, or leaves out the difference, or why it would reboot.
+TEST_F(Configs, ADryRunShowsWhatWouldHappen) {
+  auto& it = config("10.0.0.2");
+  it.warnings.add(kj::str("5:3: machine.kubelet.image: old\x1b[2J"));
+  it.liveChanges.add(kj::str("machine.time.servers"));
+  it.otherChanges.add(kj::str("machine.install.disk"));
+  it.diff = kj::str("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\x07\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
+  EXPECT_TRUE(it.dryRun);
+  EXPECT_EQ(out(),
+            "10.0.0.2: the node would reboot, machine.install.disk needs it\n"
+            "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\\x07\n\n"
+            "CHANGE                 EFFECT\n"
+            "machine.time.servers   at once\n"
+            "machine.install.disk   needs a reboot\n");
+  EXPECT_EQ(err(), "WARNING: 10.0.0.2: 5:3: machine.kubelet.image: old\\x1b[2J\n");
+  c.test.console.terminal = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\x1b[31m-x\x1b[m\n\x1b[32m+y\\x07\x1b[m\n"));
+  c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
+  EXPECT_THAT(out(), Not(HasSubstr("\x1b")));
+  c.test.console.terminal = false;
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2,10.0.0.9", "apply-config", "-f", file(), "--dry-run", "-o", "json"}),
+      1);
+  auto json = out();
+  EXPECT_THAT(json, HasSubstr("\"node\": \"10.0.0.2\",\n    \"mode\": \"reboot\","));
+  EXPECT_THAT(json, HasSubstr("\"path\": \"machine.install.disk\""));
+  EXPECT_THAT(json, HasSubstr("\"node\": \"10.0.0.9\",\n    \"error\""));
+}
+
+TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
+  node("10.0.0.2").answersUntilReboot = 2;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--wait"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: applied: the node reboots\n");
+  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: going down\n"),
+                           HasSubstr("rebooted, all services are up")));
+  node("10.0.0.2").bootId = kj::str("boot-1");
+  node("10.0.0.2").answersUntilReboot = 1;
+  node("10.0.0.2").stage = rpc::Status::Stage::FAILED;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--wait"}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: rebooted, but cannot go on"));
+}
+
+// Catches: a node that reboots under the request to another one, which it forwards.
+TEST_F(Configs, TheNodeThatForwardsComesLast) {
+  for (auto name : {"127.0.0.1", "10.0.0.2"}) node(name).bootId = kj::str("boot-of-the-endpoint");
+  node("10.0.0.4").hangs = true;
+  for (kj::StringPtr verb : {"apply-config"_kj, "reboot"_kj}) {
+    auto run = verb == "reboot"
+                   ? c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "--wait=false"})
+                   : c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "-f", file()});
+    c.settle();
+    c.clock.advanceTo(c.clock.now() + 6 * kj::SECONDS);  // one does not say who it is
+    c.settle();
+    EXPECT_TRUE(node("10.0.0.3").rebooting) << verb.cStr();
+    EXPECT_FALSE(node("10.0.0.2").rebooting) << verb.cStr();
+    EXPECT_EQ(c.finish(kj::mv(run)), 1);
+    EXPECT_TRUE(node("10.0.0.2").rebooting) << verb.cStr();
+    for (auto name : {"10.0.0.2", "10.0.0.3"}) node(name).rebooting = false;
+  }
+}
+
+// --- a machine without a config
+
+struct Maintenance : public Configs {
+  kj::String fingerprint;
+  Maintenance() {
+    auto throwAway = pki::makeAuthority({});
+    auto leaf = pki::issue(throwAway.certificate, throwAway.key, {});
+    fingerprint = pki::fingerprint(leaf.certificate);
+    c.tls.replaceAnonymous(leaf.certificate, leaf.key);
+    node("127.0.0.1");
+    c.writeConfig(c.authority, "[127.0.0.3]");  // never read
+  }
+};
+
+// Catches: a warning that does not show whom it was, one where the user had said whom to expect, a
+// call that needs a talosconfig.
+TEST_F(Maintenance, AFingerprintThatIsNotGivenIsShown) {
+  EXPECT_EQ(c.run({"apply-config", "--insecure", "-n", "127.0.0.1", "-f", file(), "--talosconfig",
+                   "/nonexistent/file"}),
+            0);
+  EXPECT_EQ(out(), "127.0.0.1: applied: the machine starts with this config\n");
+  auto text = err();
+  EXPECT_THAT(text, AllOf(StartsWith("WARNING: "), HasSubstr(fingerprint.cStr()),
+                          HasSubstr("--cert-fingerprint")));
+  EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line";
+  EXPECT_EQ(config("127.0.0.1").applied.size(), 1u);
+  auto wrong = kj::encodeBase64(kj::heapArray<kj::byte>(32));
+  auto both = kj::str(wrong, ",", fingerprint);
+  EXPECT_EQ(
+      c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--cert-fingerprint", both}),
+      0);
+  EXPECT_EQ(err(), "");
+}
+
+// Catches: a config, with all its secrets, that is sent to another machine than the one meant.
+TEST_F(Maintenance, AnotherMachineGetsNothing) {
+  kj::byte zeros[32] = {};
+  auto wrong = kj::encodeBase64(zeros);
+  EXPECT_EQ(
+      c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--cert-fingerprint", wrong}),
+      1);
+  EXPECT_THAT(err(), AllOf(HasSubstr(wrong.cStr()), HasSubstr(fingerprint.cStr())));
+  EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
+  EXPECT_EQ(c.run({"disks", "-i", "-n", "127.0.0.1", "--cert-fingerprint", "abc"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"abc\" is no fingerprint"));
+}
+
+TEST_F(Maintenance, WhatMakesNoSenseIsRefused) {
+  struct Row {
+    std::initializer_list<kj::StringPtr> words;
+    const char* why;
+  };
+  auto f = file();
+  for (auto& row :
+       {Row{{"apply-config", "-i", "-n", "127.0.0.1,127.0.0.2", "-f", f}, "exactly one node"},
+        Row{{"apply-config", "-i", "-f", f}, "exactly one node"},
+        Row{{"apply-config", "-i", "-n", "127.0.0.1", "-e", "127.0.0.1", "-f", f}, "--endpoints"},
+        Row{{"apply-config", "-i", "-n", "127.0.0.1", "-f", f, "--on-reboot"},
+            "--on-reboot has no meaning"},
+        Row{{"apply-config", "-i", "-n", "127.0.0.1", "-f", f, "--wait"}, "--wait"},
+        Row{{"apply-config", "-n", "127.0.0.1", "-f", f, "--cert-fingerprint", "x"},
+            "is for --insecure"}}) {
+    EXPECT_EQ(c.run(row.words), 1) << row.why;
+    EXPECT_THAT(err(), HasSubstr(row.why));
+  }
+  EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
+}
+
+TEST_F(Maintenance, DisksInterfacesAndVersionAreThere) {
+  EXPECT_EQ(c.run({"disks", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0)
+      << err();
+  EXPECT_EQ(
+      out(),
+      "NODE        DEV        MODEL   SERIAL   TYPE   UUID   WWID   MODALIAS                  "
+      "  SIZE\n127.0.0.1   /dev/vda   -       -        -      -      -      "
+      "virtio:d00000002v00001AF4   6.4 GB\n");
+  EXPECT_EQ(c.run({"interfaces", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
+  EXPECT_EQ(c.run({"version", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
+  EXPECT_THAT(out(), HasSubstr("NODE:        127.0.0.1"));
+}
+
+// Catches: documents that are mixed up, one that is missing, a flag that is silently not obeyed.
+TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
+  config("127.0.0.1").document = good("made");
+  auto folder = path("made");
+  std::initializer_list<kj::StringPtr> words = {"gen",       "config",
+                                                "demo",      "https://10.0.0.9:6443",
+                                                "-i",        "-n",
+                                                "127.0.0.1", "--cert-fingerprint",
+                                                fingerprint, "--install-disk",
+                                                "/dev/vdx",  "-o",
+                                                folder};
+  EXPECT_EQ(c.run(words), 0) << err();
+  EXPECT_TRUE(readFile(kj::str(folder, "/controlplane.yaml"))
+                  .startsWith("# controlplane.yaml https://10.0.0.9:6443 /dev/vdx\n"));
+  EXPECT_TRUE(readFile(kj::str(folder, "/join.yaml")).startsWith("# join.yaml "));
+  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")), "context: demo\n");
+  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+                   "--talos-version", "v0.8", "-o", path("not")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--talos-version has no meaning with --insecure"));
+  config("127.0.0.1").withoutTalosconfig = true;
+  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+                   "--cert-fingerprint", fingerprint, "-o", path("not")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("the node made no talosconfig"));
+  EXPECT_NE(access(path("not").cStr(), F_OK), 0);
+}
+
+// Catches: "certificate required" as all that the user is told.
+TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
+  node("127.0.0.1");
+  EXPECT_EQ(c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file()}), 1);
+  EXPECT_THAT(err(), HasSubstr("127.0.0.1 has a config already, and asks for a certificate: leave "
+                               "out --insecure"));
+  EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
+}
+
+// Catches: a time that is not the one that was asked for, and an answer that does not say that it
+// ends.
+TEST_F(Configs, ATrialSaysWhenItEnds) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=try"}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::TRY);
+  EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 60'000u);
+  EXPECT_EQ(out(),
+            "10.0.0.2: on trial: in effect, and the config of before comes back in 1m0s unless "
+            "another one is applied\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--mode=try", "--timeout", "1m30s", "-p",
+                   R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])"}),
+            0)
+      << err();
+  EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 90'000u);
+  EXPECT_THAT(out(), HasSubstr("comes back in 1m30s unless"));
+  EXPECT_EQ(c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--mode=try"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--mode=try has no meaning with --insecure"));
+}
+
+// Catches: a plan of the network that is not shown, or shown as done.
+TEST_F(Configs, ADryRunShowsWhatWouldBeDoneToTheNetwork) {
+  auto& there = config("10.0.0.2");
+  there.liveChanges.add(kj::str("machine.network.interfaces[0].cidr"));
+  there.networkPlan.add(kj::str("add address 10.5.0.9/24 to eth0"));
+  there.networkProblems.add(kj::str("link \x1b[2Jdummy9: no"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(),
+              AllOf(HasSubstr("\n\nNETWORK\nadd address 10.5.0.9/24 to eth0\n"),
+                    HasSubstr("\n\nPROBLEMS OF THE NETWORK\nlink "), Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("add address 10.5.0.9/24 to eth0"));
+}
+
+TEST_F(Configs, TimeComparesClocks) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "time"}), 0);
+  EXPECT_EQ(
+      out(),
+      "NODE       NTP-SERVER   NODE-TIME                        NTP-SERVER-TIME\n"
+      "10.0.0.2   10.5.0.1     2021-03-06T03:06:40.000000001Z   2021-03-06T03:06:40.250000000Z\n");
+  EXPECT_EQ(node("10.0.0.2").timeServer, "");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "time", "--check", "pool.ntp.org"}), 0);
+  EXPECT_EQ(node("10.0.0.2").timeServer, "pool.ntp.org");
+}
+
+}  // namespace
+}  // namespace talos::talosctl

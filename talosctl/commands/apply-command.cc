@@ -1,0 +1,64 @@
+// apply-config, apply
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <strings.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/cli/standard-input.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/apply-configs.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr size_t kMostBytes = 4u << 20;  // more than any parser takes
+
+kj::Promise<int> runApply(Invocation& call) {
+  for (auto& word : call.arguments) {
+    if (strcasecmp(word.cStr(), "machineconfig") != 0 && strcasecmp(word.cStr(), "config") != 0) {
+      failUsage(kj::str("\"", word, "\" cannot be applied, a machineconfig can"));
+    }
+  }
+  auto settings = applySettings(call);
+  auto document = co_await readFileOrInput(call.world, call.text("file"), kMostBytes);
+  KJ_DEFER(zeroize(document));
+  auto file = nameOfInput(call.text("file"));
+  KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) {
+    fail(ErrorKind::kInvalidArgument, *mistakes);
+  }
+  auto session = co_await openSession(call);
+  auto parcels = KJ_MAP(node, session->client.nodes()) {
+    return Parcel{node, document};
+  };
+  co_return co_await applyAll(call, *session, kj::mv(parcels), settings);
+}
+
+void declare(Command& command) {
+  command.flag({.name = "file",
+                .letter = "f",
+                .kind = FlagKind::kText,
+                .help = "the config, or - for standard input",
+                .required = true});
+  addInsecureFlags(command);
+  addApplyFlags(command);
+  command.flag({.name = "no-reboot", .help = "the same as --on-reboot", .hidden = true});
+  command.details =
+      "The node checks the whole config before anything changes, and reboots into it unless a "
+      "--mode says otherwise.";
+  command.run = runApply;
+}
+
+}  // namespace
+
+void addApplyCommands(Command& root) {
+  declare(root.add("apply-config", "Give nodes a machine config"));
+  auto& apply = root.add("apply", "The same, as \"apply machineconfig\"");
+  apply.arguments = "[machineconfig]";
+  apply.most = 1;
+  apply.argumentChoices = {{"machineconfig", "config"}};
+  declare(apply);
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,319 @@
+#include "talosctl/commands/apply-configs.h"
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/config/config.h"
+#include "common/wire/resource-registry.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/follow-node.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using rpc::ApplyMode;
+using Results = rpc::Configuration::ApplyResults;
+
+struct ModeName {
+  kj::StringPtr name;
+  ApplyMode mode;
+};
+constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
+                               {"no-reboot"_kj, ApplyMode::NO_REBOOT},
+                               {"reboot"_kj, ApplyMode::REBOOT},
+                               {"staged"_kj, ApplyMode::STAGED},
+                               {"try"_kj, ApplyMode::TRY}};
+
+// A failure that leaves open whether the node has done it.
+kj::Exception withDoubt(kj::Exception e, bool dryRun) {
+  auto kind = kindOf(e);
+  if (dryRun || (kind != ErrorKind::kUnavailable && kind != ErrorKind::kDeadlineExceeded)) return e;
+  return error(kind, kj::str(messageOf(e), "; whether the node has taken the config is not known"));
+}
+
+kj::Promise<capnp::Response<Results>> send(rpc::Node::Client node, const Parcel& parcel,
+                                           const ApplySettings& settings) {
+  auto call = node.configurationRequest().send().getConfiguration().applyRequest();
+  auto request = call.initRequest();
+  request.setDocument(parcel.document.asBytes());
+  request.setIfVersion(parcel.version);
+  request.setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
+  request.setMode(settings.mode);
+  request.setDryRun(settings.dryRun);
+  return call.send();
+}
+
+// Everything about one run that its nodes share.
+struct Task {
+  Invocation& call;
+  ApplySettings settings;
+  bool insecure;
+  kj::String done;
+  kj::Array<kj::String> names;
+  Progress progress;
+  Documents documents;
+  kj::Own<Turns> turns;
+  kj::Vector<Failure> failures;
+  size_t good = 0;
+
+  Task(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
+       kj::Array<kj::String> namesParam)
+      : call(call),
+        settings(settings),
+        insecure(insecure),
+        done(kj::mv(done)),
+        names(kj::mv(namesParam)),
+        progress(call.world.console, names),
+        documents(call, formatOf(call)),
+        turns(kj::heap<Turns>(names.size(), nullptr)) {}
+
+  void tell(kj::StringPtr node, rpc::ApplyResult::Reader result) {
+    call.err(renderWarnings(node, result));
+    if (formatOf(call) != Format::kTable) {
+      documents.answer(node, dynamic<rpc::ApplyResult>(result));
+      return;
+    }
+    if (done.size() > 0 && !settings.dryRun) call.out(kj::str(done, " ", printable(node), "\n"));
+    bool colour = call.world.console.outIsTerminal() &&
+                  call.world.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
+    call.out(renderOutcome(node, result, settings, insecure, colour));
+  }
+};
+
+// One node from the request to its outcome.
+kj::Promise<void> deliver(Task& task, Session& session, size_t index, Parcel parcel) {
+  auto& settings = task.settings;
+  kj::StringPtr node = task.names[index];
+  kj::String bootId;
+  bool reboots;
+  kj::Maybe<kj::Exception> failure;
+  try {
+    KJ_DEFER(task.turns->answered(index));
+    co_await task.turns->start(index);
+    auto answer = send(session.client.node(node), parcel, settings);
+    auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
+    auto result = response.getResult();
+    bootId = kj::str(result.getBootId());
+    reboots = result.getMode() == ApplyMode::REBOOT;
+    task.tell(node, result);
+  } catch (const kj::Exception& e) {
+    failure = withDoubt(kj::cp(e), settings.dryRun);
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  if (settings.wait && reboots && !settings.dryRun) {
+    co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
+  }
+}
+
+kj::Promise<void> deliverOrKeep(Task& task, Session& session, size_t index, Parcel parcel) {
+  return deliver(task, session, index, parcel)
+      .then([&task]() { ++task.good; },
+            [&task, index](kj::Exception&& e) {
+              task.failures.add(kj::str(task.names[index]), kj::mv(e));
+            });
+}
+
+kj::StringPtr tense(const ApplySettings& settings, kj::StringPtr real, kj::StringPtr dry) {
+  return settings.dryRun ? dry : real;
+}
+
+// Why a machine has to reboot for this document.
+kj::String whyReboot(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
+  kj::Vector<kj::String> paths;
+  for (auto change : result.getChanges()) {
+    if (!change.getLive()) paths.add(printable(change.getPath()));
+  }
+  if (paths.size() == 1) return kj::str(", ", paths[0], " needs it");
+  if (paths.size() > 1) return kj::str(", ", paths.size(), " of the changes need it");
+  if (settings.mode != ApplyMode::REBOOT || result.getChanges().size() == 0) return kj::str();
+  return kj::str(", as it was asked to; --mode=no-reboot would do");
+}
+
+kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
+  bool changed = result.getChanges().size() > 0 || result.getDiff().size() > 0;
+  if (insecure) {
+    return kj::str(tense(settings, "applied: the machine starts with this config",
+                         "the machine would start with this config"));
+  }
+  switch (result.getMode()) {
+    case ApplyMode::REBOOT:
+      return kj::str(tense(settings, "applied: the node reboots", "the node would reboot"),
+                     settings.dryRun ? whyReboot(result, settings) : kj::str());
+    case ApplyMode::STAGED:
+      return kj::str(tense(settings, "applied: in effect from the next boot on",
+                           "would be in effect from the next boot on"));
+    case ApplyMode::TRY: {
+      auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
+      if (settings.dryRun) {
+        return kj::str("would take effect without a reboot, for ", length);
+      }
+      return kj::str("on trial: in effect, and the config of before comes back in ", length,
+                     " unless another one is applied");
+    }
+    default:
+      if (!changed) {
+        return kj::str(tense(settings, "nothing changed", "nothing would change"));
+      }
+      return kj::str(tense(settings, "applied: in effect, without a reboot",
+                           "would take effect without a reboot"));
+  }
+}
+
+kj::String coloured(kj::StringPtr diff, bool colour) {
+  auto text = printableText(diff);
+  if (!colour) return text;
+  kj::Vector<kj::String> lines;
+  for (auto line : Lines(text)) {
+    auto paint = line.size() == 0 ? ""_kj
+                 : line[0] == '+' ? "\x1b[32m"_kj
+                 : line[0] == '-' ? "\x1b[31m"_kj
+                 : line[0] == '@' ? "\x1b[36m"_kj
+                                  : ""_kj;
+    lines.add(kj::str(paint, line, paint.size() > 0 ? "\x1b[m" : "", "\n"));
+  }
+  return kj::strArray(lines, "");
+}
+
+// What a dry run says of the network; empty when nothing would be done.
+kj::String networkPlan(rpc::ApplyResult::Reader result) {
+  kj::Vector<kj::String> lines;
+  if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));
+  for (auto step : result.getNetworkPlan()) lines.add(kj::str(printable(step), "\n"));
+  if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nPROBLEMS OF THE NETWORK\n"));
+  for (auto problem : result.getNetworkProblems()) lines.add(kj::str(printable(problem), "\n"));
+  return kj::strArray(lines, "");
+}
+
+}  // namespace
+
+void addApplyFlags(Command& command) {
+  command.flag({.name = "mode",
+                .letter = "m",
+                .kind = FlagKind::kText,
+                .fallback = "reboot",
+                .help = "auto: without a reboot when every change can be; try: at once, and the "
+                        "config of before comes back by itself after --timeout (1m)",
+                .choices = {"auto", "no-reboot", "reboot", "staged", "try"}});
+  command.flag({.name = "immediate", .help = "the same as --mode=no-reboot"});
+  command.flag({.name = "on-reboot", .help = "the same as --mode=staged"});
+  command.flag({.name = "dry-run",
+                .help = "change nothing; show problems, the difference, whether and why the node "
+                        "would reboot, and what would be done to its network"});
+  addWaitFlag(command, false);
+  addOutputFlag(command);
+}
+
+ApplySettings applySettings(const Invocation& call) {
+  ApplySettings settings{.dryRun = call.on("dry-run"),
+                         .wait = call.on("wait"),
+                         .trial = call.deadline(1 * kj::MINUTES)};
+  kj::Maybe<kj::String> chosenBy;
+  auto choose = [&](kj::StringPtr flag, ApplyMode mode) {
+    KJ_IF_MAYBE (other, chosenBy) {
+      if (mode != settings.mode)
+        failUsage(kj::str(*other, " and ", flag, " contradict each other"));
+    }
+    settings.mode = mode;
+    chosenBy = kj::str(flag);
+  };
+  if (call.given("mode")) {
+    for (auto& known : kModes) {
+      if (known.name == call.text("mode")) choose(kj::str("--mode=", known.name), known.mode);
+    }
+  }
+  if (call.on("immediate")) choose("--immediate", ApplyMode::NO_REBOOT);
+  if (call.on("on-reboot")) choose("--on-reboot", ApplyMode::STAGED);
+  if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
+  if (isInsecure(call)) {
+    if (settings.mode == ApplyMode::STAGED || settings.mode == ApplyMode::TRY) {
+      failUsage(kj::str(KJ_ASSERT_NONNULL(chosenBy),
+                        " has no meaning with --insecure: the machine waits for this config"));
+    }
+    if (settings.wait) {
+      failUsage(
+          "--wait is not possible with --insecure: the node that comes up asks for a "
+          "certificate; ask it with the cluster's talosconfig");
+    }
+  }
+  return settings;
+}
+
+kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPtr file) {
+  auto parsed = config::parse(document, file);
+  if (parsed.empty()) return kj::str(file, file.size() > 0 ? ": " : "", "there is no config in it");
+  if (parsed.good()) return nullptr;
+  return render(parsed.problems());
+}
+
+kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> parcels,
+                          ApplySettings settings, kj::String done) {
+  auto names = KJ_MAP(p, parcels) {
+    return kj::str(p.node);
+  };
+  Task task(call, settings, session.client.insecure(), kj::mv(done), kj::mv(names));
+  bool mayReboot = settings.mode == ApplyMode::REBOOT || settings.mode == ApplyMode::AUTO;
+  if (mayReboot && !settings.dryRun) task.turns = co_await takeTurns(session, task.names);
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(parcels.size());
+  for (size_t i = 0; i < parcels.size(); ++i) {
+    waits.add(deliverOrKeep(task, session, i, parcels[i]));
+  }
+  co_await kj::joinPromises(waits.finish());
+  if (formatOf(call) != Format::kTable) {
+    for (auto& f : task.failures) task.documents.failure(f);
+  }
+  co_return conclude(call, task.failures, task.good, Partial::kIsFailure);
+}
+
+kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
+                           ApplySettings settings) {
+  Task task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
+  co_await deliver(task, session, 0, parcel);
+}
+
+kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
+                                         kj::StringPtr id) {
+  auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
+  auto kind = request.initKind();
+  kind.setNamespace(namespace_);
+  kind.setType(kConfigType);
+  request.setId(id);
+  auto answer = co_await request.send();
+  auto resource = answer.getResource();
+  co_return RunningConfig{kj::str(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument()),
+                          resource.getMetadata().getVersion()};
+}
+
+void checkEditable(const Invocation& call, kj::StringPtr type) {
+  Registry registry;
+  auto& found = registry.find(type);
+  if (found.name == kConfigType) return;
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("\"", call.command.name, "\" works on machine configs (mc) only: ", found.name,
+               " are made by the node itself"));
+}
+
+kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
+  kj::Vector<kj::String> lines;
+  for (auto warning : result.getWarnings()) {
+    lines.add(kj::str("WARNING: ", printable(node), ": ", printable(warning), "\n"));
+  }
+  return kj::strArray(lines, "");
+}
+
+kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
+                         const ApplySettings& settings, bool insecure, bool colour) {
+  auto head = kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n");
+  if (!settings.dryRun) return head;
+  auto diff = coloured(result.getDiff(), colour);
+  auto plan = networkPlan(result);
+  if (result.getChanges().size() == 0) return kj::str(head, diff, plan);
+  Table table({"CHANGE", "EFFECT"});
+  for (auto change : result.getChanges()) {
+    table.add(change.getPath(), change.getLive() ? "at once" : "needs a reboot");
+  }
+  return kj::str(head, diff, "\n", table.render(), plan);
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,449 @@
+// Whole runs of commands against a cluster in this process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "common/base/date.h"
+#include "common/config/talosconfig.h"
+#include "talosctl/archive/test-tar.h"
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Runs : public ::testing::Test {
+  TestCluster c;
+  ~Runs() noexcept override {}
+  Runs() {
+    node("10.0.0.2");
+    node("10.0.0.3");
+  }
+  FakeNode& node(kj::StringPtr address) {
+    return c.nodes.findOrCreate(address, [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
+      FakeNode fresh;
+      fresh.serviceIds.add(kj::str("apid"));
+      return {kj::str(address), kj::mv(fresh)};
+    });
+  }
+  std::string out() { return c.test.console.takeOut().cStr(); }
+  std::string err() { return c.test.console.takeErr().cStr(); }
+};
+
+// Catches one bad node that spoils the answers of the others, an error that does not name its node,
+// and a node that hangs and holds up the command.
+TEST_F(Runs, ATableShowsWhoAnsweredAndWarnsOfTheRest) {
+  node("10.0.0.3").off = true;
+  node("10.0.0.4").hangs = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.4", "memory", "--timeout", "7s"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
+            "10.0.0.2   2       2      0      0        0         0       0\n");
+  auto text = err();
+  EXPECT_THAT(text, StartsWith("WARNING: 2 nodes failed:\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: 10.0.0.3:50000: connection refused\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.4: no answer within 7s\n"));
+}
+
+TEST_F(Runs, WhenAllNodesFailSoDoesTheCommand) {
+  node("10.0.0.2").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "error: 10.0.0.2: 10.0.0.2:50000: connection refused\n");
+}
+
+// Catches machine-readable output that leaves out who failed.
+TEST_F(Runs, JsonAndYamlCarryTheFailures) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "memory", "-o", "json"}), 0);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("{\n    \"node\": \"10.0.0.2\",\n    \"fields\": ["));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "{\n    \"node\": \"10.0.0.3\",\n    \"error\": {\n        \"kind\": \"Unavailable\",\n"
+          "        \"message\": \"10.0.0.3:50000: connection refused\"\n    }\n}\n"));
+  EXPECT_THAT(err(), StartsWith("WARNING: "));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "memory", "-o", "yaml"}), 0);
+  EXPECT_EQ(
+      out(),
+      "node: 10.0.0.2\nfields:\n    - name: MemTotal\n      value: 2048\n      unit: kB\n---\n"
+      "node: 10.0.0.3\nerror:\n    kind: Unavailable\n    message: \"10.0.0.3:50000: connection "
+      "refused\"\n");
+}
+
+TEST_F(Runs, VersionOfTheClientNeedsNoNode) {
+  EXPECT_EQ(c.run({"version", "--client", "--talosconfig", "/nonexistent/file"}), 0);
+  EXPECT_THAT(out(), AllOf(StartsWith("Client:\n\tTag:         v"), Not(HasSubstr("Server"))));
+  EXPECT_EQ(c.run({"version", "-n", "10.0.0.2"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\n\nServer:\n\tNODE:        10.0.0.2\n\tTag:         v0.9.0\n"));
+}
+
+TEST_F(Runs, WithoutANodeTheFlagIsNamed) {
+  EXPECT_EQ(c.run({"memory"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("--nodes"), HasSubstr("config node")));
+}
+
+TEST_F(Runs, EndpointsAreTriedInTurn) {
+  for (int i = 0; i < 4; ++i) {  // the order is random
+    EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0);
+    EXPECT_EQ(err(), "");
+  }
+}
+
+// Catches an unreachable cluster that is reported without saying which endpoints were tried and why
+// each failed.
+TEST_F(Runs, UnreachableEndpointsAreNamed) {
+  EXPECT_EQ(c.run({"-e", "127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(),
+              AllOf(HasSubstr("cannot connect to endpoint 127.0.0.3: "), HasSubstr("refused")));
+  EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4", "-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.3: "), HasSubstr("endpoint 127.0.0.4: ")));
+  EXPECT_EQ(c.run({"-e", "127.0.0.1:50000", "-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), HasSubstr("port"));
+}
+
+// Catches a client that talks to a server which its CA did not sign.
+TEST_F(Runs, AForeignAuthorityIsRefused) {
+  auto foreign = pki::makeAuthority({.organization = "other"});
+  c.writeConfig(foreign);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.1"), HasSubstr("certificate")));
+  EXPECT_EQ(node("10.0.0.2").calls, 0u);
+}
+
+TEST_F(Runs, ABrokenTalosconfigIsNamedWithItsPlace) {
+  writeFileAtomically(c.configPath(),
+                      "context: test\ncontexts:\n    test:\n        endpoints: {\n"_kj, 0600);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), ::testing::ContainsRegex("talosconfig:[0-9]+:[0-9]+: "));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory", "--context", "nobody"}), 1);
+}
+
+TEST_F(Runs, Services) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "service", "apid"}), 0);
+  EXPECT_THAT(out(),
+              AllOf(HasSubstr("NODE     10.0.0.2\nID       apid\nSTATE    Running\nHEALTH   OK\n"),
+                    HasSubstr("NODE     10.0.0.3\n")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "etcd"}), 1);
+  EXPECT_EQ(err(), "error: service \"etcd\" is not registered on any of the nodes\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "restart"}), 0);
+  EXPECT_EQ(out(), "NODE       RESPONSE\n10.0.0.2   Service \"apid\" restarted\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "kill", "--signal", "kill"}), 0);
+  EXPECT_EQ(out(), "NODE       RESPONSE\n10.0.0.2   Service \"apid\" was sent kill\n");
+  EXPECT_EQ(node("10.0.0.2").lastSignal, 9);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "kill", "--signal", "SIGNONE"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"SIGNONE\" is not a signal"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "service", "apid", "explode"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("unknown action \"explode\""), HasSubstr("Usage:")));
+}
+
+TEST_F(Runs, GetPrintsTheDocumentedForms) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       NAMESPACE   TYPE      ID         VERSION   RUNNING   HEALTHY\n"
+            "10.0.0.2   runtime     Service   apid       3         true      true\n"
+            "10.0.0.2   runtime     Service   machined   1         true      false\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "services", "apid", "-o", "yaml"}), 0);
+  EXPECT_EQ(
+      out(),
+      "node: 10.0.0.2\nmetadata:\n    namespace: runtime\n    type: Services.v1alpha1.talos.dev\n"
+      "    id: apid\n    version: 3\n    phase: running\nspec:\n    running: true\n    healthy: "
+      "true\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mt", "-o", "yaml"}), 0);
+  EXPECT_THAT(out(), HasSubstr("    phase: running\nspec: controlplane\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mt", "-o", "json"}), 0);
+  EXPECT_EQ(
+      out(),
+      "{\n    \"node\": \"10.0.0.2\",\n    \"metadata\": {\n        \"namespace\": \"config\",\n"
+      "        \"type\": \"MachineTypes.config.talos.dev\",\n        \"id\": \"machine-type\",\n"
+      "        \"version\": 1,\n        \"phase\": \"running\"\n    },\n    \"spec\": "
+      "\"controlplane\"\n}\n");
+}
+
+TEST_F(Runs, GetTellsWhatIsWrong) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc", "nobody"}), 1);
+  EXPECT_EQ(err(), "10.0.0.2: resource \"nobody\" doesn't exist\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "nonsense"}), 1);
+  EXPECT_THAT(err(), HasSubstr("nonsense"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "sps"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("StaticPods"), HasSubstr("StaticPodStatuses")));
+  node("10.0.0.2").resourcesRefused = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "rootsecrets"}), 1);
+  EXPECT_EQ(err(), "10.0.0.2: Node.sensitiveResources needs os:admin\n");
+}
+
+// Catches a watch that an interrupt turns into a failure, and rows that are held back.
+TEST_F(Runs, GetWatchesUntilInterrupted) {
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(),
+            "NODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   HEALTHY\n"
+            "10.0.0.2   +   runtime     Service   apid   3         true      true\n"
+            "10.0.0.2   -   runtime   Service   apid   3   true   true\n");
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+  EXPECT_EQ(err(), "interrupted\n");
+}
+
+TEST_F(Runs, EventsAreShownAsTheyCome) {
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(),
+            "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
+            "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
+  EXPECT_EQ(err(), "10.0.0.2: 7 events were overwritten before they could be sent\n");
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "0001"}), 1);
+}
+
+TEST_F(Runs, LogsArePrefixedAndEscaped) {
+  node("10.0.0.2").logLines.add(kj::str("one\ttwo"));
+  node("10.0.0.2").logLines.add(kj::str("\x1b[31mred"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: one\ttwo\n10.0.0.2: \\x1b[31mred\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "json"}), 0);
+  EXPECT_THAT(out(), StartsWith("{\"node\":\"10.0.0.2\",\"message\":\"one\\ttwo\"}\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "nobody"}), 1);
+  EXPECT_EQ(err(), "ERROR: 10.0.0.2: no log \"nobody\"\n");
+}
+
+// Catches a followed log that ends with its connection, or begins again from the start.
+TEST_F(Runs, AFollowedLogGoesOnAfterALostConnection) {
+  auto& n = node("10.0.0.2");
+  n.logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  n.logLines.add(kj::str("two"));
+  c.restart();
+  c.settle();
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next try
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: two\n");
+  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: the connection was lost"),
+                           HasSubstr("goes on where it stopped")));
+  ASSERT_EQ(n.logFrom.size(), 2u);
+  EXPECT_EQ(n.logFrom[1], 1u);
+
+  n.bootId = kj::str("boot-2");  // positions of another boot mean nothing
+  n.logLines.clear();
+  n.logLines.add(kj::str("fresh"));
+  c.restart();
+  c.settle();
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: fresh\n");
+  EXPECT_THAT(err(), HasSubstr("was rebooted"));
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches a stream that waits for ever in front of a node that is gone without a word.
+TEST_F(Runs, AStreamEndsWhenItsNodeStopsAnswering) {
+  auto& n = node("10.0.0.2");
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w", "--timeout", "5s"});
+  c.settle();
+  n.hangs = true;
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+  EXPECT_EQ(err(), "10.0.0.2: no answer within 5s\n");
+}
+
+TEST_F(Runs, Files) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "ls", "/etc"}), 0);
+  EXPECT_EQ(out(), "NODE       NAME\n10.0.0.2   .\n10.0.0.2   hostname\n");
+  EXPECT_EQ(err(), "10.0.0.2: /etc/shadow: permission denied\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "ls", "-t", "x"}), 1);
+  EXPECT_THAT(err(), HasSubstr("flag --type"));
+}
+
+// Catches bytes of a file that steer the terminal, and escapes in what a script reads.
+TEST_F(Runs, ReadIsRawUnlessItGoesToATerminal) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);
+  EXPECT_EQ(out(), "a\x1b[2Jb\n");
+  c.test.console.terminal = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);
+  EXPECT_EQ(out(), "a\\x1b[2Jb\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "read", "/etc/hosts"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"talosctl read\" works on one node"));
+}
+
+TEST_F(Runs, CopyUnpacks) {
+  TestTar tar;
+  tar.file("hostname", 0644, "node-1");
+  node("10.0.0.2").archive = gzip(tar.finish());
+  auto target = kj::str(c.folder, "/out");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 0);
+  EXPECT_EQ(readFile(kj::str(target, "/hostname")), "node-1");
+  EXPECT_EQ(err(), "10.0.0.2: could not be read: /etc/shadow\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // never overwrites
+  EXPECT_THAT(err(), HasSubstr("hostname: cannot create it: File exists"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", "-"}), 0);
+  EXPECT_THAT(out(), StartsWith("\x1f\x8b"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "etc", target}), 1);
+  EXPECT_THAT(err(), HasSubstr("absolute"));
+}
+
+// Catches a reboot reported done while the old boot still answers, and nodes that wait for one
+// another.
+TEST_F(Runs, RebootFollowsEachNodeToItsOutcome) {
+  node("10.0.0.2").answersUntilReboot = 3;
+  node("10.0.0.3").answersUntilReboot = 1;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "reboot"}), 0);
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("10.0.0.2: going down\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.2: rebooted, all services are up after "));
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: rebooted, all services are up after "));
+  EXPECT_EQ(out(), "");
+}
+
+TEST_F(Runs, ASilentCommandFailsWhenAnyNodeDoes) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "reboot", "--wait=false"}), 1);
+  EXPECT_EQ(err(), "error: 10.0.0.3: 10.0.0.3:50000: connection refused\n");
+  EXPECT_TRUE(node("10.0.0.2").rebooting);  // the others act all the same
+}
+
+TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
+  node("10.0.0.2").answersUntilReboot = 2;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "shutdown"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: is off after "));
+}
+
+TEST_F(Runs, AnOutcomeThatNeverComesHasADeadline) {
+  node("10.0.0.2").answersUntilReboot = 1'000'000;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reboot", "--timeout", "20s"}), 1);
+  EXPECT_THAT(err(),
+              HasSubstr("error: 10.0.0.2: no outcome within 20s; its last state: going down"));
+}
+
+TEST_F(Runs, AnInterruptedRequestIsAFailure) {
+  node("10.0.0.2").hangs = true;
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "memory"}, kj::mv(interrupt.promise));
+  c.settle();
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+}
+
+// Catches: a node that is asked, and shown, twice because it was named twice.
+TEST_F(Runs, EachNodeOnce) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.2", "memory"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
+            "10.0.0.2   2       2      0      0        0         0       0\n"
+            "10.0.0.3   2       2      0      0        0         0       0\n");
+  node("2001:db8::1");
+  EXPECT_EQ(c.run({"-n", "2001:db8::1,2001:DB8:0::1", "service", "apid", "restart"}), 0);
+  EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
+}
+
+// Catches: a call that is sent although one of its targets cannot be one.
+TEST_F(Runs, AWrongNodeIsNamedBeforeAnythingIsSent) {
+  for (auto wrong : {"10.0.0.3:50000", "[2001:db8::1]:50000", "a b", "10.0.0.3/24"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "-n", wrong, "service", "apid", "restart"}), 1) << wrong;
+    EXPECT_THAT(err(), HasSubstr("node")) << wrong;
+    EXPECT_EQ(out(), "") << wrong;
+  }
+}
+
+// Catches: one endpoint that is down and takes the command with it, wherever it stands in the list.
+TEST_F(Runs, ADeadEndpointIsSkipped) {
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4,127.0.0.1,127.0.0.5", "-n", "10.0.0.2,10.0.0.3",
+                     "memory"}),
+              0);
+    EXPECT_EQ(err(), "");
+    EXPECT_THAT(out(), HasSubstr("10.0.0.3"));
+  }
+}
+
+// Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.
+TEST_F(Runs, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
+  node("10.0.0.3").off = true;
+  node("10.0.0.2").logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.3,10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  node("10.0.0.2").logLines.add(kj::str("two"));
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches: a refusal for a certificate's times that does not tell them.
+TEST_F(Runs, ARefusalForItsTimesTellsThem) {
+  struct Row {
+    kj::Duration begin;
+    const char* why;
+  };
+  auto now = kj::systemPreciseCalendarClock().now();
+  for (auto& row :
+       {Row{-3650 * kj::DAYS, "certificate expired"}, Row{3650 * kj::DAYS, "bad certificate"}}) {
+    auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                           {.organizations = kj::arr(kj::str("os:admin")),
+                            .server = false,
+                            .lifetime = 1 * kj::DAYS,
+                            .notBefore = now + row.begin});
+    c.writeConfig(c.authority, leaf);
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+    EXPECT_THAT(err(), AllOf(HasSubstr("refused"), HasSubstr(row.why),
+                             HasSubstr(kj::str("valid from ", dateText(now + row.begin), " until ",
+                                               dateText(now + row.begin + 1 * kj::DAYS))
+                                           .cStr()),
+                             HasSubstr("the clock here says 2")));
+  }
+}
+
+// Catches: a key that leaves this computer, a file that others read or that replaces another one,
+// rights that nobody asked for.
+TEST_F(Runs, ConfigNew) {
+  auto& self = node("127.0.0.1");
+  self.authority = &c.authority;
+  auto path = kj::str(c.folder, "/new/talosconfig");
+  c.test.environment.upsert(kj::str("USER"), kj::str("ada"), [](auto&, auto&&) {});
+  EXPECT_EQ(
+      c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
+      << err();
+  EXPECT_THAT(out(), AllOf(StartsWith(kj::str("created ", path).cStr()), HasSubstr("valid until")));
+  EXPECT_EQ(self.certificateAsked, "os:reader,os:etcd:backup for 7200 s"_kj);
+  struct stat info;
+  ASSERT_EQ(stat(path.cStr(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  auto made = Talosconfig::load(path);
+  EXPECT_EQ(made.currentName(), "test"_kj);
+  auto& context = made.resolve();
+  EXPECT_EQ(kj::strArray(context.endpoints, ","), "127.0.0.1");
+  pki::checkPair(context.certificate, context.key);
+  auto certificate = pki::inspect(context.certificate);
+  EXPECT_EQ(kj::strArray(certificate.organizations, ","), "os:reader,os:etcd:backup");
+  EXPECT_EQ(certificate.commonName, "ada"_kj);
+  EXPECT_EQ(c.run({"--talosconfig", path, "-n", "10.0.0.2", "memory"}), 0) << err();
+  out();
+
+  auto before = readFile(path);
+  EXPECT_EQ(c.run({"config", "new", path}), 1);
+  EXPECT_THAT(err(), HasSubstr("exists already"));
+  EXPECT_EQ(readFile(path), before);
+  auto other = kj::str(c.folder, "/other");
+  EXPECT_EQ(c.run({"config", "new", other, "--roles", "os:impersonator"}), 1);
+  EXPECT_THAT(err(), HasSubstr("right are os:admin, os:operator"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", other}), 1);
+  EXPECT_THAT(err(), HasSubstr("no key here"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "config", "new", other}), 1);
+  EXPECT_THAT(err(), HasSubstr("one machine signs"));
+  EXPECT_NE(access(other.cStr(), F_OK), 0);
+  EXPECT_EQ(c.run({"config", "new", other}), 0) << err();
+  EXPECT_EQ(self.certificateAsked, "os:admin for 315360000 s"_kj);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,143 @@
+// config … and gen config, on files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/config/talosconfig.h"
+#include "common/tls/pki.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Config : public ::testing::Test {
+  TestWorld test;
+  kj::Own<Command> root = newRoot();
+  kj::String folder;
+  Config() {
+    addCommands(*root);
+    char path[] = "/tmp/talosctl-config-XXXXXX";
+    folder = kj::str(mkdtemp(path));
+    test.environment.insert(kj::str("HOME"), kj::str(folder));
+  }
+  ~Config() noexcept override { removeTree(folder); }
+
+  kj::String in(kj::StringPtr name) { return kj::str(folder, "/", name); }
+  int run(std::initializer_list<kj::StringPtr> words) {
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+                         kj::NEVER_DONE)
+        .wait(test.io.waitScope);
+  }
+  std::string out() { return test.console.takeOut().cStr(); }
+  std::string err() { return test.console.takeErr().cStr(); }
+  mode_t mode(kj::StringPtr path) {
+    struct stat s = {};
+    stat(path.cStr(), &s);
+    return s.st_mode & 07777;
+  }
+  // Adds a context by the command, with real certificates.
+  void add(kj::StringPtr name) {
+    auto authority = pki::makeAuthority({.organization = "talos"});
+    auto leaf = pki::issue(authority.certificate, authority.key,
+                           {.organizations = kj::arr(kj::str("os:admin"))});
+    writeFileAtomically(in("ca"), authority.certificate, 0600);
+    writeFileAtomically(in("crt"), leaf.certificate, 0600);
+    writeFileAtomically(in("key"), kj::StringPtr(leaf.key), 0600);
+    ASSERT_EQ(
+        run({"config", "add", name, "--ca", in("ca"), "--crt", in("crt"), "--key", in("key")}), 0)
+        << err();
+  }
+};
+
+// Catches a private key that others may read, and a file that is looked for elsewhere than it is
+// written.
+TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
+  add("one");
+  EXPECT_EQ(mode(in(".talos/config")), 0600u);
+  EXPECT_EQ(mode(in(".talos")), 0700u);
+  EXPECT_EQ(run({"config", "endpoint", " 10.0.0.2 ", "node.example"}), 0);
+  EXPECT_EQ(run({"config", "node", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"}), 0);
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  EXPECT_EQ(out(),
+            "CURRENT   NAME   ENDPOINTS               NODES\n"
+            "*         one    10.0.0.2,node.example   10.0.0.2,10.0.0.3,10.0.0.4...\n");
+  EXPECT_EQ(run({"config", "node"}), 0);  // none clears
+  EXPECT_EQ(run({"config", "contexts", "-o", "json"}), 0);
+  EXPECT_EQ(out(),
+            "[\n    {\"name\": \"one\", \"current\": true, \"endpoints\": [\"10.0.0.2\", "
+            "\"node.example\"], "
+            "\"nodes\": []}\n]\n");
+}
+
+TEST_F(Config, ContextsAreSwitched) {
+  add("one");
+  add("two");
+  EXPECT_EQ(run({"config", "context", "two"}), 0);
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("\n          one"), HasSubstr("\n*         two")));
+  EXPECT_EQ(run({"config", "context", "three"}), 1);
+  EXPECT_THAT(err(), HasSubstr("three"));
+  EXPECT_EQ(run({"config", "info", "--context", "one"}), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("Context:               one\n"),
+                           HasSubstr("Roles:                 os:admin\n")));
+}
+
+TEST_F(Config, MistakesAreTold) {
+  EXPECT_EQ(run({"config", "endpoint", "10.0.0.2"}), 1);  // there is no context yet
+  EXPECT_NE(err(), "");
+  add("one");
+  EXPECT_EQ(run({"config", "endpoint", "10.0.0.2:50000"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("has a port"), HasSubstr("use \"10.0.0.2\"")));
+  EXPECT_EQ(run({"config", "endpoint", "fd00::1"}), 0);
+  EXPECT_EQ(run({"config", "add", "two", "--ca", in("ca"), "--crt", in("ca"), "--key", in("key")}),
+            1);
+  EXPECT_NE(err(), "");  // key and certificate do not belong together
+  EXPECT_EQ(run({"config", "add", "two", "--ca", in("ca")}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("required flag --"), HasSubstr("Usage:")));
+  EXPECT_EQ(run({"config", "merge", in("nothing")}), 1);
+  EXPECT_THAT(err(), HasSubstr("nothing"));
+  EXPECT_EQ(run({"config", "generate", "--anything"}), 1);
+  EXPECT_THAT(err(), HasSubstr("gen config"));
+}
+
+// Catches a cluster's only secrets replaced without a word, and files that others may read.
+TEST_F(Config, GenConfigWritesUsableFiles) {
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 0) << err();
+  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", folder,
+                           "/out/init.yaml\ncreated ", folder, "/out/controlplane.yaml\ncreated ",
+                           folder, "/out/join.yaml\ncreated ", folder, "/out/talosconfig\n")
+                       .cStr());
+  for (kj::StringPtr name : {"out/init.yaml", "out/talosconfig"}) EXPECT_EQ(mode(in(name)), 0600u);
+  auto before = readFile(in("out/talosconfig"));
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("exists already"), HasSubstr("--force")));
+  EXPECT_EQ(readFile(in("out/talosconfig")), before);
+
+  EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0) << err();
+  EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0);
+  EXPECT_EQ(out(), "context \"demo\" -> \"demo-1\"\n");
+  EXPECT_EQ(run({"config", "info"}), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
+}
+
+TEST_F(Config, GenConfigRefusesBeforeItWrites) {
+  EXPECT_EQ(run({"gen", "config", "demo", "10.0.0.2", "-o", in("out")}), 1);
+  EXPECT_THAT(err(), HasSubstr("https://10.0.0.2:6443"));
+  EXPECT_EQ(
+      run({"gen", "config", "demo", "https://10.0.0.2:6443", "--version", "v2", "-o", in("out")}),
+      1);
+  EXPECT_THAT(err(), HasSubstr("v1alpha1"));
+  EXPECT_EQ(tryReadFile(in("out/talosconfig")), nullptr);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,166 @@
+// config …: the client configuration
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/config/talosconfig.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// Reads the file, lets `change` work on it, writes it back.
+template <typename F>
+kj::Promise<int> edit(Invocation& call, F change) {
+  auto path = configPath(call);
+  auto config = Talosconfig::load(path);
+  change(config);
+  config.save(path);
+  return 0;
+}
+
+// The arguments, without the blanks around them, checked.
+kj::Vector<kj::String> hosts(Invocation& call, kj::StringPtr what) {
+  kj::Vector<kj::String> result;
+  for (auto& argument : call.arguments) {
+    size_t begin = 0, end = argument.size();
+    while (begin < end && argument[begin] == ' ') ++begin;
+    while (end > begin && argument[end - 1] == ' ') --end;
+    result.add(kj::heapString(argument.slice(begin, end)));
+    checkHost(result.back(), what);
+  }
+  return result;
+}
+
+kj::Promise<int> runEndpoint(Invocation& call) {
+  return edit(call,
+              [&](Talosconfig& config) { config.resolve().endpoints = hosts(call, "endpoint"); });
+}
+
+kj::Promise<int> runNode(Invocation& call) {
+  return edit(call, [&](Talosconfig& config) { config.resolve().nodes = hosts(call, "node"); });
+}
+
+kj::Promise<int> runContext(Invocation& call) {
+  return edit(call, [&](Talosconfig& config) { config.select(call.arguments[0]); });
+}
+
+kj::Promise<int> runAdd(Invocation& call) {
+  Context context{.endpoints = {},
+                  .nodes = {},
+                  .ca = readFile(call.text("ca")),
+                  .certificate = readFile(call.text("crt")),
+                  .key = pki::Pem(readFile(call.text("key")))};
+  TlsEndpoint check(context.credentials());  // what does not parse or belong together is told now
+  return edit(call, [&](Talosconfig& config) { config.add(call.arguments[0], kj::mv(context)); });
+}
+
+kj::Promise<int> runMerge(Invocation& call) {
+  auto& from = call.arguments[0];
+  if (tryReadFile(from) == nullptr)
+    fail(ErrorKind::kNotFound, kj::str(from, ": there is no such file"));
+  for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
+  return 0;
+}
+
+kj::Promise<int> runContexts(Invocation& call) {
+  auto config = Talosconfig::load(configPath(call));
+  auto quoted = [](kj::ArrayPtr<const kj::String> list) {
+    auto items = KJ_MAP(i, list) {
+      return codec::jsonString(i);
+    };
+    return kj::str("[", kj::strArray(items, ", "), "]");
+  };
+  Table table({"CURRENT", "NAME", "ENDPOINTS", "NODES"});
+  kj::Vector<kj::String> objects;
+  for (auto& entry : config.contexts()) {
+    auto& nodes = entry.value.nodes;
+    bool current = entry.key == config.currentName();
+    auto shown = kj::strArray(nodes.asPtr().slice(0, kj::min(nodes.size(), size_t(3))), ",");
+    table.add(current ? "*" : "", entry.key, kj::strArray(entry.value.endpoints, ","),
+              nodes.size() > 3 ? kj::str(shown, "...") : kj::mv(shown));
+    objects.add(kj::str("    {\"name\": ", codec::jsonString(entry.key), ", \"current\": ", current,
+                        ", \"endpoints\": ", quoted(entry.value.endpoints),
+                        ", \"nodes\": ", quoted(nodes), "}"));
+  }
+  if (formatOf(call) == Format::kTable) {
+    call.out(table.render());
+  } else {
+    call.out(kj::str("[", objects.size() > 0 ? "\n" : "", kj::strArray(objects, ",\n"),
+                     objects.size() > 0 ? "\n" : "", "]\n"));
+  }
+  return 0;
+}
+
+kj::Promise<int> runInfo(Invocation& call) {
+  auto config = Talosconfig::load(configPath(call));
+  auto& context = config.resolve(call.text("context"));
+  auto name = call.text("context").size() > 0 ? call.text("context") : config.currentName();
+  auto certificate = pki::inspect(context.certificate);
+  auto expiry = nanoseconds(certificate.notAfter), now = nanoseconds(call.world.clock.now());
+  auto validity = expiry > now ? kj::str(rfc3339(expiry), " (",
+                                         (expiry - now) / 1'000'000'000 / 86400, " days left)")
+                               : kj::str(rfc3339(expiry), " (expired)");
+  call.out(printableText(kj::str(
+      "Context:               ", name,
+      "\nEndpoints:             ", kj::strArray(context.endpoints, ", "),
+      "\nNodes:                 ", kj::strArray(context.nodes, ", "), "\nRoles:                 ",
+      kj::strArray(certificate.organizations, ", "), "\nCertificate expires:   ", validity, "\n")));
+  return 0;
+}
+
+kj::Promise<int> runGenerate(Invocation& call) {
+  fail(ErrorKind::kUnimplemented, "\"talosctl config generate\" is now \"talosctl gen config\"");
+}
+
+Command& declare(Command& parent, kj::StringPtr name, kj::StringPtr summary,
+                 kj::StringPtr arguments, unsigned least, unsigned most, Run run) {
+  auto& command = parent.add(name, summary);
+  command.arguments = arguments;
+  command.least = least;
+  command.most = most;
+  command.run = run;
+  return command;
+}
+
+}  // namespace
+
+void addConfigCommands(Command& root) {
+  auto& config = root.add("config", "Show and change the client configuration");
+  declare(config, "endpoint", "Set where to connect to", "<endpoint>...", 1, kj::maxValue,
+          runEndpoint)
+      .aliases = {"endpoints"};
+  declare(config, "node", "Set the nodes that commands act on; none: clear them", "[node...]", 0,
+          kj::maxValue, runNode)
+      .aliases = {"nodes"};
+  declare(config, "context", "Switch to another context", "<context>", 1, 1, runContext).aliases = {
+      "use-context"};
+  auto& contexts = declare(config, "contexts", "List the contexts", "", 0, 0, runContexts);
+  contexts.aliases = {"get-contexts"};
+  addStreamOutputFlag(contexts);
+  declare(config, "merge", "Take over the contexts of another file", "<file>", 1, kj::maxValue,
+          runMerge);
+  declare(config, "info",
+          "Show the context in use: where it leads, its roles, when its certificate expires", "", 0,
+          0, runInfo);
+  auto& add = declare(config, "add", "Add or replace a context", "<context>", 1, 1, runAdd);
+  add.flag({.name = "ca",
+            .kind = FlagKind::kText,
+            .help = "file with the cluster's CA certificate",
+            .required = true});
+  add.flag({.name = "crt",
+            .kind = FlagKind::kText,
+            .help = "file with the client's certificate",
+            .required = true});
+  add.flag({.name = "key",
+            .kind = FlagKind::kText,
+            .help = "file with the client's key",
+            .required = true});
+  auto& generate =
+      declare(config, "generate", "Renamed to \"gen config\"", "", 0, kj::maxValue, runGenerate);
+  generate.hidden = generate.anyFlags = true;
+}
+
+}  // namespace talos::talosctl

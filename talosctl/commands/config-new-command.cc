@@ -1,0 +1,101 @@
+// config new: a client configuration for somebody else, or with less rights, signed by a machine.
+//
+// The key is made here and goes into the new file only; the machine gets a request.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/config/talosconfig.h"
+#include "common/net/resolver.h"
+#include "common/wire/roles.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+void refuseToReplace(kj::StringPtr path) {
+  if (access(path.cStr(), F_OK) == 0) {
+    fail(ErrorKind::kConflict, kj::str(path,
+                                       " exists already, and may hold the only copy of a "
+                                       "key: name another file"));
+  }
+}
+
+// The machine that --nodes names, else the endpoint: a control-plane machine, as a rule.
+Target signerOf(Invocation& call) {
+  auto target = resolveTarget(call);
+  if (!call.given("nodes")) {
+    target.nodes.clear();
+    target.nodes.add(kj::str());
+  }
+  if (target.nodes.size() != 1) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("one machine signs the certificate, but ", target.nodes.size(), " are named"));
+  }
+  return target;
+}
+
+kj::Promise<int> runConfigNew(Invocation& call) {
+  auto path = call.arguments.size() > 0 ? kj::str(call.arguments[0]) : kj::str("talosconfig");
+  refuseToReplace(path);
+  auto roles = call.list("roles");
+  checkClientRoles(roles, "--roles");
+  auto lifetime = call.duration("crt-ttl");
+  auto target = signerOf(call);
+  Context context{.endpoints = {}, .nodes = {}, .ca = {}, .certificate = {}, .key = {}};
+  for (auto& endpoint : target.endpoints) context.endpoints.add(kj::str(endpoint));
+  auto config = Talosconfig::load(configPath(call));
+  auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
+
+  auto node = kj::str(target.nodes[0]);
+  Session session(call.world, kj::mv(target), call.deadline(kDeadline));
+  co_await session.client.connect(session.deadline);
+  context.key = pki::makeKey(pki::KeyType::kEd25519);
+  auto user = call.world.environment("USER").orDefault(kj::str());
+  auto request =
+      session.client.node(node).machineRequest().send().getMachine().clientCertificateRequest();
+  request.setRequest(pki::makeRequest(context.key, {.commonName = user}).asBytes());
+  auto list = request.initRoles(roles.size());
+  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
+  request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
+  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
+  auto answer = co_await within(call.world.timer, session.deadline, kj::mv(asked));
+  context.ca = kj::heapString(answer.getCa().asChars());
+  context.certificate = kj::heapString(answer.getCertificate().asChars());
+  TlsEndpoint check(context.credentials());  // what came is of our key
+  auto end = pki::inspect(context.certificate).notAfter;
+
+  Talosconfig made;
+  made.add(name, kj::mv(context));
+  refuseToReplace(path);
+  made.save(path);
+  call.out(kj::str("created ", path, ": ", kj::strArray(roles, ", "), ", valid until ",
+                   dateText(end), "\n"));
+  co_return 0;
+}
+
+}  // namespace
+
+void addConfigNewCommand(Command& root) {
+  auto& config = KJ_ASSERT_NONNULL(root.child("config"));
+  auto& command = config.add("new", "Make a client configuration with given roles");
+  command.arguments = "[path]";
+  command.most = 1;
+  command.details =
+      "A control-plane machine signs the certificate: the endpoint, or the one that --nodes names. "
+      "The key is made here and never leaves the new file (default: talosconfig).";
+  command.flag({.name = "roles",
+                .kind = FlagKind::kList,
+                .fallback = kRoleAdmin,
+                .help = "what the holder may do"});
+  command.flag({.name = "crt-ttl",
+                .kind = FlagKind::kDuration,
+                .fallback = "87600h",
+                .help = "how long the certificate is valid"});
+  command.run = runConfigNew;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,285 @@
+// Whole runs of edit and patch.
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/lines.h"
+#include "talosctl/commands/test-configs.h"
+#include "talosctl/config/editor.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Catches: an edit that goes to all nodes, the comments sent along, a file that others can read or
+// that stays behind, an editor's flag taken for part of its name.
+TEST_F(Configs, EditGoesNodeByNode) {
+  editor(kj::str("[ $1 = --flag ]\nstat -c '%a' $f $(dirname $f) >>", path("modes"),
+                 "\nhead -1 $f >>", path("heads"), "\nsed -i 's/hostname: .*/&-edited/' $f"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc", "--immediate"}), 0) << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
+  EXPECT_EQ(config("10.0.0.2").applied[0], good("one-edited"));
+  ASSERT_EQ(config("10.0.0.3").applied.size(), 1u) << err();
+  EXPECT_EQ(config("10.0.0.3").applied[0], good("two-edited"));
+  EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::NO_REBOOT);
+  EXPECT_EQ(readFile(path("modes")), "600\n700\n600\n700\n");
+  EXPECT_EQ(readFile(path("heads")),
+            "# MachineConfigs.config.talos.dev v1alpha1 of the node 10.0.0.2\n"
+            "# MachineConfigs.config.talos.dev v1alpha1 of the node 10.0.0.3\n");
+  EXPECT_EQ(leftovers(), 0u);
+}
+
+TEST_F(Configs, NothingChangedSendsNothing) {
+  editor("echo >>$f");  // a newline at the end, as editors add one
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "machineconfig", "v1alpha1"}), 0) << err();
+  EXPECT_EQ(out(), "edit of the node 10.0.0.2 skipped: nothing changed\n");
+  editor("sed -i '/^#/!d' $f");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 0);
+  EXPECT_EQ(out(),
+            "edit of the node 10.0.0.2 skipped: the text is empty\n"
+            "edit of the node 10.0.0.3 skipped: the text is empty\n");
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
+}
+
+// Catches: a mistake that costs the user what was typed, a place that is off by the comments above
+// it, an endless round with an editor that changes nothing.
+TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {
+  editor(kj::str(
+      "cp $f ", path("seen"), "\nsed -i 's/type: worker/type: wroker/; s/: one/: mine/' $f\n",
+      "if grep -q 'not applied:' $f; then sed -i 's/type: wroker/type: worker/' $f; fi"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
+  ASSERT_EQ(runs(), 2u);
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
+  EXPECT_EQ(config("10.0.0.2").applied[0], good("mine"));
+  auto seen = readFile(path("seen"));
+  EXPECT_THAT(seen.cStr(),
+              AllOf(HasSubstr("# It was not applied:\n#   line "), HasSubstr("machine.type: "),
+                    HasSubstr("\n  type: wroker\n"), HasSubstr("hostname: mine")));
+  unsigned line = 0, named = 0;
+  for (auto& text : linesOf(seen)) {
+    ++line;
+    auto* place = strstr(text.cStr(), "#   line ");
+    if (place != nullptr) named = strtoul(place + 9, nullptr, 10);
+    if (text == "  type: wroker") EXPECT_EQ(named, line);
+  }
+  EXPECT_GT(named, 0u);
+
+  config("10.0.0.2").document = good("one");
+  editor("sed -i 's/type: worker/type: wroker/' $f");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
+  EXPECT_EQ(runs(), 4u);
+  EXPECT_THAT(err(), AllOf(StartsWith("error: 10.0.0.2: not applied:"), HasSubstr("machine.type")));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_EQ(leftovers(), 0u);
+}
+
+TEST_F(Configs, ARefusalOfTheNodeComesBackToo) {
+  config("10.0.0.2")
+      .refusals.add(error(ErrorKind::kFailedPrecondition, "machine.install.disk needs a reboot"));
+  editor(kj::str("cp $f ", path("seen"), "\nsed -i 's/hostname: .*/&-more/' $f"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc", "--immediate"}), 0) << err();
+  EXPECT_THAT(readFile(path("seen")).cStr(),
+              AllOf(HasSubstr("#   machine.install.disk needs a reboot\n"),
+                    HasSubstr("hostname: one-more\n")));
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
+  EXPECT_EQ(config("10.0.0.2").applied[0], good("one-more-more"));
+}
+
+// Catches: the next node's editor that opens after a failure, and an exit status of 0.
+TEST_F(Configs, WhatCannotBeMendedEndsTheEdit) {
+  editor("sed -i 's/hostname: .*/&-x/' $f");
+  config("10.0.0.2").refusals.add(error(ErrorKind::kPermissionDenied, "os:admin is missing"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
+  EXPECT_EQ(err(), "error: 10.0.0.2: os:admin is missing\n");
+  EXPECT_EQ(runs(), 1u);
+  editor("exit 3");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
+  EXPECT_THAT(err(), HasSubstr("/editor --flag\" ended with status 3; nothing was applied"));
+  c.test.environment.upsert(kj::str("TALOS_EDITOR"), kj::str("/nonexistent/vi"),
+                            [](auto& old, auto&& now) { old = kj::mv(now); });
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
+  EXPECT_THAT(err(), HasSubstr("is not there"));
+  EXPECT_EQ(leftovers(), 0u);
+}
+
+// Catches: an hour of editing that is lost with the connection.
+TEST_F(Configs, WithTheConnectionTheTextIsNotLost) {
+  editor("sed -i 's/hostname: .*/&-x/' $f");
+  config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
+  auto told = err();
+  EXPECT_THAT(told, HasSubstr("; the edited text, with its secrets, is kept in "));
+  auto at = told.find(c.folder.cStr());
+  ASSERT_NE(at, std::string::npos);
+  auto kept = told.substr(at, told.find('\n', at) - at);
+  EXPECT_EQ(readFile(kept.c_str()), good("one-x"));
+  struct stat st;
+  ASSERT_EQ(stat(kept.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  EXPECT_EQ(leftovers(), 1u);
+}
+
+// Catches: Ctrl-C in an editor, which the terminal sends to all, that ends the edit instead.
+TEST_F(Configs, AnInterruptIsForTheEditor) {
+  editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_FALSE(c.world->terminalLent) << "and from then on it is for us";
+}
+
+TEST_F(Configs, OnlyMachineConfigsAreEdited) {
+  editor("exit 3");
+  for (auto verb : {"edit", "patch"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", verb, "services", "apid", "--mode=auto"}), 1);
+    EXPECT_THAT(err(), HasSubstr("works on machine configs (mc) only"));
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", verb, "nonsense"}), 1);
+  }
+  EXPECT_EQ(runs(), 0u);
+}
+
+// Catches: somebody else's change that is overwritten because the editor was open meanwhile, and an
+// edit that can never be applied after that.
+TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
+  config("10.0.0.2").version = 7;
+  config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the config was changed meanwhile"));
+  // The first editor takes until the other one is done.
+  auto gate = path("gate");
+  KJ_SYSCALL(mkfifo(gate.cStr(), 0600));
+  int fd;
+  KJ_SYSCALL(fd = open(gate.cStr(), O_RDWR | O_CLOEXEC));
+  kj::AutoCloseFd other(fd);
+  editor(kj::str("[ -e ", gate, " ] && read done < ", gate, " && rm ", gate, "\ncp $f ",
+                 path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
+  auto run = c.start({"-n", "10.0.0.2", "edit", "mc", "--immediate"});
+  while (runs() == 0) c.test.io.waitScope.poll();
+  EXPECT_TRUE(c.world->terminalLent) << "Ctrl-C is for the editor";
+  config("10.0.0.2").document = good("other");
+  config("10.0.0.2").version = 8;
+  KJ_SYSCALL(::write(other.get(), "\n", 1));
+  EXPECT_EQ(run.wait(c.test.io.waitScope), 0) << err();
+  EXPECT_THAT(readFile(path("seen")).cStr(),
+              AllOf(HasSubstr("#   the config was changed meanwhile\n"),
+                    HasSubstr("# Somebody else has changed the node's config meanwhile"),
+                    HasSubstr("#   -    hostname: one\n#   +    hostname: other\n"),
+                    HasSubstr("\n    hostname: one\n"), HasSubstr("disk: /dev/vda-more\n")));
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 8u);
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_EQ(leftovers(), 0u);
+}
+
+TEST(EditorText, OnlyOurCommentsAreTaken) {
+  auto ours = asComments(kj::arr(kj::str("one"), kj::str("two")));
+  EXPECT_EQ(withoutComments(kj::str(ours, "# mine\na: 1\n"), ours), "# mine\na: 1\n");
+  EXPECT_EQ(withoutComments("# two\na: 1\n# one\n", ours), "a: 1\n# one\n");
+  EXPECT_EQ(withoutComments("# one\n# two", ours), "");
+  EXPECT_EQ(withoutComments("", ours), "");
+  // Catches: an editor that takes blanks off the ends of lines, or makes them those of Windows.
+  auto gap = asComments(kj::arr(kj::str("one"), kj::str(), kj::str("  two ")));
+  EXPECT_EQ(withoutComments("# one\n#\n#   two\na: 1\n", gap), "a: 1\n");
+  EXPECT_EQ(withoutComments("# one\r\n#\r\n#   two\r\na: 1\r\n", gap), "a: 1\r\n");
+  EXPECT_TRUE(isBlank("  \n# x\n\t# y"));
+  EXPECT_FALSE(isBlank("# x\na"));
+  EXPECT_TRUE(sameText("a\n", "a\n\n"));
+  EXPECT_FALSE(sameText("a\n", " a\n"));
+}
+
+// Catches: a patch of a config that is not the one that it was made from.
+TEST_F(Configs, APatchSaysWhatItWasMadeFrom) {
+  config("10.0.0.2").version = 7;
+  std::string patch = R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", patch.c_str()}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 7u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file()}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 0u);
+}
+
+// Catches: one node's patched config that is sent to the others.
+TEST_F(Configs, PatchChangesEachNodesOwn) {
+  EXPECT_EQ(
+      c.run(
+          {"-n", "10.0.0.2,10.0.0.3", "patch", "mc", "--immediate", "-p",
+           R"([{"op": "replace", "path": "/machine/type", "value": "join"}, {"op": "add", "path": "/machine/sysctls", "value": {"a.b": "1,2"}}])"}),
+      0)
+      << err();
+  for (auto address : {"10.0.0.2", "10.0.0.3"}) {
+    ASSERT_EQ(config(address).applied.size(), 1u);
+    EXPECT_THAT(config(address).applied[0].cStr(),
+                AllOf(HasSubstr(address[7] == '2' ? "hostname: one" : "hostname: two"),
+                      HasSubstr("join"), HasSubstr("1,2")));
+  }
+  auto text = out();
+  EXPECT_THAT(text, AllOf(HasSubstr("patched mc at the node 10.0.0.2\n"),
+                          HasSubstr("patched mc at the node 10.0.0.3\n")));
+}
+
+TEST_F(Configs, PatchesComeFromWordsAndFiles) {
+  auto first = write("first.yaml", "machine:\n  network:\n    hostname: three\n");
+  auto second = write(
+      "second.json",
+      R"([{"op": "test", "path": "/machine/network/hostname", "value": "three"}, {"op": "replace", "path": "/machine/network/hostname", "value": "four"}])");
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "patch", "mc", kj::str("--patch=@", first), "--patch-file", second}),
+      0)
+      << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
+  EXPECT_THAT(config("10.0.0.2").applied[0].cStr(), HasSubstr("hostname: four"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {sysctls: {vm.a: 1}}}", "-p",
+                   "{machine: {sysctls: {vm.b: 2}}}"}),
+            0)
+      << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 2u) << err();
+  EXPECT_THAT(config("10.0.0.2").applied[1].cStr(),
+              AllOf(HasSubstr("vm.a: 1"), HasSubstr("vm.b: 2")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--patch-file"));
+}
+
+// Catches: a node that is patched although another one's config does not take the patch; a problem
+// that does not say in which of the patches it is.
+TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {
+  config("10.0.0.3").document = kj::str(good("two"), "debug: true\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "patch", "mc", "-p",
+                   R"([{"op": "remove", "path": "/debug"}])"}),
+            1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("nothing was sent"), HasSubstr("10.0.0.2: --patch:1:"),
+                           HasSubstr("/debug")));
+  EXPECT_EQ(config("10.0.0.3").applied.size(), 0u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {type: masterr}}"}), 1);
+  EXPECT_THAT(err(), HasSubstr("machine.type"));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
+}
+
+// Catches: the mistakes of a config that runs and that nobody touches.
+TEST_F(Configs, APatchThatChangesNothingIsNotJudged) {
+  config("10.0.0.2").document = kj::str("machine:\n  type: wroker\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]"}), 0) << err();
+  EXPECT_EQ(out(), "patch of the node 10.0.0.2 skipped: nothing changed\n");
+}
+
+// Catches: a doubt about something that cannot have happened.
+TEST_F(Configs, ADryRunThatFailsChangedNothing) {
+  config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 1);
+  EXPECT_EQ(err(), "error: 10.0.0.2: the connection was lost\n");
+}
+
+// Catches: "patched" of a node that refused, or of one that had nothing to change.
+TEST_F(Configs, OnlySuccessIsCalledPatched) {
+  config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{debug: true}"}), 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "error: 10.0.0.2: the sequence boot runs\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {network: {hostname: one}}}"}),
+            0);
+  EXPECT_EQ(out(), "patch of the node 10.0.0.2 skipped: nothing changed\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{debug: true}", "--dry-run"}), 0);
+  EXPECT_THAT(out(), Not(HasSubstr("patched")));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

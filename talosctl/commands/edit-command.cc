@@ -1,0 +1,216 @@
+// edit <type> [<id>]
+//
+// One node after the other: its running config in the user's editor, until the node takes it, or
+// nothing is left to send. A text that cannot be applied comes back as the user left it, with what
+// is wrong with it as comments on top.
+#include <kj/debug.h>
+
+#include "common/base/diff.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/config/config.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/apply-configs.h"
+#include "talosctl/config/editor.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+struct Subject {
+  kj::StringPtr node, namespace_, id;
+};
+
+// A refusal that another text can mend.
+bool canBeMended(const kj::Exception& e) {
+  switch (kindOf(e)) {
+    case ErrorKind::kInvalidArgument:
+    case ErrorKind::kFailedPrecondition:
+    case ErrorKind::kConflict:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A failure of the way to the node: the same text may be taken later.
+bool mayPass(const kj::Exception& e) {
+  return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
+}
+
+kj::Vector<kj::String> introduction(const Subject& subject) {
+  kj::Vector<kj::String> lines;
+  lines.add(kj::str(kConfigType, " ", subject.id, " of the node ", printable(subject.node)));
+  lines.add(
+      kj::str("Saved and left, this is applied to the node; these comments are not part of "
+              "it. An empty or"));
+  lines.add(kj::str("unchanged text is not applied."));
+  return lines;
+}
+
+void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr why) {
+  lines.add(kj::str());
+  lines.add(kj::str("It was not applied:"));
+  for (auto& line : linesOf(printableText(why))) lines.add(kj::str("  ", line));
+}
+
+// The mistakes of a text, with the places at which they are below `above` lines of comments.
+kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
+  auto parsed = config::parse(text);
+  auto lines = introduction(subject);
+  if (parsed.empty()) {
+    addRefusal(lines, "there is no config in it");
+    return lines;
+  }
+  Problems list;
+  for (auto& p : parsed.problems()) {
+    list.add(Problem{p.severity, nullptr, p.line, p.column, kj::str(p.path), kj::str(p.message),
+                     kj::str(p.hint)});
+  }
+  auto above = lines.size() + 2 + linesOf(printableText(render(list))).size();
+  for (auto& p : list) {
+    if (p.line > 0) p.line += above;
+  }
+  addRefusal(lines, render(list));
+  return lines;
+}
+
+// What one round with the editor led to.
+struct Round {
+  kj::Vector<kj::String> comments;
+  kj::Maybe<kj::Exception> refusal;  // the last one
+};
+
+kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& session, kj::String node,
+                                               kj::StringPtr text, uint64_t version,
+                                               ApplySettings settings) {
+  kj::Maybe<kj::Exception> refusal;
+  try {
+    co_await session.client.connect(session.deadline);  // editing may have taken hours
+    co_await applyOne(call, session, Parcel{node, text, version}, settings);
+  } catch (const kj::Exception& e) {
+    refusal = kj::cp(e);
+  }
+  co_return kj::mv(refusal);
+}
+
+// After a conflict: what somebody else has changed meanwhile, for the user to take over, or to
+// leave. From then on the text counts as made from what runs now.
+kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
+                                  RunningConfig& original, kj::Vector<kj::String>& comments) {
+  auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
+  auto now = co_await within(call.world.timer, session.deadline, kj::mv(reading));
+  KJ_DEFER(zeroize(now.document));
+  if (now.version == original.version) co_return;
+  auto change =
+      unifiedDiff(original.document, now.document, "what you began with", "what runs now");
+  KJ_DEFER(zeroize(change));
+  comments.add(kj::str());
+  comments.add(
+      kj::str("Somebody else has changed the node's config meanwhile; take over what shall stay. "
+              "The text replaces it when you change it here, and is given up as it is:"));
+  auto shown = printableText(change);
+  KJ_DEFER(zeroize(shown));
+  for (auto line : Lines(shown)) comments.add(kj::str("  ", line));
+  original.version = now.version;
+}
+
+kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
+                          ApplySettings settings) {
+  auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
+  auto original = co_await within(call.world.timer, session.deadline, kj::mv(reading));
+  auto text = kj::str(original.document);
+  KJ_DEFER({
+    zeroize(original.document);
+    zeroize(text);
+  });
+  Draft draft(call.world, kj::str("machineconfig-", subject.id, ".yaml"));
+  auto editor = editorOf(call.world);
+  auto skip = [&](kj::StringPtr why) {
+    call.out(kj::str("edit of the node ", printable(subject.node), " skipped: ", why, "\n"));
+  };
+  Round round{.comments = introduction(subject), .refusal = nullptr};
+  for (;;) {
+    auto comments = asComments(round.comments);
+    auto shown = kj::str(comments, text);
+    KJ_DEFER({
+      zeroize(comments);  // somebody else's change may be in them
+      zeroize(shown);
+    });
+    auto saved = co_await draft.edit(editor, shown);
+    KJ_DEFER(zeroize(saved));
+    auto edited = withoutComments(saved, comments);
+    KJ_DEFER(zeroize(edited));
+    if (isBlank(edited)) co_return skip("the text is empty");
+    if (sameText(edited, original.document)) co_return skip("nothing changed");
+    if (round.refusal != nullptr && sameText(edited, text)) {
+      kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(round.refusal)));
+    }
+    zeroize(text);
+    text = kj::str(edited);
+    KJ_IF_MAYBE (mistakes, mistakesOf(text, "")) {
+      round.refusal = error(ErrorKind::kInvalidArgument, kj::str("not applied:\n", *mistakes));
+      round.comments = commentsOn(text, subject);
+      continue;
+    }
+    auto refusal =
+        co_await tryApply(call, session, kj::str(subject.node), text, original.version, settings);
+    KJ_IF_MAYBE (e, refusal) {
+      if (!canBeMended(*e)) {
+        if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+        fail(kindOf(*e), kj::str(messageOf(*e), "; the edited text, with its secrets, is kept in ",
+                                 draft.keep(text)));
+      }
+      round.comments = introduction(subject);
+      addRefusal(round.comments, messageOf(*e));
+      if (kindOf(*e) == ErrorKind::kConflict) {
+        co_await addOthersChange(call, session, subject, original, round.comments);
+      }
+      round.refusal = kj::mv(*e);
+      continue;
+    }
+    co_return;
+  }
+}
+
+kj::Promise<int> runEdit(Invocation& call) {
+  checkEditable(call, call.arguments[0]);
+  auto settings = applySettings(call);
+  auto session = co_await openSession(call);
+  kj::StringPtr id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId;
+  for (auto& node : session->client.nodes()) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      co_await session->client.connect(session->deadline);
+      co_await editOne(call, *session, Subject{node, call.text("namespace"), id}, settings);
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    KJ_IF_MAYBE (e, failure) {  // the nodes after it are not begun with
+      kj::Vector<Failure> failures;
+      failures.add(kj::str(node), kj::mv(*e));
+      co_return conclude(call, failures, 0, Partial::kIsFailure);
+    }
+  }
+  co_return 0;
+}
+
+}  // namespace
+
+void addEditCommands(Command& root) {
+  auto& edit = root.add("edit", "Edit the machine config of nodes");
+  edit.arguments = "<type> [<id>]";
+  edit.least = 1, edit.most = 2;
+  edit.argumentChoices = {{"machineconfig", "mc"}};
+  edit.details =
+      "The editor is that of TALOS_EDITOR, EDITOR, or vi. Several nodes are edited one after the "
+      "other, each with its own config.";
+  edit.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
+  addApplyFlags(edit);
+  edit.run = runEdit;
+}
+
+}  // namespace talos::talosctl

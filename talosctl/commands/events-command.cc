@@ -1,0 +1,154 @@
+// events
+#include "talosctl/client/node-streams.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+kj::StringPtr actionName(rpc::Action action) {
+  switch (action) {
+    case rpc::Action::NOOP:
+      return "NOOP";
+    case rpc::Action::START:
+      return "START";
+    case rpc::Action::STOP:
+      return "STOP";
+  }
+  return "?";
+}
+
+kj::StringPtr upperState(rpc::ServiceState state) {
+  switch (state) {
+    case rpc::ServiceState::INITIALIZED:
+      return "INITIALIZED";
+    case rpc::ServiceState::PREPARING:
+      return "PREPARING";
+    case rpc::ServiceState::WAITING:
+      return "WAITING";
+    case rpc::ServiceState::RUNNING:
+      return "RUNNING";
+    case rpc::ServiceState::STOPPING:
+      return "STOPPING";
+    case rpc::ServiceState::FINISHED:
+      return "FINISHED";
+    case rpc::ServiceState::FAILED:
+      return "FAILED";
+    case rpc::ServiceState::SKIPPED:
+      return "SKIPPED";
+  }
+  return "?";
+}
+
+class Sink final : public rpc::EventSink::Server {
+ public:
+  Sink(Invocation& call, Format format, Table& table, kj::StringPtr node)
+      : call(call), format(format), table(table), node(kj::str(node)) {}
+
+  kj::Promise<void> events(EventsContext context) override {
+    for (auto event : context.getParams().getEvents()) {
+      if (format == Format::kJson) {
+        call.out(jsonLine(node, dynamic<rpc::Event>(event)));
+      } else KJ_IF_MAYBE (row, eventRow(node, event)) {
+        table.row(kj::mv(*row));
+        call.out(table.render());
+      }
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> missed(MissedContext context) override {
+    call.err(kj::str(node, ": ", context.getParams().getCount(),
+                     " events were overwritten before they could be sent\n"));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Invocation& call;
+  Format format;
+  Table& table;
+  kj::String node;
+};
+
+void fillTail(const Invocation& call, rpc::Tail::Builder tail) {
+  auto last = call.number("tail");
+  auto seconds = call.duration("duration") / kj::SECONDS;
+  auto after = call.text("since");
+  if ((last != 0) + (seconds != 0) + (after.size() > 0) > 1) {
+    failUsage("only one of the flags --tail, --duration and --since can be given");
+  }
+  if (last != 0) tail.setLast(int32_t(kj::max(last, int64_t(-1))));
+  if (seconds != 0) tail.setSeconds(uint64_t(seconds));
+  if (after.size() > 0) tail.setAfter(after);
+}
+
+kj::Promise<int> runEvents(Invocation& call) {
+  capnp::MallocMessageBuilder message;
+  auto tail = message.initRoot<rpc::Tail>();
+  fillTail(call, tail);
+  auto format = formatOf(call);
+  Table table({"NODE", "ID", "EVENT", "SOURCE", "MESSAGE"});
+  auto session = co_await openSession(call);
+  co_return co_await streamAll(
+      call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
+        auto request = node.eventsRequest().send().getEvents().watchRequest();
+        request.setTail(tail);
+        request.setSink(kj::heap<Sink>(call, format, table, name));
+        return request.send().ignoreResult();
+      });
+}
+
+}  // namespace
+
+kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event) {
+  auto row = [&](kj::StringPtr type, kj::StringPtr source, kj::String message) {
+    return kj::arr(kj::str(node), kj::str(event.getId()), kj::str("talos/runtime/machine.", type),
+                   kj::str(source), kj::mv(message));
+  };
+  switch (event.which()) {
+    case rpc::Event::SEQUENCE: {
+      auto e = event.getSequence();
+      auto error = e.getError();
+      return row("SequenceEvent", e.getSequence(),
+                 error.size() > 0 ? kj::str("error: ", error) : kj::str(actionName(e.getAction())));
+    }
+    case rpc::Event::PHASE:
+      return row("PhaseEvent", event.getPhase().getName(),
+                 kj::str(actionName(event.getPhase().getAction())));
+    case rpc::Event::TASK:
+      return row("TaskEvent", event.getTask().getName(),
+                 kj::str(actionName(event.getTask().getAction())));
+    case rpc::Event::SERVICE: {
+      auto e = event.getService();
+      return row("ServiceStateEvent", e.getService(),
+                 kj::str(upperState(e.getState()), ": ", e.getMessage()));
+    }
+    case rpc::Event::NETWORK: {
+      auto e = event.getNetwork();
+      return row("NetworkEvent", e.getLink(), kj::str(e.getMessage()));
+    }
+    case rpc::Event::CONFIG:
+      return row("ConfigEvent", "machineconfig", kj::str(event.getConfig().getMessage()));
+    case rpc::Event::RESTART:
+      return nullptr;
+  }
+  return nullptr;  // of a newer node
+}
+
+void addEventCommands(Command& root) {
+  auto& events = root.add("events", "Show what happens on the nodes until interrupted");
+  events.flag({.name = "tail",
+               .kind = FlagKind::kNumber,
+               .fallback = "0",
+               .help = "begin with so many past events; -1: all"});
+  events.flag({.name = "duration",
+               .kind = FlagKind::kDuration,
+               .help = "begin with the events of the last 5m, 1h …"});
+  events.flag(
+      {.name = "since", .kind = FlagKind::kText, .help = "begin behind the event with this id"});
+  addStreamOutputFlag(events);
+  events.interrupt = Interrupt::kIsSuccess;
+  events.run = runEvents;
+}
+
+}  // namespace talos::talosctl

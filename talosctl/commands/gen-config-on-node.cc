@@ -1,0 +1,54 @@
+#include "talosctl/commands/gen-config-on-node.h"
+
+#include "common/base/error.h"
+#include "rpc/configuration.capnp.h"
+#include "talosctl/client/cluster-client.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr kj::Duration kMaking = 2 * kj::MINUTES;  // keys of a cluster take a slow machine a while
+
+kj::String take(capnp::List<rpc::GeneratedFile>::Reader documents, kj::StringPtr name) {
+  for (auto document : documents) {
+    if (document.getName() == name) return kj::heapString(document.getContent().asChars());
+  }
+  fail(ErrorKind::kInternal, kj::str("the node made no ", name));
+}
+
+void checkFlags(Invocation& call) {
+  for (auto flag : {"talos-version", "registry-mirror", "persist", "with-secrets", "with-docs",
+                    "with-examples"}) {
+    if (call.given(flag)) {
+      failUsage(
+          kj::str("--", flag, " has no meaning with --insecure: the machine makes the configs"));
+    }
+  }
+}
+
+}  // namespace
+
+kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage) {
+  checkFlags(call);
+  auto session = co_await openSession(call, kMaking);
+  auto generate =
+      session->client.node("").configurationRequest().send().getConfiguration().generateRequest();
+  auto request = generate.initRequest();
+  request.setClusterName(call.arguments[0]);
+  request.setEndpoint(call.arguments[1]);
+  request.setInstallDisk(call.text("install-disk"));
+  request.setInstallImage(installImage);
+  request.setKubernetesVersion(call.text("kubernetes-version"));
+  request.setDnsDomain(call.text("dns-domain"));
+  auto names = call.list("additional-sans");
+  auto list = request.initAdditionalSans(names.size());
+  for (size_t i = 0; i < names.size(); ++i) list.set(i, names[i]);
+  kj::Promise<capnp::Response<rpc::Configuration::GenerateResults>> answer = generate.send();
+  auto response = co_await within(call.world.timer, session->deadline, kj::mv(answer));
+  auto documents = response.getDocuments();
+  co_return config::Generated{take(documents, "init.yaml"), take(documents, "controlplane.yaml"),
+                              take(documents, "join.yaml"), take(documents, "talosconfig")};
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,194 @@
+// get <type> [<id>]
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/link-tree.h"
+#include "talosctl/commands/resource-view.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// Prints resources in one form; the header of a table once.
+class Printer {
+ public:
+  Printer(Invocation& call, const ResourceType& type, bool watch)
+      : call(call),
+        type(type),
+        watch(watch),
+        format(formatOf(call)),
+        table(resourceTable(type, watch)),
+        documents(call, format) {}
+
+  void print(kj::StringPtr node, rpc::Resource::Reader resource,
+             ChangeKind change = ChangeKind::kNone) {
+    switch (format) {
+      case Format::kTable:
+        table.row(resourceRow(type, node, resource, watch, change));
+        if (watch) call.out(table.render());
+        return;
+      case Format::kYaml:
+        return documents.text(resourceYaml(type, node, resource, change));
+      case Format::kJson:
+        return documents.text(resourceJson(type, node, resource, change));
+    }
+  }
+
+  void finish() {
+    if (format == Format::kTable) call.out(table.render());
+  }
+  Format form() const { return format; }
+
+ private:
+  Invocation& call;
+  const ResourceType& type;
+  bool watch;
+  Format format;
+  Table table;
+  Documents documents;
+};
+
+class Sink final : public rpc::ResourceSink::Server {
+ public:
+  Sink(Invocation& call, Printer& printer, kj::StringPtr node)
+      : call(call), printer(printer), node(kj::str(node)) {}
+
+  kj::Promise<void> snapshot(SnapshotContext context) override {
+    view.snapshot(context.getParams().getResources(), show());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> changes(ChangesContext context) override {
+    for (auto change : context.getParams().getChanges()) view.change(change, show());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> lagged(LaggedContext context) override {
+    call.err(kj::str(node, ": ", context.getParams().getMissed(),
+                     " changes were not sent in time; what they led to follows\n"));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Invocation& call;
+  Printer& printer;
+  kj::String node;
+  WatchView view;
+
+  WatchView::Show show() {
+    return [this](ChangeKind change, rpc::Resource::Reader resource) {
+      printer.print(node, resource, change);
+    };
+  }
+};
+
+// Where the type lives: secrets have a door of their own.
+rpc::Resources::Client resourcesOf(rpc::Node::Client node, const ResourceType& type) {
+  if (type.sensitive) return node.sensitiveResourcesRequest().send().getResources();
+  return node.resourcesRequest().send().getResources();
+}
+
+struct Wanted {
+  const ResourceType& type;
+  kj::StringPtr namespace_, id;
+  void fill(rpc::Kind::Builder kind) const {
+    kind.setNamespace(namespace_);
+    kind.setType(type.name);
+  }
+};
+
+kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted, Printer& printer) {
+  return streamAll(
+      call, session, printer.form(),
+      [&call, &wanted, &printer](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
+        auto request = resourcesOf(kj::mv(node), wanted.type).watchRequest();
+        wanted.fill(request.initKind());
+        request.setId(wanted.id);
+        request.setSink(kj::heap<Sink>(call, printer, name));
+        return request.send().ignoreResult();
+      });
+}
+
+// One node's resources, as soon as they are there.
+kj::Promise<void> fetch(const Wanted& wanted, Printer& printer, kj::StringPtr name,
+                        rpc::Node::Client node) {
+  auto resources = resourcesOf(kj::mv(node), wanted.type);
+  if (wanted.id.size() > 0) {
+    auto request = resources.getRequest();
+    wanted.fill(request.initKind());
+    request.setId(wanted.id);
+    auto answer = co_await request.send();
+    printer.print(name, answer.getResource());
+  } else {
+    auto request = resources.listRequest();
+    wanted.fill(request.initKind());
+    auto answer = co_await request.send();
+    for (auto resource : answer.getResources()) printer.print(name, resource);
+  }
+}
+
+// The links of each node as a drawing.
+kj::Promise<int> drawTree(Invocation& call, const Wanted& wanted) {
+  if (wanted.type.name != "LinkStatuses.net.talos.dev" || wanted.id.size() > 0 ||
+      call.on("watch")) {
+    failUsage("--output=tree draws all links at once: get links -o tree");
+  }
+  auto session = co_await openSession(call);
+  auto answers =
+      co_await askAll<rpc::Resources::ListResults>(*session, [&wanted](rpc::Node::Client node) {
+        auto request = resourcesOf(kj::mv(node), wanted.type).listRequest();
+        wanted.fill(request.initKind());
+        return request.send();
+      });
+  for (auto& answer : answers.good) {
+    kj::Vector<DrawnLink> links;
+    for (auto resource : answer.value.getResources()) {
+      links.add(DrawnLink{resource.getMetadata().getId(),
+                          resource.getSpec().getAs<rpc::LinkStatusSpec>()});
+    }
+    call.out(kj::str(answer.node, "\n", drawLinks(links)));
+  }
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
+}
+
+kj::Promise<int> runGet(Invocation& call) {
+  Registry registry;
+  Wanted wanted{.type = registry.find(call.arguments[0]),
+                .namespace_ = call.text("namespace"),
+                .id = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : ""_kj};
+  if (call.text("output") == "tree") co_return co_await drawTree(call, wanted);
+  bool watching = call.on("watch");
+  Printer printer(call, wanted.type, watching);
+  auto session = co_await openSession(call);
+  if (watching) co_return co_await watch(call, *session, wanted, printer);
+  auto& timer = call.world.timer;
+  auto deadline = session->deadline;
+  int status = co_await streamAll(
+      call, *session, printer.form(), [&](kj::StringPtr name, rpc::Node::Client node) {
+        return within(timer, deadline, fetch(wanted, printer, name, kj::mv(node)));
+      });
+  printer.finish();
+  co_return status;
+}
+
+}  // namespace
+
+void addResourceCommands(Command& root) {
+  auto& get = root.add("get", "Show resources: what a node should be and what it is");
+  get.aliases = {"g"};
+  get.arguments = "<type> [<id>]";
+  get.least = 1;
+  get.most = 2;
+  get.details =
+      "The type may be a full name or an alias; \"get rd\" lists those that a node knows.";
+  get.flag({.name = "namespace", .kind = FlagKind::kText, .help = "instead of the type's own"});
+  get.flag({.name = "watch", .letter = "w", .help = "go on with every change"});
+  get.flag({.name = "output",
+            .letter = "o",
+            .kind = FlagKind::kText,
+            .fallback = "table",
+            .help = "form of the output; tree: of links only",
+            .choices = {"table", "yaml", "json", "tree"}});
+  get.interrupt = Interrupt::kIsSuccess;
+  get.run = runGet;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,203 @@
+// logs <id>, dmesg
+//
+// A followed log survives its connection: the position behind the last line printed is kept for
+// each node, and after a lost connection (the endpoint or the node's daemons were restarted) the
+// log is asked for from there, so no line is lost or printed twice. stderr says when that happens.
+// After a reboot of the node positions have no meaning, and its log is shown from the start.
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then a lost node is given up
+constexpr kj::Duration kFirstPause = 100 * kj::MILLISECONDS, kLastPause = 5 * kj::SECONDS;
+
+// Prints the lines of one node and keeps the place.
+class Printer final : public rpc::LogSink::Server {
+ public:
+  Printer(Invocation& call, Format format, kj::StringPtr node, uint64_t& next)
+      : call(call), format(format), node(kj::str(node)), next(next) {}
+
+  kj::Promise<void> write(WriteContext context) override {
+    auto params = context.getParams();
+    auto text = params.getBytes().asChars();
+    kj::Vector<kj::String> lines;
+    while (text.size() > 0) {
+      size_t end = 0;
+      while (end < text.size() && text[end] != '\n') ++end;
+      auto line = text.slice(0, end);
+      lines.add(format == Format::kJson
+                    ? kj::str("{\"node\":", codec::jsonString(node),
+                              ",\"message\":", codec::jsonString(kj::heapString(line)), "}\n")
+                    : kj::str(node, ": ", printableText(line), "\n"));
+      text = text.slice(kj::min(end + 1, text.size()), text.size());
+    }
+    call.out(kj::strArray(lines, ""));
+    next = params.getNext();
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> missed(MissedContext context) override {
+    call.err(kj::str(
+        node, ": ", context.getParams().getBytes(),
+        " bytes of the log are missing here: they were overwritten before they could be sent\n"));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Invocation& call;
+  Format format;
+  kj::String node;
+  uint64_t& next;
+};
+
+struct Follow {
+  Invocation& call;
+  Session& session;
+  Format format;
+  bool follow;
+  // Asks for the log from a position (0: as the user asked for it) into the sink.
+  kj::Promise<void> (*request)(Invocation& call, rpc::Node::Client node, uint64_t from,
+                               rpc::LogSink::Client sink);
+};
+
+bool isLoss(const kj::Exception& e) {
+  auto kind = kindOf(e);
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+}
+
+// Whether `node` has another boot id than `before`.
+kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringPtr before) {
+  kj::Promise<capnp::Response<rpc::Version>> answer =
+      node.machineRequest().send().getMachine().versionRequest().send();
+  auto version = co_await within(session.client.world.timer, session.deadline, kj::mv(answer));
+  co_return version.getBootId() != before;
+}
+
+// One node's log until it ends or the node cannot be reached any more.
+kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
+  auto& timer = f.call.world.timer;
+  auto& client = f.session.client;
+  uint64_t next = 0;
+  Alive alive;
+  kj::Maybe<kj::TimePoint> lostAt;
+  auto pause = kFirstPause;
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      co_await client.connect(f.session.deadline);
+      auto node = client.node(name);
+      if (lostAt != nullptr) {
+        if (co_await rebooted(f.session, node, alive.bootId)) {
+          next = 0;
+          f.call.err(kj::str(name, ": the node was rebooted; its log begins anew\n"));
+        } else {
+          f.call.err(kj::str(name, ": connected again; the log goes on where it stopped\n"));
+        }
+        lostAt = nullptr;
+        pause = kFirstPause;
+      }
+      auto stream = f.request(f.call, node, next, kj::heap<Printer>(f.call, f.format, name, next));
+      co_await watched(f.session, node, alive, kj::mv(stream));
+      co_return;
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    auto& e = KJ_ASSERT_NONNULL(failure);
+    if (!f.follow || !alive.answered || !isLoss(e)) kj::throwFatalException(kj::mv(e));
+    KJ_IF_MAYBE (since, lostAt) {
+      if (timer.now() - *since > kResumeFor) {
+        fail(ErrorKind::kUnavailable, kj::str("given up after ", durationText(kResumeFor),
+                                              " without a connection: ", messageOf(e)));
+      }
+    } else {
+      lostAt = timer.now();
+      f.call.err(kj::str(name, ": the connection was lost (", printableText(messageOf(e)),
+                         "); trying again\n"));
+    }
+    co_await timer.afterDelay(pause);
+    pause = kj::min(pause * 2, kLastPause);
+  }
+}
+
+kj::Promise<int> readAll(Follow f) {
+  auto names = f.session.client.nodes();
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
+  size_t good = 0;
+  for (auto& name : names) {
+    waits.add(readOne(f, name).then([&good]() { ++good; },
+                                    [&f, &name](kj::Exception&& e) {
+                                      streamFailure(f.call, f.format, {kj::str(name), kj::mv(e)},
+                                                    "ERROR: ");
+                                    }));
+  }
+  co_await kj::joinPromises(waits.finish());
+  co_return good > 0 ? 0 : 1;
+}
+
+kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t from,
+                             rpc::LogSink::Client sink) {
+  auto request = node.logsRequest().send().getLogs().readRequest();
+  request.setId(call.arguments[0]);
+  request.setFollow(call.on("follow"));
+  request.setTailLines(int32_t(call.number("tail")));
+  request.setFrom(from);
+  request.setSink(kj::mv(sink));
+  return request.send().ignoreResult();
+}
+
+kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64_t from,
+                                rpc::LogSink::Client sink) {
+  auto request = node.logsRequest().send().getLogs().kernelRequest();
+  request.setFollow(call.on("follow"));
+  request.setOnlyNew(from == 0 && call.on("tail"));
+  request.setFromSequence(from);
+  request.setSink(kj::mv(sink));
+  return request.send().ignoreResult();
+}
+
+kj::Promise<int> runLogs(Invocation& call) {
+  if (call.on("kubernetes")) {
+    fail(ErrorKind::kUnimplemented,
+         "logs of Kubernetes containers are not built into this version of talosctl");
+  }
+  auto session = co_await openSession(call);
+  co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestLog});
+}
+
+kj::Promise<int> runDmesg(Invocation& call) {
+  auto session = co_await openSession(call);
+  co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestKernel});
+}
+
+}  // namespace
+
+void addLogCommands(Command& root) {
+  auto& logs = root.add("logs", "Print the log of a service");
+  logs.arguments = "<id>";
+  logs.least = logs.most = 1;
+  logs.details = "Besides services: \"machined\" and \"controller-runtime\".";
+  logs.flag({.name = "follow", .letter = "f", .help = "wait for more"});
+  logs.flag({.name = "tail",
+             .kind = FlagKind::kNumber,
+             .fallback = "-1",
+             .help = "only so many of the last lines; -1: all"});
+  logs.flag(
+      {.name = "kubernetes", .letter = "k", .help = "a container of Kubernetes", .hidden = true});
+  addStreamOutputFlag(logs);
+  logs.interrupt = Interrupt::kIsSuccess;
+  logs.run = runLogs;
+
+  auto& dmesg = root.add("dmesg", "Print the kernel's log");
+  dmesg.flag({.name = "follow", .letter = "f", .help = "wait for more"});
+  dmesg.flag({.name = "tail", .help = "only new records (with --follow)"});
+  addStreamOutputFlag(dmesg);
+  dmesg.interrupt = Interrupt::kIsSuccess;
+  dmesg.run = runDmesg;
+}
+
+}  // namespace talos::talosctl

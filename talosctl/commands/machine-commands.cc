@@ -1,0 +1,225 @@
+// version, status, memory, mounts, stats
+#include "talosctl/commands/render-answers.h"
+
+#include "talosctl/cli/client-version.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr uint64_t kMega = 1'000'000;
+
+using rpc::Machine;
+
+kj::Promise<int> runMemory(Invocation& call) {
+  return tabulate<Machine::MemoryResults>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().memoryRequest().send();
+      },
+      [](Invocation& call, kj::ArrayPtr<const Reply<Machine::MemoryResults>> replies) {
+        return call.on("verbose") ? renderMemoryVerbose(replies) : renderMemory(replies);
+      });
+}
+
+kj::Promise<int> runMounts(Invocation& call) {
+  return tabulate<Machine::MountsResults>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().mountsRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Machine::MountsResults>> replies) {
+        return renderMounts(replies);
+      });
+}
+
+kj::Promise<int> runStats(Invocation& call) {
+  return tabulate<Machine::StatsResults>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().statsRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Machine::StatsResults>> replies) {
+        return renderStats(replies);
+      });
+}
+
+kj::Promise<int> runVersion(Invocation& call) {
+  auto format = formatOf(call);
+  auto client = clientVersion();
+  if (format == Format::kTable) {
+    call.out(call.on("short") ? kj::str("Client:\n\tTalos ", client.tag, "-", client.sha, "\n")
+                              : renderClientVersion(client));
+  } else {
+    Documents(call, format)
+        .text(format == Format::kJson ? clientVersionJson(client) : clientVersionYaml(client));
+  }
+  if (call.on("client")) return 0;
+  if (format == Format::kTable) {
+    call.out("Server:\n");
+  } else if (format == Format::kYaml) {
+    call.out("---\n");
+  }
+  return tabulate<rpc::Version>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().versionRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<rpc::Version>> replies) {
+        return renderServerVersions(replies);
+      });
+}
+
+kj::Promise<int> runStatus(Invocation& call) {
+  return tabulate<rpc::Status>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.machineRequest().send().getMachine().statusRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<rpc::Status>> replies) {
+        return renderStatus(replies);
+      });
+}
+
+// As the schema calls it, "shuttingDown"; a number for a stage that this version does not know.
+kj::String stageName(rpc::Status::Stage stage) {
+  capnp::DynamicEnum value(capnp::Schema::from<rpc::Status::Stage>(), static_cast<uint16_t>(stage));
+  KJ_IF_MAYBE (known, value.getEnumerant()) return kj::str(known->getProto().getName());
+  return kj::str(value.getRaw());
+}
+
+uint64_t fieldOf(rpc::Machine::MemoryResults::Reader memory, kj::StringPtr name) {
+  for (auto field : memory.getFields()) {
+    if (field.getName() == name) return field.getValue();
+  }
+  return 0;
+}
+
+kj::String versionBlock(kj::StringPtr tag, kj::StringPtr sha, kj::StringPtr built,
+                        kj::StringPtr compiler, kj::StringPtr os, kj::StringPtr arch) {
+  return kj::str("\tTag:         ", printable(tag), "\n\tSHA:         ", printable(sha),
+                 "\n\tBuilt:       ", printable(built), "\n\tGo version:  ", printable(compiler),
+                 "\n\tOS/Arch:     ", printable(os), "/", printable(arch), "\n");
+}
+
+}  // namespace
+
+kj::String renderMemory(kj::ArrayPtr<const Reply<Machine::MemoryResults>> replies) {
+  Table table({"NODE", "TOTAL", "USED", "FREE", "SHARED", "BUFFERS", "CACHE", "AVAILABLE"});
+  for (auto& r : replies) {
+    auto of = [&](kj::StringPtr name) { return fieldOf(r.value, name); };
+    auto total = of("MemTotal"), rest = of("MemFree") + of("Cached") + of("Buffers");
+    table.add(r.node, total / 1024, (total > rest ? total - rest : 0) / 1024, of("MemFree") / 1024,
+              of("Shmem") / 1024, of("Buffers") / 1024, of("Cached") / 1024,
+              of("MemAvailable") / 1024);
+  }
+  return table.render();
+}
+
+kj::String renderMemoryVerbose(kj::ArrayPtr<const Reply<Machine::MemoryResults>> replies) {
+  kj::Vector<kj::String> lines;
+  for (auto& r : replies) {
+    lines.add(kj::str("NODE: ", printable(r.node), "\n"));
+    for (auto field : r.value.getFields()) {
+      lines.add(kj::str(printable(field.getName()), ": ", field.getValue(),
+                        field.getUnit().size() > 0 ? " " : "", printable(field.getUnit()), "\n"));
+    }
+  }
+  return kj::strArray(lines, "");
+}
+
+kj::String renderMounts(kj::ArrayPtr<const Reply<Machine::MountsResults>> replies) {
+  constexpr uint64_t kGiga = 1'000'000'000;
+  Table table({"NODE", "FILESYSTEM", "SIZE(GB)", "USED(GB)", "AVAILABLE(GB)", "PERCENT USED",
+               "MOUNTED ON"});
+  for (auto& r : replies) {
+    for (auto mount : r.value.getMounts()) {
+      auto size = mount.getSize(), available = mount.getAvailable();
+      if (size == 0) continue;
+      auto used = size > available ? size - available : 0;
+      auto percent =
+          uint64_t((unsigned __int128)(used) * 1'000'000 / size);  // in 1/10000 of a percent
+      table.add(r.node, mount.getFilesystem(), fixed(size, kGiga, 2), fixed(used, kGiga, 2),
+                fixed(available, kGiga, 2), kj::str(fixed(percent, 10'000, 2), "%"),
+                mount.getMountedOn());
+    }
+  }
+  return table.render();
+}
+
+kj::String renderStats(kj::ArrayPtr<const Reply<Machine::StatsResults>> replies) {
+  Table table({"NODE", "NAMESPACE", "ID", "MEMORY(MB)", "CPU"});
+  for (auto& r : replies) {
+    for (auto stat : r.value.getStats()) {
+      table.add(r.node, stat.getNamespace(), stat.getId(), fixed(stat.getMemoryUsage(), kMega, 2),
+                stat.getCpuUsageNs());
+    }
+  }
+  return table.render();
+}
+
+kj::String renderClientVersion(const ClientVersion& v) {
+  return kj::str("Client:\n", versionBlock(v.tag, v.sha, v.built, v.compiler, v.os, v.arch), "\n");
+}
+
+kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies) {
+  kj::Vector<kj::String> blocks;
+  for (auto& r : replies) {
+    auto v = r.value;
+    blocks.add(kj::str("\tNODE:        ", printable(r.node), "\n",
+                       versionBlock(v.getTag(), v.getSha(), v.getBuilt(), v.getCompiler(),
+                                    v.getOs(), v.getArch())));
+  }
+  return kj::strArray(blocks, "");
+}
+
+kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
+  Table table({"NODE", "STAGE", "SEQUENCE", "PHASE", "PROBLEM"});
+  for (auto& r : replies) {
+    auto stage = stageName(r.value.getStage());
+    kj::Vector<kj::String> problems;
+    for (auto problem : r.value.getProblems()) problems.add(kj::str(problem));
+    if (auto left = r.value.getRevertsInMs()) {
+      problems.add(kj::str("a config is on trial; that of before comes back in ",
+                           durationText(left / 1000 * kj::SECONDS)));
+    }
+    table.add(r.node, stage, r.value.getSequence(), r.value.getPhase(),
+              problems.size() > 0 ? kj::StringPtr(problems[0]) : ""_kj);
+    for (size_t i = 1; i < problems.size(); ++i) table.add(r.node, "", "", "", problems[i]);
+  }
+  return table.render();
+}
+
+void addMachineCommands(Command& root) {
+  auto& version = root.add("version", "Print the version of the client and of the nodes");
+  version.flag({.name = "client", .help = "only the client's; needs no node"});
+  version.flag({.name = "short", .help = "the client's version in one line"});
+  addOutputFlag(version);
+  addInsecureFlags(version);
+  version.run = runVersion;
+
+  auto& status = root.add("status", "Show where nodes are in their life, and what holds them up");
+  status.details = "With --insecure also of a node that has no machine config yet.";
+  addOutputFlag(status);
+  addInsecureFlags(status);
+  status.run = runStatus;
+
+  auto& memory = root.add("memory", "Show memory usage in MiB");
+  memory.aliases = {"m", "free"};
+  memory.flag({.name = "verbose", .letter = "v", .help = "every line of the kernel's account"});
+  addOutputFlag(memory);
+  memory.run = runMemory;
+
+  auto& mounts = root.add("mounts", "List mounts and how full they are");
+  mounts.aliases = {"mount"};
+  addOutputFlag(mounts);
+  mounts.run = runMounts;
+
+  auto& stats = root.add("stats", "Show memory and CPU time of the services");
+  addOutputFlag(stats);
+  stats.run = runStats;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,118 @@
+// patch <type> [<id>]
+//
+// Each node's own running config is patched, and sent to that node alone. Nothing is sent to any
+// before the patches have been done for all.
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/apply-configs.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+struct Work {
+  kj::String node;
+  kj::String running, patched;
+  uint64_t version = 0;
+};
+
+struct Task {
+  Invocation& call;
+  Session& session;
+  kj::StringPtr id;
+  kj::Vector<Patch> patches;
+  kj::Vector<Work> work;
+  kj::Vector<Failure> failures;
+};
+
+// Fetches and patches one node's config.
+kj::Promise<void> prepare(Task& task, size_t index) {
+  auto& work = task.work[index];
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto reading =
+        runningConfig(task.session.client.node(work.node), task.call.text("namespace"), task.id);
+    auto read = co_await within(task.call.world.timer, task.session.deadline, kj::mv(reading));
+    work.running = kj::mv(read.document);
+    work.version = read.version;
+    work.patched = applyPatches(work.running, "the node's config", task.patches);
+    KJ_IF_MAYBE (mistakes, mistakesOf(work.patched, "the patched config")) {
+      if (work.patched != work.running) fail(ErrorKind::kInvalidArgument, *mistakes);
+    }
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) task.failures.add(kj::str(work.node), kj::mv(*e));
+}
+
+kj::Vector<Patch> patchesOf(Invocation& call) {
+  auto patches = readPatches(call.list("patch"), "patch");
+  for (auto& patch : readPatchFiles(call.list("patch-file"))) patches.add(kj::mv(patch));
+  if (patches.empty()) failUsage("there is nothing to patch with: give --patch or --patch-file");
+  return patches;
+}
+
+kj::Promise<int> runPatch(Invocation& call) {
+  checkEditable(call, call.arguments[0]);
+  auto settings = applySettings(call);
+  auto patches = patchesOf(call);
+  auto session = co_await openSession(call);
+  Task task{.call = call,
+            .session = *session,
+            .id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId,
+            .patches = kj::mv(patches),
+            .work = {},
+            .failures = {}};
+  for (auto& node : session->client.nodes()) task.work.add(Work{kj::str(node), {}, {}});
+  KJ_DEFER({
+    for (auto& work : task.work) {
+      zeroize(work.running);
+      zeroize(work.patched);
+    }
+  });
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(task.work.size());
+  for (size_t i = 0; i < task.work.size(); ++i) waits.add(prepare(task, i));
+  co_await kj::joinPromises(waits.finish());
+  if (task.failures.size() > 0) {
+    if (task.work.size() > 1) call.err("nothing was sent to any node\n");
+    co_return conclude(call, task.failures, 0, Partial::kIsFailure);
+  }
+  kj::Vector<Parcel> parcels;
+  for (auto& work : task.work) {
+    if (work.patched == work.running) {
+      call.out(kj::str("patch of the node ", printable(work.node), " skipped: nothing changed\n"));
+    } else {
+      parcels.add(Parcel{work.node, work.patched, work.version});
+    }
+  }
+  if (parcels.empty()) co_return 0;
+  co_return co_await applyAll(call, *session, parcels.releaseAsArray(), settings,
+                              kj::str("patched ", call.arguments[0], " at the node"));
+}
+
+}  // namespace
+
+void addPatchCommands(Command& root) {
+  auto& patch = root.add("patch", "Patch the machine config of nodes");
+  patch.arguments = "<type> [<id>]";
+  patch.least = 1, patch.most = 2;
+  patch.argumentChoices = {{"machineconfig", "mc"}};
+  patch.details =
+      "A patch is a JSON Patch (a list of operations) or a part of a config that is merged into "
+      "it. Each node's own config is patched.";
+  patch.flag({.name = "patch",
+              .letter = "p",
+              .kind = FlagKind::kTexts,
+              .help = "the patch, or @ and a file with it; may be given again"});
+  patch.flag({.name = "patch-file", .kind = FlagKind::kTexts, .help = "a file with a patch"});
+  patch.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
+  addApplyFlags(patch);
+  patch.run = runPatch;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,48 @@
+// What a person reads: from replies to text, nothing else. Layouts are those of spec talosctl.md
+// §7-10.
+#pragma once
+
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/client-version.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/answer-output.h"
+
+namespace talos::talosctl {
+
+kj::String renderClientVersion(const ClientVersion& version);
+kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies);
+// One line for each problem.
+kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies);
+kj::String renderMemory(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
+kj::String renderMemoryVerbose(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
+kj::String renderMounts(kj::ArrayPtr<const Reply<rpc::Machine::MountsResults>> replies);
+kj::String renderStats(kj::ArrayPtr<const Reply<rpc::Machine::StatsResults>> replies);
+
+enum class SortBy { kResident, kCpu };  // descending
+kj::String renderProcesses(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>> replies,
+                           SortBy sort);
+
+kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesResults>> replies);
+kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
+
+kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> replies);
+kj::String renderTimes(kj::ArrayPtr<const Reply<rpc::Machine::TimeResults>> replies);
+
+// `now`: ns since 1970.
+kj::String renderServices(kj::ArrayPtr<const Reply<rpc::Services::ListResults>> replies,
+                          uint64_t now);
+kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint64_t now);
+
+// One row; EVENT, SOURCE, MESSAGE. None for an event of a kind that is not shown.
+kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event);
+
+struct FileColumns {
+  bool humanize = false;
+  uint64_t now = 0;  // ns since 1970
+};
+kj::String goMode(uint32_t mode);  // "drwxr-xr-x"
+kj::String modifiedText(int64_t seconds, const FileColumns& options);
+kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bool longForm,
+                              const FileColumns& options);
+
+}  // namespace talos::talosctl

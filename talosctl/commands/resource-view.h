@@ -1,0 +1,43 @@
+// Resources as `get` prints them (spec talosctl.md §7.1), and a watch as a list of changes.
+#pragma once
+
+#include <kj/map.h>
+
+#include "common/wire/resource-registry.h"
+#include "rpc/resources.capnp.h"
+#include "talosctl/cli/table.h"
+
+namespace talos::talosctl {
+
+enum class ChangeKind { kNone, kCreated, kUpdated, kDestroyed };
+
+// NODE [*] NAMESPACE TYPE ID VERSION and the type's own columns.
+Table resourceTable(const ResourceType& type, bool watch);
+kj::Array<kj::String> resourceRow(const ResourceType& type, kj::StringPtr node,
+                                  rpc::Resource::Reader resource, bool watch,
+                                  ChangeKind change = ChangeKind::kNone);
+// node, event (of a watch), metadata, spec. Ends with a newline.
+kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
+                        rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
+kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
+                        rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
+
+// What a watch has shown of one node, so that a second snapshot (after the node lost track of this
+// reader) is shown as the changes that it means.
+class WatchView {
+ public:
+  using Show = kj::Function<void(ChangeKind change, rpc::Resource::Reader resource)>;
+  void snapshot(capnp::List<rpc::Resource>::Reader resources, Show show);
+  void change(rpc::Change::Reader change, Show show);
+
+ private:
+  struct Known {
+    kj::String namespace_, type;
+    uint64_t version;
+  };
+  using Map = kj::TreeMap<kj::String, Known>;  // by "namespace/id"
+  kj::Own<Map> known = kj::heap<Map>();
+  void remember(kj::String key, rpc::Metadata::Reader metadata);
+};
+
+}  // namespace talos::talosctl

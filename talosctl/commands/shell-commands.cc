@@ -1,0 +1,51 @@
+// completion, help
+#include "talosctl/cli/completion.h"
+#include "talosctl/cli/help.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+kj::Promise<int> runCompletion(Invocation& call) {
+  auto& shell = call.arguments[0];
+  if (shell == "bash") {
+    call.out(bashCompletion(call.root));
+  } else if (shell == "zsh") {
+    call.out(zshCompletion(call.root));
+  } else {
+    failUsage(kj::str("unsupported shell \"", shell, "\": this command knows bash and zsh"));
+  }
+  return 0;
+}
+
+kj::Promise<int> runHelp(Invocation& call) {
+  auto* at = const_cast<Command*>(&call.root);
+  for (auto& word : call.arguments) {
+    KJ_IF_MAYBE (next, at->child(word)) {
+      at = next;
+    } else {
+      failUsage(kj::str("unknown command \"", word, "\" of \"", at->path(), "\""));
+    }
+  }
+  call.out(helpText(*at));
+  return 0;
+}
+
+}  // namespace
+
+void addShellCommands(Command& root) {
+  auto& completion = root.add("completion", "Print a completion script for a shell");
+  completion.arguments = "<bash|zsh>";
+  completion.least = completion.most = 1;
+  completion.argumentChoices = {{"bash", "zsh"}};
+  completion.details = "In bash: source <(talosctl completion bash)";
+  completion.run = runCompletion;
+
+  auto& help = root.add("help", "Show help for a command");
+  help.arguments = "[command...]";
+  help.most = kj::maxValue;
+  help.run = runHelp;
+}
+
+}  // namespace talos::talosctl

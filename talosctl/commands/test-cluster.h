@@ -1,0 +1,501 @@
+// A cluster in the test's own process: one endpoint on loopback with real TLS, behind it nodes that
+// answer, fail or hang. The client under test runs its whole path: flags, talosconfig, TLS, RPC,
+// output.
+#pragma once
+
+#include <kj/encoding.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/wire/resource-registry.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/node.capnp.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/test-node-config.h"
+
+namespace talos::talosctl {
+
+// What a node answers; a test changes what it needs.
+struct FakeNode {
+  kj::String bootId = kj::str("boot-1");
+  rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
+  int lastSignal = 0;
+  kj::Vector<kj::String> serviceIds;
+  kj::Array<kj::byte> archive;  // of copy()
+  kj::Vector<kj::String> logLines;
+  bool resourcesRefused = false;    // as for os:reader
+  bool hangs = false;               // never answers a call
+  bool off = false;                 // the endpoint cannot reach it
+  unsigned answersUntilReboot = 0;  // of version(), after reboot()
+  bool rebooting = false, shuttingDown = false;
+  unsigned calls = 0;
+  kj::Vector<rpc::LogSink::Client> followers;
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
+  kj::Vector<uint64_t> logFrom;  // `from` of each read()
+  FakeConfig config;
+  kj::String timeServer;                              // that was asked for
+  const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
+  kj::String certificateAsked;                        // "os:reader for 3600 s"
+};
+
+class FakeMachine final : public rpc::Machine::Server {
+ public:
+  explicit FakeMachine(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> version(VersionContext context) override {
+    ++node_.calls;
+    if (node_.hangs) return kj::NEVER_DONE;
+    if (node_.rebooting && node_.answersUntilReboot-- == 0) {
+      node_.rebooting = false;
+      node_.bootId = kj::str("boot-2");
+    }
+    if (node_.shuttingDown && node_.answersUntilReboot-- == 0) node_.off = true;
+    auto v = context.getResults();
+    v.setTag("v0.9.0");
+    v.setOs("linux");
+    v.setArch("amd64");
+    v.setBootId(node_.bootId);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> status(StatusContext context) override {
+    context.getResults().setStage(node_.stage);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> memory(MemoryContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    auto field = context.getResults().initFields(1)[0];
+    field.setName("MemTotal");
+    field.setValue(2048);
+    field.setUnit("kB");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> time(TimeContext context) override {
+    node_.timeServer = kj::str(context.getParams().getServer());
+    auto answer = context.getResults().initAnswer();
+    answer.setServer(node_.timeServer.size() > 0 ? node_.timeServer.asPtr() : "10.5.0.1"_kj);
+    answer.setLocal(1'615'000'000'000'000'001);
+    answer.setRemote(1'615'000'000'250'000'000);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
+    if (node_.authority == nullptr) fail(ErrorKind::kFailedPrecondition, "no key here");
+    auto params = context.getParams();
+    pki::LeafOptions options;
+    options.organizations = KJ_MAP(role, params.getRoles()) {
+      return kj::str(role);
+    };
+    options.lifetime = params.getLifetimeS() * kj::SECONDS;
+    node_.certificateAsked =
+        kj::str(kj::strArray(params.getRoles(), ","), " for ", params.getLifetimeS(), " s");
+    auto request = kj::heapString(params.getRequest().asChars());
+    KJ_ASSERT(strstr(request.cStr(), "PRIVATE") == nullptr);
+    auto name = pki::inspectRequest(request).commonName;
+    options.commonName = name;
+    auto signed_ = pki::signRequest(node_.authority->certificate, node_.authority->key, request,
+                                    kj::mv(options));
+    context.getResults().setCa(node_.authority->certificate.asBytes());
+    context.getResults().setCertificate(signed_.asBytes());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    context.getResults().setBootId(node_.bootId);
+    node_.rebooting = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> shutdown(ShutdownContext context) override {
+    context.getResults().setBootId(node_.bootId);
+    node_.shuttingDown = true;
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeServices final : public rpc::Services::Server {
+ public:
+  explicit FakeServices(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    auto services = context.getResults().initServices(node_.serviceIds.size());
+    for (size_t i = 0; i < node_.serviceIds.size(); ++i) {
+      services[i].setId(node_.serviceIds[i]);
+      services[i].setState(rpc::ServiceState::RUNNING);
+      services[i].getHealth().setUnknown(false);
+      services[i].getHealth().setHealthy(true);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> restart(RestartContext context) override {
+    context.getResults().setResponse(
+        kj::str("Service \"", context.getParams().getId(), "\" restarted"));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kill(KillContext context) override {
+    node_.lastSignal = context.getParams().getSignal();
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeLogs final : public rpc::Logs::Server {
+ public:
+  explicit FakeLogs(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> read(ReadContext context) override {
+    auto params = context.getParams();
+    node_.logFrom.add(params.getFrom());
+    if (params.getId() != "apid")
+      fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
+    auto sink = params.getSink();
+    for (uint64_t i = params.getFrom(); i < node_.logLines.size(); ++i) {
+      auto request = sink.writeRequest();
+      request.setBytes(kj::str(node_.logLines[i], "\n").asBytes());
+      request.setNext(i + 1);
+      co_await request.send();
+    }
+    if (params.getFollow()) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      node_.follows.add(kj::mv(paf.fulfiller));
+      co_await paf.promise;
+    }
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeFiles final : public rpc::Files::Server {
+ public:
+  explicit FakeFiles(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    auto request = context.getParams().getSink().filesRequest();
+    auto files = request.initFiles(3);
+    files[0].setRelativeName(".");
+    files[1].setRelativeName("hostname");
+    files[2].setName("/etc/shadow");
+    files[2].setError("permission denied");
+    co_await request.send();
+  }
+  kj::Promise<void> read(ReadContext context) override {
+    auto request = context.getParams().getSink().writeRequest();
+    request.setBytes("a\x1b[2Jb\n"_kj.asBytes());
+    co_await request.send();
+  }
+  kj::Promise<void> copy(CopyContext context) override {
+    auto sink = context.getParams().getSink();
+    kj::ArrayPtr<const kj::byte> rest = node_.archive;
+    while (rest.size() > 0) {
+      auto request = sink.writeRequest();
+      size_t n = kj::min(rest.size(), size_t(4096));
+      request.setBytes(rest.slice(0, n));
+      rest = rest.slice(n, rest.size());
+      co_await request.send();
+    }
+    context.getResults().initUnreadable(1).set(0, "/etc/shadow");
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeEvents final : public rpc::Events::Server {
+ public:
+  explicit FakeEvents(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> watch(WatchContext context) override {
+    auto request = context.getParams().getSink().eventsRequest();
+    auto event = request.initEvents(1)[0];
+    event.setId("0001");
+    event.initPhase().setName("etc");
+    event.getPhase().setAction(rpc::Action::START);
+    co_await request.send();
+    auto missed = context.getParams().getSink().missedRequest();
+    missed.setCount(7);
+    co_await missed.send();
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeNetwork final : public rpc::Network::Server {
+ public:
+  explicit FakeNetwork(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> interfaces(InterfacesContext context) override {
+    context.getResults().initInterfaces(0);
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeResources final : public rpc::Resources::Server {
+ public:
+  explicit FakeResources(FakeNode& node) : node_(node) {}
+
+  // Two services, and one machine type.
+  kj::Promise<void> list(ListContext context) override {
+    auto type = context.getParams().getKind().getType();
+    if (type == "Services.v1alpha1.talos.dev") {
+      auto list = context.getResults().initResources(2);
+      fillService(list[0], "apid", 3);
+      fillService(list[1], "machined", 1);
+    } else if (type == "MachineTypes.config.talos.dev") {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "config", type, "machine-type", 1);
+      resource.getSpec().initAs<rpc::MachineTypeSpec>().setType(rpc::MachineType::CONTROLPLANE);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> get(GetContext context) override {
+    auto params = context.getParams();
+    if (params.getKind().getType() == "MachineConfigs.config.talos.dev") {
+      if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
+      ++node_.config.readings;
+      auto resource = context.getResults().initResource();
+      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1",
+           node_.config.version);
+      resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+      return kj::READY_NOW;
+    }
+    if (params.getId() != "apid")
+      fail(ErrorKind::kNotFound, kj::str("resource \"", params.getId(), "\" doesn't exist"));
+    fillService(context.getResults().initResource(), "apid", 3);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> watch(WatchContext context) override {
+    auto sink = context.getParams().getSink();
+    auto first = sink.snapshotRequest();
+    fillService(first.initResources(1)[0], "apid", 3);
+    co_await first.send();
+    auto change = sink.changesRequest();
+    auto one = change.initChanges(1)[0];
+    one.setEvent(rpc::Change::Event::DESTROYED);
+    fillService(one.initResource(), "apid", 3);
+    co_await change.send();
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+
+  static void fill(rpc::Metadata::Builder metadata, kj::StringPtr ns, kj::StringPtr type,
+                   kj::StringPtr id, uint64_t version) {
+    metadata.setNamespace(ns);
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setVersion(version);
+  }
+  static void fillService(rpc::Resource::Builder resource, kj::StringPtr id, uint64_t version) {
+    fill(resource.initMetadata(), "runtime", "Services.v1alpha1.talos.dev", id, version);
+    auto spec = resource.getSpec().initAs<rpc::ServiceSpec>();
+    spec.setRunning(true);
+    spec.setHealthy(id == "apid");
+  }
+};
+
+class FakeNodeServer final : public rpc::Node::Server {
+ public:
+  explicit FakeNodeServer(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<FakeMachine>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<FakeServices>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(kj::heap<FakeLogs>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<FakeFiles>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> events(EventsContext context) override {
+    context.getResults().setEvents(kj::heap<FakeEvents>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(kj::heap<FakeNetwork>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    context.getResults().setConfiguration(
+        kj::heap<FakeConfiguration>(node_.config, node_.bootId, node_.rebooting));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(kj::heap<FakeStorage>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
+    if (node_.resourcesRefused)
+      fail(ErrorKind::kPermissionDenied, "Node.sensitiveResources needs os:admin");
+    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeClusterServer final : public rpc::Cluster::Server {
+ public:
+  explicit FakeClusterServer(kj::TreeMap<kj::String, FakeNode>& nodes) : nodes(nodes) {}
+  kj::Promise<void> node(NodeContext context) override {
+    auto address = context.getParams().getAddress();
+    if (address.size() == 0) address = "127.0.0.1";  // itself
+    KJ_IF_MAYBE (n, nodes.find(address)) {
+      if (!n->off) {
+        context.getResults().setNode(kj::heap<FakeNodeServer>(*n));
+        return kj::READY_NOW;
+      }
+    }
+    fail(ErrorKind::kUnavailable, kj::str(address, ":50000: connection refused"));
+  }
+
+ private:
+  kj::TreeMap<kj::String, FakeNode>& nodes;
+};
+
+// Everything on 127.0.0.1 and 127.0.0.2; nothing listens on 127.0.0.3.
+struct TestCluster {
+  TestWorld test;
+  kj::TreeMap<kj::String, FakeNode> nodes;
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  TlsEndpoint tls{serverCredentials()};
+  kj::TimerImpl clock{
+      kj::origin<kj::TimePoint>()};  // the client's; advanced when nothing else happens
+  kj::Vector<kj::Promise<void>> serving;
+  kj::String folder;
+  kj::Own<Command> root = newRoot();
+  uint16_t port = 0;
+  kj::Own<World> world;
+
+  TestCluster() {
+    char path[] = "/tmp/talosctl-test-XXXXXX";
+    folder = kj::str(mkdtemp(path));
+    addCommands(*root);
+    listen();
+    world =
+        kj::heap<World>(World{.lowLevel = test.world.lowLevel,
+                              .port = test.world.port,
+                              .timer = clock,
+                              .clock = test.clock,
+                              .console = test.console,
+                              .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                                KJ_IF_MAYBE (value, test.environment.find(name))
+                                  return kj::str(*value);
+                                return nullptr;
+                              },
+                              .apiPort = port});
+    writeConfig(authority);
+  }
+  ~TestCluster() noexcept {
+    serving.clear();
+    removeTree(folder);
+  }
+
+  Credentials serverCredentials() {
+    auto leaf = pki::issue(
+        authority.certificate, authority.key,
+        {.addresses = kj::arr(kj::str("127.0.0.1"), kj::str("127.0.0.2")), .client = false});
+    return {kj::str(authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
+  }
+
+  void listen() {
+    for (kj::StringPtr address : {"127.0.0.1", "127.0.0.2"}) {
+      auto fd = listenTcp(address, port);
+      if (port == 0) {
+        sockaddr_in name{};
+        socklen_t length = sizeof(name);
+        getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
+        port = ntohs(name.sin_port);
+      }
+      serving.add(serveTls(test.world.lowLevel, test.world.timer, kj::mv(fd), tls,
+                           [this](const Peer&) -> capnp::Capability::Client {
+                             return kj::heap<FakeClusterServer>(nodes);
+                           })
+                      .eagerlyEvaluate(nullptr));
+    }
+  }
+  // Drops the listeners and every connection, as a restart of apid does.
+  void restart() {
+    serving.clear();
+    listen();
+  }
+
+  static kj::String base64(kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); }
+  kj::String configPath() { return kj::str(folder, "/talosconfig"); }
+  // A client certificate by `signer`, trusting `signer`.
+  void writeConfig(const pki::CertificateAndKey& signer, kj::StringPtr endpoints = "[127.0.0.1]") {
+    writeConfig(signer,
+                pki::issue(signer.certificate, signer.key,
+                           {.organizations = kj::arr(kj::str("os:admin")), .server = false}),
+                endpoints);
+  }
+  void writeConfig(const pki::CertificateAndKey& signer, const pki::CertificateAndKey& leaf,
+                   kj::StringPtr endpoints = "[127.0.0.1]") {
+    writeFileAtomically(
+        configPath(),
+        kj::str("context: test\ncontexts:\n    test:\n        endpoints: ", endpoints,
+                "\n        ca: ", base64(signer.certificate), "\n        crt: ",
+                base64(leaf.certificate), "\n        key: ", base64(leaf.key), "\n"),
+        0600);
+  }
+
+  // Starts a run; its exit status comes when `settle` says so.
+  kj::Promise<int> start(std::initializer_list<kj::StringPtr> words,
+                         kj::Promise<void> interrupt = kj::NEVER_DONE) {
+    kj::Vector<kj::StringPtr> all;
+    for (auto w : words) all.add(w);
+    test.environment.upsert(kj::str("TALOSCONFIG"), configPath(), [](auto&, auto&&) {});
+    auto list = all.releaseAsArray();
+    auto promise = talosctl::run(*world, *root, list, kj::mv(interrupt));
+    return promise.attach(kj::mv(list));
+  }
+
+  // Turns the loop until nothing moves any more. Client and server share it, so when it is still
+  // nothing is on its way between them.
+  void settle() {
+    for (int i = 0; i < 40; ++i)
+      test.world.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
+  }
+  // To the end; the client's clock jumps to its next timer whenever everything is still.
+  int finish(kj::Promise<int> run) {
+    auto& scope = test.io.waitScope;
+    for (int round = 0; round < 400; ++round) {
+      for (int i = 0; i < 40; ++i) {
+        test.world.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
+        if (run.poll(scope)) return run.wait(scope);
+      }
+      KJ_IF_MAYBE (next, clock.nextEvent()) clock.advanceTo(kj::max(*next, clock.now()));
+    }
+    return -1;  // never ended
+  }
+  int run(std::initializer_list<kj::StringPtr> words) { return finish(start(words)); }
+};
+
+}  // namespace talos::talosctl

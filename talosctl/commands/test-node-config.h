@@ -1,0 +1,106 @@
+// The part of a test's node that has to do with its machine config: what it was sent, what it says.
+#pragma once
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+#include "rpc/configuration.capnp.h"
+#include "rpc/storage.capnp.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::talosctl {
+
+struct FakeConfig {
+  kj::String document;  // the running one
+  kj::Vector<kj::String> applied;
+  rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;  // of the last request
+  bool dryRun = false;
+  uint64_t ifVersion = 0, tryTimeoutMs = 0;
+  uint64_t version = 1;  // of the resource
+  unsigned readings = 0;
+  // Of the next requests, in turn; empty ones are successes.
+  kj::Vector<kj::Maybe<kj::Exception>> refusals;
+  // The answer.
+  kj::Maybe<rpc::ApplyMode> done;  // default: as asked for; auto is without a reboot
+  kj::Vector<kj::String> warnings, liveChanges, otherChanges;
+  kj::String diff;
+  kj::Vector<kj::String> networkPlan, networkProblems;
+  bool withoutTalosconfig = false;  // of generate()
+};
+
+class FakeConfiguration final : public rpc::Configuration::Server {
+ public:
+  FakeConfiguration(FakeConfig& config, kj::StringPtr bootId, bool& rebooting)
+      : config(config), bootId(kj::str(bootId)), rebooting(rebooting) {}
+
+  kj::Promise<void> apply(ApplyContext context) override {
+    auto request = context.getParams().getRequest();
+    config.mode = request.getMode();
+    config.dryRun = request.getDryRun();
+    config.ifVersion = request.getIfVersion();
+    config.tryTimeoutMs = request.getTryTimeoutMs();
+    if (config.refusals.size() > 0) {
+      auto refusal = kj::mv(config.refusals.front());
+      kj::Vector<kj::Maybe<kj::Exception>> rest;
+      for (size_t i = 1; i < config.refusals.size(); ++i) rest.add(kj::mv(config.refusals[i]));
+      config.refusals = kj::mv(rest);
+      KJ_IF_MAYBE (e, refusal) return kj::mv(*e);
+    }
+    config.applied.add(kj::heapString(request.getDocument().asChars()));
+    auto result = context.getResults().initResult();
+    auto usual = config.mode == rpc::ApplyMode::AUTO ? rpc::ApplyMode::NO_REBOOT : config.mode;
+    result.setMode(config.done.orDefault(usual));
+    result.setDiff(config.diff);
+    result.setBootId(bootId);
+    auto warnings = result.initWarnings(config.warnings.size());
+    for (size_t i = 0; i < warnings.size(); ++i) warnings.set(i, config.warnings[i]);
+    auto changes = result.initChanges(config.liveChanges.size() + config.otherChanges.size());
+    unsigned at = 0;
+    for (auto& path : config.liveChanges) {
+      changes[at].setPath(path);
+      changes[at++].setLive(true);
+    }
+    for (auto& path : config.otherChanges) changes[at++].setPath(path);
+    if (result.getMode() == rpc::ApplyMode::TRY) result.setRevertsInMs(config.tryTimeoutMs);
+    auto steps = result.initNetworkPlan(config.networkPlan.size());
+    for (size_t i = 0; i < steps.size(); ++i) steps.set(i, config.networkPlan[i]);
+    auto networkProblems = result.initNetworkProblems(config.networkProblems.size());
+    for (size_t i = 0; i < networkProblems.size(); ++i) {
+      networkProblems.set(i, config.networkProblems[i]);
+    }
+    if (!config.dryRun && result.getMode() == rpc::ApplyMode::REBOOT) rebooting = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> generate(GenerateContext context) override {
+    auto request = context.getParams().getRequest();
+    auto documents = context.getResults().initDocuments(config.withoutTalosconfig ? 3 : 4);
+    unsigned at = 0;
+    for (auto name : {"talosconfig", "join.yaml", "init.yaml", "controlplane.yaml"}) {
+      if (config.withoutTalosconfig && at == 0 && name[0] == 't') continue;
+      documents[at].setName(name);
+      // The configs are those of a machine, so that they pass for some.
+      auto text = name[0] == 't' ? kj::str("context: ", request.getClusterName(), "\n")
+                                 : kj::str("# ", name, " ", request.getEndpoint(), " ",
+                                           request.getInstallDisk(), "\n", config.document);
+      documents[at++].setContent(text.asBytes());
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeConfig& config;
+  kj::String bootId;
+  bool& rebooting;
+};
+
+class FakeStorage final : public rpc::Storage::Server {
+ public:
+  kj::Promise<void> disks(DisksContext context) override {
+    auto disk = context.getResults().initDisks(1)[0];
+    disk.setDevice("/dev/vda");
+    disk.setSize(6442450944);
+    disk.setModalias("virtio:d00000002v00001AF4");
+    return kj::READY_NOW;
+  }
+};
+
+}  // namespace talos::talosctl

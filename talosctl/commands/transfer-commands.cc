@@ -1,0 +1,111 @@
+// read <path>, copy <path> <directory or ->
+#include "talosctl/archive/extract.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// Hands bytes to a function of its owner.
+class Bytes final : public rpc::ByteSink::Server {
+ public:
+  explicit Bytes(kj::Function<void(kj::ArrayPtr<const kj::byte>)> take) : take(kj::mv(take)) {}
+  kj::Promise<void> write(WriteContext context) override {
+    take(context.getParams().getBytes());
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
+};
+
+kj::Promise<int> runRead(Invocation& call) {
+  auto session = co_await openSingle(call);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = node.filesRequest().send().getFiles().readRequest();
+  request.setPath(call.arguments[0]);
+  // A terminal obeys what it is sent; a file or a pipe gets the bytes as they are.
+  bool escape = call.world.console.outIsTerminal();
+  request.setSink(kj::heap<Bytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
+    if (escape) {
+      call.out(printableText(bytes.asChars()));
+    } else {
+      call.world.console.out(bytes.asChars());
+    }
+  }));
+  Alive alive;
+  co_await watched(*session, node, alive, request.send().ignoreResult());
+  co_return 0;
+}
+
+kj::Promise<int> runCopy(Invocation& call) {
+  auto& source = call.arguments[0];
+  auto& target = call.arguments[1];
+  if (!source.startsWith("/"))
+    failUsage(kj::str("the source must be an absolute path; arg(s) were \"", source, "\""));
+  auto session = co_await openSingle(call);
+  kj::Maybe<kj::Own<Extractor>> extractor;
+  if (target != "-") extractor = kj::heap<Extractor>(target);
+
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = node.filesRequest().send().getFiles().copyRequest();
+  request.setPath(source);
+  kj::Maybe<kj::Exception> broken;  // the sink's own failure is clearer than the call that it ends
+  request.setSink(kj::heap<Bytes>([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
+    KJ_IF_MAYBE (e, extractor) {
+      KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&]() { (*e)->feed(bytes); })) {
+        if (broken == nullptr) broken = kj::cp(*exception);
+        kj::throwFatalException(kj::mv(*exception));
+      }
+    } else {
+      call.world.console.out(bytes.asChars());
+    }
+  }));
+  Alive alive;
+  kj::Vector<kj::String> unreadable;
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await watched(*session, node, alive, request.send().then([&unreadable](auto&& answer) {
+      for (auto path : answer.getUnreadable()) unreadable.add(kj::str(path));
+    }));
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, broken) {
+    kj::throwFatalException(kj::mv(*e));
+  }
+  KJ_IF_MAYBE (e, failure) {
+    kj::throwFatalException(kj::mv(*e));
+  }
+  KJ_IF_MAYBE (e, extractor) {
+    (*e)->finish();
+    for (auto& s : (*e)->skipped()) call.err(kj::str("left out: ", printable(s), "\n"));
+  }
+  for (auto& path : unreadable) {
+    call.err(kj::str(session->client.nodes()[0], ": could not be read: ", printable(path), "\n"));
+  }
+  co_return 0;
+}
+
+}  // namespace
+
+void addTransferCommands(Command& root) {
+  auto& read = root.add("read", "Print a file of one node");
+  read.arguments = "<path>";
+  read.least = read.most = 1;
+  read.run = runRead;
+
+  auto& copy = root.add("copy", "Copy a file or a tree from one node");
+  copy.aliases = {"cp"};
+  copy.arguments = "<path> <directory | ->";
+  copy.least = copy.most = 2;
+  copy.details =
+      "With \"-\" the gzip'd tar archive itself is written to stdout. Existing files are never "
+      "overwritten.";
+  copy.run = runCopy;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,225 @@
+// validate, gen secrets and gen config with its flags, on files.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/io.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/config/config.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Validate : public ::testing::Test {
+  TestWorld test;
+  kj::Own<Command> root = newRoot();
+  kj::String folder;
+  Validate() {
+    addCommands(*root);
+    char path[] = "/tmp/talosctl-validate-XXXXXX";
+    folder = kj::str(mkdtemp(path));
+  }
+  ~Validate() noexcept override { removeTree(folder); }
+
+  kj::String in(kj::StringPtr name) { return kj::str(folder, "/", name); }
+  kj::String file(kj::StringPtr name, kj::StringPtr text) {
+    writeFileAtomically(in(name), text, 0600);
+    return in(name);
+  }
+  int run(std::initializer_list<kj::StringPtr> words) {
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+                         kj::NEVER_DONE)
+        .wait(test.io.waitScope);
+  }
+  int generate(std::initializer_list<kj::StringPtr> flags) {
+    std::vector<kj::StringPtr> words{"gen", "config", "demo", "https://10.0.0.2:6443"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return talosctl::run(test.world, *root, kj::arrayPtr(words.data(), words.size()),
+                         kj::NEVER_DONE)
+        .wait(test.io.waitScope);
+  }
+  std::string out() { return test.console.takeOut().cStr(); }
+  std::string err() { return test.console.takeErr().cStr(); }
+  std::string inFolder(std::string text) {
+    for (size_t at; (at = text.find("@/")) != text.npos;) text.replace(at, 1, folder.cStr());
+    return text;
+  }
+};
+
+// Catches: a generated file that is not valid where it is used, or only with warnings.
+TEST_F(Validate, AcceptsWhatIsGenerated) {
+  auto o = in("o");
+  ASSERT_EQ(generate({"-o", o}), 0) << err();
+  out();
+  for (kj::StringPtr name : {"init", "controlplane", "join"}) {
+    for (kj::StringPtr mode : {"metal", "cloud", "container"}) {
+      auto path = kj::str(o, "/", name, ".yaml");
+      EXPECT_EQ(run({"validate", "-c", path, "-m", mode, "--strict"}), 0) << err();
+      EXPECT_EQ(out(), kj::str(path, " is valid for ", mode, " mode\n").cStr());
+    }
+  }
+}
+
+// Catches: problems without a place, warnings that fail, a mode that is not looked at.
+TEST_F(Validate, ShowsEveryProblem) {
+  auto path = file("c.yaml",
+                   "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n  features: {}\n"
+                   "cluster:\n  token: abcdef.0123456789abcdef\n  controlPlane:\n"
+                   "    endpoint: https://10.0.0.2:6443\n");
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
+  EXPECT_EQ(err(), inFolder("WARNING: @/c.yaml:4:3: machine.features: this key is one of version "
+                            "v0.11 and later; it has no effect\n"));
+  EXPECT_EQ(out(), inFolder("@/c.yaml is valid for container mode\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container", "--strict"}), 1);
+  EXPECT_THAT(err(), StartsWith(inFolder("@/c.yaml:4:3: machine.features: ")));
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal"}), 1);
+  EXPECT_THAT(err(), HasSubstr("machine.install: a machine of metal needs to know where"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "json"}), 1);
+  EXPECT_THAT(out(), AllOf(HasSubstr("\"mode\": \"metal\",\n    \"valid\": false"),
+                           HasSubstr("\"severity\": \"error\",\n            \"line\": 1"),
+                           HasSubstr("\"path\": \"machine.features\"")));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "cloud", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\"valid\": true"));
+  err();
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "moon"}), 1);
+  EXPECT_THAT(err(), HasSubstr("metal"));
+  EXPECT_EQ(run({"validate", "-c", path}), 1);
+  EXPECT_THAT(err(), HasSubstr("required flag --mode"));
+}
+
+// Catches: a stack or an empty line where a message should be, for each wrong kind of file.
+TEST_F(Validate, SaysWhatIsWrongWithAFile) {
+  struct Row {
+    kj::String path;
+    const char* message;
+  };
+  auto large = kj::heapString(5u << 20);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = i % 50 == 49 ? '\n' : 'x';
+  kj::Vector<Row> rows;
+  rows.add(Row{in("none"), "@/none: no such file\n"});
+  rows.add(Row{kj::str(folder), ": is a directory, not a file\n"});
+  rows.add(Row{file("empty", ""), "@/empty: there is no machine config: the document is empty\n"});
+  rows.add(Row{file("binary",
+                    "\x7f"
+                    "ELF\x02\x01"),
+               "@/binary:1:1: byte 0x7f is no text; "});
+  rows.add(
+      Row{file("large", large), "@/large: the text has 5242880 bytes; at most 4194304 are read\n"});
+  rows.add(Row{file("text", "hello\n"), "@/text:1:1: this is not a machine config: "});
+  for (auto& row : rows) {
+    EXPECT_EQ(run({"validate", "-c", row.path, "-m", "metal"}), 1);
+    EXPECT_THAT(err(), HasSubstr(inFolder(row.message)));
+    EXPECT_EQ(out(), "");
+  }
+}
+
+// Catches: secrets that others may read or that are replaced in silence, and a cluster that is
+// another one.
+TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
+  auto secrets = in("secrets.yaml"), a = in("a"), b = in("b"), c = in("c");
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets}), 0) << err();
+  struct stat s = {};
+  stat(secrets.cStr(), &s);
+  EXPECT_EQ(s.st_mode & 07777, 0600u);
+  auto before = readFile(secrets);
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets}), 1);
+  EXPECT_THAT(err(), HasSubstr("--force"));
+  EXPECT_EQ(readFile(secrets), before);
+  out();
+  EXPECT_EQ(generate({"-o", a, "--with-secrets", secrets}), 0) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("generating")));
+  EXPECT_EQ(generate({"-o", b, "--with-secrets", secrets}), 0) << err();
+  EXPECT_EQ(generate({"-o", c}), 0) << err();
+  for (kj::StringPtr name : {"/init.yaml", "/controlplane.yaml", "/join.yaml"}) {
+    EXPECT_EQ(readFile(kj::str(a, name)), readFile(kj::str(b, name)));
+    EXPECT_NE(readFile(kj::str(a, name)), readFile(kj::str(c, name)));
+  }
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets, "--force", "-t", "abcdef.0123456789abcdef"}), 0);
+  EXPECT_THAT(readFile(secrets).cStr(), HasSubstr("bootstraptoken: abcdef.0123456789abcdef\n"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("d"), "-p", in("nothing")}), 1);
+  EXPECT_THAT(err(), HasSubstr("nothing/ca.crt: no such file"));
+  EXPECT_EQ(tryReadFile(in("d")), nullptr);
+  EXPECT_EQ(generate({"-o", in("e"), "--with-secrets", kj::str(a, "/join.yaml")}), 1);
+  EXPECT_THAT(err(), HasSubstr("join.yaml:2:1: version: unknown key"));
+}
+
+// Catches: flags that are read and then forgotten.
+TEST_F(Validate, GenConfigHonoursItsFlags) {
+  auto o = in("o"), examples = in("examples");
+  EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
+  EXPECT_THAT(readFile(kj::str(o, "/init.yaml")).cStr(), Not(HasSubstr("#")));
+  EXPECT_EQ(generate({"-o", examples, "--with-docs=false"}), 0) << err();
+  EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), HasSubstr("# sysctls:"));
+  EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), Not(HasSubstr("# # ")));
+}
+
+// Catches: an image without a tag, files in the root directory, where a variable of a script is
+// empty; a blank line behind the problems.
+TEST_F(Validate, GenConfigWithEmptyWords) {
+  test.environment.insert(kj::str("TAG"), kj::str());
+  auto o = in("o"), bad = in("bad");
+  EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
+  EXPECT_THAT(readFile(kj::str(o, "/init.yaml")).cStr(), HasSubstr("installer:v"));
+  EXPECT_EQ(generate({"--output-dir="}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: --output-dir: the name of the folder is empty"));
+  EXPECT_EQ(generate({"-o", bad, "--dns-domain", "a b"}), 1);
+  EXPECT_THAT(err(), EndsWith("cluster.local is the usual one\n"));
+  EXPECT_EQ(tryReadFile(kj::str(bad, "/join.yaml")), nullptr);
+}
+
+TEST_F(Validate, ADashIsStandardInput) {
+  auto path = file("in.yaml", "machine: {type: wroker}\n");
+  kj::AutoCloseFd input(open(path.cStr(), O_RDONLY | O_CLOEXEC));
+  test.world.input = input;
+  EXPECT_EQ(run({"validate", "-c", "-", "-m", "cloud"}), 1);
+  EXPECT_THAT(err(), HasSubstr("standard input:1:17: machine.type: \"wroker\""));
+}
+
+// Catches: a patch that reaches the wrong files, and files that are written although one is wrong.
+TEST_F(Validate, GenConfigPatchesWhatItWrites) {
+  auto o = in("o");
+  auto sysctl = file("p.yaml", "machine:\n  sysctls:\n    kernel.panic: \"7\"\n");
+  EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", sysctl),
+                      "--config-patch-control-plane",
+                      R"([{"op":"add","path":"/machine/env","value":{"A":"1, 2"}}])",
+                      "--config-patch-join", "machine: {network: {hostname: w}}"}),
+            0)
+      << err();
+  auto control = std::string(readFile(kj::str(o, "/controlplane.yaml")).cStr());
+  auto init = std::string(readFile(kj::str(o, "/init.yaml")).cStr());
+  auto join = std::string(readFile(kj::str(o, "/join.yaml")).cStr());
+  for (auto& text : {control, init}) {
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("\n    sysctls:\n        kernel.panic: \"7\"\n"),
+                      HasSubstr("\n    env:\n        A: 1, 2\n"), Not(HasSubstr("hostname: w"))));
+  }
+  EXPECT_THAT(join, AllOf(HasSubstr("kernel.panic"), HasSubstr("        hostname: w\n"),
+                          Not(HasSubstr("A: 1, 2"))));
+  EXPECT_THAT(join, HasSubstr("    # Host name, links, addresses, routes and resolvers.\n"));
+
+  auto none = in("none");
+  EXPECT_EQ(generate({"-o", none, "--config-patch-join", "machine: {type: boss}"}), 1);
+  EXPECT_THAT(err(), HasSubstr("machine.type: \"boss\" is not a machine type"));
+  EXPECT_EQ(generate({"-o", none, "--config-patch",
+                      R"([{"op":"replace","path":"/machine/typ","value":"x"}])"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--config-patch:1:2: /machine/typ: there is nothing at this path"));
+  EXPECT_EQ(generate({"-o", none, "--config-patch", "@/nothing"}), 1);
+  EXPECT_THAT(err(), HasSubstr("/nothing: no such file"));
+  EXPECT_EQ(tryReadFile(kj::str(none, "/join.yaml")), nullptr);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,105 @@
+// validate: is a machine config right, without a machine?
+#include "common/base/file.h"
+#include "common/config/config.h"
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/standard-input.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using Severity = Problem::Severity;
+
+constexpr size_t kMostBytes = 64u << 20;
+
+kj::String jsonOf(const Problem& problem) {
+  auto member = [](kj::StringPtr name, kj::StringPtr value) {
+    return kj::str(",\n            \"", name, "\": ", codec::jsonString(value));
+  };
+  return kj::str("        {\n            \"severity\": \"",
+                 problem.severity == Severity::kError ? "error" : "warning", "\"",
+                 ",\n            \"line\": ", problem.line,
+                 ",\n            \"column\": ", problem.column, member("path", problem.path),
+                 member("message", problem.message), member("hint", problem.hint), "\n        }");
+}
+
+kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Problems& problems) {
+  auto items = KJ_MAP(problem, problems) {
+    return jsonOf(problem);
+  };
+  return kj::str("{\n    \"file\": ", codec::jsonString(file),
+                 ",\n    \"mode\": ", codec::jsonString(mode), ",\n    \"valid\": ", valid,
+                 ",\n    \"problems\": [", items.size() > 0 ? "\n" : "", kj::strArray(items, ",\n"),
+                 items.size() > 0 ? "\n    " : "", "]\n}\n");
+}
+
+kj::Promise<int> runValidate(Invocation& call) {
+  auto file = nameOfInput(call.text("config")), mode = call.text("mode");
+  // More than the parser takes: it says what its limit is.
+  auto text = co_await readFileOrInput(call.world, call.text("config"), kMostBytes);
+  KJ_DEFER(zeroize(text));
+  auto config = config::parse(text, file);
+  Problems problems;
+  for (auto& p : config.problems()) {
+    problems.add(Problem{p.severity, kj::str(p.file), p.line, p.column, kj::str(p.path),
+                         kj::str(p.message), kj::str(p.hint)});
+  }
+  // What is missing for the mode is only known of what could be read.
+  if (config.good())
+    config::checkMode(config, KJ_ASSERT_NONNULL(config::modeNamed(mode)), file, problems);
+  if (call.on("strict")) {
+    for (auto& problem : problems) problem.severity = Severity::kError;
+  }
+  bool valid = !hasErrors(problems);
+  if (call.text("output") == "json") {
+    call.out(jsonOf(file, mode, valid, problems));
+    co_return valid ? 0 : 1;
+  }
+  Problems errors;
+  for (auto& problem : problems) {
+    if (problem.severity == Severity::kWarning) {
+      problem.severity = Severity::kError;  // the word stands in front of the line
+      call.err(printableText(kj::str("WARNING: ", problem.toString(), "\n")));
+    } else {
+      errors.add(kj::mv(problem));
+    }
+  }
+  if (!valid) {
+    call.err(printableText(render(errors)));
+    co_return 1;
+  }
+  call.out(printableText(kj::str(file, " is valid for ", mode, " mode\n")));
+  co_return 0;
+}
+
+}  // namespace
+
+void addValidateCommand(Command& root) {
+  auto& validate = root.add("validate", "Check a machine config without a machine");
+  validate.details =
+      "Every problem is shown with its place. Warnings do not make a config invalid without "
+      "--strict.";
+  validate.flag({.name = "config",
+                 .letter = "c",
+                 .kind = FlagKind::kText,
+                 .help = "file with the machine config, or - for standard input",
+                 .required = true});
+  validate.flag({.name = "mode",
+                 .letter = "m",
+                 .kind = FlagKind::kText,
+                 .help = "where the machine runs",
+                 .choices = {"metal", "cloud", "container"},
+                 .required = true});
+  validate.flag({.name = "strict", .help = "take warnings for errors"});
+  validate.flag({.name = "output",
+                 .letter = "o",
+                 .kind = FlagKind::kText,
+                 .fallback = "text",
+                 .help = "form of the output",
+                 .choices = {"text", "json"}});
+  validate.run = runValidate;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,407 @@
+// JSON Patch, RFC 6902, with the pointers of RFC 6901.
+
+#include "talosctl/config/patch-value.h"
+
+namespace talos::patch {
+namespace {
+
+constexpr size_t kMostKeysShown = 12;
+constexpr size_t kCopy = 50;  // how much more work it is to copy a node than to look at one
+constexpr size_t kMaxKeyBytes = 1024;  // as common/yaml/yaml.cc reads them
+
+enum class Verb { kAdd, kRemove, kReplace, kMove, kCopy, kTest };
+
+struct VerbName {
+  kj::StringPtr name;
+  Verb verb;
+};
+constexpr VerbName kVerbs[] = {
+    {"add"_kj, Verb::kAdd},   {"remove"_kj, Verb::kRemove}, {"replace"_kj, Verb::kReplace},
+    {"move"_kj, Verb::kMove}, {"copy"_kj, Verb::kCopy},     {"test"_kj, Verb::kTest},
+};
+
+using Tokens = std::vector<kj::StringPtr>;
+
+struct Operation {
+  codec::Place place;
+  Verb verb;
+  Tokens path, from;
+  const YamlNode* value = nullptr;
+};
+
+// --- reading -----------------------------------------------------------------------------------
+
+kj::StringPtr keep(Texts& texts, kj::Vector<char>& token) {
+  return texts.copyString(kj::heapString(token.asPtr()));
+}
+
+// None when it is no pointer.
+kj::Maybe<Tokens> readPointer(kj::StringPtr text, Texts& texts) {
+  Tokens tokens;
+  if (text.size() == 0) return tokens;
+  if (text[0] != '/') return nullptr;
+  kj::Vector<char> token;
+  for (size_t i = 1; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '/') {
+      tokens.push_back(keep(texts, token));
+      token.clear();
+    } else if (c == '~') {
+      ++i;
+      if (text[i] != '0' && text[i] != '1') return nullptr;
+      token.add(text[i] == '0' ? '~' : '/');
+    } else {
+      token.add(c);
+    }
+  }
+  tokens.push_back(keep(texts, token));
+  return tokens;
+}
+
+// The pointer to the first `count` tokens.
+kj::String pointerTo(const Tokens& tokens, size_t count) {
+  kj::Vector<char> out;
+  for (size_t i = 0; i < count; ++i) {
+    out.add('/');
+    for (char c : tokens[i]) {
+      if (c == '~')
+        out.addAll("~0"_kj);
+      else if (c == '/')
+        out.addAll("~1"_kj);
+      else
+        out.add(c);
+    }
+  }
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+class Reader {
+ public:
+  Reader(Texts& texts, Problems& problems, kj::StringPtr file)
+      : texts(texts), problems(problems), file(file) {}
+
+  std::vector<Operation> read(const YamlNode& list) {
+    std::vector<Operation> operations;
+    for (auto* item : list.items) {
+      KJ_IF_MAYBE (operation, readOne(*item)) operations.push_back(kj::mv(*operation));
+    }
+    return operations;
+  }
+
+ private:
+  Texts& texts;
+  Problems& problems;
+  kj::StringPtr file;
+  size_t count = 0;
+
+  void report(codec::Place place, kj::String message, kj::String hint = kj::str()) {
+    if (count++ >= codec::kMaxProblems) return;
+    auto& problem = problems.add();
+    problem.file = kj::str(file);
+    problem.line = place.line;
+    problem.column = place.column;
+    problem.message = kj::mv(message);
+    problem.hint = kj::mv(hint);
+  }
+
+  static const YamlNode* member(const YamlNode& node, kj::StringPtr key) {
+    for (auto& entry : node.entries) {
+      if (entry.key == key) return entry.value;
+    }
+    return nullptr;
+  }
+
+  kj::Maybe<Operation> readOne(const YamlNode& node) {
+    if (node.kind != Kind::kMapping) {
+      report(node.place, kj::str("an operation of a JSON Patch is expected"),
+             kj::str("as {\"op\": \"replace\", \"path\": \"/machine/type\", \"value\": \"init\"}"));
+      return nullptr;
+    }
+    Operation operation{.place = node.place, .verb = Verb::kTest, .path = {}, .from = {}};
+    bool good = readVerb(node, operation);
+    good = readPath(node, "path", operation.path) && good;
+    bool moves = operation.verb == Verb::kMove || operation.verb == Verb::kCopy;
+    if (good && moves) good = readPath(node, "from", operation.from);
+    bool needsValue = !moves && operation.verb != Verb::kRemove;
+    operation.value = member(node, "value");
+    if (good && needsValue && operation.value == nullptr) {
+      report(node.place, kj::str("the operation has no \"value\""));
+      return nullptr;
+    }
+    if (!good) return nullptr;
+    return kj::mv(operation);
+  }
+
+  bool readVerb(const YamlNode& node, Operation& operation) {
+    auto* word = member(node, "op");
+    if (word == nullptr) {
+      report(node.place, kj::str("the operation has no \"op\""),
+             kj::str("add, remove, replace, move, copy or test"));
+      return false;
+    }
+    kj::Vector<kj::StringPtr> names;
+    for (auto& row : kVerbs) {
+      if (word->kind == Kind::kScalar && word->text == row.name) {
+        operation.verb = row.verb;
+        return true;
+      }
+      names.add(row.name);
+    }
+    auto hint = kj::str("it is one of ", kj::strArray(names, ", "));
+    KJ_IF_MAYBE (name, closest(word->text, names)) hint = kj::str("did you mean \"", *name, "\"?");
+    report(word->place, kj::str(codec::jsonString(word->text), " is no operation of a JSON Patch"),
+           kj::mv(hint));
+    return false;
+  }
+
+  bool readPath(const YamlNode& node, kj::StringPtr key, Tokens& tokens) {
+    auto* text = member(node, key);
+    if (text == nullptr || text->kind != Kind::kScalar) {
+      report(text == nullptr ? node.place : text->place,
+             text == nullptr ? kj::str("the operation has no \"", key, "\"")
+                             : kj::str("\"", key, "\" must be a text"),
+             kj::str("as /machine/network/hostname"));
+      return false;
+    }
+    KJ_IF_MAYBE (read, readPointer(text->text, texts)) {
+      for (auto token : *read) {
+        if (token.size() <= kMaxKeyBytes) continue;
+        report(text->place, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
+        return false;
+      }
+      tokens = kj::mv(*read);
+      return true;
+    }
+    report(text->place, kj::str(codec::jsonString(text->text), " is no JSON pointer"),
+           text->text.startsWith("/")
+               ? kj::str("~ is written ~0, and / in a key ~1")
+               : kj::str("it begins with \"/\", as /machine/network/hostname"));
+    return false;
+  }
+};
+
+// --- doing -------------------------------------------------------------------------------------
+
+class Machine {
+ public:
+  Machine(kj::Own<Value>& document, Budget& budget) : document(document), budget(budget) {}
+
+  void apply(const Operation& o) {
+    place = o.place;
+    switch (o.verb) {
+      case Verb::kAdd:
+        return add(o.path, take(*o.value));
+      case Verb::kRemove:
+        remove(o.path);
+        return;
+      case Verb::kReplace:
+        return replace(o.path, take(*o.value));
+      case Verb::kMove:
+        return move(o.from, o.path);
+      case Verb::kCopy: {
+        auto& from = reach(o.from, o.from.size());
+        budget.spend(from.size() * kCopy);
+        return add(o.path, clone(from));
+      }
+      case Verb::kTest:
+        return test(o.path, *o.value);
+    }
+  }
+
+ private:
+  kj::Own<Value>& document;
+  Budget& budget;
+  codec::Place place;  // of the operation
+
+  [[noreturn]] void refuse(const Tokens& path, kj::String message, kj::String hint = kj::str()) {
+    auto pointer = path.empty() ? kj::str("\"\"") : pointerTo(path, path.size());
+    throw Refusal{place, kj::mv(pointer), kj::mv(message), kj::mv(hint)};
+  }
+
+  // A value of the patch. It has no place in the document.
+  kj::Own<Value> take(const YamlNode& node) {
+    budget.spend(node.size);
+    auto value = valueOf(node);
+    forget(*value);
+    return value;
+  }
+  static void forget(Value& value) {
+    value.origin = nullptr;
+    value.touched = true;
+    for (auto& member : value.members) forget(*member.value);
+  }
+
+  static kj::String nameOf(const Tokens& path, size_t count) {
+    return count == 0 ? kj::str("the document") : pointerTo(path, count);
+  }
+
+  static kj::String contentOf(const Value& value, kj::StringPtr wanted) {
+    switch (value.kind) {
+      case Kind::kSequence:
+        return kj::str("has ", value.members.size(), value.members.size() == 1 ? " item" : " items",
+                       ", counted from 0");
+      case Kind::kMapping: {
+        if (value.members.empty()) return kj::str("is empty");
+        kj::Vector<kj::StringPtr> keys;
+        for (auto& member : value.members) keys.add(member.key);
+        KJ_IF_MAYBE (near, closest(wanted, keys))
+          return kj::str("has ", codec::jsonString(*near), ": did you mean that?");
+        size_t shown = kj::min(keys.size(), kMostKeysShown);
+        auto quoted = KJ_MAP(key, keys.asPtr().slice(0, shown)) {
+          return codec::jsonString(key);
+        };
+        return kj::str("has ", kj::strArray(quoted, ", "), shown < keys.size() ? ", …" : "");
+      }
+      case Kind::kNull:
+        return kj::str("is empty");
+      default:
+        return kj::str("is a single value");
+    }
+  }
+
+  [[noreturn]] void refuseMissing(const Tokens& path, size_t known, const Value& parent) {
+    refuse(path, kj::str("there is nothing at this path"),
+           kj::str(nameOf(path, known), " ", contentOf(parent, path[known])));
+  }
+
+  // The index that a token says; none for what is no index (RFC 6901 §4).
+  static kj::Maybe<size_t> indexOf(kj::StringPtr token) {
+    if (token.size() == 0 || token.size() > 9 || (token[0] == '0' && token.size() > 1))
+      return nullptr;
+    size_t index = 0;
+    for (char c : token) {
+      if (c < '0' || c > '9') return nullptr;
+      index = index * 10 + (c - '0');
+    }
+    return index;
+  }
+
+  // Where in `parent` the token at `depth` leads to; none when there is nothing.
+  kj::Maybe<size_t> locate(const Value& parent, const Tokens& path, size_t depth) {
+    if (parent.kind == Kind::kMapping) {
+      budget.spend(parent.members.size());
+      return find(parent, path[depth]);
+    }
+    if (parent.kind != Kind::kSequence) return nullptr;
+    KJ_IF_MAYBE (index, indexOf(path[depth])) {
+      if (*index < parent.members.size()) return *index;
+    } else if (path[depth] != "-") {
+      refuse(path, kj::str(codec::jsonString(path[depth]), " is not the number of a list item"),
+             kj::str(nameOf(path, depth), " is a list: it takes 0, 1, …, and - to append"));
+    }
+    return nullptr;
+  }
+
+  // What the first `count` tokens lead to.
+  Value& reach(const Tokens& path, size_t count, bool touch = false) {
+    Value* value = document.get();
+    for (size_t i = 0; i < count; ++i) {
+      if (touch) value->touched = true;
+      KJ_IF_MAYBE (index, locate(*value, path, i)) {
+        value = value->members[*index].value.get();
+      } else {
+        refuseMissing(path, i, *value);
+      }
+    }
+    if (touch) value->touched = true;
+    return *value;
+  }
+
+  void checkDepth(const Tokens& path, const Value& value) {
+    if (path.size() + value.height() > codec::kMaxDepth)
+      refuse(path, kj::str("more than ", codec::kMaxDepth, " levels"));
+  }
+
+  void add(const Tokens& path, kj::Own<Value> value) {
+    checkDepth(path, *value);
+    if (path.empty()) {
+      document = kj::mv(value);
+      return;
+    }
+    size_t last = path.size() - 1;
+    auto& parent = reach(path, last, true);
+    auto& members = parent.members;
+    auto found = locate(parent, path, last);
+    if (parent.kind == Kind::kMapping) {
+      KJ_IF_MAYBE (index, found) {
+        members[*index].value = kj::mv(value);
+      } else {
+        members.push_back({path[last], kj::mv(value)});
+      }
+    } else if (parent.kind == Kind::kSequence) {
+      size_t index = members.size();
+      if (path[last] != "-") index = KJ_ASSERT_NONNULL(indexOf(path[last]));
+      if (index > members.size()) {
+        refuse(path, kj::str("the list is shorter"),
+               kj::str(nameOf(path, last), " ", contentOf(parent, ""), "; - appends"));
+      }
+      budget.spend(members.size() - index);
+      members.insert(members.begin() + index, {"", kj::mv(value)});
+    } else {
+      refuse(path, kj::str("nothing can be added here"),
+             kj::str(nameOf(path, last), " ", contentOf(parent, ""),
+                     "; add a whole mapping or list there"));
+    }
+  }
+
+  kj::Own<Value> remove(const Tokens& path) {
+    if (path.empty()) refuse(path, kj::str("the whole document cannot be removed"));
+    size_t last = path.size() - 1;
+    auto& parent = reach(path, last, true);
+    KJ_IF_MAYBE (index, locate(parent, path, last)) {
+      auto position = parent.members.begin() + *index;
+      budget.spend(parent.members.end() - position);
+      auto value = kj::mv(position->value);
+      parent.members.erase(position);
+      return value;
+    }
+    refuseMissing(path, last, parent);
+  }
+
+  void replace(const Tokens& path, kj::Own<Value> value) {
+    checkDepth(path, *value);
+    if (path.empty()) {
+      document = kj::mv(value);
+      return;
+    }
+    size_t last = path.size() - 1;
+    auto& parent = reach(path, last, true);
+    KJ_IF_MAYBE (index, locate(parent, path, last)) {
+      parent.members[*index].value = kj::mv(value);
+      return;
+    }
+    refuseMissing(path, last, parent);
+  }
+
+  void move(const Tokens& from, const Tokens& to) {
+    bool prefix = from.size() <= to.size() && std::equal(from.begin(), from.end(), to.begin());
+    auto& value = reach(from, from.size());
+    if (prefix && from.size() == to.size()) return;
+    if (prefix) refuse(to, kj::str("a value cannot be moved into itself"));
+    budget.spend(value.size());
+    add(to, remove(from));
+  }
+
+  void test(const Tokens& path, const YamlNode& expected) {
+    auto& value = reach(path, path.size());
+    budget.spend(kj::min(expected.size, value.size()));
+    if (isEqual(value, *take(expected))) return;
+    // The value may be a secret: only what was expected is known to whoever reads this.
+    refuse(path, kj::str("the test failed: the value is another one"));
+  }
+};
+
+}  // namespace
+
+bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
+                     Problems& problems, kj::StringPtr patchName) {
+  size_t before = problems.size();
+  auto operations = Reader(texts, problems, patchName).read(patch);
+  if (problems.size() > before) return false;
+  Machine machine(document, budget);
+  for (auto& operation : operations) machine.apply(operation);
+  return true;
+}
+
+}  // namespace talos::patch

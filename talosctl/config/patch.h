@@ -1,0 +1,29 @@
+// Changes of a YAML document: JSON Patch (RFC 6902, with RFC 6901 pointers) and strategic merge.
+//
+// The document's comments above its keys survive. All or nothing: on a problem there is no text.
+// Both texts may be anything; time and memory are bounded as in common/yaml/yaml-codec.h. Pure.
+//
+// A patch whose text is a list is a JSON Patch (JSON or YAML); a mapping is a strategic merge
+// patch: mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
+// delete` in a mapping removes it; lists are appended to, but for those whose items have a name
+// (network.interfaces by `interface`, vlans by `vlanId`), which merge item by item, and
+// podSubnets, serviceSubnets, which replace.
+#pragma once
+
+#include <kj/string.h>
+
+#include "common/base/problem.h"
+
+namespace talos {
+
+struct PatchNames {
+  kj::StringPtr document = "document";
+  kj::StringPtr patch = "patch";
+};
+
+// The changed text; byte for byte the old one when nothing changes. None when there are problems:
+// each names file, line and column of the operation or key that cannot be done, and its pointer.
+kj::Maybe<kj::String> applyPatch(kj::StringPtr document, kj::StringPtr patch, Problems& problems,
+                                 const PatchNames& names = {});
+
+}  // namespace talos

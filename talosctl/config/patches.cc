@@ -1,0 +1,68 @@
+#include "talosctl/config/patches.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/config/patch.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr size_t kMostBytes = 4u << 20;
+
+}  // namespace
+
+kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPtr flag) {
+  kj::Vector<Patch> patches;
+  for (auto& word : words) {
+    if (word.startsWith("@")) {
+      auto file = kj::str(word.slice(1));
+      auto text = readFile(file, kMostBytes);
+      patches.add(Patch{kj::mv(file), kj::mv(text)});
+    } else {
+      auto name = words.size() == 1 ? kj::str("--", flag)
+                                    : kj::str("--", flag, " (no. ", patches.size() + 1, ")");
+      patches.add(Patch{kj::mv(name), kj::str(word)});
+    }
+  }
+  return patches;
+}
+
+kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files) {
+  kj::Vector<Patch> patches;
+  for (auto& file : files) patches.add(Patch{kj::str(file), readFile(file, kMostBytes)});
+  return patches;
+}
+
+RolePatches::RolePatches(Invocation& call)
+    : all(readPatches(call.list("config-patch"), "config-patch")),
+      controlPlane(
+          readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
+      join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
+
+void RolePatches::addFlags(Command& command) {
+  for (auto [name, help] :
+       {std::pair("config-patch"_kj, "patch of every config, or @ and a file with it"_kj),
+        std::pair("config-patch-control-plane"_kj, "the same for control-plane machines"_kj),
+        std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
+    command.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
+  }
+}
+
+kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
+                        kj::ArrayPtr<const Patch> patches) {
+  auto text = kj::str(document);
+  for (auto& patch : patches) {
+    Problems problems;
+    auto patched = applyPatch(text, patch.text, problems, {.document = name, .patch = patch.name});
+    zeroize(text);
+    KJ_IF_MAYBE (changed, patched) {
+      text = kj::mv(*changed);
+    } else {
+      fail(ErrorKind::kInvalidArgument, render(problems));
+    }
+  }
+  return text;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,29 @@
+// Patches of machine configs as the user names them: `-p '[…]'`, `-p @file`, `--patch-file`.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+struct Patch {
+  kj::String name;  // for problems: "--patch", or the file's
+  kj::String text;
+};
+
+// `words`: texts, or file names behind '@'. `flag` names them in problems.
+kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPtr flag);
+kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files);
+
+// Those of the flags --config-patch, --config-patch-control-plane and --config-patch-join, for the
+// configs of a whole cluster.
+struct RolePatches {
+  kj::Vector<Patch> all, controlPlane, join;
+  explicit RolePatches(Invocation& call);
+  static void addFlags(Command& command);
+};
+
+// One after the other. Throws InvalidArgument with every problem of the first that fails.
+kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
+                        kj::ArrayPtr<const Patch> patches);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,132 @@
+#include "talosctl/config/secrets-bundle.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include <map>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+
+namespace talos::config {
+namespace {
+
+template <typename F>
+std::string failureOf(F&& f) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { f(); })) return messageOf(*e).cStr();
+  return "no failure";
+}
+
+// The text with the first line that begins with `key` below `section` changed.
+kj::String with(kj::StringPtr text, std::string section, std::string key, std::string value) {
+  std::string all = text.cStr();
+  auto from = section.empty() ? 0 : all.find(section);
+  auto begin = all.find(key, from), end = all.find('\n', begin);
+  return kj::str(all.replace(begin, end - begin, value).c_str());
+}
+
+// As those of a cluster before v0.9, but without its RSA keys, which take seconds.
+Secrets oldSecrets() {
+  auto secrets = makeSecrets();
+  secrets.aggregatorAuthority = {};
+  secrets.serviceAccountKey = {};
+  return secrets;
+}
+
+// Catches: a secret that is lost or mixed up on the way through the file, and configs that are not
+// those of the same cluster.
+TEST(SecretsBundle, MakesTheSameClusterAgain) {
+  for (kj::StringPtr version : {"", "v0.8"}) {
+    auto secrets = version.size() == 0 ? makeSecrets() : oldSecrets();
+    auto text = writeSecrets(secrets);
+    auto again = readSecrets(text, "f");
+    EXPECT_EQ(text, writeSecrets(again));
+    GenerateOptions options{.talosVersion = version, .docs = false};
+    auto one = generate(secrets, "test", "https://10.5.0.2:6443", options);
+    auto two = generate(again, "test", "https://10.5.0.2:6443", options);
+    EXPECT_EQ(one.init, two.init);
+    EXPECT_EQ(one.controlplane, two.controlplane);
+    EXPECT_EQ(one.join, two.join);
+    EXPECT_TRUE(parse(one.controlplane, "f").good());
+  }
+}
+
+// Catches: a bundle of another version used as if it were complete, or with what nobody reads.
+TEST(SecretsBundle, FitsTheVersion) {
+  auto old = oldSecrets();
+  EXPECT_EQ(failureOf([&]() { generate(old, "test", "https://x", {.docs = false}); }),
+            "the secrets have no aggregator authority or no key of the service accounts: they are "
+            "those of a cluster before v0.9 (--talos-version v0.8)");
+  auto made = generate(makeSecrets(), "test", "https://x", {.talosVersion = "v0.8", .docs = false});
+  auto config = parse(made.controlplane, "f");
+  EXPECT_FALSE(config.get().getCluster().hasAggregatorCA());
+  EXPECT_FALSE(config.get().getCluster().hasServiceAccount());
+}
+
+// Catches: a message without its place, a mistake that hides another, a secret in a message.
+TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
+  auto text = writeSecrets(makeSecrets());
+  auto problemsOf = [](kj::StringPtr changed) {
+    return failureOf([&]() { readSecrets(changed, "s.yaml"); });
+  };
+  EXPECT_EQ(problemsOf(""), "s.yaml: the document is empty");
+  EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
+  EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
+            "s.yaml:1:10: secrets.aescbcencryptionsecret: this key is required and missing\n"
+            "s.yaml:1:11: secrets.bootstraptoken: this is not a token; 6 characters, a dot and 16 "
+            "characters of a-z and 0-9\n"
+            "s.yaml:2:13: trustdinfo.token: this key is required and missing\n"
+            "s.yaml:3:8: certs.etcd: this key is required and missing\n"
+            "s.yaml:3:8: certs.k8s: this key is required and missing\n"
+            "s.yaml:3:9: certs.os.key: this key is required and missing");
+  EXPECT_EQ(problemsOf(with(text, "",
+                            "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
+            "s.yaml:6:5: secrets.aescbcencryptionsecret: this is not the base64 of 32 octets; head "
+            "-c32 /dev/urandom | base64");
+  auto other = makeSecrets();
+  auto key = kj::encodeBase64(other.etcdAuthority.key.bytes());
+  auto mixed =
+      problemsOf(with(text, "    etcd:", "        key:", kj::str("        key: ", key).cStr()));
+  EXPECT_NE(mixed.find("s.yaml:18:9: certs.etcd.key: "), mixed.npos) << mixed;
+  EXPECT_EQ(mixed.find(key.cStr()), mixed.npos);
+  EXPECT_NE(problemsOf(with(text, "    k8sserviceaccount:", "        key:", "        key: QQ=="))
+                .find("certs.k8sserviceaccount.key: "),
+            std::string::npos);
+  // What later versions add is no mistake.
+  EXPECT_EQ(problemsOf(kj::str("cluster:\n    id: x\n    secret: y\n", text)), "no failure");
+}
+
+// Catches: files taken for one another, and a message that does not name the file.
+TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
+  auto from = makeSecrets();
+  std::map<std::string, std::string> files = {
+      {"ca.crt", from.kubernetesAuthority.certificate.cStr()},
+      {"ca.key", kj::StringPtr(from.kubernetesAuthority.key).cStr()},
+      {"etcd/ca.crt", from.etcdAuthority.certificate.cStr()},
+      {"etcd/ca.key", kj::StringPtr(from.etcdAuthority.key).cStr()},
+      {"sa.key", kj::StringPtr(from.serviceAccountKey).cStr()},
+      {"front-proxy-ca.crt", from.aggregatorAuthority.certificate.cStr()},
+      {"front-proxy-ca.key", kj::StringPtr(from.aggregatorAuthority.key).cStr()}};
+  auto read = [&](kj::StringPtr path) { return kj::str(files.at(path.cStr()).c_str()); };
+  auto secrets = makeSecrets();
+  adoptKubernetesPki(secrets, read);
+  adoptBootstrapToken(secrets, "abcdef.0123456789abcdef");
+  EXPECT_EQ(secrets.kubernetesAuthority.certificate, from.kubernetesAuthority.certificate);
+  EXPECT_EQ(secrets.etcdAuthority.certificate, from.etcdAuthority.certificate);
+  EXPECT_EQ(secrets.aggregatorAuthority.certificate, from.aggregatorAuthority.certificate);
+  EXPECT_EQ(kj::StringPtr(secrets.serviceAccountKey), kj::StringPtr(from.serviceAccountKey));
+  EXPECT_NE(secrets.machineAuthority.certificate, from.machineAuthority.certificate);
+  readSecrets(writeSecrets(secrets), "f");
+
+  std::swap(files["ca.key"], files["etcd/ca.key"]);
+  EXPECT_EQ(failureOf([&]() { adoptKubernetesPki(secrets, read); }).substr(0, 8), "ca.key: ");
+  files["ca.crt"] = "text";
+  EXPECT_EQ(failureOf([&]() { adoptKubernetesPki(secrets, read); }).substr(0, 8), "ca.crt: ");
+  EXPECT_EQ(failureOf([&]() { adoptBootstrapToken(secrets, "abc"); }),
+            "the bootstrap token is not a token; it has 6 characters, a dot and 16 characters of "
+            "a-z and 0-9");
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,153 @@
+#include "talosctl/config/secrets-bundle.h"
+
+#include <kj/function.h>
+
+#include "common/base/error.h"
+#include "common/base/secret-message.h"
+#include "common/config/config-check.h"
+#include "common/net/text-values.h"
+#include "rpc/secrets.capnp.h"
+
+namespace talos::config {
+namespace {
+
+constexpr size_t kEncryptionKeyBytes = 32;
+constexpr kj::StringPtr kTokenForm = "6 characters, a dot and 16 characters of a-z and 0-9"_kj;
+
+constexpr codec::LaterKey kLaterKeys[] = {
+    {"cluster"_kj, "v0.12"_kj},
+    {"secrets.secretboxencryptionsecret"_kj, "v1.3"_kj},
+};
+
+void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from) {
+  to.setCrt(from.certificate.asBytes());
+  to.setKey(from.key.bytes());
+}
+
+pki::CertificateAndKey pairOf(CertificateAndKey::Reader from) {
+  return {kj::heapString(from.getCrt().asChars()),
+          pki::Pem(kj::heapString(from.getKey().asChars()))};
+}
+
+void check(Report& report, SecretsBundle::Reader bundle) {
+  auto secrets = bundle.getSecrets();
+  auto token = [&](kj::StringPtr path, kj::StringPtr text) {
+    if (text.size() > 0 && !isToken(text))
+      report.error(path, kj::str("this is not a token"), kTokenForm);
+  };
+  token("secrets.bootstraptoken", secrets.getBootstraptoken());
+  token("trustdinfo.token", bundle.getTrustdinfo().getToken());
+  auto encryption = secrets.getAescbcencryptionsecret();
+  if (encryption.size() > 0 && !isKey(encryption, kEncryptionKeyBytes)) {
+    report.error("secrets.aescbcencryptionsecret",
+                 kj::str("this is not the base64 of ", kEncryptionKeyBytes, " octets"),
+                 "head -c32 /dev/urandom | base64");
+  }
+  auto certs = bundle.getCerts();
+  auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {
+    if (!given) return;
+    auto path = kj::str("certs.", name);
+    auto need = [&](kj::StringPtr part, size_t size) {
+      if (size == 0)
+        report.error(kj::str(path, ".", part), kj::str("this key is required and missing"));
+    };
+    need("crt", pair.getCrt().size());
+    need("key", pair.getKey().size());
+    if (pair.getCrt().size() > 0 && pair.getKey().size() > 0) report.authority(path, pair, true);
+  };
+  authority("etcd", certs.hasEtcd(), certs.getEtcd());
+  authority("k8s", certs.hasK8s(), certs.getK8s());
+  authority("k8saggregator", certs.hasK8saggregator(), certs.getK8saggregator());
+  authority("os", certs.hasOs(), certs.getOs());
+  if (certs.hasK8sserviceaccount()) {
+    pki::Pem key(kj::heapString(certs.getK8sserviceaccount().getKey().asChars()));
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::toPkcs8(key); })) {
+      report.error("certs.k8sserviceaccount.key", messageOf(*e));
+    }
+  }
+}
+
+[[noreturn]] void refuse(const Problems& problems) {
+  auto lines = render(problems);
+  fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
+}
+
+}  // namespace
+
+kj::String writeSecrets(const Secrets& from) {
+  SecretMessage message;
+  auto root = message.initRoot<SecretsBundle>();
+  auto secrets = root.initSecrets();
+  secrets.setBootstraptoken(kj::StringPtr(from.clusterToken));
+  secrets.setAescbcencryptionsecret(kj::StringPtr(from.encryptionSecret));
+  root.initTrustdinfo().setToken(kj::StringPtr(from.machineToken));
+  auto certs = root.initCerts();
+  setPair(certs.initEtcd(), from.etcdAuthority);
+  setPair(certs.initK8s(), from.kubernetesAuthority);
+  if (from.aggregatorAuthority.certificate.size() > 0)
+    setPair(certs.initK8saggregator(), from.aggregatorAuthority);
+  if (from.serviceAccountKey.bytes().size() > 0)
+    certs.initK8sserviceaccount().setKey(from.serviceAccountKey.bytes());
+  setPair(certs.initOs(), from.machineAuthority);
+  return codec::writeYaml(root.asReader(), {.empties = codec::Empties::kOmit, .comments = true});
+}
+
+Secrets readSecrets(kj::StringPtr text, kj::StringPtr file) {
+  SecretMessage message;
+  auto root = message.initRoot<SecretsBundle>();
+  Problems problems;
+  codec::Places places;
+  codec::ReadOptions options{.file = file, .laterKeys = kLaterKeys};
+  codec::readYaml(text, root, problems, options, &places);
+  Report report(places, file, problems);
+  check(report, root.asReader());
+  if (hasErrors(problems)) refuse(problems);
+
+  auto bundle = root.asReader();
+  auto certs = bundle.getCerts();
+  Secrets secrets;
+  secrets.machineAuthority = pairOf(certs.getOs());
+  secrets.etcdAuthority = pairOf(certs.getEtcd());
+  secrets.kubernetesAuthority = pairOf(certs.getK8s());
+  if (certs.hasK8saggregator()) secrets.aggregatorAuthority = pairOf(certs.getK8saggregator());
+  if (certs.hasK8sserviceaccount()) {
+    secrets.serviceAccountKey =
+        pki::Pem(kj::heapString(certs.getK8sserviceaccount().getKey().asChars()));
+  }
+  secrets.machineToken = pki::Pem(kj::str(bundle.getTrustdinfo().getToken()));
+  secrets.clusterToken = pki::Pem(kj::str(bundle.getSecrets().getBootstraptoken()));
+  secrets.encryptionSecret = pki::Pem(kj::str(bundle.getSecrets().getAescbcencryptionsecret()));
+  return secrets;
+}
+
+void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr path)> read) {
+  auto checked = [](kj::StringPtr path, auto&& use) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { use(); }))
+      fail(ErrorKind::kInvalidArgument, kj::str(path, ": ", messageOf(*e)));
+  };
+  auto authority = [&](kj::StringPtr crt, kj::StringPtr key) {
+    pki::CertificateAndKey pair{read(crt), pki::Pem(read(key))};
+    checked(crt, [&]() {
+      if (!pki::inspect(pair.certificate).authority) {
+        fail(ErrorKind::kInvalidArgument, "this certificate is not one of an authority (CA:true)");
+      }
+    });
+    checked(key, [&]() { pki::checkPair(pair.certificate, pair.key); });
+    return pair;
+  };
+  secrets.kubernetesAuthority = authority("ca.crt", "ca.key");
+  secrets.etcdAuthority = authority("etcd/ca.crt", "etcd/ca.key");
+  secrets.aggregatorAuthority = authority("front-proxy-ca.crt", "front-proxy-ca.key");
+  secrets.serviceAccountKey = pki::Pem(read("sa.key"));
+  checked("sa.key", [&]() { pki::toPkcs8(secrets.serviceAccountKey); });
+}
+
+void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token) {
+  if (!isToken(token)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the bootstrap token is not a token; it has ", kTokenForm));
+  }
+  secrets.clusterToken = pki::Pem(kj::str(token));
+}
+
+}  // namespace talos::config

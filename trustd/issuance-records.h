@@ -1,0 +1,42 @@
+// The records of issued certificates in machined's store: IssuedCertificates/<serial>, a line of
+// the log each.
+//
+// Append-only: a record is never changed, and goes by the rules of certificate-expiry.h. It is in the store
+// before its certificate is given away, so after a crash at any line there is no certificate
+// without a record; there may be a record without a certificate, of a caller that got none.
+#pragma once
+
+#include "common/wire/store-client.h"
+#include "trustd/certificate-expiry.h"
+#include "trustd/issuer.h"
+
+namespace talos::trustd {
+
+constexpr auto kKeepPatience = 5 * kj::SECONDS;
+
+class Records {
+ public:
+  // All must outlive it.
+  Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, size_t most = kMostRecords);
+  KJ_DISALLOW_COPY_AND_MOVE(Records);
+
+  // What is there from before, into the issuer's name book. Tries until the store answers.
+  kj::Promise<void> recall(Issuer& issuer);
+  // Resolves when the store has it; Unavailable when it does not within kKeepPatience.
+  kj::Promise<void> keep(const Record& record);
+
+ private:
+  StoreClient& store;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  Expiry expiry;
+  bool cleaning = false;
+  kj::Promise<void> cleanup = nullptr, regularly;
+
+  kj::Promise<void> recallOnce(Issuer& issuer);
+  void clean();
+  kj::Promise<void> removeDue();
+  kj::Promise<void> cleanRegularly();
+};
+
+}  // namespace talos::trustd

@@ -1,0 +1,40 @@
+// Callers that fail: each further failure of an address makes it wait longer before it is heard
+// again. Pure, with the time passed in.
+//
+// After a failure the address is not heard for kFirst, after each further one for twice as long, at
+// most kLongest; a success, or kForget without a failure, ends it. Bounded: of more than `most`
+// addresses the one that failed longest ago is forgotten. IPv6 callers count by their /64, of which
+// one machine has all addresses.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/time.h>
+
+#include "common/net/ip.h"
+
+namespace talos::trustd {
+
+class Throttle {
+ public:
+  static constexpr auto kFirst = 500 * kj::MILLISECONDS;
+  static constexpr auto kLongest = 60 * kj::SECONDS;
+  static constexpr auto kForget = 10 * kj::MINUTES;
+
+  explicit Throttle(size_t most = 4096) : most(most) {}
+
+  // How long this caller has to wait still; 0 when it is heard.
+  kj::Duration wait(const Ip& caller, kj::TimePoint now) const;
+  void failed(const Ip& caller, kj::TimePoint now);
+  void succeeded(const Ip& caller);
+  size_t size() const { return entries.size(); }
+
+ private:
+  struct Entry {
+    unsigned failures;
+    kj::TimePoint last, heardAgain;
+  };
+  size_t most;
+  kj::TreeMap<Ip, Entry> entries;
+};
+
+}  // namespace talos::trustd

@@ -1,0 +1,67 @@
+// What trustd signs: only what the caller has shown to be its own. Pure.
+//
+// A machine that asks shows three things: the token, the private key of its request (the request is
+// signed with it), and the address that it calls from. So the certificate carries that address, and
+// names that nobody else has: not those of the control plane, and not one that was given to another
+// address whose certificate is still valid. Subject, usages and lifetime are never the caller's
+// choice. Behind address translation the caller's address shows nothing: a setting
+// (`anyAddress`) accepts the addresses that a request names, but never those of the control plane.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include "common/net/ip.h"
+#include "common/tls/pki.h"
+
+namespace talos::trustd {
+
+constexpr size_t kMostRequestBytes = 16u << 10;
+constexpr size_t kMostNames = 32;  // of DNS names and addresses together
+
+// What belongs to the control plane: nobody gets a certificate for it here.
+struct Reserved {
+  kj::Vector<kj::String> names;  // lower case; a name reserves those below it too
+  kj::Vector<Ip> addresses;
+};
+// Of a control-plane machine's own config and names: its host name, the endpoint, certSANs of both
+// APIs, and the names of the Kubernetes service.
+Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomain);
+
+// Who has which name, as long as its certificate is valid. Bounded: of more than `most` names the
+// one that ends first makes room.
+class NameBook {
+ public:
+  explicit NameBook(size_t most = 20'000) : most(most) {}
+  // The address that another machine has the name with at some time of this span; none when it is
+  // free for this one.
+  kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date from, kj::Date until) const;
+  // A certificate that is valid in this span. In any order: of two the one that ends last counts,
+  // unless it begins after the other's end: then the clock was wrong.
+  void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
+  size_t size() const { return entries.size(); }
+
+ private:
+  struct Entry {
+    Ip holder;
+    kj::Date from, until;
+  };
+  size_t most;
+  kj::TreeMap<kj::String, Entry> entries;
+  void makeRoom();
+};
+
+struct Grant {
+  kj::Vector<kj::String> dnsNames;   // lower case, each once
+  kj::Vector<kj::String> addresses;  // canonical text, each once
+};
+
+// Throws PermissionDenied (what the caller has not shown to be its own) or InvalidArgument (what
+// nobody may ask for), each saying what would be right. The certificate is to be valid from now
+// until `until`. Enters nothing.
+Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
+            const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
+
+}  // namespace talos::trustd

@@ -1,0 +1,157 @@
+#include "trustd/signing-secrets.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/process-memory.h"
+
+namespace talos::trustd {
+namespace {
+
+// The certificate is looked at when it is due, and so often: the wall clock may be set at any time.
+constexpr auto kSoonest = 1 * kj::SECONDS, kLatest = 10 * kj::SECONDS;
+
+kj::String textOf(capnp::Data::Reader bytes) {
+  return kj::heapString(bytes.asChars());
+}
+
+kj::Duration lifetimeOf(rpc::RootSecretSpec::OsRoot::Reader os) {
+  return static_cast<int64_t>(os.getCertLifetimeS()) * kj::SECONDS;
+}
+
+Authority authorityOf(rpc::RootSecretSpec::OsRoot::Reader os) {
+  Authority authority;
+  authority.certificate = textOf(os.getCa().getCrt());
+  authority.key = pki::Pem(textOf(os.getCa().getKey()));
+  authority.token = pki::Pem(kj::str(os.getToken()));
+  auto hosts = KJ_MAP(host, os.getReserved()) {
+    return kj::str(host);
+  };
+  authority.reserved = reservedBy(hosts, os.getDnsDomain());
+  authority.anyAddress = os.getAnyAddress();
+  authority.lifetime = lifetimeOf(os);
+  return authority;
+}
+
+}  // namespace
+
+Secrets::Secrets(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Issuer& issuer)
+    : timer(timer), clock(clock), issuer(issuer), readiness(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  becameReady = kj::mv(paf.fulfiller);
+  readiness = paf.promise.fork();
+  secrets = store.watch("RootSecrets.secrets.talos.dev", [this]() { secretsChanged(); }, "os");
+  addresses = store.watch("NodeAddresses.net.talos.dev", [this]() { certify(); });
+  names = store.watch("HostnameSpecs.net.talos.dev", [this]() { certify(); });
+  renewal = certifyRegularly().eagerlyEvaluate(nullptr);
+}
+
+Secrets::~Secrets() noexcept(false) {}
+
+kj::Maybe<rpc::RootSecretSpec::OsRoot::Reader> Secrets::find() const {
+  KJ_IF_MAYBE (held, secrets->resources().find("os"_kj)) {
+    auto spec = held->spec<rpc::RootSecretSpec>();
+    if (spec.isOs()) return spec.getOs();
+  }
+  return nullptr;
+}
+
+void Secrets::secretsChanged() {
+  KJ_IF_MAYBE (os, find()) {
+    auto stored =
+        KJ_ASSERT_NONNULL(secrets->resources().find("os"_kj)).get().getMetadata().getVersion();
+    if (stored == version) return;
+    version = stored;
+    usable = false;
+    if (!keepOffDisk(os->getCa().getKey()) || !keepOffDisk(os->getToken().asBytes())) {
+      log::warn("the memory of the authority's key is not locked: RLIMIT_MEMLOCK is too low");
+    }
+    auto failure = kj::runCatchingExceptions([&]() {
+      auto authority = authorityOf(*os);
+      keepOffDisk(authority.key.bytes());
+      keepOffDisk(authority.token.bytes());
+      issuer.use(kj::mv(authority));
+    });
+    KJ_IF_MAYBE (e, failure) {
+      log::error("the machine's authority cannot be used",
+                 {{"version", stored}, {"reason", messageOf(*e)}});
+      return;
+    }
+    usable = true;
+    log::info("the machine's authority is in use", {{"version", stored}});
+    certify();
+  } else if (version != 0) {
+    version = 0;
+    usable = false;
+    issuer.forgetAuthority();
+    log::warn("this machine has no authority any more: nothing is signed");
+  }
+}
+
+NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
+  kj::StringPtr hostname, domain;
+  for (auto& entry : names->resources()) {
+    auto spec = entry.value.spec<rpc::HostnameSpecSpec>();
+    hostname = spec.getHostname();
+    domain = spec.getDomainname();
+  }
+  kj::Vector<kj::String> own;
+  for (auto& entry : addresses->resources()) {
+    for (auto address : entry.value.spec<rpc::NodeAddressSpec>().getAddresses()) {
+      own.add(kj::str(address));
+    }
+  }
+  auto sans = KJ_MAP(san, os.getCertSANs()) {
+    return kj::str(san);
+  };
+  return nodeNames(hostname, domain, own, sans);
+}
+
+// Makes a certificate if the one in use cannot stay. Nothing as long as the store has not told all
+// that is in it: what is not known yet would only have to be made anew.
+void Secrets::certify() {
+  if (!usable || !addresses->synced() || !names->synced()) return;
+  KJ_IF_MAYBE (os, find()) {
+    auto named = namesOf(*os);
+    kj::Maybe<kj::StringPtr> why = "there is none yet"_kj;
+    KJ_IF_MAYBE (info, serving) {
+      why = whyRenew(*info, named, lifetimeOf(*os), clock.now());
+      if (servingFor != textOf(os->getCa().getCrt())) why = "the authority is another"_kj;
+    }
+    KJ_IF_MAYBE (reason, why) {
+      auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
+      KJ_IF_MAYBE (e, failure) {
+        log::error("no certificate for port 50001", {{"reason", messageOf(*e)}});
+        return;
+      }
+      log::info("a new certificate is in use", {{"why", *reason}});
+      becameReady->fulfill();
+    }
+  }
+}
+
+// Its key is on P-256 whatever the authority's is: one of RSA takes seconds to make, and with one
+// of Ed25519 OpenSSL signs and checks a handshake more slowly.
+void Secrets::makeCertificate(rpc::RootSecretSpec::OsRoot::Reader os, const NodeNames& named) {
+  auto authority = textOf(os.getCa().getCrt());
+  pki::Pem authorityKey(textOf(os.getCa().getKey()));
+  auto key = pki::makeKey(pki::KeyType::kEcdsaP256);
+  auto certificate = pki::signRequest(authority, authorityKey, pki::makeRequest(key, {}),
+                                      serverOptions(named, lifetimeOf(os), clock.now()));
+  // With the authority behind it, for machines that know no more of it than its hash.
+  tls.replaceAnonymous(kj::str(certificate, authority), key);
+  serving = pki::inspect(certificate);
+  servingFor = kj::mv(authority);
+}
+
+kj::Promise<void> Secrets::certifyRegularly() {
+  for (;;) {
+    auto pause = kSoonest;
+    KJ_IF_MAYBE (info, serving) {
+      pause = kj::max(kSoonest, kj::min(kLatest, halfLife(*info) - clock.now()));
+    }
+    co_await timer.afterDelay(pause);
+    certify();
+  }
+}
+
+}  // namespace talos::trustd

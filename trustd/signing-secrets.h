@@ -1,0 +1,54 @@
+// What trustd is given by the machine: the authority and its rules, the machine's addresses and
+// names. Kept up to date from the store: the issuer has the authority, the endpoint a server
+// certificate that is made here.
+//
+// That certificate is signed by the authority, of the names that port 50000's has too, and made
+// anew at half of its life, when names, lifetime or authority change, and when the clock was set
+// so that it is not valid; new handshakes get the new one. Secrets that cannot be used (a
+// certificate with another's key) are logged and the old ones stay. When they vanish, the issuer
+// refuses everybody.
+#pragma once
+
+#include "common/tls/tls.h"
+#include "common/wire/store-client.h"
+#include "rpc/types.capnp.h"
+#include "trustd/issuer.h"
+
+namespace talos::trustd {
+
+class Secrets {
+ public:
+  // All must outlive it.
+  Secrets(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Issuer& issuer);
+  ~Secrets() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Secrets);
+
+  // Resolves once there is a certificate to serve with.
+  kj::Promise<void> ready() { return readiness.addBranch(); }
+  TlsEndpoint& endpoint() { return tls; }
+  // Version of the resource that was looked at last; 0: there is none.
+  uint64_t seen() const { return version; }
+
+ private:
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  Issuer& issuer;
+  TlsEndpoint tls;
+  kj::Maybe<pki::CertificateInfo> serving;
+  kj::String servingFor;  // the authority that signed it
+  uint64_t version = 0;   // of the secrets that were looked at last
+  bool usable = false;    // they are
+  kj::Own<kj::PromiseFulfiller<void>> becameReady;
+  kj::ForkedPromise<void> readiness;
+  kj::Own<Watched> secrets, addresses, names;
+  kj::Promise<void> renewal = nullptr;
+
+  void secretsChanged();
+  kj::Maybe<rpc::RootSecretSpec::OsRoot::Reader> find() const;
+  NodeNames namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const;
+  void certify();
+  void makeCertificate(rpc::RootSecretSpec::OsRoot::Reader os, const NodeNames& names);
+  kj::Promise<void> certifyRegularly();
+};
+
+}  // namespace talos::trustd

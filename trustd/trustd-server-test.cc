@@ -1,0 +1,265 @@
+// trustd as its callers meet it: real TLS over loopback, a model of machined's store behind.
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/testing/printing.h"
+#include "common/tls/tls-judged.h"
+#include "trustd/test-trustd-node.h"
+
+namespace talos::trustd {
+namespace {
+
+using testing::ask;
+using testing::Caller;
+using testing::kToken;
+using testing::TestTrustd;
+
+struct Serving : ::testing::Test {
+  ~Serving() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  TestTrustd trustd{io};
+
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+  }
+  // Every wait of a test for something that trustd does by itself ends here.
+  template <typename F>
+  void until(F&& happened) {
+    auto polling = [&]() -> kj::Promise<void> {
+      while (!happened()) co_await timer.afterDelay(2 * kj::MILLISECONDS);
+    };
+    wait(polling());
+  }
+  kj::Maybe<ErrorKind> refusal(kj::Promise<Caller::Answer> call) {
+    return kj::runCatchingExceptions([&] { wait(kj::mv(call)); }).map([](const kj::Exception& e) {
+      return kindOf(e);
+    });
+  }
+};
+
+TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call("127.0.0.9"));
+  auto asked = ask({"127.0.0.9"}, {"w1"});
+  auto answer = wait(caller.certificate(asked.request));
+  EXPECT_EQ(answer.authority, trustd.model.authority.certificate);
+  pki::checkPair(answer.certificate, asked.key);
+  auto info = pki::inspect(answer.certificate);
+  ASSERT_EQ(trustd.model.records.size(), 1u);
+  auto& entry = *trustd.model.records.begin();
+  EXPECT_EQ(entry.key, info.serial);
+  auto resource = entry.value->getRoot<rpc::Resource>().asReader();
+  auto spec = resource.getSpec().getAs<rpc::IssuedCertificateSpec>();
+  EXPECT_EQ(spec.getCaller(), "127.0.0.9");
+  EXPECT_EQ(kj::strArray(spec.getDnsNames(), " "), "w1");
+  EXPECT_EQ(kj::strArray(spec.getAddresses(), " "), "127.0.0.9");
+  EXPECT_EQ(kj::str(spec.getFingerprint()), pki::fingerprint(answer.certificate));
+  EXPECT_EQ(kj::str(spec.getIssued()).size(), "2026-11-20T12:00:00Z"_kj.size());
+}
+
+// Catches: a certificate that nobody knows of.
+TEST_F(Serving, WithoutARecordNoCertificateIsGivenAway) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto asked = ask({"127.0.0.1"});
+  trustd.model.refusesWrites = true;
+  EXPECT_TRUE(refusal(caller.certificate(asked.request)) == ErrorKind::kUnavailable);
+  trustd.model.refusesWrites = false;
+  trustd.model.answersWrites = false;
+  EXPECT_TRUE(refusal(caller.certificate(asked.request)) == ErrorKind::kUnavailable)
+      << "it waits for the store without a deadline";
+  trustd.model.answersWrites = true;
+  EXPECT_EQ(trustd.model.records.size(), 0u);
+  auto again = wait(trustd.call());
+  wait(again.certificate(asked.request));
+  EXPECT_EQ(trustd.model.records.size(), 1u);
+}
+
+// Catches: a name that a restart frees for somebody else.
+TEST_F(Serving, ARestartKnowsWhoseNamesAreTaken) {
+  wait(trustd.start());
+  {
+    auto first = wait(trustd.call("127.0.0.9"));
+    wait(first.certificate(ask({"127.0.0.9"}, {"w1"}).request));
+  }
+  trustd.stop();
+  wait(trustd.start());
+  auto other = wait(trustd.call("127.0.0.10"));
+  EXPECT_TRUE(refusal(other.certificate(ask({"127.0.0.10"}, {"w1"}).request)) ==
+              ErrorKind::kPermissionDenied);
+  auto same = wait(trustd.call("127.0.0.9"));
+  wait(same.certificate(ask({"127.0.0.9"}, {"w1"}).request));
+}
+
+// Catches: records that pile up for ever, over a restart too.
+TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
+  wait(trustd.start());
+  {
+    auto caller = wait(trustd.call());
+    wait(caller.certificate(ask({"127.0.0.1"}).request));
+  }
+  trustd.stop();
+  trustd.clock.ahead = 47 * kj::HOURS;
+  wait(trustd.start());
+  io.waitScope.poll();
+  EXPECT_EQ(trustd.model.records.size(), 1u);
+  trustd.stop();
+  trustd.clock.ahead = 49 * kj::HOURS;
+  wait(trustd.start());
+  until([&] { return trustd.model.records.size() == 0; });
+  EXPECT_EQ(trustd.model.destroyed, 1u);
+}
+
+// Catches: a record that is gone already and keeps all others from going; one that could not be
+// removed once and stays for ever.
+TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
+  wait(trustd.start());
+  // While a record is written two days go by, for whoever removes old ones after it.
+  trustd.model.beforeWrite = [this] {
+    trustd.clock.ahead = 49 * kj::HOURS;
+    return kj::READY_NOW;
+  };
+  auto issue = [&](kj::Duration ahead = 0 * kj::SECONDS) {
+    trustd.clock.ahead = ahead;
+    wait(trustd.tell());
+    auto caller = wait(trustd.call());
+    wait(caller.certificate(ask({"127.0.0.1"}).request));
+  };
+  trustd.model.refusesRemoval = true;
+  issue();
+  until([&] { return trustd.model.destroyed == 1; });
+  trustd.model.refusesRemoval = false;
+  issue();
+  until([&] { return trustd.model.records.size() == 0; });
+
+  trustd.model.refusesRemoval = true;
+  issue(-1 * kj::MINUTES);  // so that it ends, and goes, before the next one
+  until([&] { return trustd.model.destroyed == 4; });
+  trustd.model.refusesRemoval = false;
+  trustd.model.records.clear();
+  issue();
+  until([&] { return trustd.model.records.size() == 0; });
+}
+
+// Catches: a record that nobody ever removes, because its caller hung up before it was answered.
+TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
+  wait(trustd.start());
+  trustd.model.losesAnswers = true;
+  {
+    auto caller = wait(trustd.call());
+    auto asking = caller.certificate(ask({"127.0.0.1"}).request).eagerlyEvaluate(nullptr);
+    until([&] { return trustd.model.records.size() == 1; });
+    trustd.clock.ahead = 49 * kj::HOURS;
+  }
+  until([&] { return trustd.model.records.size() == 0; });
+}
+
+// Catches: a certificate of trustd's own that expires, or that an old name or authority is left in;
+// connections that a renewal breaks.
+TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
+  wait(trustd.start());
+  auto kept = wait(trustd.call());
+  auto works = [&] {
+    auto caller = wait(trustd.call());
+    wait(caller.certificate(ask({"127.0.0.1"}).request));
+  };
+  works();
+  wait(kept.certificate(ask({"127.0.0.1"}).request));
+  trustd.model.authority = pki::makeAuthority({.organization = "talos"});
+  wait(trustd.tell());
+  works();  // verified by the new one
+  wait(kept.certificate(ask({"127.0.0.1"}).request));
+
+  // The verifier's clock is the real one, so a certificate of another time is refused.
+  trustd.clock.ahead = 87'600 * kj::HOURS;
+  wait(trustd.tell());
+  EXPECT_TRUE(kj::runCatchingExceptions([&] { works(); }) != nullptr);
+  trustd.clock.ahead = 0 * kj::SECONDS;
+  wait(trustd.tell());
+  works();
+}
+
+// Catches: a machine that knows no more of the authority than its hash and finds no trustd.
+TEST_F(Serving, ItShowsItsAuthorityToo) {
+  wait(trustd.start());
+  kj::Vector<kj::String> shown;
+  auto raw = wait(testing::dialFrom(*io.lowLevelProvider, "127.0.0.1", trustd.port));
+  auto stream = wait(connectJudged(
+      kj::mv(raw), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+        for (auto& certificate : chain) shown.add(kj::str(certificate));
+        return nullptr;
+      }));
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_TRUE(pki::sameCertificate(shown[1], trustd.model.authority.certificate));
+}
+
+// Catches: secrets that cannot be used in the place of those that can.
+TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
+  wait(trustd.start());
+  auto right = kj::mv(trustd.model.authority.certificate);
+  trustd.model.authority.certificate = pki::makeAuthority({.organization = "talos"}).certificate;
+  ::testing::internal::CaptureStderr();
+  wait(trustd.tell());
+  trustd.model.authority.certificate = kj::mv(right);
+  auto caller = wait(trustd.call());
+  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  auto log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("the machine's authority cannot be used"), std::string::npos);
+  EXPECT_EQ(log.find("no certificate for port 50001"), std::string::npos)
+      << "it is tried with them";
+}
+
+TEST_F(Serving, WithoutSecretsItRefusesAndWithThemItServesAgain) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  trustd.model.withSecrets = false;
+  wait(trustd.tell());
+  EXPECT_TRUE(refusal(caller.certificate(ask({"127.0.0.1"}).request)) == ErrorKind::kUnavailable);
+  trustd.model.withSecrets = true;
+  wait(trustd.tell());
+  wait(caller.certificate(ask({"127.0.0.1"}).request));
+}
+
+// Catches: somebody who holds connections and asks nothing.
+TEST_F(Serving, AnIdleConnectionEnds) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  wait(caller.onDisconnect());
+}
+
+// Catches: a connection that is closed while its caller's record is being written, or between two
+// certificates.
+TEST_F(Serving, AConnectionThatIsUsedStays) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto asked = ask({"127.0.0.1"});
+  trustd.model.beforeWrite = [this] { return timer.afterDelay(kIdle + 500 * kj::MILLISECONDS); };
+  wait(caller.certificate(asked.request));
+  trustd.model.beforeWrite = [] { return kj::READY_NOW; };
+  auto end = timer.now() + kIdle + 500 * kj::MILLISECONDS;
+  while (timer.now() < end) {
+    wait(timer.afterDelay(300 * kj::MILLISECONDS));
+    wait(caller.certificate(asked.request));
+  }
+}
+
+// Catches: who has no token and keeps its place by being refused for ever; two addresses would have
+// all places.
+TEST_F(Serving, ARefusedCallerKeepsNoConnection) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto nag = [&]() -> kj::Promise<void> {
+    for (;;) {
+      co_await caller.certificate("no request", "no token").ignoreResult().catch_([](auto&&) {});
+      co_await timer.afterDelay(100 * kj::MILLISECONDS);
+    }
+  };
+  auto nagging = nag().eagerlyEvaluate(nullptr);
+  wait(caller.onDisconnect());
+}
+
+}  // namespace
+}  // namespace talos::trustd

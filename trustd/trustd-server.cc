@@ -1,0 +1,69 @@
+#include "trustd/trustd-server.h"
+
+#include "rpc/trust.capnp.h"
+
+namespace talos::trustd {
+namespace {
+
+// What a connection was good for. A refusal does not count: who has no token is gone after kIdle,
+// however often it asks.
+struct Activity : kj::Refcounted {
+  explicit Activity(kj::Timer& timer) : timer(timer), last(timer.now()) {}
+  kj::Timer& timer;
+  kj::TimePoint last;  // certificate
+  unsigned calls = 0;
+
+  struct Call {
+    explicit Call(Activity& activity) : activity(kj::addRef(activity)) { ++activity.calls; }
+    ~Call() noexcept(false) { --activity->calls; }
+    KJ_DISALLOW_COPY_AND_MOVE(Call);
+    kj::Own<Activity> activity;
+  };
+};
+
+kj::Promise<void> idle(kj::Own<Activity> activity) {
+  for (;;) {
+    auto now = activity->timer.now();
+    auto due = activity->calls > 0 ? now + kIdle : activity->last + kIdle;
+    if (due <= now) co_return;
+    co_await activity->timer.atTime(due);
+  }
+}
+
+class TrustServer final : public rpc::Trust::Server {
+ public:
+  TrustServer(Issuer& issuer, Keep& keep, const Ip& caller, kj::Own<Activity> activity)
+      : issuer(issuer), keep(keep), caller(caller), activity(kj::mv(activity)) {}
+
+ protected:
+  kj::Promise<void> certificate(CertificateContext context) override {
+    Activity::Call call(*activity);
+    auto params = context.getParams();
+    auto issued =
+        issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(), caller);
+    context.releaseParams();
+    co_await keep(issued.record);
+    auto octets = issued.authority.size() + issued.certificate.size();
+    auto results = context.getResults(capnp::MessageSize{octets / sizeof(capnp::word) + 16, 0});
+    results.setCa(issued.authority.asBytes());
+    results.setCertificate(issued.certificate.asBytes());
+    activity->last = activity->timer.now();
+  }
+
+ private:
+  Issuer& issuer;
+  Keep& keep;
+  const Ip caller;
+  kj::Own<Activity> activity;
+};
+
+}  // namespace
+
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer) {
+  auto caller = KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "who is calling?", peer.address);
+  auto activity = kj::refcounted<Activity>(timer);
+  auto until = idle(kj::addRef(*activity));
+  return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until));
+}
+
+}  // namespace talos::trustd

@@ -1,0 +1,33 @@
+// trustd as its callers meet it: TCP 50001, TLS 1.3, the interface rpc/trust.capnp.
+//
+// A caller shows no certificate. What it costs is bounded by kLimits whoever it is: forty-eight
+// connections at once, while others wait in the kernel's queue; messages that hold the
+// largest request and little more; and a connection ends when nothing was signed on it for a
+// moment.
+#pragma once
+
+#include "common/wire/rpc-server.h"
+#include "trustd/issuer.h"
+
+namespace talos::trustd {
+
+constexpr uint16_t kPort = 50001;
+constexpr auto kIdle = 2 * kj::SECONDS;
+constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
+                                  .connections = 48,
+                                  .connectionsPerPeer = 32,
+                                  .messageWords = 4096,  // 32 KiB
+                                  .inFlightWords = 16'384,
+                                  .questions = 64,
+                                  .capabilities = 16,
+                                  .queuedBytes = 256u << 10,
+                                  .queue = true};
+
+// Resolves when the record is where it survives trustd; rejects when the certificate must not be
+// given away.
+using Keep = kj::Function<kj::Promise<void>(const Record&)>;
+
+// What one connection gets. All must outlive it.
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer);
+
+}  // namespace talos::trustd
