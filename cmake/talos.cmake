@@ -1,21 +1,50 @@
-# talos_library(NAME deps... [TESTS deps...])   a room: every *.cc of this folder but main.cc and tests;
-#                          NAME-test from *-test.cc, which links TESTS and common-testing besides
+# talos_library(NAME deps... [PLAIN] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
+#          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it has
+#          nothing to do with the large schemas, and is not compiled again when one of them changes
 # talos_program(NAME deps...)   main.cc of this folder, installed under NAME in the build folder's top
-# Both use one precompiled header of KJ and Cap'n Proto.
-
-add_library(pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
-target_precompile_headers(pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/pch.h)
+#
+# Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
+# schemas (pch-rpc.h), without the schemas where it says PLAIN (pch.h), each with GoogleTest for tests.
+# Tests are not optimized: they are compiled more often than they run.
 
 find_package(GTest REQUIRED)
-find_package(Threads REQUIRED)
 
-set(test_flags)   # of every unit test
-if(NOT SANITIZE)   # there the log names the tests that are skipped, and why
-  set(test_flags --gtest_brief=1)
+set(test_options)
+if(NOT SANITIZE)
+  set(test_options -O0 -U_FORTIFY_SOURCE)
 endif()
 
+foreach(kind pch pch-rpc pch-test pch-rpc-test)
+  add_library(${kind} OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
+  target_precompile_headers(${kind} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${kind}.h)
+  if(kind MATCHES test)
+    target_compile_options(${kind} PRIVATE ${test_options})
+    set_target_properties(${kind} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+endforeach()
+target_link_libraries(pch-rpc PRIVATE rpc)
+target_link_libraries(pch-rpc-test PRIVATE rpc)
+
+# talos_precompiled(TARGET [PLAIN] [TEST])   gives the target its precompiled headers
+function(talos_precompiled target)
+  cmake_parse_arguments(PARSE_ARGV 1 it "PLAIN;TEST" "" "")
+  set(kind pch)
+  if(NOT it_PLAIN)
+    string(APPEND kind -rpc)
+  endif()
+  if(it_TEST)
+    string(APPEND kind -test)
+    target_compile_options(${target} PRIVATE ${test_options})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${kind})
+endfunction()
+
 function(talos_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN" "" "TESTS")
+  set(plain)
+  if(room_PLAIN)
+    set(plain PLAIN)
+  endif()
   set(links ${room_UNPARSED_ARGUMENTS})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
@@ -23,7 +52,7 @@ function(talos_library name)
   list(FILTER sources EXCLUDE REGEX "(-test|/main)\\.cc$")
   if(sources)
     add_library(${name} STATIC ${sources})
-    target_precompile_headers(${name} REUSE_FROM pch)
+    talos_precompiled(${name} ${plain})
     target_link_libraries(${name} PUBLIC ${links})
   else()   # headers and tests only
     add_library(${name} INTERFACE)
@@ -32,7 +61,7 @@ function(talos_library name)
   talos_room(${name} LINKS ${links} TESTS ${room_TESTS} common-testing)
   if(tests AND NOT FUZZ)
     add_executable(${name}-test ${tests})
-    target_precompile_headers(${name}-test REUSE_FROM pch)
+    talos_precompiled(${name}-test TEST ${plain})
     target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
     add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
@@ -44,7 +73,7 @@ function(talos_program name)
     return()
   endif()
   add_executable(${name} main.cc)
-  target_precompile_headers(${name} REUSE_FROM pch)
+  talos_precompiled(${name})
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
