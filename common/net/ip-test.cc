@@ -9,7 +9,7 @@ namespace talos {
 namespace {
 
 // Catches: accepting shorthand or trailing text that another program would read differently.
-TEST(Ip, refusesWhatIsNotOneAddress) {
+TEST(Ip, RefusesWhatIsNotOneAddress) {
   for (kj::StringPtr bad : {"", "10.0.0", "010.0.0.1", "10.0.0.1 ", "10.0.0.1/24", "fe80::1%eth0",
                             "1:2:3", "256.0.0.1", "::g"}) {
     EXPECT_TRUE(Ip::parse(bad) == nullptr) << bad.cStr();
@@ -18,7 +18,7 @@ TEST(Ip, refusesWhatIsNotOneAddress) {
 }
 
 // Catches: a prefix length that is missing, signed, oversized or out of the family's range.
-TEST(Prefix, refusesBadLengths) {
+TEST(Prefix, RefusesBadLengths) {
   for (kj::StringPtr bad : {"10.0.0.1", "10.0.0.1/", "10.0.0.1/33", "10.0.0.1/-1", "10.0.0.1/+8",
                             "::1/129", "::/4294967297", "/8", "10.0.0.1/2 4"}) {
     EXPECT_TRUE(Prefix::parse(bad) == nullptr) << bad.cStr();
@@ -26,7 +26,7 @@ TEST(Prefix, refusesBadLengths) {
 }
 
 // Catches: losing host bits, or printing another spelling than the kernel's tools do.
-TEST(Prefix, keepsHostBitsAndPrintsCanonically) {
+TEST(Prefix, KeepsHostBitsAndPrintsCanonically) {
   EXPECT_STREQ(prefix("10.5.0.2/24").toString().cStr(), "10.5.0.2/24");
   EXPECT_STREQ(prefix("10.5.0.2/24").masked().toString().cStr(), "10.5.0.0/24");
   EXPECT_STREQ(prefix("2001:DB8:0:0::1/61").masked().toString().cStr(), "2001:db8::/61");
@@ -40,7 +40,7 @@ TEST(Prefix, keepsHostBitsAndPrintsCanonically) {
 }
 
 // Catches: a broadcast address on a point-to-point prefix, where it would be the peer's own.
-TEST(Prefix, broadcastOnlyWhereThereIsRoom) {
+TEST(Prefix, BroadcastOnlyWhereThereIsRoom) {
   EXPECT_STREQ(KJ_ASSERT_NONNULL(prefix("10.5.0.2/22").broadcast()).toString().cStr(),
                "10.5.3.255");
   EXPECT_TRUE(prefix("10.5.0.2/31").broadcast() == nullptr);
@@ -49,14 +49,14 @@ TEST(Prefix, broadcastOnlyWhereThereIsRoom) {
 }
 
 // Catches: an order that differs from the numbers, which decides the node's default address.
-TEST(Ip, sortsByFamilyThenNumber) {
+TEST(Ip, SortsByFamilyThenNumber) {
   EXPECT_LT(ip("9.0.0.1"), ip("10.0.0.1"));
   EXPECT_LT(ip("255.255.255.255"), ip("::1"));
   EXPECT_LT(ip("fd00::2"), ip("fd00::10"));
 }
 
 // Catches: taking a wrong mask for a short prefix.
-TEST(MaskLength, onlyContiguousMasks) {
+TEST(MaskLength, OnlyContiguousMasks) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.0")), 24u);
   EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("0.0.0.0")), 0u);
   EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.255")), 32u);
@@ -66,7 +66,7 @@ TEST(MaskLength, onlyContiguousMasks) {
 }
 
 // Catches: treating an address that no other node can use as a node address.
-TEST(Ip, knowsSpecialRanges) {
+TEST(Ip, KnowsSpecialRanges) {
   EXPECT_TRUE(ip("127.9.9.9").isLoopback());
   EXPECT_TRUE(ip("::1").isLoopback());
   EXPECT_FALSE(ip("::2").isLoopback());

@@ -25,7 +25,7 @@ T roundTrip(const Change& change) {
 }
 
 // Catches: a wrong attribute number, order, padding or byte order in the commonest request.
-TEST(NetlinkCodec, addressRequestByteForByte) {
+TEST(NetlinkCodec, AddressRequestByteForByte) {
   Address address{.link = 3, .prefix = prefix("10.5.0.2/24"), .protocol = 116};
   EXPECT_STREQ(kj::encodeHex(encode(AddAddress{address})).cStr(),
                // length 56, RTM_NEWADDR 20, REQUEST|ACK|EXCL|CREATE, sequence, port
@@ -47,7 +47,7 @@ TEST(NetlinkCodec, addressRequestByteForByte) {
 }
 
 // Catches: the length of nested attributes not covering what is inside.
-TEST(NetlinkCodec, bridgeRequestByteForByte) {
+TEST(NetlinkCodec, BridgeRequestByteForByte) {
   EXPECT_STREQ(kj::encodeHex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),
                "38000000"
                "1000"
@@ -67,7 +67,7 @@ TEST(NetlinkCodec, bridgeRequestByteForByte) {
 }
 
 // Catches: fields lost or swapped between encoding and decoding.
-TEST(NetlinkCodec, routesSurviveTheRoundTrip) {
+TEST(NetlinkCodec, RoutesSurviveTheRoundTrip) {
   Route route{.destination = prefix("10.9.0.0/16"),
               .gateway = ip("10.5.0.1"),
               .link = 7,
@@ -105,7 +105,7 @@ TEST(NetlinkCodec, routesSurviveTheRoundTrip) {
 }
 
 // Catches: a name that is cut off at 15 characters and makes another link than was asked for.
-TEST(NetlinkCodec, refusesLinkNamesThatDoNotFit) {
+TEST(NetlinkCodec, RefusesLinkNamesThatDoNotFit) {
   for (kj::StringPtr name : {"", "sixteencharacter"}) {
     auto e = kj::runCatchingExceptions([&] { encode(AddLink{kj::str(name), Bridge{}}); });
     EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
@@ -127,7 +127,7 @@ struct Raw {
 };
 
 // Catches: the kernel's explanation being dropped, which is what tells a user what to do.
-TEST(NetlinkCodec, readsTheExtendedAcknowledgement) {
+TEST(NetlinkCodec, ReadsTheExtendedAcknowledgement) {
   for (bool capped : {true, false}) {
     Raw raw;
     kj::StringPtr text = "Nexthop has invalid gateway";
@@ -150,7 +150,7 @@ TEST(NetlinkCodec, readsTheExtendedAcknowledgement) {
 }
 
 // Catches: lengths that lead outside the datagram, among them those that are negative as an int.
-TEST(NetlinkCodec, hostileLengthsAreAProblemNotARead) {
+TEST(NetlinkCodec, HostileLengthsAreAProblemNotARead) {
   for (uint32_t length : {0u, 15u, 17u, 64u, 0x7fffffffu, 0x80000000u, 0x80000010u, 0xffffffffu}) {
     Raw raw;
     raw.add<uint32_t>(length).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
@@ -162,7 +162,7 @@ TEST(NetlinkCodec, hostileLengthsAreAProblemNotARead) {
 }
 
 // Catches: a message that is cut and is taken for one without its end.
-TEST(NetlinkCodec, whatIsCutIsToldWithItsType) {
+TEST(NetlinkCodec, WhatIsCutIsToldWithItsType) {
   Raw raw;
   raw.add<uint32_t>(16 + 4).add<uint16_t>(NLMSG_ERROR).add<uint16_t>(0).add<uint64_t>(0);
   raw.add<int32_t>(-ENODEV);
@@ -172,7 +172,7 @@ TEST(NetlinkCodec, whatIsCutIsToldWithItsType) {
 }
 
 // Catches: bytes that stand where the messages' structures may not, read wrongly or not at all.
-TEST(NetlinkCodec, readsFromAnyAddress) {
+TEST(NetlinkCodec, ReadsFromAnyAddress) {
   auto request = encode(AddLink{kj::str("br0"), Bridge{}});
   auto place = kj::heapArray<kj::byte>(request.size() + 8);
   for (size_t offset = 0; offset < 8; ++offset) {
@@ -188,7 +188,7 @@ TEST(NetlinkCodec, readsFromAnyAddress) {
 
 // Catches: a monitor that looks at everything again because of a bridge's port, and one that
 // believes to have heard all of a notice that it could not read to its end.
-TEST(NetlinkCodec, noticesSayWhatToReadAgain) {
+TEST(NetlinkCodec, NoticesSayWhatToReadAgain) {
   auto notice = [](uint8_t family, uint32_t behind) {
     Raw raw;
     raw.add<uint32_t>(16 + 16).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
@@ -205,7 +205,7 @@ TEST(NetlinkCodec, noticesSayWhatToReadAgain) {
 }
 
 // Catches: a list of routes with the local table, which has up to four for each address.
-TEST(NetlinkCodec, routesAreAskedForOfOneTable) {
+TEST(NetlinkCodec, RoutesAreAskedForOfOneTable) {
   EXPECT_STREQ(kj::encodeHex(encodeRouteDump()).cStr(),
                "1c000000"
                "1a00"
@@ -218,7 +218,7 @@ TEST(NetlinkCodec, routesAreAskedForOfOneTable) {
 }
 
 // Catches: an attribute whose length is 0 (an endless loop) or larger than the message.
-TEST(NetlinkCodec, hostileAttributesEndTheWalk) {
+TEST(NetlinkCodec, HostileAttributesEndTheWalk) {
   for (uint16_t length : {0, 3, 5, 200, 0xffff}) {
     Raw raw;
     raw.add<uint32_t>(16 + 16 + 4).add<uint16_t>(RTM_NEWLINK).add<uint16_t>(0).add<uint64_t>(0);
@@ -233,13 +233,13 @@ TEST(NetlinkCodec, hostileAttributesEndTheWalk) {
 }
 
 // Catches: prefix lengths that do not fit the family and would be used as shift counts later.
-TEST(NetlinkCodec, oversizedPrefixLengthsAreNotAddresses) {
+TEST(NetlinkCodec, OversizedPrefixLengthsAreNotAddresses) {
   Address address{.link = 1, .prefix = {ip("10.0.0.1"), 33}};
   EXPECT_TRUE(decode(encode(AddAddress{address})).messages[0].body.is<Other>());
 }
 
 // Catches: a subject that is lost when two notices are joined, or that wakes nobody.
-TEST(NetlinkNotice, nothingIsLostWhenTwoAreJoined) {
+TEST(NetlinkNotice, NothingIsLostWhenTwoAreJoined) {
   for (auto subject : {&Notice::links, &Notice::addresses, &Notice::routes, &Notice::rules,
                        &Notice::neighbours, &Notice::overrun}) {
     Notice one, all;

@@ -46,7 +46,7 @@ size_t count(Kernel& kernel, kj::StringPtr destination) {
 }
 
 // Catches: a request that the kernel understands differently from what the layer meant.
-TEST(NetlinkKernel, makesChangesAndDeletes) {
+TEST(NetlinkKernel, MakesChangesAndDeletes) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned bridge = addLink(*kernel, "br-test", Bridge{});
@@ -92,7 +92,7 @@ TEST(NetlinkKernel, makesChangesAndDeletes) {
 }
 
 // Catches: one change that cannot even be said keeping all the others from being made.
-TEST(NetlinkKernel, aChangeThatIsNoMessageFailsAlone) {
+TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -118,7 +118,7 @@ TEST(NetlinkKernel, aChangeThatIsNoMessageFailsAlone) {
 }
 
 // Catches: one failure in a batch hiding the others or being counted for the wrong change.
-TEST(NetlinkKernel, eachChangeOfABatchHasItsOwnAnswer) {
+TEST(NetlinkKernel, EachChangeOfABatchHasItsOwnAnswer) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -140,7 +140,7 @@ TEST(NetlinkKernel, eachChangeOfABatchHasItsOwnAnswer) {
 }
 
 // Catches: lists that are cut at one datagram, and batches larger than one write.
-TEST(NetlinkKernel, listsAndBatchesOfAnySize) {
+TEST(NetlinkKernel, ListsAndBatchesOfAnySize) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -159,7 +159,7 @@ TEST(NetlinkKernel, listsAndBatchesOfAnySize) {
 // Catches: a list that mixes states from before and after a change (NLM_F_DUMP_INTR ignored):
 // addresses that come and go at the head of the list shift the others, which are then seen twice or
 // not at all.
-TEST(NetlinkKernel, listsAreConsistentWhileTheyChange) {
+TEST(NetlinkKernel, ListsAreConsistentWhileTheyChange) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -199,7 +199,7 @@ TEST(NetlinkKernel, listsAreConsistentWhileTheyChange) {
 }
 
 // Catches: a tap device that stays after its owner, or that is not the link that was asked for.
-TEST(NetlinkKernel, aTapLivesAsLongAsItsDescriptor) {
+TEST(NetlinkKernel, ATapLivesAsLongAsItsDescriptor) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned bridge = addLink(*kernel, "br-test", Bridge{});
@@ -217,7 +217,7 @@ TEST(NetlinkKernel, aTapLivesAsLongAsItsDescriptor) {
 }
 
 // Catches: moving a link that ends up nowhere.
-TEST(NetlinkKernel, movesALinkToAnotherNamespace) {
+TEST(NetlinkKernel, MovesALinkToAnotherNamespace) {
   inNamespace([] {
     int first = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     KJ_SYSCALL(unshare(CLONE_NEWNET));
@@ -237,7 +237,7 @@ TEST(NetlinkKernel, movesALinkToAnotherNamespace) {
 
 // Catches: a refusal that is given to another change, or lost, when many go together and only the
 // last of each write is acknowledged.
-TEST(NetlinkKernel, saysOfManyChangesWhichWereRefused) {
+TEST(NetlinkKernel, SaysOfManyChangesWhichWereRefused) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -265,7 +265,7 @@ TEST(NetlinkKernel, saysOfManyChangesWhichWereRefused) {
 }
 
 // Catches: more in one write than the socket takes, and more refusals than it holds.
-TEST(NetlinkKernel, refusesAnyNumberOfAnySize) {
+TEST(NetlinkKernel, RefusesAnyNumberOfAnySize) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -284,7 +284,7 @@ TEST(NetlinkKernel, refusesAnyNumberOfAnySize) {
 }
 
 // Catches: a change that nobody is told of, and an overrun that looks like silence.
-TEST(NetlinkKernel, theMonitorTellsChangesAndOverruns) {
+TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
   inNamespace([] {
     auto io = kj::setupAsyncIo();
     auto kernel = openKernel();
@@ -374,7 +374,7 @@ kj::String story(Kernel& kernel, unsigned link) {
 }
 
 // Catches: a model that is kinder than Linux, under which a planner would be tested for nothing.
-TEST(NetlinkKernel, theModelBehavesAsLinuxDoes) {
+TEST(NetlinkKernel, TheModelBehavesAsLinuxDoes) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
@@ -387,7 +387,7 @@ TEST(NetlinkKernel, theModelBehavesAsLinuxDoes) {
 }
 
 // Catches: not knowing that loopback gets its addresses by itself, only once it goes up.
-TEST(NetlinkKernel, loopbackGetsItsAddressesByItself) {
+TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
   inNamespace([] {
     auto kernel = openKernel();
     ModelKernel model;

@@ -24,7 +24,7 @@ Link roundTrip(const Change& change) {
 
 // Catches: an option in the place, or with the width, of another (the original wrote `primary` into
 // `primary_reselect`).
-TEST(NetlinkLink, everyBondOptionSurvivesTheRoundTripAlone) {
+TEST(NetlinkLink, EveryBondOptionSurvivesTheRoundTripAlone) {
   EXPECT_EQ(bondRules().size(), 28u);
   for (auto& rule : bondRules()) {
     BondOptions options;
@@ -37,7 +37,7 @@ TEST(NetlinkLink, everyBondOptionSurvivesTheRoundTripAlone) {
   }
 }
 
-TEST(NetlinkLink, bondTargetsAndSystemSurviveTheRoundTrip) {
+TEST(NetlinkLink, BondTargetsAndSystemSurviveTheRoundTrip) {
   BondOptions options;
   options.arpTargets = {ip("10.0.0.1"), ip("10.0.0.2")};
   options.nsTargets = {ip("fd00::1")};
@@ -49,7 +49,7 @@ TEST(NetlinkLink, bondTargetsAndSystemSurviveTheRoundTrip) {
 
 // Catches: attributes for what nobody asked for, which would overwrite what another set, and fail
 // in other modes.
-TEST(NetlinkLink, onlyWhatIsGivenIsSent) {
+TEST(NetlinkLink, OnlyWhatIsGivenIsSent) {
   auto bare = encode(AddLink{kj::str("bond0"), Bond{}});
   BondOptions one;
   one[O::kMiimon] = 100;
@@ -58,7 +58,7 @@ TEST(NetlinkLink, onlyWhatIsGivenIsSent) {
 }
 
 // Catches: the protocol in host order, and a tag on the wrong parent.
-TEST(NetlinkLink, vlansSurviveTheRoundTrip) {
+TEST(NetlinkLink, VlansSurviveTheRoundTrip) {
   auto back = roundTrip(
       AddLink{.name = kj::str("eth0.9"), .kind = Vlan{3, 9, 0x88a8}, .group = 116, .mtu = 1400});
   EXPECT_EQ(back.parent, 3u);
@@ -67,13 +67,13 @@ TEST(NetlinkLink, vlansSurviveTheRoundTrip) {
   EXPECT_TRUE((back.vlan == VlanTag{9, 0x88a8}));
 }
 
-TEST(NetlinkLink, bridgesSurviveTheRoundTrip) {
+TEST(NetlinkLink, BridgesSurviveTheRoundTrip) {
   auto back = roundTrip(SetBridge{4, {.stp = true, .vlanFiltering = false}});
   EXPECT_TRUE((back.bridge == BridgeOptions{true, false}));
 }
 
 // Catches: the state of a bond's member being read from the wrong attributes.
-TEST(NetlinkLink, readsWhatABondSaysOfItsMember) {
+TEST(NetlinkLink, ReadsWhatABondSaysOfItsMember) {
   MessageBuilder out(RTM_NEWLINK, 0);
   out.header<ifinfomsg>().ifi_index = 5;
   out.nest(IFLA_LINKINFO, [&] {
@@ -104,7 +104,7 @@ WireguardSecret secret(kj::byte last = 1) {
 }
 
 // Catches: keys that are cut, padded or clamped into another key.
-TEST(NetlinkWireguard, keysAreExactlyThirtyTwoOctets) {
+TEST(NetlinkWireguard, KeysAreExactlyThirtyTwoOctets) {
   for (size_t size : {0, 31, 33}) {
     auto text = kj::encodeBase64(kj::heapArray<kj::byte>(size));
     EXPECT_TRUE(WireguardSecret::parse(text) == nullptr) << size;
@@ -129,7 +129,7 @@ WireguardDevice readBack(const SetWireguard& set, size_t* messages = nullptr) {
 }
 
 // Catches: endpoints with a swapped port or address, networks with host bits.
-TEST(NetlinkWireguard, whatIsSetIsWhatIsRead) {
+TEST(NetlinkWireguard, WhatIsSetIsWhatIsRead) {
   SetWireguard set{.index = 4, .listenPort = 51820, .firewallMark = 7};
   SetPeer four{.publicKey = secret(1).publicKey(),
                .endpoint = Endpoint{ip("192.0.2.1"), 51111},
@@ -152,7 +152,7 @@ TEST(NetlinkWireguard, whatIsSetIsWhatIsRead) {
 
 // Catches: a request that is larger than the kernel takes, and a peer whose second part takes away
 // what its first part brought.
-TEST(NetlinkWireguard, manyPeersAndNetworksAreSplit) {
+TEST(NetlinkWireguard, ManyPeersAndNetworksAreSplit) {
   SetWireguard set{.index = 4, .privateKey = secret()};
   for (unsigned i = 0; i < 100; ++i) {
     SetPeer peer{.publicKey = secret(i + 2).publicKey(), .replaceAllowed = true};
@@ -190,7 +190,7 @@ TEST(NetlinkWireguard, manyPeersAndNetworksAreSplit) {
 }
 
 // Catches: the private key of a dump getting into what is kept, or into a log.
-TEST(NetlinkWireguard, privateKeysComeOutNowhere) {
+TEST(NetlinkWireguard, PrivateKeysComeOutNowhere) {
   auto moved = secret();
   auto other = kj::mv(moved);
   auto third = secret(7);

@@ -158,7 +158,7 @@ kj::Vector<Change> ruleChanges() {
 }
 
 // Catches: a model that is kinder than Linux, or a rule that is read as another than ip sees.
-TEST(NetlinkKernelRules, theModelBehavesAsLinuxDoes) {
+TEST(NetlinkKernelRules, TheModelBehavesAsLinuxDoes) {
   inNamespace([] {
     auto kernel = openKernel();
     addLink(*kernel, "left", Veth{kj::str("right")});
@@ -280,7 +280,7 @@ kj::String asIp(const kj::Vector<Neighbour>& neighbours, Kernel& kernel) {
 }
 
 // Catches: the same of neighbours.
-TEST(NetlinkKernelNeighbours, theModelBehavesAsLinuxDoes) {
+TEST(NetlinkKernelNeighbours, TheModelBehavesAsLinuxDoes) {
   inNamespace([] {
     auto kernel = openKernel();
     setUp(*kernel, 1);  // without any address of its own Linux takes every other for a broadcast
@@ -301,7 +301,7 @@ TEST(NetlinkKernelNeighbours, theModelBehavesAsLinuxDoes) {
 }
 
 // Catches: a request that only one of the two kernels takes, because it cannot be said.
-TEST(NetlinkKernelRules, bothRefuseWhatCannotBeSaid) {
+TEST(NetlinkKernelRules, BothRefuseWhatCannotBeSaid) {
   inNamespace([] {
     auto kernel = openKernel();
     ModelKernel model;
@@ -317,7 +317,7 @@ TEST(NetlinkKernelRules, bothRefuseWhatCannotBeSaid) {
 }
 
 // Catches: a change of rules or neighbours that nobody is told of.
-TEST(NetlinkKernelNeighbours, theMonitorTellsWhatItWasAskedFor) {
+TEST(NetlinkKernelNeighbours, TheMonitorTellsWhatItWasAskedFor) {
   inNamespace([] {
     auto io = kj::setupAsyncIo();
     auto kernel = openKernel();

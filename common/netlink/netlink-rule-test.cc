@@ -42,7 +42,7 @@ Rule full() {
 }
 
 // Catches: a wrong attribute number, order, padding or byte order in the commonest request.
-TEST(NetlinkRule, requestByteForByte) {
+TEST(NetlinkRule, RequestByteForByte) {
   Rule rule{.priority = 100, .from = prefix("10.1.0.0/16"), .mark = 1, .table = 5, .protocol = 116};
   EXPECT_STREQ(kj::encodeHex(encode(AddRule{rule})).cStr(),
                // length 68, RTM_NEWRULE 32, REQUEST|ACK|EXCL|CREATE, sequence, port
@@ -67,7 +67,7 @@ TEST(NetlinkRule, requestByteForByte) {
                "74000000");  // FRA_PROTOCOL
 }
 
-TEST(NetlinkNeighbour, requestByteForByte) {
+TEST(NetlinkNeighbour, RequestByteForByte) {
   Neighbour neighbour{
       .link = 3, .address = ip("10.5.0.1"), .hardwareAddress = kMac, .state = NUD_PERMANENT};
   EXPECT_STREQ(kj::encodeHex(encode(AddNeighbour{neighbour, true})).cStr(),
@@ -88,7 +88,7 @@ TEST(NetlinkNeighbour, requestByteForByte) {
 }
 
 // Catches: fields lost or swapped between encoding and decoding.
-TEST(NetlinkRule, survivesTheRoundTrip) {
+TEST(NetlinkRule, SurvivesTheRoundTrip) {
   Rule gone{.family = AF_INET, .priority = 1, .action = FR_ACT_GOTO, .target = 7};
   Rule drop{.priority = 0xffffffff, .iif = "lo", .action = FR_ACT_BLACKHOLE};
   Rule vrf{.priority = 1000, .table = 0};
@@ -100,7 +100,7 @@ TEST(NetlinkRule, survivesTheRoundTrip) {
   }
 }
 
-TEST(NetlinkNeighbour, survivesTheRoundTrip) {
+TEST(NetlinkNeighbour, SurvivesTheRoundTrip) {
   Neighbour six{.link = 7,
                 .address = ip("fe80::1"),
                 .hardwareAddress = kMac,
@@ -117,7 +117,7 @@ TEST(NetlinkNeighbour, survivesTheRoundTrip) {
 }
 
 // Catches: a rule or neighbour that is told in other words than those of ip.
-TEST(NetlinkRule, inTheWordsOfIp) {
+TEST(NetlinkRule, InTheWordsOfIp) {
   Rule plain{.table = RT_TABLE_MAIN}, drop{.iif = "eth0", .action = FR_ACT_PROHIBIT};
   Rule marked{.from = prefix("10.1.0.1/32"), .mark = 1, .mask = 255, .table = 5};
   Rule jump{.priority = 7, .action = FR_ACT_GOTO, .target = 9}, last{.table = RT_TABLE_DEFAULT};
@@ -147,7 +147,7 @@ TEST(NetlinkRule, inTheWordsOfIp) {
 }
 
 // Catches: rules that the kernel would understand as something else than what was asked for.
-TEST(NetlinkRule, whatCannotBeSaidIsRefused) {
+TEST(NetlinkRule, WhatCannotBeSaidIsRefused) {
   Rule good{.priority = 5, .table = 5};
   auto with = [&](auto&& change) {
     auto rule = good;
@@ -196,7 +196,7 @@ kj::Array<kj::byte> edited(kj::Array<kj::byte> message, size_t at, kj::byte valu
 
 // Catches: other families' rules and bridges' tables taken for ours; a condition that is not known,
 // or not readable, being dropped, so that a rule looks as if it held for everything.
-TEST(NetlinkRule, whatIsNotOursOrNotWholeIsNotTakenForIt) {
+TEST(NetlinkRule, WhatIsNotOursOrNotWholeIsNotTakenForIt) {
   constexpr size_t kFamily = 16, kDestinationLength = 17, kSourceLength = 18;
   Rule rule{.priority = 5, .from = prefix("10.0.0.0/8"), .table = 5};
   Neighbour neighbour{.link = 1, .address = ip("10.0.0.1"), .state = NUD_FAILED};
@@ -258,7 +258,7 @@ int codeOf(Kernel& kernel, Change change) {
 }
 
 // Catches: a kernel without IPv6 that lists rules of it, or takes them.
-TEST(NetlinkRule, theModelWithoutIpv6) {
+TEST(NetlinkRule, TheModelWithoutIpv6) {
   ModelKernel with, without(false);
   EXPECT_EQ(with.rules().size(), 5u);
   EXPECT_EQ(without.rules().size(), 3u);
@@ -274,7 +274,7 @@ TEST(NetlinkRule, theModelWithoutIpv6) {
 }
 
 // Catches: entries of a link that is gone, or that survive a pulled cable though they may be wrong.
-TEST(NetlinkNeighbour, theModelForgetsThemWithTheirLink) {
+TEST(NetlinkNeighbour, TheModelForgetsThemWithTheirLink) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
   for (unsigned link : {eth0, eth1}) {
@@ -300,7 +300,7 @@ TEST(NetlinkNeighbour, theModelForgetsThemWithTheirLink) {
 }
 
 // Catches: a monitor that wakes for what it was not asked to hear, or sleeps over what it was.
-TEST(NetlinkNeighbour, monitorsHearWhatTheyAskedFor) {
+TEST(NetlinkNeighbour, MonitorsHearWhatTheyAskedFor) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   ModelKernel kernel;

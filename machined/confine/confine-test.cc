@@ -185,9 +185,9 @@ class Confined : public testing::Test {
 
 constexpr uint64_t kNetAdminAndRaw = 1ull << CAP_NET_ADMIN | 1ull << CAP_NET_RAW;
 
-// Would miss: an identity, group or capability that stays, or one that is lost on the way through
+// Catches: an identity, group or capability that stays, or one that is lost on the way through
 // exec.
-TEST_F(Confined, identityAndCapabilities) {
+TEST_F(Confined, IdentityAndCapabilities) {
   run({"--uid=52", "--capabilities=net_admin,net_raw", "--rlimit=nofile=777", "--oom-score=500"});
   EXPECT_EQ("52\t52\t52\t52", status["Uid"]);
   EXPECT_EQ("52\t52\t52\t52", status["Gid"]);
@@ -200,7 +200,7 @@ TEST_F(Confined, identityAndCapabilities) {
   EXPECT_EQ(EPERM, result("setuid"));
 }
 
-TEST_F(Confined, noCapabilities) {
+TEST_F(Confined, NoCapabilities) {
   run({"--uid=50"});
   for (auto* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
     EXPECT_EQ(0u, strtoull(status[set].c_str(), nullptr, 16)) << set;
@@ -208,8 +208,8 @@ TEST_F(Confined, noCapabilities) {
   EXPECT_EQ(EPERM, result("packet"));
 }
 
-// Would miss: a list that lets through what a server never needs, or lacks what it does need.
-TEST_F(Confined, serverProfile) {
+// Catches: a list that lets through what a server never needs, or lacks what it does need.
+TEST_F(Confined, ServerProfile) {
   run({"--uid=50", "--seccomp=server"});
   EXPECT_EQ("2", status["Seccomp"]);
   for (auto* good : {"unix", "inet", "thread", "read-read", "write-new"}) {
@@ -222,7 +222,7 @@ TEST_F(Confined, serverProfile) {
   }
 }
 
-TEST_F(Confined, networkProfile) {
+TEST_F(Confined, NetworkProfile) {
   run({"--uid=52", "--capabilities=net_admin,net_raw", "--seccomp=network"});
   for (auto* good : {"unix", "inet", "netlink", "packet", "thread", "siocgifflags"}) {
     EXPECT_EQ(0, result(good)) << good;
@@ -233,9 +233,9 @@ TEST_F(Confined, networkProfile) {
   }
 }
 
-// Would miss: a path rule that opens more than it names. On a kernel without Landlock the wrapper
+// Catches: a path rule that opens more than it names. On a kernel without Landlock the wrapper
 // must go on, and that is what is tested there.
-TEST_F(Confined, landlock) {
+TEST_F(Confined, Landlock) {
   if (kAddressSanitizer) {
     GTEST_SKIP()
         << "behind the wrapper's Landlock rules a program may execute only itself, and one "
@@ -253,8 +253,8 @@ TEST_F(Confined, landlock) {
     fprintf(stderr, "note: this kernel has no Landlock; only that it is optional was tested\n");
 }
 
-// Would miss: a program that starts without its filter because the profile's name was wrong.
-TEST_F(Confined, unknownProfileStartsNothing) {
+// Catches: a program that starts without its filter because the profile's name was wrong.
+TEST_F(Confined, UnknownProfileStartsNothing) {
   EXPECT_EXIT(
       {
         auto arguments = kj::arr<kj::StringPtr>("--uid=50", "--seccomp=none", "--", "/bin/true");

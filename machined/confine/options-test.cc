@@ -12,7 +12,7 @@ Options read(std::initializer_list<kj::StringPtr> arguments) {
   return parse(kj::arrayPtr(arguments.begin(), arguments.size()));
 }
 
-TEST(ConfineOptions, all) {
+TEST(ConfineOptions, All) {
   auto o = read({"--uid=52", "--gid", "53", "--capabilities=net_admin,net_raw", "--seccomp=network",
                  "--landlock-read=/etc", "--landlock-read", "/run", "--landlock-write=/var/x",
                  "--rlimit=nofile=4096", "--oom-score=-998", "--", "/usr/bin/x", "--uid=0"});
@@ -30,13 +30,13 @@ TEST(ConfineOptions, all) {
   EXPECT_EQ("--uid=0"_kj, o.command[1]) << "what follows -- belongs to the program";
 }
 
-TEST(ConfineOptions, groupIsTheUsersNumberUnlessGiven) {
+TEST(ConfineOptions, GroupIsTheUsersNumberUnlessGiven) {
   EXPECT_EQ(50u, read({"--uid=50", "--", "/x"}).gid);
   EXPECT_EQ(0u, read({"--uid=50", "--gid=0", "--", "/x"}).gid);
 }
 
-// Would miss: a mistyped option that leaves a service with more rights than its line says.
-TEST(ConfineOptions, refused) {
+// Catches: a mistyped option that leaves a service with more rights than its line says.
+TEST(ConfineOptions, Refused) {
   struct Row {
     std::initializer_list<kj::StringPtr> arguments;
     kj::StringPtr words;

@@ -45,9 +45,9 @@ ino_t inode(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
-// Would miss: a child with the parent's blocked signals, with descriptors that are not its own,
+// Catches: a child with the parent's blocked signals, with descriptors that are not its own,
 // without its environment, or an exit that is not reported.
-TEST(Process1, startsAChildCleanlyAndReportsItsExit) {
+TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   Harness harness;
   int brain = harness.next().socket;
   ASSERT_EQ(2u, inventory(brain).size());
@@ -80,9 +80,9 @@ TEST(Process1, startsAChildCleanlyAndReportsItsExit) {
   EXPECT_EQ(0, exit.report.code);
 }
 
-// Would miss: a failed exec that looks like a start, or that keeps its slot, or that is also an
+// Catches: a failed exec that looks like a start, or that keeps its slot, or that is also an
 // exit.
-TEST(Process1, saysWhyExecFailed) {
+TEST(Process1, SaysWhyExecFailed) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -103,7 +103,7 @@ TEST(Process1, saysWhyExecFailed) {
   EXPECT_EQ(3 << 8, exit.report.code);
 }
 
-TEST(Process1, refusesASecondChildInASlot) {
+TEST(Process1, RefusesASecondChildInASlot) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -119,9 +119,9 @@ TEST(Process1, refusesASecondChildInASlot) {
   EXPECT_EQ(0, receive(brain).report.code);
 }
 
-// Would miss: a successor that does not learn of children, descriptors or exits; children that die
+// Catches: a successor that does not learn of children, descriptors or exits; children that die
 // with the brain; requests of the dead brain that are lost although it had sent them.
-TEST(Process1, nothingIsLostWhenTheBrainDies) {
+TEST(Process1, NothingIsLostWhenTheBrainDies) {
   Harness harness;
   auto brain = harness.next();
   inventory(brain.socket);
@@ -155,9 +155,9 @@ TEST(Process1, nothingIsLostWhenTheBrainDies) {
   EXPECT_EQ(0, kill(stays.pid, 0)) << "the child was disturbed";
 }
 
-// Would miss: an exit that a crashing brain saw but did not acknowledge, and one told again after
+// Catches: an exit that a crashing brain saw but did not acknowledge, and one told again after
 // it was.
-TEST(Process1, exitsAreRepeatedUntilAcknowledged) {
+TEST(Process1, ExitsAreRepeatedUntilAcknowledged) {
   Harness harness;
   auto brain = harness.next();
   inventory(brain.socket);
@@ -181,8 +181,8 @@ TEST(Process1, exitsAreRepeatedUntilAcknowledged) {
   EXPECT_EQ(77u, receive(next.socket).report.id);
 }
 
-// Would miss: zombies that pile up because only known children are waited for.
-TEST(Process1, reapsOrphans) {
+// Catches: zombies that pile up because only known children are waited for.
+TEST(Process1, ReapsOrphans) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -194,9 +194,9 @@ TEST(Process1, reapsOrphans) {
   EXPECT_TRUE(waitUntilGone(orphan.pid));
 }
 
-// Would miss: bytes from a broken brain that crash process 1, leak its descriptors or stop its
+// Catches: bytes from a broken brain that crash process 1, leak its descriptors or stop its
 // service.
-TEST(Process1, survivesGarbage) {
+TEST(Process1, SurvivesGarbage) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -233,9 +233,9 @@ TEST(Process1, survivesGarbage) {
   EXPECT_EQ(0, receive(brain).report.code);
 }
 
-// Would miss: a process 1 that waits for a brain that does not read, and one that loses answers
+// Catches: a process 1 that waits for a brain that does not read, and one that loses answers
 // then.
-TEST(Process1, neverWaitsForTheBrain) {
+TEST(Process1, NeverWaitsForTheBrain) {
   Harness harness;
   auto brain = harness.next();
   inventory(brain.socket);
@@ -260,8 +260,8 @@ TEST(Process1, neverWaitsForTheBrain) {
   EXPECT_EQ(1u, receive(next.socket).report.sequence);
 }
 
-// Would miss: one that gives up, or that spins, when the brain dies again and again.
-TEST(Process1, keepsStartingABrainThatKeepsDying) {
+// Catches: one that gives up, or that spins, when the brain dies again and again.
+TEST(Process1, KeepsStartingABrainThatKeepsDying) {
   Harness harness;
   for (int i = 0; i < 6; ++i) harness.killNow(harness.next().pid);
   harness.waitForConsole("too often); it is started again in 1 s");
@@ -269,7 +269,7 @@ TEST(Process1, keepsStartingABrainThatKeepsDying) {
   EXPECT_EQ(6u, receive(brain.socket).report.sequence);
 }
 
-TEST(Process1, saysWhyThereIsNoBrain) {
+TEST(Process1, SaysWhyThereIsNoBrain) {
   Harness::Options options;
   options.brainExists = false;
   Harness harness(options);
@@ -278,8 +278,8 @@ TEST(Process1, saysWhyThereIsNoBrain) {
   harness.waitForConsole("too often)");
 }
 
-// Would miss: a power button or ctrl-alt-del that nobody hears.
-TEST(Process1, tellsTheBrainWhatTheUserWants) {
+// Catches: a power button or ctrl-alt-del that nobody hears.
+TEST(Process1, TellsTheBrainWhatTheUserWants) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -291,8 +291,8 @@ TEST(Process1, tellsTheBrainWhatTheUserWants) {
   EXPECT_EQ(static_cast<int>(Wish::kReboot), receive(brain).report.code);
 }
 
-// Would miss: a signal that hits another process, or none.
-TEST(Process1, signalsAChildBySlot) {
+// Catches: a signal that hits another process, or none.
+TEST(Process1, SignalsAChildBySlot) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
@@ -307,7 +307,7 @@ TEST(Process1, signalsAChildBySlot) {
 }
 
 // A pid namespace shows what reboot(2) was called with: SIGHUP for a restart, SIGINT for power off.
-TEST(Process1, goesDownWhenEverythingIsStopped) {
+TEST(Process1, GoesDownWhenEverythingIsStopped) {
   for (auto [command, sign] : {std::pair<uint32_t, int>{LINUX_REBOOT_CMD_RESTART, SIGHUP},
                                std::pair<uint32_t, int>{LINUX_REBOOT_CMD_POWER_OFF, SIGINT}}) {
     Harness harness;
@@ -324,8 +324,8 @@ TEST(Process1, goesDownWhenEverythingIsStopped) {
   }
 }
 
-// Would miss: a process that is deaf to SIGTERM and holds the machine up for ever.
-TEST(Process1, killsWhatDoesNotStop) {
+// Catches: a process that is deaf to SIGTERM and holds the machine up for ever.
+TEST(Process1, KillsWhatDoesNotStop) {
   Harness::Options options;
   options.termGraceMs = 100;
   Harness harness(options);
@@ -339,8 +339,8 @@ TEST(Process1, killsWhatDoesNotStop) {
   harness.waitForConsole("some processes did not end after SIGTERM");
 }
 
-// Would miss: a child outside its cgroup, where neither limits nor the kill of the group reach it.
-TEST(Process1, startsAChildInItsCgroup) {
+// Catches: a child outside its cgroup, where neither limits nor the kill of the group reach it.
+TEST(Process1, StartsAChildInItsCgroup) {
   Harness::Options options;
   options.cgroup = "talos-init-test-" + std::to_string(getpid());
   Harness harness(options);

@@ -20,7 +20,7 @@ Request request(Ask ask, const char* name, uint32_t argument = 0) {
 }
 
 // Each row is one thing that is wrong; a check that forgets it lets it into the tables.
-TEST(Request, table) {
+TEST(Request, Table) {
   struct Row {
     Request request;
     unsigned descriptors;
@@ -72,7 +72,7 @@ struct Built {
   }
 };
 
-TEST(Request, spawn) {
+TEST(Request, Spawn) {
   Built good({"/bin/x", "-a", "K=V"}, 2);
   EXPECT_EQ(nullptr, good.wrong());
   char* argv[kMaxStrings + 1];
@@ -107,7 +107,7 @@ TEST(Request, spawn) {
   EXPECT_NE(nullptr, outside.wrong());
 }
 
-TEST(Request, plainPath) {
+TEST(Request, PlainPath) {
   for (auto* good : {"a", "a/b", "system/apid", "..a", "a.b"}) EXPECT_TRUE(plainPath(good)) << good;
   for (auto* bad : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b"}) {
     EXPECT_FALSE(plainPath(bad)) << bad;
@@ -115,7 +115,7 @@ TEST(Request, plainPath) {
 }
 
 // Whatever passes must be safe to take apart; the sanitizers see it if it is not.
-TEST(Request, randomBytes) {
+TEST(Request, RandomBytes) {
   std::mt19937 random(7);
   char* argv[kMaxStrings + 1];
   char* environment[kMaxStrings + 1];

@@ -38,8 +38,8 @@ kj::String filesOf(kj::StringPtr name) {
   return kj::str("none");
 }
 
-// Would miss: a module loaded before what it needs, and names that differ only in '-' and '_'.
-TEST(ModuleIndex, table) {
+// Catches: a module loaded before what it needs, and names that differ only in '-' and '_'.
+TEST(ModuleIndex, Table) {
   struct Row {
     kj::StringPtr name, files;
   } rows[] = {
@@ -62,22 +62,22 @@ TEST(ModuleIndex, table) {
   for (auto& row : rows) EXPECT_EQ(row.files, filesOf(row.name)) << row.name.cStr();
 }
 
-TEST(ModuleIndex, emptyIsAKernelWithEverythingBuiltIn) {
+TEST(ModuleIndex, EmptyIsAKernelWithEverythingBuiltIn) {
   ModuleIndex index("", "", "");
   EXPECT_TRUE(index.find("loop") == nullptr);
 }
 
-// Would miss: links and bonds that appear because a module was loaded.
-TEST(Modules, parameters) {
+// Catches: links and bonds that appear because a module was loaded.
+TEST(Modules, Parameters) {
   EXPECT_EQ("max_bonds=0"_kj,
             moduleParameters(plainModuleName("kernel/drivers/net/bonding/bonding.ko")));
   EXPECT_EQ("numdummies=0"_kj, moduleParameters("dummy"));
   EXPECT_EQ(""_kj, moduleParameters("xfs"));
 }
 
-// Would miss: one device whose module is broken keeping the others from theirs, and a link in sysfs
+// Catches: one device whose module is broken keeping the others from theirs, and a link in sysfs
 // that leads the walk in a circle.
-TEST(Modules, coldplugGoesOnAfterAFailure) {
+TEST(Modules, ColdplugGoesOnAfterAFailure) {
   char name[] = "/tmp/talos-modules-test-XXXXXX";
   ASSERT_NE(nullptr, mkdtemp(name));
   kj::StringPtr root = name;

@@ -113,8 +113,8 @@ ino_t inode(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
-// Would miss: an exit that is lost, told twice after it was acknowledged, or told as another's.
-TEST_P(Process1Test, exitIsToldAgainUntilAcknowledged) {
+// Catches: an exit that is lost, told twice after it was acknowledged, or told as another's.
+TEST_P(Process1Test, ExitIsToldAgainUntilAcknowledged) {
   EXPECT_EQ(0u, brain->brainRestarts());
   auto a = start("a");
   start("b");
@@ -141,9 +141,9 @@ TEST_P(Process1Test, exitIsToldAgainUntilAcknowledged) {
   EXPECT_EQ(SIGTERM, exit.status);
 }
 
-// Would miss: a held descriptor that the successor does not find, or finds as it was before it was
+// Catches: a held descriptor that the successor does not find, or finds as it was before it was
 // replaced; a name that stays after drop().
-TEST_P(Process1Test, holdsOutliveTheBrain) {
+TEST_P(Process1Test, HoldsOutliveTheBrain) {
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
   kj::AutoCloseFd readEnd(ends[0]), writeEnd(ends[1]);
@@ -172,8 +172,8 @@ TEST_P(Process1Test, holdsOutliveTheBrain) {
 INSTANTIATE_TEST_SUITE_P(OnBoth, Process1Test, testing::Bool(),
                          [](auto& info) { return info.param ? "real" : "model"; });
 
-// Would miss: a failure that does not say what failed.
-TEST(SocketProcess1, execFailureSaysWhy) {
+// Catches: a failure that does not say what failed.
+TEST(SocketProcess1, ExecFailureSaysWhy) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();
@@ -189,9 +189,9 @@ TEST(SocketProcess1, execFailureSaysWhy) {
   }
 }
 
-// Would miss: requests that overtake each other or are lost when the socket is full, and answers
+// Catches: requests that overtake each other or are lost when the socket is full, and answers
 // that are given to the wrong one.
-TEST(SocketProcess1, thousandsOfRequestsAtOnce) {
+TEST(SocketProcess1, ThousandsOfRequestsAtOnce) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();
@@ -211,7 +211,7 @@ TEST(SocketProcess1, thousandsOfRequestsAtOnce) {
   EXPECT_EQ(inode(second), inode(KJ_ASSERT_NONNULL(brain->takeHeld(kj::str("name", 4999 % 7)))));
 }
 
-TEST(SocketProcess1, wishesAndReboot) {
+TEST(SocketProcess1, WishesAndReboot) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();
@@ -223,8 +223,8 @@ TEST(SocketProcess1, wishesAndReboot) {
   EXPECT_THROW(gone.wait(io.waitScope), kj::Exception);
 }
 
-// Would miss: names that are cut, and so become another's.
-TEST(SocketProcess1, refusesWhatDoesNotFit) {
+// Catches: names that are cut, and so become another's.
+TEST(SocketProcess1, RefusesWhatDoesNotFit) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();

@@ -35,7 +35,7 @@ Neighbour entry(unsigned link, Ip address, uint16_t state = NUD_REACHABLE) {
 
 // Catches: two rules with one id, of which the store would keep only one; fields under the wrong
 // name.
-TEST(BystandersView, rules) {
+TEST(BystandersView, Rules) {
   ModelKernel kernel;
   Rule first{.priority = 100,
              .from = prefix("10.1.0.0/16"),
@@ -75,7 +75,7 @@ TEST(BystandersView, rules) {
 }
 
 // Catches: entries shown that `ip neigh` hides, and a link that is gone without a name.
-TEST(BystandersView, neighbours) {
+TEST(BystandersView, Neighbours) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   kj::Vector<Neighbour> there;
@@ -100,7 +100,7 @@ TEST(BystandersView, neighbours) {
 }
 
 // Catches: a store that grows with the network, and a list that looks whole when it is not.
-TEST(BystandersView, noMoreThanTheMost) {
+TEST(BystandersView, NoMoreThanTheMost) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   for (size_t extra : {size_t(0), size_t(7)}) {
@@ -156,7 +156,7 @@ class BystandersTest : public ModelMachine {
 };
 
 // Catches: a store that is written at every change of a state, of which there are thousands.
-TEST_F(BystandersTest, aFlappingNeighbourIsWrittenAtMostOnceASecond) {
+TEST_F(BystandersTest, AFlappingNeighbourIsWrittenAtMostOnceASecond) {
   start();
   EXPECT_EQ(toldRules, 1u);
   EXPECT_EQ(toldNeighbours, 1u);
@@ -182,7 +182,7 @@ TEST_F(BystandersTest, aFlappingNeighbourIsWrittenAtMostOnceASecond) {
 }
 
 // Catches: a large network that keeps the store busy: a thousand records a second.
-TEST_F(BystandersTest, manyThatChangeAreWrittenMoreSlowly) {
+TEST_F(BystandersTest, ManyThatChangeAreWrittenMoreSlowly) {
   constexpr unsigned kMany = 1000, kSeconds = 50;
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
   start();
@@ -201,7 +201,7 @@ TEST_F(BystandersTest, manyThatChangeAreWrittenMoreSlowly) {
 
 // Catches: the same of rules, and of a list that is long to read though little of it changes; a
 // pause that grows without end.
-TEST_F(BystandersTest, aLongListIsLookedAtMoreSlowly) {
+TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   constexpr unsigned kMany = 4000, kSeconds = 30;
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
   start();
@@ -237,7 +237,7 @@ TEST_F(BystandersTest, aLongListIsLookedAtMoreSlowly) {
 }
 
 // Catches: a list that is cut and nobody is told, or is told each time.
-TEST_F(BystandersTest, aCutListIsToldOnce) {
+TEST_F(BystandersTest, ACutListIsToldOnce) {
   for (unsigned i = 1; i <= kMostBystanders + 1; ++i) set(entry(eth0, numbered(i)));
   testing::internal::CaptureStderr();
   start();
@@ -253,7 +253,7 @@ TEST_F(BystandersTest, aCutListIsToldOnce) {
 }
 
 // Catches: rules, new names of links and lost notices that are not told.
-TEST_F(BystandersTest, everythingThatItShowsIsFollowed) {
+TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   set(entry(eth0, ip("10.5.0.1")));
   start();
   EXPECT_STREQ(shown().cStr(), "eth0/10.5.0.1");
@@ -275,7 +275,7 @@ TEST_F(BystandersTest, everythingThatItShowsIsFollowed) {
 }
 
 // Catches: what a store that was away has not heard being taken for told; hammering it.
-TEST_F(BystandersTest, aStoreThatIsAwayIsToldLater) {
+TEST_F(BystandersTest, AStoreThatIsAwayIsToldLater) {
   broken = true;
   start();
   for (unsigned i = 0; i < 300; ++i) pass(1 * kj::SECONDS);
@@ -295,7 +295,7 @@ TEST_F(BystandersTest, aStoreThatIsAwayIsToldLater) {
 }
 
 // Catches: one list that cannot be read, and nothing is told ever after.
-TEST(BystandersLoop, aKernelThatCannotBeReadIsReadLater) {
+TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
   struct Sick final : ModelKernel {
     bool sick = true;
     kj::Vector<Rule> rules() override {

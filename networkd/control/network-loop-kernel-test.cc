@@ -108,7 +108,7 @@ void onMachine(F&& body) {
 }
 
 // Catches: a configuration that the model kernel takes and Linux does not.
-TEST(NetworkdKernel, oneStaticAddressWithDefaultRoute) {
+TEST(NetworkdKernel, OneStaticAddressWithDefaultRoute) {
   onMachine([](Machine& m) {
     m.start();
     m.until([&] { return m.board.last != nullptr && m.board.network().getApplied() == 3; });
@@ -123,7 +123,7 @@ TEST(NetworkdKernel, oneStaticAddressWithDefaultRoute) {
 
 // Catches: work that Linux makes look undone (flags and scopes that it changes, metrics that it
 // fills in), so that every pass or restart sends it again.
-TEST(NetworkdKernel, aRestartSendsNothing) {
+TEST(NetworkdKernel, ARestartSendsNothing) {
   onMachine([](Machine& m) {
     m.board.addresses.add(kj::str("10.5.0.3/24"));
     m.board.addresses.add(kj::str("fd00::2/64"));
@@ -140,7 +140,7 @@ TEST(NetworkdKernel, aRestartSendsNothing) {
 }
 
 // Catches: networkd's own changes in the monitor's buffer, where they push out those of others.
-TEST(NetworkdKernel, itsOwnChangesDoNotOverrunIt) {
+TEST(NetworkdKernel, ItsOwnChangesDoNotOverrunIt) {
   onMachine([](Machine& m) {
     m.monitor = netlink::openMonitor(m.io.unixEventPort, 1 << 16);  // for a few dozen
     constexpr unsigned kMany = 1000;
@@ -157,7 +157,7 @@ TEST(NetworkdKernel, itsOwnChangesDoNotOverrunIt) {
 
 // Catches: changes of the real kernel that the monitor does not hear, among them routes that vanish
 // without a message of their own when a link goes down.
-TEST(NetworkdKernel, repairsWhatOthersBreak) {
+TEST(NetworkdKernel, RepairsWhatOthersBreak) {
   onMachine([](Machine& m) {
     m.start();
     m.quiet();
@@ -176,7 +176,7 @@ TEST(NetworkdKernel, repairsWhatOthersBreak) {
 
 // Catches: a carrier that the real kernel shows elsewhere than where it is looked for, or of which
 // the monitor does not tell.
-TEST(NetworkdKernel, aPeerThatGoesDownIsNoCarrier) {
+TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
   onMachine([](Machine& m) {
     m.start();
     m.quiet();
@@ -198,7 +198,7 @@ TEST(NetworkdKernel, aPeerThatGoesDownIsNoCarrier) {
 }
 
 // Catches: marks that the kernel does not keep, by which the next networkd would not know its own.
-TEST(NetworkdKernel, whatIsNoLongerWantedGoesAlsoAfterARestart) {
+TEST(NetworkdKernel, WhatIsNoLongerWantedGoesAlsoAfterARestart) {
   onMachine([](Machine& m) {
     m.start();
     m.quiet();
@@ -217,7 +217,7 @@ TEST(NetworkdKernel, whatIsNoLongerWantedGoesAlsoAfterARestart) {
 }
 
 // Catches: the kernel's own reason not reaching the report.
-TEST(NetworkdKernel, theKernelsWordsAreInTheProblem) {
+TEST(NetworkdKernel, TheKernelsWordsAreInTheProblem) {
   onMachine([](Machine& m) {
     m.board.addresses[0] = kj::str("10.6.0.2/24");  // the gateway 10.5.0.1 is not on it
     m.start();
@@ -231,7 +231,7 @@ TEST(NetworkdKernel, theKernelsWordsAreInTheProblem) {
 
 // Catches: a host name that is set later and not noticed; a resolver file that is written again and
 // again.
-TEST(NetworkdKernel, theHostsNameAndFile) {
+TEST(NetworkdKernel, TheHostsNameAndFile) {
   onMachine([](Machine& m) {
     char directory[] = "/tmp/networkd-test-XXXXXX";
     KJ_ASSERT(mkdtemp(directory) != nullptr);

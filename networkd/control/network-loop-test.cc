@@ -8,7 +8,7 @@ namespace talos::networkd {
 namespace {
 
 // Catches: taking "no specs yet" for "no specs", which would take the network down at every start.
-TEST_F(ControllerTest, changesNothingBeforeTheSpecsHaveArrived) {
+TEST_F(ControllerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
   specs();
   start();
   EXPECT_TRUE(hasDefault());
@@ -27,7 +27,7 @@ TEST_F(ControllerTest, changesNothingBeforeTheSpecsHaveArrived) {
 
 // Catches: a flap: work that is done again although nothing differs, after a wake-up or after a
 // crash.
-TEST_F(ControllerTest, aSecondPassAndARestartSendNothing) {
+TEST_F(ControllerTest, ASecondPassAndARestartSendNothing) {
   specs();
   start();
   EXPECT_GT(kernel.takeChangeCount(), 0u);
@@ -42,7 +42,7 @@ TEST_F(ControllerTest, aSecondPassAndARestartSendNothing) {
 }
 
 // Catches: reading and telling all again because the kernel says what networkd itself has done.
-TEST_F(ControllerTest, whatItDidItselfIsNoReasonToLookAgain) {
+TEST_F(ControllerTest, WhatItDidItselfIsNoReasonToLookAgain) {
   specs();
   start();
   pass(1 * kj::SECONDS);
@@ -63,7 +63,7 @@ TEST_F(ControllerTest, whatItDidItselfIsNoReasonToLookAgain) {
 
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
 // between the two; one that is taken back though somebody else chose it.
-TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {
+TEST_F(ControllerTest, HardwareGoesBackToTheMtuThatItHad) {
   auto mtu = [&] { return KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).mtu; };
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1450u});
   specs();
@@ -82,7 +82,7 @@ TEST_F(ControllerTest, hardwareGoesBackToTheMtuThatItHad) {
 }
 
 // Catches: a link that appears later (a cable, a module) never being configured.
-TEST_F(ControllerTest, configuresALinkThatAppearsLater) {
+TEST_F(ControllerTest, ConfiguresALinkThatAppearsLater) {
   kernel.unplug(eth0);
   specs();
   start();
@@ -96,7 +96,7 @@ TEST_F(ControllerTest, configuresALinkThatAppearsLater) {
 }
 
 // Catches: an address that a spec no longer wants staying, and its successor not coming.
-TEST_F(ControllerTest, followsTheSpecs) {
+TEST_F(ControllerTest, FollowsTheSpecs) {
   specs();
   start();
   board.addresses[0] = kj::str("10.5.0.3/24");
@@ -110,7 +110,7 @@ TEST_F(ControllerTest, followsTheSpecs) {
 
 // Catches: hammering a kernel that refuses, giving up on it, and a back-off that a success does not
 // reset.
-TEST_F(ControllerTest, retriesWithGrowingPauses) {
+TEST_F(ControllerTest, RetriesWithGrowingPauses) {
   specs();
   kernel.refuse(eth0, EBUSY);
   start();
@@ -145,7 +145,7 @@ TEST_F(ControllerTest, retriesWithGrowingPauses) {
 
 // Catches: an address or a route that is there already told as a problem, and a link's failure that
 // is not told.
-TEST_F(ControllerTest, whatIsSoAlreadyIsNoProblem) {
+TEST_F(ControllerTest, WhatIsSoAlreadyIsNoProblem) {
   specs();
   kernel.refuse(eth0, EEXIST);
   start();
@@ -158,7 +158,7 @@ TEST_F(ControllerTest, whatIsSoAlreadyIsNoProblem) {
 }
 
 // Catches: a store that is away stopping the repair of the network, or never being told again.
-TEST_F(ControllerTest, aStoreThatIsAwayStopsNothing) {
+TEST_F(ControllerTest, AStoreThatIsAwayStopsNothing) {
   specs();
   start();
   board.broken = true;
@@ -172,7 +172,7 @@ TEST_F(ControllerTest, aStoreThatIsAwayStopsNothing) {
 }
 
 // Catches: events lost by the kernel taken for silence.
-TEST_F(ControllerTest, anOverrunIsAReasonToLook) {
+TEST_F(ControllerTest, AnOverrunIsAReasonToLook) {
   specs();
   start();
   pass(1 * kj::SECONDS);
@@ -183,7 +183,7 @@ TEST_F(ControllerTest, anOverrunIsAReasonToLook) {
 }
 
 // Catches: a resolver file that cannot be written being silently left.
-TEST_F(ControllerTest, aFailedFileIsAProblemAndTriedAgain) {
+TEST_F(ControllerTest, AFailedFileIsAProblemAndTriedAgain) {
   specs();
   host.diskFull = true;
   start();
@@ -195,7 +195,7 @@ TEST_F(ControllerTest, aFailedFileIsAProblemAndTriedAgain) {
 
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
 // too soon.
-TEST_F(ControllerTest, theServerTellsTheKernelAsItIs) {
+TEST_F(ControllerTest, TheServerTellsTheKernelAsItIs) {
   start();
   auto server = makeServer(*KJ_ASSERT_NONNULL(controller));
   auto ready = server.readyRequest().send();

@@ -9,7 +9,7 @@ namespace {
 
 // Catches: a status that grows with every route, until the store takes it no more and nobody is
 // told anything.
-TEST_F(ControllerTest, aThousandProblemsAreToldInBounds) {
+TEST_F(ControllerTest, AThousandProblemsAreToldInBounds) {
   for (unsigned i = 0; i < 100; ++i) kernel.plug(kj::str("veth", i));
   board.synced = true;
   for (unsigned i = 0; i < 1000; ++i) {
@@ -28,7 +28,7 @@ TEST_F(ControllerTest, aThousandProblemsAreToldInBounds) {
 }
 
 // Catches: the same of what is left to do, and of the log.
-TEST_F(ControllerTest, aThousandStepsAreToldInBounds) {
+TEST_F(ControllerTest, AThousandStepsAreToldInBounds) {
   board.synced = true;
   for (unsigned i = 0; i < 1000; ++i) {
     board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
@@ -55,7 +55,7 @@ TEST_F(ControllerTest, aThousandStepsAreToldInBounds) {
 }
 
 // Catches: the same of cables.
-TEST_F(ControllerTest, aThousandLinksWithoutACarrierAreToldInBounds) {
+TEST_F(ControllerTest, AThousandLinksWithoutACarrierAreToldInBounds) {
   for (unsigned i = 0; i < 1000; ++i) kernel.setCarrier(kernel.plug(kj::str("veth", i)), false);
   board.synced = true;
   board.more = [](Wanted& wanted) {
@@ -72,7 +72,7 @@ TEST_F(ControllerTest, aThousandLinksWithoutACarrierAreToldInBounds) {
 }
 
 // Catches: an alarm about somebody who changed something, when what was missing up to now comes.
-TEST_F(ControllerTest, whatBecomesPossibleIsNoRepair) {
+TEST_F(ControllerTest, WhatBecomesPossibleIsNoRepair) {
   specs();
   board.more = [&](Wanted& wanted) {
     wanted.links.add(WantedLink{.name = kj::str("eth1"), .version = 1});
@@ -87,7 +87,7 @@ TEST_F(ControllerTest, whatBecomesPossibleIsNoRepair) {
 }
 
 // Catches: what a selector needs to know of hardware not being told.
-TEST_F(ControllerTest, tellsWhatHardwareIs) {
+TEST_F(ControllerTest, TellsWhatHardwareIs) {
   specs();
   start();
   auto& report = KJ_ASSERT_NONNULL(board.last);
@@ -100,7 +100,7 @@ TEST_F(ControllerTest, tellsWhatHardwareIs) {
 }
 
 // Catches: drift that stays until the next change of a spec.
-TEST_F(ControllerTest, repairsWhatOthersBreak) {
+TEST_F(ControllerTest, RepairsWhatOthersBreak) {
   specs();
   start();
   pass(1 * kj::SECONDS);
@@ -125,7 +125,7 @@ TEST_F(ControllerTest, repairsWhatOthersBreak) {
 
 // Catches: an alarm about somebody who changed something, when a peer that roamed is called again
 // or the config has another key.
-TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
+TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   specs();
   kj::byte key = 1;
   board.more = [&](Wanted& wanted) {
@@ -190,7 +190,7 @@ TEST_F(ControllerTest, aPeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
 
 // Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,
 // and a list that grows for ever.
-TEST_F(ControllerTest, repairsAreCountedOnOverARestart) {
+TEST_F(ControllerTest, RepairsAreCountedOnOverARestart) {
   specs();
   start();
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
@@ -214,7 +214,7 @@ TEST_F(ControllerTest, repairsAreCountedOnOverARestart) {
 }
 
 // Catches: what cannot be done being shown nowhere, or without when it is tried again.
-TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
+TEST_F(ControllerTest, WhatIsLeftToDoIsAPlan) {
   specs();
   kernel.refuse(eth0, EPERM);
   start();
@@ -229,7 +229,7 @@ TEST_F(ControllerTest, whatIsLeftToDoIsAPlan) {
 // Catches: a cable that is out and nobody is told, or told again and again; one that keeps what can
 // be done from being done, that makes networkd hammer the kernel, or that counts as undone, so that
 // a boot waits for it.
-TEST_F(ControllerTest, aCableThatIsOutIsToldAndChangesNothing) {
+TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
   specs();
   start();
   pass(10 * kj::SECONDS);
@@ -281,7 +281,7 @@ TEST_F(ControllerTest, aCableThatIsOutIsToldAndChangesNothing) {
 
 // Catches: an alarm about hardware that agrees with its other end for a moment, and none when there
 // is no other end because nothing changes any more; a boot that waits for the cable.
-TEST_F(ControllerTest, aLinkThatWentUpHasAMomentForItsCarrier) {
+TEST_F(ControllerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
   specs();
   kernel.setCarrier(eth0, false);
   start();
@@ -308,7 +308,7 @@ TEST_F(ControllerTest, aLinkThatWentUpHasAMomentForItsCarrier) {
 }
 
 // Catches: an overrun that is not followed by a look at everything, or not counted.
-TEST_F(ControllerTest, anOverrunIsCountedAndEverythingReadAgain) {
+TEST_F(ControllerTest, AnOverrunIsCountedAndEverythingReadAgain) {
   specs();
   start();
   kernel.overrun();
@@ -317,7 +317,7 @@ TEST_F(ControllerTest, anOverrunIsCountedAndEverythingReadAgain) {
 }
 
 // Catches: the host name's state being told only when something else happens.
-TEST_F(ControllerTest, tellsWhenTheHostNameIsSet) {
+TEST_F(ControllerTest, TellsWhenTheHostNameIsSet) {
   specs();
   board.hostname = kj::str("node-1");
   start();
@@ -330,7 +330,7 @@ TEST_F(ControllerTest, tellsWhenTheHostNameIsSet) {
 
 // Catches: the default address changing when a better one comes, which would change certificates
 // and membership; and forgetting it while the store has not yet said it back.
-TEST_F(ControllerTest, theDefaultAddressIsChosenOnce) {
+TEST_F(ControllerTest, TheDefaultAddressIsChosenOnce) {
   specs();
   board.addresses.clear();
   board.addresses.add(kj::str("10.5.0.9/24"));

@@ -66,7 +66,7 @@ struct World {
 };
 
 // Catches: one name that nobody knows keeping the other peers from being reached.
-TEST(Endpoints, oneBadNameDoesNotStopTheOthers) {
+TEST(Endpoints, OneBadNameDoesNotStopTheOthers) {
   World w;
   w.hosts["good.example"] = "192.0.2.1";
   auto first = w.wanted({"good.example:9", "bad.example:9", "nonsense"});
@@ -81,7 +81,7 @@ TEST(Endpoints, oneBadNameDoesNotStopTheOthers) {
 
 // Catches: a peer whose address changed staying unreachable, one of several addresses that come in
 // another order taken for a change, and an address that is forgotten when DNS fails.
-TEST(Endpoints, namesAreLookedUpAgain) {
+TEST(Endpoints, NamesAreLookedUpAgain) {
   World w;
   w.hosts["a.example"] = "192.0.2.1 192.0.2.2";
   auto wanted = w.wanted({"a.example:9"});
@@ -105,7 +105,7 @@ TEST(Endpoints, namesAreLookedUpAgain) {
 
 // Catches: one server that is no address making every name unknown; the answer of the first servers
 // that are known coming a minute later.
-TEST(Endpoints, asksTheServersThatAreAddressesAndNewOnesAtOnce) {
+TEST(Endpoints, AsksTheServersThatAreAddressesAndNewOnesAtOnce) {
   World w;
   auto fill = [&](std::initializer_list<kj::StringPtr> servers) {
     kj::Vector<kj::String> list;
@@ -131,7 +131,7 @@ TEST(Endpoints, asksTheServersThatAreAddressesAndNewOnesAtOnce) {
 
 // Catches: a config that names another place and is not followed; names that are asked for for
 // ever.
-TEST(Endpoints, whatWasReachedIsRememberedAndOtherNamesAreForgotten) {
+TEST(Endpoints, WhatWasReachedIsRememberedAndOtherNamesAreForgotten) {
   World w;
   w.hosts["a.example"] = "192.0.2.1";
   w.hosts["b.example"] = "192.0.2.2";

@@ -7,7 +7,7 @@ namespace {
 using namespace model4;
 
 // Catches: an address that flaps when a cable is out for a moment or the process is killed.
-TEST(Client4, aCableThatIsOutForAMomentChangesNothing) {
+TEST(Client4, ACableThatIsOutForAMomentChangesNothing) {
   World world;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -25,7 +25,7 @@ TEST(Client4, aCableThatIsOutForAMomentChangesNothing) {
   EXPECT_EQ(world.takeLog(), "lost: it has expired") << "also without a cable";
 }
 
-TEST(Client4, aKilledOneGoesOnWithItsLease) {
+TEST(Client4, AKilledOneGoesOnWithItsLease) {
   World world;
   world.up();
   world.run(100 * kj::SECONDS);
@@ -66,7 +66,7 @@ TEST(Client4, aKilledOneGoesOnWithItsLease) {
 
 // Catches: a server that goes on to hold what nobody uses; a release that it cannot find (RFC 2131
 // §4.4.6, table 5), or of what is not ours.
-TEST(Client4, whatIsNoLongerWantedIsGivenBack) {
+TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
   constexpr auto kReleased = "RELEASE unicast, lost: it is no longer wanted"_kj;
   struct Row {
     const char* when;
@@ -153,7 +153,7 @@ TEST(Client4, whatIsNoLongerWantedIsGivenBack) {
   }
 }
 
-TEST(Client4, aLeaseForEverIsNeverRenewed) {
+TEST(Client4, ALeaseForEverIsNeverRenewed) {
   World world;
   world.server.seconds = kInfinite;
   world.up();
@@ -167,7 +167,7 @@ TEST(Client4, aLeaseForEverIsNeverRenewed) {
 
 // Catches: timers that assume that they run on time (a machine that was suspended, a loop that was
 // stuck).
-TEST(Client4, aClockThatJumpsOverEverything) {
+TEST(Client4, AClockThatJumpsOverEverything) {
   for (auto jump : {2000, 3200, 3585, 3600, 1000000}) {
     World world;
     world.up();
@@ -185,7 +185,7 @@ TEST(Client4, aClockThatJumpsOverEverything) {
 // Catches what no scenario thought of: any mix of loss, delay, doubled packets, cables, servers
 // that go and refuse, kills. Always: no address beyond its lease (checked at each step), no flood,
 // and with a sound network at the end an address.
-TEST(Client4, survivesAnything) {
+TEST(Client4, SurvivesAnything) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     auto world = kj::heap<World>();
     world->random.seed(seed);

@@ -6,7 +6,7 @@ namespace {
 
 using namespace model4;
 
-TEST(Client4, getsAnAddressAndRenewsItInTime) {
+TEST(Client4, GetsAnAddressAndRenewsItInTime) {
   World world;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -35,7 +35,7 @@ TEST(Client4, getsAnAddressAndRenewsItInTime) {
 }
 
 // Catches: a client that gives up, floods, or waits too long before the first retry.
-TEST(Client4, asksForEverWithGrowingPauses) {
+TEST(Client4, AsksForEverWithGrowingPauses) {
   World world;
   world.server.silent = true;
   world.up();
@@ -57,7 +57,7 @@ TEST(Client4, asksForEverWithGrowingPauses) {
   EXPECT_EQ(world.address(), "10.0.0.9/24");
 }
 
-TEST(Client4, aServerThatOffersAndThenSaysNothingIsLeft) {
+TEST(Client4, AServerThatOffersAndThenSaysNothingIsLeft) {
   World world;
   world.up();
   world.run(1 * kj::MILLISECONDS);
@@ -70,7 +70,7 @@ TEST(Client4, aServerThatOffersAndThenSaysNothingIsLeft) {
 }
 
 // Catches: taking the answer to another machine, to another question, or of another server.
-TEST(Client4, answersThatAreNotItsOwnDoNotCount) {
+TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
   World world;
   world.server.silent = true;
   world.up();
@@ -117,7 +117,7 @@ TEST(Client4, answersThatAreNotItsOwnDoNotCount) {
 }
 
 // Catches: an address that two machines use; a server that is asked for it again and again.
-TEST(Client4, anAddressThatAnswersIsDeclinedAndAnotherTaken) {
+TEST(Client4, AnAddressThatAnswersIsDeclinedAndAnotherTaken) {
   World world;
   world.taken = ip("10.0.0.9");
   world.up();
@@ -134,7 +134,7 @@ TEST(Client4, anAddressThatAnswersIsDeclinedAndAnotherTaken) {
 }
 
 // Catches: asking again for the address that somebody took while its lease was over.
-TEST(Client4, anAddressThatWasLostAndTakenIsNotAskedForAgain) {
+TEST(Client4, AnAddressThatWasLostAndTakenIsNotAskedForAgain) {
   World world;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -156,7 +156,7 @@ TEST(Client4, anAddressThatWasLostAndTakenIsNotAskedForAgain) {
   EXPECT_TRUE(declined);
 }
 
-TEST(Client4, renewsThenAsksAllThenLetsGo) {
+TEST(Client4, RenewsThenAsksAllThenLetsGo) {
   World world;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -189,7 +189,7 @@ TEST(Client4, renewsThenAsksAllThenLetsGo) {
 
 // Catches: an answer to the last of many requests, counted from the first, that is "over" already,
 // so that nothing is ever taken.
-TEST(Client4, aLeaseThatBecomesShorterWhileNobodyAnswers) {
+TEST(Client4, ALeaseThatBecomesShorterWhileNobodyAnswers) {
   World world;
   world.server.seconds = 7 * 86400;
   world.up();
@@ -206,7 +206,7 @@ TEST(Client4, aLeaseThatBecomesShorterWhileNobodyAnswers) {
 }
 
 // Another server that shares the first one's leases may answer once everybody is asked.
-TEST(Client4, anotherServerMayExtendItAfterT2) {
+TEST(Client4, AnotherServerMayExtendItAfterT2) {
   World world;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -218,7 +218,7 @@ TEST(Client4, anotherServerMayExtendItAfterT2) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(world.client().lease()).server == ip("10.0.0.2"));
 }
 
-TEST(Client4, aRefusalEndsTheLeaseInEveryState) {
+TEST(Client4, ARefusalEndsTheLeaseInEveryState) {
   struct Row {
     State state;
     kj::Duration wait;
@@ -249,7 +249,7 @@ TEST(Client4, aRefusalEndsTheLeaseInEveryState) {
 }
 
 // Catches: a flood between a server that offers what it then refuses and a client that hurries.
-TEST(Client4, offersThatAreRefusedSlowItDown) {
+TEST(Client4, OffersThatAreRefusedSlowItDown) {
   World world;
   world.server.knows = false;
   world.up();
@@ -262,7 +262,7 @@ TEST(Client4, offersThatAreRefusedSlowItDown) {
 }
 
 // Catches: an address that is taken although the way here took longer than the lease.
-TEST(Client4, anAnswerThatIsOverBeforeItComes) {
+TEST(Client4, AnAnswerThatIsOverBeforeItComes) {
   World world;
   world.server.seconds = 1;
   world.delay = 700 * kj::MILLISECONDS;
@@ -274,7 +274,7 @@ TEST(Client4, anAnswerThatIsOverBeforeItComes) {
 }
 
 // Catches: an address that is announced on a cable that is out.
-TEST(Client4, nothingButTheEndOfTheLeaseMattersWithoutCarrier) {
+TEST(Client4, NothingButTheEndOfTheLeaseMattersWithoutCarrier) {
   World world;
   world.up();
   while (world.client().state() != State::kBound) world.run(10 * kj::MILLISECONDS);
@@ -286,7 +286,7 @@ TEST(Client4, nothingButTheEndOfTheLeaseMattersWithoutCarrier) {
 }
 
 // A cable that is plugged in again may lead to another network, where nobody has refused anything.
-TEST(Client4, refusalsBeforeTheCableWasOutDoNotCount) {
+TEST(Client4, RefusalsBeforeTheCableWasOutDoNotCount) {
   World world;
   world.server.knows = false;
   world.up();
@@ -298,7 +298,7 @@ TEST(Client4, refusalsBeforeTheCableWasOutDoNotCount) {
   EXPECT_EQ(world.takeLog(), "DISCOVER, REQUEST, DISCOVER, REQUEST");
 }
 
-TEST(Client4, aLeaseOfASecondIsNoFlood) {
+TEST(Client4, ALeaseOfASecondIsNoFlood) {
   World world;
   world.server.seconds = 1;
   world.up();

@@ -8,7 +8,7 @@ using namespace model6;
 
 // Catches: a RELEASE without what the server finds the address by (RFC 8415 §16.9, 18.2.7), one
 // that is sent while the address is in use, and one that is sent for ever.
-TEST(Client6, whatIsNoLongerWantedIsGivenBack) {
+TEST(Client6, WhatIsNoLongerWantedIsGivenBack) {
   World world;
   world.up();
   world.takeLog();
@@ -44,7 +44,7 @@ TEST(Client6, whatIsNoLongerWantedIsGivenBack) {
   EXPECT_EQ(world.takeLog(), "") << "nothing is asked for any more";
 }
 
-TEST(Client6, aReleaseThatNobodyAnswersIsSaidFourTimes) {
+TEST(Client6, AReleaseThatNobodyAnswersIsSaidFourTimes) {
   World world;
   world.up();
   world.takeLog();
@@ -64,7 +64,7 @@ TEST(Client6, aReleaseThatNobodyAnswersIsSaidFourTimes) {
 }
 
 // Catches: an address that the config wants as well, or that never goes, given to another machine.
-TEST(Client6, anAddressThatStaysInUseIsNotGivenBack) {
+TEST(Client6, AnAddressThatStaysInUseIsNotGivenBack) {
   World world;
   world.up();
   world.takeLog();
@@ -77,7 +77,7 @@ TEST(Client6, anAddressThatStaysInUseIsNotGivenBack) {
   EXPECT_EQ(world.takeLog(), "lost: it is no longer wanted");
 }
 
-TEST(Client6, whatThereIsNothingToGiveBackOf) {
+TEST(Client6, WhatThereIsNothingToGiveBackOf) {
   {  // nothing was given yet
     World world;
     world.silent = true;
@@ -129,7 +129,7 @@ TEST(Client6, whatThereIsNothingToGiveBackOf) {
 // RFC 8415 §18.2.8. Catches: an address that another machine has and that is kept, a server that is
 // not told of it and gives it to the next, and one that gives it again while the refused one is
 // still on the link, where the kernel would never try it again.
-TEST(Client6, anAddressThatAnotherMachineHasIsDeclined) {
+TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   World world;
   world.up();
   world.takeLog();
@@ -163,7 +163,7 @@ TEST(Client6, anAddressThatAnotherMachineHasIsDeclined) {
 }
 
 // Catches: a client that waits for ever, where the config wants the same address.
-TEST(Client6, anAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
+TEST(Client6, AnAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
   World world;
   world.up();
   world.takeLog();
@@ -176,7 +176,7 @@ TEST(Client6, anAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
   EXPECT_EQ(world.takeLog(), "") << "that is over";
 }
 
-TEST(Client6, aDeclineThatNobodyAnswersIsSaidFourTimes) {
+TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
   World world;
   world.up();
   world.takeLog();
@@ -196,7 +196,7 @@ TEST(Client6, aDeclineThatNobodyAnswersIsSaidFourTimes) {
 }
 
 // Catches: a client that asks anew when it was to end, or that ends before the server was told.
-TEST(Client6, aDeclineEndsWhatIsNoLongerWanted) {
+TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
   for (bool removedFirst : {true, false}) {
     World world;
     world.up();
@@ -217,7 +217,7 @@ TEST(Client6, aDeclineEndsWhatIsNoLongerWanted) {
 }
 
 // Catches: a server that is asked for another one for somebody who wants none any more.
-TEST(Client6, aDeclineThatNobodyAnswersEndsToo) {
+TEST(Client6, ADeclineThatNobodyAnswersEndsToo) {
   World world;
   world.up();
   world.silent = true;
@@ -231,7 +231,7 @@ TEST(Client6, aDeclineThatNobodyAnswersEndsToo) {
 
 // Catches: a client that waits for the removal of an address of before, and one that sends while
 // nothing is connected.
-TEST(Client6, aCableThatIsPulledWhileAnAddressIsRefused) {
+TEST(Client6, ACableThatIsPulledWhileAnAddressIsRefused) {
   for (bool refusedBefore : {true, false}) {
     World world;
     world.up();

@@ -6,7 +6,7 @@ namespace {
 
 using namespace model6;
 
-TEST(Client6, getsAnAddressInOneExchange) {
+TEST(Client6, GetsAnAddressInOneExchange) {
   World world;
   world.up();
   EXPECT_EQ(world.takeLog(), "SOLICIT, bound");
@@ -24,7 +24,7 @@ TEST(Client6, getsAnAddressInOneExchange) {
 }
 
 // Catches: the first offer taken although a better one comes (RFC 8415 §18.2.1).
-TEST(Client6, takesTheBestOfferOfTheFirstSecond) {
+TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
   World world;
   world.silent = true;
   world.rapid = false;
@@ -51,7 +51,7 @@ TEST(Client6, takesTheBestOfferOfTheFirstSecond) {
   EXPECT_EQ(hurried.client().state(), State::kRequesting);
 }
 
-TEST(Client6, answersThatAreNotItsOwnDoNotCount) {
+TEST(Client6, AnswersThatAreNotItsOwnDoNotCount) {
   World world;
   world.silent = true;
   world.up();
@@ -80,7 +80,7 @@ TEST(Client6, answersThatAreNotItsOwnDoNotCount) {
 }
 
 // Catches: a request or a renewal that another server than the one that was asked answers.
-TEST(Client6, onlyTheServerThatWasAskedAnswers) {
+TEST(Client6, OnlyTheServerThatWasAskedAnswers) {
   World world;
   world.rapid = false;
   world.silent = true;
@@ -103,7 +103,7 @@ TEST(Client6, onlyTheServerThatWasAskedAnswers) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(world.client().lease()).server == kOther);
 }
 
-TEST(Client6, renewsThenAsksAllThenLetsGo) {
+TEST(Client6, RenewsThenAsksAllThenLetsGo) {
   World world;
   world.up();
   world.silent = true;
@@ -124,7 +124,7 @@ TEST(Client6, renewsThenAsksAllThenLetsGo) {
   EXPECT_EQ(world.client().state(), State::kBound);
 }
 
-TEST(Client6, aServerThatKnowsNothingOrHasNothing) {
+TEST(Client6, AServerThatKnowsNothingOrHasNothing) {
   World world;
   world.up();
   world.takeLog();
@@ -147,7 +147,7 @@ TEST(Client6, aServerThatKnowsNothingOrHasNothing) {
 
 // Catches: lifetimes counted from the first of many requests: a network whose server comes hours
 // later than the machine would never give it an address.
-TEST(Client6, aServerThatComesHoursLater) {
+TEST(Client6, AServerThatComesHoursLater) {
   for (bool rapid : {true, false}) {
     World world;
     world.rapid = rapid;
@@ -163,7 +163,7 @@ TEST(Client6, aServerThatComesHoursLater) {
 }
 
 // The same of a renewal; and the new lease is shorter than the time that nobody answered.
-TEST(Client6, aLeaseThatBecomesShorterWhileNobodyAnswers) {
+TEST(Client6, ALeaseThatBecomesShorterWhileNobodyAnswers) {
   World world;
   world.preferred = world.valid = 7 * 86400;
   world.up();
@@ -177,7 +177,7 @@ TEST(Client6, aLeaseThatBecomesShorterWhileNobodyAnswers) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(world.client().lease()).seconds, 600u);
 }
 
-TEST(Client6, aLeaseOfASecondIsNoFlood) {
+TEST(Client6, ALeaseOfASecondIsNoFlood) {
   World world;
   world.preferred = world.valid = 1;
   world.up();
@@ -188,7 +188,7 @@ TEST(Client6, aLeaseOfASecondIsNoFlood) {
 
 // Catches: a flood between a server that offers what it then does not have and a client that
 // hurries.
-TEST(Client6, offersThatAreRefusedSlowItDown) {
+TEST(Client6, OffersThatAreRefusedSlowItDown) {
   World world;
   world.rapid = false;
   world.preference = 255;
@@ -213,7 +213,7 @@ TEST(Client6, offersThatAreRefusedSlowItDown) {
   EXPECT_TRUE(log.startsWith("SOLICIT, REQUEST, SOLICIT, REQUEST")) << log.cStr();
 }
 
-TEST(Client6, aKilledOneGoesOnWithItsLease) {
+TEST(Client6, AKilledOneGoesOnWithItsLease) {
   World world;
   world.up();
   world.run(100 * kj::SECONDS);
@@ -241,7 +241,7 @@ TEST(Client6, aKilledOneGoesOnWithItsLease) {
   EXPECT_TRUE(decodeLease6(file, kNumber, world.now) == nullptr);
 }
 
-TEST(Client6, asksForInformationOnly) {
+TEST(Client6, AsksForInformationOnly) {
   World world(false);
   world.up();
   EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
@@ -256,7 +256,7 @@ TEST(Client6, asksForInformationOnly) {
 }
 
 // RFC 8415 §21.24, 21.25: a server that has nothing says how rarely it wants to be asked.
-TEST(Client6, pausesGrowAsFarAsTheServerSays) {
+TEST(Client6, PausesGrowAsFarAsTheServerSays) {
   struct Row {
     bool address;
     uint32_t solicit, information;
@@ -282,7 +282,7 @@ TEST(Client6, pausesGrowAsFarAsTheServerSays) {
   }
 }
 
-TEST(Client6, aLeaseForEverIsNeverRenewed) {
+TEST(Client6, ALeaseForEverIsNeverRenewed) {
   World world;
   world.preferred = world.valid = kInfinite;
   world.up();

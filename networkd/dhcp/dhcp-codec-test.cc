@@ -44,7 +44,7 @@ kj::StringPtr refusal(Bytes bytes) {
 }
 const auto kAck = octets({53, 1, 5});
 
-TEST(Message4, anAckIsReadFieldByField) {
+TEST(Message4, AnAckIsReadFieldByField) {
   auto m = good(joined({kAck, octets({54, 4, 10, 0, 0, 1}), octets({51, 4, 0, 0, 14, 16}),
                         octets({58, 4, 0, 0, 7, 8}), octets({59, 4, 0, 0, 12, 78}),
                         octets({1, 4, 255, 255, 255, 0}), octets({3, 8, 10, 0, 0, 1, 10, 0, 0, 2}),
@@ -67,7 +67,7 @@ TEST(Message4, anAckIsReadFieldByField) {
 }
 
 // Catches: the second piece of an option that replaces the first (RFC 3396), also across fields.
-TEST(Message4, piecesOfAnOptionAreJoinedInTheOrderOfTheFields) {
+TEST(Message4, PiecesOfAnOptionAreJoinedInTheOrderOfTheFields) {
   auto routes = octets({121, 5, 24, 192, 168, 7, 10, 121, 3, 0, 0, 1});
   auto m = good(joined({kAck, octets({52, 1, 3}), routes, octets({255})}),
                 octets({6, 4, 10, 0, 0, 3, 255}), octets({6, 4, 10, 0, 0, 2, 255}));
@@ -79,7 +79,7 @@ TEST(Message4, piecesOfAnOptionAreJoinedInTheOrderOfTheFields) {
   EXPECT_EQ(good(kAck, nullptr, octets({6, 4, 10, 0, 0, 2, 255})).resolvers.size(), 0u);
 }
 
-TEST(Message4, classlessRoutesOfEveryWidth) {
+TEST(Message4, ClasslessRoutesOfEveryWidth) {
   struct Row {
     kj::Array<kj::byte> option;
     kj::StringPtr shown;  // "broken": as if it was not there
@@ -108,7 +108,7 @@ TEST(Message4, classlessRoutesOfEveryWidth) {
 
 // Catches: an option that is used although its length says that it cannot be what it should be.
 // Catches: a list of routes without an end, and half of one.
-TEST(Message4, asManyRoutesAsAnybodyNeeds) {
+TEST(Message4, AsManyRoutesAsAnybodyNeeds) {
   for (unsigned count : {64, 65}) {
     Message4 m;
     m.type = Message4::Type::kAck;
@@ -127,7 +127,7 @@ TEST(Message4, asManyRoutesAsAnybodyNeeds) {
   }
 }
 
-TEST(Message4, optionsOfAWrongLengthAreNotThere) {
+TEST(Message4, OptionsOfAWrongLengthAreNotThere) {
   auto m = good(
       joined({kAck, octets({54, 3, 1, 2, 3}), octets({51, 2, 0, 9}), octets({1, 4, 255, 0, 255, 0}),
               octets({3, 5, 1, 2, 3, 4, 5}), octets({26, 2, 0, 67}), octets({26, 0})}));
@@ -135,7 +135,7 @@ TEST(Message4, optionsOfAWrongLengthAreNotThere) {
   EXPECT_TRUE(m.routers.size() == 0 && m.mtu == nullptr);
 }
 
-TEST(Message4, whatIsNoMessage) {
+TEST(Message4, WhatIsNoMessage) {
   auto whole = reply(joined({kAck, octets({255})}));
   EXPECT_EQ(refusal(whole.slice(0, 239)), "it is shorter than a message can be");
   auto broken = [&](size_t at, kj::byte value) {
@@ -155,7 +155,7 @@ TEST(Message4, whatIsNoMessage) {
 }
 
 // Catches: a server that writes into files of this machine.
-TEST(Message4, namesAreNamesOrNothing) {
+TEST(Message4, NamesAreNamesOrNothing) {
   for (auto bad :
        {"a b"_kj, "a\nnameserver 6.6.6.6"_kj, "a..b"_kj, "."_kj, "a/b"_kj, "\xff"_kj, ".a"_kj}) {
     auto m = good(joined({kAck, octets({12, int(bad.size())}), bad.asBytes(),
@@ -165,7 +165,7 @@ TEST(Message4, namesAreNamesOrNothing) {
   EXPECT_EQ(good(joined({kAck, octets({15, 4, 'a', '.', 'b', '.'})})).domain, "a.b");
 }
 
-TEST(Message4, searchListsWithPointers) {
+TEST(Message4, SearchListsWithPointers) {
   struct Row {
     kj::Array<kj::byte> option;
     kj::StringPtr names;
@@ -189,7 +189,7 @@ TEST(Message4, searchListsWithPointers) {
   }
 }
 
-TEST(Message4, whatIsWrittenIsReadBack) {
+TEST(Message4, WhatIsWrittenIsReadBack) {
   Message4 m;
   m.hardwareAddress = octets({2, 0, 0, 0, 0, 1});
   m.exchange = 7;
@@ -228,7 +228,7 @@ TEST(Message4, whatIsWrittenIsReadBack) {
 
 const auto kOwn = octets({2, 0, 0, 0, 0, 1}), kOther = octets({2, 0, 0, 0, 0, 2});
 
-TEST(Packet4, onlyWholeDatagramsOfOurPortPass) {
+TEST(Packet4, OnlyWholeDatagramsOfOurPortPass) {
   auto payload = octets({1, 2, 3});
   auto packet = wrap4(ip("10.0.0.1"), 67, ip("10.0.0.9"), 68, payload);
   auto unwrapped = [&](size_t at, int value, bool checked = true) {
@@ -263,13 +263,13 @@ TEST(Packet4, onlyWholeDatagramsOfOurPortPass) {
   EXPECT_FALSE(refitted(7, 1)) << "a later fragment";
 }
 
-TEST(Packet4, sumsAsInTheRfc) {
+TEST(Packet4, SumsAsInTheRfc) {
   // RFC 1071 §3: 00 01 f2 03 f4 f5 f6 f7 has the sum ddf2.
   EXPECT_EQ(internetChecksum({octets({0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7})}), 0xffff - 0xddf2);
   EXPECT_EQ(internetChecksum({octets({0xab})}), 0xffff - 0xab00);
 }
 
-TEST(Arp, whoIsInConflict) {
+TEST(Arp, WhoIsInConflict) {
   auto address = ip("10.0.0.9");
   auto heard = [&](const Arp& arp) {
     auto parsed = KJ_ASSERT_NONNULL(parseArp(encode(arp)));
@@ -289,7 +289,7 @@ TEST(Arp, whoIsInConflict) {
 
 // --- DHCPv6
 
-TEST(Message6, aReplyIsReadFieldByField) {
+TEST(Message6, AReplyIsReadFieldByField) {
   Message6 m;
   m.type = Message6::Type::kReply;
   m.exchange = 0xabcdef;
@@ -329,7 +329,7 @@ TEST(Message6, aReplyIsReadFieldByField) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(read.associations[0].status).code, Status6::kNoBinding);
 }
 
-TEST(Message6, whatIsNoMessageAndWhatDoesNotCount) {
+TEST(Message6, WhatIsNoMessageAndWhatDoesNotCount) {
   auto refused = [](Bytes bytes) { return parse6(bytes).message == nullptr; };
   EXPECT_TRUE(refused(octets({7, 0, 0})));
   EXPECT_TRUE(refused(octets({0, 0, 0, 1})));
@@ -353,7 +353,7 @@ TEST(Message6, whatIsNoMessageAndWhatDoesNotCount) {
 }
 
 // Catches: a list that grows by an option for each server, where each of them alone is short.
-TEST(Message6, ofTimeServersTheFirst16) {
+TEST(Message6, OfTimeServersTheFirst16) {
   auto message = octets({7, 0, 0, 1});
   for (int i = 1; i <= 20; ++i) {
     auto server = ip(kj::str("fd00::", i));
@@ -366,7 +366,7 @@ TEST(Message6, ofTimeServersTheFirst16) {
 }
 
 // Catches: resolvers that nobody can ask in the three places of resolv.conf.
-TEST(Wire, serversThatCanBeAsked) {
+TEST(Wire, ServersThatCanBeAsked) {
   auto all = joined({ip("::").bytes(), ip("fe80::1").bytes(), ip("fd00::1").bytes(),
                      ip("ff02::fb").bytes(), ip("2001:db8::1").bytes()});
   EXPECT_EQ(kj::strArray(serversIn(all, AF_INET6), " "), "fd00::1 2001:db8::1");
@@ -377,7 +377,7 @@ TEST(Wire, serversThatCanBeAsked) {
 
 // --- router advertisements
 
-TEST(Advertisement, isReadFieldByField) {
+TEST(Advertisement, IsReadFieldByField) {
   auto bytes = joined({
       octets({134, 0, 0, 0, 64, 0xc0, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2}),
       octets({3, 4, 64, 0xc0, 0, 0, 1, 0, 0, 0, 0, 128, 0, 0, 0, 0}),
@@ -401,7 +401,7 @@ TEST(Advertisement, isReadFieldByField) {
   EXPECT_EQ(kj::strArray(a.search[0].names, " "), "a.bc");
 }
 
-TEST(Advertisement, whatIsNone) {
+TEST(Advertisement, WhatIsNone) {
   auto header = octets({134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2});
   auto none = [&](Bytes behind) { return parseAdvertisement(joined({header, behind})) == nullptr; };
   EXPECT_FALSE(none(nullptr));
@@ -426,7 +426,7 @@ TEST(Advertisement, whatIsNone) {
 }
 
 // Catches: a resolver that stays when its router is gone, and a list that a stranger makes grow.
-TEST(Advertised, holdsAsLongAsEachLifetime) {
+TEST(Advertised, HoldsAsLongAsEachLifetime) {
   auto now = kj::origin<kj::TimePoint>();
   Advertised advertised;
   auto hear = [&](kj::StringPtr server, uint32_t lifetime) {

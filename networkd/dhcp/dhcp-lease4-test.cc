@@ -29,7 +29,7 @@ kj::String routesOf(const Message4& m) {
       KJ_MAP(r, lease.routes) { return kj::str(r.destination, ">", r.gateway); }, " ");
 }
 
-TEST(Lease4, whatTheServerLeavesOut) {
+TEST(Lease4, WhatTheServerLeavesOut) {
   struct Row {
     kj::StringPtr address, prefix;
   } rows[] = {{"10.0.0.9", "10.0.0.9/8"},
@@ -44,7 +44,7 @@ TEST(Lease4, whatTheServerLeavesOut) {
   }
 }
 
-TEST(Lease4, timesThatAreNotInOrderAreReplaced) {
+TEST(Lease4, TimesThatAreNotInOrderAreReplaced) {
   struct Row {
     kj::Maybe<uint32_t> t1, t2;
     uint64_t renew, rebind;
@@ -63,7 +63,7 @@ TEST(Lease4, timesThatAreNotInOrderAreReplaced) {
 }
 
 // Catches: a renewal that follows another at once, because halves of a second do not count.
-TEST(Lease4, timesOfALeaseOfASecond) {
+TEST(Lease4, TimesOfALeaseOfASecond) {
   auto m = ack();
   m.lease = 1u;
   auto lease = KJ_ASSERT_NONNULL(leaseOf(m, kj::origin<kj::TimePoint>()));
@@ -75,7 +75,7 @@ TEST(Lease4, timesOfALeaseOfASecond) {
 }
 
 // A renewal is sent to the server, and 0.0.0.0 would be this machine.
-TEST(Lease4, aServerThatCannotBeAsked) {
+TEST(Lease4, AServerThatCannotBeAsked) {
   for (auto text : {"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"}) {
     auto m = ack();
     m.server = ip(text);
@@ -85,7 +85,7 @@ TEST(Lease4, aServerThatCannotBeAsked) {
 
 // Catches: two default routes (RFC 3442: option 3 does not count beside 121), and a gateway that
 // the kernel refuses because nothing leads to it.
-TEST(Lease4, routes) {
+TEST(Lease4, Routes) {
   auto m = ack();
   m.prefixLength = 24u;
   m.routers.add(ip("10.0.0.1"));
@@ -111,7 +111,7 @@ TEST(Lease4, routes) {
   EXPECT_EQ(routesOf(single), "10.0.0.1/32>0.0.0.0 0.0.0.0/0>10.0.0.1");
 }
 
-TEST(Lease4, aFileThatWasTouchedIsNoLease) {
+TEST(Lease4, AFileThatWasTouchedIsNoLease) {
   auto now = kj::origin<kj::TimePoint>() + 50 * kj::SECONDS;
   auto m = ack();
   m.lease = 100u;

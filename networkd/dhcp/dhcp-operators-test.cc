@@ -56,7 +56,7 @@ Lease4 lease4(kj::TimePoint since) {
 
 // Catches: a status that says "confirming" for half an hour, because nothing is done when nobody
 // answers.
-TEST(Operator4, tellsAlsoOfWhatItDoesNot) {
+TEST(Operator4, TellsAlsoOfWhatItDoesNot) {
   Loop world;
   writeFileAtomically(kj::str(world.directory, "/dhcp4-none0"),
                       encode(lease4(world.timer.now())).asChars(), 0600);
@@ -74,7 +74,7 @@ TEST(Operator4, tellsAlsoOfWhatItDoesNot) {
 
 // Catches: an address of one card on another that has its name now; a file that nobody can read and
 // nobody removes.
-TEST(Operators, takeNoLeaseOfAnotherCard) {
+TEST(Operators, TakeNoLeaseOfAnotherCard) {
   Loop world;
   auto four4 = kj::str(world.directory, "/dhcp4-none0"),
        six6 = kj::str(world.directory, "/dhcp6-none0");
@@ -93,7 +93,7 @@ TEST(Operators, takeNoLeaseOfAnotherCard) {
 
 // Catches: a state that says something else than why nothing happens, and a lease that is still
 // there when nobody wants it.
-TEST(Operators, sayThatThereIsNoCarrierAndEndWithoutOne) {
+TEST(Operators, SayThatThereIsNoCarrierAndEndWithoutOne) {
   Loop world;
   auto path = kj::str(world.directory, "/dhcp4-none0");
   writeFileAtomically(path, encode(lease4(world.timer.now())).asChars(), 0600);
@@ -124,7 +124,7 @@ TEST(Operators, sayThatThereIsNoCarrierAndEndWithoutOne) {
 
 // Catches: what the kernel says of an address that never reaches the client, of another link or of
 // another address that does, and an operator that never ends.
-TEST(Operator6, followsWhatTheKernelSaysOfItsAddress) {
+TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
   auto address = KJ_ASSERT_NONNULL(Ip::parse("fd00::9"));
   auto said = [&](uint32_t flags, unsigned link = 0x7ffffff0, kj::StringPtr which = "fd00::9") {
     return netlink::Address{
@@ -163,7 +163,7 @@ TEST(Operator6, followsWhatTheKernelSaysOfItsAddress) {
 }
 
 // Catches: packets behind the first 64 that wait until another one comes.
-TEST(Socket, saysThatThereIsMore) {
+TEST(Socket, SaysThatThereIsMore) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
   kj::AutoCloseFd in(ends[0]), out(ends[1]);

@@ -60,7 +60,7 @@ struct World {
 
 constexpr auto kNoCable = "no cable, or nothing at its other end";
 
-TEST(Carriers, hardwareThatIsWantedUp) {
+TEST(Carriers, HardwareThatIsWantedUp) {
   World world;
   world.want("eth0");
   world.want("eth1").up = false;
@@ -83,7 +83,7 @@ TEST(Carriers, hardwareThatIsWantedUp) {
 }
 
 // Catches: false alarms. No config wants the second card: `ignore`, or not named.
-TEST(Carriers, linksThatNeedNoneAreNotToldOf) {
+TEST(Carriers, LinksThatNeedNoneAreNotToldOf) {
   World world;
   world.want("dummy0", "dummy");
   world.want("wg0", "wireguard").wireguard.privateKey =
@@ -103,7 +103,7 @@ TEST(Carriers, linksThatNeedNoneAreNotToldOf) {
   EXPECT_EQ(world.told(), "");
 }
 
-TEST(Carriers, bondsBridgesAndVlansSayWhatTheyStandOn) {
+TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
   World world;
   world.member("eth0", "bond0");
   world.member("eth1", "bond0");
@@ -153,7 +153,7 @@ TEST(Carriers, bondsBridgesAndVlansSayWhatTheyStandOn) {
 
 // Catches: an alarm for each socket of a machine without a cable, of a config that names none of
 // them; and none for the only card of such a machine.
-TEST(Carriers, aCardThatNobodyNamedIsToldOfWhenItWasUsed) {
+TEST(Carriers, ACardThatNobodyNamedIsToldOfWhenItWasUsed) {
   World world;
   world.want("eth0").layer = kj::str("default");
   world.want("eth1").layer = kj::str("default");
@@ -185,7 +185,7 @@ TEST(Carriers, aCardThatNobodyNamedIsToldOfWhenItWasUsed) {
 }
 
 // Catches: patience that begins again with each look, or that a running link has.
-TEST(Carriers, patienceIsForLinksThatJustWentUp) {
+TEST(Carriers, PatienceIsForLinksThatJustWentUp) {
   World world;
   world.want("eth0");
   world.kernel.setCarrier(world.eth0, false);

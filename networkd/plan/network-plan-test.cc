@@ -83,7 +83,7 @@ bool has(ModelKernel& kernel, kj::StringPtr text) {
 
 // Catches: a wrong order (routes before their address, an address before its link) and steps too
 // many.
-TEST(Plan, stepsOfANewMachineInOrder) {
+TEST(Plan, StepsOfANewMachineInOrder) {
   ModelKernel kernel;
   kernel.plug("eth0");
   kernel.plug("eth1");
@@ -97,7 +97,7 @@ TEST(Plan, stepsOfANewMachineInOrder) {
 }
 
 // Catches: what networkd did not make being removed, or what it made being left behind.
-TEST(Plan, removesOnlyWhatIsItsOwn) {
+TEST(Plan, RemovesOnlyWhatIsItsOwn) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   settle(ordinary(), kernel);
@@ -117,7 +117,7 @@ TEST(Plan, removesOnlyWhatIsItsOwn) {
 }
 
 // Catches: deleting and adding a route instead of replacing it, which leaves a moment without one.
-TEST(Plan, aNewGatewayReplacesTheRouteInOneStep) {
+TEST(Plan, ANewGatewayReplacesTheRouteInOneStep) {
   ModelKernel kernel;
   kernel.plug("eth0");
   settle(ordinary(), kernel);
@@ -131,7 +131,7 @@ TEST(Plan, aNewGatewayReplacesTheRouteInOneStep) {
 }
 
 // Catches: replacing another program's route because it has the same destination and metric.
-TEST(Plan, aForeignRouteInThePlaceIsAProblem) {
+TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   auto wanted = ordinary();
@@ -149,7 +149,7 @@ TEST(Plan, aForeignRouteInThePlaceIsAProblem) {
 }
 
 // Catches: an exact match that somebody else made being made again, or later taken for our own.
-TEST(Plan, whatIsThereAlreadyIsLeftAndNeverRemoved) {
+TEST(Plan, WhatIsThereAlreadyIsLeftAndNeverRemoved) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
@@ -172,7 +172,7 @@ struct ProblemRow {
 };
 
 // Catches: one bad spec stopping the good ones, and messages that do not say what would be right.
-TEST(Plan, aBadSpecIsAProblemAndTheRestGoesOn) {
+TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
   ProblemRow rows[] = {
       {"unknown link", [](Wanted& w) { w.addresses.add(address("lo0", "192.0.2.1/24")); },
        "address 192.0.2.1/24 on lo0: there is no link \"lo0\"; there are lo, eth0, eth1"},
@@ -200,7 +200,7 @@ TEST(Plan, aBadSpecIsAProblemAndTheRestGoesOn) {
 }
 
 // Catches: a route without a link ending up on the wrong one.
-TEST(Plan, aRouteWithoutLinkGoesWhereItsGatewayIs) {
+TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
   ModelKernel kernel;
   kernel.plug("eth0");
   kernel.plug("eth1");
@@ -218,7 +218,7 @@ TEST(Plan, aRouteWithoutLinkGoesWhereItsGatewayIs) {
 
 // Catches: comparing the metric 0 of a spec with the 1024 that the kernel makes of it for IPv6: the
 // route would be added again for ever.
-TEST(Plan, ipv6RoutesSettleWithTheDefaultMetric) {
+TEST(Plan, Ipv6RoutesSettleWithTheDefaultMetric) {
   ModelKernel kernel;
   kernel.plug("eth0");
   auto wanted = ordinary();
@@ -229,7 +229,7 @@ TEST(Plan, ipv6RoutesSettleWithTheDefaultMetric) {
 }
 
 // Catches: trying ::1 for ever on a machine without IPv6.
-TEST(Plan, withoutIpv6NothingOfItIsTried) {
+TEST(Plan, WithoutIpv6NothingOfItIsTried) {
   ModelKernel kernel(false);
   kernel.plug("eth0");
   auto wanted = ordinary();
@@ -244,7 +244,7 @@ TEST(Plan, withoutIpv6NothingOfItIsTried) {
 }
 
 // Catches: an address that the kernel gave up (another machine has it) being reported as working.
-TEST(Plan, aDuplicatedAddressIsAProblem) {
+TEST(Plan, ADuplicatedAddressIsAProblem) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   Wanted wanted;
@@ -297,7 +297,7 @@ kj::String foreign(ModelKernel& kernel) {
 // Catches: pairs of states between which the planner goes to and fro, or that need a step it does
 // not know; and, over all of them, foreign addresses being touched. The model kernel behaves as
 // Linux does.
-TEST(Plan, anyStateBecomesAnyOtherAndThenStays) {
+TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
   for (unsigned seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
     std::minstd_rand random(seed);

@@ -29,7 +29,7 @@ typename Spec::Reader at(Records& records, kj::StringPtr id) {
 }
 
 // Catches: ids or fields other than `get links`, `get addresses` and `get routes` document.
-TEST(Status, viewsOfAnOrdinaryMachine) {
+TEST(Status, ViewsOfAnOrdinaryMachine) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
@@ -63,7 +63,7 @@ TEST(Status, viewsOfAnOrdinaryMachine) {
 
 // Catches: what a bond, its members, a VLAN and a tunnel are being shown wrong, or of the wrong
 // link.
-TEST(Status, linksAreShownWithWhatTheyAre) {
+TEST(Status, LinksAreShownWithWhatTheyAre) {
   using O = netlink::BondOption;
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -99,7 +99,7 @@ TEST(Status, linksAreShownWithWhatTheyAre) {
 }
 
 // Catches: an empty plan that looks like work left, and a retry that nobody is told of.
-TEST(Status, whatIsUndoneIsShownAndNothingElse) {
+TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
   EXPECT_STREQ(ids(records(Undone())).cStr(), "");
   Undone undone;
   undone.steps.add(kj::str("set link 2 up"));
@@ -111,7 +111,7 @@ TEST(Status, whatIsUndoneIsShownAndNothingElse) {
 }
 
 // Catches: two routes with one id, of which the store would keep only one.
-TEST(Status, routesThatShareAnIdAreBothThere) {
+TEST(Status, RoutesThatShareAnIdAreBothThere) {
   ModelKernel kernel;
   for (auto name : {"eth0", "eth1"}) netlink::setUp(kernel, kernel.plug(name));
   auto observed = observe(kernel);
@@ -120,7 +120,7 @@ TEST(Status, routesThatShareAnIdAreBothThere) {
 }
 
 // Catches: offering addresses that no other node can reach.
-TEST(Status, nodeAddressesAreThoseThatOthersCanUse) {
+TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
   ModelKernel kernel;
   netlink::setUp(kernel, 1);
   unsigned eth1 = kernel.plug("eth1"), eth0 = kernel.plug("eth0"), down = kernel.plug("eth9");
@@ -146,14 +146,14 @@ TEST(Status, nodeAddressesAreThoseThatOthersCanUse) {
 }
 
 // Catches: an empty default that a reader takes for the answer.
-TEST(Status, noDefaultBeforeThereIsAnAddress) {
+TEST(Status, NoDefaultBeforeThereIsAnAddress) {
   ModelKernel kernel;
   auto none = records(nodeAddresses(observe(kernel), {}));
   EXPECT_STREQ(ids(none).cStr(), "accumulative current");
 }
 
 // Catches: the API's texts differing from the tables that are printed from them.
-TEST(Status, theApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
+TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, eth0);

@@ -87,7 +87,7 @@ struct TwoCards : ModelKernel {
 
 // Catches: members that are up when they enter, an address before the bond is up, options after the
 // members.
-TEST(PlanLinks, aBondInTheOrderThatTheKernelWants) {
+TEST(PlanLinks, ABondInTheOrderThatTheKernelWants) {
   TwoCards kernel;
   netlink::setUp(kernel, kernel.eth0);
   auto wanted = bonded(BondMode::kActiveBackup);
@@ -106,7 +106,7 @@ TEST(PlanLinks, aBondInTheOrderThatTheKernelWants) {
 }
 
 // Catches: an outage for a change that needs none.
-TEST(PlanLinks, optionsThatNeedNothingTakeNothingDown) {
+TEST(PlanLinks, OptionsThatNeedNothingTakeNothingDown) {
   TwoCards kernel;
   settle(bonded(BondMode::kActiveBackup), kernel);
   auto wanted = bonded(BondMode::kActiveBackup, 200);
@@ -115,7 +115,7 @@ TEST(PlanLinks, optionsThatNeedNothingTakeNothingDown) {
 }
 
 // Catches: options left as they were when the config does not name them any more.
-TEST(PlanLinks, anOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
+TEST(PlanLinks, AnOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kBalanceXor);
   wanted.links[0].bond[O::kXmitHashPolicy] = 1;
@@ -126,7 +126,7 @@ TEST(PlanLinks, anOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
 }
 
 // Catches: EBUSY for options that want the bond down, and emptying it for them.
-TEST(PlanLinks, theLacpRateTakesTheBondDownButKeepsItsMembers) {
+TEST(PlanLinks, TheLacpRateTakesTheBondDownButKeepsItsMembers) {
   TwoCards kernel;
   settle(bonded(BondMode::kLacp), kernel);
   auto wanted = bonded(BondMode::kLacp);
@@ -136,7 +136,7 @@ TEST(PlanLinks, theLacpRateTakesTheBondDownButKeepsItsMembers) {
 }
 
 // Catches: ENOTEMPTY for a new mode, and a bond that stays empty after it.
-TEST(PlanLinks, aNewModeEmptiesTheBondAndFillsItAgain) {
+TEST(PlanLinks, ANewModeEmptiesTheBondAndFillsItAgain) {
   TwoCards kernel;
   settle(bonded(BondMode::kActiveBackup), kernel);
   auto steps = settle(bonded(BondMode::kLacp), kernel);
@@ -150,7 +150,7 @@ TEST(PlanLinks, aNewModeEmptiesTheBondAndFillsItAgain) {
 }
 
 // Catches: one member that is missing keeping the others out.
-TEST(PlanLinks, aMissingMemberDoesNotStopTheOthers) {
+TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
   ModelKernel kernel;
   kernel.plug("eth0");
   auto wanted = bonded(BondMode::kActiveBackup);
@@ -165,7 +165,7 @@ TEST(PlanLinks, aMissingMemberDoesNotStopTheOthers) {
 }
 
 // Catches: the removal of links that networkd did not make, or its own staying.
-TEST(PlanLinks, removesOwnLinksAndNoOthers) {
+TEST(PlanLinks, RemovesOwnLinksAndNoOthers) {
   TwoCards kernel;
   netlink::addLink(kernel, "cni0", netlink::Bridge{});
   netlink::addLink(kernel, "tap0", netlink::Dummy{});
@@ -178,7 +178,7 @@ TEST(PlanLinks, removesOwnLinksAndNoOthers) {
 }
 
 // Catches: a bridge without a hardware address, on which no VLAN could ever go up, being kept.
-TEST(PlanLinks, aBridgeThatLostItsAddressIsMadeAnew) {
+TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   ModelKernel kernel;
   Wanted wanted;
   wanted.links.add(link("br0", "bridge"));
@@ -196,7 +196,7 @@ TEST(PlanLinks, aBridgeThatLostItsAddressIsMadeAnew) {
 }
 
 // Catches: a link of another program being taken for ours because of its name.
-TEST(PlanLinks, aForeignLinkOfTheNameIsAProblem) {
+TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
   ModelKernel kernel;
   netlink::addLink(kernel, "bond0", netlink::Dummy{});
   Wanted wanted;
@@ -217,7 +217,7 @@ Wanted vlanAndParent(TwoCards& kernel) {
 }
 
 // Catches: a VLAN that is larger than its parent for a moment (ERANGE), or up before it (ENETDOWN).
-TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
+TEST(PlanLinks, AVlanFollowsTheMtuOfItsParent) {
   TwoCards kernel;
   auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
@@ -228,7 +228,7 @@ TEST(PlanLinks, aVlanFollowsTheMtuOfItsParent) {
 }
 
 // Catches: an order that only holds as long as the kernel tells of parents first.
-TEST(PlanLinks, aParentGoesBeforeItsVlans) {
+TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   TwoCards kernel;
   auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
@@ -240,7 +240,7 @@ TEST(PlanLinks, aParentGoesBeforeItsVlans) {
 }
 
 // Catches: a VLAN that is made larger than its parent is yet.
-TEST(PlanLinks, aNewVlanWaitsForTheMtuOfItsParent) {
+TEST(PlanLinks, ANewVlanWaitsForTheMtuOfItsParent) {
   TwoCards kernel;
   Wanted wanted;
   wanted.links.add(vlan("eth0", 100)).mtu = 9000;
@@ -251,7 +251,7 @@ TEST(PlanLinks, aNewVlanWaitsForTheMtuOfItsParent) {
 
 // Catches: a member that is taken down because its entry wants it down; the bond opens it again,
 // and so on without end.
-TEST(PlanLinks, theBondKeepsItsMembersUp) {
+TEST(PlanLinks, TheBondKeepsItsMembersUp) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup);
   wanted.links[1].up = false;
@@ -260,7 +260,7 @@ TEST(PlanLinks, theBondKeepsItsMembersUp) {
 }
 
 // Catches: a primary that is not a member, which the driver keeps for the day that it becomes one.
-TEST(PlanLinks, thePrimaryIsAMember) {
+TEST(PlanLinks, ThePrimaryIsAMember) {
   TwoCards kernel;
   kernel.plug("eth2");
   auto wanted = bonded(BondMode::kActiveBackup);
@@ -271,7 +271,7 @@ TEST(PlanLinks, thePrimaryIsAMember) {
 }
 
 // Catches: wrong words, and options that the kernel would refuse.
-TEST(PlanLinks, whatHasNoMeaningIsSaidAndNotSent) {
+TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup, 0);
   wanted.links[0].bond[O::kLacpRate] = 1;
@@ -305,7 +305,7 @@ Wanted tunnel() {
 }
 
 // Catches: peers that lose their session because another one changed.
-TEST(PlanLinks, onlyThePeerThatChangedIsNamed) {
+TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
   ModelKernel kernel;
   settle(tunnel(), kernel);
   auto wanted = tunnel();
@@ -320,7 +320,7 @@ TEST(PlanLinks, onlyThePeerThatChangedIsNamed) {
 
 // Catches: calling a peer back that moved to another address, and never calling it again when it is
 // gone from there.
-TEST(PlanLinks, aPeerThatRoamsIsFollowedWhileItWorks) {
+TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
   using netlink::Endpoint;
   auto at = [](kj::StringPtr ip) { return Endpoint{KJ_ASSERT_NONNULL(Ip::parse(ip)), 9}; };
   WantedWireguard wanted;
@@ -345,7 +345,7 @@ TEST(PlanLinks, aPeerThatRoamsIsFollowedWhileItWorks) {
 }
 
 // Catches: two peers that take a network from each other for ever.
-TEST(PlanLinks, aNetworkBehindTwoPeersIsTheFirstOnes) {
+TEST(PlanLinks, ANetworkBehindTwoPeersIsTheFirstOnes) {
   ModelKernel kernel;
   auto wanted = tunnel();
   wanted.links[0].wireguard.peers[1].allowed = wanted.links[0].wireguard.peers[0].allowed;
@@ -357,7 +357,7 @@ TEST(PlanLinks, aNetworkBehindTwoPeersIsTheFirstOnes) {
 }
 
 // Catches: a plan without an end, because the kernel passes over the machine's own key.
-TEST(PlanLinks, aPeerThatIsThisMachineIsAProblem) {
+TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
   ModelKernel kernel;
   auto wanted = tunnel();
   auto& wireguard = wanted.links[0].wireguard;
@@ -373,7 +373,7 @@ TEST(PlanLinks, aPeerThatIsThisMachineIsAProblem) {
 // ---------------------------------------------------------------------
 // Catches: every order that the kernel refuses, every plan that does not end, and every trace that
 // one config leaves in the next: after A, B, A all is as on a machine that had only A.
-TEST(PlanLinks, randomNetworksFromOneToAnotherAndBack) {
+TEST(PlanLinks, RandomNetworksFromOneToAnotherAndBack) {
   constexpr unsigned kPairs = 2000, kHardware = 6;
   for (unsigned seed = 1; seed <= kPairs && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);

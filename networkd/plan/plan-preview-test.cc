@@ -26,7 +26,7 @@ std::string previewed(const Wanted& wanted, ModelKernel& kernel) {
 
 // Catches: a plan that ends where the next round of the real one would begin, links without names,
 // and a look that changes something.
-TEST(Preview, showsWhatStandsOnLinksThatAreYetToBeMade) {
+TEST(Preview, ShowsWhatStandsOnLinksThatAreYetToBeMade) {
   ModelKernel kernel;
   auto eth0 = kernel.plug("eth0");
   kernel.plug("eth1");
@@ -73,7 +73,7 @@ std::string foreseeable(const kj::Vector<kj::String>& steps) {
 }
 
 // Catches: a plan that is another one than what is done, over all kinds of networks.
-TEST(Preview, isWhatIsDone) {
+TEST(Preview, IsWhatIsDone) {
   RandomNetwork random(7);
   for (unsigned i = 0; i < 200; ++i) {
     ModelKernel kernel;
@@ -97,7 +97,7 @@ TEST(Preview, isWhatIsDone) {
 }
 
 // Catches: a preview of what cannot be done that never ends, or hides it.
-TEST(Preview, whatCannotBeIsAProblem) {
+TEST(Preview, WhatCannotBeIsAProblem) {
   ModelKernel kernel;
   kernel.plug("eth0");
   Wanted wanted;
@@ -111,7 +111,7 @@ TEST(Preview, whatCannotBeIsAProblem) {
 }
 
 // Catches: an MTU that would go back, and is not foreseen.
-TEST(Preview, knowsWhatMtuHardwareHad) {
+TEST(Preview, KnowsWhatMtuHardwareHad) {
   ModelKernel kernel;
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
@@ -124,7 +124,7 @@ TEST(Preview, knowsWhatMtuHardwareHad) {
 }
 
 // Catches: a step that the kernel would refuse, shown as if it would be done.
-TEST(Preview, whatTheKernelWouldRefuseIsAProblem) {
+TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
   ModelKernel kernel;
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
@@ -147,7 +147,7 @@ TEST(Preview, whatTheKernelWouldRefuseIsAProblem) {
 }
 
 // Catches: a resource of a kind that is not read, or one that is left out.
-TEST(Preview, readsResources) {
+TEST(Preview, ReadsResources) {
   capnp::MallocMessageBuilder message;
   auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(5);
   auto fill = [&](unsigned i, kj::StringPtr type, kj::StringPtr id) {

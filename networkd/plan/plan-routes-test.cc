@@ -78,7 +78,7 @@ void nowhere(WantedRoute& route, uint8_t type) {
 
 // Catches: an attribute that is not sent, that is sent again and again, or whose change takes the
 // route away for a moment; from each to each other and back.
-TEST(PlanRoutes, everyAttributeIsChangedInOneStep) {
+TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
   struct {
     void (*fill)(WantedRoute&);
     const char* words;
@@ -117,7 +117,7 @@ TEST(PlanRoutes, everyAttributeIsChangedInOneStep) {
 }
 
 // Catches: a gateway that is asked for before the route that it is reached by.
-TEST(PlanRoutes, theWayToAGatewayComesBeforeIt) {
+TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
   World world;
   auto wanted = up({"10.5.0.2/24"});
   wanted.routes.add(WantedRoute{
@@ -128,7 +128,7 @@ TEST(PlanRoutes, theWayToAGatewayComesBeforeIt) {
 }
 
 // Catches: the MTU of a link that another program has put into its bond.
-TEST(PlanRoutes, aMemberOfAnothersBondKeepsItsMtu) {
+TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
   World world;
   world.settle(Wanted());
   netlink::addLink(world.kernel, "bond9", netlink::Bond{});
@@ -141,7 +141,7 @@ TEST(PlanRoutes, aMemberOfAnothersBondKeepsItsMtu) {
 
 // Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and
 // with a metric of its own.
-TEST(PlanRoutes, blackholesOfIpv6) {
+TEST(PlanRoutes, BlackholesOfIpv6) {
   World world;
   auto wanted = up({});
   auto& route = wanted.routes.add(WantedRoute());
@@ -154,7 +154,7 @@ TEST(PlanRoutes, blackholesOfIpv6) {
 
 // Catches: another program's route that is taken for ours though it goes elsewhere, or refused
 // though it does all that was asked for.
-TEST(PlanRoutes, anotherProgramsRouteInThePlace) {
+TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
   World world;
   world.settle(routed([](WantedRoute& r) { r.metric = 77; }));
   netlink::Route theirs{.destination = prefix("10.9.0.0/16"),
@@ -184,7 +184,7 @@ std::string held(ModelKernel& kernel) {
 }
 
 // Catches: a source address that changes because another one was the first to be made.
-TEST(PlanRoutes, theFirstAddressOfANetworkIsThePrimary) {
+TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
   World world;
   // Specs come in the order of the store.
   auto wanted = up({"10.5.0.9/24", "10.5.0.3/24", "10.6.0.1/24"});
@@ -201,7 +201,7 @@ TEST(PlanRoutes, theFirstAddressOfANetworkIsThePrimary) {
 }
 
 // Catches: a new first address that is made below the old one and moved only then.
-TEST(PlanRoutes, aNewFirstAddressComesBeforeTheOthers) {
+TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
   World world;
   world.settle(up({"10.5.0.2/24"}));
   EXPECT_EQ(
@@ -212,7 +212,7 @@ TEST(PlanRoutes, aNewFirstAddressComesBeforeTheOthers) {
 }
 
 // Catches: somebody else's address that is lost because it hangs from ours.
-TEST(PlanRoutes, anotherProgramsAddressIsNotMoved) {
+TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
   World world;
   world.settle(up({"10.5.0.2/24"}));
   netlink::addAddress(world.kernel, world.eth0, prefix("10.5.0.50/24"));
@@ -222,7 +222,7 @@ TEST(PlanRoutes, anotherProgramsAddressIsNotMoved) {
 
 // Catches: hardware that keeps an MTU that nobody asks for any more, and one that is set though it
 // was never changed.
-TEST(PlanRoutes, hardwareGoesBackToItsMtu) {
+TEST(PlanRoutes, HardwareGoesBackToItsMtu) {
   World world;
   auto wanted = up({"10.5.0.2/24"});
   wanted.links[0].mtu = 9000;
@@ -238,7 +238,7 @@ TEST(PlanRoutes, hardwareGoesBackToItsMtu) {
 }
 
 // Catches: a file that cannot be read and costs more than its bad lines.
-TEST(FirstMtus, areKeptAsTheyWere) {
+TEST(FirstMtus, AreKeptAsTheyWere) {
   std::vector<FirstMtu> mtus = {{2, 1500}, {7, 9000}};
   EXPECT_STREQ("2 1500\n7 9000\n", format(mtus).cStr());
   EXPECT_TRUE(parseFirstMtus(format(mtus)) == mtus);
@@ -248,7 +248,7 @@ TEST(FirstMtus, areKeptAsTheyWere) {
 
 // Catches: links of ours that are taken for hardware, a second change that overwrites the first,
 // an MTU that is forgotten while a bond has it.
-TEST(FirstMtus, ofHardwareUntilItHasItAgain) {
+TEST(FirstMtus, OfHardwareUntilItHasItAgain) {
   World world;
   netlink::change(
       world.kernel,

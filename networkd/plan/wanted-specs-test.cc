@@ -41,7 +41,7 @@ Wanted readRoute(kj::StringPtr destination, kj::StringPtr gateway, kj::StringPtr
 }
 
 // Catches: a scope that does not follow from the address, and the version being lost.
-TEST(Specs, readsAddresses) {
+TEST(Specs, ReadsAddresses) {
   struct {
     kj::StringPtr text, scope;
     uint8_t expected;
@@ -59,7 +59,7 @@ TEST(Specs, readsAddresses) {
 }
 
 // Catches: a spec that cannot be read being dropped without a word.
-TEST(Specs, whatCannotBeReadIsAProblemThatNamesTheSpec) {
+TEST(Specs, WhatCannotBeReadIsAProblemThatNamesTheSpec) {
   struct {
     Wanted wanted;
     kj::StringPtr problem;
@@ -87,7 +87,7 @@ TEST(Specs, whatCannotBeReadIsAProblemThatNamesTheSpec) {
 }
 
 // Catches: an empty destination of the wrong family, and the gateway 0.0.0.0 taken for a router.
-TEST(Specs, readsRoutes) {
+TEST(Specs, ReadsRoutes) {
   struct {
     Wanted wanted;
     kj::StringPtr destination;
@@ -139,7 +139,7 @@ constexpr kj::StringPtr kOne = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj
                         kTwo = "8K8ZKs9o3Wkb8yO0AyZ8bXHkY0Ko0yY4KfCtT7hX4nQ="_kj,
                         kSecret = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="_kj;
 
-TEST(Specs, readsTunnels) {
+TEST(Specs, ReadsTunnels) {
   auto wanted = readTunnel(
       {{kOne, "10.0.0.1:51820", 25, "10.1.0.9/16"}, {kTwo, "[fd00::1]:9", 70000, "fd00:1::/64"}},
       kSecret);
@@ -159,7 +159,7 @@ TEST(Specs, readsTunnels) {
 }
 
 // What is no address is a name, and the names' problem (networkd/control/wireguard-endpoints.h).
-TEST(Specs, endpointsThatAreNames) {
+TEST(Specs, EndpointsThatAreNames) {
   for (auto text : {"peer.example:9"_kj, "10.0.0.1"_kj, "10.0.0.1:0"_kj, "10.0.0.1:65536"_kj,
                     "10.0.0.1:"_kj, ":9"_kj, ""_kj}) {
     auto wanted = readTunnel({{kOne, text, 0, "10.1.0.0/16"}});
@@ -170,7 +170,7 @@ TEST(Specs, endpointsThatAreNames) {
 }
 
 // Catches: one bad peer that takes the others, or the tunnel, with it; and a key that is told.
-TEST(Specs, whatIsWrongWithATunnelIsSaidWithoutItsKey) {
+TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   auto wanted = readTunnel({{kOne, "10.0.0.1:9", 0, "10.1.0.0/16"},
                             {kOne, "10.0.0.2:9", 0, "10.2.0.0/16"},
                             {"nonsense", "10.0.0.3:9", 0, "10.3.0.0/16"},
@@ -191,7 +191,7 @@ TEST(Specs, whatIsWrongWithATunnelIsSaidWithoutItsKey) {
   EXPECT_TRUE(wanted.links[0].wireguard.privateKey == nullptr);
 }
 
-TEST(Specs, readsVlansAndKnowsItsKinds) {
+TEST(Specs, ReadsVlansAndKnowsItsKinds) {
   for (auto protocol : {"802.1q"_kj, "802.1ad"_kj}) {
     auto wanted = read<rpc::LinkSpecSpec>(
         [&](rpc::LinkSpecSpec::Builder spec) {
@@ -215,7 +215,7 @@ TEST(Specs, readsVlansAndKnowsItsKinds) {
 
 // Catches: more servers than the C library reads, or a line that a spec's text smuggles into the
 // file.
-TEST(Specs, resolverFile) {
+TEST(Specs, ResolverFile) {
   auto servers = kj::arr(kj::str("10.5.0.1"), kj::str("1.1.1.1\nnameserver 6.6.6.6"),
                          kj::str("fd00::53"), kj::str("8.8.8.8"), kj::str("9.9.9.9"));
   auto search = kj::arr(kj::str("example.org"), kj::str("a\nnameserver 6.6.6.6"), kj::str("b.org"));

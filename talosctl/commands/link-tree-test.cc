@@ -27,7 +27,7 @@ struct Links {
 
 // Catches: members beside their bond, VLANs under the wrong link, a link that is drawn twice or
 // not.
-TEST(LinkTree, membersAndVlansStandUnderTheirLinks) {
+TEST(LinkTree, MembersAndVlansStandUnderTheirLinks) {
   Links l;
   l.add("eth1", "", 3, 4).initBondMember().setState("backup");
   l.add("eth0", "", 2, 4);
@@ -49,7 +49,7 @@ TEST(LinkTree, membersAndVlansStandUnderTheirLinks) {
 }
 
 // Catches: an endless walk, or nothing, for what a broken or hostile node says.
-TEST(LinkTree, linksThatStandOnEachOtherAreDrawnOnce) {
+TEST(LinkTree, LinksThatStandOnEachOtherAreDrawnOnce) {
   Links l;
   l.add("a", "vlan", 1, 2);
   l.add("b", "vlan", 2, 1);

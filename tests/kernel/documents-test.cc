@@ -98,7 +98,7 @@ class Documents : public testing::Test {
 };
 
 // The snippets of the documents, from here on. Catches: a value that arrives as another.
-TEST_F(Documents, severalAddressesOnLoopback) {
+TEST_F(Documents, SeveralAddressesOnLoopback) {
   inside([] {
     applyText(
         "      - interface: lo0\n"
@@ -112,7 +112,7 @@ TEST_F(Documents, severalAddressesOnLoopback) {
   });
 }
 
-TEST_F(Documents, bonding) {
+TEST_F(Documents, Bonding) {
   inside([] {
     applyText(
         "      - interface: bond0\n"
@@ -139,7 +139,7 @@ TEST_F(Documents, bonding) {
   });
 }
 
-TEST_F(Documents, vlans) {
+TEST_F(Documents, Vlans) {
   inside([] {
     applyText(
         "      - interface: eth0\n"
@@ -161,7 +161,7 @@ TEST_F(Documents, vlans) {
 }
 
 // The list dash and the colon of the endpoint are missing in the document; keys are only hinted at.
-TEST_F(Documents, wireguard) {
+TEST_F(Documents, Wireguard) {
   inside([] {
     applyText(
         kj::str("      - interface: wg0\n"
@@ -198,7 +198,7 @@ TEST_F(Documents, wireguard) {
   });
 }
 
-TEST_F(Documents, bridge) {
+TEST_F(Documents, Bridge) {
   inside([] {
     applyText(
         "      - interface: br0\n"
@@ -227,7 +227,7 @@ TEST_F(Documents, bridge) {
   });
 }
 
-TEST_F(Documents, routes) {
+TEST_F(Documents, Routes) {
   inside([] {
     applyText(
         "      - interface: eth0\n"
@@ -261,7 +261,7 @@ TEST_F(Documents, routes) {
 
 // Catches: a legal option of a bond that the kernel refuses, or takes as another value, anywhere
 // between the document and what other programs read. Which are legal: common/config/config-bond-test.cc.
-TEST_F(Documents, everyLegalOptionOfEveryBondingMode) {
+TEST_F(Documents, EveryLegalOptionOfEveryBondingMode) {
   struct Row {
     const char *option, *value, *json;
     const char *modes, *proc = "", *with = "";

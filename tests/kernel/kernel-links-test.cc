@@ -11,7 +11,7 @@ using O = BondOption;
 
 // Catches: an image without a driver, a kernel that cannot load it, drivers that make links by
 // themselves (bond0, dummy0). Must be the first: afterwards the drivers are there.
-TEST(AFirst, theKernelLoadsTheDriverOfEveryKind) {
+TEST(AFirst, TheKernelLoadsTheDriverOfEveryKind) {
   Namespace ns;
   ns.run([] {
     auto kernel = openKernel();
@@ -39,7 +39,7 @@ BondMode fittingMode(const BondRule& rule) {
 
 // Catches: attributes with a wrong number, width or meaning: each option alone is set and read
 // back.
-TEST(KernelLinks, everyBondOptionIsWhatItIsCalled) {
+TEST(KernelLinks, EveryBondOptionIsWhatItIsCalled) {
   Namespace ns;
   ns.run([] {
     auto kernel = openKernel();
@@ -64,7 +64,7 @@ TEST(KernelLinks, everyBondOptionIsWhatItIsCalled) {
 }
 
 // Catches: a standard that is not the kernel's, which the planner would set again and again.
-TEST(KernelLinks, theStandardOfEveryBondOptionIsTheKernels) {
+TEST(KernelLinks, TheStandardOfEveryBondOptionIsTheKernels) {
   Namespace ns;
   ns.run([] {
     auto kernel = openKernel();
@@ -113,7 +113,7 @@ struct Bonded {
 
 // Catches: conditions (down, empty, mode) and errors of the table and of the model that are not
 // those of Linux: every option in every mode on a bond in every state.
-TEST(KernelLinks, theModelRefusesWhatLinuxRefuses) {
+TEST(KernelLinks, TheModelRefusesWhatLinuxRefuses) {
   unsigned compared = 0, refused = 0;
   Namespace ns;
   ns.run([&] {
@@ -156,7 +156,7 @@ TEST(KernelLinks, theModelRefusesWhatLinuxRefuses) {
 }
 
 // Catches: everything else that the planner relies on: what goes up, down and away with what.
-TEST(KernelLinks, theModelMovesLinksAsLinuxDoes) {
+TEST(KernelLinks, TheModelMovesLinksAsLinuxDoes) {
   struct Step {
     kj::StringPtr what;
     kj::Function<Change(Kernel&)> make;
@@ -247,7 +247,7 @@ TEST(KernelLinks, theModelMovesLinksAsLinuxDoes) {
 }
 
 // Catches: a VLAN of another protocol, and what the kernel says of it being misread.
-TEST(KernelLinks, vlansBridgesAndGroupsAreReadAsTheyWereMade) {
+TEST(KernelLinks, VlansBridgesAndGroupsAreReadAsTheyWereMade) {
   Namespace ns;
   ns.run([] {
     auto kernel = openKernel();

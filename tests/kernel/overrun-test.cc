@@ -49,7 +49,7 @@ size_t missed(const Observed& observed, Report& report) {
 
 // Catches: a state that is missed because the news of it was lost, and an overrun that nobody
 // counts.
-TEST(KernelOverrun, afterAStormEverythingIsKnown) {
+TEST(KernelOverrun, AfterAStormEverythingIsKnown) {
   Namespace ns;
   ns.run([&] {
     auto io = kj::setupAsyncIo();

@@ -64,7 +64,7 @@ void plugReal(netlink::Kernel& kernel) {
 
 // Catches: every order that Linux refuses, and every difference between it and the model, on which
 // the 2000 pairs of the unit test rest.
-TEST(KernelPlan, randomNetworksFromOneToAnother) {
+TEST(KernelPlan, RandomNetworksFromOneToAnother) {
   unsigned steps = 0, pairs = 0;
   for (unsigned seed = 1; seed <= kPairs && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);

@@ -17,10 +17,10 @@ void compare(const Scale& scale) {
 }
 
 // Catches: work that is done again although nothing differs, when there is much of it.
-TEST(KernelScale, vlans) {
+TEST(KernelScale, Vlans) {
   compare(vlans(500));
 }
-TEST(KernelScale, bondsOfTwo) {
+TEST(KernelScale, BondsOfTwo) {
   compare(bonds(100));
 }
 

@@ -84,7 +84,7 @@ Wanted farEnd(BondMode mode) {
 
 // Catches: an option that cannot be changed on a bond that is in use, or takes it away for good;
 // and shows what each change costs.
-TEST(KernelTraffic, everyOptionOfEveryModeWhileTrafficFlows) {
+TEST(KernelTraffic, EveryOptionOfEveryModeWhileTrafficFlows) {
   printf("  lost packets of those sent while one option changed and changed back\n");
   for (unsigned number = 0; number < netlink::kBondModes; ++number) {
     auto mode = BondMode(number);
@@ -134,7 +134,7 @@ TEST(KernelTraffic, everyOptionOfEveryModeWhileTrafficFlows) {
 }
 
 // Catches: a bond that loses its traffic because one member has no carrier, or goes.
-TEST(KernelTraffic, oneOfTwoCablesIsEnough) {
+TEST(KernelTraffic, OneOfTwoCablesIsEnough) {
   Namespace near, far;
   cable(near, far, "eth0");
   cable(near, far, "eth1");
@@ -210,7 +210,7 @@ void plain(kj::StringPtr name, kj::StringPtr own) {
 
 // Catches: keys, endpoints and networks that Linux understands otherwise; and a change of one peer
 // that costs another its session.
-TEST(KernelTraffic, wireguardPeersComeAndGoAndOthersDoNotNotice) {
+TEST(KernelTraffic, WireguardPeersComeAndGoAndOthersDoNotNotice) {
   Namespace hub, b, c;
   cable(hub, b, "tob");
   cable(hub, c, "toc");
@@ -262,7 +262,7 @@ TEST(KernelTraffic, wireguardPeersComeAndGoAndOthersDoNotNotice) {
 }
 
 // Catches: requests that are too large for one message, cut or refused.
-TEST(KernelTraffic, aThousandPeersAreReadAsTheyWereSet) {
+TEST(KernelTraffic, AThousandPeersAreReadAsTheyWereSet) {
   Namespace ns;
   ns.run([] {
     auto kernel = netlink::openKernel();
@@ -289,7 +289,7 @@ TEST(KernelTraffic, aThousandPeersAreReadAsTheyWereSet) {
 }
 
 // Catches: a dump of something else being taken for a device.
-TEST(KernelTraffic, whatIsNoTunnelIsSaidToBeNone) {
+TEST(KernelTraffic, WhatIsNoTunnelIsSaidToBeNone) {
   Namespace ns;
   ns.run([] {
     auto kernel = netlink::openKernel();

@@ -22,7 +22,7 @@ kj::String texts(capnp::List<capnp::Text>::Reader list) {
 
 // Catches: an option that is asked for and lost on its way, or rights that the confined process
 // lacks.
-TEST(Dhcp, everythingThatDnsmasqGivesReachesTheKernelAndTheStore) {
+TEST(Dhcp, EverythingThatDnsmasqGivesReachesTheKernelAndTheStore) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.100,255.255.255.0,2m", "--dhcp-option=26,1400");
     auto& node = cable.node;
@@ -50,7 +50,7 @@ TEST(Dhcp, everythingThatDnsmasqGivesReachesTheKernelAndTheStore) {
 }
 
 // Catches: a lease, an address or a route that a killed networkd loses or touches.
-TEST(Dhcp, aKilledNetworkdKeepsTheLease) {
+TEST(Dhcp, AKilledNetworkdKeepsTheLease) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.150,255.255.255.0,2m");
     auto& node = cable.node;
@@ -83,7 +83,7 @@ TEST(Dhcp, aKilledNetworkdKeepsTheLease) {
 
 // Catches: renewals that do not reach the server or are not heard; an address that stays when it is
 // no longer ours.
-TEST(Dhcp, dhcpdRenewsAndComesBack) {
+TEST(Dhcp, DhcpdRenewsAndComesBack) {
   onCable([](Cable& cable) {
     cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong, Cable::kRenewOften);
     auto& node = cable.node;
@@ -118,7 +118,7 @@ TEST(Dhcp, dhcpdRenewsAndComesBack) {
 
 // Catches: an address that is used beyond its time because machined, which makes the specs, is
 // away.
-TEST(Dhcp, aLeaseEndsAlsoWhileMachinedIsAway) {
+TEST(Dhcp, ALeaseEndsAlsoWhileMachinedIsAway) {
   onCable([](Cable& cable) {
     cable.dhcpd("10.7.0.20 10.7.0.20", 4);
     auto& node = cable.node;
@@ -134,7 +134,7 @@ TEST(Dhcp, aLeaseEndsAlsoWhileMachinedIsAway) {
 
 // The cable now ends in another network: the lease that is known is refused, at once, long before
 // it would have to be renewed.
-TEST(Dhcp, aRefusalGetsANewAddressAndTheOldOneGoes) {
+TEST(Dhcp, ARefusalGetsANewAddressAndTheOldOneGoes) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.20,10.7.0.20,255.255.255.0,2m");
     auto& node = cable.node;
@@ -155,7 +155,7 @@ TEST(Dhcp, aRefusalGetsANewAddressAndTheOldOneGoes) {
 
 // Catches: a client that works on cards only, or there gets an address and never renews it. In a
 // guest (guest.sh), for its drivers.
-TEST(DhcpInGuest, vlansAndBondsAskAndRenewToo) {
+TEST(DhcpInGuest, VlansAndBondsAskAndRenewToo) {
   for (auto asked : {"eth0.5"_kj, "bond0"_kj}) {
     onCable([&](Cable& cable) {
       auto& node = cable.node;
@@ -192,7 +192,7 @@ TEST(DhcpInGuest, vlansAndBondsAskAndRenewToo) {
 }
 
 // Another machine has been given the address by hand.
-TEST(Dhcp, anAddressInUseIsDeclined) {
+TEST(Dhcp, AnAddressInUseIsDeclined) {
   onCable([](Cable& cable) {
     auto& there = cable.server.there();
     // The server's machine answers for it, which a server that does not look will not notice.
@@ -209,7 +209,7 @@ TEST(Dhcp, anAddressInUseIsDeclined) {
 
 // Catches: what DHCP gave and nobody wants any more; a server that is not told, or cannot find what
 // is given back.
-TEST(Dhcp, aConfigWithoutItTakesEverythingBack) {
+TEST(Dhcp, AConfigWithoutItTakesEverythingBack) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.150,255.255.255.0,2m");
     auto& node = cable.node;
@@ -233,7 +233,7 @@ TEST(Dhcp, aConfigWithoutItTakesEverythingBack) {
 }
 
 // Catches: a lease that a new process does not give back because it never heard who gave it.
-TEST(Dhcp, aNewProcessGivesBackWhatItFound) {
+TEST(Dhcp, ANewProcessGivesBackWhatItFound) {
   onCable([](Cable& cable) {
     cable.dhcpd("10.7.0.20 10.7.0.20", 600);
     auto& node = cable.node;
@@ -254,7 +254,7 @@ TEST(Dhcp, aNewProcessGivesBackWhatItFound) {
 
 // Catches: an answer by IPv6 that nobody hears (its sockets and rights are others), resolvers that
 // only routers tell, and a lease that a killed networkd forgets.
-TEST(Dhcp, anAddressByDhcpv6AndResolversOfARouter) {
+TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");
     auto& node = cable.node;
@@ -298,7 +298,7 @@ TEST(Dhcp, anAddressByDhcpv6AndResolversOfARouter) {
 }
 
 // Catches: an address by DHCPv6 that the server goes on to hold though nobody wants it.
-TEST(Dhcp, anAddressByDhcpv6IsGivenBack) {
+TEST(Dhcp, AnAddressByDhcpv6IsGivenBack) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");
     auto& node = cable.node;
@@ -318,7 +318,7 @@ TEST(Dhcp, anAddressByDhcpv6IsGivenBack) {
 }
 
 // Another machine has been given the address by hand; the kernel finds that out.
-TEST(Dhcp, anAddressByDhcpv6InUseIsDeclined) {
+TEST(Dhcp, AnAddressByDhcpv6InUseIsDeclined) {
   onCable([](Cable& cable) {
     auto& there = cable.server.there();
     auto peer = netlink::indexOf(there, "peer");
@@ -345,7 +345,7 @@ TEST(Dhcp, anAddressByDhcpv6InUseIsDeclined) {
 }
 
 // A router whose network gives addresses by autoconfiguration, and has a server only for the rest.
-TEST(Dhcp, theKernelMakesTheAddressAndDhcpv6TellsTheRest) {
+TEST(Dhcp, TheKernelMakesTheAddressAndDhcpv6TellsTheRest) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::,ra-stateless");
     auto& node = cable.node;

@@ -22,7 +22,7 @@ void onNode(F&& body) {
 }
 
 // Catches: what works as root and not as networkd's uid; reports and API that nobody can read.
-TEST(Networkd, configuresAndReportsUnderItsOwnUid) {
+TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
   onNode([](Node& node) {
     EXPECT_TRUE(node.has("10.5.0.2/24"));
     EXPECT_TRUE(node.hasDefault());
@@ -52,7 +52,7 @@ TEST(Networkd, configuresAndReportsUnderItsOwnUid) {
 
 // Catches: rules and neighbours that nobody tells, or that networkd may not write; ones that stay
 // when they are gone.
-TEST(Networkd, showsRulesAndNeighbours) {
+TEST(Networkd, ShowsRulesAndNeighbours) {
   onNode([](Node& node) {
     constexpr auto kRules = "RuleStatuses.net.talos.dev"_kj,
                    kNeighbours = "NeighbourStatuses.net.talos.dev"_kj;
@@ -89,7 +89,7 @@ TEST(Networkd, showsRulesAndNeighbours) {
 
 // Catches: a restart that takes down what is right, even for a moment, or that writes what is
 // stored already.
-TEST(Networkd, isKilledAndNobodyNotices) {
+TEST(Networkd, IsKilledAndNobodyNotices) {
   onNode([](Node& node) {
     node.awaitReady();
     node.until("links that have settled", [&] {
@@ -125,7 +125,7 @@ TEST(Networkd, isKilledAndNobodyNotices) {
 
 // Catches: a networkd that stops repairing, or never comes back, when machined is away for a
 // moment.
-TEST(Networkd, goesOnWhileMachinedIsAway) {
+TEST(Networkd, GoesOnWhileMachinedIsAway) {
   onNode([](Node& node) {
     node.machinedGoesAway();
     netlink::change(*node.kernel, netlink::DeleteAddress{

@@ -59,7 +59,7 @@ void askByDhcp(const std::string& path) {
 
 // Catches: a discovery that does not happen, or whose address is not there when the config has to
 // be fetched; a node that loses it when its config arrives.
-TEST(Dhcp, aNodeWithoutAnAddressGetsOneAndItsConfig) {
+TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   harness::Cluster cluster("dhcp", {"--masters", "1", "--workers", "0", "--memory", "512",
                                     "--wait=false", "--extra-boot-kernel-args", "ip=dhcp"});
   askByDhcp(cluster.stateFolder() + "/dhcp-master-1.yaml");
