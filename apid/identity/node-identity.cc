@@ -1,8 +1,8 @@
 #include "apid/identity/node-identity.h"
 
-#include <ctype.h>
 #include <kj/debug.h>
 
+#include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -18,16 +18,10 @@ Credentials credentials(capnp::Data::Reader authorities, rpc::KeyPair::Reader pa
   return {text(authorities), text(pair.getCrt()), pki::Pem(text(pair.getKey()))};
 }
 
-kj::String lower(kj::StringPtr name) {
-  auto result = kj::str(name);
-  for (char& c : result) c = tolower(static_cast<unsigned char>(c));
-  return result;
-}
-
 }  // namespace
 
 Trust::Trust(StoreClient& store, kj::StringPtr hostname)
-    : hostname(lower(hostname)), readiness(nullptr) {
+    : hostname(lowerCase(hostname)), readiness(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   becameReady = kj::mv(paf.fulfiller);
   readiness = paf.promise.fork();
@@ -133,10 +127,10 @@ void Trust::selfChanged() {
   fresh.names.add(kj::str(hostname));
   for (auto& entry : names->resources()) {
     auto spec = entry.value.spec<rpc::HostnameSpecSpec>();
-    auto name = lower(spec.getHostname());
+    auto name = lowerCase(spec.getHostname());
     if (name.size() == 0) continue;
     if (spec.getDomainname().size() > 0)
-      fresh.names.add(kj::str(name, '.', lower(spec.getDomainname())));
+      fresh.names.add(kj::str(name, '.', lowerCase(spec.getDomainname())));
     fresh.names.add(kj::mv(name));
   }
   // Only what the node has now: another machine may have what it once had.

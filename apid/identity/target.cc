@@ -1,19 +1,12 @@
 #include "apid/identity/target.h"
 
-#include <ctype.h>
-
+#include "common/base/ascii.h"
 #include "common/base/error.h"
 
 namespace talos::apid {
 namespace {
 
 constexpr size_t kLongestName = 253;
-
-kj::String lower(kj::StringPtr text) {
-  auto result = kj::str(text);
-  for (char& c : result) c = tolower(static_cast<unsigned char>(c));
-  return result;
-}
 
 bool hasPort(kj::StringPtr target) {
   KJ_IF_MAYBE (colon, target.findLast(':')) {
@@ -45,7 +38,7 @@ kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& sel
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", target, "\": a node is named without a port; the port is always 50000"));
   }
-  auto name = lower(target);
+  auto name = lowerCase(target);
   if (name == "localhost") return ThisNode();
   for (auto& own : self.names) {
     if (own == name) return ThisNode();

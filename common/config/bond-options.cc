@@ -1,5 +1,7 @@
 #include "common/config/bond-options.h"
 
+#include <kj/vector.h>
+
 namespace talos::netlink {
 
 using O = BondOption;

@@ -12,7 +12,6 @@
 namespace talos::config {
 namespace {
 
-constexpr size_t kEncryptionKeyBytes = 32;
 // The API's service has the first address of the services' network, the DNS server the tenth.
 constexpr unsigned kServiceHostBits = 4;
 // Kubernetes takes two networks of each kind.

@@ -15,6 +15,8 @@
 
 namespace talos::config {
 
+constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret
+
 class MachineConfig {
  public:
   // The view, complete only when there are no errors. The memory behind it is zeroed on

@@ -18,7 +18,6 @@ constexpr kj::StringPtr kInstaller = "ghcr.io/talos-systems/installer"_kj;
 constexpr kj::StringPtr kKubelet = "ghcr.io/talos-systems/kubelet"_kj;
 constexpr kj::StringPtr kKubernetesImages = "k8s.gcr.io/"_kj;
 constexpr kj::Duration kAuthorityLifetime = 87600 * kj::HOURS;
-constexpr size_t kEncryptionKeyBytes = 32;
 
 struct Subnets {
   kj::StringPtr pods, services;

@@ -2,6 +2,7 @@
 
 #include <kj/encoding.h>
 
+#include "common/base/ascii.h"
 #include "common/base/file.h"
 #include "common/net/ip.h"
 
@@ -10,13 +11,6 @@ namespace {
 
 constexpr size_t kLongestName = 253, kLongestLabel = 63, kLongestLink = 15;
 constexpr size_t kLongestNumber = 64;
-
-bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool isAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || isDigit(c);
-}
 
 bool isPort(kj::StringPtr text) {
   if (text.size() == 0 || text.size() > 5) return false;

@@ -1,9 +1,8 @@
 #include "common/tls/node-certificate.h"
 
-#include <ctype.h>
-
 #include <algorithm>
 
+#include "common/base/ascii.h"
 #include "common/base/texts.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
@@ -30,9 +29,7 @@ bool same(kj::ArrayPtr<const kj::String> sorted, kj::ArrayPtr<const kj::String> 
 }  // namespace
 
 kj::String canonicalName(kj::StringPtr name) {
-  auto result = kj::heapString(name.slice(0, name.size() - (name.endsWith(".") ? 1 : 0)));
-  for (char& c : result) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
-  return result;
+  return lowerCase(kj::heapString(name.slice(0, name.size() - (name.endsWith(".") ? 1 : 0))));
 }
 
 NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,

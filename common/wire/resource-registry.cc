@@ -3,30 +3,13 @@
 #include <algorithm>
 
 #include "common/base/annotation.h"
+#include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "rpc/annotations.capnp.h"
 #include "rpc/types.capnp.h"
 
 namespace talos {
 namespace {
-
-bool isUpper(char c) {
-  return c >= 'A' && c <= 'Z';
-}
-bool isLower(char c) {
-  return c >= 'a' && c <= 'z';
-}
-bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-kj::String lowerCase(kj::StringPtr text) {
-  auto out = kj::heapString(text);
-  for (char& c : out) {
-    if (isUpper(c)) c += 'a' - 'A';
-  }
-  return out;
-}
 
 kj::String upperCase(kj::StringPtr text) {
   auto out = kj::heapString(text);

@@ -2,14 +2,11 @@
 
 #include <cstdlib>
 
+#include "common/base/ascii.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {
 namespace {
-
-bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 int digitValue(char c) {
   if (isDigit(c)) return c - '0';

@@ -3,16 +3,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/base/ascii.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {
 namespace {
 
 constexpr kj::StringPtr kHex = "0123456789abcdef"_kj;
-
-bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 // Length of the valid UTF-8 sequence at text[i]; 0 if there is none.
 size_t sequenceLength(kj::StringPtr text, size_t i) {

@@ -7,7 +7,7 @@ namespace talos::machined {
 namespace {
 
 // A line of a log has at most 8 KiB, and an escaped character takes four bytes: 4 * 2000 together.
-constexpr size_t kMostRoles = 4, kLongestRole = 32;
+constexpr size_t kMostShownRoles = 4, kLongestRole = 32;
 constexpr size_t kLongestClient = 128, kLongestAddress = 64;
 constexpr size_t kLongestCall = 1027, kLongestOutcome = 515;  // as long as apid makes them
 
@@ -19,7 +19,7 @@ kj::String cut(kj::StringPtr text, size_t most) {
 kj::String rolesOf(rpc::AuditRecord::Reader record) {
   kj::Vector<kj::String> roles;
   for (auto role : record.getRoles()) {
-    if (roles.size() == kMostRoles) break;
+    if (roles.size() == kMostShownRoles) break;
     roles.add(cut(role, kLongestRole));
   }
   return kj::strArray(roles, ",");

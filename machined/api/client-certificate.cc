@@ -7,7 +7,7 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostRequestBytes = 16 * 1024;
-constexpr size_t kMostRoles = 16;
+constexpr size_t kMostSignedRoles = 16;
 
 }  // namespace
 
@@ -19,9 +19,9 @@ kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringP
     fail(ErrorKind::kInvalidArgument,
          kj::str("a request has at most ", kMostRequestBytes, " bytes, not ", request.size()));
   }
-  if (roles.size() == 0 || roles.size() > kMostRoles) {
+  if (roles.size() == 0 || roles.size() > kMostSignedRoles) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("a client has 1 to ", kMostRoles, " roles, not ", roles.size()));
+         kj::str("a client has 1 to ", kMostSignedRoles, " roles, not ", roles.size()));
   }
   checkClientRoles(roles, "roles");
   if (lifetimeS < kShortestLifetimeS || lifetimeS > kLongestLifetimeS) {

@@ -21,36 +21,38 @@ bool allLive(const kj::Vector<config::Change>& changes) {
   return true;
 }
 
-[[noreturn]] void refuse(kj::StringPtr why) {
+[[noreturn]] void refuseNow(kj::StringPtr why) {
   fail(ErrorKind::kFailedPrecondition, why);
 }
 
 void checkAtOnce(const Decision& decision, const Situation& now) {
   if (now.failed || now.running == nullptr) {
-    refuse("the machine's boot has failed, so nothing can take effect at once: use mode reboot");
+    refuseNow("the machine's boot has failed, so nothing can take effect at once: use mode reboot");
   }
   if (allLive(decision.changes)) return;
-  refuse(kj::str("a reboot is needed for", listed(decision.changes),
-                 "\nuse mode reboot or staged, or leave these as they are"));
+  refuseNow(kj::str("a reboot is needed for", listed(decision.changes),
+                    "\nuse mode reboot or staged, or leave these as they are"));
 }
 
 void checkForNextBoot(config::Config::Reader wanted, const Decision& decision,
                       const Situation& now) {
   if (decision.mode == rpc::ApplyMode::REBOOT && !now.canReboot) {
     auto needing = listed(decision.changes);
-    refuse(kj::str("in mode container the machine is its host's and cannot reboot by itself",
-                   needing.size() == 0 ? kj::str() : kj::str("; a reboot is needed for", needing)));
+    refuseNow(
+        kj::str("in mode container the machine is its host's and cannot reboot by itself",
+                needing.size() == 0 ? kj::str() : kj::str("; a reboot is needed for", needing)));
   }
   if (!wanted.getPersist()) {
-    refuse(
+    refuseNow(
         "the next boot would not read this document: it says persist: false, so the machine "
         "fetches its config again. Set persist: true, or use mode no-reboot for changes that "
         "can take effect at once");
   }
   KJ_IF_MAYBE (why, now.notDurable) {
-    refuse(kj::str("the next boot would not read this document: ", *why,
-                   ". Use mode no-reboot for changes that can take effect at once, or change the "
-                   "document where the machine fetches it"));
+    refuseNow(
+        kj::str("the next boot would not read this document: ", *why,
+                ". Use mode no-reboot for changes that can take effect at once, or change the "
+                "document where the machine fetches it"));
   }
 }
 
@@ -71,12 +73,12 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
   }
   if (now.maintenance) {
     if (asked == rpc::ApplyMode::STAGED) {
-      refuse(
+      refuseNow(
           "in maintenance mode the machine waits for its config and takes it at once: nothing "
           "can be staged");
     }
     if (asked == rpc::ApplyMode::TRY) {
-      refuse(
+      refuseNow(
           "in maintenance mode there is no config that could come back after a trial: apply one "
           "without mode try");
     }

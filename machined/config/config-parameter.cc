@@ -13,7 +13,7 @@ namespace {
 constexpr kj::StringPtr kRight =
     "; right is http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
 
-[[noreturn]] void refuse(kj::StringPtr why) {
+[[noreturn]] void refuseParameter(kj::StringPtr why) {
   fail(ErrorKind::kInvalidArgument, why);
 }
 
@@ -46,25 +46,25 @@ bool isAddressText(kj::StringPtr host) {
 void splitAuthority(kj::StringPtr authority, HttpSource& out) {
   kj::StringPtr rest;
   if (authority.startsWith("[")) {
-    size_t close = KJ_UNWRAP_OR(authority.findFirst(']'), refuse("a \"]\" is missing"));
+    size_t close = KJ_UNWRAP_OR(authority.findFirst(']'), refuseParameter("a \"]\" is missing"));
     out.host = kj::heapString(authority.slice(1, close));
     rest = authority.slice(close + 1);
     if (!isAddressText(out.host)) {
-      refuse(kj::str("\"", out.host, "\" in brackets is not an IPv6 address"));
+      refuseParameter(kj::str("\"", out.host, "\" in brackets is not an IPv6 address"));
     }
   } else {
     size_t colon = authority.findLast(':').orDefault(authority.size());
     out.host = kj::heapString(authority.slice(0, colon));
     rest = authority.slice(colon);
     if (!isName(out.host)) {
-      refuse(kj::str("\"", out.host, "\" is neither a host name nor an address"));
+      refuseParameter(kj::str("\"", out.host, "\" is neither a host name nor an address"));
     }
   }
   out.port = out.secure ? 443 : 80;
   if (rest.size() > 0) {
     auto port = rest.startsWith(":") ? rest.slice(1).tryParseAs<uint16_t>() : nullptr;
-    out.port = KJ_UNWRAP_OR(port, refuse("the port is not a number from 1 to 65535"));
-    if (out.port == 0) refuse("the port is not a number from 1 to 65535");
+    out.port = KJ_UNWRAP_OR(port, refuseParameter("the port is not a number from 1 to 65535"));
+    if (out.port == 0) refuseParameter("the port is not a number from 1 to 65535");
   }
 }
 
@@ -72,7 +72,8 @@ HttpSource httpSource(kj::Url url) {
   HttpSource source;
   source.secure = url.scheme == "https";
   if (url.userInfo != nullptr) {
-    refuse("a user name in the URL is not supported: it would stand in the kernel's command line");
+    refuseParameter(
+        "a user name in the URL is not supported: it would stand in the kernel's command line");
   }
   splitAuthority(url.host, source);
   source.authority = kj::str(url.host);
@@ -81,7 +82,7 @@ HttpSource httpSource(kj::Url url) {
   if (!source.target.startsWith("/")) source.target = kj::str("/", source.target);
   for (char c : source.target) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) {
-      refuse("there is a blank or a control character in the URL");
+      refuseParameter("there is a blank or a control character in the URL");
     }
   }
   url.query.clear();
@@ -96,21 +97,23 @@ bool isHttp(const kj::Url& url) {
 Source parse(kj::StringPtr text, kj::StringPtr uuid) {
   if (text == "metal-iso") return VolumeSource{kj::str(text)};
   if (text == "guestinfo") {
-    refuse("the guest information of VMware is not read by this version");
+    refuseParameter("the guest information of VMware is not read by this version");
   }
   if (text.startsWith("file://")) {
     auto path = text.slice(7);
-    if (!path.startsWith("/") || path.endsWith("/")) refuse("this is not the path of a file");
+    if (!path.startsWith("/") || path.endsWith("/"))
+      refuseParameter("this is not the path of a file");
     return FileSource{kj::str(path), kj::str(text)};
   }
   KJ_IF_MAYBE (url, kj::Url::tryParse(text, kj::Url::REMOTE_HREF, asItIs())) {
-    if (!isHttp(*url)) refuse(kj::str("the scheme \"", url->scheme, "\" is not supported"));
+    if (!isHttp(*url))
+      refuseParameter(kj::str("the scheme \"", url->scheme, "\" is not supported"));
     for (auto& q : url->query) {
       if (q.name == "uuid" && q.value == nullptr) q.value = kj::str(uuid);
     }
     return httpSource(kj::mv(*url));
   }
-  refuse("this is not a URL");
+  refuseParameter("this is not a URL");
 }
 
 // What was given, for a message: without the user, his password, query and fragment. It need not be
@@ -135,8 +138,8 @@ kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr u
   if (text == nullptr || text == "none") return nullptr;
   kj::Maybe<Source> source;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { source = parse(text, uuid); })) {
-    refuse(kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ", messageOf(*e),
-                   kRight));
+    refuseParameter(kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ",
+                            messageOf(*e), kRight));
   }
   return source;
 }
@@ -148,17 +151,17 @@ HttpSource redirected(const HttpSource& from, kj::StringPtr location) {
   auto shown = withoutSecrets(location);
   KJ_IF_MAYBE (url, base.tryParseRelative(location)) {
     if (!isHttp(*url))
-      refuse(kj::str("redirected to ", shown, ", which is neither http nor https"));
+      refuseParameter(kj::str("redirected to ", shown, ", which is neither http nor https"));
     if (from.secure && url->scheme == "http") {
-      refuse(kj::str("redirected from https to ", shown, ", which is not followed"));
+      refuseParameter(kj::str("redirected from https to ", shown, ", which is not followed"));
     }
     kj::Maybe<HttpSource> to;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { to = httpSource(kj::mv(*url)); })) {
-      refuse(kj::str("redirected to ", shown, ": ", messageOf(*e)));
+      refuseParameter(kj::str("redirected to ", shown, ": ", messageOf(*e)));
     }
     return kj::mv(KJ_ASSERT_NONNULL(to));
   }
-  refuse(kj::str("redirected to \"", shown, "\", which is not a URL"));
+  refuseParameter(kj::str("redirected to \"", shown, "\", which is not a URL"));
 }
 
 kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
@@ -167,8 +170,8 @@ kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
   for (auto value : arguments.all("talos.config.ca")) {
     ++number;
     auto wrong = [&](kj::StringPtr why) {
-      refuse(kj::str("kernel parameter talos.config.ca, number ", number, ": ", why,
-                     "; right is the base64 of a certificate, in DER or PEM"));
+      refuseParameter(kj::str("kernel parameter talos.config.ca, number ", number, ": ", why,
+                              "; right is the base64 of a certificate, in DER or PEM"));
     };
     auto bytes = kj::decodeBase64(value);
     if (bytes.hadErrors || bytes.size() == 0) wrong("this is not base64");

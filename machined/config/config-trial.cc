@@ -7,7 +7,7 @@
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kMagic = "onTrial1"_kj;
+constexpr kj::StringPtr kTrialMagic = "onTrial1"_kj;
 }
 
 Trial::~Trial() noexcept(false) {
@@ -16,7 +16,7 @@ Trial::~Trial() noexcept(false) {
 }
 
 kj::Maybe<Trial> takeTrial(Process1& process1) {
-  KJ_IF_MAYBE (held, takeHeldText(process1, kTrialName, kMagic, 2 * kMostConfigBytes)) {
+  KJ_IF_MAYBE (held, takeHeldText(process1, kTrialName, kTrialMagic, 2 * kMostConfigBytes)) {
     auto split = held->numbers[1];
     if (split > held->text.size()) return nullptr;
     auto deadline =
@@ -33,7 +33,7 @@ kj::Promise<void> holdTrial(Process1& process1, const Trial& trial) {
   memcpy(text.begin() + trial.before.size(), trial.tried.begin(), trial.tried.size());
   auto deadline = (trial.deadline - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
   HeldText held(static_cast<uint64_t>(deadline), trial.before.size(), kj::mv(text));
-  return holdText(process1, kTrialName, kMagic, held);
+  return holdText(process1, kTrialName, kTrialMagic, held);
 }
 
 kj::Promise<void> dropTrial(Process1& process1) {

@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
+constexpr kj::StringPtr kApiCertificates = "ApiCertificates.secrets.talos.dev"_kj;
 constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
 
 // What the machine has now, without what only itself or its link can reach.
@@ -44,12 +44,12 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 
 MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say)
     : store(store), say(kj::mv(say)), said(kj::str()) {
-  certificates = store.onChange("", kCertificates, [this]() { look(); });
+  certificates = store.onChange("", kApiCertificates, [this]() { look(); });
   addresses = store.onChange("", kAddresses, [this]() { look(); });
 }
 
 void MaintenanceNotice::look() {
-  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kApiCertificates, "api")) {
     auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
     if (!spec.getMaintenance()) return;
     KJ_IF_MAYBE (told, store.tryGet("", kAddresses, "current")) {

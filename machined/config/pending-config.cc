@@ -5,7 +5,7 @@
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kMagic = "pending2"_kj;
+constexpr kj::StringPtr kPendingMagic = "pending2"_kj;
 }
 
 Pending::~Pending() noexcept(false) {
@@ -13,7 +13,7 @@ Pending::~Pending() noexcept(false) {
 }
 
 kj::Maybe<Pending> takePending(Process1& process1) {
-  KJ_IF_MAYBE (held, takeHeldText(process1, kPendingName, kMagic, kMostConfigBytes)) {
+  KJ_IF_MAYBE (held, takeHeldText(process1, kPendingName, kPendingMagic, kMostConfigBytes)) {
     if (held->numbers[0] > static_cast<uint64_t>(rpc::ApplyMode::STAGED)) return nullptr;
     return Pending(static_cast<rpc::ApplyMode>(held->numbers[0]), kj::mv(held->text));
   }
@@ -22,7 +22,7 @@ kj::Maybe<Pending> takePending(Process1& process1) {
 
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending) {
   HeldText held(static_cast<uint64_t>(pending.mode), 0, kj::heapArray(pending.text.asPtr()));
-  return holdText(process1, kPendingName, kMagic, held);
+  return holdText(process1, kPendingName, kPendingMagic, held);
 }
 
 kj::Promise<void> dropPending(Process1& process1) {

@@ -11,8 +11,8 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kOutputs[] = {kCertificates};
-const Controller::Input kInputs[] = {
+constexpr kj::StringPtr kCertificateOutputs[] = {kCertificates};
+const Controller::Input kCertificateInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
 
 constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
@@ -52,10 +52,10 @@ ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& cloc
       inMaintenance(kj::mv(inMaintenance)) {}
 
 kj::ArrayPtr<const Controller::Input> ApiController::inputs() const {
-  return kInputs;
+  return kCertificateInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> ApiController::outputs() const {
-  return kOutputs;
+  return kCertificateOutputs;
 }
 
 void ApiController::scheduleRenewal(kj::Date due) {

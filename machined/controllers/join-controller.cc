@@ -6,8 +6,9 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kOutputs[] = {kJoinSpecs};
-const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId}, {"", kHostnameSpecs}};
+constexpr kj::StringPtr kJoinOutputs[] = {kJoinSpecs};
+const Controller::Input kJoinInputs[] = {{"", kMachineConfigs, kMachineConfigId},
+                                         {"", kHostnameSpecs}};
 
 // What reaches a machine from itself only; trustd signs it for nobody.
 bool isLocal(kj::StringPtr name) {
@@ -43,10 +44,10 @@ void fill(rpc::JoinSpec::Builder out, const MachineConfigView& config, NodeNames
 JoinController::JoinController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
 kj::ArrayPtr<const Controller::Input> JoinController::inputs() const {
-  return kInputs;
+  return kJoinInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> JoinController::outputs() const {
-  return kOutputs;
+  return kJoinOutputs;
 }
 
 kj::Promise<void> JoinController::reconcile(Store& store) {

@@ -9,15 +9,15 @@ namespace {
 constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
 // Less than that is a matter of when each is read.
 constexpr auto kClocksDiffer = 2 * kj::SECONDS;
-constexpr kj::StringPtr kOutputs[] = {"MachineStatuses.runtime.talos.dev"_kj};
-const Controller::Input kInputs[] = {{"", kServices}};
+constexpr kj::StringPtr kMachineStatusOutputs[] = {"MachineStatuses.runtime.talos.dev"_kj};
+const Controller::Input kMachineStatusInputs[] = {{"", kServices}};
 }  // namespace
 
 kj::ArrayPtr<const Controller::Input> MachineStatusController::inputs() const {
-  return kInputs;
+  return kMachineStatusInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> MachineStatusController::outputs() const {
-  return kOutputs;
+  return kMachineStatusOutputs;
 }
 
 kj::Promise<void> MachineStatusController::reconcile(Store& store) {
@@ -28,7 +28,7 @@ kj::Promise<void> MachineStatusController::reconcile(Store& store) {
     if (service.getSpec().getAs<rpc::ServiceSpec>().getHealthy()) continue;
     problems.add(kj::str("service ", service.getMetadata().getId(), " is not healthy"));
   }
-  Outputs outputs("", kOutputs[0], name());
+  Outputs outputs("", kMachineStatusOutputs[0], name());
   auto spec = outputs.add<rpc::MachineStatusSpec>("machine");
   spec.setStage(now.stage);
   spec.setReady(now.stage == "running" && problems.empty());

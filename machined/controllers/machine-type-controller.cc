@@ -4,15 +4,15 @@
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kOutputs[] = {"MachineTypes.config.talos.dev"_kj};
-const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId}};
+constexpr kj::StringPtr kMachineTypeOutputs[] = {"MachineTypes.config.talos.dev"_kj};
+const Controller::Input kMachineTypeInputs[] = {{"", kMachineConfigs, kMachineConfigId}};
 }  // namespace
 
 kj::ArrayPtr<const Controller::Input> MachineTypeController::inputs() const {
-  return kInputs;
+  return kMachineTypeInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> MachineTypeController::outputs() const {
-  return kOutputs;
+  return kMachineTypeOutputs;
 }
 
 kj::Promise<void> MachineTypeController::reconcile(Store& store) {
@@ -20,7 +20,7 @@ kj::Promise<void> MachineTypeController::reconcile(Store& store) {
   KJ_IF_MAYBE (config, readConfig(store)) {
     type = config->type;
   }
-  Outputs outputs("", kOutputs[0], name());
+  Outputs outputs("", kMachineTypeOutputs[0], name());
   outputs.add<rpc::MachineTypeSpec>("machine-type").setType(type);
   outputs.apply(store);
   return kj::READY_NOW;

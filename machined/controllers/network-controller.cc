@@ -14,7 +14,7 @@ namespace {
 
 constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
 constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
-const Controller::Input kInputs[] = {
+const Controller::Input kNetworkInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
 kj::StringPtr familyOf(const Ip& address) {
@@ -201,7 +201,7 @@ template <size_t... place>
 constexpr auto typesOf(std::index_sequence<place...>) {
   return std::array{kKinds[place].type...};
 }
-constexpr auto kOutputs = typesOf(std::make_index_sequence<kj::size(kKinds)>());
+constexpr auto kNetworkOutputs = typesOf(std::make_index_sequence<kj::size(kKinds)>());
 
 }  // namespace
 
@@ -233,10 +233,10 @@ NetworkController::NetworkController(const KernelArguments& arguments, ReadConfi
     : arguments(arguments), readConfig(kj::mv(readConfig)) {}
 
 kj::ArrayPtr<const Controller::Input> NetworkController::inputs() const {
-  return kInputs;
+  return kNetworkInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> NetworkController::outputs() const {
-  return kj::arrayPtr(kOutputs.data(), kOutputs.size());
+  return kj::arrayPtr(kNetworkOutputs.data(), kNetworkOutputs.size());
 }
 
 kj::Promise<void> NetworkController::reconcile(Store& store) {

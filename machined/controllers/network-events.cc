@@ -6,7 +6,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kNetworkStatuses = "NetworkStatuses.net.talos.dev"_kj;
-const Controller::Input kInputs[] = {{"", kNetworkStatuses}};
+const Controller::Input kEventInputs[] = {{"", kNetworkStatuses}};
 
 struct Repair {
   kj::String link, what;
@@ -15,7 +15,7 @@ struct Repair {
 }  // namespace
 
 kj::ArrayPtr<const Controller::Input> NetworkEventController::inputs() const {
-  return kInputs;
+  return kEventInputs;
 }
 
 kj::Promise<void> NetworkEventController::reconcile(Store& store) {

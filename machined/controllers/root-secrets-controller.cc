@@ -8,8 +8,8 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kOutputs[] = {"RootSecrets.secrets.talos.dev"_kj};
-const Controller::Input kInputs[] = {
+constexpr kj::StringPtr kRootSecretOutputs[] = {"RootSecrets.secrets.talos.dev"_kj};
+const Controller::Input kRootSecretInputs[] = {
     {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
 
 // In an order of its own, so that the resource is the same whatever came first.
@@ -57,14 +57,14 @@ bool signsForOthers(const MachineConfigView& config) {
 }
 
 kj::ArrayPtr<const Controller::Input> RootController::inputs() const {
-  return kInputs;
+  return kRootSecretInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> RootController::outputs() const {
-  return kOutputs;
+  return kRootSecretOutputs;
 }
 
 kj::Promise<void> RootController::reconcile(Store& store) {
-  Outputs outputs("", kOutputs[0], name());
+  Outputs outputs("", kRootSecretOutputs[0], name());
   KJ_IF_MAYBE (config, readConfig(store)) {
     if (signsForOthers(*config)) {
       auto os = outputs.add<rpc::RootSecretSpec>("os").initOs();

@@ -8,7 +8,7 @@
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kOutputs[] = {"Services.v1alpha1.talos.dev"_kj};
+constexpr kj::StringPtr kServiceOutputs[] = {"Services.v1alpha1.talos.dev"_kj};
 }
 
 // Shared with the listener, which the ring of events keeps longer than the controller lives.
@@ -38,7 +38,7 @@ ServiceController::~ServiceController() noexcept(false) {
 }
 
 kj::ArrayPtr<const kj::StringPtr> ServiceController::outputs() const {
-  return kOutputs;
+  return kServiceOutputs;
 }
 
 void ServiceController::wakeBy(kj::Function<void()> wake) {
@@ -46,7 +46,7 @@ void ServiceController::wakeBy(kj::Function<void()> wake) {
 }
 
 kj::Promise<void> ServiceController::reconcile(Store& store) {
-  Outputs outputs("", kOutputs[0], name());
+  Outputs outputs("", kServiceOutputs[0], name());
   for (auto& entry : heard->running) {
     if (!entry.value) continue;
     auto spec = outputs.add<rpc::ServiceSpec>(entry.key);

@@ -6,14 +6,14 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
+constexpr kj::StringPtr kServiceRecords = "Services.v1alpha1.talos.dev"_kj;
 constexpr kj::StringPtr kTimeServers = "TimeServerSpecs.net.talos.dev"_kj,
                         kTimeServersId = "timeservers"_kj;
-constexpr kj::StringPtr kOutputs[] = {"TimeStatuses.v1alpha1.talos.dev"_kj};
+constexpr kj::StringPtr kTimeStatusOutputs[] = {"TimeStatuses.v1alpha1.talos.dev"_kj};
 constexpr kj::StringPtr kId = "node"_kj;
-const Controller::Input kInputs[] = {{"", kMachineConfigs, kMachineConfigId},
-                                     {"", kServices, "timed"},
-                                     {"", kTimeServers, kTimeServersId}};
+const Controller::Input kTimeStatusInputs[] = {{"", kMachineConfigs, kMachineConfigId},
+                                               {"", kServiceRecords, "timed"},
+                                               {"", kTimeServers, kTimeServersId}};
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
 // What the network gave (DHCP) or the default, as the specs say.
@@ -36,14 +36,14 @@ kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
 }
 
 bool timedIsHealthy(Store& store) {
-  KJ_IF_MAYBE (service, store.tryGet("", kServices, "timed")) {
+  KJ_IF_MAYBE (service, store.tryGet("", kServiceRecords, "timed")) {
     return service->getSpec().getAs<rpc::ServiceSpec>().getHealthy();
   }
   return false;
 }
 
 uint64_t storedEpoch(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet("", kOutputs[0], kId)) {
+  KJ_IF_MAYBE (stored, store.tryGet("", kTimeStatusOutputs[0], kId)) {
     return stored->getSpec().getAs<rpc::TimeStatusSpec>().getEpoch();
   }
   return 0;
@@ -52,10 +52,10 @@ uint64_t storedEpoch(Store& store) {
 }  // namespace
 
 kj::ArrayPtr<const Controller::Input> TimeStatusController::inputs() const {
-  return kInputs;
+  return kTimeStatusInputs;
 }
 kj::ArrayPtr<const kj::StringPtr> TimeStatusController::outputs() const {
-  return kOutputs;
+  return kTimeStatusOutputs;
 }
 
 kj::Promise<void> TimeStatusController::reconcile(Store& store) {
@@ -76,7 +76,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   }
 
   auto seen = world.seen();
-  Outputs outputs("", kOutputs[0], name());
+  Outputs outputs("", kTimeStatusOutputs[0], name());
   auto spec = outputs.add<rpc::TimeStatusSpec>(kId);
   spec.setSyncDisabled(disabled);
   spec.setSynced(disabled || timedIsHealthy(store));

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "machined/init/init-clock.h"
 #include "machined/init/init-request.h"
 #include "machined/init/take-down.h"
 
@@ -21,12 +22,6 @@ namespace {
 
 constexpr int64_t kManyDeathsWithin = 10'000;  // ms
 constexpr int64_t kLongestBackOff = 10'000;    // ms
-
-int64_t now() {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000;
-}
 
 int sendSignal(int pidfd, int number) {
   return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0));

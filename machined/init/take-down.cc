@@ -13,18 +13,14 @@
 
 #include <initializer_list>
 
+#include "machined/init/init-clock.h"
+
 namespace talos::process1 {
 namespace {
 
 constexpr int64_t kKillGraceMs = 5'000;
 constexpr int64_t kUnmountGraceMs = 30'000;
 constexpr int64_t kSayAgainMs = 60'000;
-
-int64_t now() {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000;
-}
 
 // The next blocked signal within `ms`, or -1.
 int nextSignal(int64_t ms, bool onlyChildren) {

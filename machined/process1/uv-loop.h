@@ -13,6 +13,7 @@
 
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
+#include <kj/debug.h>
 #include <kj/function.h>
 
 namespace talos {

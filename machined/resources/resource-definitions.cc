@@ -3,18 +3,11 @@
 #include <capnp/message.h>
 
 #include "common/base/annotation.h"
+#include "common/base/ascii.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-kj::String lowerCase(kj::StringPtr text) {
-  auto lower = kj::heapString(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
-  }
-  return lower;
-}
 
 // Where a column's text is found in what `get -o json` prints.
 kj::String pathOf(const ResourceType& type, const ResourceType::Column& column) {

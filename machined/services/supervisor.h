@@ -12,6 +12,7 @@
 #pragma once
 
 #include <kj/async.h>
+#include <kj/function.h>
 #include <kj/timer.h>
 
 #include "machined/process1/process1.h"

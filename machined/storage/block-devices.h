@@ -6,6 +6,7 @@
 
 #include <kj/string.h>
 #include <kj/vector.h>
+#include <stdint.h>
 
 namespace talos::machined {
 

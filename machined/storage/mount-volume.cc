@@ -43,12 +43,12 @@ kj::String kernelWords(int context) {
 
 }  // namespace
 
-kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, Access access) {
+kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access) {
   Modules::ofRunningKernel().load(moduleOf(type));  // unknown: built in, or the kernel says no
   int context = fsopen(nameOf(type).cStr(), FSOPEN_CLOEXEC);
   if (context < 0) refuse(-1, errno, device, type);
   kj::AutoCloseFd closer(context);
-  bool readOnly = access == Access::kReadOnly;
+  bool readOnly = access == MountAccess::kReadOnly;
   if (fsconfig(context, FSCONFIG_SET_STRING, "source", device.cStr(), 0) != 0 ||
       (readOnly && fsconfig(context, FSCONFIG_SET_FLAG, "ro", nullptr, 0) != 0) ||
       fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {

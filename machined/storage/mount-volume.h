@@ -14,10 +14,10 @@
 
 namespace talos::machined {
 
-enum class Access { kReadOnly, kReadWrite };
+enum class MountAccess { kReadOnly, kReadWrite };
 
 // nosuid, nodev, noexec, noatime. The module of the file system is loaded if there is one.
-kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, Access access);
+kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access);
 
 void attach(int mount, kj::StringPtr target);
 

@@ -63,7 +63,7 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   auto opened =
       co_await uv
           .blocking([node = kj::str(node), type]() {
-            return openFileSystem(node, type, Access::kReadWrite);
+            return openFileSystem(node, type, MountAccess::kReadWrite);
           })
           .exclusiveJoin(timer.afterDelay(kMountPatience).then([&node]() -> kj::AutoCloseFd {
             fail(ErrorKind::kDeadlineExceeded, kj::str("mounting ", node, " did not end within ",

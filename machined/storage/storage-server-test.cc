@@ -243,7 +243,7 @@ TEST(ReadFileAt, OnlyRegularFiles) {
 // Catches: a refusal without the kernel's reason.
 TEST(OpenFileSystem, SaysWhy) {
   try {
-    openFileSystem("/dev/absent", FileSystem::kExt4, Access::kReadOnly);
+    openFileSystem("/dev/absent", FileSystem::kExt4, MountAccess::kReadOnly);
     FAIL();
   } catch (const kj::Exception& e) {
     EXPECT_THAT(messageOf(e).cStr(), HasSubstr("cannot mount /dev/absent (ext4): "));

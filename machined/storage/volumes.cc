@@ -20,7 +20,7 @@ constexpr auto kLookAgain = 2 * kj::SECONDS;
 
 VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const kj::String> names,
                       size_t limit) {
-  auto mount = openFileSystem(device, type, Access::kReadOnly);
+  auto mount = openFileSystem(device, type, MountAccess::kReadOnly);
   VolumeFiles result;
   result.device = kj::str(device);
   result.files = KJ_MAP(name, names) {

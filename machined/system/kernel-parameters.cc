@@ -33,7 +33,7 @@ const Sysctl kSysctls[] = {
 };
 constexpr size_t kBridgeSysctls = 2;
 
-kj::String pathOf(kj::StringPtr procSys, kj::StringPtr key) {
+kj::String parameterPath(kj::StringPtr procSys, kj::StringPtr key) {
   auto path = kj::str(procSys, "/", key);
   for (size_t i = procSys.size() + 1; i < path.size(); i++) {
     if (path[i] == '.') path[i] = '/';
@@ -76,7 +76,7 @@ kj::ArrayPtr<const Sysctl> requiredSysctls(bool container) {
 kj::Vector<kj::String> writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls) {
   kj::Vector<kj::String> absent, failed;
   for (auto& s : sysctls) {
-    int problem = writeValue(pathOf(procSys, s.key), s.value);
+    int problem = writeValue(parameterPath(procSys, s.key), s.value);
     if (problem == ENOENT) {
       absent.add(kj::str(s.key));
     } else if (problem != 0) {

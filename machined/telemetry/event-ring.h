@@ -9,6 +9,7 @@
 
 #include <capnp/message.h>
 #include <kj/async.h>
+#include <kj/function.h>
 #include <kj/time.h>
 
 #include "rpc/machine.capnp.h"

@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "networkd/control/network-pace.h"
 #include "networkd/plan/status-words.h"
 
 namespace talos::networkd {
@@ -15,7 +16,6 @@ using netlink::Neighbour;
 using netlink::Rule;
 
 namespace {
-constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
 constexpr kj::StringPtr kMoreId = "more"_kj;  // no rule's and no neighbour's: those have a slash
 
 kj::String moreText(size_t count) {

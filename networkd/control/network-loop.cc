@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "networkd/control/network-pace.h"
 #include "networkd/plan/change-words.h"
 
 namespace talos::networkd {
@@ -16,9 +17,6 @@ constexpr unsigned kMaxRounds = 8;
 // Lines of the log for one batch of changes: ten thousand routes would push out everything else.
 constexpr size_t kMostLogged = 200;
 constexpr size_t kMostTold = 200;  // problems and steps, in resources
-// Bounds how often a storm of kernel changes makes it look; the first change is looked at at once.
-constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
-constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
 
 // The wish came true by itself: an address that the kernel made meanwhile, a route that went with
 // its link.

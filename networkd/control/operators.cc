@@ -6,14 +6,14 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "networkd/control/network-pace.h"
 
 namespace talos::networkd {
 namespace {
 
 constexpr kj::StringPtr kSpecs = "OperatorSpecs.net.talos.dev"_kj,
                         kStatuses = "OperatorStatuses.net.talos.dev"_kj;
-constexpr auto kKernelPause = 20 * kj::MILLISECONDS;
-constexpr auto kPublishDeadline = 10 * kj::SECONDS, kPublishPause = 1 * kj::SECONDS;
+constexpr auto kPublishPause = 1 * kj::SECONDS;
 
 template <typename Builder, typename List>
 void fillTexts(Builder builder, const List& list) {

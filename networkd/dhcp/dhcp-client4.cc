@@ -6,8 +6,7 @@
 
 namespace talos::networkd::dhcp {
 
-using Type = Message4::Type;
-using State = Client4::State;
+using Type4 = Message4::Type;
 
 namespace {
 
@@ -21,7 +20,7 @@ constexpr auto kFirstPause = 4 * kj::SECONDS, kLongestPause = 64 * kj::SECONDS;
 constexpr auto kLeastRenewalPause = 60 * kj::SECONDS;  // RFC 2131 §4.4.5
 
 // RFC 3442 wants 121 before 3.
-constexpr kj::byte kWanted[] = {1, 121, 3, 6, 12, 15, 26, 42, 51, 58, 59, 119};
+constexpr kj::byte kWanted4[] = {1, 121, 3, 6, 12, 15, 26, 42, 51, 58, 59, 119};
 
 // Of the n-th message, from 0: doubling, +-1 s.
 kj::Duration pauseBehind(unsigned n, uint64_t random) {
@@ -35,11 +34,6 @@ kj::Maybe<kj::TimePoint> earlier(kj::Maybe<kj::TimePoint> a, kj::Maybe<kj::TimeP
     return *x;
   }
   return b;
-}
-
-bool reached(const kj::Maybe<kj::TimePoint>& moment, kj::TimePoint now) {
-  KJ_IF_MAYBE (m, moment) return now >= *m;
-  return false;
 }
 
 // Whether the answer is to this exchange of this client.
@@ -177,7 +171,7 @@ Client4::Actions Client4::hear(const Message4& message, Moment now) {
   Actions out;
   if (!listens() || !answers(message, exchange, settings.hardwareAddress)) return out;
   switch (message.type) {
-    case Type::kOffer:
+    case Type4::kOffer:
       if (current != State::kSelecting) break;
       KJ_IF_MAYBE (offer, leaseOf(message, now.time)) {
         pending = kj::mv(*offer);
@@ -186,10 +180,10 @@ Client4::Actions Client4::hear(const Message4& message, Moment now) {
         sendRequest(now, out);
       }
       break;
-    case Type::kAck:
+    case Type4::kAck:
       acknowledged(message, now, out);
       break;
-    case Type::kNak:
+    case Type4::kNak:
       refused(message, now, out);
       break;
     default:
@@ -204,7 +198,7 @@ Client4::Actions Client4::hear(const Arp& arp, Moment now) {
   KJ_IF_MAYBE (lease, pending) {
     if (!conflicts(arp, settings.hardwareAddress, lease->address.address)) return out;
     startExchange(now);
-    auto decline = request(Type::kDecline, now);
+    auto decline = request(Type4::kDecline, now);
     decline.server = lease->server;
     decline.requested = lease->address.address;
     decline.seconds = 0;
@@ -276,7 +270,7 @@ void Client4::startExchange(Moment now) {
   tries = 0;
 }
 
-Message4 Client4::request(Type type, Moment now) const {
+Message4 Client4::request(Type4 type, Moment now) const {
   Message4 message;
   message.type = type;
   message.hardwareAddress = copyOf(settings.hardwareAddress);
@@ -284,8 +278,8 @@ Message4 Client4::request(Type type, Moment now) const {
   auto seconds = (now.time - began) / kj::SECONDS;
   message.seconds = static_cast<uint16_t>(kj::min(seconds, int64_t(0xffff)));
   message.clientIdentifier = Writer().u8(1).bytes(settings.hardwareAddress).finish();
-  if (type == Type::kDiscover || type == Type::kRequest) {
-    message.parameters = copyOf(kWanted);
+  if (type == Type4::kDiscover || type == Type4::kRequest) {
+    message.parameters = copyOf(kWanted4);
     message.maximumSize = kMaximumSize;
     message.hostname = kj::str(settings.hostname);
   }
@@ -300,7 +294,7 @@ void Client4::discover(Moment now, Actions& out) {
 }
 
 void Client4::sendDiscover(Moment now, Actions& out) {
-  auto message = request(Type::kDiscover, now);
+  auto message = request(Type4::kDiscover, now);
   message.requested = hint;
   out.add(Broadcast{kj::mv(message)});
   next = now.time + pauseBehind(tries++, now.random);
@@ -308,7 +302,7 @@ void Client4::sendDiscover(Moment now, Actions& out) {
 
 // RFC 2131 §4.3.2: selecting names the server; init-reboot does not.
 void Client4::sendRequest(Moment now, Actions& out) {
-  auto message = request(Type::kRequest, now);
+  auto message = request(Type4::kRequest, now);
   KJ_IF_MAYBE (offer, pending) {
     message.requested = offer->address.address;
     message.server = offer->server;
@@ -340,7 +334,7 @@ void Client4::sendRenewal(Moment now, Actions& out) {
     exchange = static_cast<uint32_t>(now.random);
     sent = now.time;
     ++tries;
-    auto message = request(Type::kRequest, now);
+    auto message = request(Type4::kRequest, now);
     message.client = lease->address.address;
     bool renewing = current == State::kRenewing;
     if (renewing) {
@@ -398,7 +392,7 @@ void Client4::release(Moment now, Actions& out) {
   KJ_IF_MAYBE (lease, ours) {
     if (lease->expired(now.time)) return;
     startExchange(now);
-    auto message = request(Type::kRelease, now);
+    auto message = request(Type4::kRelease, now);
     message.client = lease->address.address;
     message.server = lease->server;
     out.add(Release{kj::mv(message), lease->address.address, lease->server});
@@ -412,7 +406,8 @@ void Client4::lose(kj::StringPtr why, Actions& out) {
   out.add(Lost{kj::str(why)});
 }
 
-kj::StringPtr nameOf(State state) {
+kj::StringPtr nameOf(Client4::State state) {
+  using State = Client4::State;
   switch (state) {
     case State::kDown:
       return "no carrier";

@@ -27,6 +27,7 @@
 #include <kj/one-of.h>
 
 #include "networkd/dhcp/dhcp-lease4.h"
+#include "networkd/dhcp/dhcp-moment.h"
 #include "networkd/dhcp/dhcp-packet4.h"
 
 namespace talos::networkd::dhcp {
@@ -34,12 +35,6 @@ namespace talos::networkd::dhcp {
 struct Settings4 {
   kj::Array<kj::byte> hardwareAddress;  // six octets
   kj::String hostname;                  // told to the server; empty: none
-};
-
-// With every input: when it is, and a new random number.
-struct Moment {
-  kj::TimePoint time;
-  uint64_t random;
 };
 
 // --- what shall be done

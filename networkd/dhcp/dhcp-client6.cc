@@ -6,12 +6,11 @@
 
 namespace talos::networkd::dhcp {
 
-using Type = Message6::Type;
-using State = Client6::State;
+using Type6 = Message6::Type;
 
 namespace {
 
-constexpr uint16_t kWanted[] = {23, 24, 31, 39, 56, 82};
+constexpr uint16_t kWanted6[] = {23, 24, 31, 39, 56, 82};
 constexpr uint16_t kWantedInformation[] = {23, 24, 31, 32, 56, 83};
 constexpr uint8_t kBestPreference = 255;
 // How long an address may be on the link after it is no longer wanted, until nobody waits for that.
@@ -23,7 +22,8 @@ struct Pauses {
   kj::Duration first, longest;
   unsigned count;
 };
-Pauses pausesOf(State state, kj::Duration longest) {
+Pauses pausesOf(Client6::State state, kj::Duration longest) {
+  using State = Client6::State;
   switch (state) {
     case State::kRequesting:
       return {1 * kj::SECONDS, 30 * kj::SECONDS, 10};
@@ -45,11 +45,6 @@ kj::Duration spread(kj::Duration pause, uint64_t random, bool onlyMore) {
   auto share = static_cast<int64_t>((random >> 32) % 1001);  // 0 .. 1000
   if (!onlyMore) share = 2 * share - 1000;
   return pause + pause * share / 10000;
-}
-
-bool reached(const kj::Maybe<kj::TimePoint>& moment, kj::TimePoint now) {
-  KJ_IF_MAYBE (m, moment) return now >= *m;
-  return false;
 }
 
 uint32_t numberOf(Bytes hardwareAddress) {
@@ -265,9 +260,9 @@ Client6::Actions Client6::hear(const Message6& message, Moment now) {
     auto wanted = uint64_t(*seconds) * kj::SECONDS;
     if (wanted >= kLeastOfLongest && wanted <= kMostOfLongest) longest = wanted;
   }
-  if (message.type == Type::kAdvertise && current == State::kSoliciting) {
+  if (message.type == Type6::kAdvertise && current == State::kSoliciting) {
     advertised(message, now, out);
-  } else if (message.type == Type::kReply) {
+  } else if (message.type == Type6::kReply) {
     replied(message, now, out);
   }
   return out;
@@ -376,7 +371,7 @@ void Client6::send(Moment now, Actions& out) {
   message.client = copyOf(identifier);
   auto elapsed = (now.time - began) / (10 * kj::MILLISECONDS);
   message.elapsed = static_cast<uint16_t>(kj::min(elapsed, int64_t(0xffff)));
-  message.wanted.addAll(kj::arrayPtr(kWanted, kj::size(kWanted)));
+  message.wanted.addAll(kj::arrayPtr(kWanted6, kj::size(kWanted6)));
   Association6 association;
   association.id = number;
   auto withAddress = [&](const Ip& address) {
@@ -394,11 +389,11 @@ void Client6::send(Moment now, Actions& out) {
   }
   switch (current) {
     case State::kSoliciting:
-      message.type = Type::kSolicit;
+      message.type = Type6::kSolicit;
       message.rapidCommit = true;
       break;
     case State::kRequesting:
-      message.type = Type::kRequest;
+      message.type = Type6::kRequest;
       KJ_IF_MAYBE (offer, best) {
         message.server = copyOf(offer->server);
         KJ_IF_MAYBE (lease, leaseOf(*offer, number, now.time)) {
@@ -407,18 +402,18 @@ void Client6::send(Moment now, Actions& out) {
       }
       break;
     case State::kRenewing:
-      message.type = Type::kRenew;
+      message.type = Type6::kRenew;
       break;
     case State::kRebinding:
-      message.type = Type::kRebind;
+      message.type = Type6::kRebind;
       break;
     case State::kConfirming:
-      message.type = Type::kConfirm;
+      message.type = Type6::kConfirm;
       message.wanted.clear();
       break;
     case State::kReleasing:
     case State::kDeclining:
-      message.type = current == State::kReleasing ? Type::kRelease : Type::kDecline;
+      message.type = current == State::kReleasing ? Type6::kRelease : Type6::kDecline;
       message.wanted.clear();
       KJ_IF_MAYBE (there, past) {
         message.server = copyOf(there->server);
@@ -426,12 +421,12 @@ void Client6::send(Moment now, Actions& out) {
       }
       break;
     default:
-      message.type = Type::kInformationRequest;
+      message.type = Type6::kInformationRequest;
       message.wanted.clear();
       message.wanted.addAll(kj::arrayPtr(kWantedInformation, kj::size(kWantedInformation)));
       break;
   }
-  if (message.type != Type::kInformationRequest) message.associations.add(kj::mv(association));
+  if (message.type != Type6::kInformationRequest) message.associations.add(kj::mv(association));
   out.add(Send{kj::mv(message)});
 
   auto pauses = pausesOf(current, longest);
@@ -467,7 +462,8 @@ void Client6::lose(kj::StringPtr why, Actions& out) {
   if (any) out.add(Lost{kj::str(why)});
 }
 
-kj::StringPtr nameOf(State state) {
+kj::StringPtr nameOf(Client6::State state) {
+  using State = Client6::State;
   switch (state) {
     case State::kDown:
       return "no link-local address";

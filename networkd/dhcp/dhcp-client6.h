@@ -22,6 +22,7 @@
 #include <kj/time.h>
 
 #include "networkd/dhcp/dhcp-message6.h"
+#include "networkd/dhcp/dhcp-moment.h"
 
 namespace talos::networkd::dhcp {
 
@@ -68,10 +69,6 @@ class Client6 {
     kInformed,
     kReleasing,
     kDeclining,
-  };
-  struct Moment {
-    kj::TimePoint time;
-    uint64_t random;
   };
   struct Send {  // to all servers of the link
     Message6 message;

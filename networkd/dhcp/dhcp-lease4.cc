@@ -5,7 +5,7 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-constexpr kj::StringPtr kMagic = "talos lease 4.1\n"_kj;
+constexpr kj::StringPtr kLeaseMagic4 = "talos lease 4.1\n"_kj;
 constexpr uint32_t kHalfAnHour = 1800;
 
 unsigned classLength(const Ip& address) {
@@ -13,7 +13,7 @@ unsigned classLength(const Ip& address) {
   return first < 128 ? 8 : first < 192 ? 16 : 24;
 }
 
-bool usable(const Ip& address) {
+bool usable4(const Ip& address) {
   auto first = address.bytes()[0];
   return first != 0 && first < 224 && !address.isLoopback();  // 224 and up: multicast and reserved
 }
@@ -30,7 +30,7 @@ void setRoutes(Lease4& lease, const Message4& message) {
   kj::Vector<Route4> given;
   KJ_IF_MAYBE (routes, message.classlessRoutes) {
     given.addAll(*routes);
-  } else if (message.routers.size() > 0 && usable(message.routers[0])) {
+  } else if (message.routers.size() > 0 && usable4(message.routers[0])) {
     given.add(Route4{Prefix::all(AF_INET), message.routers[0]});
   }
   for (auto& route : given) {
@@ -38,7 +38,7 @@ void setRoutes(Lease4& lease, const Message4& message) {
   }
   for (auto& route : given) {
     if (route.gateway.isAny()) continue;
-    if (!usable(route.gateway) || route.gateway == lease.address.address) continue;
+    if (!usable4(route.gateway) || route.gateway == lease.address.address) continue;
     if (!reachable(lease, route.gateway)) {
       lease.routes.add(Route4{Prefix::host(route.gateway), Ip::any(AF_INET)});
     }
@@ -77,8 +77,8 @@ Lease4 Lease4::clone() const {
 kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
   Lease4 lease;
   lease.server = message.server.orDefault(Ip::any(AF_INET));
-  if (!usable(lease.server)) return nullptr;
-  if (!usable(message.yours) || message.lease.orDefault(1) == 0) return nullptr;
+  if (!usable4(lease.server)) return nullptr;
+  if (!usable4(message.yours) || message.lease.orDefault(1) == 0) return nullptr;
   unsigned length = message.prefixLength.orDefault(classLength(message.yours));
   lease.address = {message.yours, length == 0 ? classLength(message.yours) : length};
   lease.obtained = obtained;
@@ -97,7 +97,7 @@ kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
 kj::Array<kj::byte> encode(const Lease4& lease) {
   uint64_t since = (lease.obtained - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
   Writer out;
-  out.bytes(kMagic.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
+  out.bytes(kLeaseMagic4.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
   out.u32(lease.message.size()).bytes(lease.message);
   auto sum = crc32(0, out.written().begin(), out.size());
   out.u32(static_cast<uint32_t>(sum));
@@ -106,13 +106,13 @@ kj::Array<kj::byte> encode(const Lease4& lease) {
 
 kj::Maybe<Lease4> decodeLease4(Bytes file, kj::TimePoint now) {
   Reader in(file);
-  auto magic = in.take(kMagic.size());
+  auto magic = in.take(kLeaseMagic4.size());
   uint64_t since = in.u32();
   since = since << 32 | in.u32();
   auto message = in.take(in.u32());
   auto covered = file.size() - in.left();
   auto sum = in.u32();
-  bool whole = !in.bad() && in.left() == 0 && magic == kMagic.asBytes() &&
+  bool whole = !in.bad() && in.left() == 0 && magic == kLeaseMagic4.asBytes() &&
                sum == crc32(0, file.begin(), covered);
   if (!whole || since > static_cast<uint64_t>(INT64_MAX)) return nullptr;
   auto obtained = kj::origin<kj::TimePoint>() + static_cast<int64_t>(since) * kj::NANOSECONDS;

@@ -5,11 +5,11 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-constexpr kj::StringPtr kMagic = "talos lease 6.1\n"_kj;
+constexpr kj::StringPtr kLeaseMagic6 = "talos lease 6.1\n"_kj;
 // RFC 8415 §21.23, 7.6
 constexpr uint32_t kRefresh = 86400, kLeastRefresh = 600;
 
-bool usable(const Ip& address) {
+bool usable6(const Ip& address) {
   return !address.isAny() && !address.isLoopback() && !address.isMulticast() &&
          !address.isLinkLocal();
 }
@@ -62,7 +62,7 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
   for (auto& candidate : message.associations) {
     if (candidate.id != association || failed(candidate.status)) continue;
     for (auto& address : candidate.addresses) {
-      if (address.valid == 0 || failed(address.status) || !usable(address.address)) continue;
+      if (address.valid == 0 || failed(address.status) || !usable6(address.address)) continue;
       auto lease = informationOf(message, obtained);
       lease.renew = nullptr;
       lease.address = address.address;
@@ -76,7 +76,7 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
 kj::Array<kj::byte> encode(const Lease6& lease) {
   uint64_t since = (lease.obtained - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
   Writer out;
-  out.bytes(kMagic.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
+  out.bytes(kLeaseMagic6.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
   out.u32(lease.message.size()).bytes(lease.message);
   auto sum = crc32(0, out.written().begin(), out.size());
   out.u32(static_cast<uint32_t>(sum));
@@ -85,13 +85,13 @@ kj::Array<kj::byte> encode(const Lease6& lease) {
 
 kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now) {
   Reader in(file);
-  auto magic = in.take(kMagic.size());
+  auto magic = in.take(kLeaseMagic6.size());
   uint64_t since = in.u32();
   since = since << 32 | in.u32();
   auto message = in.take(in.u32());
   auto covered = file.size() - in.left();
   auto sum = in.u32();
-  bool whole = !in.bad() && in.left() == 0 && magic == kMagic.asBytes() &&
+  bool whole = !in.bad() && in.left() == 0 && magic == kLeaseMagic6.asBytes() &&
                sum == crc32(0, file.begin(), covered);
   if (!whole || since > static_cast<uint64_t>(INT64_MAX)) return nullptr;
   auto obtained = kj::origin<kj::TimePoint>() + static_cast<int64_t>(since) * kj::NANOSECONDS;

@@ -8,38 +8,40 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-using Type = Message4::Type;
+using Type4 = Message4::Type;
 
 constexpr uint32_t kCookie = 0x63825363;
 constexpr size_t kHardwareField = 16, kServerNameField = 64, kFileField = 128;
-constexpr size_t kLeastSize = 300, kLongestPiece = 255, kLongestText = 200;
+constexpr size_t kLeastSize = 300, kLongestPiece = 255, kLongestText4 = 200;
 constexpr unsigned kLeastMtu = 68;  // RFC 2132 §5.1
 constexpr uint16_t kBroadcastFlag = 0x8000;
 constexpr size_t kMostRoutes = 64;
 
-enum Option : uint8_t {
-  kPad = 0,
-  kMask = 1,
-  kRouter = 3,
-  kResolver = 6,
-  kHostname = 12,
-  kDomain = 15,
-  kMtu = 26,
-  kTimeServer = 42,
-  kRequested = 50,
-  kLease = 51,
-  kOverload = 52,
-  kType = 53,
-  kServer = 54,
-  kParameters = 55,
-  kText = 56,
-  kMaximumSize = 57,
-  kRenewal = 58,
-  kRebinding = 59,
-  kClientIdentifier = 61,
-  kSearch = 119,
-  kClasslessRoutes = 121,
-  kEnd = 255,
+struct Option4 {
+  enum Code : uint8_t {
+    kPad = 0,
+    kMask = 1,
+    kRouter = 3,
+    kResolver = 6,
+    kHostname = 12,
+    kDomain = 15,
+    kMtu = 26,
+    kTimeServer = 42,
+    kRequested = 50,
+    kLease = 51,
+    kOverload = 52,
+    kType = 53,
+    kServer = 54,
+    kParameters = 55,
+    kText = 56,
+    kMaximumSize = 57,
+    kRenewal = 58,
+    kRebinding = 59,
+    kClientIdentifier = 61,
+    kSearch = 119,
+    kClasslessRoutes = 121,
+    kEnd = 255,
+  };
 };
 
 // All pieces of each option, put together.
@@ -50,8 +52,8 @@ class Options {
     Reader in(field);
     while (in.left() > 0) {
       auto code = in.u8();
-      if (code == kPad) continue;
-      if (code == kEnd) return true;
+      if (code == Option4::kPad) continue;
+      if (code == Option4::kEnd) return true;
       auto piece = in.take(in.u8());
       if (in.bad()) return false;
       there[code] = true;
@@ -59,34 +61,34 @@ class Options {
     }
     return true;  // some servers forget the end
   }
-  bool has(Option code) const { return there[code]; }
-  Bytes get(Option code) const { return values[code]; }
+  bool has(Option4::Code code) const { return there[code]; }
+  Bytes get(Option4::Code code) const { return values[code]; }
 
  private:
   std::array<bool, 256> there{};
   std::array<kj::Vector<kj::byte>, 256> values;
 };
 
-kj::Maybe<Ip> address(const Options& options, Option code) {
+kj::Maybe<Ip> address(const Options& options, Option4::Code code) {
   auto value = options.get(code);
   if (value.size() != 4) return nullptr;
   return Ip::fromBytes(value);
 }
 
-kj::Maybe<uint32_t> number(const Options& options, Option code, size_t size) {
+kj::Maybe<uint32_t> number(const Options& options, Option4::Code code, size_t size) {
   Reader in(options.get(code));
   if (in.left() != size) return nullptr;
   return size == 4 ? in.u32() : in.u16();
 }
 
-kj::String name(const Options& options, Option code) {
+kj::String name(const Options& options, Option4::Code code) {
   return nameIn(options.get(code)).orDefault(kj::String());
 }
 
 kj::String plainText(Bytes text) {
   kj::Vector<char> result;
   for (char c : text.asChars()) {
-    if (result.size() == kLongestText) break;
+    if (result.size() == kLongestText4) break;
     if (c >= ' ' && c < 0x7f) result.add(c);
   }
   return kj::heapString(result.begin(), result.size());
@@ -95,9 +97,9 @@ kj::String plainText(Bytes text) {
 // RFC 3442: width, the significant octets of the destination, gateway. None when one is broken:
 // half of the routes could lead astray.
 kj::Maybe<kj::Vector<Route4>> classlessRoutes(const Options& options) {
-  if (!options.has(kClasslessRoutes)) return nullptr;
+  if (!options.has(Option4::kClasslessRoutes)) return nullptr;
   kj::Vector<Route4> routes;
-  Reader in(options.get(kClasslessRoutes));
+  Reader in(options.get(Option4::kClasslessRoutes));
   while (in.left() > 0) {
     unsigned length = in.u8();
     if (length > 32) return nullptr;
@@ -113,30 +115,30 @@ kj::Maybe<kj::Vector<Route4>> classlessRoutes(const Options& options) {
 }
 
 void fill(Message4& message, const Options& options) {
-  message.server = address(options, kServer);
-  message.requested = address(options, kRequested);
-  message.lease = number(options, kLease, 4);
-  message.renewal = number(options, kRenewal, 4);
-  message.rebinding = number(options, kRebinding, 4);
-  KJ_IF_MAYBE (mask, address(options, kMask)) {
+  message.server = address(options, Option4::kServer);
+  message.requested = address(options, Option4::kRequested);
+  message.lease = number(options, Option4::kLease, 4);
+  message.renewal = number(options, Option4::kRenewal, 4);
+  message.rebinding = number(options, Option4::kRebinding, 4);
+  KJ_IF_MAYBE (mask, address(options, Option4::kMask)) {
     message.prefixLength = maskLength(mask->toString());
   }
-  message.routers = addressesIn(options.get(kRouter), AF_INET);
-  message.resolvers = serversIn(options.get(kResolver), AF_INET);
-  message.timeServers = serversIn(options.get(kTimeServer), AF_INET);
+  message.routers = addressesIn(options.get(Option4::kRouter), AF_INET);
+  message.resolvers = serversIn(options.get(Option4::kResolver), AF_INET);
+  message.timeServers = serversIn(options.get(Option4::kTimeServer), AF_INET);
   message.classlessRoutes = classlessRoutes(options);
-  message.search = namesIn(options.get(kSearch), true);
-  message.hostname = name(options, kHostname);
-  message.domain = name(options, kDomain);
-  KJ_IF_MAYBE (mtu, number(options, kMtu, 2)) {
+  message.search = namesIn(options.get(Option4::kSearch), true);
+  message.hostname = name(options, Option4::kHostname);
+  message.domain = name(options, Option4::kDomain);
+  KJ_IF_MAYBE (mtu, number(options, Option4::kMtu, 2)) {
     if (*mtu >= kLeastMtu) message.mtu = static_cast<uint16_t>(*mtu);
   }
-  message.maximumSize = number(options, kMaximumSize, 2).map([](uint32_t size) {
+  message.maximumSize = number(options, Option4::kMaximumSize, 2).map([](uint32_t size) {
     return static_cast<uint16_t>(size);
   });
-  message.clientIdentifier = copyOf(options.get(kClientIdentifier));
-  message.parameters = copyOf(options.get(kParameters));
-  message.text = plainText(options.get(kText));
+  message.clientIdentifier = copyOf(options.get(Option4::kClientIdentifier));
+  message.parameters = copyOf(options.get(Option4::kParameters));
+  message.text = plainText(options.get(Option4::kText));
 }
 
 // --- encoding
@@ -145,29 +147,29 @@ class OptionWriter {
  public:
   explicit OptionWriter(Writer& out) : out(out) {}
 
-  void put(Option code, Bytes value) {
+  void put(Option4::Code code, Bytes value) {
     do {
       auto piece = value.slice(0, kj::min(value.size(), kLongestPiece));
       out.u8(code).u8(piece.size()).bytes(piece);
       value = value.slice(piece.size(), value.size());
     } while (value.size() > 0);
   }
-  void put(Option code, const kj::Maybe<Ip>& address) {
+  void put(Option4::Code code, const kj::Maybe<Ip>& address) {
     KJ_IF_MAYBE (a, address) put(code, a->bytes());
   }
-  void put(Option code, kj::ArrayPtr<const Ip> addresses) {
+  void put(Option4::Code code, kj::ArrayPtr<const Ip> addresses) {
     if (addresses.size() == 0) return;
     Writer value;
     for (auto& a : addresses) value.ip(a);
     put(code, value.written());
   }
-  void put(Option code, const kj::Maybe<uint32_t>& number) {
+  void put(Option4::Code code, const kj::Maybe<uint32_t>& number) {
     KJ_IF_MAYBE (n, number) put(code, Writer().u32(*n).written());
   }
-  void put(Option code, const kj::Maybe<uint16_t>& number) {
+  void put(Option4::Code code, const kj::Maybe<uint16_t>& number) {
     KJ_IF_MAYBE (n, number) put(code, Writer().u16(*n).written());
   }
-  void put(Option code, kj::StringPtr text) {
+  void put(Option4::Code code, kj::StringPtr text) {
     if (text.size() > 0) put(code, text.asBytes());
   }
 
@@ -183,23 +185,24 @@ Ip maskOf(unsigned length) {
 void writeOptions(Writer& out, const Message4& message) {
   OptionWriter options(out);
   kj::byte type = static_cast<kj::byte>(message.type);
-  options.put(kType, kj::arrayPtr(&type, 1));
-  if (message.clientIdentifier.size() > 0) options.put(kClientIdentifier, message.clientIdentifier);
-  options.put(kServer, message.server);
-  options.put(kRequested, message.requested);
-  options.put(kMaximumSize, message.maximumSize);
-  if (message.parameters.size() > 0) options.put(kParameters, message.parameters);
-  options.put(kLease, message.lease);
-  options.put(kRenewal, message.renewal);
-  options.put(kRebinding, message.rebinding);
-  KJ_IF_MAYBE (length, message.prefixLength) options.put(kMask, maskOf(*length).bytes());
-  options.put(kRouter, message.routers.asPtr());
-  options.put(kResolver, message.resolvers.asPtr());
-  options.put(kTimeServer, message.timeServers.asPtr());
-  options.put(kHostname, message.hostname);
-  options.put(kDomain, message.domain);
-  options.put(kMtu, message.mtu);
-  options.put(kText, message.text);
+  options.put(Option4::kType, kj::arrayPtr(&type, 1));
+  if (message.clientIdentifier.size() > 0)
+    options.put(Option4::kClientIdentifier, message.clientIdentifier);
+  options.put(Option4::kServer, message.server);
+  options.put(Option4::kRequested, message.requested);
+  options.put(Option4::kMaximumSize, message.maximumSize);
+  if (message.parameters.size() > 0) options.put(Option4::kParameters, message.parameters);
+  options.put(Option4::kLease, message.lease);
+  options.put(Option4::kRenewal, message.renewal);
+  options.put(Option4::kRebinding, message.rebinding);
+  KJ_IF_MAYBE (length, message.prefixLength) options.put(Option4::kMask, maskOf(*length).bytes());
+  options.put(Option4::kRouter, message.routers.asPtr());
+  options.put(Option4::kResolver, message.resolvers.asPtr());
+  options.put(Option4::kTimeServer, message.timeServers.asPtr());
+  options.put(Option4::kHostname, message.hostname);
+  options.put(Option4::kDomain, message.domain);
+  options.put(Option4::kMtu, message.mtu);
+  options.put(Option4::kText, message.text);
   KJ_IF_MAYBE (routes, message.classlessRoutes) {
     Writer value;
     for (auto& route : *routes) {
@@ -207,14 +210,14 @@ void writeOptions(Writer& out, const Message4& message) {
           .bytes(route.destination.address.bytes().slice(0, (route.destination.length + 7) / 8))
           .ip(route.gateway);
     }
-    options.put(kClasslessRoutes, value.written());
+    options.put(Option4::kClasslessRoutes, value.written());
   }
   if (message.search.size() > 0) {
     Writer value;
     for (auto& name : message.search) writeName(value, name);
-    options.put(kSearch, value.written());
+    options.put(Option4::kSearch, value.written());
   }
-  out.u8(kEnd);
+  out.u8(Option4::kEnd);
 }
 
 template <typename T>
@@ -259,15 +262,15 @@ Parsed4 parse4(Bytes bytes) {
 
   Options options;
   bool whole = options.read(in.take(in.left()));
-  auto overload = options.get(kOverload);
+  auto overload = options.get(Option4::kOverload);
   unsigned fields = overload.size() == 1 ? overload[0] : 0;
   if ((fields & 1) != 0) whole = options.read(file) && whole;
   if ((fields & 2) != 0) whole = options.read(serverName) && whole;
   if (!whole) return {nullptr, "an option goes beyond its end"};
-  auto type = options.get(kType);
+  auto type = options.get(Option4::kType);
   if (type.size() != 1 || type[0] < 1 || type[0] > 8)
     return {nullptr, "its type is none of RFC 2131"};
-  message.type = static_cast<Type>(type[0]);
+  message.type = static_cast<Type4>(type[0]);
   fill(message, options);
   return {kj::mv(message), nullptr};
 }

@@ -3,29 +3,31 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-using Type = Message6::Type;
+using Type6 = Message6::Type;
 
-constexpr size_t kShortestIdentifier = 3, kLongestIdentifier = 130, kLongestText = 200;  // §11.1
-constexpr size_t kMostAssociations = 16, kMostAddresses = 16, kMostWanted = 64;
+constexpr size_t kShortestIdentifier = 3, kLongestIdentifier = 130, kLongestText6 = 200;  // §11.1
+constexpr size_t kMostAssociations = 16, kMostAddresses6 = 16, kMostWanted = 64;
 
-enum Option : uint16_t {
-  kClientId = 1,
-  kServerId = 2,
-  kAssociation = 3,
-  kAddress = 5,
-  kWanted = 6,
-  kPreference = 7,
-  kElapsed = 8,
-  kStatus = 13,
-  kRapidCommit = 14,
-  kResolvers = 23,
-  kSearch = 24,
-  kSimpleTime = 31,
-  kRefresh = 32,
-  kName = 39,
-  kTime = 56,
-  kSolicitMaximum = 82,
-  kInformationMaximum = 83,
+struct Option6 {
+  enum Code : uint16_t {
+    kClientId = 1,
+    kServerId = 2,
+    kAssociation = 3,
+    kAddress = 5,
+    kWanted = 6,
+    kPreference = 7,
+    kElapsed = 8,
+    kStatus = 13,
+    kRapidCommit = 14,
+    kResolvers = 23,
+    kSearch = 24,
+    kSimpleTime = 31,
+    kRefresh = 32,
+    kName = 39,
+    kTime = 56,
+    kSolicitMaximum = 82,
+    kInformationMaximum = 83,
+  };
 };
 enum TimeOption : uint16_t { kTimeAddress = 1 };
 
@@ -47,7 +49,7 @@ Status6 statusIn(Bytes value) {
   Status6 status{in.u16(), {}};
   kj::Vector<char> text;
   for (char c : in.take(in.left()).asChars()) {
-    if (c >= ' ' && c < 0x7f && text.size() < kLongestText) text.add(c);
+    if (c >= ' ' && c < 0x7f && text.size() < kLongestText6) text.add(c);
   }
   status.text = kj::heapString(text.begin(), text.size());
   return status;
@@ -61,11 +63,11 @@ bool readAddress(Bytes value, Association6& association) {
   address.valid = in.u32();
   if (in.bad()) return false;
   bool whole = eachOption(in.take(in.left()), [&](uint16_t code, Bytes option) {
-    if (code == kStatus && option.size() >= 2) address.status = statusIn(option);
+    if (code == Option6::kStatus && option.size() >= 2) address.status = statusIn(option);
   });
   // §21.6: these are to be left out.
   if (whole && address.preferred <= address.valid &&
-      association.addresses.size() < kMostAddresses) {
+      association.addresses.size() < kMostAddresses6) {
     association.addresses.add(kj::mv(address));
   }
   return whole;
@@ -80,8 +82,8 @@ bool readAssociation(Bytes value, Message6& message) {
   if (in.bad()) return false;
   bool good = true;
   bool whole = eachOption(in.take(in.left()), [&](uint16_t code, Bytes option) {
-    if (code == kAddress) good = readAddress(option, association) && good;
-    if (code == kStatus && option.size() >= 2) association.status = statusIn(option);
+    if (code == Option6::kAddress) good = readAddress(option, association) && good;
+    if (code == Option6::kStatus && option.size() >= 2) association.status = statusIn(option);
   });
   bool sensible =
       association.rebinding == 0 || association.renewal <= association.rebinding;  // §21.4
@@ -95,7 +97,7 @@ void readTimeServers(Bytes value, Message6& message) {
   eachOption(value, [&](uint16_t code, Bytes option) {
     if (code == kTimeAddress && option.size() == 16) {
       for (auto& ip : serversIn(option, AF_INET6)) {
-        if (message.timeServers.size() < kMostAddresses) message.timeServers.add(ip);
+        if (message.timeServers.size() < kMostAddresses6) message.timeServers.add(ip);
       }
     }
   });
@@ -111,51 +113,51 @@ void setIdentifier(kj::Array<kj::byte>& identifier, Bytes value) {
 bool readOption(uint16_t code, Bytes value, Message6& message) {
   Reader in(value);
   switch (code) {
-    case kClientId:
+    case Option6::kClientId:
       setIdentifier(message.client, value);
       break;
-    case kServerId:
+    case Option6::kServerId:
       setIdentifier(message.server, value);
       break;
-    case kAssociation:
+    case Option6::kAssociation:
       return readAssociation(value, message);
-    case kWanted:
+    case Option6::kWanted:
       while (in.left() >= 2 && message.wanted.size() < kMostWanted) message.wanted.add(in.u16());
       break;
-    case kPreference:
+    case Option6::kPreference:
       if (value.size() == 1) message.preference = value[0];
       break;
-    case kElapsed:
+    case Option6::kElapsed:
       if (value.size() == 2) message.elapsed = in.u16();
       break;
-    case kStatus:
+    case Option6::kStatus:
       if (value.size() >= 2) message.status = statusIn(value);
       break;
-    case kRapidCommit:
+    case Option6::kRapidCommit:
       message.rapidCommit = true;
       break;
-    case kResolvers:
+    case Option6::kResolvers:
       message.resolvers = serversIn(value, AF_INET6);
       break;
-    case kSearch:
+    case Option6::kSearch:
       message.search = namesIn(value, false);
       break;
-    case kSimpleTime:
+    case Option6::kSimpleTime:
       if (message.timeServers.size() == 0) message.timeServers = serversIn(value, AF_INET6);
       break;
-    case kTime:
+    case Option6::kTime:
       readTimeServers(value, message);
       break;
-    case kRefresh:
+    case Option6::kRefresh:
       if (value.size() == 4) message.refresh = in.u32();
       break;
-    case kSolicitMaximum:
+    case Option6::kSolicitMaximum:
       if (value.size() == 4) message.longestSolicit = in.u32();
       break;
-    case kInformationMaximum:
+    case Option6::kInformationMaximum:
       if (value.size() == 4) message.longestInformation = in.u32();
       break;
-    case kName:
+    case Option6::kName:
       if (value.size() > 1) {
         auto names = namesIn(value.slice(1, value.size()), false);  // behind the flags
         if (names.size() > 0) message.hostname = kj::mv(names[0]);
@@ -169,13 +171,13 @@ bool readOption(uint16_t code, Bytes value, Message6& message) {
 
 // --- encoding
 
-void put(Writer& out, Option code, Bytes value) {
+void put(Writer& out, Option6::Code code, Bytes value) {
   out.u16(code).u16(value.size()).bytes(value);
 }
 
 void put(Writer& out, const kj::Maybe<Status6>& status) {
   KJ_IF_MAYBE (s, status) {
-    put(out, kStatus, Writer().u16(s->code).bytes(s->text.asBytes()).written());
+    put(out, Option6::kStatus, Writer().u16(s->code).bytes(s->text.asBytes()).written());
   }
 }
 
@@ -186,13 +188,13 @@ void put(Writer& out, const Association6& association) {
     Writer inner;
     inner.ip(address.address).u32(address.preferred).u32(address.valid);
     put(inner, address.status);
-    put(value, kAddress, inner.written());
+    put(value, Option6::kAddress, inner.written());
   }
   put(value, association.status);
-  put(out, kAssociation, value.written());
+  put(out, Option6::kAssociation, value.written());
 }
 
-void put(Writer& out, Option code, kj::ArrayPtr<const Ip> addresses) {
+void put(Writer& out, Option6::Code code, kj::ArrayPtr<const Ip> addresses) {
   if (addresses.size() == 0) return;
   Writer value;
   for (auto& ip : addresses) value.ip(ip);
@@ -209,7 +211,7 @@ Parsed6 parse6(Bytes bytes) {
   message.exchange |= in.u16();
   if (in.bad()) return {nullptr, "it is shorter than a message can be"};
   if (type < 1 || type > 11) return {nullptr, "its type is none between client and server"};
-  message.type = static_cast<Type>(type);
+  message.type = static_cast<Type6>(type);
   bool good = true;
   bool whole = eachOption(in.take(in.left()), [&](uint16_t code, Bytes value) {
     good = readOption(code, value, message) && good;
@@ -223,38 +225,40 @@ kj::Array<kj::byte> encode(const Message6& message) {
   out.u8(static_cast<uint8_t>(message.type))
       .u8(message.exchange >> 16)
       .u16(message.exchange & 0xffff);
-  if (message.client.size() > 0) put(out, kClientId, message.client);
-  if (message.server.size() > 0) put(out, kServerId, message.server);
-  KJ_IF_MAYBE (elapsed, message.elapsed) put(out, kElapsed, Writer().u16(*elapsed).written());
-  if (message.rapidCommit) put(out, kRapidCommit, Bytes());
+  if (message.client.size() > 0) put(out, Option6::kClientId, message.client);
+  if (message.server.size() > 0) put(out, Option6::kServerId, message.server);
+  KJ_IF_MAYBE (elapsed, message.elapsed)
+    put(out, Option6::kElapsed, Writer().u16(*elapsed).written());
+  if (message.rapidCommit) put(out, Option6::kRapidCommit, Bytes());
   if (message.wanted.size() > 0) {
     Writer value;
     for (auto code : message.wanted) value.u16(code);
-    put(out, kWanted, value.written());
+    put(out, Option6::kWanted, value.written());
   }
   if (message.hostname.size() > 0) {
     Writer value;
     value.u8(1);  // the server updates the name's AAAA record
     writeName(value, message.hostname);
-    put(out, kName, value.written());
+    put(out, Option6::kName, value.written());
   }
   for (auto& association : message.associations) put(out, association);
   KJ_IF_MAYBE (preference, message.preference)
-    put(out, kPreference, Writer().u8(*preference).written());
+    put(out, Option6::kPreference, Writer().u8(*preference).written());
   put(out, message.status);
-  put(out, kResolvers, message.resolvers.asPtr());
-  put(out, kSimpleTime, message.timeServers.asPtr());
+  put(out, Option6::kResolvers, message.resolvers.asPtr());
+  put(out, Option6::kSimpleTime, message.timeServers.asPtr());
   if (message.search.size() > 0) {
     Writer value;
     for (auto& name : message.search) writeName(value, name);
-    put(out, kSearch, value.written());
+    put(out, Option6::kSearch, value.written());
   }
-  KJ_IF_MAYBE (refresh, message.refresh) put(out, kRefresh, Writer().u32(*refresh).written());
+  KJ_IF_MAYBE (refresh, message.refresh)
+    put(out, Option6::kRefresh, Writer().u32(*refresh).written());
   KJ_IF_MAYBE (longest, message.longestSolicit) {
-    put(out, kSolicitMaximum, Writer().u32(*longest).written());
+    put(out, Option6::kSolicitMaximum, Writer().u32(*longest).written());
   }
   KJ_IF_MAYBE (longest, message.longestInformation) {
-    put(out, kInformationMaximum, Writer().u32(*longest).written());
+    put(out, Option6::kInformationMaximum, Writer().u32(*longest).written());
   }
   return out.finish();
 }

@@ -10,8 +10,6 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-constexpr size_t kLargestFile = 16 << 10;
-
 Ip broadcastAddress() {
   static constexpr kj::byte kOnes[] = {255, 255, 255, 255};
   return KJ_ASSERT_NONNULL(Ip::fromBytes(kOnes));
@@ -43,7 +41,7 @@ Moment Operator4::moment() {
 kj::Maybe<Lease4> Operator4::load() const {
   kj::Maybe<Lease4> result;
   auto failure = kj::runCatchingExceptions([&] {
-    KJ_IF_MAYBE (content, tryReadFile(path, kLargestFile)) {
+    KJ_IF_MAYBE (content, tryReadFile(path, kLargestLease)) {
       result = decodeLease4(content->asBytes(), around.timer.now());
     }
   });

@@ -18,6 +18,8 @@
 namespace talos::networkd::dhcp {
 
 // What an operator needs of the process.
+constexpr size_t kLargestLease = 16 << 10;  // as a file
+
 struct Surroundings {
   kj::UnixEventPort& port;
   kj::Timer& timer;

@@ -10,8 +10,7 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-constexpr size_t kLargestFile = 16 << 10;
-constexpr int kOnLink = 255;  // hop limit of what no router has passed on (RFC 4861 §6.1.2)
+constexpr int kUnpassedHops = 255;  // hop limit of what no router has passed on (RFC 4861 §6.1.2)
 constexpr unsigned kSolicitations = 3;  // RFC 4861 §6.3.7
 constexpr auto kSolicitPause = 4 * kj::SECONDS;
 constexpr unsigned kQuickLooks = 300;
@@ -45,7 +44,7 @@ void Operator6::startClient(bool address) {
   Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
   if (address) {
     attempt("lease's file", [&] {
-      KJ_IF_MAYBE (content, tryReadFile(path, kLargestFile)) {
+      KJ_IF_MAYBE (content, tryReadFile(path, kLargestLease)) {
         kept = decodeLease6(content->asBytes(), plain.association(), around.timer.now());
       }
     });
@@ -58,7 +57,7 @@ kj::Maybe<const Client6&> Operator6::client() const {
   return nullptr;
 }
 
-Client6::Moment Operator6::moment() {
+Moment Operator6::moment() {
   return {around.timer.now(), around.random()};
 }
 
@@ -160,15 +159,11 @@ kj::Maybe<kj::TimePoint> Operator6::deadline() const {
 
 void Operator6::timeout() {
   auto now = around.timer.now();
-  auto reached = [&](const kj::Maybe<kj::TimePoint>& moment) {
-    KJ_IF_MAYBE (m, moment) return now >= *m;
-    return false;
-  };
-  if (reached(lookAt)) look();
-  if (reached(solicitAt)) solicit();
+  if (reached(lookAt, now)) look();
+  if (reached(solicitAt, now)) solicit();
   if (routers.expire(now)) changed();
   KJ_IF_MAYBE (client, machine) {
-    if (reached((*client)->deadline())) perform((*client)->timeout(moment()));
+    if (reached((*client)->deadline(), now)) perform((*client)->timeout(moment()));
   }
 }
 
@@ -205,7 +200,7 @@ bool Operator6::drain() {
   }
   KJ_IF_MAYBE (listener, icmp) {
     more |= receive((*listener)->get(), [this](const Heard& heard) {
-      if (heard.hopLimit != kOnLink || !heard.from.isLinkLocal()) return;
+      if (heard.hopLimit != kUnpassedHops || !heard.from.isLinkLocal()) return;
       KJ_IF_MAYBE (message, parseAdvertisement(heard.bytes)) {
         solicitAt = nullptr;
         if (routers.hear(*message, around.timer.now())) changed();

@@ -68,7 +68,7 @@ class Operator6 {
   void solicit();
   void listen();
   void perform(Client6::Actions actions);
-  Client6::Moment moment();
+  Moment moment();
   void startClient(bool address);
   template <typename F>
   void attempt(kj::StringPtr what, F&& f);

@@ -6,15 +6,17 @@ namespace {
 constexpr uint8_t kSolicitation = 133, kAdvertisementType = 134;
 constexpr uint8_t kManaged = 0x80, kOther = 0x40;      // of the message
 constexpr uint8_t kOnLink = 0x80, kAutonomous = 0x40;  // of a prefix
-constexpr uint32_t kLeastMtu = 1280;                   // RFC 8200 §5
+constexpr uint32_t kLeastMtu6 = 1280;                  // RFC 8200 §5
 constexpr size_t kUnit = 8, kMostOfAKind = 16;
 
-enum Option : uint8_t {
-  kSourceHardware = 1,
-  kPrefix = 3,
-  kMtu = 5,
-  kResolvers = 25,
-  kSearch = 31,
+struct RouterOption {
+  enum Type : uint8_t {
+    kSourceHardware = 1,
+    kPrefix = 3,
+    kMtu = 5,
+    kResolvers = 25,
+    kSearch = 31,
+  };
 };
 
 // `in` stands behind an option's type and length.
@@ -38,16 +40,16 @@ void readPrefix(Reader in, Advertisement& result) {
 void readOption(uint8_t type, Bytes body, Advertisement& result) {
   Reader in(body);
   switch (type) {
-    case kPrefix:
+    case RouterOption::kPrefix:
       readPrefix(in, result);
       break;
-    case kMtu: {
+    case RouterOption::kMtu: {
       in.u16();
       auto mtu = in.u32();
-      if (!in.bad() && mtu >= kLeastMtu) result.mtu = mtu;
+      if (!in.bad() && mtu >= kLeastMtu6) result.mtu = mtu;
       break;
     }
-    case kResolvers: {
+    case RouterOption::kResolvers: {
       in.u16();
       Advertisement::Resolvers resolvers;
       resolvers.lifetime = in.u32();
@@ -58,7 +60,7 @@ void readOption(uint8_t type, Bytes body, Advertisement& result) {
       }
       break;
     }
-    case kSearch: {
+    case RouterOption::kSearch: {
       in.u16();
       Advertisement::Search search;
       search.lifetime = in.u32();
@@ -104,7 +106,8 @@ kj::Maybe<Advertisement> parseAdvertisement(Bytes message) {
 kj::Array<kj::byte> routerSolicitation(Bytes hardwareAddress) {
   Writer out;
   out.u8(kSolicitation).u8(0).u16(0).u32(0);
-  if (hardwareAddress.size() == 6) out.u8(kSourceHardware).u8(1).bytes(hardwareAddress);
+  if (hardwareAddress.size() == 6)
+    out.u8(RouterOption::kSourceHardware).u8(1).bytes(hardwareAddress);
   return out.finish();
 }
 

@@ -34,7 +34,7 @@ struct World {
     held = kj::heap<Client6>(Settings6{copyOf(kMac), address}, kj::mv(kept));
   }
   Client6& client() { return *KJ_ASSERT_NONNULL(held); }
-  Client6::Moment moment() { return {now, random()}; }
+  Moment moment() { return {now, random()}; }
   void up() { perform(client().linkUp(moment())); }
   // The kernel's word on the address that is held, and the planner's answer to it.
   void refuse() {

@@ -1,5 +1,7 @@
 #include "networkd/plan/carrier.h"
 
+#include <kj/debug.h>
+
 namespace talos::networkd {
 
 using netlink::Link;

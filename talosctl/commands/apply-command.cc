@@ -13,7 +13,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr size_t kMostBytes = 4u << 20;  // more than any parser takes
+constexpr size_t kMostConfigBytes = 4u << 20;  // more than any parser takes
 
 kj::Promise<int> runApply(Invocation& call) {
   for (auto& word : call.arguments) {
@@ -22,7 +22,7 @@ kj::Promise<int> runApply(Invocation& call) {
     }
   }
   auto settings = applySettings(call);
-  auto document = co_await readFileOrInput(call.world, call.text("file"), kMostBytes);
+  auto document = co_await readFileOrInput(call.world, call.text("file"), kMostConfigBytes);
   KJ_DEFER(zeroize(document));
   auto file = nameOfInput(call.text("file"));
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) {

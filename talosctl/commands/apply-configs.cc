@@ -14,7 +14,7 @@ namespace talos::talosctl {
 namespace {
 
 using rpc::ApplyMode;
-using Results = rpc::Configuration::ApplyResults;
+using ApplyResults = rpc::Configuration::ApplyResults;
 
 struct ModeName {
   kj::StringPtr name;
@@ -33,8 +33,8 @@ kj::Exception withDoubt(kj::Exception e, bool dryRun) {
   return error(kind, kj::str(messageOf(e), "; whether the node has taken the config is not known"));
 }
 
-kj::Promise<capnp::Response<Results>> send(rpc::Node::Client node, const Parcel& parcel,
-                                           const ApplySettings& settings) {
+kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Parcel& parcel,
+                                                const ApplySettings& settings) {
   auto call = node.configurationRequest().send().getConfiguration().applyRequest();
   auto request = call.initRequest();
   request.setDocument(parcel.document.asBytes());
@@ -46,7 +46,7 @@ kj::Promise<capnp::Response<Results>> send(rpc::Node::Client node, const Parcel&
 }
 
 // Everything about one run that its nodes share.
-struct Task {
+struct Delivery {
   Invocation& call;
   ApplySettings settings;
   bool insecure;
@@ -58,8 +58,8 @@ struct Task {
   kj::Vector<Failure> failures;
   size_t good = 0;
 
-  Task(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
-       kj::Array<kj::String> namesParam)
+  Delivery(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
+           kj::Array<kj::String> namesParam)
       : call(call),
         settings(settings),
         insecure(insecure),
@@ -83,7 +83,7 @@ struct Task {
 };
 
 // One node from the request to its outcome.
-kj::Promise<void> deliver(Task& task, Session& session, size_t index, Parcel parcel) {
+kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
   kj::StringPtr node = task.names[index];
   kj::String bootId;
@@ -107,7 +107,7 @@ kj::Promise<void> deliver(Task& task, Session& session, size_t index, Parcel par
   }
 }
 
-kj::Promise<void> deliverOrKeep(Task& task, Session& session, size_t index, Parcel parcel) {
+kj::Promise<void> deliverOrKeep(Delivery& task, Session& session, size_t index, Parcel parcel) {
   return deliver(task, session, index, parcel)
       .then([&task]() { ++task.good; },
             [&task, index](kj::Exception&& e) {
@@ -252,7 +252,7 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
   auto names = KJ_MAP(p, parcels) {
     return kj::str(p.node);
   };
-  Task task(call, settings, session.client.insecure(), kj::mv(done), kj::mv(names));
+  Delivery task(call, settings, session.client.insecure(), kj::mv(done), kj::mv(names));
   bool mayReboot = settings.mode == ApplyMode::REBOOT || settings.mode == ApplyMode::AUTO;
   if (mayReboot && !settings.dryRun) task.turns = co_await takeTurns(session, task.names);
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(parcels.size());
@@ -268,7 +268,7 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings) {
-  Task task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
+  Delivery task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
   co_await deliver(task, session, 0, parcel);
 }
 

@@ -41,9 +41,9 @@ kj::StringPtr upperState(rpc::ServiceState state) {
   return "?";
 }
 
-class Sink final : public rpc::EventSink::Server {
+class EventPrinter final : public rpc::EventSink::Server {
  public:
-  Sink(Invocation& call, Format format, Table& table, kj::StringPtr node)
+  EventPrinter(Invocation& call, Format format, Table& table, kj::StringPtr node)
       : call(call), format(format), table(table), node(kj::str(node)) {}
 
   kj::Promise<void> events(EventsContext context) override {
@@ -93,7 +93,7 @@ kj::Promise<int> runEvents(Invocation& call) {
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = node.eventsRequest().send().getEvents().watchRequest();
         request.setTail(tail);
-        request.setSink(kj::heap<Sink>(call, format, table, name));
+        request.setSink(kj::heap<EventPrinter>(call, format, table, name));
         return request.send().ignoreResult();
       });
 }

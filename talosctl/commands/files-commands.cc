@@ -103,7 +103,7 @@ uint32_t depthOf(const Invocation& call) {
   return uint32_t(depth);
 }
 
-kj::Promise<int> runList(Invocation& call) {
+kj::Promise<int> runFiles(Invocation& call) {
   auto types = fileTypes(call);
   auto depth = depthOf(call);
   bool longForm = call.on("long"), recurse = call.on("recurse");
@@ -249,7 +249,7 @@ void addFileCommands(Command& root) {
              .kind = FlagKind::kList,
              .help = "only f (files), d (directories), l (links); combinable"});
   addStreamOutputFlag(list);
-  list.run = runList;
+  list.run = runFiles;
 
   auto& usage = root.add("usage", "Show how much space directories take");
   usage.aliases = {"du"};

@@ -10,9 +10,9 @@ namespace talos::talosctl {
 namespace {
 
 // Prints resources in one form; the header of a table once.
-class Printer {
+class Listing {
  public:
-  Printer(Invocation& call, const ResourceType& type, bool watch)
+  Listing(Invocation& call, const ResourceType& type, bool watch)
       : call(call),
         type(type),
         watch(watch),
@@ -48,9 +48,9 @@ class Printer {
   Documents documents;
 };
 
-class Sink final : public rpc::ResourceSink::Server {
+class ResourcePrinter final : public rpc::ResourceSink::Server {
  public:
-  Sink(Invocation& call, Printer& printer, kj::StringPtr node)
+  ResourcePrinter(Invocation& call, Listing& printer, kj::StringPtr node)
       : call(call), printer(printer), node(kj::str(node)) {}
 
   kj::Promise<void> snapshot(SnapshotContext context) override {
@@ -69,7 +69,7 @@ class Sink final : public rpc::ResourceSink::Server {
 
  private:
   Invocation& call;
-  Printer& printer;
+  Listing& printer;
   kj::String node;
   WatchView view;
 
@@ -95,20 +95,20 @@ struct Wanted {
   }
 };
 
-kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted, Printer& printer) {
+kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted, Listing& printer) {
   return streamAll(
       call, session, printer.form(),
       [&call, &wanted, &printer](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = resourcesOf(kj::mv(node), wanted.type).watchRequest();
         wanted.fill(request.initKind());
         request.setId(wanted.id);
-        request.setSink(kj::heap<Sink>(call, printer, name));
+        request.setSink(kj::heap<ResourcePrinter>(call, printer, name));
         return request.send().ignoreResult();
       });
 }
 
 // One node's resources, as soon as they are there.
-kj::Promise<void> fetch(const Wanted& wanted, Printer& printer, kj::StringPtr name,
+kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr name,
                         rpc::Node::Client node) {
   auto resources = resourcesOf(kj::mv(node), wanted.type);
   if (wanted.id.size() > 0) {
@@ -156,7 +156,7 @@ kj::Promise<int> runGet(Invocation& call) {
                 .id = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : ""_kj};
   if (call.text("output") == "tree") co_return co_await drawTree(call, wanted);
   bool watching = call.on("watch");
-  Printer printer(call, wanted.type, watching);
+  Listing printer(call, wanted.type, watching);
   auto session = co_await openSession(call);
   if (watching) co_return co_await watch(call, *session, wanted, printer);
   auto& timer = call.world.timer;

@@ -13,7 +13,7 @@ namespace {
 using RebootResults = rpc::Machine::RebootResults;
 using ShutdownResults = rpc::Machine::ShutdownResults;
 
-struct Task {
+struct TakeDown {
   Invocation& call;
   Outcome::Kind kind;
   kj::ArrayPtr<const kj::String> names;
@@ -28,7 +28,8 @@ using Request = capnp::RemotePromise<Results> (*)(rpc::Machine::Client machine);
 
 // One node from the request to its outcome; failures are kept, not thrown.
 template <typename Results>
-kj::Promise<void> takeDown(Task& task, Session& session, size_t index, Request<Results> request) {
+kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index,
+                           Request<Results> request) {
   kj::Maybe<kj::Exception> failure;
   try {
     kj::String bootId;
@@ -65,12 +66,12 @@ kj::Promise<int> run(Invocation& call, Outcome::Kind kind, Request<Results> requ
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
   auto turns = co_await takeTurns(*session, names);
-  Task task{.call = call,
-            .kind = kind,
-            .names = names,
-            .progress = Progress(call.world.console, names),
-            .turns = kj::mv(turns),
-            .failures = {}};
+  TakeDown task{.call = call,
+                .kind = kind,
+                .names = names,
+                .progress = Progress(call.world.console, names),
+                .turns = kj::mv(turns),
+                .failures = {}};
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     waits.add(takeDown<Results>(task, *session, i, request));

@@ -17,9 +17,9 @@ constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then a lost node is giv
 constexpr kj::Duration kFirstPause = 100 * kj::MILLISECONDS, kLastPause = 5 * kj::SECONDS;
 
 // Prints the lines of one node and keeps the place.
-class Printer final : public rpc::LogSink::Server {
+class LogPrinter final : public rpc::LogSink::Server {
  public:
-  Printer(Invocation& call, Format format, kj::StringPtr node, uint64_t& next)
+  LogPrinter(Invocation& call, Format format, kj::StringPtr node, uint64_t& next)
       : call(call), format(format), node(kj::str(node)), next(next) {}
 
   kj::Promise<void> write(WriteContext context) override {
@@ -101,7 +101,8 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
         lostAt = nullptr;
         pause = kFirstPause;
       }
-      auto stream = f.request(f.call, node, next, kj::heap<Printer>(f.call, f.format, name, next));
+      auto stream =
+          f.request(f.call, node, next, kj::heap<LogPrinter>(f.call, f.format, name, next));
       co_await watched(f.session, node, alive, kj::mv(stream));
       co_return;
     } catch (const kj::Exception& e) {

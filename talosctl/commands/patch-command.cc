@@ -21,7 +21,7 @@ struct Work {
   uint64_t version = 0;
 };
 
-struct Task {
+struct Patching {
   Invocation& call;
   Session& session;
   kj::StringPtr id;
@@ -31,7 +31,7 @@ struct Task {
 };
 
 // Fetches and patches one node's config.
-kj::Promise<void> prepare(Task& task, size_t index) {
+kj::Promise<void> prepare(Patching& task, size_t index) {
   auto& work = task.work[index];
   kj::Maybe<kj::Exception> failure;
   try {
@@ -62,12 +62,12 @@ kj::Promise<int> runPatch(Invocation& call) {
   auto settings = applySettings(call);
   auto patches = patchesOf(call);
   auto session = co_await openSession(call);
-  Task task{.call = call,
-            .session = *session,
-            .id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId,
-            .patches = kj::mv(patches),
-            .work = {},
-            .failures = {}};
+  Patching task{.call = call,
+                .session = *session,
+                .id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId,
+                .patches = kj::mv(patches),
+                .work = {},
+                .failures = {}};
   for (auto& node : session->client.nodes()) task.work.add(Work{kj::str(node), {}, {}});
   KJ_DEFER({
     for (auto& work : task.work) {

@@ -13,13 +13,13 @@ namespace talos::talosctl {
 
 namespace {
 
-using Results = rpc::Machine::ProcessesResults;
+using Processes = rpc::Machine::ProcessesResults;
 
 SortBy sortOf(const Invocation& call) {
   return call.text("sort") == "cpu" ? SortBy::kCpu : SortBy::kResident;
 }
 
-capnp::RemotePromise<Results> ask(rpc::Node::Client node) {
+capnp::RemotePromise<Processes> ask(rpc::Node::Client node) {
   return node.machineRequest().send().getMachine().processesRequest().send();
 }
 
@@ -89,9 +89,9 @@ kj::Promise<int> runWatch(Invocation& call) {
   Screen screen(call.world.console);
   auto keys = call.world.lowLevel.wrapInputFd(STDIN_FILENO);
   for (;;) {
-    auto answers = co_await askAll<Results>(*session, ask);
+    auto answers = co_await askAll<Processes>(*session, ask);
     auto replies = KJ_MAP(a, answers.good) {
-      return Reply<Results>{a.node, a.value};
+      return Reply<Processes>{a.node, a.value};
     };
     auto failures = KJ_MAP(f, answers.failures) {
       return kj::str(describe(f), "\n");
@@ -113,15 +113,15 @@ kj::Promise<int> runWatch(Invocation& call) {
 
 kj::Promise<int> runProcesses(Invocation& call) {
   if (call.on("watch")) return runWatch(call);
-  return tabulate<Results>(call, ask,
-                           [](Invocation& call, kj::ArrayPtr<const Reply<Results>> replies) {
-                             return renderProcesses(replies, sortOf(call));
-                           });
+  return tabulate<Processes>(call, ask,
+                             [](Invocation& call, kj::ArrayPtr<const Reply<Processes>> replies) {
+                               return renderProcesses(replies, sortOf(call));
+                             });
 }
 
 }  // namespace
 
-kj::String renderProcesses(kj::ArrayPtr<const Reply<Results>> replies, SortBy sort) {
+kj::String renderProcesses(kj::ArrayPtr<const Reply<Processes>> replies, SortBy sort) {
   struct Row {
     kj::StringPtr node;
     rpc::Process::Reader process;

@@ -45,7 +45,7 @@ uint64_t now(Invocation& call) {
   return nanoseconds(call.world.clock.now());
 }
 
-kj::Promise<int> runList(Invocation& call) {
+kj::Promise<int> runServices(Invocation& call) {
   return tabulate<List>(call, list, [](Invocation& call, kj::ArrayPtr<const Reply<List>> replies) {
     return renderServices(replies, now(call));
   });
@@ -127,7 +127,7 @@ kj::Promise<int> runKill(Invocation& call) {
 }
 
 kj::Promise<int> runService(Invocation& call) {
-  if (call.arguments.size() == 0) return runList(call);
+  if (call.arguments.size() == 0) return runServices(call);
   kj::StringPtr id = call.arguments[0];
   kj::StringPtr action = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : "status"_kj;
   if (action == "status") return runDetail(call);

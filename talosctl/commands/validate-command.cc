@@ -12,7 +12,7 @@ namespace {
 
 using Severity = Problem::Severity;
 
-constexpr size_t kMostBytes = 64u << 20;
+constexpr size_t kMostValidatedBytes = 64u << 20;
 
 kj::String jsonOf(const Problem& problem) {
   auto member = [](kj::StringPtr name, kj::StringPtr value) {
@@ -38,7 +38,7 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
   // More than the parser takes: it says what its limit is.
-  auto text = co_await readFileOrInput(call.world, call.text("config"), kMostBytes);
+  auto text = co_await readFileOrInput(call.world, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
   Problems problems;

@@ -19,7 +19,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr size_t kMostBytes = 4u << 20;
+constexpr size_t kMostEditedBytes = 4u << 20;
 
 kj::Maybe<kj::String> variable(World& world, kj::StringPtr name) {
   KJ_IF_MAYBE (value, world.environment(name)) {
@@ -137,7 +137,7 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   Child child(world.port, words);
   auto info = co_await child.onExit();
   checkEnd(info, editor);
-  co_return readFile(file, kMostBytes);
+  co_return readFile(file, kMostEditedBytes);
 }
 
 namespace {

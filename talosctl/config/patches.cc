@@ -8,7 +8,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr size_t kMostBytes = 4u << 20;
+constexpr size_t kMostPatchBytes = 4u << 20;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPt
   for (auto& word : words) {
     if (word.startsWith("@")) {
       auto file = kj::str(word.slice(1));
-      auto text = readFile(file, kMostBytes);
+      auto text = readFile(file, kMostPatchBytes);
       patches.add(Patch{kj::mv(file), kj::mv(text)});
     } else {
       auto name = words.size() == 1 ? kj::str("--", flag)
@@ -30,7 +30,7 @@ kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPt
 
 kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files) {
   kj::Vector<Patch> patches;
-  for (auto& file : files) patches.add(Patch{kj::str(file), readFile(file, kMostBytes)});
+  for (auto& file : files) patches.add(Patch{kj::str(file), readFile(file, kMostPatchBytes)});
   return patches;
 }
 
