@@ -1,12 +1,11 @@
 // What users are told about one service: its state, its 64 newest events and its health.
 //
-// Kept twice: here, and as a Cap'n Proto message in a memory file that process 1 holds, so the
-// history goes on after a crash of the brain. The file is replaced whole for each event; one that
-// cannot be read (a newer format, cut short) counts as absent, for the process itself is still
-// there and tells the truth.
+// Kept twice: here, and as an rpc::Service that process 1 holds ("service/<id>",
+// machined/process1/held.h), so the history goes on after a crash of the brain. It is replaced whole
+// for each event; one that cannot be read counts as absent, for the process itself is still there
+// and tells the truth.
 #pragma once
 
-#include <kj/io.h>
 #include <kj/string.h>
 #include <kj/time.h>
 #include <kj/vector.h>
@@ -50,14 +49,5 @@ class ServiceRecord {
   kj::String healthMessage;
   uint64_t healthChange = 0;
 };
-
-// A memory file with this message, and back. Reading gives none for anything but such a file.
-kj::AutoCloseFd writeServiceFile(const ServiceRecord& record, kj::StringPtr id, int pid);
-struct StoredService {
-  ServiceRecord record;
-  int pid;
-};
-kj::Maybe<StoredService> readServiceFile(int fd, kj::StringPtr id);
-kj::Maybe<StoredService> parseServiceFile(kj::ArrayPtr<const kj::byte> bytes, kj::StringPtr id);
 
 }  // namespace talos::machined

@@ -30,6 +30,10 @@ bool Service::isUp() const {
   return is.health == nullptr || record.healthy();
 }
 
+Held<rpc::Service> Service::held() const {
+  return {all.world().process1, kj::str("service/", is.id)};
+}
+
 void Service::fill(rpc::Service::Builder out) const {
   out.setId(is.id);
   out.setPid(pid);
@@ -46,9 +50,7 @@ void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
   event.setMessage(message);
   record.fillHealth(event.initHealth());
   world.announce(event.asReader());
-  auto file = writeServiceFile(record, is.id, pid);
-  auto held = world.process1.hold(kj::str("service/", is.id), file.get());
-  all.tasks().add(held.attach(kj::mv(file)));
+  all.tasks().add(held().hold([this](rpc::Service::Builder out) { fill(out); }));
   all.changed();
 }
 
@@ -206,7 +208,7 @@ void Service::unload(kj::StringPtr why) {
   idle(work);
   tell(kj::str("Service unloaded: ", why));
   // A successor that loads it begins it: nobody has stopped it.
-  all.tasks().add(all.world().process1.drop(kj::str("service/", is.id)));
+  all.tasks().add(held().drop());
 }
 
 void Service::signal(int number) {
@@ -368,11 +370,12 @@ void Service::processEnded(int status) {
 // --- what the predecessor left ---
 
 rpc::ServiceState Service::restore() {
-  KJ_IF_MAYBE (fd, all.world().process1.takeHeld(kj::str("service/", is.id))) {
-    KJ_IF_MAYBE (stored, readServiceFile(fd->get(), is.id)) {
-      record = kj::mv(stored->record);
-    }
-  }
+  auto left = held().take([](rpc::Service::Reader in) {
+    ServiceRecord restored;
+    restored.restore(in);
+    return restored;
+  });
+  KJ_IF_MAYBE (restored, left) record = kj::mv(*restored);
   return record.state();
 }
 

@@ -7,6 +7,7 @@
 
 #include <kj/refcount.h>
 
+#include "machined/process1/held.h"
 #include "machined/services/service-child.h"
 #include "machined/services/service-lifecycle.h"
 #include "machined/services/service-record.h"
@@ -98,6 +99,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> watchHealth(uint64_t turn);
   void processEnded(int status);
 
+  Held<rpc::Service> held() const;  // what a successor is left
   rpc::ServiceState restore();
   void adopt(int pid, rpc::ServiceState before);
 };

@@ -1,5 +1,4 @@
 // What a brain that was started again finds and does.
-#include "machined/services/service-record.h"
 #include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
@@ -124,29 +123,6 @@ TEST_F(SupervisorTest, ANewBrainGoesOnWaiting) {
   supervisor->start("a");
   run();
   EXPECT_TRUE(machine.runs("b"));
-}
-
-// Catches: a crash of the brain's parser on what it finds held (cut short, foreign, another
-// service's).
-TEST(ServiceFile, GarbageCountsAsAbsent) {
-  ServiceRecord record;
-  record.add(rpc::ServiceState::RUNNING, "hello", kj::UNIX_EPOCH);
-  auto file = writeServiceFile(record, "a", 7);
-  ASSERT_TRUE(readServiceFile(file.get(), "a") != nullptr);
-  EXPECT_TRUE(readServiceFile(file.get(), "b") == nullptr);
-  auto size = lseek(file.get(), 0, SEEK_END);
-  auto bytes = kj::heapArray<kj::byte>(size);
-  ASSERT_EQ(size, pread(file.get(), bytes.begin(), size, 0));
-  for (off_t cut = 0; cut < size; cut++) parseServiceFile(bytes.slice(0, cut), "a");
-  for (off_t i = 0; i < size; i++) {
-    for (int bit = 0; bit < 8; bit++) {
-      bytes[i] ^= 1 << bit;
-      parseServiceFile(bytes, "a");
-      bytes[i] ^= 1 << bit;
-    }
-  }
-  EXPECT_TRUE(parseServiceFile(bytes, "a") != nullptr);
-  EXPECT_TRUE(parseServiceFile(bytes.slice(0, size / 2), "a") == nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// A value that outlives the brain: a Cap'n Proto struct that process 1 holds under a name.
+//
+// It lies in a sealed memory file that begins with this encoding's version, the type, the size, and
+// a checksum over all of it and the name. The file is replaced whole: a brain that crashes before
+// process 1 has the new one leaves the old one, and never a part of either. A successor finds what
+// was held last, or nothing. Whatever is no such file counts as nothing: one that was cut or
+// damaged, one of another type or another name, one of a version that wrote it differently. It goes
+// with the boot.
+//
+// Values may hold secrets: the message that is written and the copy that is read are zeroed.
+#pragma once
+
+#include <capnp/serialize.h>
+
+#include "common/base/secret-message.h"
+#include "machined/process1/process1.h"
+
+namespace talos::machined {
+
+constexpr size_t kMostHeldBytes = 16u << 20;
+
+// A message as it is held. Zeroed at its end.
+struct HeldWords {
+  kj::Array<capnp::word> words;
+  explicit HeldWords(kj::Array<capnp::word> words) : words(kj::mv(words)) {}
+  HeldWords(HeldWords&&) = default;
+  ~HeldWords() noexcept(false) { zeroize(words.asChars()); }
+};
+kj::Maybe<HeldWords> takeHeldWords(Process1& process1, kj::StringPtr name, uint64_t type);
+kj::Promise<void> holdWords(Process1& process1, kj::StringPtr name, uint64_t type,
+                            capnp::MessageBuilder& message);
+
+template <typename T>
+class Held {
+ public:
+  Held(Process1& process1, kj::StringPtr name) : process1(process1), name(kj::str(name)) {}
+
+  // What `read` makes of what the predecessor left: of one brain, the first call finds it.
+  template <typename F>
+  auto take(F&& read) -> kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> {
+    kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> result;
+    KJ_IF_MAYBE (found, takeHeldWords(process1, name, capnp::typeId<T>())) {
+      capnp::ReaderOptions options;
+      options.traversalLimitInWords = kj::maxValue;  // nobody else wrote it
+      // What cannot be read is of another version: nothing was held.
+      (void)kj::runCatchingExceptions([&]() {
+        capnp::FlatArrayMessageReader reader(found->words, options);
+        result = read(reader.getRoot<T>());
+      });
+    }
+    return result;
+  }
+
+  // Resolves when process 1 has it, instead of an earlier one. ResourceExhausted, without having
+  // changed anything, when it is larger than kMostHeldBytes.
+  kj::Promise<void> hold(kj::FunctionParam<void(typename T::Builder)> fill) {
+    SecretMessage message;
+    fill(message.initRoot<T>());
+    return holdWords(process1, name, capnp::typeId<T>(), message);
+  }
+  kj::Promise<void> drop() { return process1.drop(name); }
+
+ private:
+  Process1& process1;
+  kj::String name;
+};
+
+}  // namespace talos::machined
