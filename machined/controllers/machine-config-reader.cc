@@ -182,6 +182,18 @@ kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& sto
   return parsed.map([](config::MachineConfig& p) -> const config::MachineConfig& { return p; });
 }
 
+kj::Maybe<config::Machine::Reader> MachineConfigReader::tryMachine(Store& store) {
+  KJ_IF_MAYBE (config, document(store)) {
+    if (config->good() && !config->empty()) return config->get().getMachine();
+  }
+  return nullptr;
+}
+
+config::Machine::Reader MachineConfigReader::machine(Store& store) {
+  KJ_IF_MAYBE (machine, tryMachine(store)) return *machine;
+  fail(ErrorKind::kNotFound, "there is no machine config");
+}
+
 kj::Maybe<MachineConfigView> MachineConfigReader::view(Store& store) {
   return document(store).map([](const config::MachineConfig& p) { return viewOf(p); });
 }

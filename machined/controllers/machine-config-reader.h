@@ -50,6 +50,9 @@ class MachineConfigReader {
   kj::Maybe<MachineConfigView> view(Store& store);
   // Valid until the next call.
   kj::Maybe<const config::MachineConfig&> document(Store& store);
+  // Its key `machine`, as long valid: none while there is no config that can be used.
+  kj::Maybe<config::Machine::Reader> tryMachine(Store& store);
+  config::Machine::Reader machine(Store& store);  // NotFound
 
  private:
   uint64_t version = 0, updated = 0;

@@ -126,6 +126,7 @@ struct ControllerRuntime::Impl final {
         inRun = true;
         auto failure = co_await attempt();
         inRun = false;
+        runtime.ended.raise();
         KJ_IF_MAYBE (reason, failure) {
           auto pause = backOff(++failures, runtime.random());
           say(kj::str("controller failed: ", *reason));
@@ -142,6 +143,7 @@ struct ControllerRuntime::Impl final {
   };
 
   kj::Vector<kj::Own<Driver>> drivers;
+  Signal ended;  // a run
 
   kj::Maybe<Driver&> find(kj::StringPtr name) {
     for (auto& driver : drivers) {
@@ -177,7 +179,7 @@ struct ControllerRuntime::Impl final {
 ControllerRuntime::ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log,
                                      kj::Timer& timer, const kj::Clock& clock,
                                      kj::Function<double()> random)
-    : impl(kj::heap<Impl>(Impl{store, kj::mv(log), timer, clock, kj::mv(random), {}})) {}
+    : impl(kj::heap<Impl>(Impl{store, kj::mv(log), timer, clock, kj::mv(random), {}, {}})) {}
 
 ControllerRuntime::ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer,
                                      const kj::Clock& clock, kj::Function<double()> random)
@@ -198,7 +200,17 @@ bool ControllerRuntime::idle() const {
   return true;
 }
 
+kj::Promise<void> ControllerRuntime::whenIdle() {
+  for (;;) {
+    // What the store was told reaches the controllers in the next turns of the loop.
+    co_await kj::evalLast([] {});
+    if (idle()) co_return;
+    co_await impl->ended.wait();
+  }
+}
+
 void ControllerRuntime::poke(kj::StringPtr controllerName) {
+  if (impl->drivers.empty()) return;
   KJ_IF_MAYBE (driver, impl->find(controllerName)) {
     driver->wake();
     return;

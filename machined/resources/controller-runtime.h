@@ -61,11 +61,14 @@ class ControllerRuntime {
   // Conflict when another controller writes one of its outputs; NotFound for a type that does not
   // exist.
   void add(kj::Own<Controller> controller);
-  // Wakes a controller that depends on something outside the store.
+  // Wakes a controller that depends on something outside the store. NotFound when there is none of
+  // this name; before the first one is added nothing happens, since each looks when it begins.
   void poke(kj::StringPtr controllerName);
   // No controller runs or is about to. One that failed and waits for its next attempt counts as
   // idle.
   bool idle() const;
+  // Resolves when idle() is true, what the store was told until now included.
+  kj::Promise<void> whenIdle();
 
  private:
   struct Impl;
