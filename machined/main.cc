@@ -1,11 +1,11 @@
-// The brain of the machine, started by process 1 with the socket to it as descriptor 3 (brain.h).
+// The brain of the machine, started by process 1 with the socket to it as descriptor 3 (brain/wiring.h).
 #include <kj/async-io.h>
 #include <kj/debug.h>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/process-memory.h"
-#include "machined/brain/brain.h"
+#include "machined/brain/wiring.h"
 #include "machined/process1/process1-socket.h"
 
 int main() {
@@ -14,7 +14,7 @@ int main() {
     refuseCoreDumps();  // the machine config is in it
     auto io = kj::setupAsyncIo();
     machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));
-    machined::Brain brain(io, toProcess1);
+    machined::Wiring brain(io, toProcess1);
     brain.run().wait(io.waitScope);
   });
   KJ_IF_MAYBE (e, failure) log::error("machined ends", {{"reason", messageOf(*e)}});

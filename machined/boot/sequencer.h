@@ -3,7 +3,7 @@
 //
 // All tasks of a phase finish even when one fails; the first error ends the sequence. The list of
 // phases is made before the first one runs. Nothing here outlives the brain: what a sequence had
-// reached is for its tasks to keep (machined/brain/brain.h, "progress").
+// reached is for its tasks to keep (machined/boot/boot-progress.h).
 #pragma once
 
 #include <kj/async.h>

@@ -1,32 +1,38 @@
 #include "machined/boot/sequences.h"
 
-#include <linux/reboot.h>
+#include <kj/debug.h>
 
 namespace talos::machined {
+
+namespace tasks {
+
+#define LINE(sequence, phase, where, task) extern const BootTask task;
+#include "machined/boot/sequences.inc"
+#undef LINE
+
+}  // namespace tasks
+
 namespace {
 
-using Run = kj::Promise<void> (MachineTasks::*)();
+// kMachine: not in a container, where disks and the kernel are the host's.
+enum class Where { kEverywhere, kMachine, kContainer };
 
-struct Named {
-  kj::StringPtr name;
-  Run run;
+struct Line {
+  kj::StringPtr sequence, phase;
+  Where where;
+  const BootTask* task;
 };
 
-void add(Sequence& sequence, MachineTasks& tasks, kj::StringPtr phase,
-         std::initializer_list<Named> list) {
-  auto& added = sequence.phases.add(Phase{kj::str(phase), {}});
-  for (auto& item : list) {
-    added.tasks.add(
-        Task{kj::str(item.name), [&tasks, run = item.run]() { return (tasks.*run)(); }});
-  }
-}
+#define LINE(sequence, phase, where, task) \
+  {#sequence##_kj, #phase##_kj, Where::where, &tasks::task},
+constexpr Line kTable[] = {
+#include "machined/boot/sequences.inc"
+};
+#undef LINE
 
-void addEnd(Sequence& sequence, MachineTasks& tasks, kj::StringPtr name, unsigned command) {
-  add(sequence, tasks, "cleanup", {{"stopNetworkd", &MachineTasks::stopNetworkd}});
-  add(sequence, tasks, "stopEverything", {{"stopAllServices", &MachineTasks::stopAllServices}});
-  add(sequence, tasks, "unmountSystem", {{"unmountStatePartition", &MachineTasks::unmountState}});
-  auto& last = sequence.phases.add(Phase{kj::str(name), {}});
-  last.tasks.add(Task{kj::str(name), [&tasks, command]() { return tasks.goDown(command); }});
+bool isAt(Where where, Mode mode) {
+  if (where == Where::kEverywhere) return true;
+  return (where == Where::kContainer) == (mode == Mode::kContainer);
 }
 
 }  // namespace
@@ -51,67 +57,27 @@ kj::StringPtr nameOf(Mode mode) {
   }
 }
 
-Sequence initializeSequence(MachineTasks& tasks, Mode mode) {
-  using T = MachineTasks;
-  Sequence s{kj::str("initialize"), {}};
-  add(s, tasks, "logger", {{"setupLogger", &T::setupLogger}});
-  if (mode == Mode::kContainer) {
-    add(s, tasks, "systemRequirements",
-        {{"writeRequiredSysctlsForContainer", &T::writeRequiredSysctls},
-         {"setupSystemDirectory", &T::setupSystemDirectory}});
-    add(s, tasks, "config", {{"loadConfig", &T::loadConfig}});
-    return s;
+kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode) {
+  kj::Vector<PlannedPhase> phases;
+  for (auto& line : kTable) {
+    if (line.sequence != sequence || !isAt(line.where, mode)) continue;
+    if (phases.empty() || phases.back().name != line.phase)
+      phases.add(PlannedPhase{line.phase, {}});
+    phases.back().tasks.add(line.task);
   }
-  add(s, tasks, "systemRequirements",
-      {{"raiseClock", &T::raiseClock},
-       {"enforceKSPPRequirements", &T::enforceKsppRequirements},
-       {"writeRequiredSysctls", &T::writeRequiredSysctls},
-       {"setupSystemDirectory", &T::setupSystemDirectory},
-       {"loadNetworkModules", &T::loadNetworkModules},
-       {"setRLimit", &T::setResourceLimits}});
-  add(s, tasks, "etc", {{"createEtcNetworkFiles", &T::createEtcNetworkFiles}});
-  // Side by side: networkd waits for the kernel most of the time.
-  add(s, tasks, "discoverNetwork",
-      {{"setupDiscoveryNetwork", &T::discoverNetwork}, {"loadDiskModules", &T::loadDiskModules}});
-  add(s, tasks, "mountSystem", {{"mountStatePartition", &T::mountState}});
-  add(s, tasks, "config", {{"loadConfig", &T::loadConfig}});
-  add(s, tasks, "setupNetwork", {{"setupDiscoveryNetwork", &T::setupNetwork}});
-  return s;
+  KJ_REQUIRE(!phases.empty(), "there is no such sequence", sequence);
+  return phases;
 }
 
-Sequence bootSequence(MachineTasks& tasks, Mode mode) {
-  using T = MachineTasks;
-  Sequence s{kj::str("boot"), {}};
-  add(s, tasks, "validateConfig", {{"validateConfig", &T::validateConfig}});
-  add(s, tasks, "saveConfig", {{"saveConfig", &T::saveConfig}});
-  add(s, tasks, "env", {{"setUserEnvVars", &T::setUserEnvVars}});
-  bool ownMounts = mode != Mode::kContainer;
-  if (ownMounts)
-    add(s, tasks, "ephemeral", {{"mountEphemeralPartition", &T::mountEphemeralPartition}});
-  add(s, tasks, "var", {{"setupVarDirectory", &T::setupVarDirectory}});
-  if (ownMounts)
-    add(s, tasks, "overlay", {{"mountOverlayFilesystems", &T::mountOverlayFilesystems}});
-  add(s, tasks, "userSetup",
-      {{"writeUserFiles", &T::writeUserFiles}, {"writeUserSysctls", &T::writeUserSysctls}});
-  if (mode == Mode::kContainer) {
-    add(s, tasks, "startEverything", {{"startAllServices", &T::startAllServices}});
-  } else {
-    add(s, tasks, "startEverything",
-        {{"startAllServices", &T::startAllServices}, {"loadDeviceModules", &T::loadDeviceModules}});
+Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskParts& parts) {
+  Sequence result{kj::str(name), {}};
+  for (auto& planned : plannedPhases(name, mode)) {
+    auto& phase = result.phases.add(Phase{kj::str(planned.name), {}});
+    for (auto task : planned.tasks) {
+      phase.tasks.add(Task{kj::str(task->name), [task, &parts]() { return task->run(parts); }});
+    }
   }
-  return s;
-}
-
-Sequence rebootSequence(MachineTasks& tasks) {
-  Sequence s{kj::str("reboot"), {}};
-  addEnd(s, tasks, "reboot", LINUX_REBOOT_CMD_RESTART);
-  return s;
-}
-
-Sequence shutdownSequence(MachineTasks& tasks, unsigned command) {
-  Sequence s{kj::str("shutdown"), {}};
-  addEnd(s, tasks, "shutdown", command);
-  return s;
+  return result;
 }
 
 }  // namespace talos::machined

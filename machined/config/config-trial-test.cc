@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "machined/config/test-config-keeper.h"
+#include "machined/process1/held.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -256,13 +258,12 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
 // Catches: nonsense under the name of a trial that stops a brain, or becomes the config.
 TEST_F(KeeperTest, NonsenseUnderTheNameOfATrial) {
   booted(document("a"));
-  HeldText nonsense(0, 1000, kj::heapArray<char>("x"_kj.asArray()));
-  for (auto magic : {"onTrial1"_kj, "pending2"_kj}) {
-    holdText(brain().process1, kTrialName, magic, nonsense).wait(io.waitScope);
-    start();
-    EXPECT_EQ("a", running());
-    EXPECT_TRUE(brain().keeper.revertsIn() == nullptr);
-  }
+  Held<rpc::HeldCount>(brain().process1, kTrialName)
+      .hold([](rpc::HeldCount::Builder out) { out.setNumber(1); })
+      .wait(io.waitScope);
+  start();
+  EXPECT_EQ("a", running());
+  EXPECT_TRUE(brain().keeper.revertsIn() == nullptr);
 }
 
 // Catches: a change that somebody else made and that is overwritten in silence.

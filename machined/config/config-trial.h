@@ -1,5 +1,6 @@
-// A config that is being tried (mode try), as process 1 holds it ("config/trial"): the document
-// that is on trial, the one that it takes the place of, and until when.
+// A config that is being tried (mode try), as process 1 holds it ("config/trial",
+// machined/process1/held.h): the document that is on trial, the one that it takes the place of, and
+// until when.
 //
 // It is held before the tried document is published and dropped after the one of before is back, or
 // after another one has been made to stay. So a brain that finds one knows what is to run: before
@@ -7,9 +8,10 @@
 // done twice. It goes with the boot, as the tried document does: disk is never touched.
 #pragma once
 
+#include <kj/array.h>
 #include <kj/time.h>
 
-#include "machined/config/held-text.h"
+#include "machined/process1/process1.h"
 
 namespace talos::machined {
 

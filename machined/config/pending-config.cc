@@ -1,32 +1,40 @@
 #include "machined/config/pending-config.h"
 
 #include "common/base/file.h"
-#include "machined/config/config-sources.h"
+#include "machined/process1/held.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kPendingMagic = "pending2"_kj;
+
+Held<rpc::HeldChange> heldChange(Process1& process1) {
+  return {process1, kPendingName};
 }
+
+}  // namespace
 
 Pending::~Pending() noexcept(false) {
   zeroize(text);
 }
 
 kj::Maybe<Pending> takePending(Process1& process1) {
-  KJ_IF_MAYBE (held, takeHeldText(process1, kPendingName, kPendingMagic, kMostConfigBytes)) {
-    if (held->numbers[0] > static_cast<uint64_t>(rpc::ApplyMode::STAGED)) return nullptr;
-    return Pending(static_cast<rpc::ApplyMode>(held->numbers[0]), kj::mv(held->text));
+  KJ_IF_MAYBE (found, heldChange(process1).take([](rpc::HeldChange::Reader in) {
+                 return Pending(in.getMode(), kj::heapArray(in.getDocument().asChars()));
+               })) {
+    if (found->mode <= rpc::ApplyMode::STAGED) return kj::mv(*found);
   }
   return nullptr;
 }
 
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending) {
-  HeldText held(static_cast<uint64_t>(pending.mode), 0, kj::heapArray(pending.text.asPtr()));
-  return holdText(process1, kPendingName, kPendingMagic, held);
+  return heldChange(process1).hold([&](rpc::HeldChange::Builder out) {
+    out.setMode(pending.mode);
+    out.setDocument(pending.text.asBytes());
+  });
 }
 
 kj::Promise<void> dropPending(Process1& process1) {
-  return process1.drop(kPendingName);
+  return heldChange(process1).drop();
 }
 
 }  // namespace talos::machined

@@ -1,14 +1,16 @@
 // A change of the config that has been accepted and is being carried out, as process 1 holds it
-// ("config/pending"): what to do and the whole document, in a sealed memory file.
+// ("config/pending", machined/process1/held.h): what to do and the whole document.
 //
 // It is held before anything that lasts is changed and dropped when everything is. So a brain that
 // finds one knows that its predecessor died in between, and does all of it again; each step comes
 // to the same end when it is done twice. One that is not held has not begun. Mode reboot is the one
-// that leaves another intention behind (machined/boot/boot-progress.h, going down), which is held before this
-// one is dropped.
+// that leaves another intention behind (machined/boot/boot-progress.h,
+// going down), which is held before this one is dropped.
 #pragma once
 
-#include "machined/config/held-text.h"
+#include <kj/array.h>
+
+#include "machined/process1/process1.h"
 #include "rpc/configuration.capnp.h"
 
 namespace talos::machined {

@@ -1,0 +1,90 @@
+#include "machined/boot/sequences.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace talos::machined {
+namespace {
+
+// "phase(task,...) ..."
+std::string show(kj::StringPtr sequence, Mode mode) {
+  std::string text = sequence.cStr();
+  text += ":";
+  for (auto& phase : plannedPhases(sequence, mode)) {
+    text += std::string(" ") + phase.name.cStr() + "(";
+    for (auto task : phase.tasks) {
+      if (text.back() != '(') text += ",";
+      text += task->name.cStr();
+    }
+    text += ")";
+  }
+  return text;
+}
+
+// Catches: a phase or a task that is renamed, moved or lost.
+TEST(Sequences, NamesAndOrder) {
+  EXPECT_EQ(
+      "initialize: logger(setupLogger) "
+      "systemRequirements(raiseClock,enforceKSPPRequirements,"
+      "writeRequiredSysctls,setupSystemDirectory,loadNetworkModules,"
+      "setRLimit) etc(createEtcNetworkFiles) "
+      "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
+      "mountSystem(mountStatePartition) "
+      "config(loadConfig) setupNetwork(setupDiscoveryNetwork)",
+      show("initialize", Mode::kMetal));
+  EXPECT_EQ(
+      "initialize: logger(setupLogger) "
+      "systemRequirements(writeRequiredSysctlsForContainer,"
+      "setupSystemDirectory) config(loadConfig)",
+      show("initialize", Mode::kContainer));
+  EXPECT_EQ(
+      "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
+      "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
+      "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
+      "userSetup(writeUserFiles,writeUserSysctls) "
+      "startEverything(startAllServices,loadDeviceModules)",
+      show("boot", Mode::kMetal));
+  EXPECT_EQ(
+      "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
+      "env(setUserEnvVars) var(setupVarDirectory) "
+      "userSetup(writeUserFiles,writeUserSysctls) "
+      "startEverything(startAllServices)",
+      show("boot", Mode::kContainer));
+  EXPECT_EQ(
+      "reboot: cleanup(stopNetworkd) stopEverything(stopAllServices) "
+      "unmountSystem(unmountStatePartition) reboot(reboot)",
+      show("reboot", Mode::kMetal));
+  EXPECT_EQ(
+      "shutdown: cleanup(stopNetworkd) stopEverything(stopAllServices) "
+      "unmountSystem(unmountStatePartition) shutdown(shutdown)",
+      show("shutdown", Mode::kMetal));
+  EXPECT_EQ(show("initialize", Mode::kMetal), show("initialize", Mode::kCloud));
+}
+
+// Catches: a task that does another one's work, as two of a name once more.
+TEST(Sequences, EachTaskDoesItsOwn) {
+  std::set<const BootTask*> tasks;
+  for (auto mode : {Mode::kMetal, Mode::kContainer}) {
+    for (auto sequence : {"initialize"_kj, "boot"_kj, "reboot"_kj, "shutdown"_kj}) {
+      for (auto& phase : plannedPhases(sequence, mode)) {
+        for (auto task : phase.tasks) tasks.insert(task);
+      }
+    }
+  }
+  std::set<kj::Promise<void> (*)(const TaskParts&)> functions;
+  for (auto task : tasks) functions.insert(task->run);
+  EXPECT_EQ(tasks.size(), functions.size());
+}
+
+// Catches: a cloud taken for metal, where a disk would be asked for.
+TEST(Modes, ByPlatform) {
+  EXPECT_EQ(Mode::kCloud, modeOfPlatform("gcp"));
+  EXPECT_EQ(Mode::kContainer, modeOfPlatform("container"));
+  EXPECT_EQ(Mode::kMetal, modeOfPlatform("packet"));
+  EXPECT_EQ("cloud"_kj, nameOf(Mode::kCloud));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,71 @@
+// What is told of the life of a machine, in events and lines; and what only `debug: true` tells.
+#include "machined/brain/announcements.h"
+
+#include <string>
+
+#include "machined/brain/debug-console.h"
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+struct AnnouncementsTest : KeeperTest {
+  ~AnnouncementsTest() noexcept override {}
+  FakeProcess1 process1{machine};
+  Events events{clock};
+  Logs logs{process1, io.unixEventPort};
+  Console console{logs, clock};
+  Announcements announcements{events, console, logs};
+  kj::Vector<kj::String> heard;  // events
+  std::string said;              // lines of all logs, "id: line"
+
+  AnnouncementsTest() {
+    events.onEvent([this](rpc::Event::Reader event) {
+      if (event.isConfig()) {
+        heard.add(kj::str("config ", event.getConfig().getRevertsInMs(), " ",
+                          event.getConfig().getMessage()));
+      } else if (event.isNetwork()) {
+        heard.add(kj::str(event.getNetwork().getLink(), " ", event.getNetwork().getMessage()));
+      } else if (event.isService()) {
+        heard.add(kj::str("service ", event.getService().getService()));
+      } else {
+        heard.add(kj::str("other"));
+      }
+    });
+    logs.tee([this](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
+      said += std::string(id.cStr()) + ": " + std::string(lines.begin(), lines.size());
+    });
+  }
+};
+
+// Catches: a trial whose end nobody sees coming.
+TEST_F(AnnouncementsTest, ATrialSaysWhenItEnds) {
+  announcements.trial("a config is on trial", 90 * kj::SECONDS);
+  announcements.trial("it is over", nullptr);
+  ASSERT_EQ(2u, heard.size());
+  EXPECT_TRUE(heard[0].startsWith("config 90000 a config is on trial: ")) << heard[0].cStr();
+  EXPECT_TRUE(contains(heard[0].cStr(), "in 90 s"));
+  EXPECT_EQ("config 0 it is over", heard[1]);
+  EXPECT_TRUE(contains(said, "machine config: it is over")) << said;
+}
+
+// Catches: an event without its line, or a line without its event.
+TEST_F(AnnouncementsTest, EachIsTold) {
+  capnp::MallocMessageBuilder scratch;
+  auto event = scratch.initRoot<rpc::ServiceStateEvent>();
+  event.setService("apid");
+  event.setState(rpc::ServiceState::RUNNING);
+  event.setMessage("Started");
+  announcements.service(event);
+  announcements.networkRepaired("eth0", "address 10.0.0.2/24");
+  announcements.time("the clock was set");
+  ASSERT_EQ(2u, heard.size());
+  EXPECT_EQ("service apid", heard[0]);
+  EXPECT_TRUE(heard[1].startsWith("eth0 ") && heard[1].endsWith(": address 10.0.0.2/24"));
+  EXPECT_TRUE(contains(said, "service[apid](Running): Started")) << said;
+  EXPECT_TRUE(contains(said, "timed: ")) << said;
+  EXPECT_TRUE(contains(said, "the clock was set")) << said;
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,56 @@
+#include "machined/brain/announcements.h"
+
+#include "common/base/log.h"
+#include "machined/services/service-lifecycle.h"
+#include "machined/time/time-service.h"
+
+namespace talos::machined {
+
+void Announcements::sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error,
+                             bool locked) {
+  events.sequence(name, action, error, locked);
+}
+void Announcements::phase(kj::StringPtr name, rpc::Action action) {
+  events.phase(name, action);
+}
+void Announcements::task(kj::StringPtr name, rpc::Action action) {
+  events.task(name, action);
+}
+void Announcements::line(kj::StringPtr text) {
+  console.say(text);
+}
+
+void Announcements::service(rpc::ServiceStateEvent::Reader event) {
+  events.publish([event](rpc::Event::Builder out) { out.setService(event); });
+  console.say(kj::str("service[", event.getService(), "](", nameOf(event.getState()),
+                      "): ", event.getMessage()));
+}
+
+void Announcements::trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn) {
+  auto text = kj::str(what);
+  KJ_IF_MAYBE (left, revertsIn) {
+    text = kj::str(what, ": that of before comes back in ", *left / kj::SECONDS, " s, ",
+                   "unless another one is applied");
+  }
+  console.say(kj::str("machine config: ", text), Tone::kAlarm);
+  events.publish([&](rpc::Event::Builder out) {
+    auto event = out.initConfig();
+    event.setMessage(text);
+    event.setRevertsInMs(revertsIn.orDefault(0 * kj::SECONDS) / kj::MILLISECONDS);
+  });
+}
+
+void Announcements::networkRepaired(kj::StringPtr link, kj::StringPtr what) {
+  events.publish([&](rpc::Event::Builder out) {
+    auto event = out.initNetwork();
+    event.setLink(link);
+    event.setMessage(kj::str("was changed by somebody else and is made good: ", what));
+  });
+}
+
+void Announcements::time(kj::StringPtr text) {
+  logs.append(kTimed, kj::str(log::format(log::Level::kInfo, text, {}), "\n").asArray());
+  console.say(kj::str(kTimed, ": ", text));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,50 @@
+#include "machined/brain/debug-console.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+struct DebugConsoleTest : KeeperTest {
+  ~DebugConsoleTest() noexcept override { unlink(path); }
+  char path[32] = "/tmp/kmsg-XXXXXX";  // stands for the kernel log
+  kj::AutoCloseFd file{mkstemp(path)};
+
+  static kj::String with(bool debug) { return kj::str("debug: ", debug, "\n", document("a")); }
+  bool shown(const char* text) { return contains(readFile(path).cStr(), text); }
+};
+
+// Catches: services that are silent although the config asks for all, or loud although it does not,
+// and lines of machined twice.
+TEST_F(DebugConsoleTest, FollowsTheConfig) {
+  booted(with(false));
+  auto& b = brain();
+  FakeProcess1 process1(machine);
+  Logs logs(process1, io.unixEventPort);
+  Console console(logs, clock);
+  console.openKernelLog(path);
+  DebugConsole debug(b.store, b.reader, logs, console);
+  debug.follow("machined");
+  auto write = [&](kj::StringPtr id, kj::StringPtr line) {
+    logs.append(id, kj::str(line, "\n").asArray());
+  };
+  write("apid", "quiet");
+  EXPECT_FALSE(shown("quiet"));
+  apply(with(true), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  settle();
+  write("apid", "loud");
+  write("machined", "own");
+  EXPECT_TRUE(shown("loud"));
+  EXPECT_FALSE(shown("own"));
+  apply(with(false), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  settle();
+  write("apid", "again");
+  EXPECT_FALSE(shown("again"));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,30 @@
+// With `debug: true` in the machine config the lines of all services are on the console too, from
+// the change of the config on.
+#pragma once
+
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/telemetry/node-console.h"
+
+namespace talos::machined {
+
+class DebugConsole {
+ public:
+  DebugConsole(Store& store, MachineConfigReader& reader, Logs& logs, Console& console)
+      : store(store), reader(reader), logs(logs), console(console) {}
+  KJ_DISALLOW_COPY_AND_MOVE(DebugConsole);
+
+  // Once, for as long as the logs live. Lines of `self` are on the console anyway.
+  void follow(kj::StringPtr self);
+
+ private:
+  Store& store;
+  MachineConfigReader& reader;
+  Logs& logs;
+  Console& console;
+  bool wanted = false;
+  kj::Own<void> configChanged;
+
+  void look();
+};
+
+}  // namespace talos::machined

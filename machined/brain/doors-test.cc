@@ -1,0 +1,73 @@
+#include "machined/brain/doors.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "machined/process1/test-process1.h"
+
+namespace talos::machined {
+namespace {
+
+struct DoorsTest : testing::Test {
+  ~DoorsTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  FakeMachine machine;
+  unsigned made = 0;
+
+  kj::Promise<kj::AutoCloseFd> open(Process1& process1) {
+    return heldSocket(process1, "apid", [this]() {
+      ++made;
+      int fd;
+      KJ_SYSCALL(fd = memfd_create("socket", MFD_CLOEXEC));
+      return kj::AutoCloseFd(fd);
+    });
+  }
+  static ino_t inode(int fd) {
+    struct stat status;
+    KJ_SYSCALL(fstat(fd, &status));
+    return status.st_ino;
+  }
+};
+
+// Catches: a client that is refused because a new brain listens anew.
+TEST_F(DoorsTest, IsMadeOnceInTheLifeOfTheMachine) {
+  ino_t first;
+  {
+    FakeProcess1 brain(machine);
+    first = inode(open(brain).wait(scope));
+    EXPECT_TRUE(machine.holds("listen/apid"));
+  }
+  FakeProcess1 next(machine);
+  EXPECT_EQ(first, inode(open(next).wait(scope)));
+  EXPECT_EQ(1u, made);
+}
+
+// Catches: somebody who is served by a socket that the next brain does not know.
+TEST_F(DoorsTest, IsThereOnlyWhenProcess1HasIt) {
+  {
+    FakeProcess1 brain(machine);
+    auto never = kj::newPromiseAndFulfiller<void>();
+    machine.holdGate = kj::mv(never.promise);
+    EXPECT_FALSE(open(brain).poll(scope));
+  }
+  FakeProcess1 next(machine);
+  open(next).wait(scope);
+  EXPECT_EQ(2u, made);
+}
+
+// Catches: nothing held under the name of a socket that could not be made.
+TEST_F(DoorsTest, WhatCannotBeMadeIsNotHeld) {
+  FakeProcess1 brain(machine);
+  auto failing = heldSocket(brain, "apid", []() -> kj::AutoCloseFd {
+    fail(ErrorKind::kUnavailable, "port 50000 is in use");
+  });
+  auto e = kj::runCatchingExceptions([&]() { failing.wait(scope); });
+  EXPECT_EQ("port 50000 is in use", messageOf(KJ_ASSERT_NONNULL(e)));
+  EXPECT_FALSE(machine.holds("listen/apid"));
+}
+
+}  // namespace
+}  // namespace talos::machined

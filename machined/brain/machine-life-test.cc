@@ -1,0 +1,230 @@
+// The life of a machine over many brains, on a model of process 1 and a clock of the test's own.
+#include "machined/brain/machine-life.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/printing.h"
+#include "common/testing/virtual-time.h"
+#include "machined/process1/test-process1.h"
+
+namespace talos::machined {
+namespace {
+
+// A sequence of one task, which runs until the test ends it.
+struct Running {
+  kj::String name;
+  kj::Own<kj::PromiseFulfiller<void>> end;
+};
+
+struct Quiet final : SequenceListener {
+  void sequence(kj::StringPtr, rpc::Action, kj::StringPtr, bool) override {}
+  void phase(kj::StringPtr, rpc::Action) override {}
+  void task(kj::StringPtr, rpc::Action) override {}
+  void line(kj::StringPtr) override {}
+};
+
+struct MachineLifeTest : testing::Test {
+  ~MachineLifeTest() noexcept override { crash(); }
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  FakeMachine machine;
+  Quiet quiet;
+  Mode mode = Mode::kMetal;
+
+  // One brain.
+  struct Brain {
+    FakeProcess1 process1;
+    Sequencer sequencer;
+    MachineStatus status{[]() {}};
+    MachineLife life;
+    Brain(MachineLifeTest& test)
+        : process1(test.machine),
+          sequencer(test.quiet, test.timer, kj::systemPreciseMonotonicClock()),
+          life(MachineLife::World{
+              process1, test.timer, test.mode, sequencer, status,
+              [&test](kj::StringPtr name) { return test.sequence(name); },
+              [&test](kj::StringPtr line, Tone) { test.said.add(kj::str(line)); },
+              [&test]() { ++test.apiKept; }, [&test]() { ++test.settled; }}) {}
+  };
+  kj::Maybe<kj::Own<Brain>> current;
+  kj::Vector<kj::String> said;
+  kj::Vector<Running> begun;
+  unsigned apiKept = 0, settled = 0;
+
+  Sequence sequence(kj::StringPtr name) {
+    Sequence result{kj::str(name), {}};
+    auto& phase = result.phases.add(Phase{kj::str("phase"), {}});
+    phase.tasks.add(Task{kj::str("task"), [this, name]() {
+                           auto paf = kj::newPromiseAndFulfiller<void>();
+                           begun.add(Running{kj::str(name), kj::mv(paf.fulfiller)});
+                           return kj::mv(paf.promise);
+                         }});
+    return result;
+  }
+  Brain& brain() { return *KJ_ASSERT_NONNULL(current); }
+  void start() {
+    current = kj::heap<Brain>(*this);
+    brain().life.begin();
+    scope.poll();
+  }
+  void crash() { current = nullptr; }
+  void restart() {
+    crash();
+    start();
+  }
+  void end() {
+    begun.back().end->fulfill();
+    scope.poll();
+  }
+  void fail(kj::StringPtr why) {
+    begun.back().end->reject(error(ErrorKind::kFailedPrecondition, why));
+    scope.poll();
+  }
+  void pass(kj::Duration time) { advance(timer, scope, time); }
+  // All sequences that were begun, by any brain.
+  std::string history() {
+    std::string text;
+    for (auto& one : begun) text += (text.empty() ? "" : " ") + std::string(one.name.cStr());
+    return text;
+  }
+  MachineStatus::Stage stage() { return brain().status.stage(); }
+};
+
+// Catches: a boot that stops between its sequences, and memory of the start that stays.
+TEST_F(MachineLifeTest, BeginsAndRuns) {
+  start();
+  EXPECT_EQ("initialize", history());
+  EXPECT_EQ("initialize", brain().life.sequenceOrNext());
+  end();
+  EXPECT_EQ("initialize boot", history());
+  EXPECT_EQ(MachineStatus::Stage::BOOTING, stage());
+  end();
+  EXPECT_EQ(MachineStatus::Stage::RUNNING, stage());
+  EXPECT_EQ("", brain().life.sequenceOrNext());
+  pass(4 * kj::SECONDS);
+  EXPECT_EQ(0u, settled);
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(1u, settled);
+}
+
+// Catches: a new brain that repeats what was done, or leaves out what was not.
+TEST_F(MachineLifeTest, ANewBrainGoesOnFromTheStartOfTheSequence) {
+  start();
+  restart();
+  EXPECT_EQ("initialize initialize", history());
+  end();
+  restart();
+  EXPECT_EQ("initialize initialize boot boot", history());
+  end();
+  restart();
+  EXPECT_EQ("initialize initialize boot boot", history());
+  EXPECT_EQ(MachineStatus::Stage::RUNNING, stage());
+}
+
+// Catches: a machine that reboots because its boot failed, or of which nobody learns why, also
+// after a crash.
+TEST_F(MachineLifeTest, AFailureStaysAndIsTold) {
+  start();
+  fail("a.yaml:1: wrong\nb.yaml:2: wrong too");
+  for (bool again : {false, true}) {
+    if (again) restart();
+    EXPECT_EQ(MachineStatus::Stage::FAILED, stage());
+    auto problems = brain().status.problems();
+    ASSERT_EQ(2u, problems.size());
+    EXPECT_TRUE(problems[0].endsWith("a.yaml:1: wrong")) << problems[0].cStr();
+    EXPECT_EQ("b.yaml:2: wrong too", problems[1]);
+  }
+  pass(1 * kj::HOURS);
+  EXPECT_EQ("initialize", history());
+  EXPECT_EQ(1u, apiKept);  // the next brain adopts it
+  ASSERT_EQ(3u, said.size());
+  EXPECT_TRUE(said[0].startsWith("problem: ")) << said[0].cStr();
+}
+
+// Catches: a machine that goes on booting although it is told to go down, or says that it failed.
+TEST_F(MachineLifeTest, GoingDownTakesOver) {
+  start();
+  brain().life.shutdown();
+  scope.poll();
+  EXPECT_EQ("initialize shutdown", history());
+  EXPECT_EQ(MachineStatus::Stage::SHUTTING_DOWN, stage());
+  EXPECT_EQ(0u, apiKept);
+  EXPECT_EQ(0u, said.size());
+}
+
+// Catches: a machine that stays up because the brain that took it down died.
+TEST_F(MachineLifeTest, ANewBrainTakesItDownAsWasAskedFor) {
+  start();
+  end();
+  end();
+  brain().life.reboot();
+  scope.poll();
+  restart();
+  EXPECT_EQ("initialize boot reboot reboot", history());
+  EXPECT_EQ(MachineStatus::Stage::REBOOTING, stage());
+  brain().life.shutdown();
+  scope.poll();
+  restart();
+  EXPECT_EQ("initialize boot reboot reboot shutdown shutdown", history());
+}
+
+// Catches: a reboot that process 1 knows of and that a crash makes forgotten.
+TEST_F(MachineLifeTest, AnIntendedRebootComes) {
+  start();
+  end();
+  end();
+  brain().life.intendReboot().wait(scope);
+  EXPECT_EQ("initialize boot", history());
+  EXPECT_EQ("reboot", brain().life.sequenceOrNext());
+  restart();
+  EXPECT_EQ("initialize boot reboot", history());
+}
+
+// Catches: an answer that does not get out, because who carries it ended first.
+TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
+  start();
+  brain().life.acceptReboot().wait(scope);
+  pass(99 * kj::MILLISECONDS);
+  EXPECT_EQ("initialize", history());
+  pass(2 * kj::MILLISECONDS);
+  EXPECT_EQ("initialize reboot", history());
+  brain().life.acceptShutdown().wait(scope);
+  pass(101 * kj::MILLISECONDS);
+  EXPECT_EQ("initialize reboot shutdown", history());
+  brain().life.rebootSoon();
+  pass(101 * kj::MILLISECONDS);
+  EXPECT_EQ("initialize reboot shutdown reboot", history());
+}
+
+// Catches: a container that takes its host's place.
+TEST_F(MachineLifeTest, AContainerDoesNotGoDownByTheApi) {
+  mode = Mode::kContainer;
+  start();
+  for (bool reboot : {true, false}) {
+    auto e = kj::runCatchingExceptions([&]() {
+      (reboot ? brain().life.acceptReboot() : brain().life.acceptShutdown()).wait(scope);
+    });
+    EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOf(KJ_ASSERT_NONNULL(e)));
+  }
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ("initialize", history());
+}
+
+// Catches: a machine that is neither up nor down, and nobody knows.
+TEST_F(MachineLifeTest, AnEndThatFailsIsTold) {
+  start();
+  brain().life.reboot();
+  scope.poll();
+  fail("no such thing");
+  ASSERT_EQ(1u, said.size());
+  EXPECT_TRUE(said[0].startsWith("the machine does not go down: ")) << said[0].cStr();
+  EXPECT_EQ(MachineStatus::Stage::REBOOTING, stage());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,155 @@
+#include "machined/brain/machine-life.h"
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+
+namespace talos::machined {
+namespace {
+
+using Stage = Progress::Stage;
+
+constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
+constexpr auto kSettled = 5 * kj::SECONDS;
+
+bool goesDown(Stage stage) {
+  return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN;
+}
+
+// Empty for a stage that is none.
+kj::StringPtr sequenceOf(Stage stage) {
+  switch (stage) {
+    case Stage::INITIALIZE:
+      return kInitialize;
+    case Stage::BOOT:
+      return kBoot;
+    case Stage::REBOOTING:
+      return kReboot;
+    case Stage::SHUTTING_DOWN:
+      return kShutdown;
+    default:
+      return "";
+  }
+}
+
+kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> lines) {
+  kj::Vector<kj::String> result;
+  for (auto& line : lines) result.add(kj::str(line));
+  return result;
+}
+
+}  // namespace
+
+MachineLife::MachineLife(World w)
+    : world(kj::mv(w)), progress(takeProgress(world.process1)), tasks(*this) {}
+
+void MachineLife::taskFailed(kj::Exception&& e) {
+  world.say(kj::str("a part of machined failed: ", messageOf(e)), Tone::kInfo);
+}
+
+void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
+  progress.stage = stage;
+  progress.problems = kj::mv(problems);
+  tasks.add(holdProgress(world.process1, progress));
+}
+
+// --- on ---
+
+void MachineLife::begin() {
+  tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
+}
+
+kj::Promise<void> MachineLife::live() {
+  switch (progress.stage) {
+    case Stage::INITIALIZE:
+      co_await world.sequencer.run(world.sequence(kInitialize), Start::kPlain);
+      reached(Stage::BOOT);
+      [[fallthrough]];
+    case Stage::BOOT:
+      co_await world.sequencer.run(world.sequence(kBoot), Start::kPlain);
+      reached(Stage::RUNNING);
+      [[fallthrough]];
+    case Stage::RUNNING:
+      world.status.set(MachineStatus::Stage::RUNNING);
+      co_await world.timer.afterDelay(kSettled);
+      world.settled();
+      break;
+    case Stage::FAILED:
+      world.status.set(MachineStatus::Stage::FAILED, copyOf(progress.problems));
+      break;
+    case Stage::REBOOTING:
+    case Stage::SHUTTING_DOWN:
+      goDown(progress.stage);
+      break;
+  }
+}
+
+// Whoever took over has said so himself.
+void MachineLife::cannotGoOn(kj::Exception&& e) {
+  if (goesDown(progress.stage)) return;
+  auto reasons = messageOf(e);
+  kj::Vector<kj::String> problems;
+  for (auto line : Lines(reasons)) {
+    if (line.size() > 0) problems.add(kj::heapString(line));
+  }
+  for (auto& p : problems) world.say(kj::str("problem: ", p), Tone::kAlarm);
+  world.say("the machine cannot go on, stays as it is and does not restart by itself",
+            Tone::kAlarm);
+  reached(Stage::FAILED, copyOf(problems));
+  world.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
+  // With certificates from a config that could be read, the API can at least tell.
+  world.keepApi();
+}
+
+kj::String MachineLife::sequenceOrNext() const {
+  auto current = world.sequencer.currentSequence();
+  return kj::str(current.size() > 0 ? current : sequenceOf(progress.stage));
+}
+
+// --- down ---
+
+void MachineLife::goDown(Stage stage) {
+  reached(stage);
+  world.status.set(stage == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
+                                             : MachineStatus::Stage::SHUTTING_DOWN);
+  auto sequence = world.sequence(sequenceOf(stage));
+  tasks.add(
+      world.sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
+        world.say(kj::str("the machine does not go down: ", messageOf(e)), Tone::kAlarm);
+      }));
+}
+
+void MachineLife::reboot() {
+  goDown(Stage::REBOOTING);
+}
+void MachineLife::shutdown() {
+  goDown(Stage::SHUTTING_DOWN);
+}
+void MachineLife::rebootSoon() {
+  soon(Stage::REBOOTING);
+}
+kj::Promise<void> MachineLife::acceptReboot() {
+  return accept(Stage::REBOOTING);
+}
+kj::Promise<void> MachineLife::acceptShutdown() {
+  return accept(Stage::SHUTTING_DOWN);
+}
+
+kj::Promise<void> MachineLife::accept(Stage stage) {
+  if (world.mode == Mode::kContainer) {
+    fail(ErrorKind::kFailedPrecondition,
+         "not possible in mode container: the machine is its host's");
+  }
+  soon(stage);
+  return kj::READY_NOW;
+}
+
+void MachineLife::soon(Stage stage) {
+  tasks.add(world.timer.afterDelay(kAnswerFirst).then([this, stage]() { goDown(stage); }));
+}
+
+kj::Promise<void> MachineLife::intendReboot() {
+  progress.stage = Stage::REBOOTING;
+  return holdProgress(world.process1, progress);
+}
+
+}  // namespace talos::machined

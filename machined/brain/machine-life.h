@@ -1,0 +1,65 @@
+// The life of the machine: it begins (the sequences initialize and boot), runs, and goes down. Or it
+// cannot go on: then it stays as it is, tells why, keeps its API, and nothing reboots.
+//
+// Each step is given to process 1 when it is taken (machined/boot/boot-progress.h). So a new brain
+// goes on with the sequence that its predecessor was in, from that sequence's start; one that finds
+// a machine that failed says so again and starts nothing; and one that finds a machine that was
+// told to go down takes it down. Who asks for the end of the machine while a sequence runs takes
+// over from that sequence.
+#pragma once
+
+#include "machined/boot/boot-progress.h"
+#include "machined/boot/machine-stage.h"
+#include "machined/boot/sequences.h"
+#include "machined/telemetry/node-console.h"
+
+namespace talos::machined {
+
+class MachineLife final : private kj::TaskSet::ErrorHandler {
+ public:
+  struct World {
+    Process1& process1;
+    kj::Timer& timer;
+    Mode mode;
+    Sequencer& sequencer;
+    MachineStatus& status;
+    kj::Function<Sequence(kj::StringPtr name)> sequence;
+    kj::Function<void(kj::StringPtr line, Tone tone)> say;
+    kj::Function<void()> keepApi;  // somebody has to reach a machine that cannot go on
+    kj::Function<void()> settled;  // nothing of the start is needed any more
+  };
+  explicit MachineLife(World world);
+  KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
+
+  // Where the predecessor was, or at the beginning. Once, when all that the tasks need is there.
+  void begin();
+
+  void reboot();
+  void shutdown();
+  // The same a little later: the answer to who asked for it has to get through apid, which ends
+  // first.
+  void rebootSoon();
+  // The same for callers of the API: FailedPrecondition in a container, whose machine is its host's.
+  kj::Promise<void> acceptReboot();
+  kj::Promise<void> acceptShutdown();
+  // Resolves when process 1 knows: from there on a new brain takes the machine down.
+  kj::Promise<void> intendReboot();
+
+  // The sequence that runs; between two of them there is a moment that belongs to the next one.
+  kj::String sequenceOrNext() const;
+
+ private:
+  World world;
+  Progress progress;
+  kj::TaskSet tasks;
+
+  kj::Promise<void> live();
+  void reached(Progress::Stage stage, kj::Vector<kj::String> problems = {});
+  void cannotGoOn(kj::Exception&& e);
+  void goDown(Progress::Stage stage);
+  kj::Promise<void> accept(Progress::Stage stage);
+  void soon(Progress::Stage stage);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

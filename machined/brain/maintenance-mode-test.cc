@@ -1,0 +1,99 @@
+#include "machined/brain/maintenance-mode.h"
+
+#include <fcntl.h>
+
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+// Stands for the controller of certificates: counts how often it was asked to look.
+class Certificates final : public Controller {
+ public:
+  explicit Certificates(unsigned& runs) : runs(runs) {}
+  kj::StringPtr name() const override { return "secrets.ApiController"; }
+  kj::ArrayPtr<const Input> inputs() const override { return nullptr; }
+  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store&) override {
+    ++runs;
+    return kj::READY_NOW;
+  }
+
+ private:
+  unsigned& runs;
+};
+
+struct MaintenanceModeTest : KeeperTest {
+  ~MaintenanceModeTest() noexcept override {}
+  unsigned looked = 0;
+
+  // What a brain has besides its keeper.
+  struct Rest {
+    Supervisor supervisor;
+    ControllerRuntime controllers;
+    MachineStatus status{[]() {}};
+    MaintenanceMode mode;
+    Rest(MaintenanceModeTest& test)
+        : supervisor(
+              Supervisor::World{test.brain().process1, test.timer, test.clock, [] { return 0.0; },
+                                [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                                  return kj::AutoCloseFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+                                },
+                                [](rpc::ServiceStateEvent::Reader) {}}),
+          controllers(
+              test.brain().store, [](kj::StringPtr) {}, test.timer, test.clock, [] { return 0.0; }),
+          mode(test.brain().keeper, status, supervisor, controllers) {
+      for (auto id : {"apid"_kj, "networkd"_kj, "other"_kj}) {
+        ServiceDefinition definition;
+        definition.id = kj::str(id);
+        definition.command = kj::str("/usr/bin/", id);
+        definition.argv = kj::arr(kj::str("/usr/bin/", id));
+        supervisor.load(kj::mv(definition));
+      }
+      controllers.add(kj::heap<Certificates>(test.looked));
+    }
+  };
+};
+
+// Catches: a machine that nobody can reach to give it a config, or that does not say why it waits.
+TEST_F(MaintenanceModeTest, OpensTheMachineUntilThereIsAConfig) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  Rest rest(*this);
+  settle();
+  EXPECT_EQ(1u, looked);
+  EXPECT_FALSE(machine.runs("apid"));
+
+  rest.mode.begin();
+  settle();
+  EXPECT_EQ(MachineStatus::Stage::MAINTENANCE, rest.status.stage());
+  ASSERT_EQ(1u, rest.status.problems().size());
+  EXPECT_TRUE(rest.status.problems()[0].startsWith("no machine config"));
+  EXPECT_TRUE(machine.runs("apid") && machine.runs("networkd"));
+  EXPECT_FALSE(machine.runs("other"));
+  EXPECT_EQ(2u, looked);
+
+  apply(document("a"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  rest.mode.changed();
+  settle();
+  EXPECT_EQ(MachineStatus::Stage::BOOTING, rest.status.stage());
+  EXPECT_EQ(3u, looked);
+}
+
+// Catches: services that are started before they are known, and a stage that is overwritten,
+// because of what the keeper told a new brain at first.
+TEST_F(MaintenanceModeTest, WhatComesBeforeItBeginsIsLeftAlone) {
+  booted(document("a"));
+  Rest rest(*this);
+  settle();
+  rest.status.set(MachineStatus::Stage::RUNNING);
+  rest.mode.changed();
+  rest.mode.begin();
+  settle();
+  EXPECT_EQ(MachineStatus::Stage::RUNNING, rest.status.stage());
+  EXPECT_EQ(1u, looked);
+  EXPECT_EQ(0u, machine.childCount());
+}
+
+}  // namespace
+}  // namespace talos::machined

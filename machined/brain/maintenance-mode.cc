@@ -1,0 +1,27 @@
+#include "machined/brain/maintenance-mode.h"
+
+namespace talos::machined {
+
+void MaintenanceMode::begin() {
+  begun = true;
+  if (config.inMaintenance()) changed();
+}
+
+void MaintenanceMode::changed() {
+  if (!begun) return;
+  controllers.poke("secrets.ApiController");
+  if (!config.inMaintenance()) {
+    status.set(MachineStatus::Stage::BOOTING);
+    return;
+  }
+  kj::Vector<kj::String> reasons;
+  for (auto& line : config.maintenanceReasons()) reasons.add(kj::str(line));
+  status.set(MachineStatus::Stage::MAINTENANCE, kj::mv(reasons));
+  startApi(supervisor);
+}
+
+void startApi(Supervisor& supervisor) {
+  for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
+}
+
+}  // namespace talos::machined

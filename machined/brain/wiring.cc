@@ -1,0 +1,175 @@
+#include "machined/brain/wiring.h"
+
+#include "common/base/error.h"
+#include "common/base/process-memory.h"
+#include "common/net/resolver.h"
+#include "machined/api/audit-line.h"
+#include "machined/controllers/join-controller.h"
+#include "machined/services/service-table.h"
+#include "machined/system/service-environment.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kSelf = "machined"_kj;
+constexpr kj::StringPtr kStatusController = "runtime.MachineStatusController"_kj;
+
+}  // namespace
+
+kj::Promise<void> Wiring::run() {
+  sayIfStartedAgain();
+  co_await store.attachJournal(process1);  // the records of the predecessor
+  co_await config.recover();               // a change that it had begun, a config on trial
+  debugConsole.follow(kSelf);
+  logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
+  doors = co_await openDoors(process1);
+  tasks.add(serving.serve(kj::mv(doors.machined)));
+  addControllers();
+  loadServices();            // adopts those that run
+  co_await trustd.follow();  // where there is something to sign with
+  maintenance.begin();
+  life.begin();  // or goes on
+  co_await followWishes();
+}
+
+void Wiring::sayIfStartedAgain() {
+  if (process1.brainRestarts() == 0) return;
+  console.openKernelLog();
+  console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
+}
+
+void Wiring::loadServices() {
+  supervisor.loadSelf(kSelf);
+  supervisor.load(networkdService(doors.networkd, serving.networkd()));
+  supervisor.load(
+      apidService(doors.apid, *io.lowLevelProvider, [this]() { return whyNotJoined(store); }));
+}
+
+kj::Promise<void> Wiring::followWishes() {
+  for (;;) {
+    switch (co_await process1.nextWish()) {
+      case Process1::Wish::kPowerOff:
+        life.shutdown();
+        break;
+      case Process1::Wish::kReboot:
+        life.reboot();
+        break;
+    }
+  }
+}
+
+void Wiring::taskFailed(kj::Exception&& e) {
+  console.say(kj::str("a part of machined failed: ", messageOf(e)));
+}
+
+// --- connections ---
+
+// To the console: an alarm when the line begins so.
+kj::Function<void(kj::StringPtr)> Wiring::alarmAt(kj::StringPtr prefix) {
+  return [this, prefix](kj::StringPtr line) {
+    bool alarm = prefix.size() > 0 && line.startsWith(prefix);
+    console.say(line, alarm ? Tone::kAlarm : Tone::kInfo);
+  };
+}
+
+TimeFollower::World Wiring::timeWorld() {
+  return {timer,
+          kernelClock,
+          timeNetwork,
+          KJ_BIND_METHOD(*this, chance),
+          randomNonce,
+          KJ_BIND_METHOD(announcements, time),
+          KJ_BIND_METHOD(*this, timeChanged),
+          KJ_BIND_METHOD(*this, clockStepped)};
+}
+
+Supervisor::World Wiring::supervisorWorld() {
+  return {process1,
+          timer,
+          clock,
+          KJ_BIND_METHOD(*this, chance),
+          KJ_BIND_METHOD(logs, writer),
+          KJ_BIND_METHOD(announcements, service),
+          kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
+              KJ_BIND_METHOD(*this, environment))};
+}
+
+NodeConfigSources::World Wiring::sourcesWorld() {
+  return {arguments,
+          platform,
+          userData(),
+          smbiosUuid,
+          volumes,
+          uv,
+          io.provider->getNetwork(),
+          timer,
+          clock,
+          KJ_BIND_METHOD(*this, chance),
+          alarmAt("retrying "),  // what the boot waits for is for a quiet console too
+          [](kj::StringPtr host) { return resolve(host); }};
+}
+
+ConfigKeeper::World Wiring::keeperWorld() {
+  return {configMode(mode),
+          process1,
+          store,
+          configReader,
+          sources,
+          stateDisk,
+          uv,
+          timer,
+          KJ_BIND_METHOD(console, say),
+          KJ_BIND_METHOD(life, sequenceOrNext),
+          [this]() { return status.stage() == MachineStatus::Stage::FAILED; },
+          KJ_BIND_METHOD(life, intendReboot),
+          KJ_BIND_METHOD(life, rebootSoon),
+          KJ_BIND_METHOD(maintenance, changed),
+          KJ_BIND_METHOD(*this, trialChanged)};
+}
+
+MachineLife::World Wiring::lifeWorld() {
+  return {process1,
+          timer,
+          mode,
+          sequencer,
+          status,
+          [this](kj::StringPtr name) { return makeSequence(name, mode, parts); },
+          KJ_BIND_METHOD(console, say),
+          [this]() { startApi(supervisor); },
+          releaseStartMemory};
+}
+
+NodeServing::World Wiring::servingWorld() {
+  return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
+          store, configReader, status, sequencer, supervisor, time, config,   life};
+}
+
+void Wiring::statusChanged() {
+  controllers.poke(kStatusController);
+}
+
+void Wiring::timeChanged() {
+  controllers.poke("v1alpha1.TimeStatusController");
+  controllers.poke(kStatusController);  // it tells a time of day
+}
+
+// Certificates that are not valid any more, or not yet.
+void Wiring::clockStepped() {
+  controllers.poke("secrets.ApiController");
+}
+
+void Wiring::trialChanged(kj::StringPtr what) {
+  announcements.trial(what, config.revertsIn());
+  controllers.poke(kStatusController);
+}
+
+kj::Array<kj::String> Wiring::environment(kj::StringPtr service,
+                                          kj::ArrayPtr<const kj::String> own) {
+  kj::Vector<kj::String> users;
+  KJ_IF_MAYBE (machine, configReader.tryMachine(store)) {
+    users = serviceEnvironment(service, *machine);
+  }
+  return joinEnvironment(own, users);
+}
+
+}  // namespace talos::machined

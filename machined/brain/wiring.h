@@ -1,0 +1,138 @@
+// The part of machined that thinks: an ordinary child of process 1 that may die at any line.
+//
+// It owns the store, the logs, the events, the controllers, the services and the sequences of this
+// machine, and serves them on /run/talos/machined.sock. Whatever has to outlive it is in process
+// 1's keeping: listening sockets ("listen/<service>"), log rings, the store's journal, the
+// histories of services, a config that is being applied or tried, and how far the machine has come
+// ("progress"). A new brain takes all that up, in the order that run() lists, adopts the services
+// that run, and goes on with the sequence that its predecessor was in (machine-life.h).
+//
+// Here the parts are made, each after those that it needs, and connected: what they do is theirs.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include <random>
+
+#include "common/base/kernel-arguments.h"
+#include "machined/brain/announcements.h"
+#include "machined/brain/debug-console.h"
+#include "machined/brain/doors.h"
+#include "machined/brain/machine-life.h"
+#include "machined/brain/maintenance-mode.h"
+#include "machined/brain/node-serving.h"
+#include "machined/brain/surroundings.h"
+#include "machined/brain/trustd-service.h"
+#include "machined/config/maintenance-notice.h"
+#include "machined/config/node-sources.h"
+#include "machined/controllers/machine-status-controller.h"
+#include "machined/process1/held.h"
+#include "machined/storage/state-volume.h"
+#include "machined/system/sysctls.h"
+#include "machined/system/system-mounts.h"
+#include "machined/time/kernel-clock.h"
+#include "rpc/held.capnp.h"
+
+namespace talos::machined {
+
+class Wiring final : private kj::TaskSet::ErrorHandler {
+ public:
+  // `process1` has been told the inventory already.
+  Wiring(kj::AsyncIoContext& io, Process1& process1) : io(io), process1(process1) {}
+  KJ_DISALLOW_COPY_AND_MOVE(Wiring);
+
+  // Does not end but by an exception: then the process should, and process 1 starts another.
+  kj::Promise<void> run();
+
+ private:
+  kj::AsyncIoContext& io;
+  Process1& process1;
+
+  // What the machine is.
+  kj::Timer& timer = io.provider->getTimer();
+  const kj::Clock& clock = kj::systemPreciseCalendarClock();
+  std::minstd_rand generator{std::random_device{}()};
+  KernelArguments arguments = KernelArguments::ofThisKernel();
+  kj::String platform = platformOf(arguments);
+  Mode mode = modeOfPlatform(platform);
+  UvLoop uv{io.unixEventPort, timer};
+
+  // What it tells.
+  Events events{clock};
+  Logs logs{process1, io.unixEventPort};
+  Console console{logs, clock};
+  Announcements announcements{events, console, logs};
+
+  // What it knows.
+  Registry registry;
+  Store store{registry, clock};
+  MachineConfigReader configReader;
+  ControllerRuntime controllers{store, logs, timer, clock, KJ_BIND_METHOD(*this, chance)};
+  MachineStatus status{KJ_BIND_METHOD(*this, statusChanged)};
+  Held<rpc::HeldCount> toldRepairs{process1, "events/network"};
+
+  // What runs on it. The time is kept by a service, which has to end before it.
+  KernelClock kernelClock{uv, KJ_BIND_METHOD(announcements, time)};
+  UdpTimeNetwork timeNetwork{io.unixEventPort};
+  TimeService time{supervisor, timeWorld()};
+  Supervisor supervisor{supervisorWorld()};
+
+  // Its disks, and what the config makes of the system.
+  RealVolumes volumes{uv, io.unixEventPort, timer, alarmAt("")};
+  StateVolume state{uv, timer, volumes, alarmAt("warning: ")};
+  KernelMounts mounts;
+  UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};
+
+  // Its config.
+  NodeConfigSources sources{sourcesWorld()};
+  StateDisk stateDisk{uv};
+  ConfigKeeper config{keeperWorld()};
+  MaintenanceMode maintenance{config, status, supervisor, controllers};
+  MaintenanceNotice notice{store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }};
+  DebugConsole debugConsole{store, configReader, logs, console};
+
+  // Its life.
+  TaskParts parts{arguments,   uv,     timer,        process1,    events,
+                  console,     store,  configReader, controllers, supervisor,
+                  kernelClock, mounts, sysctls,      state,       config};
+  Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
+  MachineLife life{lifeWorld()};
+
+  // Its doors.
+  NodeServing serving{servingWorld()};
+  Doors doors;
+  TrustdService trustd{TrustdService::World{store, supervisor, *io.lowLevelProvider,
+                                            [this]() { return openTrustdDoor(process1); }}};
+  kj::TaskSet tasks{*this};
+
+  // What the parts are connected by.
+  TimeFollower::World timeWorld();
+  Supervisor::World supervisorWorld();
+  NodeConfigSources::World sourcesWorld();
+  ConfigKeeper::World keeperWorld();
+  MachineLife::World lifeWorld();
+  NodeServing::World servingWorld();
+  kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
+  double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
+  void statusChanged();
+  void timeChanged();
+  void clockStepped();
+  void trialChanged(kj::StringPtr what);
+  kj::Array<kj::String> environment(kj::StringPtr service, kj::ArrayPtr<const kj::String> own);
+
+  // The steps of run().
+  void sayIfStartedAgain();
+  void loadServices();
+  kj::Promise<void> followWishes();
+  void taskFailed(kj::Exception&& e) override;
+
+  // controllers.cc
+  void addControllers();
+  void addConfigControllers();
+  void addStateControllers();
+  kj::Own<Controller> timeController();
+  kj::Own<Controller> repairController();
+  MachineStatusController::State machineState();
+};
+
+}  // namespace talos::machined

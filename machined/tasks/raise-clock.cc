@@ -1,0 +1,25 @@
+// raiseClock (initialize, systemRequirements): the clock shows when this version was made, at least.
+// Before anything asks for the time or looks at a certificate.
+#include "common/base/date.h"
+#include "common/base/version.h"
+#include "machined/tasks/task.h"
+#include "machined/telemetry/node-console.h"
+#include "machined/time/kernel-clock.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+void raiseToBuild(KernelClock& clock, Console& console) {
+  KJ_IF_MAYBE (built, parseDate(buildVersion().built)) {
+    KJ_IF_MAYBE (was, clock.raiseTo(*built)) {
+      console.say(kj::str("the clock said ", dateText(*was), ", before this version was made: ",
+                          "it goes on from ", dateText(*built)));
+    }
+  }
+}
+
+}  // namespace
+
+extern const BootTask raiseClock = task<raiseToBuild>("raiseClock");
+
+}  // namespace talos::machined::tasks

@@ -1,0 +1,48 @@
+// setUserEnvVars (boot, env): machine.env for the services that run already. Services are given
+// their variables when they are started; those that run since before there was a config are started
+// again if they lack any.
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/wire/rpc-server.h"
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/services/supervisor.h"
+#include "machined/system/service-environment.h"
+#include "machined/tasks/task.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+constexpr auto kRenewPatience = 30 * kj::SECONDS;
+
+bool lacks(Supervisor& supervisor, kj::StringPtr id, kj::ArrayPtr<const kj::String> wanted) {
+  if (wanted.size() == 0) return false;
+  capnp::MallocMessageBuilder scratch;
+  auto service = scratch.initRoot<rpc::Service>();
+  supervisor.fill(id, service);
+  if (service.getPid() == 0 || service.getPid() == getpid()) return false;
+  KJ_IF_MAYBE (environ, tryReadFile(kj::str("/proc/", service.getPid(), "/environ"))) {
+    KJ_DEFER(zeroize(environ->asArray()));
+    return !hasEnvironment(environ->asArray(), wanted);
+  }
+  return true;
+}
+
+kj::Promise<void> renewServices(Store& store, MachineConfigReader& reader, Supervisor& supervisor,
+                                kj::Timer& timer) {
+  for (auto& id : supervisor.ids()) {
+    auto wanted = serviceEnvironment(id, reader.machine(store));
+    if (!lacks(supervisor, id, wanted)) continue;
+    co_await supervisor.stop(id);
+    supervisor.start(id);
+    co_await within(timer, kRenewPatience, supervisor.whenUp(id),
+                    kj::str("service \"", id, "\" was not up again within ",
+                            kRenewPatience / kj::SECONDS, " s"));
+  }
+}
+
+}  // namespace
+
+extern const BootTask setUserEnvVars = task<renewServices>("setUserEnvVars");
+
+}  // namespace talos::machined::tasks

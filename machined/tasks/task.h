@@ -1,0 +1,68 @@
+// A task of a sequence. Each is defined in a file of this folder, which says in which phase it is,
+// what it needs and what it does, and has a line in the table of sequences
+// (machined/boot/sequences.inc). A new task is such a file and such a line, and nothing else.
+//
+// A task may be run again by the next brain after a crash in its middle, and comes to the same end.
+// Its name is a part of the interface: logs, events and tools depend on it.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/string.h>
+#include <kj/timer.h>
+
+#include <tuple>
+
+namespace talos {
+class KernelArguments;
+class UvLoop;
+}  // namespace talos
+
+namespace talos::machined {
+
+class ConfigKeeper;
+class Console;
+class ControllerRuntime;
+class Events;
+class KernelClock;
+class MachineConfigReader;
+class Mounts;
+class Process1;
+class StateVolume;
+class Store;
+class Supervisor;
+class UserSysctls;
+
+// The parts of the brain that a task can need, each by its type.
+using TaskParts =
+    std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
+               MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
+               UserSysctls&, StateVolume&, ConfigKeeper&>;
+
+struct BootTask {
+  kj::StringPtr name;
+  kj::Promise<void> (*run)(const TaskParts&);
+};
+
+// The task that calls `kFunction` with the parts that its parameters ask for.
+//   const BootTask raiseClock = task<raise>("raiseClock");
+template <auto kFunction>
+constexpr BootTask task(kj::StringPtr name);
+
+// --- inline
+
+template <auto kFunction, typename Result, typename... Needs>
+kj::Promise<void> runTask(const TaskParts& parts, Result (*)(Needs&...)) {
+  if constexpr (kj::isSameType<Result, void>()) {
+    kFunction(std::get<Needs&>(parts)...);
+    return kj::READY_NOW;
+  } else {
+    return kFunction(std::get<Needs&>(parts)...);
+  }
+}
+
+template <auto kFunction>
+constexpr BootTask task(kj::StringPtr name) {
+  return {name, [](const TaskParts& parts) { return runTask<kFunction>(parts, kFunction); }};
+}
+
+}  // namespace talos::machined
