@@ -1,9 +1,9 @@
-# The front door. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
+# The entry point. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
 #
 #   make            build every program            make demo          boot a node and show it
-#   make test       lint, unit, fuzz, VM, cluster  make demo-destroy  end it and leave nothing
-#   make image      kernel, initramfs, squashfs    make bench         figures, peers beside them
-#   make lint       clang-format and clang-tidy    make format        rewrite with clang-format
+#   make test       lint, unit, fuzz, VM, cluster  make demo-destroy  remove it completely
+#   make image      kernel, initramfs, squashfs    make bench         figures, next to those of peers
+#   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests and fuzz replay)
@@ -11,7 +11,7 @@
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
 ifneq ($(words $(CHECKOUT)),1)
-$(error the path of the checkout has blanks in it, which make and ninja take for several: $(CHECKOUT))
+$(error the path of the checkout must not contain blanks (make and ninja cannot handle them): $(CHECKOUT))
 endif
 BUILD    := $(CHECKOUT)/build
 ROOT     := $(BUILD)/root
@@ -49,10 +49,10 @@ lint: configure
 format: root
 	@$(IN_ROOT) bash -c "set -o pipefail; git -c safe.directory=* ls-files '*.cc' '*.h' | xargs clang-format-19 -i"
 
-# One that was left by a host that went down is made anew.
+# A cluster that is not running (the host was rebooted) is created again.
 demo: image
 	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
-	  *'does not run'*) $(OUT)/talosctl cluster destroy --name demo ;; esac; \
+	  *'is not running'*) $(OUT)/talosctl cluster destroy --name demo ;; esac; \
 	  $(OUT)/talosctl cluster create --name demo
 	@tests/demo.sh $(OUT)/talosctl
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Proves what the image promises:  check.sh ROOT OUT IMAGE   (inside the build root, after image.sh)
+# Checks what the image promises:  check.sh ROOT OUT IMAGE   (inside the build root, after image.sh)
 #   no shell, no package manager, no interpreter; every program is one static file; nothing is setuid or
-#   writable by others; the list of contents names every file; made again from nothing it is the same.
+#   writable by others; the list of contents names every file; built again from nothing, it is the same.
 set -euo pipefail
 export LC_ALL=C
 root=$1 out=$2 image=$3
@@ -14,14 +14,14 @@ wrong() { printf 'check: %s\n' "$*" >&2; failures=$((failures + 1)); }
 unsquashfs -quiet -no-progress -d "$work/tree" "$image/rootfs.sqsh" >/dev/null
 mkdir "$work/ramfs"
 (cd "$work/ramfs" && cpio --extract --quiet --no-absolute-filenames) <"$image/initramfs"
-cmp "$work/ramfs/rootfs.sqsh" "$image/rootfs.sqsh" || wrong "the initramfs carries another root image"
+cmp "$work/ramfs/rootfs.sqsh" "$image/rootfs.sqsh" || wrong "the root image in the initramfs differs from rootfs.sqsh"
 rm "$work/ramfs/rootfs.sqsh"
 
 # --- programs ---------------------------------------------------------------------------------------------
 forbidden='sh|bash|dash|ash|zsh|ksh|csh|tcsh|fish|busybox|toybox|perl.*|python.*|lua.*|ruby.*|awk|gawk|mawk|tclsh.*|apt.*|dpkg.*|rpm|dnf|yum|apk|pacman|opkg|snap|sshd?|dropbear|telnetd?|su|sudo|login|getty|agetty'
 while read -r path; do
   name=$(basename "$path")
-  [[ ! $name =~ ^($forbidden)$ ]] || wrong "$path: has no place in the image"
+  [[ ! $name =~ ^($forbidden)$ ]] || wrong "$path: must not be in the image"
 done < <(cd "$work" && find tree ramfs \( -type f -o -type l \) -printf '%p\n')
 
 programs=0
@@ -34,7 +34,7 @@ while read -r path; do
     ! grep -q INTERP <<<"$headers" || wrong "$path: needs a dynamic linker"
     ! grep -q NEEDED <<<"$headers" || wrong "$path: needs shared libraries"
   elif [ "${head:0:4}" = 2321 ]; then
-    wrong "$path: a script, and there is nothing that could run it"
+    wrong "$path: a script, but the image has no interpreter"
   elif [ -x "$work/$path" ]; then
     wrong "$path: executable, but not a program"
   fi
@@ -43,22 +43,22 @@ expected=$(($(sed 's/#.*//; /^[[:space:]]*$/d; s/^[^ ]* *//' "$here/packages/pro
 [ "$programs" = "$expected" ] || wrong "$programs programs in the image, expected $expected"
 
 while read -r path; do wrong "$path: setuid or setgid"; done < <(cd "$work" && find tree ramfs -type f -perm /6000)
-while read -r path; do wrong "$path: may be written by everybody"; done < <(cd "$work" && find tree ramfs \( -type f -o -type d \) -perm /002)
-while read -r path; do wrong "$path: does not belong to root"; done < <(cd "$work" && find tree ramfs \( ! -uid 0 -o ! -gid 0 \))
+while read -r path; do wrong "$path: writable by everyone"; done < <(cd "$work" && find tree ramfs \( -type f -o -type d \) -perm /002)
+while read -r path; do wrong "$path: not owned by root"; done < <(cd "$work" && find tree ramfs \( ! -uid 0 -o ! -gid 0 \))
 
 # --- list of contents -------------------------------------------------------------------------------------
 diff <(cd "$work/tree" && find . -type f ! -path ./usr/share/sbom.spdx.json | while read -r f; do echo "$(sha256sum <"$f" | cut -d' ' -f1) $f"; done | sort) \
   <(jq -r '.files[] | "\(.checksums[] | select(.algorithm == "SHA256").checksumValue) \(.fileName)"' "$image/sbom.spdx.json" | sort) \
   >&2 || wrong "the list of contents and the image differ (above)"
 jq -e '.spdxVersion == "SPDX-2.3" and (.packages | length) > 0 and ([.packages[].SPDXID, .files[].SPDXID] | length == (unique | length))' \
-  "$image/sbom.spdx.json" >/dev/null || wrong "the list of contents is not well-formed SPDX 2.3"
+  "$image/sbom.spdx.json" >/dev/null || wrong "the list of contents is not valid SPDX 2.3"
 
-# --- the same again ---------------------------------------------------------------------------------------
-# In another folder, from nothing, later. The unpacked kernel is shared; it is an input.
+# --- reproducible ---------------------------------------------------------------------------------------
+# Builds the image again, later and in another folder. The unpacked kernel is an input and shared.
 "$here/image.sh" "$root" "$out" "$work/again" >/dev/null
 for file in vmlinux initramfs rootfs.sqsh sbom.spdx.json; do
-  cmp "$image/$file" "$work/again/$file" >&2 || wrong "$file: not the same when it is made again"
+  cmp "$image/$file" "$work/again/$file" >&2 || wrong "$file: differs when it is built again"
 done
 
-[ $failures = 0 ] || { echo "check: $failures things are wrong" >&2; exit 1; }
-echo "check: $programs static programs, no shell, no package manager, no interpreter; made twice with equal bytes"
+[ $failures = 0 ] || { echo "check: $failures checks failed" >&2; exit 1; }
+echo "check: $programs static programs, no shell, no package manager, no interpreter; reproducible"

@@ -1,18 +1,17 @@
 #!/bin/bash
 # Runs a command inside the build root:  enter.sh ROOT CHECKOUT COMMAND...
-# Inside, the checkout is /src, its build folder /build and what is kept between builds /cache, wherever
-# they are outside: below a home that is closed to others, too, the programs under test, which run as
-# users of their own, reach what they need; no path is too long; and checkouts share a compiler cache
-# when build/cache is a link to one folder.
-# All mounts live in a mount namespace of this call and vanish with it; the network and the processes
-# are the host's (the machine tests need both).
+# Inside, the checkout is /src, its build folder /build and what is kept between builds /cache, wherever they are
+# outside. So the programs under test, which run as users of their own, reach what they need even below a private
+# home; no path is too long; and checkouts share a compiler cache when their build/cache links to one folder.
+# All mounts are in a mount namespace of this call and end with it; network and processes are the host's
+# (the machine tests need both).
 set -euo pipefail
 umask 022
 root=$1 checkout=$2
 shift 2
 [ "$(id -u)" = 0 ] || { echo "enter: must run as root" >&2; exit 1; }
 mkdir -p "$checkout/build/cache"
-chmod 0755 "$checkout/build"   # whatever the umask was that made it
+chmod 0755 "$checkout/build"   # whatever umask it was created with
 ROOT=$(realpath "$root") CHECKOUT=$checkout CACHE=$(realpath "$checkout/build/cache")
 export ROOT CHECKOUT CACHE
 exec unshare --mount --propagation private /bin/bash -c '

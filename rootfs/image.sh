@@ -1,12 +1,12 @@
 #!/bin/bash
-# Makes what a node boots:  image.sh ROOT OUT IMAGE   (inside the build root; `make image` calls it)
+# Builds what a node boots:  image.sh ROOT OUT IMAGE   (inside the build root; `make image` calls it)
 #   IMAGE/vmlinux  IMAGE/initramfs  IMAGE/rootfs.sqsh  IMAGE/sbom.spdx.json
-# ROOT is the build root as seen from outside (its kernel package is /opt/kernel in here), OUT the folder
-# of the compiled programs as seen from inside. Only the steps whose inputs changed are run again: each step keeps a stamp of
-# them. The same packages and programs give the same bytes: every time stamp is the kernel package's, every
-# list is sorted, every file is root's. RELEASE=1 packs smaller and takes longer.
+# ROOT is the build root as seen from outside (inside, its kernel package is /opt/kernel), OUT the folder of the
+# compiled programs as seen from inside. A step runs again only when its inputs have changed: each keeps a stamp
+# of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
+# is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer.
 set -euo pipefail
-umask 022   # the image's folders are for all of its daemons, whatever the caller's habit
+umask 022   # all daemons must be able to read the image's folders
 export LC_ALL=C
 
 root=$1 out=$2 image=$3
@@ -30,16 +30,16 @@ extract_vmlinux() {  # BZIMAGE OUT: the ELF file inside, whatever it was compres
     command=${pattern#* }
     command -v "$command" >/dev/null || continue
     for offset in $(grep -obUaP -e "${pattern% *}" "$1" | cut -d: -f1); do
-      # Bytes follow the compressed stream, which the decompressor complains about at the end.
+      # The decompressor complains about the bytes after the compressed stream.
       tail -c +$((offset + 1)) "$1" | "$command" -dc >"$2" 2>/dev/null || true
       [ "$(head -c 4 "$2")" != $'\x7fELF' ] || return 0
     done
   done
-  die "no kernel found inside $1"
+  die "cannot find a kernel in $1"
 }
 
 debs=(/opt/kernel/linux-image-*.deb)
-[ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; make the build root again"
+[ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; remove $root and run make to create it again"
 deb=${debs[0]}
 mkdir -p "$kernel_work" "$work"
 if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
@@ -58,7 +58,7 @@ SOURCE_DATE_EPOCH=$(stat -c %Y "$modules/modules.builtin")
 export SOURCE_DATE_EPOCH
 
 # --- modules: the closure of modules.list, uncompressed ------------------------------------------------
-closure() {  # NAMES...: paths below $modules, each after what it needs
+closure() {  # NAMES...: paths below $modules, each after its dependencies
   awk -v wanted="$*" '
     function plain(path) { sub(/.*\//, "", path); sub(/\.ko.*/, "", path); gsub(/-/, "_", path); return path }
     function put(path,   parts, i, n) {
@@ -75,7 +75,7 @@ closure() {  # NAMES...: paths below $modules, each after what it needs
       for (i = 1; i <= n; ++i) {
         name = plain(names[i])
         if (name in path) put(path[name])
-        else if (!(name in builtin)) { print "image: this kernel has no module " names[i] >"/dev/stderr"; exit 1 }
+        else if (!(name in builtin)) { print "image: no module " names[i] " in this kernel" >"/dev/stderr"; exit 1 }
       }
     }' "$modules/modules.builtin" "$modules/modules.dep"
 }
@@ -113,9 +113,9 @@ mkdir -p "$tree"/{boot,dev,proc,sys,run,system,tmp,var,opt,root} "$tree"/usr/{bi
 for link in bin sbin lib; do ln -s "usr/$link" "$tree/$link"; done
 cp -a "$work/modules/usr/lib/modules" "$tree/usr/lib/"
 while read -r name path links; do
-  [ -e "$out/$name" ] || die "$out/$name is missing: run make"
+  [ -e "$out/$name" ] || die "$out/$name is missing; run make"
   mkdir -p "$tree$(dirname "$path")" "$work/stripped"
-  # Stripping is the only costly step here: kept by content.
+  # Stripping is the only slow step here, so its results are kept.
   sum=$(digest <"$out/$name")
   if ! fresh "$work/stripped/$name.sum" "$sum"; then
     llvm-strip-19 --strip-all -o "$work/stripped/$name" "$out/$name"
@@ -132,7 +132,7 @@ ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
 ln -s /proc/self/mounts "$tree/etc/mtab"
 install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
-# The public certificate authorities, under the name that programs look for and the one that users' documents give.
+# The public CAs, under the name that programs look for and the one in the users' documents.
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 ln -s ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates"
 
@@ -143,7 +143,7 @@ install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
 stamp="$level $SOURCE_DATE_EPOCH $(tree_digest "$tree")"
 if ! fresh "$work/squashfs.stamp" "$stamp" || [ ! -e "$image/rootfs.sqsh" ]; then
   rm -f "$work/squashfs.stamp"
-  # Told the time by options: the variable beside them is an error to mksquashfs.
+  # mksquashfs takes the time from its options and fails if the variable is set too.
   env -u SOURCE_DATE_EPOCH mksquashfs "$tree" "$image/rootfs.sqsh.new" -noappend -quiet -no-progress -comp zstd \
     -Xcompression-level $level -all-root -no-xattrs -all-time "$SOURCE_DATE_EPOCH" -mkfs-time "$SOURCE_DATE_EPOCH"
   mv "$image/rootfs.sqsh.new" "$image/rootfs.sqsh"
@@ -179,5 +179,5 @@ while read -r name path _; do
   printf 'image:   %-10s %10d bytes stripped, %9d compressed\n' "$name" "$size" "$small"
   own=$((own + size)) packed=$((packed + small))
 done < <(rows "$here/packages/programs.list")
-printf 'image:   %-10s %10d bytes stripped, %9d compressed: our programs together\n' ours "$own" "$packed"
+printf 'image:   %-10s %10d bytes stripped, %9d compressed: all our programs\n' total "$own" "$packed"
 printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT
-# Packages are our programs, the Debian packages whose static libraries the linker was given for them
-# (taken from the build's own link commands), the kernel and the public certificate authorities; files are all regular files of the tree.
-# Does nothing when STAMP says that nothing changed. The time is SOURCE_DATE_EPOCH.
+# Packages are our programs, the Debian packages of the static libraries in them (from the build's own link
+# commands), the kernel and the public CAs; files are all regular files of the tree. Does nothing when STAMP says
+# that nothing has changed. The time is SOURCE_DATE_EPOCH.
 set -euo pipefail
 export LC_ALL=C
 tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6
@@ -12,7 +12,7 @@ sums=$(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do 
 key=$(cat "$0" "$here"/packages/*.list "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
 [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ] || [ ! -e "$result" ] || exit 0
 
-# Which libraries went in: -l names and archives outside the checkout, in the link commands of our programs.
+# The libraries in our programs: -l names and archives outside the checkout, in the link commands of our programs.
 libraries() {
   local name
   [ -e "$out/build.ninja" ] || return 0

@@ -1,13 +1,13 @@
 @0x94daa358b59c22e5;
-# Annotations that let one schema drive the wire, the YAML of the machine config, the columns of
-# `talosctl get`, the roles of the API and the reference documents. common/yaml/yaml-codec.h, common/wire/resource-registry.h
-# and common/wire/roles.h read them by reflection; nothing is generated and no type needs code of its own.
+# Annotations: one schema defines the wire, the YAML of the machine config, the columns of `talosctl get`, the
+# roles of the API and the reference documents. common/yaml/yaml-codec.h, common/wire/resource-registry.h and
+# common/wire/roles.h read them by reflection; no type needs code of its own.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::schema");
 
 annotation name @0xc1c8a1f3f0a3d001 (field, enumerant) :Text;
-# Key in YAML and JSON, where it is not the field's own name.
+# Key in YAML and JSON, if it is not the field's own name.
 
 annotation doc @0xc1c8a1f3f0a3d002 (struct, field, enum, enumerant, interface, method) :Text;
 # One paragraph for the reference documents and for comments in generated files.
@@ -19,7 +19,7 @@ annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;
 # The version of the original's documents that first had this key.
 
 annotation default @0xc1c8a1f3f0a3d005 (field) :Text;
-# What an absent key means, in words for the reader; the value itself is the field's capnp default.
+# What an absent key means, for the reader; the value itself is the field's capnp default.
 
 annotation required @0xc1c8a1f3f0a3d006 (field) :Void;
 # An absent key is a problem.
@@ -46,8 +46,8 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 # A column of `talosctl get`, with this header (printed in upper case), in field order.
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
-# The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin"; which
-# role includes which is told in common/wire/roles.h. Absent means os:admin.
+# The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin";
+# common/wire/roles.h says which role includes which. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.
@@ -63,18 +63,18 @@ annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
 # (machined/config/config-change.h).
 
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
-# Also served by a machine that has no config yet, where nobody can show a certificate: whoever reaches the
-# port may call it. Without this a method is Unimplemented there.
+# Also served by a node without a config, which cannot verify clients: anyone who reaches the port may call it.
+# Without this, a method is Unimplemented there.
 
 annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
-# May also be asked of a machine that could not show a certificate of the authority because trustd has not given
-# it one yet (apid/gate/unproven-peers.h): what is learned so is not authenticated, and nothing secret goes there.
+# May also be called on a node that has no certificate of the CA because trustd has not issued one yet
+# (apid/gate/unproven-peers.h): its answers are not authenticated, and nothing secret is sent to it.
 
 annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
-# Changes something: each call is a line of `talosctl logs audit` on the machine that it was made for.
+# Changes something: each call is a line of `talosctl logs audit` on the node that it was made for.
 
 annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
-# A struct that is written only where there is one: what other kinds of the thing do not have.
+# A struct that is written only if it is set, because only some kinds of the object have it.
 
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev

@@ -1,5 +1,5 @@
 @0xe3a1c7d25b8f4096;
-# The machine config of a node: checked, compared, and put in place. Modes: spec machine-config.md §11.
+# The machine config of a node: validated, compared and applied. Modes: spec machine-config.md §11.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -10,52 +10,53 @@ using import "annotations.capnp".audit;
 
 interface Configuration {
   apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance $audit;
-  # Every document is checked whole before anything changes: InvalidArgument with all its problems, one a line.
-  # Conflict while a sequence other than waiting for a config runs, or while another apply is under way.
-  # FailedPrecondition when the mode cannot be: `noReboot` with changes that need a reboot (each is named, one a
-  # line), or on a machine whose boot has failed; `reboot` or `staged` with a document that the next boot would
-  # not read (persist: false, or no disk is mounted for it), `reboot` in mode container. What was answered has
-  # happened: the document is on disk, whole, or (noReboot with persist: false) only in memory, as it asks, and
-  # an older copy is gone. A caller that goes away does not stop what has begun. In maintenance mode: the machine
-  # goes on with the document, the answered mode is noReboot, and there are no changes and no diff, since there is
-  # nothing to compare with; `staged` is refused. Callers without a certificate: Unauthenticated from the moment
-  # that there is a config. ResourceExhausted: several large documents are being checked at the moment.
+  # The document is validated completely before anything changes. When the answer arrives, it is on disk, complete;
+  # or, for noReboot with persist: false, in memory only, and an older copy on disk is removed. A caller that
+  # disconnects does not stop the apply.
+  #   InvalidArgument: the document has errors; all problems, one per line.
+  #   Conflict: a sequence runs (other than waiting for a config), or another apply.
+  #   FailedPrecondition: the mode is not possible. noReboot: changes need a reboot (each is named, one per line),
+  #     or the boot has failed. reboot, staged: the next boot would not read the document (persist: false, or no
+  #     disk is mounted for it). reboot: mode container.
+  #   Unauthenticated: a caller without a certificate, as soon as there is a config.
+  #   ResourceExhausted: too many large documents are being validated at the moment.
+  # In maintenance mode the node boots with the document: the mode in the answer is noReboot, changes and diff are
+  # empty, and `staged` is refused.
 
   generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance;
-  # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` makes
-  # them, by this machine's version: with new secrets on a machine that has no config, with those of its own
-  # cluster on a control-plane machine (where an empty name or endpoint means its own). FailedPrecondition on a
-  # worker, which has none.
+  # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` generates
+  # them, for this node's version. A node without a config uses new secrets, a control-plane node those of its own
+  # cluster (an empty name or endpoint then means its own). FailedPrecondition on a worker, which has no secrets.
 }
 
 enum ApplyMode {
-  auto @0;        # noReboot when every change can be, else reboot
-  reboot @1;      # put on disk, then reboot into it; the running config stays until then
+  auto @0;        # noReboot if no change needs a reboot, else reboot
+  reboot @1;      # written to disk, then reboot; the running config stays until then
   noReboot @2;    # takes effect at once
-  staged @3;      # put on disk for the next boot; nothing else
-  try @4;         # takes effect at once, in memory only, as noReboot; the config of before comes back by itself
-                  # after tryTimeoutMs, and at a reboot. Another try begins the time anew, noReboot makes its
-                  # document the one that stays, reboot and staged leave it as it is: theirs is on disk.
-                  # FailedPrecondition in maintenance mode: there is nothing to come back to.
+  staged @3;      # written to disk for the next boot; nothing else
+  try @4;         # takes effect at once, in memory only, like noReboot; reverted after tryTimeoutMs, and by a
+                  # reboot. Another try restarts the time; noReboot makes its document permanent; reboot and
+                  # staged write theirs to disk and do not affect the trial. FailedPrecondition in maintenance
+                  # mode: there is no config to revert to.
 }
 
 struct ApplyRequest {
   document @0 :Data;
   mode @1 :ApplyMode = reboot;
   dryRun @2 :Bool;              # nothing changes
-  tryTimeoutMs @3 :UInt64 = 60000;   # from a second to a day; the clock may be stepped meanwhile
-  ifVersion @4 :UInt64;         # the version of the resource MachineConfigs/v1alpha1 that the document was made
-                                # from: Conflict when the config that runs is another one. 0: whichever runs
+  tryTimeoutMs @3 :UInt64 = 60000;   # one second to one day; setting the clock does not affect it
+  ifVersion @4 :UInt64;         # version of the resource MachineConfigs/v1alpha1 that the document is based on:
+                                # Conflict if the running config has another one. 0: any
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # what is (dryRun: would be) done; never auto
   warnings @1 :List(Text);      # one problem each, as they are printed
-  changes @2 :List(ConfigChange);   # from the config that runs
-  diff @3 :Text;                # unified, from the text of the config that runs; secrets are ***
+  changes @2 :List(ConfigChange);   # from the running config
+  diff @3 :Text;                # unified, from the text of the running config; secrets are ***
   bootId @4 :Text;              # of the boot that ends, when mode is reboot
-  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order. A warning tells when it is not known
+  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order; a warning says if it is not known
   networkProblems @6 :List(Text);   # dryRun: what networkd could not do
-  revertsInMs @7 :UInt64;       # mode try: when the config of before comes back
+  revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

@@ -1,6 +1,6 @@
 @0xb1c7d0e5a4f29a36;
-# What machined keeps beside the things that the machine config changes, to be able to change them again or take
-# the change back. Read and written by machined only.
+# What machined stores about files and sysctls that the machine config changes, so that it can change them again
+# or undo the change. Read and written by machined only.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -19,7 +19,7 @@ struct SysctlOriginals {
   settings @0 :List(Setting);
   struct Setting {
     path @0 :Text;          # below /proc/sys
-    readable @1 :Bool;      # false: the kernel does not tell its value
+    readable @1 :Bool;      # false: the kernel does not show its value
     value @2 :Text;
   }
 }

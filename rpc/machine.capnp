@@ -22,7 +22,7 @@ interface Machine {
 
   reboot @6 () -> (bootId :Text) $allow("os:operator") $audit;
   # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
-  # tells another one. A running sequence is pre-empted.
+  # returns another one. A running sequence is aborted.
   shutdown @7 () -> (bootId :Text) $allow("os:operator") $audit;
 
   time @8 (server :Text) -> (answer :Time) $allow("os:reader");
@@ -32,7 +32,7 @@ interface Machine {
   clientCertificate @9 (request :Data, roles :List(Text), lifetimeS :UInt64) -> (ca :Data, certificate :Data)
       $allow("os:admin") $audit;
   # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
-  # PEM): the key stays with who asks. FailedPrecondition on a machine without the authority's key.
+  # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
 }
 
 struct Time {
@@ -56,12 +56,12 @@ struct Version {
 }
 
 struct Status {
-  # Where the machine is in its life, and what keeps it from going on.
+  # The stage of the machine, and what prevents it from continuing.
   stage @0 :Stage;
   sequence @1 :Text;        # the one that runs, or empty
   phase @2 :Text;
   problems @3 :List(Text);  # why the machine cannot go on; also on its console
-  revertsInMs @5 :UInt64;   # a config is on trial: the one of before comes back then. 0: none is
+  revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; }
 }
@@ -126,9 +126,9 @@ struct Event {
 }
 enum Action { noop @0; start @1; stop @2; }
 struct NetworkEvent { link @0 :Text; message @1 :Text; }
-# Somebody else changed what networkd keeps, and it was made good.
+# Another program changed what networkd configures, and networkd repaired it.
 struct ConfigEvent { message @0 :Text; revertsInMs @1 :UInt64; }
-# A config is on trial (and for how long), or is not any more.
+# A config is on trial (and for how long), or no longer.
 struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
 struct PhaseEvent { name @0 :Text; action @1 :Action; }
 struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

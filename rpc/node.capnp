@@ -3,7 +3,7 @@
 # follows from it, and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round
 # trip. The role that a method needs is its $allow annotation; common/wire/roles.h enforces it as a membrane.
 # A call that its caller drops is cancelled on the server ($Cxx.allowCancellation in every file): what must
-# not stop half-way (a sequence, a write) is owned by somebody else than the method that asks for it.
+# not stop half-way (a sequence, a write) is not owned by the method that requests it.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -25,16 +25,16 @@ interface Cluster {
   # The bootstrap capability of TCP 50000.
 
   node @0 (address :Text) -> (node :Node) $allow("os:reader") $maintenance $joining;
-  # The machine at this address, through this one. Empty, or an address of this machine: this machine.
+  # The node at this address, through this one. Empty, or an address of this node: this node.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
   # roles go with the call, so forwarding never adds a right.
 
   withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader") $joining;
   # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
   # carries os:impersonator, which may do nothing but this. `caller` is for the audit log of the other machine,
-  # and is heard from os:impersonator only.
+  # and is accepted from os:impersonator only.
 }
-struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; where it is
+struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; its address
 
 interface Node {
   machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;

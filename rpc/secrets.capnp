@@ -10,19 +10,19 @@ using Config = import "config.capnp";
 
 struct SecretsBundle {
   secrets @0 :KubernetesSecrets $A.required $A.doc("Secrets of Kubernetes.");
-  trustdinfo @1 :TrustdInfo $A.required $A.doc("How machines join the cluster.");
+  trustdinfo @1 :TrustdInfo $A.required $A.doc("How nodes join the cluster.");
   certs @2 :Authorities $A.required
-      $A.doc("Certificate authorities and keys: PEM text, encoded in base64 once more.");
+      $A.doc("CAs and keys in PEM format, encoded in base64.");
 
   struct KubernetesSecrets {
     bootstraptoken @0 :Text $A.secret $A.required
-        $A.doc("cluster.token: kubelets join the cluster with it.");
+        $A.doc("cluster.token: bootstrap token of kubelets.");
     aescbcencryptionsecret @1 :Text $A.secret $A.required
-        $A.doc("cluster.aescbcEncryptionSecret: secrets in etcd are encrypted with it.");
+        $A.doc("cluster.aescbcEncryptionSecret: key that encrypts secrets in etcd.");
   }
   struct TrustdInfo {
     token @0 :Text $A.secret $A.required
-        $A.doc("machine.token: machines ask with it for the certificate of their API.");
+        $A.doc("machine.token: nodes request their API certificates with it.");
   }
   struct Authorities {
     etcd @0 :Config.CertificateAndKey $A.required $A.doc("cluster.etcd.ca");

@@ -1,6 +1,6 @@
 @0xa0b7c8d1e2f35469;
-# How a machine without the authority's key gets the certificate of its API: the bootstrap capability of
-# trustd, TCP 50001 on control-plane machines. TLS 1.3; the server shows a certificate, the caller none.
+# How a node without the CA's key gets its API certificate: the bootstrap capability of trustd, TCP 50001 on
+# control-plane nodes. TLS 1.3; the server has a certificate, the caller none.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -8,8 +8,9 @@ $Cxx.allowCancellation;
 
 interface Trust {
   certificate @0 (request :Data, token :Text) -> (ca :Data, certificate :Data);
-  # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What it may ask for: trustd/signing-policy.h.
-  # Unauthenticated: the token is wrong. PermissionDenied: it asks for what is not shown to be the caller's own.
-  # InvalidArgument: it cannot be read, or nobody may ask for that. Unavailable: this address failed before and
-  # has to wait, or trustd has no authority (yet); the text says how long or why.
+  # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What a request may have: trustd/signing-policy.h.
+  #   Unauthenticated: the token is wrong.
+  #   PermissionDenied: the request has addresses or names that are not proved to be the caller's.
+  #   InvalidArgument: the request is not valid, or nobody may have such a certificate.
+  #   Unavailable: this address failed before and must wait, or trustd has no CA (yet); the message says more.
 }

@@ -270,7 +270,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
   }
   struct EtcdRoot { etcdCA @0 :KeyPair; }
   struct OsRoot {
-    # For trustd, on machines with the authority's key.
+    # For trustd, on nodes with the CA's key.
     ca @0 :KeyPair;
     token @1 :Text $A.secret;
     reserved @2 :List(Text);                    # names and addresses of the control plane: nobody else gets them
@@ -286,7 +286,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # What apid asks trustd with, on a machine without the authority's key.
+  # What apid asks trustd with, on a node without the CA's key.
   endpoints @0 :List(Text);                     # names or addresses, in the order in which they are asked
   token @1 :Text $A.secret;
   ca @2 :Data $A.base64;                        # PEM; empty: caHash, or whoever answers is believed

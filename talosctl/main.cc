@@ -12,13 +12,13 @@ namespace talos::talosctl {
 
 namespace {
 
-// A terminal that is closed ends what runs in it, but for what was started by nohup.
+// Whether SIGHUP (the terminal was closed) ends this process; nohup makes it ignored.
 bool hangUpEnds() {
   struct sigaction usual;
   return sigaction(SIGHUP, nullptr, &usual) == 0 && usual.sa_handler != SIG_IGN;
 }
 
-// The first SIGINT, SIGTERM or SIGHUP that is meant for us; from then on they end the process.
+// Resolves at the first SIGINT, SIGTERM or SIGHUP for this process; the next one ends it.
 kj::Promise<void> interrupt(World& world, bool hangUp) {
   for (;;) {
     auto signal = world.port.onSignal(SIGINT).exclusiveJoin(world.port.onSignal(SIGTERM));

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make demo` shows of a node that runs: its services, its version, and how to go on.
+# The last step of `make demo`: shows the services and the version of the node, and commands to try next.
 set -euo pipefail
 talosctl=$1
 state=${HOME:-/root}/.talos/clusters/demo
@@ -10,7 +10,7 @@ echo
 "$talosctl" version
 cat <<EOT
 
-The node is up. To go on:
+The node is up. Commands to try next:
   export TALOSCONFIG=$TALOSCONFIG
   $talosctl dmesg            $talosctl logs machined       $talosctl events --tail -1
   $talosctl ls -l /etc       $talosctl processes           $talosctl get services -o yaml

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Everything that shows that the project works, in order: build, lint, unit tests, fuzzing, machines.
-# Called by `make test` with CHECKOUT, ROOT, OUT, INNER and SAN set. With SAN only what runs under sanitizers,
-# and a list of the tests that cannot.
-# Each step says how long it took; the last line is ctest's.
+# All tests, in order: build, lint, unit tests, fuzzing, virtual machines.
+# Called by `make test` with CHECKOUT, ROOT, OUT, INNER and SAN set. With SAN only the unit tests
+# run, and those that cannot run under sanitizers are listed.
+# Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
 root=$ROOT   # OUT is INNER in there (rootfs/enter.sh)
@@ -24,14 +24,14 @@ fuzz_configure() {
 if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make --no-print-directory all SAN="$SAN"
   ctest --test-dir "$INNER" -L unit
-  printf '== not possible with sanitizers:\n'
+  printf '== skipped with sanitizers:\n'
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' \
     "$OUT/Testing/Temporary/LastTest.log"
   exit
 fi
 step "build" make --no-print-directory image
 step "lint" make --no-print-directory lint
-step "image: no shell, only static programs, the same bytes twice" in_root rootfs/check.sh "$root" "$INNER" /build/image
+step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$root" "$INNER" /build/image
 step "unit tests" ctest --test-dir "$INNER" -L unit
 fuzz_configure
 step "build of the fuzz targets" in_root ninja -C /build/fuzz

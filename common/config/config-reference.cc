@@ -29,9 +29,9 @@ kj::Maybe<StructSchema> nested(StructSchema::Field field) {
 }
 
 kj::String typeName(capnp::Type type) {
-  if (type.isText()) return kj::str("text");
+  if (type.isText()) return kj::str("string");
   if (type.isData()) return kj::str("base64");
-  if (type.isBool()) return kj::str("true or false");
+  if (type.isBool()) return kj::str("boolean");
   if (type.isList()) return kj::str("list of ", typeName(type.asList().getElementType()));
   if (type.isStruct()) return kj::str("mapping");
   if (!type.isEnum()) return kj::str("number");
@@ -93,7 +93,7 @@ class Writer {
 
   void describe(StructSchema::Field field, bool live) {
     kj::Vector<kj::String> notes;
-    notes.add(annotation::has(field, annotation::kMap) ? kj::str("mapping with keys of your own")
+    notes.add(annotation::has(field, annotation::kMap) ? kj::str("mapping with any keys")
                                                        : typeName(field.getType()));
     if (annotation::has(field, annotation::kRequired)) notes.add(kj::str("required"));
     auto note = [&](kj::StringPtr word, annotation::Id id) {
@@ -104,11 +104,11 @@ class Writer {
     note("since ", annotation::kSince);
     if (annotation::has(field, annotation::kSecret)) notes.add(kj::str("secret"));
     if (live) {
-      notes.add(kj::str("changes without a reboot"));
+      notes.add(kj::str("applied without a reboot"));
     } else if (anyLiveBelow(field)) {
-      notes.add(kj::str("some of it changes without a reboot"));
+      notes.add(kj::str("partly applied without a reboot"));
     } else {
-      notes.add(kj::str("a change needs a reboot"));
+      notes.add(kj::str("needs a reboot"));
     }
     parts.add(kj::str("- `", codec::keyOf(field), "` (", kj::strArray(notes, "; "),
                       "): ", annotation::text(field, annotation::kDoc), "\n"));
@@ -161,14 +161,14 @@ class Writer {
 
 Reference reference(Config::Reader example) {
   Writer writer;
-  writer.parts.add(kj::str(
-      "# Machine config\n\n"
-      "One YAML document says what a machine is. This page is made from the schema,\n"
-      "rpc/config.capnp; `talosctl gen config` writes complete documents. Every key that\n"
-      "is here is read and checked; config-effects.md and the pages of the daemons say what\n"
-      "they do with it in this version.\n\n"
-      "Each key says whether a change of it takes effect at once (`talosctl apply-config\n"
-      "--immediate`, `--mode=no-reboot`) or needs a reboot.\n"));
+  writer.parts.add(
+      kj::str("# Machine config\n\n"
+              "One YAML document defines a machine. This page is generated from the schema\n"
+              "rpc/config.capnp; `talosctl gen config` generates complete configs. Every key on\n"
+              "this page is read and validated; config-effects.md and the pages of the daemons\n"
+              "describe what this version does with it.\n\n"
+              "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
+              "--immediate`, `--mode=no-reboot`) or needs one.\n"));
   const DynamicStruct::Reader root[] = {example};
   writer.section("", capnp::Schema::from<Config>(), root, "", false);
   writer.result.markdown = kj::strArray(writer.parts, "");

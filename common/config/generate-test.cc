@@ -230,8 +230,8 @@ TEST(Generate, ShowsExamplesOfAbsentKeys) {
     EXPECT_TRUE(contains(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
   }
   EXPECT_TRUE(contains(write(MachineType::WORKER, true, true),
-                       "    # # More names and addresses for the certificate of the machine API, "
-                       "besides those of the\n    # # machine.\n    # certSANs:\n"));
+                       "    # # Additional names and addresses for the certificate of the machine API, "
+                       "besides those of\n    # # the machine.\n    # certSANs:\n"));
   EXPECT_FALSE(contains(write(MachineType::WORKER, true, true), "apiServer"));
 }
 

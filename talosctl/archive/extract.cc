@@ -33,8 +33,8 @@ class Gunzip {
       int status = inflate(&stream, Z_NO_FLUSH);
       if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
         fail(ErrorKind::kInvalidArgument,
-             kj::str("the node sent no gzip stream: ",
-                     stream.msg == nullptr ? "broken data" : stream.msg));
+             kj::str("the node did not send a valid gzip stream: ",
+                     stream.msg == nullptr ? "damaged data" : stream.msg));
       }
       out(kj::arrayPtr(buffer, sizeof(buffer) - stream.avail_out));
       ended = status == Z_STREAM_END;
@@ -88,8 +88,7 @@ struct Extractor::Impl final : public TarVisitor {
       if (mkdirat(at, part.cStr(), 0777) != 0 && errno != EEXIST)
         broken(whole, "cannot create its directory");
       int fd = openat(at, part.cStr(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      if (fd < 0)
-        broken(whole, kj::str("\"", part, "\" in its path is not a directory that can be used"));
+      if (fd < 0) broken(whole, kj::str("cannot open \"", part, "\" in its path as a directory"));
       at = kj::AutoCloseFd(fd);
     }
     return at;
@@ -104,9 +103,9 @@ struct Extractor::Impl final : public TarVisitor {
     KJ_IF_MAYBE (parts, safePath(path)) {
       return kj::mv(*parts);
     }
-    fail(ErrorKind::kPermissionDenied,
-         kj::str("the archive of the node has an entry that leads outside of the target: \"", path,
-                 "\""));
+    fail(
+        ErrorKind::kPermissionDenied,
+        kj::str("the node's archive has an entry outside of the target directory: \"", path, "\""));
   }
 
   void entry(const TarEntry& e) override {
@@ -137,11 +136,11 @@ struct Extractor::Impl final : public TarVisitor {
         auto target = check(e.link);
         auto from = walk(target.asPtr().slice(0, target.size() - 1), e.link);
         if (linkat(from, target.back().cStr(), directory, last.cStr(), 0) != 0)
-          broken(e.path, "cannot link it");
+          broken(e.path, "cannot create the hard link");
         return;
       }
       case TarEntry::Kind::kOther:
-        left.add(kj::str(e.path, ": neither file, directory nor link"));
+        left.add(kj::str(e.path, ": not a file, directory or link"));
         return;
     }
   }
@@ -174,17 +173,17 @@ Extractor::~Extractor() noexcept(false) {
 void Extractor::feed(kj::ArrayPtr<const kj::byte> compressed) {
   impl->gunzip.feed(compressed, [&](kj::ArrayPtr<const kj::byte> bytes) {
     KJ_IF_MAYBE (problem, impl->reader.feed(bytes, *impl)) {
-      fail(ErrorKind::kInvalidArgument, kj::str("the node sent a broken archive: ", *problem));
+      fail(ErrorKind::kInvalidArgument, kj::str("the node sent a damaged archive: ", *problem));
     }
   });
 }
 
 void Extractor::finish() {
   KJ_IF_MAYBE (problem, impl->reader.finish()) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the node sent a broken archive: ", *problem));
+    fail(ErrorKind::kInvalidArgument, kj::str("the node sent a damaged archive: ", *problem));
   }
   if (!impl->gunzip.complete())
-    fail(ErrorKind::kInvalidArgument, "the archive of the node ends too early");
+    fail(ErrorKind::kInvalidArgument, "the node's archive is truncated");
   // Children before parents, so that a directory without write permission can be filled first.
   for (size_t i = impl->directories.size(); i-- > 0;) {
     auto& d = impl->directories[i];

@@ -2,8 +2,8 @@
 //
 // Nothing outside of the directory is ever written: names are checked (safePath), each part of a
 // path is opened without following links, links are created but never walked through, a file or
-// link is made only where there was nothing, and set-uid bits, devices and pipes are left out. A
-// file that was cut when this is dropped is removed.
+// link is made only where there was nothing, and set-uid bits, devices and pipes are left out. An
+// incomplete file is removed when this is dropped.
 #pragma once
 
 #include <kj/io.h>
@@ -23,7 +23,7 @@ class Extractor {
   // Throws: InvalidArgument for a broken archive, PermissionDenied for a name that leads outside,
   // Conflict for a file that exists.
   void feed(kj::ArrayPtr<const kj::byte> compressed);
-  // After the last byte: permissions of directories are set. Throws when the archive was cut.
+  // After the last byte: sets the permissions of directories. Throws when the archive is truncated.
   void finish();
 
   // Entries that were left out, and why.

@@ -130,16 +130,16 @@ kj::Maybe<kj::String> TarReader::header(TarVisitor& visitor) {
   }
   zeroSeen = false;
   if (!checksumFits(block))
-    return kj::str("not a tar header at byte ", at, " (its checksum does not fit)");
+    return kj::str("not a valid tar header at byte ", at, ": wrong checksum");
   const kj::byte* b = block.begin();
   auto stored = number(b + 124, 12);
-  if (stored == nullptr) return kj::str("a size that is no number in the header at byte ", at);
+  if (stored == nullptr) return kj::str("not a valid size in the tar header at byte ", at);
   uint64_t size = KJ_ASSERT_NONNULL(stored);
   kj::byte type = b[156];
 
   if (type == 'x' || type == 'g' || type == 'L' || type == 'K') {
     if (size > kMaxHeader || size == 0)
-      return kj::str("an extended header of ", size, " bytes at byte ", at);
+      return kj::str("not a valid size of the extended header at byte ", at, ": ", size);
     extendedType = char(type);
     left = size;
     padding = (kBlock - size % kBlock) % kBlock;
@@ -196,7 +196,7 @@ kj::Maybe<kj::String> TarReader::extended() {
 
 // "<length> <key>=<value>\n", the length counting itself.
 kj::Maybe<kj::String> TarReader::paxRecords(kj::ArrayPtr<const char> rest) {
-  auto broken = [&]() { return kj::str("a broken pax record before byte ", position); };
+  auto broken = [&]() { return kj::str("not a valid pax record before byte ", position); };
   while (rest.size() > 0) {
     size_t blank = 0;
     while (blank < rest.size() && rest[blank] != ' ') ++blank;
@@ -236,7 +236,7 @@ kj::Maybe<kj::String> TarReader::finish() const {
   bool whole = state == State::kEnd ||
                (state == State::kHeader && block.size() == 0 && !hasPath && !hasLink && !hasSize);
   if (whole) return nullptr;
-  return kj::str("the archive ends too early, after ", position, " bytes");
+  return kj::str("truncated after ", position, " bytes");
 }
 
 kj::Maybe<kj::Vector<kj::String>> safePath(kj::StringPtr path) {

@@ -1,9 +1,9 @@
 // A reader of tar archives: POSIX ustar with pax headers, and GNU long names. Bytes in, entries
 // out; no I/O.
 //
-// The archive is foreign: checksums are verified, numbers and lengths are bounded, a name is handed
-// on as it stands (safePath() says what may be made of it). Feeding any bytes in any pieces never
-// reads out of bounds, never loops without consuming, and keeps at most kMaxHeader bytes.
+// The archive is foreign: checksums are verified, numbers and lengths are bounded, names are passed
+// on unchanged (safePath() tells which may be created). Whatever bytes it gets, in whatever pieces,
+// it never reads out of bounds, always makes progress, and keeps at most kMaxHeader bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -38,7 +38,7 @@ class TarReader {
 
   // What is wrong with the archive, or nothing. After a problem the reader must not be fed again.
   kj::Maybe<kj::String> feed(kj::ArrayPtr<const kj::byte> bytes, TarVisitor& visitor);
-  // At the end of the input: a problem when the archive was cut.
+  // At the end of the input: a problem when the archive is truncated.
   kj::Maybe<kj::String> finish() const;
 
  private:
@@ -51,7 +51,7 @@ class TarReader {
   uint64_t position = 0;  // for messages
   bool zeroSeen = false;
   bool inEntry = false;
-  TarEntry next;  // what extended headers have said about the entry to come
+  TarEntry next;  // what extended headers say about the next entry
   bool hasPath = false, hasLink = false, hasSize = false, hasTime = false;
 
   kj::Maybe<kj::String> header(TarVisitor& visitor);

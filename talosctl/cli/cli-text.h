@@ -7,17 +7,17 @@
 
 namespace talos::talosctl {
 
-// Escapes control characters and invalid UTF-8 as talosctl/cli/table.h's printable() does, but keeps line
-// ends and tabs: for error messages and log lines.
+// Escapes control characters and invalid UTF-8 like printable() of talosctl/cli/table.h, but keeps
+// line breaks and tabs: for error messages and log lines.
 kj::String printableText(kj::ArrayPtr<const char> text);
 
-// What an exception says, for a line of its own: so, and without an end.
+// The message of an exception, escaped like that and without line breaks at its end.
 kj::String messageText(const kj::Exception& e);
 
 // "2021-03-09T13:57:11Z" for ns since 1970.
 kj::String rfc3339(uint64_t nanoseconds);
 
-// "1234.50": value / unit with so many decimals, rounded half up. Exact: no floating point.
+// "1234.50": value / unit with this many decimals, rounded half up. Exact: no floating point.
 kj::String fixed(uint64_t value, uint64_t unit, unsigned decimals);
 
 // "3m5s" for the time from `then` to `now`, both ns since 1970; a time in the future is 0.

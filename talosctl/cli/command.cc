@@ -6,8 +6,7 @@
 namespace talos::talosctl {
 
 namespace {
-// Stands where an exception has its source file: such an exception is for the user, not for a
-// developer.
+// Used instead of the source file of an exception: marks a mistake on the command line.
 constexpr const char* kUsageMark = "command line";
 }  // namespace
 
@@ -56,10 +55,10 @@ kj::Own<Command> newRoot() {
   root->flag({.name = "endpoints",
               .letter = "e",
               .kind = FlagKind::kList,
-              .help = "where to connect to, instead of the context's endpoints"});
+              .help = "endpoints to connect to, instead of those of the context"});
   root->flag({.name = "timeout",
               .kind = FlagKind::kDuration,
-              .help = "how long to wait for an answer, as 45s or 2m (default 30s unless the "
+              .help = "how long to wait for an answer, such as 45s or 2m (default 30s unless the "
                       "command says otherwise)"});
   root->flag({.name = "help", .letter = "h", .help = "show help"});
   return root;

@@ -4,13 +4,12 @@
 // completion (completion.h). A command is added by a function `void addXCommands(Command& root)`
 // that talosctl/commands/all-commands.cc names in its list:
 //
-//   kj::Promise<int> runLogs(Invocation& call);           // a coroutine; its value is the exit
-//   status
+//   kj::Promise<int> runLogs(Invocation& call);  // a coroutine; its value is the exit status
 //
 //   void addLogCommands(Command& root) {
 //     auto& logs = root.add("logs", "Print the log of a service");
 //     logs.arguments = "<id>", logs.least = 1, logs.most = 1;
-//     logs.flag({.name = "follow", .letter = "f", .help = "wait for more"});
+//     logs.flag({.name = "follow", .letter = "f", .help = "follow the log"});
 //     logs.interrupt = Interrupt::kIsSuccess;
 //     logs.run = runLogs;
 //   }
@@ -61,8 +60,8 @@ enum class FlagKind {
   kBool,
   kText,
   kNumber,
-  kList,   // any number of times, each with items between commas
-  kTexts,  // any number of times, each as it stands
+  kList,   // repeatable; each value is a comma-separated list
+  kTexts,  // repeatable; each value is taken as it is
   kDuration
 };
 
@@ -97,7 +96,7 @@ struct Command {
   std::vector<std::vector<kj::StringPtr>> argumentChoices = {};  // by position, for completion only
   std::vector<Flag> flags = {};
   bool hidden = false;
-  bool anyFlags = false;  // unknown flags are no mistake
+  bool anyFlags = false;  // unknown flags are accepted
   Interrupt interrupt = Interrupt::kIsFailure;
   Run run = nullptr;  // none: the command is a group
   std::vector<kj::Own<Command>> children = {};

@@ -79,7 +79,7 @@ TEST_F(CommandLine, ScalarsTakeTheLastValue) {
 TEST_F(CommandLine, BoolsCanBeSwitchedOff) {
   EXPECT_TRUE(parse({"reboot"}).call->on("wait"));
   EXPECT_FALSE(parse({"reboot", "--wait=false"}).call->on("wait"));
-  EXPECT_THAT(mistake({"reboot", "--wait=maybe"}), HasSubstr("neither true nor false"));
+  EXPECT_THAT(mistake({"reboot", "--wait=maybe"}), HasSubstr("use true or false"));
 }
 
 // Catches words behind "--", in brackets or with a leading dash that do not arrive as they were
@@ -112,24 +112,24 @@ TEST_F(CommandLine, AliasesMeanTheirCommand) {
 // Catches guessing from a prefix, and messages that leave the user to find the word himself.
 TEST_F(CommandLine, UnknownWordsNameTheClosest) {
   EXPECT_EQ(mistake({"versoin"}),
-            "unknown command \"versoin\" of \"talosctl\"; did you mean \"version\"?");
+            "unknown command \"versoin\" for \"talosctl\"; did you mean \"version\"?");
   EXPECT_EQ(mistake({"vers"}).find("unknown command"), 0u);
   EXPECT_EQ(mistake({"logs", "etcd", "--folow"}),
-            "unknown flag --folow of \"talosctl logs\"; did you mean \"--follow\"?");
+            "unknown flag --folow for \"talosctl logs\"; did you mean \"--follow\"?");
   EXPECT_EQ(mistake({"logs", "etcd", "--foll"}).find("unknown flag"), 0u);
   EXPECT_EQ(mistake({"version", "--node=x"}),
-            "unknown flag --node of \"talosctl version\"; did you mean \"--nodes\"?");
+            "unknown flag --node for \"talosctl version\"; did you mean \"--nodes\"?");
   EXPECT_THAT(mistake({"version", "-q"}), HasSubstr("unknown flag -q"));
 }
 
 TEST_F(CommandLine, ValuesAreChecked) {
   EXPECT_THAT(mistake({"get", "svc", "-o", "xml"}), HasSubstr("must be one of table, yaml, json"));
-  EXPECT_THAT(mistake({"logs", "etcd", "--tail", "ten"}), HasSubstr("not a whole number"));
-  EXPECT_THAT(mistake({"version", "--timeout", "soon"}), HasSubstr("not a duration"));
+  EXPECT_THAT(mistake({"logs", "etcd", "--tail", "ten"}), HasSubstr("use a whole number"));
+  EXPECT_THAT(mistake({"version", "--timeout", "soon"}), HasSubstr("use a duration such as"));
   EXPECT_THAT(mistake({"version", "--timeout"}), HasSubstr("needs a value"));
-  EXPECT_THAT(mistake({"logs"}), HasSubstr("takes 1 arg(s) (<id>), not 0"));
+  EXPECT_THAT(mistake({"logs"}), HasSubstr("accepts 1 arg(s) (<id>), received 0"));
   EXPECT_THAT(mistake({"version", "extra"}), HasSubstr("arg(s)"));
-  EXPECT_THAT(mistake({"get"}), HasSubstr("takes 1 to 2 arg(s)"));
+  EXPECT_THAT(mistake({"get"}), HasSubstr("accepts 1 to 2 arg(s)"));
 }
 
 TEST_F(CommandLine, Durations) {
@@ -180,9 +180,9 @@ TEST_F(CommandLine, HelpIsOutput) {
 // missing.
 TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_EQ(run({"bootstrap", "--recover-from", "x.db", "-n", "10.0.0.2"}), 1);
-  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl bootstrap\" is not built"));
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl bootstrap\" is not available"));
   EXPECT_EQ(run({"upgrade", "--image=x"}), 1);
-  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("not built"));
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("not available"));
   EXPECT_EQ(run({"help"}), 0);
   EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("bootstrap")));
 }

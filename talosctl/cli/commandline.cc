@@ -11,8 +11,8 @@ namespace talos::talosctl {
 
 namespace {
 
-// Put before a word that CLI11 must take as it is: words behind "--", and such in brackets, which
-// it would split like a list.
+// Marks a word that CLI11 must not interpret: words after "--", and words in brackets, which it
+// would split like a list.
 constexpr char kVerbatim = '\x01';
 constexpr const char* kArguments = "arguments";
 
@@ -20,8 +20,8 @@ std::string unmark(const std::string& word) {
   return !word.empty() && word[0] == kVerbatim ? word.substr(1) : word;
 }
 
-// Forms that CLI11 reads otherwise: `--flag=` (an empty value), `-f=value`, and everything behind
-// "--".
+// Rewrites what CLI11 would read differently: `--flag=` (an empty value), `-f=value`, and
+// everything after "--".
 std::vector<std::string> normalize(kj::ArrayPtr<const kj::StringPtr> words) {
   std::vector<std::string> result;
   bool verbatim = false;
@@ -100,15 +100,15 @@ kj::Maybe<kj::String> checkValue(const Flag& flag, kj::StringPtr text) {
     return kj::str("invalid value \"", text, "\" for flag --", flag.name, ": ", what);
   };
   if (flag.kind == FlagKind::kBool && text != "true" && text != "false")
-    return wrong("neither true nor false");
+    return wrong("use true or false");
   if (flag.kind == FlagKind::kNumber) {
     char* end;
     errno = 0;
     strtoll(text.cStr(), &end, 10);
-    if (end == text.begin() || *end != '\0' || errno != 0) return wrong("not a whole number");
+    if (end == text.begin() || *end != '\0' || errno != 0) return wrong("use a whole number");
   }
   if (flag.kind == FlagKind::kDuration && parseDuration(text) == nullptr) {
-    return wrong("not a duration such as 45s or 1m30s");
+    return wrong("use a duration such as 45s or 1m30s");
   }
   if (!flag.choices.empty()) {
     for (auto& choice : flag.choices) {
@@ -171,7 +171,7 @@ kj::String unknownFlag(const Command& command, kj::StringPtr word) {
   KJ_IF_MAYBE (at, word.findFirst('=')) {
     name = cut = kj::heapString(word.slice(0, *at));
   }
-  return kj::str("unknown flag ", name, " of \"", command.path(), "\"", suggestion(name, known));
+  return kj::str("unknown flag ", name, " for \"", command.path(), "\"", suggestion(name, known));
 }
 
 kj::String unknownCommand(const Command& group, kj::StringPtr word) {
@@ -181,7 +181,7 @@ kj::String unknownCommand(const Command& group, kj::StringPtr word) {
     known.push_back(kj::str(c->name));
     for (auto& alias : c->aliases) known.push_back(kj::str(alias));
   }
-  return kj::str("unknown command \"", word, "\" of \"", group.path(), "\"",
+  return kj::str("unknown command \"", word, "\" for \"", group.path(), "\"",
                  suggestion(word, known));
 }
 
@@ -191,9 +191,9 @@ kj::Maybe<kj::String> checkArguments(const Command& command, size_t count) {
                : command.most == kj::maxValue ? kj::str("at least ", command.least)
                : command.least == 0           ? kj::str("at most ", command.most)
                                               : kj::str(command.least, " to ", command.most);
-  return kj::str("\"", command.path(), "\" takes ", range, " arg(s)",
+  return kj::str("\"", command.path(), "\" accepts ", range, " arg(s)",
                  command.arguments.size() > 0 ? kj::str(" (", command.arguments, ")") : kj::str(),
-                 ", not ", count);
+                 ", received ", count);
 }
 
 }  // namespace
@@ -243,7 +243,7 @@ Parsed parseCommandLine(World& world, const Command& root,
   } catch (const CLI::ArgumentMismatch&) {
     missingValue = kj::str("flag ", normal.empty() ? "" : normal.back().c_str(), " needs a value");
   } catch (const CLI::ParseError& e) {
-    missingValue = kj::str(e.what(), " (a flag or command that cannot be read)");
+    missingValue = kj::str("not a valid command line: ", e.what());
   }
 
   const CLI::App* meant = &app;

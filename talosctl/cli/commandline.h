@@ -1,4 +1,4 @@
-// From the words of a command line to a call, on CLI11 (whose header only commandline.cc includes).
+// Parses the words of a command line into a call, with CLI11 (only commandline.cc includes it).
 //
 // Persistent flags may stand anywhere; `--flag value`, `--flag=value`, `-f value`, `-fvalue`,
 // `--bool=false`; list flags read CSV and may be repeated; of a scalar flag the last one counts;
@@ -11,7 +11,7 @@
 namespace talos::talosctl {
 
 struct Parsed {
-  kj::Own<Invocation> call;  // of the command that was meant, as far as it could be told
+  kj::Own<Invocation> call;  // of the intended command, as far as it is known
   bool help = false;         // --help was given
   kj::Maybe<kj::String> mistake;
 };

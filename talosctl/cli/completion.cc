@@ -88,8 +88,8 @@ kj::String bashCompletion(const Command& root) {
 
   kj::Vector<kj::String> t;
   t.add(kj::str(
-      "# bash completion of ", root.name, ".   source <(", root.name, " completion bash)\n_",
-      root.name,
+      "# bash completion for ", root.name, "; load it with: source <(", root.name,
+      " completion bash)\n_", root.name,
       "() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  local path='' words='' flags='' word i skip=0\n"
@@ -128,7 +128,8 @@ kj::String bashCompletion(const Command& root) {
 kj::String zshCompletion(const Command& root) {
   // zsh runs the same function through its own bash compatibility.
   return kj::str(
-      "#compdef ", root.name, "\n# zsh completion of ", root.name, ".   source <(", root.name,
+      "#compdef ", root.name, "\n# zsh completion for ", root.name, "; load it with: source <(",
+      root.name,
       " completion zsh)\n(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
       "autoload -Uz bashcompinit && bashcompinit\n",
       bashCompletion(root));

@@ -48,7 +48,7 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   down.status.setSequence("reboot");
   down.status.setPhase("stopServices");
   EXPECT_EQ(answer(o, kj::mv(down)), "wait: reboot: stopServices");
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(tell(o.silent("no route")), "wait: does not answer");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(tell(o.silent("no route")), "wait: no answer");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "wait: booting");
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::WAITING, true, false))),
@@ -65,19 +65,19 @@ TEST(Outcome, ANodeThatCannotGoOnIsAFailure) {
   Outcome o(Outcome::Kind::kReboot, "one");
   Node broken("two", Stage::FAILED);
   broken.status.initProblems(1).set(0, "no machine config");
-  EXPECT_EQ(answer(o, kj::mv(broken)), "failed: rebooted, but cannot go on: no machine config");
+  EXPECT_EQ(answer(o, kj::mv(broken)), "failed: rebooted, but the boot failed: no machine config");
 }
 
 // Catches one lost answer taken for a machine that is off, and a reboot taken for a shutdown.
 TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   Outcome o(Outcome::Kind::kShutdown, "one");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
-  EXPECT_EQ(answer(o, Node("one", Stage::SHUTTING_DOWN)), "wait: going down");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: does not answer");
-  EXPECT_EQ(tell(o.silent("refused")), "done: is off");
-  EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: came up again instead of staying off");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(answer(o, Node("one", Stage::SHUTTING_DOWN)), "wait: stopping");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(tell(o.silent("refused")), "done: shut down");
+  EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ bool isUp(rpc::Service::Reader service) {
 }
 
 kj::String goingDown(rpc::Status::Reader status) {
-  if (status.getSequence().size() == 0) return kj::str("going down");
+  if (status.getSequence().size() == 0) return kj::str("stopping");
   if (status.getPhase().size() == 0) return kj::str(status.getSequence());
   return kj::str(status.getSequence(), ": ", status.getPhase());
 }
@@ -35,13 +35,14 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
   silences = 0;
   if (version.getBootId() == bootId) return {Verdict::kWait, goingDown(status)};
   if (kind == Kind::kShutdown)
-    return {Verdict::kFailed, kj::str("came up again instead of staying off")};
+    return {Verdict::kFailed, kj::str("started again instead of staying off")};
   switch (status.getStage()) {
     case rpc::Status::Stage::FAILED:
-      return {Verdict::kFailed,
-              kj::str(arrived(), ", but cannot go on: ", kj::strArray(status.getProblems(), "; "))};
+      return {
+          Verdict::kFailed,
+          kj::str(arrived(), ", but the boot failed: ", kj::strArray(status.getProblems(), "; "))};
     case rpc::Status::Stage::MAINTENANCE:
-      return {Verdict::kDone, kj::str(arrived(), ", waits for a configuration")};
+      return {Verdict::kDone, kj::str(arrived(), ", waiting for a machine config")};
     case rpc::Status::Stage::RUNNING:
       break;
     default:
@@ -59,8 +60,8 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
 
 Judgement Outcome::silent(kj::StringPtr why) {
   ++silences;
-  if (kind == Kind::kShutdown && silences >= kGone) return {Verdict::kDone, kj::str("is off")};
-  return {Verdict::kWait, kj::str("does not answer")};
+  if (kind == Kind::kShutdown && silences >= kGone) return {Verdict::kDone, kj::str("shut down")};
+  return {Verdict::kWait, kj::str("no answer")};
 }
 
 }  // namespace talos::talosctl

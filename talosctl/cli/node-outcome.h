@@ -1,4 +1,4 @@
-// How a node that was started, or told to go down, is judged from what it says, or no longer says.
+// Tells from a node's answers, or from their absence, whether its boot, reboot or shutdown is done.
 // Pure.
 #pragma once
 
@@ -20,11 +20,11 @@ class Outcome {
   // It answered.
   Judgement answered(rpc::Version::Reader version, rpc::Status::Reader status,
                      capnp::List<rpc::Service>::Reader services);
-  // It did not. One lost answer is no proof: a daemon may have been stopped before the machine.
+  // It did not answer. One lost answer proves nothing: apid may have stopped before the machine.
   Judgement silent(kj::StringPtr why);
 
  private:
-  static constexpr unsigned kGone = 3;  // silent so often in a row
+  static constexpr unsigned kGone = 3;  // lost answers in a row
   Kind kind;
   kj::String bootId;
   unsigned silences = 0;

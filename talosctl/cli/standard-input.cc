@@ -13,13 +13,13 @@ namespace talos::talosctl {
 
 namespace {
 
-// The description is shared with the shell: it must not become non-blocking.
+// The shell shares the open file description, so it must not become non-blocking.
 bool readable(int fd) {
   struct pollfd p = {fd, POLLIN, 0};
   return poll(&p, 1, 0) > 0;
 }
 
-// Only these keep a reader waiting. Others, as files and /dev/null, cannot be watched.
+// Only these can block a reader. Others, such as files and /dev/null, cannot be watched.
 bool mayWait(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) return false;
@@ -46,7 +46,7 @@ kj::Promise<kj::String> readInput(World& world, size_t limit) {
     if (n == 0) break;
     text.addAll(chunk, chunk + n);
     if (text.size() > limit) {
-      fail(ErrorKind::kInvalidArgument, kj::str("standard input: more than ", limit, " bytes"));
+      fail(ErrorKind::kInvalidArgument, kj::str("standard input is larger than ", limit, " bytes"));
     }
   }
   auto result = kj::heapString(text.asPtr());

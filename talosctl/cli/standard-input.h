@@ -1,4 +1,4 @@
-// Standard input, without keeping Ctrl-C from its work.
+// Reads standard input without blocking the loop, so that Ctrl-C works meanwhile.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -10,7 +10,7 @@ kj::Promise<kj::String> readInput(World& world, size_t limit);
 
 // A file, or standard input for "-".
 kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit);
-// How problems call it.
+// Its name in messages.
 inline kj::StringPtr nameOfInput(kj::StringPtr file) {
   return file == "-" ? "standard input"_kj : file;
 }

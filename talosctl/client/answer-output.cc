@@ -29,7 +29,7 @@ void declare(Command& command, std::vector<kj::StringPtr> forms) {
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "table",
-                .help = "form of the output",
+                .help = "output format",
                 .choices = kj::mv(forms)});
 }
 

@@ -1,4 +1,4 @@
-// Asks a node what an Outcome wants to know of it.
+// Asks a node for what an Outcome needs.
 #pragma once
 
 #include "talosctl/cli/node-outcome.h"

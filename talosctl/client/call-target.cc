@@ -28,17 +28,19 @@ kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
 }  // namespace
 
 void checkHost(kj::StringPtr host, kj::StringPtr what) {
-  if (host.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("an empty ", what, " is named"));
+  if (host.size() == 0)
+    fail(ErrorKind::kInvalidArgument, kj::str("empty ", what, "; use an address or a name"));
   if (asAddress(host) != nullptr) return;
   KJ_IF_MAYBE (colon, host.findLast(':')) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str(what, " \"", host, "\" has a port: the API is always on port 50000, use \"",
+         kj::str(what, " \"", host,
+                 "\" must not have a port (the API is always on port 50000); use \"",
                  host.slice(0, *colon), "\""));
   }
   for (char c : host) {
     if (c <= ' ' || c == '/' || c == 0x7f) {
       fail(ErrorKind::kInvalidArgument,
-           kj::str(what, " \"", host, "\" is neither an address nor a name"));
+           kj::str(what, " \"", host, "\" is not a valid address or name"));
     }
   }
 }
@@ -50,17 +52,18 @@ kj::String configPath(Invocation& call) {
   }
   KJ_IF_MAYBE (home, call.world.environment("HOME")) return kj::str(*home, "/.talos/config");
   fail(ErrorKind::kInvalidArgument,
-       "no client configuration: neither --talosconfig nor $TALOSCONFIG nor $HOME is set");
+       "no client configuration; use --talosconfig, or set TALOSCONFIG or HOME");
 }
 
 void addInsecureFlags(Command& command) {
   command.flag({.name = "insecure",
                 .letter = "i",
-                .help = "call the one node that --nodes names directly and without a certificate: "
-                        "a machine that has no config yet"});
-  command.flag({.name = "cert-fingerprint",
-                .kind = FlagKind::kList,
-                .help = "with --insecure: what the node's console shows; another node is refused"});
+                .help = "connect without a certificate, directly to the node in --nodes, which has "
+                        "no config yet"});
+  command.flag(
+      {.name = "cert-fingerprint",
+       .kind = FlagKind::kList,
+       .help = "with --insecure: fingerprint that the node must have, as its console shows it"});
 }
 
 bool isInsecure(const Invocation& call) {
@@ -71,12 +74,11 @@ namespace {
 
 Target resolveInsecure(Invocation& call) {
   if (call.given("endpoints")) {
-    failUsage("--insecure goes to the node itself: --endpoints has no meaning with it");
+    failUsage("--endpoints cannot be used with --insecure, which connects to the node itself");
   }
   auto nodes = call.list("nodes");
   if (nodes.size() != 1) {
-    failUsage(
-        kj::str("--insecure works on exactly one node, named by --nodes, not on ", nodes.size()));
+    failUsage(kj::str("--insecure needs exactly one node in --nodes, not ", nodes.size()));
   }
   checkHost(nodes[0], "node");
   Target target{.endpoints = copy(nodes),
@@ -93,7 +95,7 @@ Target resolveInsecure(Invocation& call) {
 Target resolveTarget(Invocation& call) {
   if (isInsecure(call)) return resolveInsecure(call);
   if (call.declared("cert-fingerprint") && call.given("cert-fingerprint")) {
-    failUsage("--cert-fingerprint is for --insecure: otherwise the certificate itself is verified");
+    failUsage("--cert-fingerprint needs --insecure; without it the node's certificate is verified");
   }
   auto path = configPath(call);
   auto config = Talosconfig::load(path);
@@ -105,7 +107,7 @@ Target resolveTarget(Invocation& call) {
                 .fingerprints = {}};
   if (target.endpoints.empty()) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("no endpoint is set in the context: use --endpoints, or set it in ", path,
+         kj::str("the context has no endpoint; use --endpoints, or set one in ", path,
                  " with \"talosctl config endpoint\""));
   }
   for (auto& endpoint : target.endpoints) checkHost(endpoint, "endpoint");

@@ -16,7 +16,7 @@ void shuffle(kj::Vector<kj::String>& list) {
   for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[arc4random_uniform(i)]);
 }
 
-// One endpoint is given at most so much of the deadline, so that the others get their turn.
+// At most this much of the deadline is spent on one endpoint, so that the others are tried too.
 constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
 
 }  // namespace
@@ -57,8 +57,7 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
     auto& endpoint = target.endpoints[i];
     auto left = end - world.timer.now();
     if (left <= 0 * kj::SECONDS) {
-      failures.add(kj::str(endpoint, ": not tried, the deadline of ", durationText(deadline),
-                           " has passed"));
+      failures.add(kj::str(endpoint, ": not tried: timed out after ", durationText(deadline)));
       continue;
     }
     auto share = kj::min(kAttempt, left / (target.endpoints.size() - i));
@@ -134,14 +133,14 @@ rpc::Node::Client Client::node(kj::StringPtr address) {
 
 namespace {
 
-// Tells the user whom we talk to, and that it is a machine without a config, before anything is
-// sent: one with a config ends the connection when it sees that we have no certificate.
+// Shows the user the node's fingerprint, and checks that it has no config, before anything is sent:
+// a node with a config closes the connection because we have no certificate.
 kj::Promise<void> greet(Invocation& call, Session& session) {
   auto& client = session.client;
   KJ_IF_MAYBE (fingerprint, client.unknownFingerprint()) {
-    call.err(kj::str("WARNING: nobody vouches for ", client.endpoint(), ": its fingerprint is ",
-                     *fingerprint, "; compare it with the one on the machine's console, or give ",
-                     "that one with --cert-fingerprint\n"));
+    call.err(kj::str("WARNING: identity of ", client.endpoint(),
+                     " is not verified; compare its fingerprint ", *fingerprint,
+                     " with the one on its console, or use --cert-fingerprint\n"));
   }
   kj::Promise<void> answer = client.node("").whenResolved();
   auto failure = co_await within(call.world.timer, session.deadline, kj::mv(answer))
@@ -152,8 +151,9 @@ kj::Promise<void> greet(Invocation& call, Session& session) {
       kj::throwFatalException(kj::mv(*e));
     }
     fail(ErrorKind::kFailedPrecondition,
-         kj::str(client.endpoint(), " has a config already, and asks for a certificate: leave out ",
-                 "--insecure"));
+         kj::str(client.endpoint(),
+                 " already has a config and requires a client certificate; use the "
+                 "cluster's talosconfig, without --insecure"));
   }
 }
 
@@ -163,7 +163,7 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallbac
   auto session = kj::heap<Session>(call.world, resolveTarget(call), call.deadline(fallback));
   if (session->client.nodes().size() == 0) {
     fail(ErrorKind::kInvalidArgument,
-         "no node is named: use --nodes, or set the context's default with \"talosctl config "
+         "no node given; use --nodes, or set the default of the context with \"talosctl config "
          "node\"");
   }
   co_await session->client.connect(session->deadline);
@@ -175,8 +175,8 @@ kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback
   auto target = resolveTarget(call);
   if (target.nodes.size() > 1) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", call.command.path(), "\" works on one node, but ", target.nodes.size(),
-                 " are named: ", kj::strArray(target.nodes, ", ")));
+         kj::str("\"", call.command.path(), "\" accepts one node only, but ", target.nodes.size(),
+                 " are given: ", kj::strArray(target.nodes, ", ")));
   }
   return openSession(call, fallback);
 }

@@ -5,8 +5,8 @@
 // resolved and each of its addresses tried. When no endpoint answers, the error names every one and
 // why.
 //
-// A machine without a config (--insecure) is called directly and without certificates: its key is
-// compared with the fingerprints that the user gave, or shown to the user when none was given.
+// A node without a config (--insecure) is called directly and without certificates: its key is
+// compared with the fingerprints from the user, or shown to the user when there is none.
 #pragma once
 
 #include <kj/async.h>
@@ -33,18 +33,18 @@ void addInsecureFlags(Command& command);
 bool isInsecure(const Invocation& call);
 
 // Reads the client configuration that the call's flags and environment name. Throws with file, line
-// and column, or telling what is missing and how to set it. With --insecure no file is read, and
+// and column, or with what is missing and how to set it. With --insecure no file is read, and
 // exactly one node is named by --nodes.
 Target resolveTarget(Invocation& call);
 // Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
 kj::String configPath(Invocation& call);
 
-// Throws InvalidArgument when the text is no host: empty, with a port, or with characters that no
-// name has. `what` is "endpoint" or "node".
+// Throws InvalidArgument when the text is not a valid host: empty, with a port, or with characters
+// that no name has. `what` is "endpoint" or "node".
 void checkHost(kj::StringPtr host, kj::StringPtr what);
 
-// Takes the contexts of one client configuration over into another. One line of text for each
-// context that had to be renamed.
+// Merges the contexts of one client configuration into another. Returns one line for each context
+// that was renamed.
 kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into);
 
 class Client {

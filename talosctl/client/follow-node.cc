@@ -18,7 +18,7 @@ constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 void addWaitFlag(Command& command, bool fallback) {
   command.flag({.name = "wait",
                 .fallback = fallback ? "true"_kj : "false"_kj,
-                .help = "wait for the outcome and show it"});
+                .help = "wait for the outcome and show progress"});
 }
 
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
@@ -51,7 +51,7 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
     }
     if (timer.now() - start > deadline) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("no outcome within ", durationText(deadline), "; its last state: ", j.text));
+           kj::str("timed out after ", durationText(deadline), "; last state: ", j.text));
     }
     progress.set(index, j.text);
     co_await timer.afterDelay(kPause);

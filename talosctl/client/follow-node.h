@@ -1,5 +1,5 @@
-// Follows a node that goes down until it is known what became of it: after a reboot until it
-// answers with another boot id and its services are up, after a shutdown until it is gone.
+// Follows a node until the outcome is known: after a reboot until it answers with another boot id
+// and its services are up, after a shutdown until it is off.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -11,9 +11,9 @@ namespace talos::talosctl {
 // Declares --wait.
 void addWaitFlag(Command& command, bool fallback);
 
-// Over connections of its own, whatever becomes of others. Shows each state in line `index` of
-// `progress`. Rejects with the reason when the node failed, and with its last state when --timeout
-// (10 minutes if it was not given) has passed.
+// Uses connections of its own. Shows each state in line `index` of `progress`. Rejects with the
+// reason when the node failed, and with its last state when --timeout (10 minutes if it was not
+// given) has passed.
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index);
 

@@ -1,4 +1,4 @@
-// One request to many nodes at once, and what became of it (spec talosctl.md §4.3).
+// One request to many nodes at once, and the outcome (spec talosctl.md §4.3).
 #pragma once
 
 #include <kj/async.h>
@@ -37,14 +37,14 @@ int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good
 // "10.0.0.3: no answer within 30s"
 kj::String describe(const Failure& failure);
 
-// The order in which nodes are asked for what takes them down. The one through which the others are
-// reached comes last: with it goes the connection, and the answers that are still on their way.
+// The order of calls that take nodes down. The node through which the others are reached comes
+// last, because the connection, and the answers still on their way, end with it.
 class Turns {
  public:
   Turns(size_t nodes, kj::Maybe<size_t> last);
-  // When this node may be asked; once for each node.
+  // Resolves when this node may be called; once for each node.
   kj::Promise<void> start(size_t index);
-  // It has answered, or will not; exactly once for each node.
+  // The node has answered, or will not; exactly once for each node.
   void answered(size_t index);
 
  private:
@@ -52,7 +52,7 @@ class Turns {
   size_t before;  // nodes that have not answered yet and go before the last one
   kj::PromiseFulfillerPair<void> allAnswered = kj::newPromiseAndFulfiller<void>();
 };
-// Asks who they are, when there are several.
+// If there are several nodes, asks each for its boot id to find that node.
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
 
 // `request` maps a node to the RemotePromise of a call on it; all calls are made before the first

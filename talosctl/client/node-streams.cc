@@ -6,7 +6,7 @@ namespace {
 
 constexpr kj::Duration kInterval = 10 * kj::SECONDS;
 
-// Only ever rejects.
+// Never resolves; rejects when the node no longer answers.
 kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) {
   auto& timer = session.client.world.timer;
   for (;;) {

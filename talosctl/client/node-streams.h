@@ -1,8 +1,8 @@
-// Calls that last: one for each node, all at once, watched over.
+// Streaming calls, one for each node and all at once, with a check that the nodes still answer.
 //
-// A stream has no deadline of its own (a quiet log is no error), so while it runs its node is asked
-// for its version every ten seconds, with a deadline: a node that is gone without a word ends its
-// stream with an error instead of leaving the user before a silent screen.
+// A stream has no deadline (a quiet log is no error). So while it runs, its node is asked for its
+// version every ten seconds, with a deadline: the stream of a node that has disappeared ends with
+// an error.
 #pragma once
 
 #include <kj/function.h>
@@ -11,7 +11,7 @@
 
 namespace talos::talosctl {
 
-// What the watch over a node has learned.
+// What is known of the node of a stream.
 struct Alive {
   bool answered = false;
   kj::String bootId;

@@ -20,8 +20,9 @@ kj::Promise<UnverifiedStream> connectUnverified(kj::Own<kj::AsyncIoStream> strea
     for (auto& f : expected) {
       if (f == found) return nullptr;
     }
-    return kj::str("this is another machine, or its key is a new one: its fingerprint is ", found,
-                   ", not ", kj::strArray(expected, " or "));
+    return kj::str("wrong fingerprint: the machine has ", found, ", not ",
+                   kj::strArray(expected, " or "),
+                   "; it is another machine, or has restarted with a new key");
   };
   auto up = co_await connectJudged(kj::mv(stream), kj::mv(judge));
   co_return UnverifiedStream{kj::mv(up), kj::mv(found)};
@@ -31,8 +32,9 @@ void checkFingerprint(kj::StringPtr text) {
   auto decoded = kj::decodeBase64(text);
   if (decoded.hadErrors || decoded.size() != 32 || kj::encodeBase64(decoded) != text) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", text, "\" is no fingerprint: those are 44 characters of base64, as the ",
-                 "machine shows it on its console"));
+         kj::str("\"", text,
+                 "\" is not a valid fingerprint; use the 44 characters of base64 on the ",
+                 "machine's console"));
   }
 }
 

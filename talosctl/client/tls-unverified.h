@@ -1,7 +1,7 @@
-// TLS 1.3 to a machine that has no config yet: nobody has signed its certificate, and we show none.
+// TLS 1.3 to a node that has no config yet: its certificate is self-signed, and we have none.
 //
-// Such a machine makes a key at each start and says its fingerprint on its console. What is
-// compared is that alone; the handshake proves that the peer has the key.
+// Such a node generates a key at each boot and shows its fingerprint on its console. Only the
+// fingerprint is compared; the handshake proves that the peer has the key.
 #pragma once
 
 #include <kj/async-io.h>
@@ -14,13 +14,13 @@ struct UnverifiedStream {
   kj::String fingerprint;  // pki::fingerprint() of the server's certificate
 };
 
-// With fingerprints, one of them must be the server's: if not, the handshake is broken off before a
-// byte of ours is sent, with Unauthenticated naming what was expected and what was found. Without,
-// any server is taken, and the caller tells the user whom it got.
+// With fingerprints, the server must have one of them: if not, the handshake fails before any of
+// our data is sent, with Unauthenticated naming both. Without fingerprints any server is accepted,
+// and the caller shows the user its fingerprint.
 kj::Promise<UnverifiedStream> connectUnverified(kj::Own<kj::AsyncIoStream> stream,
                                                 kj::ArrayPtr<const kj::String> fingerprints);
 
-// Throws InvalidArgument when the text can be no fingerprint: base64 of 32 bytes.
+// Throws InvalidArgument unless the text can be a fingerprint: base64 of 32 bytes.
 void checkFingerprint(kj::StringPtr text);
 
 }  // namespace talos

@@ -27,7 +27,7 @@ namespace {
 
 using cluster::StateDirectory;
 
-// What is kept in a cluster's state holds wherever the next command is run.
+// Paths in a cluster's state are absolute: the next command may run in another folder.
 kj::String absolute(kj::StringPtr path) {
   if (path.startsWith("/") || path.size() == 0) return kj::str(path);
   char here[4096];
@@ -44,7 +44,8 @@ StateDirectory stateOf(Invocation& call) {
     KJ_IF_MAYBE (home, call.world.environment("HOME")) {
       base = kj::str(*home, "/.talos/clusters");
     } else {
-      fail(ErrorKind::kInvalidArgument, "--state: HOME is not set; name a folder for clusters");
+      fail(ErrorKind::kInvalidArgument,
+           "HOME is not set; use --state to name the folder of the clusters");
     }
   }
   return StateDirectory(absolute(base), call.text("name"));
@@ -63,7 +64,7 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
                                : kj::str(cluster::buildFolder(), "/image/", name);
   if (access(path.cStr(), R_OK) < 0) {
     fail(ErrorKind::kNotFound,
-         kj::str("--", flag, ": ", path, " cannot be read; `make image` makes it"));
+         kj::str("--", flag, ": cannot read ", path, "; run `make image` to build it"));
   }
   return path;
 }
@@ -74,12 +75,12 @@ kj::String chooseAccelerator(Invocation& call, const cluster::Qemu& qemu, kj::St
   return kj::str(cluster::kvmWorks(qemu, kernel) ? "kvm" : "tcg");
 }
 
-// A volume with a config, as an ISO or any other file system.
+// A volume with a config: ISO 9660 or any other file system.
 void chooseMedium(Invocation& call, cluster::Request& request) {
   if (!call.given("iso-path")) return;
   request.isoPath = absolute(call.text("iso-path"));
   if (access(request.isoPath.cStr(), R_OK) < 0) {
-    fail(ErrorKind::kNotFound, kj::str("--iso-path: ", request.isoPath, " cannot be read"));
+    fail(ErrorKind::kNotFound, kj::str("--iso-path: cannot read ", request.isoPath));
   }
   request.isoInDrive = cluster::isIso9660(request.isoPath);
 }
@@ -107,8 +108,8 @@ cluster::Request requestOf(Invocation& call) {
     KJ_IF_MAYBE (cpus, call.text("cpus").tryParseAs<double>()) {
       request.cpus = *cpus;
     } else {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str("--cpus: \"", call.text("cpus"), "\" is not a number such as 2.0"));
+      fail(ErrorKind::kInvalidArgument, kj::str("--cpus: \"", call.text("cpus"),
+                                                "\" is not a valid number; use for example 2.0"));
     }
   }
   request.memory = count(call, "memory", 1 << 20);
@@ -132,7 +133,7 @@ bool canBind(kj::StringPtr address) {
   return kj::runCatchingExceptions([&] { listenTcp(address, cluster::kApiPort); }) == nullptr;
 }
 
-// Whether the API ports of 127.a.b.2 and on can be bound on this host now.
+// Whether port 50000 can be bound on 127.a.b.2 and the following addresses.
 bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
   for (unsigned i = 0; i < nodes; ++i) {
     if (!canBind(kj::str("127.", a, ".", b, ".", 2 + i))) return false;
@@ -150,7 +151,7 @@ void mergeContext(Invocation& call, kj::StringPtr made) {
   mine.save(path);
 }
 
-// Contexts of a cluster that is gone lead nowhere: those with its authority go too.
+// Removes the contexts of a destroyed cluster: those with its CA.
 void removeContext(Invocation& call, const StateDirectory& state) {
   auto path = configPath(call);
   auto gone = Talosconfig::load(state.file("talosconfig"));
@@ -163,11 +164,10 @@ void removeContext(Invocation& call, const StateDirectory& state) {
 
 void discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
-  // A folder without a readable talosconfig, or a broken file of the user, must not keep the rest
-  // from going.
+  // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { removeContext(call, state); })) {
-    call.err(kj::str(
-        "WARNING: the context of the cluster stays in the talosconfig: ", messageOf(*e), "\n"));
+    call.err(kj::str("WARNING: cannot remove the cluster's context from the talosconfig: ",
+                     messageOf(*e), "\n"));
   }
   removeTree(state.path());
 }
@@ -190,10 +190,10 @@ void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
   call.out(kj::str("\n", table.render()));
 }
 
-// Without a config from the supervisor the nodes wait for one.
+// Without a config from the supervisor the nodes enter maintenance mode.
 kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader cluster,
                                     const StateDirectory& state, bool apply) {
-  call.out("waiting for the nodes to ask for their configs\n");
+  call.out("waiting for the nodes to enter maintenance mode\n");
   auto fingerprints = co_await cluster::waitForMaintenance(call, cluster, state.path(),
                                                            call.duration("wait-timeout"));
   if (apply) {
@@ -217,7 +217,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();
   if (call.on("skip-injecting-config") && call.on("with-apply-config")) {
-    failUsage("--skip-injecting-config and --with-apply-config contradict each other");
+    failUsage("--skip-injecting-config and --with-apply-config cannot be used together");
   }
   cluster::plan(requestOf(call), loopbackFree, cluster);
   call.out("generating PKI and tokens\n");
@@ -246,21 +246,21 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
 void checkMayCreate(const StateDirectory& state) {
   if (geteuid() != 0) {
     fail(ErrorKind::kPermissionDenied,
-         "cluster create must run as root: it makes a network namespace, a bridge and taps");
+         "cluster create must run as root: it creates a network namespace, a bridge and taps");
   }
   if (!state.exists()) return;
   bool running = state.supervisor() != nullptr;
-  fail(
-      ErrorKind::kConflict,
-      kj::str("the cluster exists already", running ? "" : ", but does not run", ": ", state.path(),
-              "; `talosctl cluster destroy` ends it, `talosctl cluster show` shows it"));
+  fail(ErrorKind::kConflict,
+       kj::str(
+           "the cluster already exists", running ? "" : ", but is not running", ": ", state.path(),
+           "; remove it with `talosctl cluster destroy`, show it with `talosctl cluster show`"));
 }
 
 kj::Promise<int> runCreate(Invocation& call) {
   auto state = stateOf(call);
   checkMayCreate(state);
   auto interrupted = call.interrupted().then([]() -> kj::Promise<void> {
-    return error(ErrorKind::kUnavailable, "interrupted; nothing is left behind");
+    return error(ErrorKind::kUnavailable, "interrupted; the incomplete cluster was removed");
   });
   auto made = create(call, state).exclusiveJoin(kj::mv(interrupted));
   auto failure =
@@ -284,14 +284,14 @@ kj::Promise<int> runShow(Invocation& call) {
   } else {
     call.out(cluster::renderShow(cluster));
   }
-  if (state.supervisor() == nullptr) call.err("this cluster does not run\n");
+  if (state.supervisor() == nullptr) call.err("this cluster is not running\n");
   co_return 0;
 }
 
 kj::Promise<int> runDestroy(Invocation& call) {
   auto state = stateOf(call);
   if (!state.exists()) {
-    fail(ErrorKind::kNotFound, kj::str("there is no cluster in ", state.path()));
+    fail(ErrorKind::kNotFound, kj::str("no cluster in ", state.path()));
   }
   call.err("destroying VMs and network\n");
   discard(call, state);
@@ -306,11 +306,11 @@ void addCommonFlags(Command& command) {
                 .help = "name of the cluster"});
   command.flag({.name = "state",
                 .kind = FlagKind::kText,
-                .help = "folder of clusters (default ~/.talos/clusters)"});
+                .help = "folder of the clusters (default ~/.talos/clusters)"});
   command.flag({.name = "provisioner",
                 .kind = FlagKind::kText,
                 .fallback = "qemu",
-                .help = "what runs the nodes",
+                .help = "backend that runs the nodes",
                 .choices = {"qemu"}});
 }
 
@@ -321,53 +321,58 @@ void addCreateFlags(Command& create) {
   auto number = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
     create.flag({.name = name, .kind = FlagKind::kNumber, .fallback = fallback, .help = help});
   };
-  number("masters", "1", "number of control plane nodes");
+  number("masters", "1", "number of control-plane nodes");
   number("workers", "1", "number of workers");
   text("cpus", "", "virtual CPUs of a node (default 1 in software emulation, else 2)");
   number("memory", "2048", "memory of a node in MiB");
   number("disk", "6144", "disk of a node in MiB; sparse");
-  text("cidr", "10.5.0.0/24", "network of the cluster; the gateway is .1, nodes begin at .2");
+  text("cidr", "10.5.0.0/24",
+       "IPv4 network of the cluster; the gateway is .1, the nodes start at .2");
   number("mtu", "1500", "MTU of the network");
-  text("vmlinuz-path", "", "kernel (default: of this build)");
-  text("initrd-path", "", "initramfs (default: of this build)");
+  text("vmlinuz-path", "", "kernel (default: that of this build)");
+  text("initrd-path", "", "initramfs (default: that of this build)");
   text("qemu-root", "",
        "tree that holds QEMU and its libraries (default: the build root, else the host)");
   create.flag({.name = "accelerator",
                .kind = FlagKind::kText,
                .fallback = "auto",
-               .help = "auto: KVM where it really works",
+               .help = "CPU virtualization; auto uses KVM if it works on this host",
                .choices = {"auto", "kvm", "tcg"}});
-  text("iso-path", "", "volume that every node gets read-only, as with a config in it");
+  text("iso-path", "",
+       "image of a volume that every node gets read-only, such as one with a config");
   text("extra-boot-kernel-args", "",
-       "'a=b c=d': more kernel arguments; a key that is there already is replaced");
-  text("clock", "", "what the nodes' clocks show at first, in UTC, as 2020-12-31T23:59:00");
+       "additional kernel arguments, such as 'a=b c=d'; they replace those with the same key");
+  text("clock", "", "initial clock of the nodes in UTC, such as 2020-12-31T23:59:00");
   text("install-image", "", "installer image (default: that of this version)");
-  text("kubernetes-version", "", "name the images of this version, as 1.20.6");
+  text("kubernetes-version", "", "Kubernetes version of the images, such as 1.20.6");
   text("dns-domain", "cluster.local", "DNS domain of the cluster");
   create.flag({.name = "registry-mirror",
                .kind = FlagKind::kList,
-               .help = "host=URL: fetch images of the host from there"});
+               .help = "host=URL: pull the images of this registry from URL"});
   create.flag({.name = "nameservers",
                .kind = FlagKind::kList,
                .help = "name servers of the nodes (default: none)"});
-  create.flag({.name = "with-debug", .help = "services log more"});
+  create.flag({.name = "with-debug",
+               .help = "set debug in the configs: copy the logs of all services to the console"});
   RolePatches::addFlags(create);
   create.flag({.name = "with-apply-config",
-               .help = "boot the nodes without a config and give it to them through their API"});
+               .help = "boot the nodes without a config, then apply it through their API"});
   create.flag({.name = "skip-injecting-config",
-               .help = "boot the nodes without a config and say where the files are"});
-  create.flag({.name = "with-init-node", .help = "the first node is of type init"});
+               .help = "boot the nodes without a config and print where the files are"});
+  create.flag({.name = "with-init-node", .help = "make the first node one of type init"});
   create.flag(
       {.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
-  create.flag(
-      {.name = "wait-timeout", .kind = FlagKind::kDuration, .fallback = "20m", .help = "how long"});
+  create.flag({.name = "wait-timeout",
+               .kind = FlagKind::kDuration,
+               .fallback = "20m",
+               .help = "how long to wait"});
 }
 
 }  // namespace
 
 void addClusterCommands(Command& root) {
-  auto& group = root.add("cluster", "Local clusters of virtual machines");
-  auto& create = group.add("create", "Create a local cluster and wait for it");
+  auto& group = root.add("cluster", "Manage local clusters of virtual machines");
+  auto& create = group.add("create", "Create a local cluster and wait until it is up");
   addCommonFlags(create);
   addCreateFlags(create);
   create.interrupt = Interrupt::kIsCommands;
@@ -380,7 +385,7 @@ void addClusterCommands(Command& root) {
              .fallback = "table",
              .choices = {"table", "json", "yaml"}});
   show.run = runShow;
-  auto& destroy = group.add("destroy", "End a local cluster and remove all of it");
+  auto& destroy = group.add("destroy", "Destroy a local cluster and remove its files");
   addCommonFlags(destroy);
   destroy.run = runDestroy;
 }

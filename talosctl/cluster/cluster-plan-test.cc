@@ -91,13 +91,13 @@ TEST(ClusterPlan, WrongFlagsAreNamed) {
   EXPECT_STREQ(refusal(r).cStr(), "--cidr: 10.5.0.0/29 has room for 5 nodes, not 6");
   r.cidr = kj::str("10.5.0/24");
   EXPECT_STREQ(refusal(r).cStr(),
-               "--cidr: \"10.5.0/24\" is not an IPv4 network such as 10.5.0.0/24");
+               "--cidr: \"10.5.0/24\" is not a valid IPv4 network; use for example 10.5.0.0/24");
   r = request();
   r.masters = 0;
-  EXPECT_STREQ(refusal(r).cStr(), "--masters: at least 1 is needed");
+  EXPECT_STREQ(refusal(r).cStr(), "--masters: must be at least 1");
   r = request();
   r.name = kj::str("Demo/..");
-  EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a cluster name"));
+  EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a valid cluster name"));
 }
 
 kj::String argumentsOf(const Request& r) {

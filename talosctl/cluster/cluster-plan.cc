@@ -36,7 +36,7 @@ void chooseLoopback(kj::StringPtr name, unsigned nodes,
   }
   fail(ErrorKind::kUnavailable,
        "no free loopback addresses 127.x.y.2… for port 50000: destroy other "
-       "clusters, or see what listens there with `ss -ltnp`");
+       "clusters, or find out what listens there with `ss -ltnp`");
 }
 
 // The form only; QEMU knows the calendar.
@@ -124,8 +124,8 @@ void checkName(kj::StringPtr name) {
   }
   if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
     refuse("--name", kj::str("\"", name,
-                             "\" is not a cluster name: 1 to 40 of a-z, 0-9 and '-', "
-                             "not beginning or ending with '-'"));
+                             "\" is not a valid cluster name; use 1 to 40 of a-z, 0-9 and '-', "
+                             "with no '-' first or last"));
   }
 }
 
@@ -142,28 +142,30 @@ Prefix parseCidr(kj::StringPtr text) {
       return *cidr;
     }
   }
-  refuse("--cidr", kj::str("\"", text, "\" is not an IPv4 network such as 10.5.0.0/24"));
+  refuse("--cidr",
+         kj::str("\"", text, "\" is not a valid IPv4 network; use for example 10.5.0.0/24"));
 }
 
 void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
           rpc::LocalCluster::Builder out) {
   checkName(request.name);
   auto count = request.masters + request.workers;
-  if (request.masters < 1) refuse("--masters", "at least 1 is needed");
+  if (request.masters < 1) refuse("--masters", "must be at least 1");
   auto cidr = parseCidr(request.cidr);
   auto room = (1u << (32 - cidr.length)) - 3;  // network, gateway, broadcast
   if (count > room || count > 200) {
     refuse("--cidr",
            kj::str(request.cidr, " has room for ", kj::min(room, 200u), " nodes, not ", count));
   }
-  if (request.memory < 256) refuse("--memory", "at least 256 (MiB) is needed");
-  if (request.disk < 16) refuse("--disk", "at least 16 (MiB) is needed");
+  if (request.memory < 256) refuse("--memory", "must be at least 256 (MiB)");
+  if (request.disk < 16) refuse("--disk", "must be at least 16 (MiB)");
   if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
   if (!(request.cpus >= 0 && request.cpus <= 64))
     refuse("--cpus", "must be above 0 and at most 64");
 
   if (request.clock.size() > 0 && !isTime(request.clock)) {
-    refuse("--clock", kj::str("\"", request.clock, "\" is not a time such as 2020-12-31T23:59:00"));
+    refuse("--clock", kj::str("\"", request.clock,
+                              "\" is not a valid time; use for example 2020-12-31T23:59:00"));
   }
 
   unsigned a = 0, b = 0;

@@ -15,7 +15,7 @@
 namespace talos::cluster {
 namespace {
 
-// POSIX record locks tell who holds them and end with their process, however it ends.
+// A POSIX record lock shows the pid of its holder and ends with it, however it exits.
 struct flock wholeFile(short type) {
   struct flock lock = {};
   lock.l_type = type;
@@ -44,7 +44,7 @@ bool StateDirectory::exists() const {
 kj::Own<capnp::MallocMessageBuilder> StateDirectory::load() const {
   if (!exists()) {
     fail(ErrorKind::kNotFound,
-         kj::str("there is no cluster in ", directory, "; `talosctl cluster create` makes one"));
+         kj::str("no cluster in ", directory, "; create one with `talosctl cluster create`"));
   }
   auto name = file("state.yaml");
   auto text = readFile(name);

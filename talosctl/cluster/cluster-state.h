@@ -1,10 +1,12 @@
 // The files of a local cluster below <state>/<name>/, and the process that keeps it running.
 //
 //   state.yaml        what the cluster is (rpc/cluster.capnp)
-//   lock              held by the supervisor as long as it lives: tells who and whether
-//   <node>.yaml       machine config, 0600      <node>.log   its serial console
-//   <node>.disk       its disks, sparse: what it would be installed on,
-//   <node>.state      and where it keeps its config          supervisor.log
+//   lock              locked by the supervisor while it runs
+//   supervisor.log    log of the supervisor
+//   <node>.yaml       machine config, 0600
+//   <node>.log        serial console
+//   <node>.disk       disk to install on, sparse
+//   <node>.state      disk on which the node keeps its config, sparse
 #pragma once
 
 #include <capnp/message.h>

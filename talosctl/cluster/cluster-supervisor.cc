@@ -60,7 +60,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     }
   }
 
-  // Until a signal; then every guest is ended and seen to end.
+  // Runs until a signal; then terminates every guest and waits for it.
   void runUntilSignal() {
     auto signalled = io.unixEventPort.onSignal(SIGTERM).ignoreResult().exclusiveJoin(
         io.unixEventPort.onSignal(SIGINT).ignoreResult());
@@ -98,17 +98,17 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
 
   static kj::Promise<void> watch(kj::String name, Guest& guest) {
     auto how = co_await guest.onExit();
-    log::info("guest ended", {{"node", name}, {"how", how}});
+    log::info("guest exited", {{"node", name}, {"outcome", how}});
   }
 
   void taskFailed(kj::Exception&& e) override {
-    log::error("a listener of the cluster failed", {{"reason", e.getDescription()}});
+    log::error("a listener of the cluster failed", {{"error", e.getDescription()}});
   }
 };
 
 void tell(int fd, kj::StringPtr text) {
   auto ignored = ::write(fd, text.begin(), text.size());
-  (void)ignored;  // nobody reads: the creator is gone, and the cluster goes on
+  (void)ignored;  // nobody reads: the creator has exited, and the cluster continues
   ::close(fd);
 }
 
@@ -134,7 +134,7 @@ int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
                  made->start();
                  supervisor = kj::mv(made);
                })) {
-    log::error("the cluster cannot start", {{"reason", messageOf(*e)}});
+    log::error("cannot start the cluster", {{"error", messageOf(*e)}});
     tell(readyFd, kj::str("error: ", messageOf(*e), "\n"));
     return 1;
   }

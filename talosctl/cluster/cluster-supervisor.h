@@ -2,8 +2,8 @@
 //
 // It owns everything that the cluster is made of, in kernel objects that die with it: a network
 // namespace that has no name, the bridge and taps in it, the listening sockets on the host's
-// loopback, and the QEMU children (PR_SET_PDEATHSIG). So there is nothing to clean up after it,
-// however it ends, but its folder; and the host's own network is never touched.
+// loopback, and the QEMU children (PR_SET_PDEATHSIG). So however it exits, only its folder has to
+// be removed; and the host's own network is never changed.
 //
 //   host 127.a.b.N:50000 ──accepted here──> namespace ──> node N:50000
 //   node ──http──> gateway:8080/<node>.yaml   (each node gets its own config and no other's)

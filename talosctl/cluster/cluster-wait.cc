@@ -30,7 +30,7 @@ struct Wait {
   talosctl::Progress progress;
 };
 
-// What is asked of a node again and again; a rejection is an answer too.
+// The question that is repeated for each node; a rejection is an answer too.
 class Question {
  public:
   virtual ~Question() noexcept(false) = default;
@@ -91,15 +91,15 @@ class IsInMaintenance final : public Question {
     KJ_IF_MAYBE (shown, fingerprintOn(tryReadFile(console).orDefault(kj::str()))) {
       fingerprint = kj::mv(*shown);
     } else {
-      co_return talosctl::Judgement{talosctl::Verdict::kWait, kj::str("boots")};
+      co_return talosctl::Judgement{talosctl::Verdict::kWait, kj::str("booting")};
     }
     auto made = kj::heap<talosctl::Client>(world, insecureTarget(endpoint, fingerprint));
     co_await made->connect(kAnswer);
     co_await made->node("").machineRequest().send().getMachine().statusRequest().send();
-    co_return talosctl::Judgement{talosctl::Verdict::kDone, kj::str("waits for its config")};
+    co_return talosctl::Judgement{talosctl::Verdict::kDone, kj::str("waiting for its config")};
   }
   talosctl::Judgement silent(kj::StringPtr why) override {
-    return {talosctl::Verdict::kWait, kj::str("does not answer: ", why)};
+    return {talosctl::Verdict::kWait, kj::str("no answer: ", why)};
   }
 
  private:
@@ -112,7 +112,7 @@ kj::String tail(kj::StringPtr what, kj::StringPtr path) {
   KJ_IF_MAYBE (text, tryReadFile(path)) {
     constexpr size_t kShown = 1500;
     auto from = text->size() > kShown ? text->size() - kShown : 0;
-    if (text->size() > 0) return kj::str("\nthe end of ", what, ":\n", text->slice(from));
+    if (text->size() > 0) return kj::str("\nend of ", what, ":\n", text->slice(from));
   }
   return kj::str();
 }
@@ -122,9 +122,9 @@ kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
                  tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
 }
 
-// The supervisor's log says so; its end is shown with the failure.
+// Read from the supervisor's log, whose end is shown with the failure.
 bool guestEnded(kj::StringPtr stateFolder, kj::StringPtr node) {
-  auto words = kj::str("message=\"guest ended\" node=", node, " ");
+  auto words = kj::str("message=\"guest exited\" node=", node, " ");
   KJ_IF_MAYBE (log, tryReadFile(kj::str(stateFolder, "/supervisor.log"))) {
     return strstr(log->cStr(), words.cStr()) != nullptr;
   }
@@ -143,7 +143,7 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
     }
     wait.progress.set(index, judgement.text);
     if (guestEnded(wait.stateFolder, node.getName())) {
-      judgement = {talosctl::Verdict::kFailed, kj::str("its virtual machine has ended")};
+      judgement = {talosctl::Verdict::kFailed, kj::str("its virtual machine has exited")};
     }
     if (judgement.verdict == talosctl::Verdict::kDone) co_return;
     if (judgement.verdict == talosctl::Verdict::kFailed) {
@@ -151,9 +151,8 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
                                                    consoleTail(wait.stateFolder, node.getName())));
     }
     if (timer.now() > wait.until) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str(node.getName(), ": not up in time: ", judgement.text,
-                   consoleTail(wait.stateFolder, node.getName())));
+      fail(ErrorKind::kDeadlineExceeded, kj::str(node.getName(), ": timed out: ", judgement.text,
+                                                 consoleTail(wait.stateFolder, node.getName())));
     }
     co_await timer.afterDelay(kPause);
   }
@@ -198,8 +197,8 @@ kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Rea
                               kj::StringPtr stateFolder, kj::Duration deadline) {
   auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   auto& context = config.resolve();
-  // A worker's certificate says nothing of the loopback address here; the first control-plane node
-  // leads to it.
+  // A worker's certificate does not have the loopback address used here, so the worker is reached
+  // through the first control-plane node.
   kj::StringPtr first = cluster.getNodes()[0].getEndpoint();
   co_await waitForAll(call, cluster, stateFolder, deadline,
                       [&](size_t, rpc::LocalNode::Reader node) -> kj::Own<Question> {

@@ -1,4 +1,4 @@
-// Waiting for the nodes of a new cluster, telling what is waited for.
+// Waits for the nodes of a new cluster and shows progress.
 #pragma once
 
 #include <kj/vector.h>
@@ -15,8 +15,8 @@ namespace talos::cluster {
 kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                               kj::StringPtr stateFolder, kj::Duration deadline);
 
-// Until every node waits for its config, and is the machine whose console we read: its fingerprint
-// there, in the order of the nodes.
+// Until every node waits for its config with the fingerprint on its console. Returns the
+// fingerprints, in the order of the nodes.
 kj::Promise<kj::Array<kj::String>> waitForMaintenance(talosctl::Invocation& call,
                                                       rpc::LocalCluster::Reader cluster,
                                                       kj::StringPtr stateFolder,

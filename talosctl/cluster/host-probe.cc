@@ -17,9 +17,9 @@
 namespace talos::cluster {
 namespace {
 
-constexpr int kPatience = 5;  // seconds until a kernel must have said something
+constexpr int kPatience = 5;  // seconds until the kernel must have printed something
 
-// The first words of a kernel that QEMU started under KVM, or nothing.
+// Whether a kernel that QEMU boots under KVM prints its first line.
 bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
   kj::Vector<kj::String> arguments;
   for (kj::StringPtr word :
@@ -116,9 +116,8 @@ Qemu findQemu(kj::StringPtr root) {
   auto program = kj::str(inRoot, kProgram);
   if (access(program.cStr(), X_OK) == 0) return {kj::mv(inRoot), kj::mv(program)};
   if (root.size() == 0 && access(kProgram.cStr(), X_OK) == 0) return {kj::str(), kj::str(kProgram)};
-  fail(ErrorKind::kNotFound,
-       kj::str("no QEMU: neither ", program, " nor ", kProgram,
-               "; run `make` in the checkout, or name a tree that holds one with --qemu-root"));
+  fail(ErrorKind::kNotFound, kj::str("cannot find QEMU at ", program, " or ", kProgram,
+                                     "; run `make` in the checkout, or use --qemu-root"));
 }
 
 }  // namespace talos::cluster

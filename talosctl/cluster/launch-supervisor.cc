@@ -16,13 +16,13 @@ constexpr int kReadyFd = 3;
 
 [[noreturn]] void becomeSupervisor(kj::StringPtr log, int ready, char* const* argv) {
   setsid();
-  if (fork() != 0) _exit(0);  // the supervisor is nobody's child: it is not waited for
+  if (fork() != 0) _exit(0);  // the supervisor is orphaned: nothing waits for it
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   int null = open("/dev/null", O_RDONLY);
   int out = open(log.cStr(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  if (chdir("/") != 0) _exit(127);  // the folder of the caller may go
+  if (chdir("/") != 0) _exit(127);  // the caller's folder may be removed
   dup2(null, 0);
   dup2(out, 1);
   dup2(out, 2);
@@ -56,7 +56,7 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   auto late = timer.afterDelay(deadline).then([&]() -> kj::Promise<kj::String> {
     return error(ErrorKind::kDeadlineExceeded,
                  kj::str("the cluster's supervisor was not ready within ", deadline / kj::SECONDS,
-                         " s; its words are in ", log));
+                         " s; see ", log));
   });
   auto words = co_await input->readAllText().exclusiveJoin(kj::mv(late));
   if (words == "ready\n") co_return;
@@ -64,8 +64,7 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   if (words.startsWith(kError)) {
     fail(ErrorKind::kUnavailable, kj::heapString(words.slice(kError.size(), words.size() - 1)));
   }
-  fail(ErrorKind::kUnavailable,
-       kj::str("the cluster's supervisor ended at once; its words are in ", log));
+  fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor exited at once; see ", log));
 }
 
 }  // namespace talos::cluster

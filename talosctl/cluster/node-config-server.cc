@@ -33,12 +33,12 @@ class Service final : public kj::HttpService {
         kj::HttpHeaders headers(table);
         headers.set(kj::HttpHeaderId::CONTENT_TYPE, "application/yaml");
         auto out = response.send(200, "OK", headers, body.size());
-        log::info("machine config fetched", {{"peer", peer}, {"path", url}});
+        log::info("machine config sent", {{"peer", peer}, {"url", url}});
         co_await out->write(body.begin(), body.size());
         co_return;
       }
     }
-    log::warn("machine config refused", {{"peer", peer}, {"path", url}});
+    log::warn("request refused", {{"peer", peer}, {"url", url}});
     co_await response.sendError(404, "Not Found", table);
   }
 
@@ -80,7 +80,7 @@ class ConfigServer final : private kj::TaskSet::ErrorHandler {
   }
 
   void taskFailed(kj::Exception&& e) override {
-    log::warn("config connection ended", {{"reason", e.getDescription()}});
+    log::warn("connection of the config server failed", {{"error", e.getDescription()}});
   }
 };
 

@@ -26,7 +26,7 @@ kj::AutoCloseFd makeSparse(kj::StringPtr path, uint64_t size) {
   return fd;
 }
 
-// Runs a program to its end; what it says on either stream is in the exception when it fails.
+// Runs a program to its end; if it fails, the exception has its output.
 void runTool(kj::ArrayPtr<kj::String> words) {
   kj::Vector<char*> argv;
   for (auto& word : words) argv.add(word.begin());
@@ -49,7 +49,7 @@ void runTool(kj::ArrayPtr<kj::String> words) {
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  fail(ErrorKind::kInternal, kj::str(words.back(), ": making a file system failed: ", said));
+  fail(ErrorKind::kInternal, kj::str(words.back(), ": cannot create the file system: ", said));
 }
 
 kj::String findMkfs(kj::StringPtr root) {
@@ -58,18 +58,18 @@ kj::String findMkfs(kj::StringPtr root) {
     if (access(path.cStr(), X_OK) == 0) return path;
   }
   fail(ErrorKind::kNotFound,
-       kj::str("no mkfs.xfs in ", root.size() > 0 ? root : "/"_kj,
-               ": the nodes' state disks are made with it (Debian package xfsprogs)"));
+       kj::str("cannot find mkfs.xfs in ", root.size() > 0 ? root : "/"_kj,
+               "; install Debian's xfsprogs: it formats the nodes' state disks"));
 }
 
 // mkfs reserves the 64 MiB of the file system's log, or writes zeros there where the host cannot
-// reserve. Both are given back; they come when they are needed, as those of any hole.
+// reserve. Both are freed; they are allocated again when they are needed, like any hole.
 void giveBackZeros(int fd, uint64_t size, kj::StringPtr path) {
   constexpr off_t kBlock = 256 << 10;
   static const char zeros[kBlock] = {};
   auto block = kj::heapArray<char>(kBlock);
   off_t end = static_cast<off_t>(size);
-  // A host file system that has no holes refuses, and keeps its blocks: nothing is wrong with that.
+  // A host file system without holes refuses and keeps the blocks, which does no harm.
   auto punch = [&](off_t at, off_t length) {
     fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, length);
   };

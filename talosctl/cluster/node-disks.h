@@ -10,7 +10,7 @@
 
 namespace talos::cluster {
 
-// Throws NotFound when there is no mkfs.xfs, Internal with its words when it fails.
+// Throws NotFound when there is no mkfs.xfs, Internal with its output when it fails.
 void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 
 // Whether the file begins as an ISO 9660 volume does (ECMA-119 §8.1.2). Throws when it cannot be

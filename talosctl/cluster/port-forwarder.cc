@@ -10,8 +10,8 @@
 namespace talos::cluster {
 namespace {
 
-// The node is one bridge away: one lost packet and its repetition fit. A client that waits for a
-// node to come back asks again the sooner.
+// The node is one bridge away, so this allows for one lost packet. A short timeout lets a client
+// that waits for a node retry sooner.
 constexpr kj::Duration kConnectDeadline = 1500 * kj::MILLISECONDS;
 
 class Forwarder final : private kj::TaskSet::ErrorHandler {
@@ -83,7 +83,7 @@ class Forwarder final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& e) override {
     if (e.getType() == kj::Exception::Type::DISCONNECTED)
       return;  // a node that is down, or a peer that left
-    log::warn("connection not forwarded", {{"target", address}, {"reason", e.getDescription()}});
+    log::warn("cannot forward a connection", {{"address", address}, {"error", e.getDescription()}});
   }
 };
 

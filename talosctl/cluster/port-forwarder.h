@@ -1,5 +1,6 @@
-// Copies bytes between accepted connections and one target address: the way from a loopback address
-// of the host to a node's API. A connection that cannot be made is closed; the listener goes on.
+// Copies bytes between accepted connections and one target address: connects a loopback address of
+// the host to a node's API. If the target cannot be reached, the connection is closed and the
+// listener continues.
 #pragma once
 
 #include <kj/async-io.h>

@@ -5,12 +5,12 @@
 namespace talos::cluster {
 namespace {
 
-// A host without a clock that is known to be good; what it says of itself is the usual word for
-// "my own clock": 127.127.1.1 (a stratum above 1 has the address of its server there).
+// The host's clock is not known to be accurate, hence a stratum above 1, where the reference id is
+// an address: 127.127.1.1 is the usual one for the local clock.
 constexpr ntp::ServerClock kOwnClock = {
     .stratum = 10, .referenceId = 0x7f7f0101, .rootDispersion = 10 * kj::MILLISECONDS};
 
-// A guest that floods gets the loop for itself for no longer than so many queries.
+// A guest that floods can occupy the loop for at most this many queries at a time.
 constexpr unsigned kBurst = 64;
 constexpr auto kBreath = 1 * kj::MILLISECONDS;
 

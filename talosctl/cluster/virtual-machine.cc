@@ -52,7 +52,7 @@ kj::Promise<kj::String> Guest::onExit() {
     KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG));
     if (info.si_pid != 0) {
       co_return info.si_code == CLD_EXITED ? kj::str("exited with status ", info.si_status)
-                                           : kj::str("ended by signal ", info.si_status);
+                                           : kj::str("killed by signal ", info.si_status);
     }
     co_await ready;
   }

@@ -19,7 +19,7 @@ class Guest {
   KJ_DISALLOW_COPY_AND_MOVE(Guest);
 
   int pid() const { return processId; }
-  // "exited with status 0", "ended by signal 9". Once.
+  // "exited with status 0", "killed by signal 9". Once.
   kj::Promise<kj::String> onExit();
   void kill(int signal);
 

@@ -9,11 +9,11 @@ namespace {
 
 kj::Promise<int> runAbsent(Invocation& call) {
   fail(ErrorKind::kUnimplemented,
-       kj::str("\"", call.command.path(), "\" is not built into this version of talosctl"));
+       kj::str("\"", call.command.path(), "\" is not available in this version of talosctl"));
 }
 
 void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> aliases = {}) {
-  auto& command = parent.add(name, "Not built into this version");
+  auto& command = parent.add(name, "Not available in this version");
   command.aliases = kj::mv(aliases);
   command.hidden = command.anyFlags = true;
   command.most = kj::maxValue;

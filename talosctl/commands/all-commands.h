@@ -5,8 +5,7 @@
 
 namespace talos::talosctl {
 
-// Adds every command but those of clusters, which talosctl/main.cc adds. One line for each file that has
-// some.
+// Adds every command except those of clusters, which talosctl/main.cc adds.
 void addCommands(Command& root);
 
 void addConfigCommands(Command& root);    // config-commands.cc
@@ -32,6 +31,6 @@ void addPatchCommands(Command& root);      // patch-command.cc
 void addStorageCommands(Command& root);    // disks-command.cc: disks
 void addTimeCommands(Command& root);       // time-command.cc
 void addShellCommands(Command& root);      // shell-commands.cc: completion, help
-void addAbsentCommands(Command& root);     // absent-commands.cc: known by name, not built
+void addAbsentCommands(Command& root);     // absent-commands.cc: known by name, not available
 
 }  // namespace talos::talosctl

@@ -18,7 +18,7 @@ constexpr size_t kMostConfigBytes = 4u << 20;  // more than any parser takes
 kj::Promise<int> runApply(Invocation& call) {
   for (auto& word : call.arguments) {
     if (strcasecmp(word.cStr(), "machineconfig") != 0 && strcasecmp(word.cStr(), "config") != 0) {
-      failUsage(kj::str("\"", word, "\" cannot be applied, a machineconfig can"));
+      failUsage(kj::str("cannot apply \"", word, "\"; use \"machineconfig\""));
     }
   }
   auto settings = applySettings(call);
@@ -39,22 +39,22 @@ void declare(Command& command) {
   command.flag({.name = "file",
                 .letter = "f",
                 .kind = FlagKind::kText,
-                .help = "the config, or - for standard input",
+                .help = "file with the machine config, or - for standard input",
                 .required = true});
   addInsecureFlags(command);
   addApplyFlags(command);
   command.flag({.name = "no-reboot", .help = "the same as --on-reboot", .hidden = true});
   command.details =
-      "The node checks the whole config before anything changes, and reboots into it unless a "
-      "--mode says otherwise.";
+      "The node validates the whole config before it changes anything, then reboots into it "
+      "unless --mode says otherwise.";
   command.run = runApply;
 }
 
 }  // namespace
 
 void addApplyCommands(Command& root) {
-  declare(root.add("apply-config", "Give nodes a machine config"));
-  auto& apply = root.add("apply", "The same, as \"apply machineconfig\"");
+  declare(root.add("apply-config", "Apply a machine config to nodes"));
+  auto& apply = root.add("apply", "Same as apply-config");
   apply.arguments = "[machineconfig]";
   apply.most = 1;
   apply.argumentChoices = {{"machineconfig", "config"}};

@@ -26,11 +26,12 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
 
-// A failure that leaves open whether the node has done it.
+// Adds to an error that the outcome is not known, if it is one that leaves this open.
 kj::Exception withDoubt(kj::Exception e, bool dryRun) {
   auto kind = kindOf(e);
   if (dryRun || (kind != ErrorKind::kUnavailable && kind != ErrorKind::kDeadlineExceeded)) return e;
-  return error(kind, kj::str(messageOf(e), "; whether the node has taken the config is not known"));
+  return error(kind,
+               kj::str(messageOf(e), "; it is not known whether the node has applied the config"));
 }
 
 kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Parcel& parcel,
@@ -125,32 +126,32 @@ kj::String whyReboot(rpc::ApplyResult::Reader result, const ApplySettings& setti
   for (auto change : result.getChanges()) {
     if (!change.getLive()) paths.add(printable(change.getPath()));
   }
-  if (paths.size() == 1) return kj::str(", ", paths[0], " needs it");
-  if (paths.size() > 1) return kj::str(", ", paths.size(), " of the changes need it");
+  if (paths.size() == 1) return kj::str(": ", paths[0], " needs a reboot");
+  if (paths.size() > 1) return kj::str(": ", paths.size(), " of the changes need a reboot");
   if (settings.mode != ApplyMode::REBOOT || result.getChanges().size() == 0) return kj::str();
-  return kj::str(", as it was asked to; --mode=no-reboot would do");
+  return kj::str(", as requested; --mode=no-reboot would be enough");
 }
 
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
   bool changed = result.getChanges().size() > 0 || result.getDiff().size() > 0;
   if (insecure) {
-    return kj::str(tense(settings, "applied: the machine starts with this config",
-                         "the machine would start with this config"));
+    return kj::str(tense(settings, "applied: the machine boots with this config",
+                         "the machine would boot with this config"));
   }
   switch (result.getMode()) {
     case ApplyMode::REBOOT:
       return kj::str(tense(settings, "applied: the node reboots", "the node would reboot"),
                      settings.dryRun ? whyReboot(result, settings) : kj::str());
     case ApplyMode::STAGED:
-      return kj::str(tense(settings, "applied: in effect from the next boot on",
-                           "would be in effect from the next boot on"));
+      return kj::str(tense(settings, "applied: takes effect at the next boot",
+                           "would take effect at the next boot"));
     case ApplyMode::TRY: {
       auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
       if (settings.dryRun) {
         return kj::str("would take effect without a reboot, for ", length);
       }
-      return kj::str("on trial: in effect, and the config of before comes back in ", length,
-                     " unless another one is applied");
+      return kj::str("on trial: in effect, reverting in ", length,
+                     " unless another config is applied");
     }
     default:
       if (!changed) {
@@ -176,12 +177,12 @@ kj::String coloured(kj::StringPtr diff, bool colour) {
   return kj::strArray(lines, "");
 }
 
-// What a dry run says of the network; empty when nothing would be done.
+// The network changes of a dry run; empty if there are none.
 kj::String networkPlan(rpc::ApplyResult::Reader result) {
   kj::Vector<kj::String> lines;
   if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));
   for (auto step : result.getNetworkPlan()) lines.add(kj::str(printable(step), "\n"));
-  if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nPROBLEMS OF THE NETWORK\n"));
+  if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nNETWORK PROBLEMS\n"));
   for (auto problem : result.getNetworkProblems()) lines.add(kj::str(printable(problem), "\n"));
   return kj::strArray(lines, "");
 }
@@ -193,14 +194,15 @@ void addApplyFlags(Command& command) {
                 .letter = "m",
                 .kind = FlagKind::kText,
                 .fallback = "reboot",
-                .help = "auto: without a reboot when every change can be; try: at once, and the "
-                        "config of before comes back by itself after --timeout (1m)",
+                .help = "how the config takes effect; auto reboots only if a change needs it; try "
+                        "applies it at once and reverts after --timeout (1m)",
                 .choices = {"auto", "no-reboot", "reboot", "staged", "try"}});
   command.flag({.name = "immediate", .help = "the same as --mode=no-reboot"});
   command.flag({.name = "on-reboot", .help = "the same as --mode=staged"});
   command.flag({.name = "dry-run",
-                .help = "change nothing; show problems, the difference, whether and why the node "
-                        "would reboot, and what would be done to its network"});
+                .help =
+                    "change nothing; show the problems, the diff, whether and why the node would "
+                    "reboot, and the changes of its network"});
   addWaitFlag(command, false);
   addOutputFlag(command);
 }
@@ -213,7 +215,7 @@ ApplySettings applySettings(const Invocation& call) {
   auto choose = [&](kj::StringPtr flag, ApplyMode mode) {
     KJ_IF_MAYBE (other, chosenBy) {
       if (mode != settings.mode)
-        failUsage(kj::str(*other, " and ", flag, " contradict each other"));
+        failUsage(kj::str(*other, " and ", flag, " cannot be used together"));
     }
     settings.mode = mode;
     chosenBy = kj::str(flag);
@@ -228,13 +230,14 @@ ApplySettings applySettings(const Invocation& call) {
   if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
   if (isInsecure(call)) {
     if (settings.mode == ApplyMode::STAGED || settings.mode == ApplyMode::TRY) {
-      failUsage(kj::str(KJ_ASSERT_NONNULL(chosenBy),
-                        " has no meaning with --insecure: the machine waits for this config"));
+      failUsage(
+          kj::str(KJ_ASSERT_NONNULL(chosenBy),
+                  " cannot be used with --insecure: the machine boots with this config at once"));
     }
     if (settings.wait) {
       failUsage(
-          "--wait is not possible with --insecure: the node that comes up asks for a "
-          "certificate; ask it with the cluster's talosconfig");
+          "--wait cannot be used with --insecure: the node then requires a client "
+          "certificate; use \"talosctl status\" with the cluster's talosconfig");
     }
   }
   return settings;
@@ -242,7 +245,7 @@ ApplySettings applySettings(const Invocation& call) {
 
 kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPtr file) {
   auto parsed = config::parse(document, file);
-  if (parsed.empty()) return kj::str(file, file.size() > 0 ? ": " : "", "there is no config in it");
+  if (parsed.empty()) return kj::str(file, file.size() > 0 ? ": " : "", "contains no config");
   if (parsed.good()) return nullptr;
   return render(parsed.problems());
 }
@@ -290,8 +293,8 @@ void checkEditable(const Invocation& call, kj::StringPtr type) {
   auto& found = registry.find(type);
   if (found.name == kConfigType) return;
   fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", call.command.name, "\" works on machine configs (mc) only: ", found.name,
-               " are made by the node itself"));
+       kj::str("\"", call.command.name, "\" works on machine configs (mc) only; ", found.name,
+               " are written by the node itself"));
 }
 
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {

@@ -1,5 +1,5 @@
-// Sending machine configs to nodes and telling what became of it: what apply-config, edit and patch
-// have in common. Modes: rpc/configuration.capnp.
+// Sends machine configs to nodes and shows the outcome: common code of apply-config, edit and
+// patch. Modes: rpc/configuration.capnp.
 #pragma once
 
 #include "rpc/configuration.capnp.h"
@@ -16,23 +16,23 @@ struct ApplySettings {
   bool wait = false;
   kj::Duration trial = 1 * kj::MINUTES;  // of mode try
 };
-// Of the flags; a usage error when they contradict each other.
+// From the flags; a usage error if they cannot be used together.
 ApplySettings applySettings(const Invocation& call);
 
-// Every mistake that is one on any machine, or none. Warnings are not among them: the node has them
-// too, and says them.
+// Every error that does not depend on the node, or none. Warnings are left out: the node reports
+// them too.
 kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPtr file);
 
 struct Parcel {
   kj::StringPtr node;
   kj::StringPtr document;
-  uint64_t version =
-      0;  // of the config that it was made from: refused when another one runs by then
+  // Of the config that the document is based on: refused if another one is running.
+  uint64_t version = 0;
 };
 
-// Sends each node its document, all at once; tells each one's outcome, and follows those that
-// reboot when `settings` say so. `done` is printed first for a node that took its document
-// ("patched mc at the node 10.0.0.2"; none for a dry run), without the node's name if it is empty.
+// Sends each node its document, all at once; shows each outcome, and follows the nodes that reboot
+// if `settings` say so. `done` is printed first for a node that accepted its document ("patched mc
+// at the node 10.0.0.2"; none for a dry run), without the node's name if it is empty.
 kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> parcels,
                           ApplySettings settings, kj::String done = nullptr);
 
@@ -48,12 +48,12 @@ struct RunningConfig {
 kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
                                          kj::StringPtr id);
 
-// Throws InvalidArgument unless the word of the user means machine configs.
+// Throws InvalidArgument unless `type` means machine configs.
 void checkEditable(const Invocation& call, kj::StringPtr type);
 constexpr kj::StringPtr kConfigType = "MachineConfigs.config.talos.dev"_kj;
 constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
 
-// Pure: what `result` says of one node, as text. Warnings are apart: they go to stderr.
+// Pure: `result` of one node as text. Warnings are separate: they go to stderr.
 kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
                          const ApplySettings& settings, bool insecure, bool colour);
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);

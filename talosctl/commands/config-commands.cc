@@ -53,14 +53,14 @@ kj::Promise<int> runAdd(Invocation& call) {
                   .ca = readFile(call.text("ca")),
                   .certificate = readFile(call.text("crt")),
                   .key = pki::Pem(readFile(call.text("key")))};
-  TlsEndpoint check(context.credentials());  // what does not parse or belong together is told now
+  TlsEndpoint check(
+      context.credentials());  // throws if they cannot be parsed or do not belong together
   return edit(call, [&](Talosconfig& config) { config.add(call.arguments[0], kj::mv(context)); });
 }
 
 kj::Promise<int> runMerge(Invocation& call) {
   auto& from = call.arguments[0];
-  if (tryReadFile(from) == nullptr)
-    fail(ErrorKind::kNotFound, kj::str(from, ": there is no such file"));
+  if (tryReadFile(from) == nullptr) fail(ErrorKind::kNotFound, kj::str(from, ": no such file"));
   for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
   return 0;
 }
@@ -129,22 +129,22 @@ Command& declare(Command& parent, kj::StringPtr name, kj::StringPtr summary,
 
 void addConfigCommands(Command& root) {
   auto& config = root.add("config", "Show and change the client configuration");
-  declare(config, "endpoint", "Set where to connect to", "<endpoint>...", 1, kj::maxValue,
-          runEndpoint)
+  declare(config, "endpoint", "Set the endpoints of the current context", "<endpoint>...", 1,
+          kj::maxValue, runEndpoint)
       .aliases = {"endpoints"};
-  declare(config, "node", "Set the nodes that commands act on; none: clear them", "[node...]", 0,
-          kj::maxValue, runNode)
+  declare(config, "node", "Set the default nodes of the current context, or clear them",
+          "[node...]", 0, kj::maxValue, runNode)
       .aliases = {"nodes"};
   declare(config, "context", "Switch to another context", "<context>", 1, 1, runContext).aliases = {
       "use-context"};
   auto& contexts = declare(config, "contexts", "List the contexts", "", 0, 0, runContexts);
   contexts.aliases = {"get-contexts"};
   addStreamOutputFlag(contexts);
-  declare(config, "merge", "Take over the contexts of another file", "<file>", 1, kj::maxValue,
-          runMerge);
+  declare(config, "merge", "Merge the contexts of another file into this one", "<file>", 1,
+          kj::maxValue, runMerge);
   declare(config, "info",
-          "Show the context in use: where it leads, its roles, when its certificate expires", "", 0,
-          0, runInfo);
+          "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0, 0,
+          runInfo);
   auto& add = declare(config, "add", "Add or replace a context", "<context>", 1, 1, runAdd);
   add.flag({.name = "ca",
             .kind = FlagKind::kText,

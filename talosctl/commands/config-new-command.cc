@@ -1,6 +1,6 @@
-// config new: a client configuration for somebody else, or with less rights, signed by a machine.
+// config new: a client configuration for someone else, or with fewer rights, signed by a node.
 //
-// The key is made here and goes into the new file only; the machine gets a request.
+// The key is generated here and stored in the new file only; the node gets a signing request.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,12 +19,12 @@ namespace {
 void refuseToReplace(kj::StringPtr path) {
   if (access(path.cStr(), F_OK) == 0) {
     fail(ErrorKind::kConflict, kj::str(path,
-                                       " exists already, and may hold the only copy of a "
-                                       "key: name another file"));
+                                       " already exists and may hold the only copy of a "
+                                       "key; use another name"));
   }
 }
 
-// The machine that --nodes names, else the endpoint: a control-plane machine, as a rule.
+// The node in --nodes, else the endpoint, which normally is a control-plane node.
 Target signerOf(Invocation& call) {
   auto target = resolveTarget(call);
   if (!call.given("nodes")) {
@@ -33,7 +33,7 @@ Target signerOf(Invocation& call) {
   }
   if (target.nodes.size() != 1) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("one machine signs the certificate, but ", target.nodes.size(), " are named"));
+         kj::str("one node signs the certificate, but ", target.nodes.size(), " are given"));
   }
   return target;
 }
@@ -65,7 +65,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   auto answer = co_await within(call.world.timer, session.deadline, kj::mv(asked));
   context.ca = kj::heapString(answer.getCa().asChars());
   context.certificate = kj::heapString(answer.getCertificate().asChars());
-  TlsEndpoint check(context.credentials());  // what came is of our key
+  TlsEndpoint check(context.credentials());  // throws if the certificate is not for our key
   auto end = pki::inspect(context.certificate).notAfter;
 
   Talosconfig made;
@@ -81,20 +81,20 @@ kj::Promise<int> runConfigNew(Invocation& call) {
 
 void addConfigNewCommand(Command& root) {
   auto& config = KJ_ASSERT_NONNULL(root.child("config"));
-  auto& command = config.add("new", "Make a client configuration with given roles");
+  auto& command = config.add("new", "Create a client configuration with the given roles");
   command.arguments = "[path]";
   command.most = 1;
   command.details =
-      "A control-plane machine signs the certificate: the endpoint, or the one that --nodes names. "
-      "The key is made here and never leaves the new file (default: talosconfig).";
+      "A control-plane node signs the certificate: the endpoint, or the node in --nodes. The key "
+      "is generated here and stored in the new file only (default: talosconfig).";
   command.flag({.name = "roles",
                 .kind = FlagKind::kList,
                 .fallback = kRoleAdmin,
-                .help = "what the holder may do"});
+                .help = "roles of the holder"});
   command.flag({.name = "crt-ttl",
                 .kind = FlagKind::kDuration,
                 .fallback = "87600h",
-                .help = "how long the certificate is valid"});
+                .help = "lifetime of the certificate"});
   command.run = runConfigNew;
 }
 

@@ -57,9 +57,9 @@ TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {
   ASSERT_EQ(config("10.0.0.2").applied.size(), 1u) << err();
   EXPECT_EQ(config("10.0.0.2").applied[0], good("mine"));
   auto seen = readFile(path("seen"));
-  EXPECT_THAT(seen.cStr(),
-              AllOf(HasSubstr("# It was not applied:\n#   line "), HasSubstr("machine.type: "),
-                    HasSubstr("\n  type: wroker\n"), HasSubstr("hostname: mine")));
+  EXPECT_THAT(seen.cStr(), AllOf(HasSubstr("# The config was not applied:\n#   line "),
+                                 HasSubstr("machine.type: "), HasSubstr("\n  type: wroker\n"),
+                                 HasSubstr("hostname: mine")));
   unsigned line = 0, named = 0;
   for (auto& text : linesOf(seen)) {
     ++line;
@@ -99,11 +99,11 @@ TEST_F(Configs, WhatCannotBeMendedEndsTheEdit) {
   EXPECT_EQ(runs(), 1u);
   editor("exit 3");
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
-  EXPECT_THAT(err(), HasSubstr("/editor --flag\" ended with status 3; nothing was applied"));
+  EXPECT_THAT(err(), HasSubstr("/editor --flag\" exited with status 3; nothing was applied"));
   c.test.environment.upsert(kj::str("TALOS_EDITOR"), kj::str("/nonexistent/vi"),
                             [](auto& old, auto&& now) { old = kj::mv(now); });
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
-  EXPECT_THAT(err(), HasSubstr("is not there"));
+  EXPECT_THAT(err(), HasSubstr("was not found"));
   EXPECT_EQ(leftovers(), 0u);
 }
 

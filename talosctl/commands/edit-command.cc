@@ -1,8 +1,8 @@
 // edit <type> [<id>]
 //
-// One node after the other: its running config in the user's editor, until the node takes it, or
-// nothing is left to send. A text that cannot be applied comes back as the user left it, with what
-// is wrong with it as comments on top.
+// One node after the other: opens its running config in the user's editor until the node accepts
+// the text or there is nothing to send. A text that cannot be applied is opened again as the user
+// left it, with its errors as comments on top.
 #include <kj/debug.h>
 
 #include "common/base/diff.h"
@@ -24,7 +24,7 @@ struct Subject {
   kj::StringPtr node, namespace_, id;
 };
 
-// A refusal that another text can mend.
+// A refusal that a corrected text can fix.
 bool canBeMended(const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kInvalidArgument:
@@ -36,7 +36,7 @@ bool canBeMended(const kj::Exception& e) {
   }
 }
 
-// A failure of the way to the node: the same text may be taken later.
+// An error of the connection: the same text may be accepted later.
 bool mayPass(const kj::Exception& e) {
   return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
 }
@@ -44,25 +44,24 @@ bool mayPass(const kj::Exception& e) {
 kj::Vector<kj::String> introduction(const Subject& subject) {
   kj::Vector<kj::String> lines;
   lines.add(kj::str(kConfigType, " ", subject.id, " of the node ", printable(subject.node)));
-  lines.add(
-      kj::str("Saved and left, this is applied to the node; these comments are not part of "
-              "it. An empty or"));
-  lines.add(kj::str("unchanged text is not applied."));
+  lines.add(kj::str(
+      "Save and quit to apply this config to the node. These comments are not part of it; an"));
+  lines.add(kj::str("empty or unchanged text is not applied."));
   return lines;
 }
 
 void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr why) {
   lines.add(kj::str());
-  lines.add(kj::str("It was not applied:"));
+  lines.add(kj::str("The config was not applied:"));
   for (auto& line : linesOf(printableText(why))) lines.add(kj::str("  ", line));
 }
 
-// The mistakes of a text, with the places at which they are below `above` lines of comments.
+// The errors of a text, with their lines below `above` lines of comments.
 kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
   auto parsed = config::parse(text);
   auto lines = introduction(subject);
   if (parsed.empty()) {
-    addRefusal(lines, "there is no config in it");
+    addRefusal(lines, "contains no config");
     return lines;
   }
   Problems list;
@@ -97,21 +96,20 @@ kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& sessio
   co_return kj::mv(refusal);
 }
 
-// After a conflict: what somebody else has changed meanwhile, for the user to take over, or to
-// leave. From then on the text counts as made from what runs now.
+// After a conflict: shows the user what someone else has changed meanwhile, to merge or to
+// overwrite. From then on the text counts as based on the config that runs now.
 kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
                                   RunningConfig& original, kj::Vector<kj::String>& comments) {
   auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
   auto now = co_await within(call.world.timer, session.deadline, kj::mv(reading));
   KJ_DEFER(zeroize(now.document));
   if (now.version == original.version) co_return;
-  auto change =
-      unifiedDiff(original.document, now.document, "what you began with", "what runs now");
+  auto change = unifiedDiff(original.document, now.document, "your starting point", "now running");
   KJ_DEFER(zeroize(change));
   comments.add(kj::str());
-  comments.add(
-      kj::str("Somebody else has changed the node's config meanwhile; take over what shall stay. "
-              "The text replaces it when you change it here, and is given up as it is:"));
+  comments.add(kj::str("Somebody else has changed the node's config meanwhile, as shown below."));
+  comments.add(kj::str("Add what you want to keep, then save: your text replaces that config. Saved"));
+  comments.add(kj::str("unchanged, your text is discarded."));
   auto shown = printableText(change);
   KJ_DEFER(zeroize(shown));
   for (auto line : Lines(shown)) comments.add(kj::str("  ", line));
@@ -189,7 +187,7 @@ kj::Promise<int> runEdit(Invocation& call) {
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
-    KJ_IF_MAYBE (e, failure) {  // the nodes after it are not begun with
+    KJ_IF_MAYBE (e, failure) {  // the nodes after it are skipped
       kj::Vector<Failure> failures;
       failures.add(kj::str(node), kj::mv(*e));
       co_return conclude(call, failures, 0, Partial::kIsFailure);
@@ -206,7 +204,7 @@ void addEditCommands(Command& root) {
   edit.least = 1, edit.most = 2;
   edit.argumentChoices = {{"machineconfig", "mc"}};
   edit.details =
-      "The editor is that of TALOS_EDITOR, EDITOR, or vi. Several nodes are edited one after the "
+      "The editor is $TALOS_EDITOR, $EDITOR or vi. Several nodes are edited one after the "
       "other, each with its own config.";
   edit.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
   addApplyFlags(edit);

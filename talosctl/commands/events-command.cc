@@ -59,7 +59,7 @@ class EventPrinter final : public rpc::EventSink::Server {
   }
   kj::Promise<void> missed(MissedContext context) override {
     call.err(kj::str(node, ": ", context.getParams().getCount(),
-                     " events were overwritten before they could be sent\n"));
+                     " events are missing: they were overwritten before they could be sent\n"));
     return kj::READY_NOW;
   }
 
@@ -136,16 +136,16 @@ kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader
 }
 
 void addEventCommands(Command& root) {
-  auto& events = root.add("events", "Show what happens on the nodes until interrupted");
+  auto& events = root.add("events", "Show events of the nodes until interrupted");
   events.flag({.name = "tail",
                .kind = FlagKind::kNumber,
                .fallback = "0",
-               .help = "begin with so many past events; -1: all"});
+               .help = "start with this many past events; -1 for all"});
   events.flag({.name = "duration",
                .kind = FlagKind::kDuration,
-               .help = "begin with the events of the last 5m, 1h …"});
+               .help = "start with the events of this last time, such as 5m or 1h"});
   events.flag(
-      {.name = "since", .kind = FlagKind::kText, .help = "begin behind the event with this id"});
+      {.name = "since", .kind = FlagKind::kText, .help = "start after the event with this id"});
   addStreamOutputFlag(events);
   events.interrupt = Interrupt::kIsSuccess;
   events.run = runEvents;

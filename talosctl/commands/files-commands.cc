@@ -232,41 +232,41 @@ kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bo
 }
 
 void addFileCommands(Command& root) {
-  auto& list = root.add("list", "List files of a directory");
+  auto& list = root.add("list", "List the files of a directory");
   list.aliases = {"ls"};
   list.arguments = "[path]";
   list.most = 1;
-  list.flag({.name = "long", .letter = "l", .help = "mode, size and time too"});
-  list.flag({.name = "recurse", .letter = "r", .help = "directories below it too"});
+  list.flag({.name = "long", .letter = "l", .help = "also show mode, size and time"});
+  list.flag({.name = "recurse", .letter = "r", .help = "list directories recursively"});
   list.flag({.name = "depth",
              .letter = "d",
              .kind = FlagKind::kNumber,
              .fallback = "0",
-             .help = "with --recurse: so many levels; 0: all"});
-  list.flag({.name = "humanize", .letter = "H", .help = "sizes and times for people"});
+             .help = "with --recurse: maximum depth; 0 for no limit"});
+  list.flag({.name = "humanize", .letter = "H", .help = "human-readable sizes and times"});
   list.flag({.name = "type",
              .letter = "t",
              .kind = FlagKind::kList,
-             .help = "only f (files), d (directories), l (links); combinable"});
+             .help = "show only f (files), d (directories), l (links); may be combined"});
   addStreamOutputFlag(list);
   list.run = runFiles;
 
-  auto& usage = root.add("usage", "Show how much space directories take");
+  auto& usage = root.add("usage", "Show the disk usage of directories");
   usage.aliases = {"du"};
   usage.arguments = "[path...]";
   usage.most = kj::maxValue;
-  usage.flag({.name = "all", .letter = "a", .help = "files too"});
-  usage.flag({.name = "humanize", .letter = "H", .help = "sizes for people"});
+  usage.flag({.name = "all", .letter = "a", .help = "also show files"});
+  usage.flag({.name = "humanize", .letter = "H", .help = "human-readable sizes"});
   usage.flag({.name = "depth",
               .letter = "d",
               .kind = FlagKind::kNumber,
               .fallback = "0",
-              .help = "show so many levels; 0: all"});
+              .help = "maximum depth; 0 for no limit"});
   usage.flag({.name = "threshold",
               .letter = "t",
               .kind = FlagKind::kNumber,
               .fallback = "0",
-              .help = "leave out what is smaller (of a negative number: larger), in bytes"});
+              .help = "hide entries smaller than this many bytes; if negative, larger ones"});
   addStreamOutputFlag(usage);
   usage.run = runUsage;
 }

@@ -40,21 +40,22 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
 
 kj::Promise<int> runGenConfig(Invocation& call) {
   if (call.text("version") != "v1alpha1") {
-    fail(ErrorKind::kInvalidArgument, kj::str("there is no schema \"", call.text("version"),
-                                              "\" of machine configs; --version knows v1alpha1"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("--version: \"", call.text("version"),
+                 "\" is not a valid version of machine configs; use v1alpha1"));
   }
   config::checkEndpoint(call.arguments[1]);
   auto folder = call.given("output-dir") ? kj::str(call.text("output-dir")) : kj::str(".");
-  if (folder.size() == 0)
-    fail(ErrorKind::kInvalidArgument, "--output-dir: the name of the folder is empty");
+  if (folder.size() == 0) fail(ErrorKind::kInvalidArgument, "--output-dir must not be empty");
   auto pathOf = [&](kj::StringPtr name) {
     return folder == "." ? kj::str(name) : kj::str(folder, "/", name);
   };
-  // The files hold the only copy of a cluster's secrets: an old set is never replaced by accident.
+  // The files hold the only copy of a cluster's secrets: never replace them by accident.
   for (kj::StringPtr name : {"init.yaml", "controlplane.yaml", "join.yaml", "talosconfig"}) {
     if (!call.on("force") && access(pathOf(name).cStr(), F_OK) == 0) {
       fail(ErrorKind::kConflict,
-           kj::str(pathOf(name), " exists already; --force replaces it and the secrets in it"));
+           kj::str(pathOf(name),
+                   " already exists; use --force to replace it and the secrets in it"));
     }
   }
 
@@ -73,7 +74,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                                   .persist = call.on("persist"),
                                   .docs = call.on("with-docs"),
                                   .examples = call.on("with-examples")};
-  RolePatches patches(call);  // a file that cannot be read is told before the keys are made
+  RolePatches patches(call);  // fails on an unreadable file before keys are generated
   auto made = co_await generate(call, options);
   KJ_DEFER({
     for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig})
@@ -114,29 +115,31 @@ void addGenerateCommands(Command& root) {
   };
   text("install-disk", "/dev/sda", "disk to install to");
   text("install-image", "", "installer image (default: that of this version)");
-  text("additional-sans", "", "more names of the Kubernetes API's certificate", FlagKind::kList);
+  text("additional-sans", "", "additional names for the certificate of the Kubernetes API",
+       FlagKind::kList);
   text("dns-domain", "cluster.local", "DNS domain of the cluster");
-  text("version", "v1alpha1", "schema of the machine configs");
-  text("talos-version", "", "be understood by this version, as v0.8");
-  text("kubernetes-version", "", "name the images of this version, as 1.20.6");
-  text("registry-mirror", "", "host=URL: fetch images of the host from there", FlagKind::kList);
+  text("version", "v1alpha1", "version of the machine config format");
+  text("talos-version", "", "generate what this version understands, such as v0.8");
+  text("kubernetes-version", "", "Kubernetes version of the images, such as 1.20.6");
+  text("registry-mirror", "", "host=URL: pull the images of this registry from URL",
+       FlagKind::kList);
   config.flag({.name = "persist",
                .letter = "p",
                .fallback = "true",
-               .help = "nodes keep their config on disk"});
-  text("with-secrets", "", "file of \"gen secrets\": the same authorities and tokens again");
+               .help = "keep the config on the node's disk"});
+  text("with-secrets", "", "use the CAs and tokens of this file from \"gen secrets\"");
   config.flag({.name = "with-docs",
                .fallback = "true",
-               .help = "each key with its description as a comment"});
+               .help = "add the description of each key as a comment"});
   config.flag({.name = "with-examples",
                .fallback = "true",
-               .help = "keys that are absent with an example, as comments"});
+               .help = "add an example for each absent key as a comment"});
   RolePatches::addFlags(config);
   addInsecureFlags(config);
   config.flag({.name = "output-dir",
                .letter = "o",
                .kind = FlagKind::kText,
-               .help = "where to write (default: here)"});
+               .help = "folder to write to (default: the current one)"});
   config.flag({.name = "force", .help = "replace existing files"});
   config.run = runGenConfig;
 }

@@ -8,13 +8,13 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kMaking = 2 * kj::MINUTES;  // keys of a cluster take a slow machine a while
+constexpr kj::Duration kMaking = 2 * kj::MINUTES;  // a slow node needs time for the keys
 
 kj::String take(capnp::List<rpc::GeneratedFile>::Reader documents, kj::StringPtr name) {
   for (auto document : documents) {
     if (document.getName() == name) return kj::heapString(document.getContent().asChars());
   }
-  fail(ErrorKind::kInternal, kj::str("the node made no ", name));
+  fail(ErrorKind::kInternal, kj::str("the node did not generate ", name));
 }
 
 void checkFlags(Invocation& call) {
@@ -22,7 +22,7 @@ void checkFlags(Invocation& call) {
                     "with-examples"}) {
     if (call.given(flag)) {
       failUsage(
-          kj::str("--", flag, " has no meaning with --insecure: the machine makes the configs"));
+          kj::str("--", flag, " cannot be used with --insecure: the node generates the configs"));
     }
   }
 }

@@ -1,5 +1,5 @@
-// `gen config --insecure`: the configs of a new cluster made by a machine without a config, hence
-// by its version.
+// `gen config --insecure`: a node without a config generates the configs of a new cluster, for its
+// own version.
 #pragma once
 
 #include "common/config/generate.h"
@@ -7,7 +7,7 @@
 
 namespace talos::talosctl {
 
-// A usage error for flags that the machine is not told of. Rejects when it leaves out a document.
+// A usage error for flags that are not sent to the node. Rejects if a document is missing.
 kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage);
 
 }  // namespace talos::talosctl

@@ -1,8 +1,8 @@
-// gen ca|key|csr|crt|keypair: the files of an own public key infrastructure, in the working
-// directory (spec talosctl.md §12). All of it is local; every file is written 0600.
+// gen ca|key|csr|crt|keypair: the files of a public key infrastructure, in the working directory
+// (spec talosctl.md §12). All of it is local; every file is written 0600.
 //
 // A private key is never replaced without --force: there may be no other copy. Requests and
-// certificates are: renewing them is what the commands are for.
+// certificates are replaced, because that renews them.
 #include <kj/encoding.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ void writeOut(Invocation& call, kj::StringPtr path, kj::StringPtr text) {
 
 void keepKey(Invocation& call, kj::StringPtr path) {
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
-    fail(ErrorKind::kConflict, kj::str(path, " exists already; --force replaces the key in it"));
+    fail(ErrorKind::kConflict,
+         kj::str(path, " already exists; use --force to replace the key in it"));
   }
 }
 
@@ -36,12 +37,12 @@ bool isSameFile(kj::StringPtr a, kj::StringPtr b) {
          one.st_ino == other.st_ino;
 }
 
-// A name that becomes part of a file's name here.
+// The value of a flag that becomes a part of a file's name.
 kj::StringPtr fileName(Invocation& call, kj::StringPtr flag) {
   auto name = call.text(flag);
   if (name.size() == 0 || name == "." || name == ".." || name.findFirst('/') != nullptr) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("--", flag, ": \"", name, "\" cannot be the name of a file in this folder"));
+         kj::str("--", flag, ": \"", name, "\" is not a valid name of a file in this folder"));
   }
   return name;
 }
@@ -49,7 +50,7 @@ kj::StringPtr fileName(Invocation& call, kj::StringPtr flag) {
 kj::String address(Invocation& call) {
   KJ_IF_MAYBE (ip, Ip::parse(call.text("ip"))) return ip->toString();
   fail(ErrorKind::kInvalidArgument,
-       kj::str("--ip: \"", call.text("ip"), "\" is not an IP address, as 127.0.0.1"));
+       kj::str("--ip: \"", call.text("ip"), "\" is not a valid IP address"));
 }
 
 kj::Duration hours(Invocation& call) {
@@ -68,7 +69,7 @@ kj::Array<kj::String> roles(Invocation& call) {
   };
 }
 
-// Whatever is wrong with the content of a file, the file is named.
+// Adds the name of the file to errors about its content.
 template <typename F>
 auto of(kj::StringPtr path, F&& read) {
   try {
@@ -134,7 +135,7 @@ kj::Promise<int> runGenCsr(Invocation& call) {
   auto target = requestPath(path);
   if (isSameFile(path, target)) {
     fail(ErrorKind::kConflict,
-         kj::str(path, ": the request would replace the key; rename it, as to ",
+         kj::str(path, ": the request would replace the key; rename the key, such as to ",
                  path.slice(0, path.size() - 4), ".key"));
   }
   writeOut(call, target, request);
@@ -150,8 +151,7 @@ kj::Promise<int> runGenCrt(Invocation& call) {
   auto target = kj::str(name, ".crt");
   if (isSameFile(target, authorityPath)) {
     fail(ErrorKind::kConflict,
-         kj::str(target, ": the certificate would replace that of the authority; choose another ",
-                 "--name"));
+         kj::str(target, ": the certificate would replace that of the CA; use another --name"));
   }
   auto authority = readFile(authorityPath, kMostPemBytes);
   pki::Pem key(readFile(keyPath, kMostPemBytes));
@@ -189,7 +189,7 @@ Flag lifetime(kj::StringPtr fallback) {
   return {.name = "hours",
           .kind = FlagKind::kNumber,
           .fallback = fallback,
-          .help = "how long the certificate is valid"};
+          .help = "lifetime of the certificate"};
 }
 
 Flag rolesFlag(kj::StringPtr fallback, kj::StringPtr help) {
@@ -203,33 +203,34 @@ void addPkiCommands(Command& root) {
 
   auto& ca = declare(gen, "ca", "Generate a certificate authority", runGenCa);
   ca.flag(
-      required("organization", "its name, and that of the files: NAME.crt, NAME.key, NAME.sha256"));
+      required("organization", "name of the CA and of its files: NAME.crt, NAME.key, NAME.sha256"));
   ca.flag(lifetime("87600"));
-  ca.flag({.name = "rsa", .help = "a key of RSA with 4096 bits instead of Ed25519"});
+  ca.flag({.name = "rsa", .help = "use a key of type RSA 4096 instead of Ed25519"});
   ca.flag(force());
 
   auto& keypair =
-      declare(gen, "keypair", "Generate a key and a certificate signed by itself", runGenKeypair);
-  keypair.flag(required("organization", "its name, and that of the files: NAME.crt, NAME.key"));
+      declare(gen, "keypair", "Generate a key and a self-signed certificate", runGenKeypair);
   keypair.flag(
-      {.name = "ip", .kind = FlagKind::kText, .help = "address that the certificate names"});
+      required("organization", "name in the certificate and of the files: NAME.crt, NAME.key"));
+  keypair.flag({.name = "ip", .kind = FlagKind::kText, .help = "IP address for the certificate"});
   keypair.flag(force());
 
   auto& key = declare(gen, "key", "Generate a private key (Ed25519)", runGenKey);
-  key.flag(required("name", "the file is NAME.key"));
+  key.flag(required("name", "name of the file: NAME.key"));
   key.flag(force());
 
   auto& csr = declare(gen, "csr", "Generate a certificate signing request", runGenCsr);
-  csr.flag(required("key", "file with the private key; the request is beside it, as FILE.csr"));
-  csr.flag(required("ip", "address that the certificate shall name"));
-  csr.flag(rolesFlag("os:admin", "what the holder may do"));
+  csr.flag(required(
+      "key", "file with the private key, such as FILE.key; the request is written to FILE.csr"));
+  csr.flag(required("ip", "IP address for the certificate"));
+  csr.flag(rolesFlag("os:admin", "roles of the holder"));
 
   auto& crt = declare(gen, "crt", "Sign a certificate signing request", runGenCrt);
-  crt.flag(required("ca", "the authority: CA.crt and CA.key"));
-  crt.flag(required("csr", "file with the request"));
-  crt.flag(required("name", "the file is NAME.crt"));
+  crt.flag(required("ca", "name of the CA's files: CA.crt and CA.key"));
+  crt.flag(required("csr", "file with the signing request"));
+  crt.flag(required("name", "name of the file: NAME.crt"));
   crt.flag(lifetime("24"));
-  crt.flag(rolesFlag("", "what the holder may do (default: what the request says)"));
+  crt.flag(rolesFlag("", "roles of the holder (default: those of the request)"));
 }
 
 }  // namespace talos::talosctl

@@ -14,7 +14,7 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
   auto path = call.text("output-file");
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
     fail(ErrorKind::kConflict,
-         kj::str(path, " exists already; --force replaces it and the secrets in it"));
+         kj::str(path, " already exists; use --force to replace it and the secrets in it"));
   }
   auto folder = call.text("from-kubernetes-pki");
   auto secrets = config::makeSecrets({.talosVersion = call.text("talos-version")});
@@ -37,24 +37,24 @@ void addSecretsCommand(Command& root) {
   auto& gen = KJ_ASSERT_NONNULL(root.child("gen"));
   auto& secrets = gen.add("secrets", "Generate the secrets of a new cluster");
   secrets.details =
-      "\"gen config --with-secrets\" makes the same cluster of them again. The file is readable by "
-      "its owner only.";
+      "With \"gen config --with-secrets\" the same cluster can be generated again. The file is "
+      "readable by its owner only.";
   secrets.flag({.name = "output-file",
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "secrets.yaml",
-                .help = "where to write"});
+                .help = "file to write"});
   secrets.flag({.name = "talos-version",
                 .kind = FlagKind::kText,
-                .help = "be understood by this version, as v0.8"});
+                .help = "generate what this version understands, such as v0.8"});
   secrets.flag({.name = "from-kubernetes-pki",
                 .letter = "p",
                 .kind = FlagKind::kText,
-                .help = "folder with the authorities of a cluster of kubeadm, to take over"});
+                .help = "import the CAs of a kubeadm cluster from this folder"});
   secrets.flag({.name = "kubernetes-bootstrap-token",
                 .letter = "t",
                 .kind = FlagKind::kText,
-                .help = "token of that cluster, to take over"});
+                .help = "import this bootstrap token"});
   secrets.flag({.name = "force", .help = "replace an existing file"});
   secrets.run = runGenSecrets;
 }

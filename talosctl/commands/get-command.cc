@@ -63,7 +63,7 @@ class ResourcePrinter final : public rpc::ResourceSink::Server {
   }
   kj::Promise<void> lagged(LaggedContext context) override {
     call.err(kj::str(node, ": ", context.getParams().getMissed(),
-                     " changes were not sent in time; what they led to follows\n"));
+                     " changes were missed; the current state follows\n"));
     return kj::READY_NOW;
   }
 
@@ -80,7 +80,7 @@ class ResourcePrinter final : public rpc::ResourceSink::Server {
   }
 };
 
-// Where the type lives: secrets have a door of their own.
+// The capability that serves the type: secrets have a separate one.
 rpc::Resources::Client resourcesOf(rpc::Node::Client node, const ResourceType& type) {
   if (type.sensitive) return node.sensitiveResourcesRequest().send().getResources();
   return node.resourcesRequest().send().getResources();
@@ -107,7 +107,7 @@ kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted,
       });
 }
 
-// One node's resources, as soon as they are there.
+// Prints one node's resources as soon as they arrive.
 kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr name,
                         rpc::Node::Client node) {
   auto resources = resourcesOf(kj::mv(node), wanted.type);
@@ -129,7 +129,7 @@ kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr na
 kj::Promise<int> drawTree(Invocation& call, const Wanted& wanted) {
   if (wanted.type.name != "LinkStatuses.net.talos.dev" || wanted.id.size() > 0 ||
       call.on("watch")) {
-    failUsage("--output=tree draws all links at once: get links -o tree");
+    failUsage("--output=tree works only for all links at once; use \"get links -o tree\"");
   }
   auto session = co_await openSession(call);
   auto answers =
@@ -172,20 +172,19 @@ kj::Promise<int> runGet(Invocation& call) {
 }  // namespace
 
 void addResourceCommands(Command& root) {
-  auto& get = root.add("get", "Show resources: what a node should be and what it is");
+  auto& get = root.add("get", "Show resources of nodes");
   get.aliases = {"g"};
   get.arguments = "<type> [<id>]";
   get.least = 1;
   get.most = 2;
-  get.details =
-      "The type may be a full name or an alias; \"get rd\" lists those that a node knows.";
+  get.details = "The type is a full name or an alias; \"get rd\" lists the types of a node.";
   get.flag({.name = "namespace", .kind = FlagKind::kText, .help = "instead of the type's own"});
-  get.flag({.name = "watch", .letter = "w", .help = "go on with every change"});
+  get.flag({.name = "watch", .letter = "w", .help = "watch for changes"});
   get.flag({.name = "output",
             .letter = "o",
             .kind = FlagKind::kText,
             .fallback = "table",
-            .help = "form of the output; tree: of links only",
+            .help = "output format; tree is for links only",
             .choices = {"table", "yaml", "json", "tree"}});
   get.interrupt = Interrupt::kIsSuccess;
   get.run = runGet;

@@ -106,10 +106,11 @@ void declare(Command& command, Run run, kj::StringPtr details) {
 
 void addLifecycleCommands(Command& root) {
   declare(root.add("reboot", "Reboot nodes"), runReboot,
-          "Waits until each node is up again with its services, 10 minutes at most (--timeout); "
-          "--wait=false does not.");
-  declare(root.add("shutdown", "Switch nodes off"), runShutdown,
-          "Waits until each node is gone, 10 minutes at most (--timeout); --wait=false does not.");
+          "Waits until each node and its services are up again, at most 10 minutes (--timeout), "
+          "unless --wait=false is given.");
+  declare(root.add("shutdown", "Shut nodes down"), runShutdown,
+          "Waits until each node is off, at most 10 minutes (--timeout), unless --wait=false is "
+          "given.");
 }
 
 }  // namespace talos::talosctl

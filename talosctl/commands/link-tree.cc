@@ -55,7 +55,7 @@ class Drawing {
     for (auto link : sorted) {
       if (parentOf(*link) == nullptr) add(*link, "", "", 0);
     }
-    for (auto link : sorted) add(*link, "", "", 0);  // what is in no tree, once
+    for (auto link : sorted) add(*link, "", "", 0);  // links that are in no tree, once
     size_t widest = 0;
     for (auto& line : lines) widest = std::max(widest, width(line.tree));
     kj::Vector<kj::String> texts;
@@ -84,7 +84,7 @@ class Drawing {
   }
   const DrawnLink* parentOf(const DrawnLink& link) const {
     if (auto master = find(link.spec.getMasterIndex())) return master;
-    // The other end of a veth is not under it.
+    // The other end of a veth is not its parent.
     return link.spec.getKind() == "vlan" ? find(link.spec.getLinkIndex()) : nullptr;
   }
 

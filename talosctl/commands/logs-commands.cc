@@ -13,7 +13,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then a lost node is given up
+constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then the node is given up
 constexpr kj::Duration kFirstPause = 100 * kj::MILLISECONDS, kLastPause = 5 * kj::SECONDS;
 
 // Prints the lines of one node and keeps the place.
@@ -94,9 +94,9 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
       if (lostAt != nullptr) {
         if (co_await rebooted(f.session, node, alive.bootId)) {
           next = 0;
-          f.call.err(kj::str(name, ": the node was rebooted; its log begins anew\n"));
+          f.call.err(kj::str(name, ": the node was rebooted; its log starts again\n"));
         } else {
-          f.call.err(kj::str(name, ": connected again; the log goes on where it stopped\n"));
+          f.call.err(kj::str(name, ": reconnected; the log continues where it stopped\n"));
         }
         lostAt = nullptr;
         pause = kFirstPause;
@@ -112,13 +112,13 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
     if (!f.follow || !alive.answered || !isLoss(e)) kj::throwFatalException(kj::mv(e));
     KJ_IF_MAYBE (since, lostAt) {
       if (timer.now() - *since > kResumeFor) {
-        fail(ErrorKind::kUnavailable, kj::str("given up after ", durationText(kResumeFor),
+        fail(ErrorKind::kUnavailable, kj::str("gave up after ", durationText(kResumeFor),
                                               " without a connection: ", messageOf(e)));
       }
     } else {
       lostAt = timer.now();
-      f.call.err(kj::str(name, ": the connection was lost (", printableText(messageOf(e)),
-                         "); trying again\n"));
+      f.call.err(
+          kj::str(name, ": connection lost (", printableText(messageOf(e)), "); retrying\n"));
     }
     co_await timer.afterDelay(pause);
     pause = kj::min(pause * 2, kLastPause);
@@ -164,7 +164,7 @@ kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64
 kj::Promise<int> runLogs(Invocation& call) {
   if (call.on("kubernetes")) {
     fail(ErrorKind::kUnimplemented,
-         "logs of Kubernetes containers are not built into this version of talosctl");
+         "logs of Kubernetes containers are not available in this version of talosctl");
   }
   auto session = co_await openSession(call);
   co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestLog});
@@ -181,21 +181,22 @@ void addLogCommands(Command& root) {
   auto& logs = root.add("logs", "Print the log of a service");
   logs.arguments = "<id>";
   logs.least = logs.most = 1;
-  logs.details = "Besides services: \"machined\" and \"controller-runtime\".";
-  logs.flag({.name = "follow", .letter = "f", .help = "wait for more"});
+  logs.details =
+      "The id is that of a service, or \"machined\", \"controller-runtime\" or \"audit\".";
+  logs.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   logs.flag({.name = "tail",
              .kind = FlagKind::kNumber,
              .fallback = "-1",
-             .help = "only so many of the last lines; -1: all"});
+             .help = "show only this many of the last lines; -1 for all"});
   logs.flag(
       {.name = "kubernetes", .letter = "k", .help = "a container of Kubernetes", .hidden = true});
   addStreamOutputFlag(logs);
   logs.interrupt = Interrupt::kIsSuccess;
   logs.run = runLogs;
 
-  auto& dmesg = root.add("dmesg", "Print the kernel's log");
-  dmesg.flag({.name = "follow", .letter = "f", .help = "wait for more"});
-  dmesg.flag({.name = "tail", .help = "only new records (with --follow)"});
+  auto& dmesg = root.add("dmesg", "Print the kernel log");
+  dmesg.flag({.name = "follow", .letter = "f", .help = "follow the log"});
+  dmesg.flag({.name = "tail", .help = "with --follow: show only new messages"});
   addStreamOutputFlag(dmesg);
   dmesg.interrupt = Interrupt::kIsSuccess;
   dmesg.run = runDmesg;

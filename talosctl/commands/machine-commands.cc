@@ -182,8 +182,8 @@ kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
     kj::Vector<kj::String> problems;
     for (auto problem : r.value.getProblems()) problems.add(kj::str(problem));
     if (auto left = r.value.getRevertsInMs()) {
-      problems.add(kj::str("a config is on trial; that of before comes back in ",
-                           durationText(left / 1000 * kj::SECONDS)));
+      problems.add(
+          kj::str("a config is on trial; reverting in ", durationText(left / 1000 * kj::SECONDS)));
     }
     table.add(r.node, stage, r.value.getSequence(), r.value.getPhase(),
               problems.size() > 0 ? kj::StringPtr(problems[0]) : ""_kj);
@@ -194,25 +194,25 @@ kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
 
 void addMachineCommands(Command& root) {
   auto& version = root.add("version", "Print the version of the client and of the nodes");
-  version.flag({.name = "client", .help = "only the client's; needs no node"});
-  version.flag({.name = "short", .help = "the client's version in one line"});
+  version.flag({.name = "client", .help = "show only the client's version; needs no node"});
+  version.flag({.name = "short", .help = "show the client's version in one line"});
   addOutputFlag(version);
   addInsecureFlags(version);
   version.run = runVersion;
 
-  auto& status = root.add("status", "Show where nodes are in their life, and what holds them up");
-  status.details = "With --insecure also of a node that has no machine config yet.";
+  auto& status = root.add("status", "Show the stage of nodes and their problems");
+  status.details = "Use --insecure for a node that has no machine config yet.";
   addOutputFlag(status);
   addInsecureFlags(status);
   status.run = runStatus;
 
   auto& memory = root.add("memory", "Show memory usage in MiB");
   memory.aliases = {"m", "free"};
-  memory.flag({.name = "verbose", .letter = "v", .help = "every line of the kernel's account"});
+  memory.flag({.name = "verbose", .letter = "v", .help = "show every line of /proc/meminfo"});
   addOutputFlag(memory);
   memory.run = runMemory;
 
-  auto& mounts = root.add("mounts", "List mounts and how full they are");
+  auto& mounts = root.add("mounts", "List mounts and their usage");
   mounts.aliases = {"mount"};
   addOutputFlag(mounts);
   mounts.run = runMounts;

@@ -1,7 +1,7 @@
 // patch <type> [<id>]
 //
-// Each node's own running config is patched, and sent to that node alone. Nothing is sent to any
-// before the patches have been done for all.
+// Each node's own running config is patched, and sent to that node only. Nothing is sent before
+// all configs have been patched.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -53,7 +53,7 @@ kj::Promise<void> prepare(Patching& task, size_t index) {
 kj::Vector<Patch> patchesOf(Invocation& call) {
   auto patches = readPatches(call.list("patch"), "patch");
   for (auto& patch : readPatchFiles(call.list("patch-file"))) patches.add(kj::mv(patch));
-  if (patches.empty()) failUsage("there is nothing to patch with: give --patch or --patch-file");
+  if (patches.empty()) failUsage("no patch given; use --patch or --patch-file");
   return patches;
 }
 
@@ -103,13 +103,15 @@ void addPatchCommands(Command& root) {
   patch.least = 1, patch.most = 2;
   patch.argumentChoices = {{"machineconfig", "mc"}};
   patch.details =
-      "A patch is a JSON Patch (a list of operations) or a part of a config that is merged into "
-      "it. Each node's own config is patched.";
+      "A patch is a JSON Patch (a list of operations) or a part of a config to merge into it. "
+      "Each node's own config is patched.";
   patch.flag({.name = "patch",
               .letter = "p",
               .kind = FlagKind::kTexts,
-              .help = "the patch, or @ and a file with it; may be given again"});
-  patch.flag({.name = "patch-file", .kind = FlagKind::kTexts, .help = "a file with a patch"});
+              .help = "the patch, or @FILE; may be repeated"});
+  patch.flag({.name = "patch-file",
+              .kind = FlagKind::kTexts,
+              .help = "file with a patch; may be repeated"});
   patch.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
   addApplyFlags(patch);
   patch.run = runPatch;

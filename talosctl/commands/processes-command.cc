@@ -23,8 +23,8 @@ capnp::RemotePromise<Processes> ask(rpc::Node::Client node) {
   return node.machineRequest().send().getMachine().processesRequest().send();
 }
 
-// What a user knows the process by: its arguments, with the full path of the program in front;
-// kernel threads have a name only.
+// The command as shown to the user: the arguments, with the full path of the program in front;
+// kernel threads have only a name.
 kj::String commandLine(rpc::Process::Reader p) {
   auto executable = p.getExecutable();
   kj::StringPtr arguments = p.getArgs();
@@ -40,7 +40,7 @@ kj::String commandLine(rpc::Process::Reader p) {
   return kj::str(arguments);
 }
 
-// Keys one at a time and unechoed, and a screen of our own, until dropped.
+// Raw keyboard input and the alternate screen, until dropped.
 class Screen {
  public:
   explicit Screen(Console& console) : console(console) {
@@ -70,7 +70,7 @@ class Screen {
   Console& console;
   struct termios before;
 
-  // The first so many characters of UTF-8.
+  // The first `columns` characters of UTF-8.
   static kj::ArrayPtr<const char> cut(kj::ArrayPtr<const char> line, size_t columns) {
     size_t characters = 0;
     for (size_t i = 0; i < line.size(); ++i) {
@@ -99,7 +99,7 @@ kj::Promise<int> runWatch(Invocation& call) {
     screen.show(kj::str(kj::strArray(failures, ""), renderProcesses(replies, sort)));
     if (replies.size() == 0 && answers.failures.size() > 0) {
       co_await session->client.connect(
-          session->deadline);  // ends the command when nothing is left to ask
+          session->deadline);  // ends the command when no node can be reached
     }
     char key = 0;
     co_await keys->tryRead(&key, 1, 1)
@@ -151,11 +151,10 @@ void addProcessCommands(Command& root) {
                   .letter = "s",
                   .kind = FlagKind::kText,
                   .fallback = "rss",
-                  .help = "largest first",
+                  .help = "sort by memory or CPU time, largest first",
                   .choices = {"rss", "cpu"}});
-  processes.flag(
-      {.name = "watch", .letter = "w", .help = "show a screen that refreshes every second"});
-  processes.details = "Keys of --watch: r or m sorts by memory, c by CPU time, q ends.";
+  processes.flag({.name = "watch", .letter = "w", .help = "refresh the screen every second"});
+  processes.details = "Keys with --watch: r or m to sort by memory, c by CPU time, q to quit.";
   addOutputFlag(processes);
   processes.interrupt = Interrupt::kIsSuccess;
   processes.run = runProcesses;

@@ -161,11 +161,10 @@ TEST(Render, Status) {
   Made<rpc::Status> tries;
   tries.value.setStage(rpc::Status::Stage::RUNNING);
   tries.value.setRevertsInMs(61'900);
-  EXPECT_EQ(
-      renderStatus(replies<rpc::Status>(tries.from("n"))),
-      "NODE   STAGE     SEQUENCE   PHASE   PROBLEM\n"
-      "n      running                      a config is on trial; that of before comes back in "
-      "1m1s\n");
+  EXPECT_EQ(renderStatus(replies<rpc::Status>(tries.from("n"))),
+            "NODE   STAGE     SEQUENCE   PHASE   PROBLEM\n"
+            "n      running                      a config is on trial; reverting in "
+            "1m1s\n");
 }
 
 TEST(Render, Memory) {

@@ -1,4 +1,4 @@
-// What a person reads: from replies to text, nothing else. Layouts are those of spec talosctl.md
+// Renders replies as text. Pure. Layouts are those of spec talosctl.md
 // §7-10.
 #pragma once
 

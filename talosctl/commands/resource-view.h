@@ -22,8 +22,8 @@ kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
 kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 
-// What a watch has shown of one node, so that a second snapshot (after the node lost track of this
-// reader) is shown as the changes that it means.
+// What a watch has shown of one node, so that a second snapshot (sent when this reader was too
+// slow) is shown as the changes since then.
 class WatchView {
  public:
   using Show = kj::Function<void(ChangeKind change, rpc::Resource::Reader resource)>;

@@ -101,7 +101,8 @@ int signalNamed(kj::StringPtr text) {
     auto known = sigabbrev_np(number);
     if (known != nullptr && strcasecmp(known, name.cStr()) == 0) return number;
   }
-  failUsage(kj::str("\"", text, "\" is not a signal: use a name as SIGTERM or a number"));
+  failUsage(
+      kj::str("\"", text, "\" is not a valid signal; use a name such as SIGTERM, or a number"));
 }
 
 kj::Promise<int> runKill(Invocation& call) {
@@ -213,7 +214,7 @@ void addServiceCommands(Command& root) {
   service.flag({.name = "signal",
                 .kind = FlagKind::kText,
                 .fallback = "SIGTERM",
-                .help = "for kill: the signal that its process is sent"});
+                .help = "with kill: signal to send to its process"});
   addOutputFlag(service);
   service.run = runService;
 }

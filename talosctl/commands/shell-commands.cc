@@ -14,7 +14,7 @@ kj::Promise<int> runCompletion(Invocation& call) {
   } else if (shell == "zsh") {
     call.out(zshCompletion(call.root));
   } else {
-    failUsage(kj::str("unsupported shell \"", shell, "\": this command knows bash and zsh"));
+    failUsage(kj::str("unsupported shell \"", shell, "\"; use bash or zsh"));
   }
   return 0;
 }
@@ -25,7 +25,7 @@ kj::Promise<int> runHelp(Invocation& call) {
     KJ_IF_MAYBE (next, at->child(word)) {
       at = next;
     } else {
-      failUsage(kj::str("unknown command \"", word, "\" of \"", at->path(), "\""));
+      failUsage(kj::str("unknown command \"", word, "\" for \"", at->path(), "\""));
     }
   }
   call.out(helpText(*at));
@@ -39,7 +39,7 @@ void addShellCommands(Command& root) {
   completion.arguments = "<bash|zsh>";
   completion.least = completion.most = 1;
   completion.argumentChoices = {{"bash", "zsh"}};
-  completion.details = "In bash: source <(talosctl completion bash)";
+  completion.details = "To load it in bash: source <(talosctl completion bash)";
   completion.run = runCompletion;
 
   auto& help = root.add("help", "Show help for a command");

@@ -41,11 +41,11 @@ kj::String renderTimes(kj::ArrayPtr<const Reply<Times>> replies) {
 }
 
 void addTimeCommands(Command& root) {
-  auto& time = root.add("time", "Compare the clock of nodes with that of an NTP server");
+  auto& time = root.add("time", "Compare the clocks of nodes with an NTP server");
   time.flag({.name = "check",
              .letter = "c",
              .kind = FlagKind::kText,
-             .help = "this server, instead of the one that the node follows"});
+             .help = "NTP server to compare with, instead of the one that the node follows"});
   addOutputFlag(time);
   time.run = runTime;
 }

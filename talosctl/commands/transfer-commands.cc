@@ -9,7 +9,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// Hands bytes to a function of its owner.
+// Passes bytes to a function of its owner.
 class Bytes final : public rpc::ByteSink::Server {
  public:
   explicit Bytes(kj::Function<void(kj::ArrayPtr<const kj::byte>)> take) : take(kj::mv(take)) {}
@@ -27,7 +27,7 @@ kj::Promise<int> runRead(Invocation& call) {
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = node.filesRequest().send().getFiles().readRequest();
   request.setPath(call.arguments[0]);
-  // A terminal obeys what it is sent; a file or a pipe gets the bytes as they are.
+  // A terminal would interpret control characters; a file or a pipe gets the bytes as they are.
   bool escape = call.world.console.outIsTerminal();
   request.setSink(kj::heap<Bytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
     if (escape) {
@@ -45,7 +45,7 @@ kj::Promise<int> runCopy(Invocation& call) {
   auto& source = call.arguments[0];
   auto& target = call.arguments[1];
   if (!source.startsWith("/"))
-    failUsage(kj::str("the source must be an absolute path; arg(s) were \"", source, "\""));
+    failUsage(kj::str("the source must be an absolute path, not \"", source, "\""));
   auto session = co_await openSingle(call);
   kj::Maybe<kj::Own<Extractor>> extractor;
   if (target != "-") extractor = kj::heap<Extractor>(target);
@@ -82,10 +82,10 @@ kj::Promise<int> runCopy(Invocation& call) {
   }
   KJ_IF_MAYBE (e, extractor) {
     (*e)->finish();
-    for (auto& s : (*e)->skipped()) call.err(kj::str("left out: ", printable(s), "\n"));
+    for (auto& s : (*e)->skipped()) call.err(kj::str("skipped: ", printable(s), "\n"));
   }
   for (auto& path : unreadable) {
-    call.err(kj::str(session->client.nodes()[0], ": could not be read: ", printable(path), "\n"));
+    call.err(kj::str(session->client.nodes()[0], ": cannot read ", printable(path), "\n"));
   }
   co_return 0;
 }

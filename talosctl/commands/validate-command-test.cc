@@ -173,7 +173,7 @@ TEST_F(Validate, GenConfigWithEmptyWords) {
   EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
   EXPECT_THAT(readFile(kj::str(o, "/init.yaml")).cStr(), HasSubstr("installer:v"));
   EXPECT_EQ(generate({"--output-dir="}), 1);
-  EXPECT_THAT(err(), HasSubstr("error: --output-dir: the name of the folder is empty"));
+  EXPECT_THAT(err(), HasSubstr("error: --output-dir must not be empty"));
   EXPECT_EQ(generate({"-o", bad, "--dns-domain", "a b"}), 1);
   EXPECT_THAT(err(), EndsWith("cluster.local is the usual one\n"));
   EXPECT_EQ(tryReadFile(kj::str(bad, "/join.yaml")), nullptr);
@@ -215,7 +215,7 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
   EXPECT_EQ(generate({"-o", none, "--config-patch",
                       R"([{"op":"replace","path":"/machine/typ","value":"x"}])"}),
             1);
-  EXPECT_THAT(err(), HasSubstr("--config-patch:1:2: /machine/typ: there is nothing at this path"));
+  EXPECT_THAT(err(), HasSubstr("--config-patch:1:2: /machine/typ: no such path"));
   EXPECT_EQ(generate({"-o", none, "--config-patch", "@/nothing"}), 1);
   EXPECT_THAT(err(), HasSubstr("/nothing: no such file"));
   EXPECT_EQ(tryReadFile(kj::str(none, "/join.yaml")), nullptr);

@@ -1,4 +1,4 @@
-// validate: is a machine config right, without a machine?
+// validate: validates a machine config without a node.
 #include "common/base/file.h"
 #include "common/config/config.h"
 #include "common/yaml/yaml-codec.h"
@@ -37,7 +37,7 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
-  // More than the parser takes: it says what its limit is.
+  // More than the parser accepts, which then names its limit.
   auto text = co_await readFileOrInput(call.world, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
@@ -46,7 +46,7 @@ kj::Promise<int> runValidate(Invocation& call) {
     problems.add(Problem{p.severity, kj::str(p.file), p.line, p.column, kj::str(p.path),
                          kj::str(p.message), kj::str(p.hint)});
   }
-  // What is missing for the mode is only known of what could be read.
+  // Checks for the mode need a config that could be read.
   if (config.good())
     config::checkMode(config, KJ_ASSERT_NONNULL(config::modeNamed(mode)), file, problems);
   if (call.on("strict")) {
@@ -60,7 +60,7 @@ kj::Promise<int> runValidate(Invocation& call) {
   Problems errors;
   for (auto& problem : problems) {
     if (problem.severity == Severity::kWarning) {
-      problem.severity = Severity::kError;  // the word stands in front of the line
+      problem.severity = Severity::kError;  // the line already begins with WARNING
       call.err(printableText(kj::str("WARNING: ", problem.toString(), "\n")));
     } else {
       errors.add(kj::mv(problem));
@@ -77,9 +77,9 @@ kj::Promise<int> runValidate(Invocation& call) {
 }  // namespace
 
 void addValidateCommand(Command& root) {
-  auto& validate = root.add("validate", "Check a machine config without a machine");
+  auto& validate = root.add("validate", "Validate a machine config");
   validate.details =
-      "Every problem is shown with its place. Warnings do not make a config invalid without "
+      "Shows every problem with file, line and column. Warnings make a config invalid only with "
       "--strict.";
   validate.flag({.name = "config",
                  .letter = "c",
@@ -89,15 +89,15 @@ void addValidateCommand(Command& root) {
   validate.flag({.name = "mode",
                  .letter = "m",
                  .kind = FlagKind::kText,
-                 .help = "where the machine runs",
+                 .help = "where the machine will run",
                  .choices = {"metal", "cloud", "container"},
                  .required = true});
-  validate.flag({.name = "strict", .help = "take warnings for errors"});
+  validate.flag({.name = "strict", .help = "treat warnings as errors"});
   validate.flag({.name = "output",
                  .letter = "o",
                  .kind = FlagKind::kText,
                  .fallback = "text",
-                 .help = "form of the output",
+                 .help = "output format",
                  .choices = {"text", "json"}});
   validate.run = runValidate;
 }

@@ -28,7 +28,7 @@ kj::Maybe<kj::String> variable(World& world, kj::StringPtr name) {
   return nullptr;
 }
 
-// A child that is told to end when nobody waits for it any more.
+// A child that is terminated when this is dropped.
 class Child {
  public:
   Child(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words) : port(port) {
@@ -38,7 +38,7 @@ class Child {
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     KJ_DEFER(posix_spawnattr_destroy(&attributes));
-    // Ours are blocked, or read by the loop.
+    // Our signals are blocked, or handled by the loop.
     sigset_t none, usual;
     sigemptyset(&none);
     sigemptyset(&usual);
@@ -82,10 +82,9 @@ class Child {
 
 void checkEnd(const siginfo_t& info, kj::StringPtr editor) {
   if (info.si_code == CLD_EXITED && info.si_status == 0) return;
-  auto how = info.si_code != CLD_EXITED ? kj::str("was ended by signal ", info.si_status)
-             : info.si_status == 127
-                 ? kj::str("is not there; name another one in TALOS_EDITOR or EDITOR")
-                 : kj::str("ended with status ", info.si_status);
+  auto how = info.si_code != CLD_EXITED ? kj::str("was killed by signal ", info.si_status)
+             : info.si_status == 127    ? kj::str("was not found; set TALOS_EDITOR or EDITOR")
+                                        : kj::str("exited with status ", info.si_status);
   fail(ErrorKind::kFailedPrecondition,
        kj::str("the editor \"", editor, "\" ", how, "; nothing was applied"));
 }
@@ -107,17 +106,17 @@ Draft::Draft(World& world, kj::StringPtr name) : world(world) {
   folder = kj::str(base, "/talosctl-edit-XXXXXX");
   if (mkdtemp(folder.begin()) == nullptr) {  // 0700
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("no folder for the editor can be made in ", base, ": ", strerror(errno)));
+         kj::str("cannot create a folder for the editor in ", base, ": ", strerror(errno)));
   }
   file = kj::str(folder, "/", name);
 }
 
 Draft::~Draft() noexcept(false) {
   if (kept) return;
-  // Often on the way of another exception.
+  // This may run while another exception is thrown.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { removeTree(folder); })) {
-    world.console.err(kj::str("WARNING: ", folder,
-                              " cannot be removed, and holds secrets: ", messageOf(*e), "\n"));
+    world.console.err(
+        kj::str("WARNING: cannot remove ", folder, ", which holds secrets: ", messageOf(*e), "\n"));
   }
 }
 
@@ -129,7 +128,7 @@ kj::StringPtr Draft::keep(kj::StringPtr text) {
 
 kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   writeFileAtomically(file, text, 0600);
-  // The trap is the shell's alone: Ctrl-C is for the editor to make something of.
+  // The trap is only for the shell: the editor handles Ctrl-C.
   auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"),
                        kj::str("trap : INT; ", editor, " \"$1\""), kj::str(editor), kj::str(file));
   world.terminalLent = true;
@@ -142,7 +141,7 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
 
 namespace {
 
-// Editors take blanks off the ends of lines, or add a carriage return.
+// Editors remove trailing blanks, or add a carriage return.
 kj::ArrayPtr<const char> withoutEnd(kj::ArrayPtr<const char> line) {
   size_t size = line.size();
   while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\r')) --size;

@@ -1,9 +1,8 @@
 // The user's editor on a text that holds secrets.
 //
-// The text lies in a file that only the user can read, in a folder that only the user can enter (an
-// editor's own copies lie there too), and both are gone when the Draft is, however that comes,
-// unless it was told to keep them; only SIGKILL and SIGQUIT leave them behind, in a folder that
-// begins with "talosctl-edit-".
+// The text is in a file that only the user can read, in a folder that only the user can enter (for
+// the editor's own copies too). Both are removed with the Draft, unless keep() was called; only
+// SIGKILL and SIGQUIT leave them behind, in a folder that begins with "talosctl-edit-".
 #pragma once
 
 #include "common/base/problem.h"
@@ -21,11 +20,11 @@ class Draft {
   ~Draft() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Draft);
 
-  // Writes it, runs the editor to its end, and reads it. Rejects when the editor fails. The
-  // terminal is lent to it meanwhile.
+  // Writes the file, runs the editor to its end, and reads the file. Rejects when the editor fails.
+  // Meanwhile the editor has the terminal.
   kj::Promise<kj::String> edit(kj::StringPtr editor, kj::StringPtr text);
 
-  // The folder stays, with this text in the file, whose path is returned: for the user.
+  // Keeps the folder, with this text in the file, and returns the file's path.
   kj::StringPtr keep(kj::StringPtr text);
 
  private:

@@ -1,4 +1,4 @@
-// Strategic merge: a mapping that looks like the document that it changes.
+// Strategic merge: the patch is a mapping with the structure of the document.
 
 #include "talosctl/config/patch-value.h"
 
@@ -69,8 +69,8 @@ class Merger {
     for (auto& entry : node.entries) {
       if (entry.key != kDirective) continue;
       if (entry.value->kind == Kind::kScalar && entry.value->text == "delete") return true;
-      throw Refusal{entry.place, path.toString(), kj::str("$patch knows nothing but \"delete\""),
-                    kj::str("a mapping is merged without it")};
+      throw Refusal{entry.place, path.toString(), kj::str("not a valid $patch"),
+                    kj::str("use \"delete\", or leave it out to merge the mapping")};
     }
     return false;
   }
@@ -127,7 +127,7 @@ class Merger {
         if (name.size() == 0) {
           throw Refusal{
               item->place, path.toString(),
-              kj::str("the items of this list have no name by which one could be removed"),
+              kj::str("cannot remove an item of this list by a merge: the items have no name"),
               kj::str("use a JSON Patch")};
         }
       } else {
@@ -161,12 +161,11 @@ void mergeDocument(kj::Own<Value>& document, const YamlNode& patch, Budget& budg
   Merger merger(budget);
   Path root{nullptr, ""};
   if (merger.deletes(patch, root)) {
-    throw Refusal{patch.place, kj::str(), kj::str("the whole document cannot be removed"),
-                  kj::str()};
+    throw Refusal{patch.place, kj::str(), kj::str("cannot remove the whole document"), kj::str()};
   }
   if (document->kind != Kind::kMapping) {
-    throw Refusal{patch.place, kj::str(), kj::str("the document is no mapping: nothing merges"),
-                  kj::str()};
+    throw Refusal{patch.place, kj::str(),
+                  kj::str("cannot merge into the document: it is not a mapping"), kj::str()};
   }
   merger.mergeMapping(*document, patch, nullptr);
 }

@@ -114,8 +114,9 @@ class Reader {
 
   kj::Maybe<Operation> readOne(const YamlNode& node) {
     if (node.kind != Kind::kMapping) {
-      report(node.place, kj::str("an operation of a JSON Patch is expected"),
-             kj::str("as {\"op\": \"replace\", \"path\": \"/machine/type\", \"value\": \"init\"}"));
+      report(node.place, kj::str("not a valid JSON Patch operation"),
+             kj::str("use for example {\"op\": \"replace\", \"path\": \"/machine/type\", "
+                     "\"value\": \"init\"}"));
       return nullptr;
     }
     Operation operation{.place = node.place, .verb = Verb::kTest, .path = {}, .from = {}};
@@ -137,7 +138,7 @@ class Reader {
     auto* word = member(node, "op");
     if (word == nullptr) {
       report(node.place, kj::str("the operation has no \"op\""),
-             kj::str("add, remove, replace, move, copy or test"));
+             kj::str("use add, remove, replace, move, copy or test"));
       return false;
     }
     kj::Vector<kj::StringPtr> names;
@@ -148,9 +149,10 @@ class Reader {
       }
       names.add(row.name);
     }
-    auto hint = kj::str("it is one of ", kj::strArray(names, ", "));
+    auto hint = kj::str("use one of ", kj::strArray(names, ", "));
     KJ_IF_MAYBE (name, closest(word->text, names)) hint = kj::str("did you mean \"", *name, "\"?");
-    report(word->place, kj::str(codec::jsonString(word->text), " is no operation of a JSON Patch"),
+    report(word->place,
+           kj::str(codec::jsonString(word->text), " is not a valid JSON Patch operation"),
            kj::mv(hint));
     return false;
   }
@@ -160,23 +162,23 @@ class Reader {
     if (text == nullptr || text->kind != Kind::kScalar) {
       report(text == nullptr ? node.place : text->place,
              text == nullptr ? kj::str("the operation has no \"", key, "\"")
-                             : kj::str("\"", key, "\" must be a text"),
-             kj::str("as /machine/network/hostname"));
+                             : kj::str("\"", key, "\" must be a string"),
+             kj::str("use for example /machine/network/hostname"));
       return false;
     }
     KJ_IF_MAYBE (read, readPointer(text->text, texts)) {
       for (auto token : *read) {
         if (token.size() <= kMaxKeyBytes) continue;
-        report(text->place, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
+        report(text->place, kj::str("the path has a key longer than ", kMaxKeyBytes, " bytes"));
         return false;
       }
       tokens = kj::mv(*read);
       return true;
     }
-    report(text->place, kj::str(codec::jsonString(text->text), " is no JSON pointer"),
+    report(text->place, kj::str(codec::jsonString(text->text), " is not a valid JSON pointer"),
            text->text.startsWith("/")
-               ? kj::str("~ is written ~0, and / in a key ~1")
-               : kj::str("it begins with \"/\", as /machine/network/hostname"));
+               ? kj::str("write ~ as ~0, and / in a key as ~1")
+               : kj::str("it must start with \"/\", such as /machine/network/hostname"));
     return false;
   }
 };
@@ -246,7 +248,7 @@ class Machine {
         kj::Vector<kj::StringPtr> keys;
         for (auto& member : value.members) keys.add(member.key);
         KJ_IF_MAYBE (near, closest(wanted, keys))
-          return kj::str("has ", codec::jsonString(*near), ": did you mean that?");
+          return kj::str("has ", codec::jsonString(*near), "; did you mean that?");
         size_t shown = kj::min(keys.size(), kMostKeysShown);
         auto quoted = KJ_MAP(key, keys.asPtr().slice(0, shown)) {
           return codec::jsonString(key);
@@ -261,7 +263,7 @@ class Machine {
   }
 
   [[noreturn]] void refuseMissing(const Tokens& path, size_t known, const Value& parent) {
-    refuse(path, kj::str("there is nothing at this path"),
+    refuse(path, kj::str("no such path"),
            kj::str(nameOf(path, known), " ", contentOf(parent, path[known])));
   }
 
@@ -287,8 +289,8 @@ class Machine {
     KJ_IF_MAYBE (index, indexOf(path[depth])) {
       if (*index < parent.members.size()) return *index;
     } else if (path[depth] != "-") {
-      refuse(path, kj::str(codec::jsonString(path[depth]), " is not the number of a list item"),
-             kj::str(nameOf(path, depth), " is a list: it takes 0, 1, …, and - to append"));
+      refuse(path, kj::str(codec::jsonString(path[depth]), " is not a valid list index"),
+             kj::str(nameOf(path, depth), " is a list; use 0, 1, …, or - to append"));
     }
     return nullptr;
   }
@@ -310,7 +312,7 @@ class Machine {
 
   void checkDepth(const Tokens& path, const Value& value) {
     if (path.size() + value.height() > codec::kMaxDepth)
-      refuse(path, kj::str("more than ", codec::kMaxDepth, " levels"));
+      refuse(path, kj::str("nested deeper than ", codec::kMaxDepth, " levels"));
   }
 
   void add(const Tokens& path, kj::Own<Value> value) {
@@ -333,20 +335,20 @@ class Machine {
       size_t index = members.size();
       if (path[last] != "-") index = KJ_ASSERT_NONNULL(indexOf(path[last]));
       if (index > members.size()) {
-        refuse(path, kj::str("the list is shorter"),
-               kj::str(nameOf(path, last), " ", contentOf(parent, ""), "; - appends"));
+        refuse(path, kj::str("list index out of range"),
+               kj::str(nameOf(path, last), " ", contentOf(parent, ""), "; use - to append"));
       }
       budget.spend(members.size() - index);
       members.insert(members.begin() + index, {"", kj::mv(value)});
     } else {
-      refuse(path, kj::str("nothing can be added here"),
+      refuse(path, kj::str("cannot add a value here"),
              kj::str(nameOf(path, last), " ", contentOf(parent, ""),
                      "; add a whole mapping or list there"));
     }
   }
 
   kj::Own<Value> remove(const Tokens& path) {
-    if (path.empty()) refuse(path, kj::str("the whole document cannot be removed"));
+    if (path.empty()) refuse(path, kj::str("cannot remove the whole document"));
     size_t last = path.size() - 1;
     auto& parent = reach(path, last, true);
     KJ_IF_MAYBE (index, locate(parent, path, last)) {
@@ -378,7 +380,7 @@ class Machine {
     bool prefix = from.size() <= to.size() && std::equal(from.begin(), from.end(), to.begin());
     auto& value = reach(from, from.size());
     if (prefix && from.size() == to.size()) return;
-    if (prefix) refuse(to, kj::str("a value cannot be moved into itself"));
+    if (prefix) refuse(to, kj::str("cannot move a value into itself"));
     budget.spend(value.size());
     add(to, remove(from));
   }
@@ -388,7 +390,7 @@ class Machine {
     budget.spend(kj::min(expected.size, value.size()));
     if (isEqual(value, *take(expected))) return;
     // The value may be a secret: only what was expected is known to whoever reads this.
-    refuse(path, kj::str("the test failed: the value is another one"));
+    refuse(path, kj::str("test failed: the value differs"));
   }
 };
 

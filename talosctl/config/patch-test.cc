@@ -48,19 +48,19 @@ TEST(Patch, DoesWhatTheStandardSays) {
        R"([{"op":"test","path":"/baz","value":"qux"},{"op":"test","path":"/foo/1","value":2}])",
        "baz: qux\nfoo: [a, 2, c]\n"},
       {"A.9 a test that fails", "baz: qux\n", R"([{"op":"test","path":"/baz","value":"bar"}])",
-       "!patch:1:2: /baz: the test failed: the value is another one\n"},
+       "!patch:1:2: /baz: test failed: the value differs\n"},
       {"A.10 add a mapping", "foo: bar\n",
        R"([{"op":"add","path":"/child","value":{"grandchild":{}}}])",
        "foo: bar\nchild:\n    grandchild: {}\n"},
       {"A.11 other members are ignored", "foo: bar\n",
        R"([{"op":"add","path":"/baz","value":"qux","xyz":123}])", "foo: bar\nbaz: qux\n"},
       {"A.12 no parent", "foo: bar\n", R"([{"op":"add","path":"/baz/bat","value":"qux"}])",
-       "!patch:1:2: /baz/bat: there is nothing at this path; the document has \"foo\"\n"},
+       "!patch:1:2: /baz/bat: no such path; the document has \"foo\"\n"},
       {"A.14 escapes", "/: 9\n~1: 10\n",
        R"([{"op":"test","path":"/~01","value":10},{"op":"replace","path":"/~1","value":8}])",
        "/: 8\n~1: 10\n"},
       {"A.15 text is no number", "/: 9\n~1: 10\n", R"([{"op":"test","path":"/~01","value":"10"}])",
-       "!patch:1:2: /~01: the test failed: the value is another one\n"},
+       "!patch:1:2: /~01: test failed: the value differs\n"},
       {"A.16 append", "foo: [bar]\n", R"([{"op":"add","path":"/foo/-","value":["abc","def"]}])",
        "foo: [bar, [abc, def]]\n"},
       {"copy", "a:\n  b: 1 # one\nc: 2\n", R"([{"op":"copy","from":"/a","path":"/c"}])",
@@ -164,91 +164,88 @@ TEST(Patch, ChangesOneUserOfAnAnchor) {
 TEST(Patch, RefusesWhatCannotBeDone) {
   const char* document = "machine:\n  type: init\n  list: [1, 2]\n  empty:\n";
   const Row rows[] = {
-      {"", document, "", "!patch: the patch is empty; [] changes nothing\n"},
+      {"", document, "", "!patch: the patch is empty; use [] for a patch that changes nothing\n"},
       {"", document, "text",
-       "!patch:1:1: this is no patch; a list of operations or a mapping that is merged is "
-       "expected\n"},
+       "!patch:1:1: not a valid patch; use a list of operations (JSON Patch) or a mapping to "
+       "merge\n"},
       {"", document, "[1]",
-       "!patch:1:2: an operation of a JSON Patch is expected; as {\"op\": \"replace\", \"path\": "
+       "!patch:1:2: not a valid JSON Patch operation; use for example {\"op\": \"replace\", "
+       "\"path\": "
        "\"/machine/type\", \"value\": \"init\"}\n"},
       {"", document, "- op: replcae\n  path: /machine/type\n  value: x\n",
-       "!patch:1:7: \"replcae\" is no operation of a JSON Patch; did you mean \"replace\"?\n"},
+       "!patch:1:7: \"replcae\" is not a valid JSON Patch operation; did you mean \"replace\"?\n"},
       {"", document, R"([{"path":"/a"},{"op":"remove"},{"op":"add","path":"a","value":1}])",
-       "!patch:1:2: the operation has no \"op\"; add, remove, replace, move, copy or test\n"
-       "patch:1:16: the operation has no \"path\"; as /machine/network/hostname\n"
-       "patch:1:51: \"a\" is no JSON pointer; it begins with \"/\", as "
+       "!patch:1:2: the operation has no \"op\"; use add, remove, replace, move, copy or test\n"
+       "patch:1:16: the operation has no \"path\"; use for example /machine/network/hostname\n"
+       "patch:1:51: \"a\" is not a valid JSON pointer; it must start with \"/\", such as "
        "/machine/network/hostname\n"},
       {"", document, R"([{"op":"add","path":"/~2","value":1}])",
-       "!patch:1:21: \"/~2\" is no JSON pointer; ~ is written ~0, and / in a key ~1\n"},
+       "!patch:1:21: \"/~2\" is not a valid JSON pointer; write ~ as ~0, and / in a key as ~1\n"},
       {"", document, R"([{"op":"add","path":"/~","value":1}])",
-       "!patch:1:21: \"/~\" is no JSON pointer; ~ is written ~0, and / in a key ~1\n"},
+       "!patch:1:21: \"/~\" is not a valid JSON pointer; write ~ as ~0, and / in a key as ~1\n"},
       {"", document, R"([{"op":"add","path":"/a"}])",
        "!patch:1:2: the operation has no \"value\"\n"},
       {"", document, R"([{"op":"move","path":"/a"}])",
-       "!patch:1:2: the operation has no \"from\"; as /machine/network/hostname\n"},
+       "!patch:1:2: the operation has no \"from\"; use for example /machine/network/hostname\n"},
       {"", document, R"([{"op":"remove","path":{}}])",
-       "!patch:1:24: \"path\" must be a text; as /machine/network/hostname\n"},
+       "!patch:1:24: \"path\" must be a string; use for example /machine/network/hostname\n"},
       {"", document, R"([{"op":"replace","path":"/machine/typ","value":1}])",
-       "!patch:1:2: /machine/typ: there is nothing at this path; /machine has \"type\": did you "
-       "mean "
-       "that?\n"},
+       "!patch:1:2: /machine/typ: no such path; /machine has \"type\"; did you mean that?\n"},
       {"", document, R"([{"op":"replace","path":"/machine/kubelet/image","value":1}])",
-       "!patch:1:2: /machine/kubelet/image: there is nothing at this path; /machine has \"type\", "
+       "!patch:1:2: /machine/kubelet/image: no such path; /machine has \"type\", "
        "\"list\", \"empty\"\n"},
       {"", document, R"([{"op":"remove","path":"/machine/type/x"}])",
-       "!patch:1:2: /machine/type/x: there is nothing at this path; /machine/type is a single "
+       "!patch:1:2: /machine/type/x: no such path; /machine/type is a single "
        "value\n"},
       {"", document, R"([{"op":"remove","path":""}])",
-       "!patch:1:2: \"\": the whole document cannot be removed\n"},
+       "!patch:1:2: \"\": cannot remove the whole document\n"},
       {"", document, R"([{"op":"remove","path":"/machine/list/2"}])",
-       "!patch:1:2: /machine/list/2: there is nothing at this path; /machine/list has 2 items, "
+       "!patch:1:2: /machine/list/2: no such path; /machine/list has 2 items, "
        "counted "
        "from 0\n"},
       {"", document, R"([{"op":"remove","path":"/machine/list/-"}])",
-       "!patch:1:2: /machine/list/-: there is nothing at this path; /machine/list has 2 items, "
+       "!patch:1:2: /machine/list/-: no such path; /machine/list has 2 items, "
        "counted "
        "from 0\n"},
       {"", document, R"([{"op":"add","path":"/machine/list/3","value":1}])",
-       "!patch:1:2: /machine/list/3: the list is shorter; /machine/list has 2 items, counted from "
-       "0; - "
-       "appends\n"},
+       "!patch:1:2: /machine/list/3: list index out of range; /machine/list has 2 items, counted "
+       "from "
+       "0; use - to append\n"},
       {"", document, R"([{"op":"add","path":"/machine/list/01","value":1}])",
-       "!patch:1:2: /machine/list/01: \"01\" is not the number of a list item; /machine/list is a "
-       "list: "
-       "it takes 0, 1, …, and - to append\n"},
+       "!patch:1:2: /machine/list/01: \"01\" is not a valid list index; /machine/list is a list; "
+       "use 0, 1, …, or - to append\n"},
       {"", document, R"([{"op":"add","path":"/machine/list/x","value":1}])",
-       "!patch:1:2: /machine/list/x: \"x\" is not the number of a list item; /machine/list is a "
-       "list: "
-       "it takes 0, 1, …, and - to append\n"},
+       "!patch:1:2: /machine/list/x: \"x\" is not a valid list index; /machine/list is a list; use "
+       "0, 1, …, or - to append\n"},
       {"", document, R"([{"op":"add","path":"/machine/type/x","value":1}])",
-       "!patch:1:2: /machine/type/x: nothing can be added here; /machine/type is a single value; "
+       "!patch:1:2: /machine/type/x: cannot add a value here; /machine/type is a single value; "
        "add a "
        "whole mapping or list there\n"},
       {"", document, R"([{"op":"add","path":"/machine/empty/x","value":1}])",
-       "!patch:1:2: /machine/empty/x: nothing can be added here; /machine/empty is empty; add a "
+       "!patch:1:2: /machine/empty/x: cannot add a value here; /machine/empty is empty; add a "
        "whole "
        "mapping or list there\n"},
       {"", document, R"([{"op":"move","from":"/machine","path":"/machine/x"}])",
-       "!patch:1:2: /machine/x: a value cannot be moved into itself\n"},
+       "!patch:1:2: /machine/x: cannot move a value into itself\n"},
       {"", document, R"([{"op":"move","from":"","path":"/x"}])",
-       "!patch:1:2: /x: a value cannot be moved into itself\n"},
+       "!patch:1:2: /x: cannot move a value into itself\n"},
       {"", document, R"([{"op":"copy","from":"/x","path":"/y"}])",
-       "!patch:1:2: /x: there is nothing at this path; the document has \"machine\"\n"},
+       "!patch:1:2: /x: no such path; the document has \"machine\"\n"},
       {"the second of two", document,
        "- op: replace\n  path: /machine/type\n  value: worker\n- op: test\n  path: /machine/type\n"
        "  value: init\n",
-       "!patch:4:3: /machine/type: the test failed: the value is another one\n"},
+       "!patch:4:3: /machine/type: test failed: the value differs\n"},
       {"", document, "- op: test\n path: /a\n",
        "!patch:2:2: this line is not part of the list above it; indent all items of a list alike "
        "and "
        "begin each with \"- \"\n"},
       {"", "a: [\n", "[]", "!doc:2:1: \"]\" or \",\" is missing before this\n"},
       {"", "", "[]", "!doc: the document is empty\n"},
-      {"", "- 1\n", "a: 1\n", "!patch:1:1: the document is no mapping: nothing merges\n"},
-      {"", document, "$patch: delete\n", "!patch:1:1: the whole document cannot be removed\n"},
+      {"", "- 1\n", "a: 1\n", "!patch:1:1: cannot merge into the document: it is not a mapping\n"},
+      {"", document, "$patch: delete\n", "!patch:1:1: cannot remove the whole document\n"},
       {"", document, "machine: {$patch: merge}\n",
-       "!patch:1:11: machine: $patch knows nothing but \"delete\"; a mapping is merged without "
-       "it\n"},
+       "!patch:1:11: machine: not a valid $patch; use \"delete\", or leave it out to merge the "
+       "mapping\n"},
   };
   for (auto& row : rows)
     EXPECT_EQ(std::string(row.expected), patched(row.document, row.patch).cStr()) << row.patch;
@@ -282,7 +279,8 @@ TEST(Patch, MergesByTheRulesOfEachList) {
        "cluster:\n  network:\n    podSubnets:\n      - 10.1.0.0/16\n"},
       {"the same", "a: {b: [1]} # x\n", "a: {}\n", "a: {b: [1]} # x\n"},
       {"a list without names", "a:\n  - b: 1\n", "a:\n  - $patch: delete\n",
-       "!patch:2:5: a: the items of this list have no name by which one could be removed; use a "
+       "!patch:2:5: a: cannot remove an item of this list by a merge: the items have no name; use "
+       "a "
        "JSON "
        "Patch\n"},
   };
@@ -301,7 +299,7 @@ TEST(Patch, EndsOnPatchesThatGrow) {
     pointer += "/a/a";
   }
   EXPECT_TRUE(patched("a: 1\n", (copies + "]").c_str()).startsWith("!patch"));
-  EXPECT_TRUE(patched("a: 1\n", (deeper + "]").c_str()).endsWith("more than 64 levels\n"));
+  EXPECT_TRUE(patched("a: 1\n", (deeper + "]").c_str()).endsWith("nested deeper than 64 levels\n"));
   std::string big = "a: " + std::string(2u << 20, 'x') + "\n", repeats = "[";
   for (int i = 0; i < 4'000; ++i)
     repeats += std::string(i > 0 ? "," : "") + R"({"op":"copy","from":"/a","path":"/k)" +
@@ -312,7 +310,7 @@ TEST(Patch, EndsOnPatchesThatGrow) {
   for (int i = 0; i < 90'000; ++i) list += ",0";
   for (int i = 0; i < 20'000; ++i)
     adds += std::string(i > 0 ? "," : "") + R"({"op":"add","path":"/a/0","value":1})";
-  EXPECT_EQ(std::string("!patch: the patch takes too much work; make it smaller\n"),
+  EXPECT_EQ(std::string("!patch: applying the patch takes too much work; use a smaller patch\n"),
             patched((list + "]\n").c_str(), (adds + "]").c_str()).cStr());
 }
 

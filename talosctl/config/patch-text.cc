@@ -1,5 +1,5 @@
-// The way back to text: edits of the source, so that everything that did not change stays as it is
-// written, comments and all.
+// Converts the tree back to text by editing the source, so that everything that did not change
+// stays as it was written, comments included.
 
 #include <algorithm>
 #include <map>
@@ -30,7 +30,7 @@ struct Slot {
   size_t column;  // of the key or the dash
 };
 
-// Values as nodes to write, with what did not change as the text that it has.
+// Values as nodes to write; unchanged ones keep their text.
 class Renderer {
  public:
   Renderer(const YamlStream& stream, const SourceText& source, const YamlNode& root, bool keepText)
@@ -318,7 +318,7 @@ class Splicer {
     }
   }
 
-  // What of a block collection one entry or item takes up.
+  // The text of one entry or item of a block collection.
   struct Part {
     size_t position;  // of the key or the dash
     size_t after;

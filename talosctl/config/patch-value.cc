@@ -27,7 +27,7 @@ bool isSameScalar(const Value& a, const Value& b) {
   return a.text == b.text && (a.plain == b.plain || !quotesMatter(a.text));
 }
 
-// None where only the text can be compared: no number, or one that is too large or no real one.
+// None if only the text can be compared: not a number, too large, infinite or NaN.
 kj::Maybe<double> numberOf(const Value& value) {
   auto type = typeOf(value);
   if (type == ScalarType::kInteger) {
@@ -154,8 +154,10 @@ bool isEqual(const Value& a, const Value& b) {
 
 void Budget::spend(size_t steps) {
   if (steps > left) {
-    throw Refusal{
-        {}, kj::str(), kj::str("the patch takes too much work"), kj::str("make it smaller")};
+    throw Refusal{{},
+                  kj::str(),
+                  kj::str("applying the patch takes too much work"),
+                  kj::str("use a smaller patch")};
   }
   left -= steps;
 }

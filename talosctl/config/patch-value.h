@@ -1,5 +1,5 @@
-// The parts of talosctl/config/patch.h: documents as trees that can be changed, what patches do to them, and
-// the way back to text. Pure.
+// The parts of talosctl/config/patch.h: documents as trees that can be changed, the operations of
+// patches, and the conversion back to text. Pure.
 #pragma once
 
 #include <kj/arena.h>
@@ -55,7 +55,7 @@ struct Refusal {
   kj::String path, message, hint;
 };
 
-// The work that one patch may make, so that patches which copy copies end.
+// Limits the work of one patch, so that copies of copies come to an end.
 class Budget {
  public:
   void spend(size_t steps);  // throws Refusal
@@ -64,14 +64,14 @@ class Budget {
   size_t left = 20'000'000;
 };
 
-// Apply the patch, or throw a Refusal. Operations that have no sense anywhere are all reported
-// first, and nothing is done.
+// Apply the patch, or throw a Refusal. Operations that can never be valid are all reported first,
+// and nothing is done.
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
                      Problems& problems, kj::StringPtr patchName);
 void mergeDocument(kj::Own<Value>& document, const YamlNode& patch, Budget& budget);
 
-// The source with the text of `was` changed to that of `now`. It is a proposal: whether it means
-// `now` is for the caller to find out.
+// The source with the text of `was` changed to that of `now`. It is a proposal: the caller checks
+// that it means `now`.
 struct Region {
   kj::ArrayPtr<const char> source;
   size_t begin, end;  // of the document in it

@@ -76,8 +76,8 @@ class Patcher {
       report(problems, names.patch,
              {{},
               {},
-              kj::str("the patched document has ", now->bytes(), " bytes"),
-              kj::str("at most ", codec::kMaxDocumentBytes, " are read")});
+              kj::str("the patched document is too large: ", now->bytes(), " bytes"),
+              kj::str("the limit is ", codec::kMaxDocumentBytes, " bytes")});
       return nullptr;
     }
     patch::Region region{source, root.begin, endOf(source, root)};
@@ -94,7 +94,10 @@ class Patcher {
 
   bool apply(kj::Own<Value>& value) {
     if (patch.documents().size() == 0)
-      throw Refusal{{}, {}, kj::str("the patch is empty"), kj::str("[] changes nothing")};
+      throw Refusal{{},
+                    {},
+                    kj::str("the patch is empty"),
+                    kj::str("use [] for a patch that changes nothing")};
     patch::Budget budget;
     for (auto* part : patch.documents()) {
       if (part->kind == YamlNode::Kind::kSequence) {
@@ -105,8 +108,8 @@ class Patcher {
       } else {
         throw Refusal{part->place,
                       {},
-                      kj::str("this is no patch"),
-                      kj::str("a list of operations or a mapping that is merged is expected")};
+                      kj::str("not a valid patch"),
+                      kj::str("use a list of operations (JSON Patch) or a mapping to merge")};
       }
     }
     return true;
@@ -121,9 +124,9 @@ class Patcher {
       if (means(text, now, last)) return kj::mv(text);
       zeroize(text.asArray());
     }
-    auto why = last.size() > 0 ? kj::str(last[0].message) : kj::str("it would mean something else");
+    auto why = last.size() > 0 ? kj::str(last[0].message) : kj::str("its meaning would change");
     report(problems, names.patch,
-           {{}, {}, kj::str("the patched document cannot be written: ", why), {}});
+           {{}, {}, kj::str("cannot write the patched document: ", why), {}});
     return nullptr;
   }
 

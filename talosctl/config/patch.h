@@ -1,13 +1,13 @@
 // Changes of a YAML document: JSON Patch (RFC 6902, with RFC 6901 pointers) and strategic merge.
 //
-// The document's comments above its keys survive. All or nothing: on a problem there is no text.
+// The document's comments above its keys survive. All or nothing: a problem leaves no result.
 // Both texts may be anything; time and memory are bounded as in common/yaml/yaml-codec.h. Pure.
 //
 // A patch whose text is a list is a JSON Patch (JSON or YAML); a mapping is a strategic merge
 // patch: mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
-// delete` in a mapping removes it; lists are appended to, but for those whose items have a name
-// (network.interfaces by `interface`, vlans by `vlanId`), which merge item by item, and
-// podSubnets, serviceSubnets, which replace.
+// delete` in a mapping removes it; lists are appended to, except that lists whose items have a name
+// merge item by item (network.interfaces by `interface`, vlans by `vlanId`), and podSubnets and
+// serviceSubnets are replaced.
 #pragma once
 
 #include <kj/string.h>

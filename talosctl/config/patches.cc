@@ -42,8 +42,8 @@ RolePatches::RolePatches(Invocation& call)
 
 void RolePatches::addFlags(Command& command) {
   for (auto [name, help] :
-       {std::pair("config-patch"_kj, "patch of every config, or @ and a file with it"_kj),
-        std::pair("config-patch-control-plane"_kj, "the same for control-plane machines"_kj),
+       {std::pair("config-patch"_kj, "patch for every config, or @FILE; may be repeated"_kj),
+        std::pair("config-patch-control-plane"_kj, "the same for control-plane nodes"_kj),
         std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
     command.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
   }

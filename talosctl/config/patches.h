@@ -1,4 +1,4 @@
-// Patches of machine configs as the user names them: `-p '[…]'`, `-p @file`, `--patch-file`.
+// Patches of machine configs from the command line: `-p '[…]'`, `-p @file`, `--patch-file`.
 #pragma once
 
 #include "talosctl/cli/command.h"

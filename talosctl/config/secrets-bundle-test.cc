@@ -74,16 +74,16 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
             "s.yaml:1:10: secrets.aescbcencryptionsecret: this key is required and missing\n"
-            "s.yaml:1:11: secrets.bootstraptoken: this is not a token; 6 characters, a dot and 16 "
-            "characters of a-z and 0-9\n"
+            "s.yaml:1:11: secrets.bootstraptoken: not a valid token; use 6 characters, a dot and "
+            "16 characters, all of a-z and 0-9\n"
             "s.yaml:2:13: trustdinfo.token: this key is required and missing\n"
             "s.yaml:3:8: certs.etcd: this key is required and missing\n"
             "s.yaml:3:8: certs.k8s: this key is required and missing\n"
             "s.yaml:3:9: certs.os.key: this key is required and missing");
   EXPECT_EQ(problemsOf(with(text, "",
                             "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
-            "s.yaml:6:5: secrets.aescbcencryptionsecret: this is not the base64 of 32 octets; head "
-            "-c32 /dev/urandom | base64");
+            "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32 bytes; generate "
+            "one with: head -c32 /dev/urandom | base64");
   auto other = makeSecrets();
   auto key = kj::encodeBase64(other.etcdAuthority.key.bytes());
   auto mixed =
@@ -123,9 +123,9 @@ TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
   EXPECT_EQ(failureOf([&]() { adoptKubernetesPki(secrets, read); }).substr(0, 8), "ca.key: ");
   files["ca.crt"] = "text";
   EXPECT_EQ(failureOf([&]() { adoptKubernetesPki(secrets, read); }).substr(0, 8), "ca.crt: ");
-  EXPECT_EQ(failureOf([&]() { adoptBootstrapToken(secrets, "abc"); }),
-            "the bootstrap token is not a token; it has 6 characters, a dot and 16 characters of "
-            "a-z and 0-9");
+  EXPECT_EQ(
+      failureOf([&]() { adoptBootstrapToken(secrets, "abc"); }),
+      "not a valid bootstrap token; use 6 characters, a dot and 16 characters, all of a-z and 0-9");
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace talos::config {
 namespace {
 
 constexpr size_t kEncryptionKeyBytes = 32;
-constexpr kj::StringPtr kTokenForm = "6 characters, a dot and 16 characters of a-z and 0-9"_kj;
+constexpr kj::StringPtr kTokenForm =
+    "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
 
 constexpr codec::LaterKey kLaterKeys[] = {
     {"cluster"_kj, "v0.12"_kj},
@@ -33,15 +34,15 @@ void check(Report& report, SecretsBundle::Reader bundle) {
   auto secrets = bundle.getSecrets();
   auto token = [&](kj::StringPtr path, kj::StringPtr text) {
     if (text.size() > 0 && !isToken(text))
-      report.error(path, kj::str("this is not a token"), kTokenForm);
+      report.error(path, kj::str("not a valid token"), kTokenForm);
   };
   token("secrets.bootstraptoken", secrets.getBootstraptoken());
   token("trustdinfo.token", bundle.getTrustdinfo().getToken());
   auto encryption = secrets.getAescbcencryptionsecret();
   if (encryption.size() > 0 && !isKey(encryption, kEncryptionKeyBytes)) {
     report.error("secrets.aescbcencryptionsecret",
-                 kj::str("this is not the base64 of ", kEncryptionKeyBytes, " octets"),
-                 "head -c32 /dev/urandom | base64");
+                 kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
+                 "generate one with: head -c32 /dev/urandom | base64");
   }
   auto certs = bundle.getCerts();
   auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {
@@ -129,7 +130,7 @@ void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr 
     pki::CertificateAndKey pair{read(crt), pki::Pem(read(key))};
     checked(crt, [&]() {
       if (!pki::inspect(pair.certificate).authority) {
-        fail(ErrorKind::kInvalidArgument, "this certificate is not one of an authority (CA:true)");
+        fail(ErrorKind::kInvalidArgument, "not a CA certificate (CA:true is missing)");
       }
     });
     checked(key, [&]() { pki::checkPair(pair.certificate, pair.key); });
@@ -144,8 +145,7 @@ void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr 
 
 void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token) {
   if (!isToken(token)) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("the bootstrap token is not a token; it has ", kTokenForm));
+    fail(ErrorKind::kInvalidArgument, kj::str("not a valid bootstrap token; ", kTokenForm));
   }
   secrets.clusterToken = pki::Pem(kj::str(token));
 }

@@ -1,7 +1,7 @@
-// The secrets of a cluster as a file (rpc/secrets.capnp), and where else they may come from. Pure.
+// The secrets of a cluster as a file (rpc/secrets.capnp), or from other sources. Pure.
 //
-// A bundle is the only copy of a cluster's authorities: whoever writes the text writes it 0600, and
-// never over another one by accident.
+// A bundle is the only copy of a cluster's CAs: callers write it with mode 0600 and never replace
+// one by accident.
 #pragma once
 
 #include "common/base/problem.h"
@@ -15,7 +15,7 @@ kj::String writeSecrets(const Secrets& secrets);
 // or unknown, certificates without their key, tokens of another form.
 Secrets readSecrets(kj::StringPtr text, kj::StringPtr file);
 
-// The authorities of a cluster that kubeadm made: the files of its PKI folder by their paths in it
+// The CAs of a kubeadm cluster: the files of its PKI folder by their paths in it
 // ("ca.crt", "etcd/ca.key", …).
 constexpr kj::StringPtr kKubernetesPkiFiles[] = {"ca.crt"_kj,
                                                  "ca.key"_kj,
@@ -27,7 +27,7 @@ constexpr kj::StringPtr kKubernetesPkiFiles[] = {"ca.crt"_kj,
 // Replaces those of `secrets`. `read` gives the text of a file and throws when there is none.
 // Throws InvalidArgument, naming the file, for one that does not hold what it should.
 void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr path)> read);
-// Throws InvalidArgument for what is no token.
+// Throws InvalidArgument if it is not a valid token.
 void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token);
 
 }  // namespace talos::config

@@ -427,7 +427,7 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
     return done.out;
   };
   auto told = change("try", "71");
-  EXPECT_TRUE(contains(told, "comes back in 40s")) << told;
+  EXPECT_TRUE(contains(told, "reverting in 40s")) << told;
   EXPECT_TRUE(eventually([&] { return ttl(kNodes[0]) == "71"; }, 20)) << ttl(kNodes[0]);
   EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[0], "status"}), "a config is on trial"));
   auto status = cluster->ok({"-n", kNodes[0], "get", "machinestatus", "-o", "yaml"});

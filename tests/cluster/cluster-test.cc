@@ -169,7 +169,7 @@ TEST(Clusters, AKilledSupervisorTakesItsMachinesAlong) {
   kill(cluster.supervisor(), SIGKILL);
   EXPECT_TRUE(eventually([&] { return processesWith(cluster.stateFolder()).empty(); }, 10));
   auto show = cluster.talosctl({"cluster", "show"});
-  EXPECT_TRUE(contains(show.err, "does not run")) << show.err;
+  EXPECT_TRUE(contains(show.err, "is not running")) << show.err;
 }
 
 }  // namespace
