@@ -108,7 +108,8 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
   KJ_DEFER(zeroize(change));
   comments.add(kj::str());
   comments.add(kj::str("Somebody else has changed the node's config meanwhile, as shown below."));
-  comments.add(kj::str("Add what you want to keep, then save: your text replaces that config. Saved"));
+  comments.add(
+      kj::str("Add what you want to keep, then save: your text replaces that config. Saved"));
   comments.add(kj::str("unchanged, your text is discarded."));
   auto shown = printableText(change);
   KJ_DEFER(zeroize(shown));
@@ -206,7 +207,7 @@ void addEditCommands(Command& root) {
   edit.details =
       "The editor is $TALOS_EDITOR, $EDITOR or vi. Several nodes are edited one after the "
       "other, each with its own config.";
-  edit.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
+  edit.flag({.name = "namespace", .kind = FlagKind::kText, .help = "namespace of the resource"});
   addApplyFlags(edit);
   edit.run = runEdit;
 }

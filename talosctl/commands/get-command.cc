@@ -178,7 +178,9 @@ void addResourceCommands(Command& root) {
   get.least = 1;
   get.most = 2;
   get.details = "The type is a full name or an alias; \"get rd\" lists the types of a node.";
-  get.flag({.name = "namespace", .kind = FlagKind::kText, .help = "instead of the type's own"});
+  get.flag({.name = "namespace",
+            .kind = FlagKind::kText,
+            .help = "namespace (default: that of the type)"});
   get.flag({.name = "watch", .letter = "w", .help = "watch for changes"});
   get.flag({.name = "output",
             .letter = "o",

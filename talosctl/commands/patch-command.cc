@@ -112,7 +112,7 @@ void addPatchCommands(Command& root) {
   patch.flag({.name = "patch-file",
               .kind = FlagKind::kTexts,
               .help = "file with a patch; may be repeated"});
-  patch.flag({.name = "namespace", .kind = FlagKind::kText, .help = "of the resource"});
+  patch.flag({.name = "namespace", .kind = FlagKind::kText, .help = "namespace of the resource"});
   addApplyFlags(patch);
   patch.run = runPatch;
 }
