@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kj/async.h>
+#include <kj/function.h>
 #include <kj/timer.h>
 #include <kj/vector.h>
 

@@ -10,7 +10,9 @@
 // Values may hold secrets: the message that is written and the copy that is read are zeroed.
 #pragma once
 
+#include <capnp/schema.h>
 #include <capnp/serialize.h>
+#include <kj/function.h>
 
 #include "common/base/secret-message.h"
 #include "machined/process1/process1.h"
