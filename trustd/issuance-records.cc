@@ -3,6 +3,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/within.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/types.capnp.h"
 

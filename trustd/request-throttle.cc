@@ -30,13 +30,10 @@ void Throttle::failed(const Ip& caller, kj::TimePoint now) {
     KJ_IF_MAYBE (o, oldest) entries.erase(*o);
   }
   auto& entry = entries.findOrCreate(
-      key, [&]() { return kj::TreeMap<Ip, Entry>::Entry{key, Entry{0, now, now}}; });
-  if (now - entry.last > kForget) entry.failures = 0;
-  auto pause = kFirst;
-  for (unsigned i = 0; i < entry.failures && pause < kLongest; ++i) pause = pause * 2;
-  entry.failures++;
+      key, [&]() { return kj::TreeMap<Ip, Entry>::Entry{key, Entry{Backoff({kFirst, kLongest}), now, now}}; });
+  if (now - entry.last > kForget) entry.backoff.reset();
   entry.last = now;
-  entry.heardAgain = now + kj::min(pause, kLongest);
+  entry.heardAgain = now + entry.backoff.next();
 }
 
 void Throttle::succeeded(const Ip& caller) {

@@ -10,6 +10,7 @@
 #include <kj/map.h>
 #include <kj/time.h>
 
+#include "common/base/backoff.h"
 #include "common/net/ip.h"
 
 namespace talos::trustd {
@@ -30,7 +31,7 @@ class Throttle {
 
  private:
   struct Entry {
-    unsigned failures;
+    Backoff backoff;
     kj::TimePoint last, heardAgain;
   };
   size_t most;

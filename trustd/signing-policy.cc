@@ -1,6 +1,7 @@
 #include "trustd/signing-policy.h"
 
 #include "common/base/error.h"
+#include "common/base/texts.h"
 #include "common/net/text-values.h"
 #include "common/tls/node-certificate.h"
 
@@ -10,13 +11,6 @@ namespace {
 bool isBelow(kj::StringPtr name, kj::StringPtr parent) {
   return name.size() > parent.size() && name.endsWith(parent) &&
          name[name.size() - parent.size() - 1] == '.';
-}
-
-void addOnce(kj::Vector<kj::String>& list, kj::String text) {
-  for (auto& there : list) {
-    if (there == text) return;
-  }
-  list.add(kj::mv(text));
 }
 
 [[noreturn]] void deny(kj::String why) {

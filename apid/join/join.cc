@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "common/base/backoff.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/texts.h"
+#include "common/base/within.h"
 #include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
 
@@ -82,7 +84,7 @@ struct Joiner::State {
 
   kj::String beingKept;  // a certificate that is on its way into the store
 
-  unsigned failures = 0;
+  Backoff backoff{{Joiner::kFirstPause, Joiner::kLongestPause, 2, 0.75, 1.25}};
   kj::String lastGood;                 // endpoint
   kj::Maybe<kj::String> namesRefused;  // then only the address is asked for
   bool warned = false;                 // of a trustd that nobody verified
@@ -189,7 +191,7 @@ struct Joiner::State {
     }
     report.endpoint = kj::str(endpoint);
     report.message = kj::str(prefix, message);
-    report.failures = failures;
+    report.failures = backoff.failures();
     report.verified = kj::str(configured(wish).kind());
     world.tell(kj::mv(report));
   }
@@ -344,16 +346,12 @@ struct Joiner::State {
 
   void succeeded() {
     log::info("the API has a certificate", {{"from", from}});
-    failures = 0;
+    backoff.reset();
     lastLogged = nullptr;
   }
 
   kj::Promise<void> pause(const JoinWish& wish, kj::String reasons) {
-    auto delay = kFirstPause * (1u << std::min(failures, 5u));
-    delay = std::min<kj::Duration>(delay, kLongestPause);
-    delay =
-        int64_t(double(delay / kj::NANOSECONDS) * (0.75 + 0.5 * world.chance())) * kj::NANOSECONDS;
-    ++failures;
+    auto delay = backoff.next(world.chance());
     if (reasons != lastLogged) log::warn("no certificate for the API", {{"reason", reasons}});
     tell(wish, "", kj::str(reasons, "; tries again in ", seconds(delay)));
     lastLogged = kj::mv(reasons);
@@ -389,7 +387,7 @@ struct Joiner::State {
       tellGood(wish, *left);
       return world.timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
     }
-    if (failures == 0) namesRefused = nullptr;  // whoever had them may be gone
+    if (backoff.failures() == 0) namesRefused = nullptr;  // whoever had them may be gone
     return round(wish);
   }
 };
@@ -412,7 +410,7 @@ void Joiner::want(kj::Maybe<JoinWish> fresh) {
     state->wish = nullptr;
   }
   state->namesRefused = nullptr;
-  state->failures = 0;
+  state->backoff.reset();
   state->changed();
 }
 
@@ -436,7 +434,7 @@ void Joiner::clockIs(bool set, int64_t epoch) {
   if (set == state->clockSet && epoch == state->epoch) return;
   state->clockSet = set;
   state->epoch = epoch;
-  state->failures = 0;
+  state->backoff.reset();
   state->changed();
 }
 

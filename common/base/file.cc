@@ -132,8 +132,4 @@ void removeTree(kj::StringPtr path) {
   removeAt(AT_FDCWD, path.cStr(), st.st_dev);
 }
 
-void zeroize(kj::ArrayPtr<char> secret) {
-  if (secret.size() > 0) explicit_bzero(secret.begin(), secret.size());
-}
-
 }  // namespace talos

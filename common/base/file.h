@@ -20,7 +20,4 @@ void makeDirectories(kj::StringPtr path, mode_t mode = 0755);
 // rm -r, never following links and never leaving the file system that `path` is on. Absent is fine.
 void removeTree(kj::StringPtr path);
 
-// Overwrites before it frees: for keys and tokens.
-void zeroize(kj::ArrayPtr<char> secret);
-
 }  // namespace talos

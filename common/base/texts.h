@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kj/string.h>
+#include <kj/vector.h>
 
 namespace talos {
 
@@ -9,6 +10,13 @@ inline kj::Array<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
   return KJ_MAP(text, texts) {
     return kj::str(text);
   };
+}
+
+inline void addOnce(kj::Vector<kj::String>& list, kj::String text) {
+  for (auto& there : list) {
+    if (there == text) return;
+  }
+  list.add(kj::mv(text));
 }
 
 }  // namespace talos

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"

@@ -1,6 +1,6 @@
 #include "common/config/config.h"
 
-#include "common/base/secret-message.h"
+#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
 #include "common/yaml/yaml.h"
 

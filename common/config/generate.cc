@@ -4,8 +4,8 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-message.h"
 #include "common/base/version.h"
+#include "common/base/zeroize.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"

@@ -3,7 +3,8 @@
 #include <capnp/message.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-message.h"
+#include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/talosconfig.capnp.h"
 

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "common/base/error.h"
+#include "common/base/zeroize.h"
 #include "common/tls/openssl.h"
 
 namespace talos::pki {
@@ -326,7 +327,7 @@ kj::String fingerprintOf(X509* certificate) {
 }  // namespace
 
 void Pem::wipe() {
-  OPENSSL_cleanse(text.begin(), text.size());
+  zeroize(text);
 }
 
 CertificateAndKey makeAuthority(const AuthorityOptions& options) {

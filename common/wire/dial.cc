@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "common/base/within.h"
 #include "common/net/address.h"
 #include "common/wire/bounded-stream.h"
 #include "common/wire/rpc-server.h"

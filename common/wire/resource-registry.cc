@@ -5,6 +5,7 @@
 #include "common/base/annotation.h"
 #include "common/base/ascii.h"
 #include "common/base/error.h"
+#include "common/base/texts.h"
 #include "rpc/annotations.capnp.h"
 #include "rpc/types.capnp.h"
 
@@ -65,13 +66,6 @@ constexpr kj::StringPtr kDescriptions[] = {
 };
 static_assert(kj::size(kNamespaces) == kj::size(kDescriptions));
 
-void addUnique(kj::Vector<kj::String>& list, kj::String word) {
-  for (auto& known : list) {
-    if (known == word) return;
-  }
-  list.add(kj::mv(word));
-}
-
 void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
   KJ_IF_MAYBE (value, annotation::find(schema, annotation::kResource)) {
     auto declared = value->getStruct().getAs<schema::ResourceType>();
@@ -82,9 +76,9 @@ void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
     type.defaultNamespace = kj::str(declared.getNamespace());
     type.sensitive = declared.getSensitive();
     type.schema = schema;
-    for (auto alias : declared.getAliases()) addUnique(type.aliases, lowerCase(alias));
+    for (auto alias : declared.getAliases()) addOnce(type.aliases, lowerCase(alias));
     type.explicitAliases = type.aliases.size();
-    for (auto& alias : derived.aliases) addUnique(type.aliases, kj::mv(alias));
+    for (auto& alias : derived.aliases) addOnce(type.aliases, kj::mv(alias));
     for (auto field : schema.getFields()) {
       auto header = annotation::text(field, annotation::kColumn);
       if (header.size() > 0) type.columns.add(ResourceType::Column{upperCase(header), field});
@@ -107,10 +101,10 @@ DerivedNames deriveNames(kj::StringPtr typeName) {
 
   DerivedNames result;
   result.displayName = singular(name);
-  addUnique(result.aliases, kj::str(lower));
-  addUnique(result.aliases, lowerCase(result.displayName));
+  addOnce(result.aliases, kj::str(lower));
+  addOnce(result.aliases, lowerCase(result.displayName));
   for (size_t i = 0; i < suffix.size(); ++i) {
-    if (suffix[i] == '.') addUnique(result.aliases, kj::str(lower, ".", suffix.slice(0, i)));
+    if (suffix[i] == '.') addOnce(result.aliases, kj::str(lower, ".", suffix.slice(0, i)));
   }
   kj::Vector<char> capitals;
   for (char c : name) {
@@ -118,8 +112,8 @@ DerivedNames deriveNames(kj::StringPtr typeName) {
   }
   if (capitals.size() > 1) {
     auto letters = kj::heapString(capitals.asPtr());
-    addUnique(result.aliases, kj::str(letters));
-    if (!letters.endsWith("s")) addUnique(result.aliases, kj::str(letters, "s"));
+    addOnce(result.aliases, kj::str(letters));
+    if (!letters.endsWith("s")) addOnce(result.aliases, kj::str(letters, "s"));
   }
   return result;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/within.h"
 #include "common/net/address.h"
 #include "common/net/tcp-info.h"
 #include "common/wire/bounded-stream.h"

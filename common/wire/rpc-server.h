@@ -126,14 +126,4 @@ struct Dialed {
 };
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial);
 
-// `promise`, or DeadlineExceeded with this text after `deadline`.
-template <typename T>
-kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
-                      kj::String what) {
-  return promise.exclusiveJoin(
-      timer.afterDelay(deadline).then([what = kj::mv(what)]() -> kj::Promise<T> {
-        return error(ErrorKind::kDeadlineExceeded, what);
-      }));
-}
-
 }  // namespace talos

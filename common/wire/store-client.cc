@@ -2,36 +2,22 @@
 
 #include <kj/debug.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/secret-message.h"
+#include "common/base/zeroize.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 
 namespace talos {
 namespace {
 
-constexpr auto kFirstDelay = 50 * kj::MILLISECONDS;
-constexpr auto kLongestDelay = 2 * kj::SECONDS;
+constexpr Backoff::Pace kStorePace = {50 * kj::MILLISECONDS, 2 * kj::SECONDS};
 constexpr auto kPatience = 30 * kj::SECONDS;  // with a machined that is away
 constexpr unsigned kRounds = 5;               // of reading again after a conflict
 constexpr uint64_t kMetadataWords = 64;       // about; a message grows when it has to
 
 using ById = kj::TreeMap<kj::String, HeldResource>;
-
-// Grows from failure to failure.
-class Backoff {
- public:
-  kj::Promise<void> wait(kj::Timer& timer) {
-    auto now = delay;
-    delay = kj::min(delay * 2, kLongestDelay);
-    return timer.afterDelay(now);
-  }
-  void reset() { delay = kFirstDelay; }
-
- private:
-  kj::Duration delay = kFirstDelay;
-};
 
 void keep(ById& resources, rpc::Resource::Reader resource) {
   resources.upsert(kj::str(resource.getMetadata().getId()), HeldResource(resource),
@@ -92,7 +78,7 @@ class WatchedImpl final : public Watched {
   kj::Function<void()> changed;
   ById current;
   bool hasSnapshot = false;
-  Backoff backoff;
+  Backoff backoff{kStorePace};
   kj::String lastReason;
   kj::Promise<void> running;
 
@@ -126,7 +112,7 @@ class WatchedImpl final : public Watched {
         log::warn("a watch is interrupted", {{"type", type}, {"reason", reason}});
         lastReason = kj::mv(reason);
       }
-      co_await backoff.wait(timer);
+      co_await timer.afterDelay(backoff.next());
     }
   }
 };
@@ -274,7 +260,7 @@ kj::Promise<void> StoreClient::visit(kj::StringPtr type,
 kj::Promise<void> StoreClient::replaceAllErased(kj::StringPtr typeRef, Wanted wanted) {
   auto type = kj::str(typeRef);
   auto started = impl->timer.now();
-  Backoff backoff;
+  Backoff backoff(kStorePace);
   for (unsigned round = 1;;) {
     kj::Maybe<kj::Exception> failure;
     co_await impl->replaceOnce(type, wanted).catch_([&](kj::Exception&& e) {
@@ -292,7 +278,7 @@ kj::Promise<void> StoreClient::replaceAllErased(kj::StringPtr typeRef, Wanted wa
     } else {
       co_return;
     }
-    co_await backoff.wait(impl->timer);
+    co_await impl->timer.afterDelay(backoff.next());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 
 namespace talos::codec {
 namespace {

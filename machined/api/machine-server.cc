@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/within.h"
 #include "machined/api/client-certificate.h"
 
 namespace talos::machined {
@@ -36,12 +37,8 @@ MachineServer::MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity ident
 
 template <typename F>
 auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())> {
-  using T = decltype(work());
-  auto late = timer.afterDelay(kDeadline).then([doing]() -> T {
-    fail(ErrorKind::kDeadlineExceeded,
-         kj::str(doing, " took longer than ", kDeadline / kj::SECONDS, " s"));
-  });
-  return uv.blocking(kj::fwd<F>(work)).exclusiveJoin(kj::mv(late));
+  return within(timer, kDeadline, uv.blocking(kj::fwd<F>(work)),
+                kj::str(doing, " took longer than ", kDeadline / kj::SECONDS, " s"));
 }
 
 kj::String MachineServer::bootId() const {

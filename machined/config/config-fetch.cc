@@ -6,11 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 
 namespace talos::machined {
 namespace {
 
+constexpr Backoff::Pace kFetchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 constexpr auto kOneTry = 10 * kj::SECONDS;
 constexpr auto kOneAddress = 3 * kj::SECONDS;  // of several; the last one has what is left
 constexpr unsigned kMostRedirects = 5;
@@ -207,7 +209,8 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source, k
   auto deadline = world.timer.now() + limit;
   Fetcher fetcher(world);
   kj::String last;
-  for (unsigned n = 0;; n++) {
+  Backoff backoff(kFetchPace);
+  for (;;) {
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<kj::Array<char>> body;
     Try state;
@@ -230,7 +233,8 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source, k
       world.said = kj::mv(line);
     }
     last = kj::mv(why);
-    auto pause = ((1u << kj::min(n, 6u)) - 1) * kj::SECONDS +
+    // 0, 1, 3, 7 ... 63 s, and up to a second by chance.
+    auto pause = backoff.next() - kFetchPace.first +
                  static_cast<int64_t>(world.random() * 1e9) * kj::NANOSECONDS;
     if (world.timer.now() + pause >= deadline) break;
     co_await world.timer.afterDelay(pause);

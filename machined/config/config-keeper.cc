@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "common/base/backoff.h"
 #include "common/base/diff.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/base/zeroize.h"
 #include "machined/config/config-redact.h"
 #include "machined/resources/store-records.h"
 #include "rpc/types.capnp.h"
@@ -14,7 +16,8 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr auto kLongestPause = 64 * kj::SECONDS;  // between searches in maintenance
+// Between searches in maintenance.
+constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
 // The resource has a few words beside the document.
 constexpr size_t kLargestDocument = kLargestResource - 4096;
@@ -215,12 +218,9 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
 
 // Ends when a document was published, by whomever.
 kj::Promise<void> ConfigKeeper::searchOn(bool atOnce) {
-  auto pause = 1 * kj::SECONDS;
+  Backoff backoff(kSearchPace);
   for (;;) {
-    if (!atOnce) {
-      co_await world.timer.afterDelay(pause);
-      pause = kj::min(pause * 2, kLongestPause);
-    }
+    if (!atOnce) co_await world.timer.afterDelay(backoff.next());
     atOnce = false;
     kj::Vector<kj::String> reasons;
     bool named = co_await search(reasons);

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/config/generate.h"
 
 namespace talos::machined {

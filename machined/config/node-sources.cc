@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/within.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
@@ -118,10 +119,8 @@ kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Du
 kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
   auto read = world.uv.blocking([path = kj::mv(source.path)]() { return readConfigFile(path); });
-  auto late = world.timer.afterDelay(limit).then([limit]() -> kj::Array<char> {
-    unavailable(kj::str("it could not be read within ", limit / kj::SECONDS, " s"));
-  });
-  auto content = co_await read.exclusiveJoin(kj::mv(late))
+  auto late = kj::str("it could not be read within ", limit / kj::SECONDS, " s");
+  auto content = co_await within(world.timer, limit, kj::mv(read), kj::mv(late))
                      .catch_([&shown](kj::Exception&& e) -> kj::Array<char> {
                        unavailable(kj::str(shown, ": ", messageOf(e)));
                      });

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "machined/config/config-sources.h"
 
 namespace talos::machined {

@@ -1,6 +1,7 @@
 #include "machined/controllers/machine-config-reader.h"
 
 #include "common/base/error.h"
+#include "common/base/texts.h"
 #include "common/net/text-values.h"
 
 namespace talos::machined {
@@ -104,18 +105,14 @@ TrustConfig trustOf(config::Config::Reader config) {
   return result;
 }
 
-void addOnce(kj::Vector<kj::String>& list, kj::StringPtr text) {
-  for (auto& there : list) {
-    if (there == text) return;
-  }
-  if (text.size() > 0) list.add(kj::str(text));
-}
-
 kj::Vector<kj::String> trustdEndpointsOf(config::Cluster::Reader cluster) {
   kj::Vector<kj::String> result;
   auto url = cluster.getControlPlane().getEndpoint();
-  if (url.size() > 0) addOnce(result, config::parseEndpoint(url).value.host);
-  for (auto endpoint : cluster.getTrustd().getEndpoints()) addOnce(result, endpoint);
+  auto add = [&](kj::StringPtr host) {
+    if (host.size() > 0) addOnce(result, kj::str(host));
+  };
+  if (url.size() > 0) add(config::parseEndpoint(url).value.host);
+  for (auto endpoint : cluster.getTrustd().getEndpoints()) add(endpoint);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/zeroize.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
@@ -84,7 +85,7 @@ void addKeys(Outputs& outputs, const NetworkPlan& plan) {
     if (link.making.wireguard == nullptr) continue;
     KJ_IF_MAYBE (secret, link.making.wireguard->privateKey) {
       auto text = kj::encodeBase64(secret->bytes());
-      KJ_DEFER(explicit_bzero(text.begin(), text.size()));
+      KJ_DEFER(zeroize(text));
       outputs.add<rpc::WireguardKeySpec>(link.name).setPrivateKey(text);
     }
   }

@@ -1,11 +1,12 @@
 #include "machined/resources/controller-outputs.h"
 
-#include "machined/resources/erase.h"
+#include "common/base/zeroize.h"
+
 
 namespace talos::machined {
 
 Outputs::~Outputs() noexcept(false) {
-  for (auto& entry : wanted) erase(*entry.value);
+  for (auto& entry : wanted) zeroize(*entry.value);
 }
 
 rpc::Resource::Builder Outputs::resource(kj::StringPtr id) {

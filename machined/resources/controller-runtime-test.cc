@@ -89,17 +89,6 @@ TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   EXPECT_TRUE(runtime.idle());
 }
 
-TEST(BackOffTest, GrowsByHalfWithSpreadAndHasACeiling) {
-  auto ms = [](kj::Duration d) { return d / kj::MILLISECONDS; };
-  EXPECT_EQ(ms(backOff(1, 0.5)), 500);
-  EXPECT_EQ(ms(backOff(2, 0.5)), 750);
-  EXPECT_EQ(ms(backOff(3, 0.5)), 1125);
-  EXPECT_EQ(ms(backOff(1, 0)), 250);
-  EXPECT_EQ(ms(backOff(1, 0.999999)), 749);
-  EXPECT_EQ(ms(backOff(50, 0.5)), 60'000);
-  EXPECT_EQ(ms(backOff(1'000'000'000, 0.999999)), 60'000);
-}
-
 // The quirk of the original: a controller that failed often early stays slow for ever.
 TEST_F(ControllerTest, FailuresBackOffAndASuccessResetsIt) {
   Scripted::Script script;

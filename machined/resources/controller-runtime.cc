@@ -1,22 +1,17 @@
 #include "machined/resources/controller-runtime.h"
 
 #include <kj/debug.h>
-#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/signal.h"
 
 namespace talos::machined {
 namespace {
-constexpr double kFirstSeconds = 0.5, kFactor = 1.5, kSpread = 0.5, kCeilingSeconds = 60;
-}
-
-kj::Duration backOff(unsigned failures, double random) {
-  auto seconds = kFirstSeconds * pow(kFactor, kj::min(failures, 100u) - 1.0);
-  seconds = kj::min(seconds, kCeilingSeconds) * (1 - kSpread + 2 * kSpread * random);
-  return static_cast<int64_t>(kj::min(seconds, kCeilingSeconds) * 1e9) * kj::NANOSECONDS;
+constexpr Backoff::Pace kControllerPace = {
+    500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
 }
 
 kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message) {
@@ -47,7 +42,7 @@ struct ControllerRuntime::Impl final {
     Signal signal;
     bool wanted = true;  // the run at the start
     bool inRun = false;
-    unsigned failures = 0;
+    Backoff backoff{kControllerPace};
     kj::Vector<kj::Own<void>> subscriptions;
     kj::Promise<void> running = nullptr;
 
@@ -121,21 +116,21 @@ struct ControllerRuntime::Impl final {
         // Changes that this turn of the loop still brings belong to this run.
         co_await kj::evalLast([] {});
         wanted = false;
-        if (failures == 0 && first) say("controller starting");
+        if (first) say("controller starting");
         first = false;
         inRun = true;
         auto failure = co_await attempt();
         inRun = false;
         runtime.ended.raise();
         KJ_IF_MAYBE (reason, failure) {
-          auto pause = backOff(++failures, runtime.random());
+          auto pause = kj::min(backoff.next(runtime.random()), kControllerPace.longest);
           say(kj::str("controller failed: ", *reason));
           say(kj::str("restarting controller after ", pause / kj::MILLISECONDS, " ms"));
           co_await runtime.timer.afterDelay(pause);
           say("controller starting");
           wanted = true;
         } else {
-          failures = 0;
+          backoff.reset();
         }
       }
     }

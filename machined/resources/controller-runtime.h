@@ -41,9 +41,6 @@ class Controller {
 
 constexpr auto kReconcileDeadline = 2 * kj::MINUTES;
 
-// How long to wait after the n-th failure in a row (from 1), jittered by `random` in [0, 1).
-kj::Duration backOff(unsigned failures, double random);
-
 // One line of the log "controller-runtime", without a newline; times are UTC.
 kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message);
 

@@ -1,6 +1,6 @@
 #include "machined/resources/resource-kind.h"
 
-#include "machined/resources/erase.h"
+#include "common/base/zeroize.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {
@@ -13,7 +13,7 @@ Stored::Stored(rpc::Resource::Reader resource, bool secret)
 }
 
 Stored::~Stored() noexcept(false) {
-  if (secret) erase(message);
+  if (secret) zeroize(message);
 }
 
 Kind::Cursor::Cursor(Kind& kind) : kind(kind), at(kind.end) {

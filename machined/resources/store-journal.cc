@@ -6,7 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "machined/resources/erase.h"
+#include "common/base/zeroize.h"
+
 
 namespace talos::machined::journal {
 namespace {
@@ -57,11 +58,11 @@ kj::Array<kj::byte> frame(kj::ArrayPtr<const kj::byte> message) {
 
 kj::Array<kj::byte> encode(rpc::Change::Reader change) {
   capnp::MallocMessageBuilder message(change.totalSize().wordCount + 8);
-  KJ_DEFER(erase(message));
+  KJ_DEFER(zeroize(message));
   message.setRoot(change);
   auto words = capnp::messageToFlatArray(message);
   auto bytes = words.asBytes();
-  KJ_DEFER(erase(bytes));
+  KJ_DEFER(zeroize(bytes));
   return frame(bytes);
 }
 

@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "machined/resources/erase.h"
+#include "common/base/zeroize.h"
 #include "machined/resources/resource-definitions.h"
 #include "machined/resources/resource-kind.h"
 #include "machined/resources/store-journal-file.h"
@@ -98,7 +98,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   static kj::Array<kj::byte> recordOf(rpc::Change::Event event, rpc::Resource::Reader resource) {
     capnp::MallocMessageBuilder message(resource.totalSize().wordCount + 8);
-    KJ_DEFER(erase(message));
+    KJ_DEFER(zeroize(message));
     auto change = message.initRoot<rpc::Change>();
     change.setEvent(event);
     if (event == rpc::Change::Event::DESTROYED) {
@@ -113,7 +113,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   void commit(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
     KJ_IF_MAYBE (j, journal) {
       auto record = recordOf(event, stored->get());
-      KJ_DEFER(erase(record));
+      KJ_DEFER(zeroize(record));
       (*j)->append(record);
     }
     apply(kind, event, kj::addRef(*stored));
@@ -168,7 +168,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   // A changed copy becomes the next version.
   void change(Kind& kind, Stored& old, kj::FunctionParam<void(rpc::Resource::Builder)> edit) {
     capnp::MallocMessageBuilder message(old.get().totalSize().wordCount + 64);
-    KJ_DEFER(erase(message));
+    KJ_DEFER(zeroize(message));
     message.setRoot(old.get());
     auto resource = message.getRoot<rpc::Resource>();
     edit(resource);
@@ -180,7 +180,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   uint64_t create(Kind& kind, rpc::Resource::Reader resource) {
     capnp::MallocMessageBuilder message(resource.totalSize().wordCount + 64);
-    KJ_DEFER(erase(message));
+    KJ_DEFER(zeroize(message));
     auto fresh = message.initRoot<rpc::Resource>();
     auto metadata = fresh.initMetadata();
     metadata.setNamespace(kind.ns);
@@ -254,7 +254,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     for (auto& [key, kind] : kinds) {
       for (auto& entry : kind->records) {
         auto record = recordOf(rpc::Change::Event::CREATED, entry.value->get());
-        KJ_DEFER(erase(record));
+        KJ_DEFER(zeroize(record));
         bytes.addAll(record);
       }
     }
@@ -292,7 +292,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       for (auto& [key, kind] : kinds) kind->records.clear();
       liveBytes = 0;
       valid = journal::recover(bytes, [&](rpc::Change::Reader change) { recover(change); });
-      erase(bytes.asBytes());
+      zeroize(bytes.asBytes());
       if (valid == 0) log::error("the journal of resources is damaged, a new one begins");
     }
     if (valid > 0) {
@@ -307,7 +307,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   kj::Promise<void> writeWhole(JournalFile& file) {
     auto bytes = snapshot();
-    KJ_DEFER(erase(bytes));
+    KJ_DEFER(zeroize(bytes));
     return file.replace(bytes);
   }
 

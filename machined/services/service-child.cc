@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 
 namespace talos::machined {
 
@@ -26,13 +27,9 @@ Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environ
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer) {
   using Problem = kj::Maybe<kj::String>;
   auto late = kj::str("no answer within ", health.timeout / kj::MILLISECONDS, " ms");
-  return kj::evalNow([&]() { return health.check(); })
-      .then([]() -> Problem { return nullptr; })
-      .exclusiveJoin(
-          timer.afterDelay(health.timeout).then([late = kj::mv(late)]() mutable -> Problem {
-            return kj::mv(late);
-          }))
-      .catch_([](kj::Exception&& e) -> Problem { return messageOf(e); });
+  return within(timer, health.timeout, kj::evalNow([&]() { return health.check(); }), kj::mv(late))
+      .then([]() -> Problem { return nullptr; },
+            [](kj::Exception&& e) -> Problem { return messageOf(e); });
 }
 
 kj::String describeExit(int status) {

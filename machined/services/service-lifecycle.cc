@@ -86,13 +86,10 @@ bool isDown(ServicePhase phase) {
 }
 
 kj::Duration RestartPolicy::next(kj::Duration ranFor, double random) {
-  constexpr auto kFirst = 100 * kj::MILLISECONDS, kMost = 5 * kj::SECONDS;
-  if (ranFor >= 10 * kj::SECONDS) quickDeaths = 0;
-  unsigned n = quickDeaths++;
-  if (n == 0) return 0 * kj::SECONDS;
-  auto whole = n > 6 ? kMost : kj::min(kMost, kFirst * (1 << (n - 1)));
-  auto nanoseconds = static_cast<double>(whole / kj::NANOSECONDS) * (1 - random / 2);
-  return static_cast<int64_t>(nanoseconds) * kj::NANOSECONDS;
+  if (ranFor >= 10 * kj::SECONDS) *this = {};
+  if (diedQuickly) return backoff.next(random);
+  diedQuickly = true;
+  return 0 * kj::SECONDS;
 }
 
 }  // namespace talos::machined

@@ -9,6 +9,7 @@
 
 #include <kj/time.h>
 
+#include "common/base/backoff.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
@@ -77,7 +78,8 @@ class RestartPolicy {
   kj::Duration next(kj::Duration ranFor, double random);
 
  private:
-  unsigned quickDeaths = 0;
+  bool diedQuickly = false;
+  Backoff backoff{{100 * kj::MILLISECONDS, 5 * kj::SECONDS, 2, 1, 0.5}};
 };
 
 }  // namespace talos::machined

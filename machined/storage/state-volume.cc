@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/within.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
@@ -60,15 +61,12 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   auto type = KJ_ASSERT_NONNULL(volume.content).type;
   auto node = volume.device.node();
   // Given up, it is closed when the kernel is done with it, and so unmounted.
-  auto opened =
-      co_await uv
-          .blocking([node = kj::str(node), type]() {
-            return openFileSystem(node, type, MountAccess::kReadWrite);
-          })
-          .exclusiveJoin(timer.afterDelay(kMountPatience).then([&node]() -> kj::AutoCloseFd {
-            fail(ErrorKind::kDeadlineExceeded, kj::str("mounting ", node, " did not end within ",
-                                                       kMountPatience / kj::SECONDS, " s"));
-          }));
+  auto opening = uv.blocking([node = kj::str(node), type]() {
+    return openFileSystem(node, type, MountAccess::kReadWrite);
+  });
+  auto opened = co_await within(
+      timer, kMountPatience, kj::mv(opening),
+      kj::str("mounting ", node, " did not end within ", kMountPatience / kj::SECONDS, " s"));
   KJ_SYSCALL(fchmodat(opened, ".", 0700, 0), node);
   attach(opened, path);
   say(kj::str("STATE: ", node, " (", nameOf(type), ") is mounted at ", path));

@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "rpc/effects.capnp.h"
 
 namespace talos::machined {
@@ -104,11 +105,7 @@ void AppendedNotes::save(kj::StringPtr path) const {
     for (auto& block : entry.value) list.set(j++, block.asBytes());
   }
   auto words = capnp::messageToFlatArray(message);
-  KJ_DEFER({
-    zeroize(words.asChars());
-    for (auto segment : message.getSegmentsForOutput())
-      explicit_bzero(const_cast<capnp::word*>(segment.begin()), segment.asBytes().size());
-  });
+  KJ_DEFER(zeroize(words.asBytes()); zeroize(message));
   writeFileAtomically(path, words.asChars(), 0600);
 }
 

@@ -2,7 +2,9 @@
 
 #include <kj/debug.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "machined/time/time-agreement.h"
 
 namespace talos::machined {
@@ -13,7 +15,7 @@ constexpr auto kFirstPatience = 1 * kj::SECONDS, kPatience = 3 * kj::SECONDS;
 constexpr auto kResolvePatience = 1 * kj::SECONDS, kResolveDeadline = 20 * kj::SECONDS;
 constexpr unsigned kMoreRounds = 3;
 constexpr auto kBetweenRounds = 2 * kj::SECONDS;
-constexpr auto kLongestRetry = 64 * kj::SECONDS;
+constexpr Backoff::Pace kPollPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 constexpr auto kLeastInterval = 64 * kj::SECONDS, kMostExtra = 1023 * kj::SECONDS;
 constexpr auto kSteady = 10 * kj::MILLISECONDS;
 constexpr unsigned kFailuresOfQuorum = 3;
@@ -55,8 +57,7 @@ class TimeFollower::Session {
     for (;;) {
       bool good = co_await poll();
       world.changed();
-      failures = good ? 0 : failures + 1;
-      co_await world.timer.afterDelay(pause());
+      co_await world.timer.afterDelay(pause(good));
     }
   }
 
@@ -65,7 +66,7 @@ class TimeFollower::Session {
   World& world;
   TimeState& status;
   TimeSources sources;
-  unsigned failures = 0;  // polls in a row that found nothing
+  Backoff backoff{kPollPace};  // of polls that found nothing
   unsigned steadyPolls = 0;
   bool sure = false;  // there was a whole volley
   kj::Maybe<kj::TimePoint> corrected;
@@ -89,12 +90,10 @@ class TimeFollower::Session {
   kj::Own<kj::PromiseFulfiller<void>> oneDone;
 
   kj::Promise<void> resolve(Resolution& r) {
-    auto late = world.timer.afterDelay(kResolveDeadline).then([&r]() -> kj::Array<kj::String> {
-      fail(ErrorKind::kDeadlineExceeded, kj::str("cannot resolve \"", r.name, "\" within ",
-                                                 kResolveDeadline / kj::SECONDS, " s"));
-    });
-    r.addresses = co_await kj::evalNow([&]() { return world.network.resolve(r.name); })
-                      .exclusiveJoin(kj::mv(late))
+    auto late = kj::str("cannot resolve \"", r.name, "\" within ", kResolveDeadline / kj::SECONDS,
+                        " s");
+    auto asking = kj::evalNow([&]() { return world.network.resolve(r.name); });
+    r.addresses = co_await within(world.timer, kResolveDeadline, kj::mv(asking), kj::mv(late))
                       .catch_([&r](kj::Exception&& e) -> kj::Array<kj::String> {
                         r.why = messageOf(e);
                         return nullptr;
@@ -157,7 +156,7 @@ class TimeFollower::Session {
   }
 
   kj::Promise<void> round() {
-    auto patience = status.synced ? kPatience : kFirstPatience * (1 + kj::min(failures, 2u));
+    auto patience = status.synced ? kPatience : kFirstPatience * (1 + kj::min(backoff.failures(), 2u));
     kj::Vector<kj::Promise<void>> all;
     for (auto* source : sources.askable(world.timer.now())) all.add(askOne(*source, patience));
     co_await kj::joinPromises(all.releaseAsArray());
@@ -176,7 +175,7 @@ class TimeFollower::Session {
         words.add(kj::str(source->shown(), " ", ntp::showOffset(sample->offset)));
       }
     }
-    bool insist = failures < kFailuresOfQuorum;
+    bool insist = backoff.failures() < kFailuresOfQuorum;
     KJ_IF_MAYBE (agreement, agree(claims, insist ? sources.votes() / 2 + 1 : 1)) {
       auto& source = *answering[agreement->best];
       status.problem = nullptr;
@@ -280,12 +279,12 @@ class TimeFollower::Session {
     world.clock.slew(by, sample.error(), constant);
   }
 
-  kj::Duration pause() {
+  kj::Duration pause(bool good) {
     auto wait = kLeastInterval;
-    if (failures > 0) {
-      wait = kj::min(kLongestRetry, (1 << kj::min(failures - 1, 6u)) * kj::SECONDS);
-      wait = wait + int64_t(world.random() * 250) * kj::MILLISECONDS;
+    if (!good) {
+      wait = backoff.next() + int64_t(world.random() * 250) * kj::MILLISECONDS;
     } else {
+      backoff.reset();
       auto extra = kj::min(kMostExtra, kLeastInterval * (1 << kj::min(steadyPolls, 4u)));
       wait = wait + int64_t(world.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
     }
@@ -354,11 +353,9 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }
-  auto late = world.timer.afterDelay(kCheckPatience).then([&server]() -> kj::Array<kj::String> {
-    fail(ErrorKind::kUnavailable,
-         kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s"));
-  });
-  auto addresses = co_await world.network.resolve(server).exclusiveJoin(kj::mv(late));
+  auto late = kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s");
+  auto addresses = co_await within(world.timer, kCheckPatience, world.network.resolve(server),
+                                   kj::mv(late), ErrorKind::kUnavailable);
   auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckPatience);
   auto shown = addresses[0] == server ? kj::str(server) : kj::str(server, " (", addresses[0], ")");
   KJ_SWITCH_ONEOF(verdict) {

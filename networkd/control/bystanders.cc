@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "networkd/control/network-pace.h"
@@ -149,7 +150,7 @@ Bystanders::Bystanders(netlink::Kernel& kernel, netlink::Monitor& monitor, kj::T
     : kernel(kernel), monitor(monitor), timer(timer), publish(kj::mv(publish)) {}
 
 kj::Promise<void> Bystanders::run() {
-  auto retry = kPause;
+  Backoff backoff({kPause, kLongestPause});
   for (;;) {
     auto notice = monitor.next();  // before looking, so that nothing comes between
     bool good = false;
@@ -164,11 +165,10 @@ kj::Promise<void> Bystanders::run() {
     }
     seen = nullptr;  // nothing may happen for hours
     if (good) {
-      retry = kPause;
+      backoff.reset();
       co_await notice;
     } else {
-      pause = kj::max(pause, retry);
-      retry = kj::min(retry * 2, kLongestPause);
+      pause = kj::max(pause, backoff.next());
     }
     co_await timer.afterDelay(pause);
     (void)monitor.take();  // what was said meanwhile will be seen

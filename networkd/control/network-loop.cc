@@ -4,6 +4,7 @@
 #include <kj/debug.h>
 #include <time.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "networkd/control/network-pace.h"
@@ -14,6 +15,7 @@ namespace talos::networkd {
 namespace {
 
 constexpr unsigned kMaxRounds = 8;
+constexpr Backoff::Pace kPassPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
 // Lines of the log for one batch of changes: ten thousand routes would push out everything else.
 constexpr size_t kMostLogged = 200;
 constexpr size_t kMostTold = 200;  // problems and steps, in resources
@@ -125,12 +127,6 @@ Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board
 
 Controller::~Controller() noexcept(false) = default;
 
-kj::Duration Controller::Backoff::take(double random) {
-  auto delay = next / kj::NANOSECONDS * (0.5 + random);  // +-50 %
-  next = kj::min(next * 3 / 2, kLongestDelay);
-  return static_cast<int64_t>(delay) * kj::NANOSECONDS;
-}
-
 // --- loops
 // -----------------------------------------------------------------------------------------------
 kj::Promise<void> Controller::run() {
@@ -141,13 +137,13 @@ kj::Promise<void> Controller::run() {
 }
 
 kj::Promise<void> Controller::applyLoop() {
-  Backoff backoff;
+  Backoff backoff(kPassPace);
   for (;;) {
-    auto delay = backoff.take(random());
+    auto delay = backoff.next(random());
     bool good = pass(delay);
     auto next = work.wait();
     if (good) {
-      backoff = {};
+      backoff.reset();
     } else {
       next = next.exclusiveJoin(timer.afterDelay(delay));
     }
@@ -159,7 +155,7 @@ kj::Promise<void> Controller::applyLoop() {
 }
 
 kj::Promise<void> Controller::publishLoop() {
-  Backoff backoff;
+  Backoff backoff(kPassPace);
   auto next = report.wait();
   for (;;) {
     co_await next;
@@ -177,9 +173,9 @@ kj::Promise<void> Controller::publishLoop() {
         log::warn("the state of the network could not be reported", {{"error", *why}});
         // The kernel may be another by then: look again, which makes a new report.
         next = next.exclusiveJoin(
-            timer.afterDelay(backoff.take(random())).then([this] { work.set(); }));
+            timer.afterDelay(backoff.next(random())).then([this] { work.set(); }));
       } else {
-        backoff = {};
+        backoff.reset();
       }
     }
   }

@@ -65,13 +65,6 @@ class Controller {
   Preview preview(capnp::List<rpc::Resource>::Reader specs);
 
  private:
-  struct Backoff {
-    kj::Duration next = kFirstDelay;
-    kj::Duration take(double random);
-  };
-  static constexpr kj::Duration kFirstDelay = 500 * kj::MILLISECONDS,
-                                kLongestDelay = 60 * kj::SECONDS;
-
   netlink::Kernel& kernel;
   netlink::Monitor& monitor;
   Board& board;

@@ -1,5 +1,6 @@
 #include "networkd/control/wireguard-endpoints.h"
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 
@@ -61,7 +62,7 @@ void Endpoints::setServers(kj::ArrayPtr<const kj::String> list) {
 }
 
 kj::Promise<void> Endpoints::keepLooking(Name& name) {
-  auto retry = kFirstRetry;
+  Backoff backoff({kFirstRetry, kAgain});
   // Not within fill(), which began this.
   co_await timer.afterDelay(0 * kj::SECONDS);
   for (;;) {
@@ -79,11 +80,10 @@ kj::Promise<void> Endpoints::keepLooking(Name& name) {
     }
     if (news) changed();
     if (name.problem.size() == 0) {
-      retry = kFirstRetry;
+      backoff.reset();
       co_await timer.afterDelay(kAgain);
     } else {
-      co_await timer.afterDelay(retry);
-      retry = kj::min(retry * 2, kAgain);
+      co_await timer.afterDelay(backoff.next());
     }
   }
 }

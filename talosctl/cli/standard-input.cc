@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 
 namespace talos::talosctl {
 

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/config/config.h"
 #include "common/config/generate.h"
 #include "talosctl/cluster/cluster-plan.h"

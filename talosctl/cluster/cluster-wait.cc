@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"

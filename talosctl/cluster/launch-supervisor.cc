@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 
 namespace talos::cluster {
 namespace {
@@ -53,12 +54,9 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   KJ_SYSCALL(waitpid(child, nullptr, 0));
 
   auto input = lowLevel.wrapInputFd(kj::mv(reading));
-  auto late = timer.afterDelay(deadline).then([&]() -> kj::Promise<kj::String> {
-    return error(ErrorKind::kDeadlineExceeded,
-                 kj::str("the cluster's supervisor was not ready within ", deadline / kj::SECONDS,
-                         " s; see ", log));
-  });
-  auto words = co_await input->readAllText().exclusiveJoin(kj::mv(late));
+  auto late = kj::str("the cluster's supervisor was not ready within ", deadline / kj::SECONDS,
+                      " s; see ", log);
+  auto words = co_await within(timer, deadline, input->readAllText(), kj::mv(late));
   if (words == "ready\n") co_return;
   constexpr kj::StringPtr kError = "error: "_kj;
   if (words.startsWith(kError)) {

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/base/zeroize.h"
 #include "common/config/config.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"

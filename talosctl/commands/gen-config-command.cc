@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/zeroize.h"
 #include "common/config/generate.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/apply-configs.h"

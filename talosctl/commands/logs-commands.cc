@@ -4,6 +4,7 @@
 // each node, and after a lost connection (the endpoint or the node's daemons were restarted) the
 // log is asked for from there, so no line is lost or printed twice. stderr says when that happens.
 // After a reboot of the node positions have no meaning, and its log is shown from the start.
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/node-streams.h"
@@ -14,7 +15,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then the node is given up
-constexpr kj::Duration kFirstPause = 100 * kj::MILLISECONDS, kLastPause = 5 * kj::SECONDS;
+constexpr Backoff::Pace kResumePace = {100 * kj::MILLISECONDS, 5 * kj::SECONDS};
 
 // Prints the lines of one node and keeps the place.
 class LogPrinter final : public rpc::LogSink::Server {
@@ -85,7 +86,7 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
   uint64_t next = 0;
   Alive alive;
   kj::Maybe<kj::TimePoint> lostAt;
-  auto pause = kFirstPause;
+  Backoff backoff(kResumePace);
   for (;;) {
     kj::Maybe<kj::Exception> failure;
     try {
@@ -99,7 +100,7 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
           f.call.err(kj::str(name, ": reconnected; the log continues where it stopped\n"));
         }
         lostAt = nullptr;
-        pause = kFirstPause;
+        backoff.reset();
       }
       auto stream =
           f.request(f.call, node, next, kj::heap<LogPrinter>(f.call, f.format, name, next));
@@ -120,8 +121,7 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
       f.call.err(
           kj::str(name, ": connection lost (", printableText(messageOf(e)), "); retrying\n"));
     }
-    co_await timer.afterDelay(pause);
-    pause = kj::min(pause * 2, kLastPause);
+    co_await timer.afterDelay(backoff.next());
   }
 }
 

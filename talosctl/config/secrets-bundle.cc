@@ -3,7 +3,7 @@
 #include <kj/function.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-message.h"
+#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
 #include "common/net/text-values.h"
 #include "rpc/secrets.capnp.h"

@@ -1,0 +1,21 @@
+// A limit on how long something is waited for.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+
+#include "common/base/error.h"
+
+namespace talos {
+
+// `promise`, or an error with this text after `deadline`: it says what was waited for.
+template <typename T>
+kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
+                      kj::String what, ErrorKind kind = ErrorKind::kDeadlineExceeded) {
+  return promise.exclusiveJoin(
+      timer.afterDelay(deadline).then([what = kj::mv(what), kind]() -> kj::Promise<T> {
+        return error(kind, what);
+      }));
+}
+
+}  // namespace talos

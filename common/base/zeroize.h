@@ -1,0 +1,31 @@
+// Overwrites what may hold a secret before its memory is given back: the one way to do that. The
+// compiler does not leave it out.
+#pragma once
+
+#include <capnp/message.h>
+#include <kj/array.h>
+#include <string.h>
+
+namespace talos {
+
+inline void zeroize(kj::ArrayPtr<kj::byte> secret) {
+  if (secret.size() > 0) explicit_bzero(secret.begin(), secret.size());
+}
+inline void zeroize(kj::ArrayPtr<char> secret) {
+  zeroize(secret.asBytes());
+}
+// The message must not be read afterwards.
+inline void zeroize(capnp::MessageBuilder& message) {
+  for (auto segment : message.getSegmentsForOutput()) {
+    auto bytes = segment.asBytes();
+    zeroize(kj::arrayPtr(const_cast<kj::byte*>(bytes.begin()), bytes.size()));
+  }
+}
+
+// A message that is zeroed at the end of its life; an ordinary one to whoever is given it.
+class SecretMessage final : public capnp::MallocMessageBuilder {
+ public:
+  ~SecretMessage() noexcept(false) { zeroize(*this); }
+};
+
+}  // namespace talos
