@@ -38,7 +38,6 @@ class Issuer {
   // InvalidArgument when the key is not the certificate's; then what was before stays.
   void use(Authority authority);
   void forgetAuthority();
-  bool hasAuthority() const { return held != nullptr; }
   // A certificate that was issued before a restart: its names are taken.
   void remember(const Record& record);
 

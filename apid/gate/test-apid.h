@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "apid/gate/test-apid-node.h"
+#include "common/wire/test-connect.h"
 
 namespace talos::apid::testing {
 

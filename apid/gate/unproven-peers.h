@@ -31,7 +31,7 @@ struct Remote {
   kj::Maybe<kj::String> unproven;  // why it is not known who is at the other end
 };
 
-// Unavailable naming address, port and cause, as connectTls().
+// Unavailable naming address, port and cause, as connectTcp().
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Address& address, uint16_t port,
                                 kj::StringPtr expectedName);

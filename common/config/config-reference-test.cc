@@ -1,5 +1,3 @@
-#include "common/config/config-reference.h"
-
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "common/config/config.h"
+#include "common/config/test-config-reference.h"
 #include "common/tls/pki.h"
 
 namespace talos::config {

@@ -202,15 +202,6 @@ kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLeve
       kj::mv(where));
 }
 
-kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
-                                            kj::StringPtr expectedName, kj::Duration deadline) {
-  Secure secure = [&tls, name = kj::str(expectedName)](kj::Own<kj::AsyncIoStream> stream) {
-    return tls.connect(kj::mv(stream), name);
-  };
-  return connectTcp(lowLevel, timer, address, port, kj::mv(secure), deadline);
-}
-
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {
   return capnp::Capability::Client(
       kj::refcounted<ReconnectingHook>(kj::refcounted<Redial>(kj::mv(dial))));

@@ -5,6 +5,7 @@
 
 #include "common/testing/test-port.h"
 #include "common/wire/rpc-server.h"
+#include "common/wire/test-connect.h"
 #include "rpc/node.capnp.h"
 
 namespace talos {

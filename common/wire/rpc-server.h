@@ -96,18 +96,11 @@ class Connection {
 kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
                                              kj::Timer& timer, kj::StringPtr path,
                                              kj::Duration deadline = 5 * kj::SECONDS);
-// `address` is numeric (IPv4 or IPv6, no port); `expectedName` is what the certificate must name.
-// Unavailable naming address, port and cause ("connection refused", "no answer within 5 s", the TLS
-// alert).
-kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                            TlsEndpoint& tls, kj::StringPtr address, uint16_t port,
-                                            kj::StringPtr expectedName,
-                                            kj::Duration deadline = 10 * kj::SECONDS);
-
 // What makes a connection that is up a secure one.
 using Secure =
     kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
-// The same as connectTls() with another way to secure the connection.
+// `address` is numeric (IPv4 or IPv6, no port). Unavailable naming address, port and cause
+// ("connection refused", "no answer within 5 s", the TLS alert).
 kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                             kj::StringPtr address, uint16_t port, Secure secure,
                                             kj::Duration deadline = 10 * kj::SECONDS);

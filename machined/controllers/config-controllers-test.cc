@@ -106,7 +106,7 @@ TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   publish("machine:\n    type: worker\n");
   auto& second = KJ_ASSERT_NONNULL(reader.document(store));
   EXPECT_EQ(kj::str(second.bytes()), "machine:\n    type: worker\n");
-  destroyRecord(store, "", kMachineConfigs, kMachineConfigId);
+  store.destroy("", kMachineConfigs, kMachineConfigId, kBrainOwner);
   EXPECT_TRUE(reader.document(store) == nullptr);
   EXPECT_TRUE(reader.view(store) == nullptr);
 }

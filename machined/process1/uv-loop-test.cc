@@ -1,9 +1,7 @@
 #include "machined/process1/uv-loop.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/mutex.h>
-#include <signal.h>
 #include <unistd.h>
 
 namespace talos {
@@ -20,9 +18,6 @@ struct Uv : testing::Test {
     return io.provider->getTimer()
         .timeoutAfter(20 * kj::SECONDS, kj::mv(promise))
         .wait(io.waitScope);
-  }
-  kj::Array<kj::String> sh(kj::StringPtr script) {
-    return kj::arr(kj::str("/bin/sh"), kj::str("-c"), kj::str(script));
   }
 };
 
@@ -106,64 +101,6 @@ TEST(UvLifetime, DestructorRejectsWhatHasNotBegun) {
     ++ended;
   }
   EXPECT_EQ(ended, 500u);
-}
-
-// Catches: exit code and signal mixed up.
-TEST_F(Uv, ChildStatus) {
-  auto argv = sh("exit 7");
-  auto status = wait(uv.spawn({.argv = argv})->onExit());
-  EXPECT_EQ(status.code, 7);
-  EXPECT_EQ(status.signal, 0);
-
-  argv = sh("kill -9 $$");
-  status = wait(uv.spawn({.argv = argv})->onExit());
-  EXPECT_EQ(status.signal, SIGKILL);
-}
-
-// Catches: kill() of a child that is gone (its pid may be another's), and one that does not arrive.
-TEST_F(Uv, KillReachesOnlyTheLivingChild) {
-  auto argv = sh("read never");
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  auto child = uv.spawn({.argv = argv, .stdinFd = ends[0]});
-  EXPECT_GT(child->pid(), 0);
-  child->kill(SIGTERM);
-  EXPECT_EQ(wait(child->onExit()).signal, SIGTERM);
-  child->kill(SIGTERM);
-  close(ends[0]);
-  close(ends[1]);
-}
-
-// Catches: standard output or environment that does not reach the child.
-TEST_F(Uv, ChildGetsOutputAndEnvironment) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  auto argv = sh("echo $WORD-$HOME");
-  auto environment = kj::arr(kj::str("WORD=hello"));
-  auto child =
-      uv.spawn({.argv = argv, .environment = environment.asPtr().asConst(), .stdoutFd = ends[1]});
-  close(ends[1]);
-  wait(child->onExit());
-  char text[64] = {};
-  EXPECT_GT(read(ends[0], text, sizeof text - 1), 0);
-  EXPECT_STREQ(text, "hello-\n");
-  close(ends[0]);
-}
-
-// Catches: an error that does not say which program, and a handle left open by a failed start.
-TEST_F(Uv, MissingProgramIsNamed) {
-  auto argv = kj::arr(kj::str("/nonexistent/tool"));
-  auto failure = kj::runCatchingExceptions([&] { uv.spawn({.argv = argv}); });
-  EXPECT_STREQ(KJ_ASSERT_NONNULL(failure).getDescription().cStr(),
-               "cannot start /nonexistent/tool: no such file or directory");
-}
-
-// Catches: lost SIGCHLDs when many children end at once.
-TEST_F(Uv, ManyChildren) {
-  auto argv = sh("exit 3");
-  kj::Vector<kj::Own<UvLoop::Child>> children;
-  for (int i = 0; i < 40; i++) children.add(uv.spawn({.argv = argv}));
-  for (auto& child : children) EXPECT_EQ(wait(child->onExit()).code, 3);
 }
 
 }  // namespace

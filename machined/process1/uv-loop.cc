@@ -45,58 +45,6 @@ struct Work {
   }
 };
 
-// Referenced by the Child that spawn() returned and, until its handle is closed, by libuv.
-struct Process : kj::Refcounted {
-  uv_process_t handle;
-  kj::Maybe<kj::Own<Process>> self;  // libuv's reference
-  kj::Own<kj::PromiseFulfiller<UvLoop::ExitStatus>> exited;
-  bool running = false;
-
-  static Process& of(uv_handle_t* handle) { return *static_cast<Process*>(handle->data); }
-
-  static void exit(uv_process_t* handle, int64_t code, int signal) {
-    auto& process = of(reinterpret_cast<uv_handle_t*>(handle));
-    process.running = false;
-    process.exited->fulfill({code, signal});
-    close(reinterpret_cast<uv_handle_t*>(handle));
-  }
-
-  static void close(uv_handle_t* handle) {
-    uv_close(handle, [](uv_handle_t* handle) {
-      auto& process = of(handle);
-      process.running = false;
-      if (process.exited->isWaiting()) {
-        process.exited->reject(KJ_EXCEPTION(FAILED, "the loop ended before the child did"));
-      }
-      auto last = kj::mv(process.self);
-    });
-  }
-};
-
-class ChildImpl final : public UvLoop::Child {
- public:
-  ChildImpl(kj::Own<Process> process, kj::Promise<UvLoop::ExitStatus> exited)
-      : process(kj::mv(process)), exited(kj::mv(exited)) {}
-
-  int pid() const override { return process->handle.pid; }
-  kj::Promise<UvLoop::ExitStatus> onExit() override { return kj::mv(exited); }
-  void kill(int signal) override {
-    if (process->running) uv_process_kill(&process->handle, signal);
-  }
-
- private:
-  kj::Own<Process> process;
-  kj::Promise<UvLoop::ExitStatus> exited;
-};
-
-// A nullptr-terminated vector of C strings, as uv_spawn takes it.
-kj::Array<char*> cStrings(kj::ArrayPtr<const kj::String> texts) {
-  auto result = kj::heapArrayBuilder<char*>(texts.size() + 1);
-  for (auto& text : texts) result.add(const_cast<char*>(text.cStr()));
-  result.add(nullptr);
-  return result.finish();
-}
-
 }  // namespace
 
 struct UvLoop::Impl {
@@ -117,7 +65,7 @@ struct UvLoop::Impl {
         pumping(nullptr) {
     KJ_REQUIRE(initialized == 0, uv_strerror(initialized));
     pumping = pump().eagerlyEvaluate([](kj::Exception&& e) {
-      KJ_LOG(FATAL, "libuv's pump failed; no work or child would ever end", e);
+      KJ_LOG(FATAL, "libuv's pump failed; no work would ever end", e);
       abort();
     });
   }
@@ -126,12 +74,6 @@ struct UvLoop::Impl {
     pumping = nullptr;
     observer = nullptr;  // before uv_loop_close() closes the descriptor that it watches
     for (auto& work : pending) uv_cancel(reinterpret_cast<uv_req_t*>(&work.request));
-    uv_walk(
-        &loop,
-        [](uv_handle_t* handle, void*) {
-          if (!uv_is_closing(handle)) Process::close(handle);
-        },
-        nullptr);
     uv_run(&loop, UV_RUN_DEFAULT);  // work that has begun runs to its end
     KJ_ASSERT(uv_loop_close(&loop) == 0, "libuv's loop still had a handle");
   }
@@ -184,42 +126,6 @@ kj::Promise<void> UvLoop::blockingErased(kj::Function<void()> job) {
   self = kj::mv(work);
   impl->kick();
   return kj::mv(paf.promise);
-}
-
-kj::Own<UvLoop::Child> UvLoop::spawn(const SpawnOptions& options) {
-  KJ_REQUIRE(options.argv.size() > 0, "no program given");
-  auto argv = cStrings(options.argv);
-  kj::Array<char*> environment;
-  uv_stdio_container_t stdio[3];
-  const int fds[] = {options.stdinFd, options.stdoutFd, options.stderrFd};
-  for (int i = 0; i < 3; i++) {
-    stdio[i].flags = fds[i] < 0 ? UV_IGNORE : UV_INHERIT_FD;
-    stdio[i].data.fd = fds[i];
-  }
-  uv_process_options_t native{};
-  native.file = argv[0];
-  native.args = argv.begin();
-  native.stdio = stdio;
-  native.stdio_count = 3;
-  native.exit_cb = &Process::exit;
-  KJ_IF_MAYBE (texts, options.environment) {
-    environment = cStrings(*texts);
-    native.env = environment.begin();
-  }
-
-  auto paf = kj::newPromiseAndFulfiller<ExitStatus>();
-  auto process = kj::refcounted<Process>();
-  process->exited = kj::mv(paf.fulfiller);
-  process->handle.data = process.get();
-  process->self = kj::addRef(*process);
-  int result = uv_spawn(&impl->loop, &process->handle, &native);
-  impl->kick();
-  if (result != 0) {
-    Process::close(reinterpret_cast<uv_handle_t*>(&process->handle));
-    kj::throwFatalException(uvError(result, kj::str("cannot start ", options.argv[0])));
-  }
-  process->running = true;
-  return kj::heap<ChildImpl>(kj::mv(process), kj::mv(paf.promise));
 }
 
 }  // namespace talos

@@ -1,4 +1,4 @@
-// libuv inside the KJ loop: the thread pool and child processes behind promises.
+// libuv inside the KJ loop: its thread pool behind promises.
 //
 // KJ's loop is the loop (platform decision: design §11). UvLoop watches uv_backend_fd() and a KJ
 // timer of uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the
@@ -7,8 +7,7 @@
 // observer dies before the loop.
 //
 // Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not
-// thread-safe. uv_spawn owns SIGCHLD: a process that uses spawn() must not use KJ's onChildExit,
-// and machined (which supervises by pidfd) must not use spawn().
+// thread-safe. It starts no children: that is process 1's.
 #pragma once
 
 #include <kj/async-io.h>
@@ -29,25 +28,6 @@ class UvLoop {
   // what it uses.
   template <typename F>
   auto blocking(F&& work) -> kj::Promise<decltype(work())>;
-
-  struct ExitStatus {
-    int64_t code = 0;
-    int signal = 0;
-  };
-  struct SpawnOptions {
-    kj::ArrayPtr<const kj::String> argv;
-    kj::Maybe<kj::ArrayPtr<const kj::String>> environment = nullptr;  // "K=V"; none: inherited
-    int stdinFd = -1, stdoutFd = -1, stderrFd = -1;                   // -1: /dev/null
-  };
-  class Child {
-   public:
-    virtual ~Child() noexcept(false) = default;  // does not end the process
-    virtual int pid() const = 0;
-    virtual kj::Promise<ExitStatus> onExit() = 0;  // once
-    virtual void kill(int signal) = 0;
-  };
-  // Throws naming the program and the cause when it cannot be started.
-  kj::Own<Child> spawn(const SpawnOptions& options);
 
   // How often libuv was run: an idle loop does not count on.
   uint64_t turns() const;

@@ -28,9 +28,4 @@ void putRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr
   store.put(resource.asReader());
 }
 
-// Absent is fine.
-inline void destroyRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
-  if (store.tryGet(ns, type, id) != nullptr) store.destroy(ns, type, id, kBrainOwner);
-}
-
 }  // namespace talos::machined

@@ -26,7 +26,6 @@ class ServiceRecord {
   void forgetHealth();
 
   rpc::ServiceState state() const { return newest; }
-  bool healthUnknown() const { return unknown; }
   bool healthy() const { return !unknown && good; }
   kj::StringPtr lastMessage() const {
     return events.empty() ? ""_kj : kj::StringPtr(events.back().message);

@@ -93,8 +93,6 @@ TEST(EtcFiles, Contents) {
       "127.0.0.1 localhost\n10.5.0.2 m1.x m1\n::1 localhost ip6-localhost ip6-loopback\n"
       "ff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n10.0.0.9 nas\n",
       hostsFile("m1", "x", "10.5.0.2", more));
-  EXPECT_EQ("nameserver 1.1.1.1\nnameserver 8.8.8.8\n",
-            resolvFile(kj::arr(kj::str("1.1.1.1"), kj::str("8.8.8.8"))));
 }
 
 // Catches: a file that daemons without root's rights cannot read.

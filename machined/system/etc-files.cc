@@ -36,10 +36,6 @@ kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::Strin
                  lines);
 }
 
-kj::String resolvFile(kj::ArrayPtr<const kj::String> servers) {
-  return kj::strArray(KJ_MAP(s, servers) { return kj::str("nameserver ", s, "\n"); }, "");
-}
-
 void setupSystemDirectory(kj::StringPtr root) {
   for (auto name : {"etc"_kj, "run"_kj, "var"_kj, "state"_kj}) {
     auto path = kj::str(root, "/system/", name);

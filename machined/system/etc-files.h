@@ -15,7 +15,6 @@ struct HostLine {
 // `address` is the machine's own; "" while it has none. Nothing in it can begin a line of its own.
 kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::StringPtr address = "",
                      kj::ArrayPtr<const HostLine> more = nullptr);
-kj::String resolvFile(kj::ArrayPtr<const kj::String> servers);
 
 // mkdir 0700 of /system/{etc,run,var,state} below `root`; /system/etc is 0755, for every daemon
 // reads it.

@@ -15,17 +15,9 @@ kj::String writeSecrets(const Secrets& secrets);
 // or unknown, certificates without their key, tokens of another form.
 Secrets readSecrets(kj::StringPtr text, kj::StringPtr file);
 
-// The CAs of a kubeadm cluster: the files of its PKI folder by their paths in it
-// ("ca.crt", "etcd/ca.key", …).
-constexpr kj::StringPtr kKubernetesPkiFiles[] = {"ca.crt"_kj,
-                                                 "ca.key"_kj,
-                                                 "etcd/ca.crt"_kj,
-                                                 "etcd/ca.key"_kj,
-                                                 "sa.key"_kj,
-                                                 "front-proxy-ca.crt"_kj,
-                                                 "front-proxy-ca.key"_kj};
-// Replaces those of `secrets`. `read` gives the text of a file and throws when there is none.
-// Throws InvalidArgument, naming the file, for one that does not hold what it should.
+// Takes the CAs of a kubeadm cluster instead of those of `secrets`: `read` gives a file of its PKI
+// folder by its path in it ("ca.crt", "etcd/ca.key", …), and throws when there is none. Throws
+// InvalidArgument, naming the file, for one that does not hold what it should.
 void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr path)> read);
 // Throws InvalidArgument if it is not a valid token.
 void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token);

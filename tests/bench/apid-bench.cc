@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "apid/gate/test-apid-node.h"
+#include "common/wire/test-connect.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 

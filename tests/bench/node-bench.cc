@@ -23,6 +23,7 @@
 #include "common/base/error.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
+#include "common/wire/test-connect.h"
 #include "rpc/node.capnp.h"
 #include "rpc/types.capnp.h"
 #include "tests/bench/arguments.h"

@@ -8,6 +8,7 @@
 //
 // link: apid-gate
 #include "apid/gate/test-apid-node.h"
+#include "common/wire/test-connect.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 

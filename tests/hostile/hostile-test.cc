@@ -2,6 +2,7 @@
 // conversations cut and with bits flipped, and towards apid also what comes before its handshake.
 // After each the honest client is answered; in the end nothing has grown. Pseudo-random with fixed
 // seeds, so a failure comes again.
+#include "common/wire/test-connect.h"
 #include "tests/hostile/hostile.h"
 #include "apid/gate/test-apid-node.h"
 #include "tests/fuzz/cluster-conversation.h"

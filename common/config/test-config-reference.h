@@ -1,13 +1,24 @@
-#include "common/config/config-reference.h"
+// The reference document of the machine config, in Markdown: what every key means, from the
+// schema's annotations, each with an example. Pure. It makes docs/machine-config.md, through the test
+// that compares the two.
+#pragma once
 
 #include <capnp/dynamic.h>
 #include <capnp/message.h>
+#include <kj/string.h>
+#include <kj/vector.h>
 
 #include "common/base/annotation.h"
 #include "common/yaml/yaml-codec.h"
+#include "rpc/config.capnp.h"
 
 namespace talos::config {
 namespace {
+
+struct Reference {
+  kj::String markdown;
+  kj::Vector<kj::String> missing;  // paths of keys that the example does not set
+};
 
 using capnp::DynamicList;
 using capnp::DynamicStruct;
@@ -157,8 +168,8 @@ class Writer {
   }
 };
 
-}  // namespace
-
+// `example` is a config that sets every key to something else than its default. Its secrets and
+// certificates are not shown.
 Reference reference(Config::Reader example) {
   Writer writer;
   writer.parts.add(
@@ -175,4 +186,5 @@ Reference reference(Config::Reader example) {
   return kj::mv(writer.result);
 }
 
+}  // namespace
 }  // namespace talos::config
