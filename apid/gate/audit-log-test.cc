@@ -8,7 +8,7 @@
 namespace talos::apid {
 namespace {
 
-struct World {
+struct AuditBench {
   kj::Vector<kj::String> got;
   unsigned away = 0;  // so many deliveries fail as when machined is not there
   bool refuses = false, hangs = false;
@@ -16,24 +16,24 @@ struct World {
 
 class FakeMachined final : public rpc::Machined::Server {
  public:
-  explicit FakeMachined(World& world) : world(world) {}
+  explicit FakeMachined(AuditBench& bench) : bench(bench) {}
 
  protected:
   kj::Promise<void> audit(AuditContext context) override {
-    if (world.hangs) return kj::NEVER_DONE;
-    if (world.refuses) fail(ErrorKind::kPermissionDenied, "not you");
-    if (world.away > 0) {
-      --world.away;
+    if (bench.hangs) return kj::NEVER_DONE;
+    if (bench.refuses) fail(ErrorKind::kPermissionDenied, "not you");
+    if (bench.away > 0) {
+      --bench.away;
       return KJ_EXCEPTION(DISCONNECTED, "gone");
     }
     auto record = context.getParams().getRecord();
-    world.got.add(kj::str(record.getClient(), " ", record.getCall(), " ", record.getOutcome(), " ",
+    bench.got.add(kj::str(record.getClient(), " ", record.getCall(), " ", record.getOutcome(), " ",
                           record.getDurationUs()));
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  AuditBench& bench;
 };
 
 struct AuditLogTest : testing::Test {
@@ -41,8 +41,8 @@ struct AuditLogTest : testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  World world;
-  AuditLog log{timer, kj::heap<FakeMachined>(world), {.refusals = 3, .names = 2, .underWay = 4}};
+  AuditBench bench;
+  AuditLog log{timer, kj::heap<FakeMachined>(bench), {.refusals = 3, .names = 2, .underWay = 4}};
 
   kj::Promise<void> record(kj::StringPtr name, bool refused = false) {
     auto trail = log.trail({kj::str(name), kj::str("10.0.0.9"), kj::str()}, nullptr);
@@ -59,26 +59,26 @@ struct AuditLogTest : testing::Test {
 
 TEST_F(AuditLogTest, ARecordIsThereBeforeItsPromiseIs) {
   record("someone").wait(scope);
-  ASSERT_EQ(world.got.size(), 1u);
-  EXPECT_EQ(world.got[0], "someone Machine.reboot() ok 3000"_kj);
+  ASSERT_EQ(bench.got.size(), 1u);
+  EXPECT_EQ(bench.got[0], "someone Machine.reboot() ok 3000"_kj);
 }
 
 // Catches: a record that is lost because machined's brain was away for a moment.
 TEST_F(AuditLogTest, ItIsSentAgain) {
-  world.away = 3;
+  bench.away = 3;
   auto sending = record("someone");
   EXPECT_FALSE(sending.poll(scope));
   pass(1 * kj::SECONDS);
   sending.wait(scope);
-  EXPECT_EQ(world.got.size(), 1u);
+  EXPECT_EQ(bench.got.size(), 1u);
 }
 
 // Catches: a record that nobody has in the end, and a call that waits for it for ever.
 TEST_F(AuditLogTest, WhatCannotBeDeliveredIsInOurOwnLog) {
   for (int way = 0; way < 3; ++way) {
-    world = World();
-    (way == 0 ? world.refuses : world.hangs) = way < 2;
-    if (way == 2) world.away = 1000;
+    bench = AuditBench();
+    (way == 0 ? bench.refuses : bench.hangs) = way < 2;
+    if (way == 2) bench.away = 1000;
     ::testing::internal::CaptureStderr();
     auto sending = record("someone");
     pass(6 * kj::SECONDS);
@@ -94,7 +94,7 @@ TEST_F(AuditLogTest, WhatCannotBeDeliveredIsInOurOwnLog) {
 TEST_F(AuditLogTest, WhoeverDropsThePromiseDoesNotStopIt) {
   (void)record("someone");
   scope.poll();
-  EXPECT_EQ(world.got.size(), 1u);
+  EXPECT_EQ(bench.got.size(), 1u);
 }
 
 // Catches: a log that somebody writes over by asking for what he may not have, in which the others
@@ -103,20 +103,20 @@ TEST_F(AuditLogTest, AFloodOfRefusalsIsCounted) {
   for (int i = 0; i < 100; ++i) record("reader", true).wait(scope);
   record("admin").wait(scope);
   record("other", true).wait(scope);
-  EXPECT_EQ(world.got.size(), 5u);
+  EXPECT_EQ(bench.got.size(), 5u);
   pass(61 * kj::SECONDS);
-  ASSERT_EQ(world.got.size(), 6u);
-  EXPECT_EQ(world.got[5], "reader 97 more calls refused 60000000"_kj);
+  ASSERT_EQ(bench.got.size(), 6u);
+  EXPECT_EQ(bench.got[5], "reader 97 more calls refused 60000000"_kj);
   for (int i = 0; i < 3; ++i) record("reader", true).wait(scope);  // a new minute
-  EXPECT_EQ(world.got.size(), 9u);
+  EXPECT_EQ(bench.got.size(), 9u);
   // More names than are told apart share one place.
   for (int i = 0; i < 100; ++i) record(kj::str("name", i), true).wait(scope);
-  EXPECT_EQ(world.got.size(), 9u + 1 + 3);  // name0 has one
+  EXPECT_EQ(bench.got.size(), 9u + 1 + 3);  // name0 has one
 }
 
 // Catches: memory that grows with calls while machined hangs.
 TEST_F(AuditLogTest, RecordsUnderWayAreBounded) {
-  world.hangs = true;
+  bench.hangs = true;
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 10; ++i) (void)record("someone");
   scope.poll();
@@ -124,9 +124,9 @@ TEST_F(AuditLogTest, RecordsUnderWayAreBounded) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
   EXPECT_NE(lines.find("4 others are under way"), std::string::npos);
   pass(6 * kj::SECONDS);
-  world.hangs = false;
+  bench.hangs = false;
   record("someone").wait(scope);
-  EXPECT_EQ(world.got.size(), 1u);
+  EXPECT_EQ(bench.got.size(), 1u);
 }
 
 }  // namespace

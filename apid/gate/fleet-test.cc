@@ -8,7 +8,7 @@
 namespace talos::apid {
 namespace {
 
-struct World {
+struct FleetBench {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
@@ -41,7 +41,7 @@ class RemoteNode final : public rpc::Node::Server {
 };
 class RemoteCluster final : public rpc::Cluster::Server {
  public:
-  explicit RemoteCluster(World& world) : world(world) {}
+  explicit RemoteCluster(FleetBench& bench) : bench(bench) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
@@ -50,49 +50,49 @@ class RemoteCluster final : public rpc::Cluster::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
-    world.asked.add(kj::strArray(context.getParams().getRoles(), ","));
+    bench.asked.add(kj::strArray(context.getParams().getRoles(), ","));
     EXPECT_EQ(context.getParams().getCaller().getName(), "someone"_kj);
     EXPECT_EQ(context.getParams().getCaller().getAddress(), "10.0.0.99"_kj);
-    context.getResults().setCluster(kj::heap<RemoteCluster>(world));
+    context.getResults().setCluster(kj::heap<RemoteCluster>(bench));
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  FleetBench& bench;
 };
 
 class FakeConnection final : public Connection {
  public:
-  explicit FakeConnection(World& world) : world(world) { ++world.open; }
-  ~FakeConnection() noexcept(false) { --world.open; }
-  capnp::Capability::Client bootstrap() override { return kj::heap<RemoteCluster>(world); }
+  explicit FakeConnection(FleetBench& bench) : bench(bench) { ++bench.open; }
+  ~FakeConnection() noexcept(false) { --bench.open; }
+  capnp::Capability::Client bootstrap() override { return kj::heap<RemoteCluster>(bench); }
   kj::Promise<void> onDisconnect() override { return kj::NEVER_DONE; }
-  bool alive() const override { return !world.dead; }
+  bool alive() const override { return !bench.dead; }
 
  private:
-  World& world;
+  FleetBench& bench;
 };
 
 struct FleetTest : testing::Test {
   ~FleetTest() noexcept override {}
-  World world;
-  Fleet fleet{world.timer,
+  FleetBench bench;
+  Fleet fleet{bench.timer,
               [this](const Address& address) { return dial(address.toString()); },
               {.targets = 3, .idle = 60 * kj::SECONDS}};
 
   kj::Promise<Remote> dial(kj::String address) {
-    ++world.dialled;
-    KJ_IF_MAYBE (gate, world.gate) {
+    ++bench.dialled;
+    KJ_IF_MAYBE (gate, bench.gate) {
       auto waiting = kj::mv(*gate);
-      world.gate = nullptr;
+      bench.gate = nullptr;
       co_await waiting;
     }
-    if (world.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
-    world.dead = false;
-    co_return Remote(kj::heap<FakeConnection>(world), kj::mv(world.unproven));
+    if (bench.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
+    bench.dead = false;
+    co_return Remote(kj::heap<FakeConnection>(bench), kj::mv(bench.unproven));
   }
   rpc::Node::Client node(kj::StringPtr address) {
-    return fleet.node(Address::parse(address), caller({"os:reader"})).wait(world.scope);
+    return fleet.node(Address::parse(address), caller({"os:reader"})).wait(bench.scope);
   }
   static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles) {
     kj::Vector<kj::String> list;
@@ -100,7 +100,7 @@ struct FleetTest : testing::Test {
     return {kj::str("someone"), kj::str("10.0.0.99"), list.releaseAsArray()};
   }
   void use(rpc::Node::Client node) {
-    auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(world.scope);
+    auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(bench.scope);
     EXPECT_EQ(tag.getTag(), "remote"_kj);
   }
 };
@@ -109,102 +109,102 @@ struct FleetTest : testing::Test {
 TEST_F(FleetTest, OneConnectionForAllCallers) {
   use(node("10.0.0.3"));
   auto admin = fleet.node(Address::parse("10.0.0.3"), caller({"os:admin", "os:x"}));
-  use(admin.wait(world.scope));
-  EXPECT_EQ(world.dialled, 1u);
-  ASSERT_EQ(world.asked.size(), 2u);
-  EXPECT_EQ(world.asked[0], "os:reader"_kj);
-  EXPECT_EQ(world.asked[1], "os:admin,os:x"_kj);
+  use(admin.wait(bench.scope));
+  EXPECT_EQ(bench.dialled, 1u);
+  ASSERT_EQ(bench.asked.size(), 2u);
+  EXPECT_EQ(bench.asked[0], "os:reader"_kj);
+  EXPECT_EQ(bench.asked[1], "os:admin,os:x"_kj);
 }
 
 // Catches: two dials for callers that come at the same time.
 TEST_F(FleetTest, CallersShareOneDial) {
   auto paf = kj::newPromiseAndFulfiller<void>();
-  world.gate = kj::mv(paf.promise);
+  bench.gate = kj::mv(paf.promise);
   auto first = fleet.node(Address::parse("10.0.0.3"), caller({}));
   auto second = fleet.node(Address::parse("10.0.0.3"), caller({}));
-  EXPECT_FALSE(first.poll(world.scope));
+  EXPECT_FALSE(first.poll(bench.scope));
   paf.fulfiller->fulfill();
-  first.wait(world.scope);
-  second.wait(world.scope);
-  EXPECT_EQ(world.dialled, 1u);
+  first.wait(bench.scope);
+  second.wait(bench.scope);
+  EXPECT_EQ(bench.dialled, 1u);
 }
 
 // Catches: a refused dial that is remembered, or an error without the node's name.
 TEST_F(FleetTest, FailedDialIsTriedAgain) {
-  world.refuse = true;
+  bench.refuse = true;
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.3"); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "10.0.0.3:50000: Connection refused"_kj);
-  world.refuse = false;
+  bench.refuse = false;
   use(node("10.0.0.3"));
 }
 
 TEST_F(FleetTest, LostConnectionIsDialledAgain) {
   use(node("10.0.0.3"));
-  world.dead = true;
+  bench.dead = true;
   use(node("10.0.0.3"));
-  EXPECT_EQ(world.dialled, 2u);
-  EXPECT_EQ(world.open, 1u);
+  EXPECT_EQ(bench.dialled, 2u);
+  EXPECT_EQ(bench.open, 1u);
 }
 
 // Catches: connections that stay for ever, and one that is closed under somebody who uses it.
 TEST_F(FleetTest, IdleConnectionsAreClosed) {
   {
     auto machine = node("10.0.0.3").machineRequest().send().getMachine();
-    machine.versionRequest().send().wait(world.scope);
-    world.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(world.open, 1u);  // a capability that came by it is held
+    machine.versionRequest().send().wait(bench.scope);
+    bench.pass(1000 * kj::SECONDS);
+    EXPECT_EQ(bench.open, 1u);  // a capability that came by it is held
     auto call = machine.memoryRequest().send();
     machine = nullptr;
-    world.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(world.open, 1u);  // a call is under way
+    bench.pass(1000 * kj::SECONDS);
+    EXPECT_EQ(bench.open, 1u);  // a call is under way
   }
-  world.scope.poll();
-  world.pass(59 * kj::SECONDS);
-  EXPECT_EQ(world.open, 1u);
+  bench.scope.poll();
+  bench.pass(59 * kj::SECONDS);
+  EXPECT_EQ(bench.open, 1u);
   use(node("10.0.0.3"));  // used again: the minute starts over
-  world.pass(59 * kj::SECONDS);
-  EXPECT_EQ(world.open, 1u);
-  world.pass(2 * kj::SECONDS);
-  EXPECT_EQ(world.open, 0u);
+  bench.pass(59 * kj::SECONDS);
+  EXPECT_EQ(bench.open, 1u);
+  bench.pass(2 * kj::SECONDS);
+  EXPECT_EQ(bench.open, 0u);
   use(node("10.0.0.3"));
-  EXPECT_EQ(world.dialled, 2u);
+  EXPECT_EQ(bench.dialled, 2u);
 }
 
 // Catches: a machine that stays a stranger after it got its certificate, and a dial for each call
 // to one that has none.
 TEST_F(FleetTest, AnUnprovenMachineIsDialledAnewSoon) {
-  world.unproven = kj::str("self-signed certificate");
+  bench.unproven = kj::str("self-signed certificate");
   auto tag = [&] {
     auto request = node("10.0.0.3").machineRequest().send().getMachine().versionRequest();
-    return kj::str(request.send().wait(world.scope).getTag());
+    return kj::str(request.send().wait(bench.scope).getTag());
   };
   EXPECT_EQ(tag(), "remote (not authenticated)");
   EXPECT_EQ(tag(), "remote (not authenticated)");
-  EXPECT_EQ(world.dialled, 1u);
-  world.pass(2 * kj::SECONDS);
+  EXPECT_EQ(bench.dialled, 1u);
+  bench.pass(2 * kj::SECONDS);
   EXPECT_EQ(tag(), "remote");
-  EXPECT_EQ(world.dialled, 2u);
-  world.pass(30 * kj::SECONDS);
+  EXPECT_EQ(bench.dialled, 2u);
+  bench.pass(30 * kj::SECONDS);
   EXPECT_EQ(tag(), "remote");
-  EXPECT_EQ(world.dialled, 2u);
-  EXPECT_EQ(world.open, 1u);
+  EXPECT_EQ(bench.dialled, 2u);
+  EXPECT_EQ(bench.open, 1u);
 }
 
 // Catches: a caller that makes this node connect to as many addresses as it likes.
 TEST_F(FleetTest, NumberOfTargetsIsBounded) {
   use(node("10.0.0.1"));
-  world.pass(1 * kj::SECONDS);
+  bench.pass(1 * kj::SECONDS);
   auto busy = node("10.0.0.2");
   use(busy);
-  world.pass(1 * kj::SECONDS);
+  bench.pass(1 * kj::SECONDS);
   use(node("10.0.0.3"));
   use(node("10.0.0.4"));  // 10.0.0.1 was unused longest
-  EXPECT_EQ(world.open, 3u);
-  EXPECT_EQ(world.dialled, 4u);
+  EXPECT_EQ(bench.open, 3u);
+  EXPECT_EQ(bench.dialled, 4u);
   use(busy);
-  EXPECT_EQ(world.dialled, 4u);
+  EXPECT_EQ(bench.dialled, 4u);
   auto third = node("10.0.0.3"), fourth = node("10.0.0.4");
-  EXPECT_EQ(world.dialled, 4u);
+  EXPECT_EQ(bench.dialled, 4u);
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.5"); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
 }

@@ -11,7 +11,7 @@
 namespace talos::networkd {
 namespace {
 
-struct World {
+struct EndpointBench {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
@@ -67,7 +67,7 @@ struct World {
 
 // Catches: one name that nobody knows keeping the other peers from being reached.
 TEST(Endpoints, OneBadNameDoesNotStopTheOthers) {
-  World w;
+  EndpointBench w;
   w.hosts["good.example"] = "192.0.2.1";
   auto first = w.wanted({"good.example:9", "bad.example:9", "nonsense"});
   EXPECT_EQ(w.filled(first), "- - -");
@@ -82,7 +82,7 @@ TEST(Endpoints, OneBadNameDoesNotStopTheOthers) {
 // Catches: a peer whose address changed staying unreachable, one of several addresses that come in
 // another order taken for a change, and an address that is forgotten when DNS fails.
 TEST(Endpoints, NamesAreLookedUpAgain) {
-  World w;
+  EndpointBench w;
   w.hosts["a.example"] = "192.0.2.1 192.0.2.2";
   auto wanted = w.wanted({"a.example:9"});
   w.filled(wanted);
@@ -106,7 +106,7 @@ TEST(Endpoints, NamesAreLookedUpAgain) {
 // Catches: one server that is no address making every name unknown; the answer of the first servers
 // that are known coming a minute later.
 TEST(Endpoints, AsksTheServersThatAreAddressesAndNewOnesAtOnce) {
-  World w;
+  EndpointBench w;
   auto fill = [&](std::initializer_list<kj::StringPtr> servers) {
     kj::Vector<kj::String> list;
     for (auto server : servers) list.add(kj::str(server));
@@ -132,7 +132,7 @@ TEST(Endpoints, AsksTheServersThatAreAddressesAndNewOnesAtOnce) {
 // Catches: a config that names another place and is not followed; names that are asked for for
 // ever.
 TEST(Endpoints, WhatWasReachedIsRememberedAndOtherNamesAreForgotten) {
-  World w;
+  EndpointBench w;
   w.hosts["a.example"] = "192.0.2.1";
   w.hosts["b.example"] = "192.0.2.2";
   auto wanted = w.wanted({"a.example:9"});

@@ -8,7 +8,7 @@ using namespace model4;
 
 // Catches: an address that flaps when a cable is out for a moment or the process is killed.
 TEST(Client4, ACableThatIsOutForAMomentChangesNothing) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(10 * kj::SECONDS);
   world.takeLog();
@@ -26,13 +26,13 @@ TEST(Client4, ACableThatIsOutForAMomentChangesNothing) {
 }
 
 TEST(Client4, AKilledOneGoesOnWithItsLease) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(100 * kj::SECONDS);
   auto file = encode(*world.lease());
   auto start = [&](kj::Duration later) {
     auto now = world.now + later;
-    auto again = kj::heap<World>(decodeLease4(file, now));
+    auto again = kj::heap<Client4Bench>(decodeLease4(file, now));
     again->now = now;
     again->server.until = world.server.until;
     return again;
@@ -70,13 +70,13 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
   constexpr auto kReleased = "RELEASE unicast, lost: it is no longer wanted"_kj;
   struct Row {
     const char* when;
-    kj::Function<void(World&)> prepare;
+    kj::Function<void(Client4Bench&)> prepare;
     kj::StringPtr log;
   };
   Row rows[] = {
-      {"bound", [](World& w) { w.run(10 * kj::SECONDS); }, kReleased},
+      {"bound", [](Client4Bench& w) { w.run(10 * kj::SECONDS); }, kReleased},
       {"renewing",
-       [](World& w) {
+       [](Client4Bench& w) {
          w.run(10 * kj::SECONDS);
          w.server.silent = true;
          w.run(1900 * kj::SECONDS);
@@ -85,7 +85,7 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
        },
        kReleased},
       {"rebinding",
-       [](World& w) {
+       [](Client4Bench& w) {
          w.run(10 * kj::SECONDS);
          w.server.silent = true;
          w.run(3200 * kj::SECONDS);
@@ -94,7 +94,7 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
        },
        kReleased},
       {"confirming",
-       [](World& w) {
+       [](Client4Bench& w) {
          w.run(10 * kj::SECONDS);
          w.down();
          w.up();
@@ -102,31 +102,31 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
        },
        kReleased},
       {"probing",
-       [](World& w) {
+       [](Client4Bench& w) {
          while (w.client().state() != State::kProbing) w.run(1 * kj::MILLISECONDS);
        },
        "RELEASE unicast"_kj},
       {"requesting",
-       [](World& w) {
+       [](Client4Bench& w) {
          while (w.client().state() != State::kRequesting) w.run(1 * kj::MILLISECONDS);
        },
        ""},
-      {"nothing yet", [](World&) {}, ""},
+      {"nothing yet", [](Client4Bench&) {}, ""},
       {"no cable",
-       [](World& w) {
+       [](Client4Bench& w) {
          w.run(10 * kj::SECONDS);
          w.down();
        },
        "lost: it is no longer wanted"},
       {"expired, and nobody has looked",
-       [](World& w) {
+       [](Client4Bench& w) {
          w.run(10 * kj::SECONDS);
          w.now += 3600 * kj::SECONDS;
        },
        "lost: it is no longer wanted"},
   };
   for (auto& row : rows) {
-    World world;
+    Client4Bench world;
     world.up();
     row.prepare(world);
     world.takeLog();
@@ -154,7 +154,7 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
 }
 
 TEST(Client4, ALeaseForEverIsNeverRenewed) {
-  World world;
+  Client4Bench world;
   world.server.seconds = kInfinite;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -169,7 +169,7 @@ TEST(Client4, ALeaseForEverIsNeverRenewed) {
 // stuck).
 TEST(Client4, AClockThatJumpsOverEverything) {
   for (auto jump : {2000, 3200, 3585, 3600, 1000000}) {
-    World world;
+    Client4Bench world;
     world.up();
     world.run(10 * kj::SECONDS);
     world.takeLog();
@@ -187,7 +187,7 @@ TEST(Client4, AClockThatJumpsOverEverything) {
 // and with a sound network at the end an address.
 TEST(Client4, SurvivesAnything) {
   for (unsigned seed = 0; seed < 300; ++seed) {
-    auto world = kj::heap<World>();
+    auto world = kj::heap<Client4Bench>();
     world->random.seed(seed);
     world->server.seconds = 20 + world->random() % 4000;
     auto start = world->now;

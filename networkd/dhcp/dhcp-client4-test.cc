@@ -7,7 +7,7 @@ namespace {
 using namespace model4;
 
 TEST(Client4, GetsAnAddressAndRenewsItInTime) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(10 * kj::SECONDS);
   EXPECT_EQ(world.takeLog(), kBoot);
@@ -36,7 +36,7 @@ TEST(Client4, GetsAnAddressAndRenewsItInTime) {
 
 // Catches: a client that gives up, floods, or waits too long before the first retry.
 TEST(Client4, AsksForEverWithGrowingPauses) {
-  World world;
+  Client4Bench world;
   world.server.silent = true;
   world.up();
   kj::Vector<kj::Duration> pauses;
@@ -58,7 +58,7 @@ TEST(Client4, AsksForEverWithGrowingPauses) {
 }
 
 TEST(Client4, AServerThatOffersAndThenSaysNothingIsLeft) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(1 * kj::MILLISECONDS);
   world.run(1 * kj::MILLISECONDS);
@@ -71,7 +71,7 @@ TEST(Client4, AServerThatOffersAndThenSaysNothingIsLeft) {
 
 // Catches: taking the answer to another machine, to another question, or of another server.
 TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
-  World world;
+  Client4Bench world;
   world.server.silent = true;
   world.up();
   auto forged = [&](Type type) {
@@ -118,7 +118,7 @@ TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
 
 // Catches: an address that two machines use; a server that is asked for it again and again.
 TEST(Client4, AnAddressThatAnswersIsDeclinedAndAnotherTaken) {
-  World world;
+  Client4Bench world;
   world.taken = ip("10.0.0.9");
   world.up();
   world.run(5 * kj::SECONDS);
@@ -135,7 +135,7 @@ TEST(Client4, AnAddressThatAnswersIsDeclinedAndAnotherTaken) {
 
 // Catches: asking again for the address that somebody took while its lease was over.
 TEST(Client4, AnAddressThatWasLostAndTakenIsNotAskedForAgain) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(10 * kj::SECONDS);
   world.server.silent = true;
@@ -157,7 +157,7 @@ TEST(Client4, AnAddressThatWasLostAndTakenIsNotAskedForAgain) {
 }
 
 TEST(Client4, RenewsThenAsksAllThenLetsGo) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(10 * kj::SECONDS);
   world.takeLog();
@@ -190,7 +190,7 @@ TEST(Client4, RenewsThenAsksAllThenLetsGo) {
 // Catches: an answer to the last of many requests, counted from the first, that is "over" already,
 // so that nothing is ever taken.
 TEST(Client4, ALeaseThatBecomesShorterWhileNobodyAnswers) {
-  World world;
+  Client4Bench world;
   world.server.seconds = 7 * 86400;
   world.up();
   world.run(10 * kj::SECONDS);
@@ -207,7 +207,7 @@ TEST(Client4, ALeaseThatBecomesShorterWhileNobodyAnswers) {
 
 // Another server that shares the first one's leases may answer once everybody is asked.
 TEST(Client4, AnotherServerMayExtendItAfterT2) {
-  World world;
+  Client4Bench world;
   world.up();
   world.run(10 * kj::SECONDS);
   world.server.identifier = ip("10.0.0.2");
@@ -226,7 +226,7 @@ TEST(Client4, ARefusalEndsTheLeaseInEveryState) {
               {State::kRebinding, 3155 * kj::SECONDS},
               {State::kRebooting, 20 * kj::SECONDS}};
   for (auto& row : rows) {
-    World world;
+    Client4Bench world;
     world.up();
     world.run(10 * kj::SECONDS);
     world.server.silent = true;
@@ -250,7 +250,7 @@ TEST(Client4, ARefusalEndsTheLeaseInEveryState) {
 
 // Catches: a flood between a server that offers what it then refuses and a client that hurries.
 TEST(Client4, OffersThatAreRefusedSlowItDown) {
-  World world;
+  Client4Bench world;
   world.server.knows = false;
   world.up();
   world.run(600 * kj::SECONDS);
@@ -263,7 +263,7 @@ TEST(Client4, OffersThatAreRefusedSlowItDown) {
 
 // Catches: an address that is taken although the way here took longer than the lease.
 TEST(Client4, AnAnswerThatIsOverBeforeItComes) {
-  World world;
+  Client4Bench world;
   world.server.seconds = 1;
   world.delay = 700 * kj::MILLISECONDS;
   world.up();
@@ -275,7 +275,7 @@ TEST(Client4, AnAnswerThatIsOverBeforeItComes) {
 
 // Catches: an address that is announced on a cable that is out.
 TEST(Client4, NothingButTheEndOfTheLeaseMattersWithoutCarrier) {
-  World world;
+  Client4Bench world;
   world.up();
   while (world.client().state() != State::kBound) world.run(10 * kj::MILLISECONDS);
   world.down();
@@ -287,7 +287,7 @@ TEST(Client4, NothingButTheEndOfTheLeaseMattersWithoutCarrier) {
 
 // A cable that is plugged in again may lead to another network, where nobody has refused anything.
 TEST(Client4, RefusalsBeforeTheCableWasOutDoNotCount) {
-  World world;
+  Client4Bench world;
   world.server.knows = false;
   world.up();
   world.run(600 * kj::SECONDS);
@@ -299,7 +299,7 @@ TEST(Client4, RefusalsBeforeTheCableWasOutDoNotCount) {
 }
 
 TEST(Client4, ALeaseOfASecondIsNoFlood) {
-  World world;
+  Client4Bench world;
   world.server.seconds = 1;
   world.up();
   world.run(60 * kj::SECONDS);

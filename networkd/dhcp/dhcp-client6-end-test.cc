@@ -9,7 +9,7 @@ using namespace model6;
 // Catches: a RELEASE without what the server finds the address by (RFC 8415 §16.9, 18.2.7), one
 // that is sent while the address is in use, and one that is sent for ever.
 TEST(Client6, WhatIsNoLongerWantedIsGivenBack) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   auto renewing = world.sent.back().exchange;
@@ -45,7 +45,7 @@ TEST(Client6, WhatIsNoLongerWantedIsGivenBack) {
 }
 
 TEST(Client6, AReleaseThatNobodyAnswersIsSaidFourTimes) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.silent = true;
@@ -65,7 +65,7 @@ TEST(Client6, AReleaseThatNobodyAnswersIsSaidFourTimes) {
 
 // Catches: an address that the config wants as well, or that never goes, given to another machine.
 TEST(Client6, AnAddressThatStaysInUseIsNotGivenBack) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.perform(world.client().release(world.moment()));
@@ -79,7 +79,7 @@ TEST(Client6, AnAddressThatStaysInUseIsNotGivenBack) {
 
 TEST(Client6, WhatThereIsNothingToGiveBackOf) {
   {  // nothing was given yet
-    World world;
+    Client6Bench world;
     world.silent = true;
     world.up();
     world.takeLog();
@@ -89,7 +89,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_EQ(world.takeLog(), "");
   }
   {  // no cable
-    World world;
+    Client6Bench world;
     world.up();
     world.perform(world.client().linkDown());
     world.takeLog();
@@ -98,7 +98,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_EQ(world.takeLog(), "lost: it is no longer wanted");
   }
   {  // its time is over, and nobody has looked
-    World world;
+    Client6Bench world;
     world.up();
     world.now += 4000 * kj::SECONDS;
     world.takeLog();
@@ -107,7 +107,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_EQ(world.takeLog(), "lost: it is no longer wanted");
   }
   {  // the link goes in the middle
-    World world;
+    Client6Bench world;
     world.up();
     world.silent = true;
     world.perform(world.client().release(world.moment()));
@@ -116,7 +116,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_TRUE(world.client().ended());
   }
   {  // information only: there may be a lease of another client on the same link
-    World world(false);
+    Client6Bench world(false);
     world.up();
     world.takeLog();
     world.perform(world.client().release(world.moment()));
@@ -130,7 +130,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
 // not told of it and gives it to the next, and one that gives it again while the refused one is
 // still on the link, where the kernel would never try it again.
 TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.perform(world.client().duplicated(world.moment()));
@@ -164,7 +164,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
 
 // Catches: a client that waits for ever, where the config wants the same address.
 TEST(Client6, AnAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.perform(world.client().duplicated(world.moment()));
@@ -177,7 +177,7 @@ TEST(Client6, AnAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
 }
 
 TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.silent = true;
@@ -198,7 +198,7 @@ TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
 // Catches: a client that asks anew when it was to end, or that ends before the server was told.
 TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
   for (bool removedFirst : {true, false}) {
-    World world;
+    Client6Bench world;
     world.up();
     world.silent = true;
     world.perform(world.client().duplicated(world.moment()));
@@ -218,7 +218,7 @@ TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
 
 // Catches: a server that is asked for another one for somebody who wants none any more.
 TEST(Client6, ADeclineThatNobodyAnswersEndsToo) {
-  World world;
+  Client6Bench world;
   world.up();
   world.silent = true;
   world.refuse();
@@ -233,7 +233,7 @@ TEST(Client6, ADeclineThatNobodyAnswersEndsToo) {
 // nothing is connected.
 TEST(Client6, ACableThatIsPulledWhileAnAddressIsRefused) {
   for (bool refusedBefore : {true, false}) {
-    World world;
+    Client6Bench world;
     world.up();
     auto duplicated = [&] { world.perform(world.client().duplicated(world.moment())); };
     if (refusedBefore) duplicated();

@@ -7,7 +7,7 @@ namespace {
 using namespace model6;
 
 TEST(Client6, GetsAnAddressInOneExchange) {
-  World world;
+  Client6Bench world;
   world.up();
   EXPECT_EQ(world.takeLog(), "SOLICIT, bound");
   auto& solicit = world.sent[0];
@@ -25,7 +25,7 @@ TEST(Client6, GetsAnAddressInOneExchange) {
 
 // Catches: the first offer taken although a better one comes (RFC 8415 §18.2.1).
 TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
-  World world;
+  Client6Bench world;
   world.silent = true;
   world.rapid = false;
   world.up();
@@ -42,7 +42,7 @@ TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
   EXPECT_TRUE(world.sent[1].server == kServer);
   EXPECT_TRUE(world.sent[1].associations[0].addresses[0].address == ip("fd00::9"));
   // 255: at once.
-  World hurried;
+  Client6Bench hurried;
   hurried.silent = true;
   hurried.rapid = false;
   hurried.up();
@@ -52,7 +52,7 @@ TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
 }
 
 TEST(Client6, AnswersThatAreNotItsOwnDoNotCount) {
-  World world;
+  Client6Bench world;
   world.silent = true;
   world.up();
   auto spoiled = [&](auto&& change) {
@@ -81,7 +81,7 @@ TEST(Client6, AnswersThatAreNotItsOwnDoNotCount) {
 
 // Catches: a request or a renewal that another server than the one that was asked answers.
 TEST(Client6, OnlyTheServerThatWasAskedAnswers) {
-  World world;
+  Client6Bench world;
   world.rapid = false;
   world.silent = true;
   world.up();
@@ -104,7 +104,7 @@ TEST(Client6, OnlyTheServerThatWasAskedAnswers) {
 }
 
 TEST(Client6, RenewsThenAsksAllThenLetsGo) {
-  World world;
+  Client6Bench world;
   world.up();
   world.silent = true;
   world.takeLog();
@@ -125,7 +125,7 @@ TEST(Client6, RenewsThenAsksAllThenLetsGo) {
 }
 
 TEST(Client6, AServerThatKnowsNothingOrHasNothing) {
-  World world;
+  Client6Bench world;
   world.up();
   world.takeLog();
   world.knows = false;
@@ -133,7 +133,7 @@ TEST(Client6, AServerThatKnowsNothingOrHasNothing) {
   world.run(1501 * kj::SECONDS);
   auto log = world.takeLog();
   EXPECT_TRUE(log.startsWith("RENEW, lost: the server does not know it, SOLICIT")) << log.cStr();
-  World poor;
+  Client6Bench poor;
   poor.none = true;
   poor.rapid = false;
   poor.up();
@@ -149,7 +149,7 @@ TEST(Client6, AServerThatKnowsNothingOrHasNothing) {
 // later than the machine would never give it an address.
 TEST(Client6, AServerThatComesHoursLater) {
   for (bool rapid : {true, false}) {
-    World world;
+    Client6Bench world;
     world.rapid = rapid;
     world.silent = true;
     world.up();
@@ -164,7 +164,7 @@ TEST(Client6, AServerThatComesHoursLater) {
 
 // The same of a renewal; and the new lease is shorter than the time that nobody answered.
 TEST(Client6, ALeaseThatBecomesShorterWhileNobodyAnswers) {
-  World world;
+  Client6Bench world;
   world.preferred = world.valid = 7 * 86400;
   world.up();
   world.silent = true;
@@ -178,7 +178,7 @@ TEST(Client6, ALeaseThatBecomesShorterWhileNobodyAnswers) {
 }
 
 TEST(Client6, ALeaseOfASecondIsNoFlood) {
-  World world;
+  Client6Bench world;
   world.preferred = world.valid = 1;
   world.up();
   world.run(60 * kj::SECONDS);
@@ -189,7 +189,7 @@ TEST(Client6, ALeaseOfASecondIsNoFlood) {
 // Catches: a flood between a server that offers what it then does not have and a client that
 // hurries.
 TEST(Client6, OffersThatAreRefusedSlowItDown) {
-  World world;
+  Client6Bench world;
   world.rapid = false;
   world.preference = 255;
   world.refuses = true;
@@ -214,12 +214,12 @@ TEST(Client6, OffersThatAreRefusedSlowItDown) {
 }
 
 TEST(Client6, AKilledOneGoesOnWithItsLease) {
-  World world;
+  Client6Bench world;
   world.up();
   world.run(100 * kj::SECONDS);
   auto file = encode(KJ_ASSERT_NONNULL(world.client().lease()));
   for (auto place : {"same", "silent", "other"}) {
-    World next(true, decodeLease6(file, kNumber, world.now));
+    Client6Bench next(true, decodeLease6(file, kNumber, world.now));
     next.now = world.now;
     EXPECT_TRUE(KJ_ASSERT_NONNULL(next.client().lease()).address == ip("fd00::9"));
     next.silent = place == kj::StringPtr("silent");
@@ -242,7 +242,7 @@ TEST(Client6, AKilledOneGoesOnWithItsLease) {
 }
 
 TEST(Client6, AsksForInformationOnly) {
-  World world(false);
+  Client6Bench world(false);
   world.up();
   EXPECT_EQ(world.takeLog(), "INFORMATION, bound");
   EXPECT_EQ(world.sent[0].associations.size(), 0u);
@@ -264,7 +264,7 @@ TEST(Client6, PausesGrowAsFarAsTheServerSays) {
   } rows[] = {{true, 120, 3000, 120},  {false, 3000, 120, 120}, {true, 59, 3000, 3600},
               {false, 3000, 59, 3600}, {true, 86401, 0, 3600},  {true, 86400, 0, 86400}};
   for (auto& row : rows) {
-    World world(row.address);
+    Client6Bench world(row.address);
     world.silent = true;
     world.up();
     auto nothing = world.replyTo(world.sent[0]);
@@ -283,7 +283,7 @@ TEST(Client6, PausesGrowAsFarAsTheServerSays) {
 }
 
 TEST(Client6, ALeaseForEverIsNeverRenewed) {
-  World world;
+  Client6Bench world;
   world.preferred = world.valid = kInfinite;
   world.up();
   EXPECT_TRUE(world.client().deadline() == nullptr);

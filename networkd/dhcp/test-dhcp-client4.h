@@ -64,7 +64,7 @@ struct Server {
   }
 };
 
-class World {
+class Client4Bench {
  public:
   Server server;
   kj::TimePoint now = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
@@ -76,7 +76,7 @@ class World {
   kj::Vector<kj::String> log;  // "DISCOVER", "bound 10.0.0.9", ...
   kj::Vector<Message4> sent;
 
-  explicit World(kj::Maybe<Lease4> kept = nullptr) {
+  explicit Client4Bench(kj::Maybe<Lease4> kept = nullptr) {
     Settings4 settings{copyOf(kMac), kj::str("node")};
     held = kj::heap<Client4>(kj::mv(settings), kj::mv(kept));
   }

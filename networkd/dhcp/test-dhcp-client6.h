@@ -19,7 +19,7 @@ constexpr uint32_t kNumber = 0x0a0b0c0d;
 inline const kj::byte kServer[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 9},
                       kOther[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 8};
 
-struct World {
+struct Client6Bench {
   kj::TimePoint now = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
   std::mt19937_64 random{1};
   kj::Maybe<kj::Own<Client6>> held;
@@ -30,7 +30,7 @@ struct World {
   kj::Vector<kj::String> log;
   kj::Vector<Message6> sent;
 
-  explicit World(bool address = true, kj::Maybe<Lease6> kept = nullptr) {
+  explicit Client6Bench(bool address = true, kj::Maybe<Lease6> kept = nullptr) {
     held = kj::heap<Client6>(Settings6{copyOf(kMac), address}, kj::mv(kept));
   }
   Client6& client() { return *KJ_ASSERT_NONNULL(held); }

@@ -14,7 +14,7 @@ using netlink::ModelKernel;
 constexpr auto kWaits = "; waits for the kernel to tell of one";
 
 // A kernel on which a config is applied, and what is told of it.
-struct World {
+struct CarrierBench {
   ModelKernel kernel;
   unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
   Wanted wanted;
@@ -61,7 +61,7 @@ struct World {
 constexpr auto kNoCable = "no cable, or nothing at its other end";
 
 TEST(Carriers, HardwareThatIsWantedUp) {
-  World world;
+  CarrierBench world;
   world.want("eth0");
   world.want("eth1").up = false;
   world.apply();
@@ -84,7 +84,7 @@ TEST(Carriers, HardwareThatIsWantedUp) {
 
 // Catches: false alarms. No config wants the second card: `ignore`, or not named.
 TEST(Carriers, LinksThatNeedNoneAreNotToldOf) {
-  World world;
+  CarrierBench world;
   world.want("dummy0", "dummy");
   world.want("wg0", "wireguard").wireguard.privateKey =
       netlink::WireguardSecret::parse("YK2tyGl8Ff+T5sSSqYVVcDrEwxbbo8nMC2MJRaZv1Uc=");
@@ -104,7 +104,7 @@ TEST(Carriers, LinksThatNeedNoneAreNotToldOf) {
 }
 
 TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
-  World world;
+  CarrierBench world;
   world.member("eth0", "bond0");
   world.member("eth1", "bond0");
   world.want("bond0", "bond");
@@ -140,7 +140,7 @@ TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
   world.want("bond0", "bond");
   EXPECT_EQ(world.told(), "bond0: it has no member");
 
-  World bridged;
+  CarrierBench bridged;
   bridged.member("eth0", "br0");
   bridged.want("br0", "bridge");
   bridged.apply();
@@ -154,7 +154,7 @@ TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
 // Catches: an alarm for each socket of a machine without a cable, of a config that names none of
 // them; and none for the only card of such a machine.
 TEST(Carriers, ACardThatNobodyNamedIsToldOfWhenItWasUsed) {
-  World world;
+  CarrierBench world;
   world.want("eth0").layer = kj::str("default");
   world.want("eth1").layer = kj::str("default");
   world.kernel.setCarrier(world.eth1, false);
@@ -186,7 +186,7 @@ TEST(Carriers, ACardThatNobodyNamedIsToldOfWhenItWasUsed) {
 
 // Catches: patience that begins again with each look, or that a running link has.
 TEST(Carriers, PatienceIsForLinksThatJustWentUp) {
-  World world;
+  CarrierBench world;
   world.want("eth0");
   world.kernel.setCarrier(world.eth0, false);
   world.apply();

@@ -15,7 +15,7 @@ namespace {
 
 using netlink::ModelKernel;
 
-struct World {
+struct RouteBench {
   ModelKernel kernel;
   std::vector<FirstMtu> firstMtus;
   unsigned eth0 = kernel.plug("eth0");
@@ -100,7 +100,7 @@ TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
   for (auto& from : rows) {
     for (auto& to : rows) {
       SCOPED_TRACE(std::string(from.words) + " to " + to.words);
-      World world;
+      RouteBench world;
       auto a = routed(from.fill), b = routed(to.fill);
       world.settle(a);
       EXPECT_EQ("", world.settle(a));
@@ -118,7 +118,7 @@ TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
 
 // Catches: a gateway that is asked for before the route that it is reached by.
 TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
-  World world;
+  RouteBench world;
   auto wanted = up({"10.5.0.2/24"});
   wanted.routes.add(WantedRoute{
       .link = kj::str("eth0"), .destination = Prefix::all(AF_INET), .gateway = ip("192.0.2.1")});
@@ -129,7 +129,7 @@ TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
 
 // Catches: the MTU of a link that another program has put into its bond.
 TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
-  World world;
+  RouteBench world;
   world.settle(Wanted());
   netlink::addLink(world.kernel, "bond9", netlink::Bond{});
   auto bond = KJ_ASSERT_NONNULL(netlink::findLink(world.kernel, "bond9")).index;
@@ -142,7 +142,7 @@ TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
 // Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and
 // with a metric of its own.
 TEST(PlanRoutes, BlackholesOfIpv6) {
-  World world;
+  RouteBench world;
   auto wanted = up({});
   auto& route = wanted.routes.add(WantedRoute());
   route.destination = prefix("2001:db8:dead::/48");
@@ -155,7 +155,7 @@ TEST(PlanRoutes, BlackholesOfIpv6) {
 // Catches: another program's route that is taken for ours though it goes elsewhere, or refused
 // though it does all that was asked for.
 TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
-  World world;
+  RouteBench world;
   world.settle(routed([](WantedRoute& r) { r.metric = 77; }));
   netlink::Route theirs{.destination = prefix("10.9.0.0/16"),
                         .gateway = ip("10.5.0.1"),
@@ -185,7 +185,7 @@ std::string held(ModelKernel& kernel) {
 
 // Catches: a source address that changes because another one was the first to be made.
 TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
-  World world;
+  RouteBench world;
   // Specs come in the order of the store.
   auto wanted = up({"10.5.0.9/24", "10.5.0.3/24", "10.6.0.1/24"});
   std::swap(wanted.addresses[0], wanted.addresses[1]);
@@ -202,7 +202,7 @@ TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
 
 // Catches: a new first address that is made below the old one and moved only then.
 TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
-  World world;
+  RouteBench world;
   world.settle(up({"10.5.0.2/24"}));
   EXPECT_EQ(
       "delete address 10.5.0.2/24 of link 2\n"
@@ -213,7 +213,7 @@ TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
 
 // Catches: somebody else's address that is lost because it hangs from ours.
 TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
-  World world;
+  RouteBench world;
   world.settle(up({"10.5.0.2/24"}));
   netlink::addAddress(world.kernel, world.eth0, prefix("10.5.0.50/24"));
   world.settle(up({"10.5.0.1/24", "10.5.0.2/24"}));
@@ -223,7 +223,7 @@ TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
 // Catches: hardware that keeps an MTU that nobody asks for any more, and one that is set though it
 // was never changed.
 TEST(PlanRoutes, HardwareGoesBackToItsMtu) {
-  World world;
+  RouteBench world;
   auto wanted = up({"10.5.0.2/24"});
   wanted.links[0].mtu = 9000;
   world.settle(wanted);
@@ -249,7 +249,7 @@ TEST(FirstMtus, AreKeptAsTheyWere) {
 // Catches: links of ours that are taken for hardware, a second change that overwrites the first,
 // an MTU that is forgotten while a bond has it.
 TEST(FirstMtus, OfHardwareUntilItHasItAgain) {
-  World world;
+  RouteBench world;
   netlink::change(
       world.kernel,
       netlink::AddLink{.name = kj::str("dummy0"), .kind = netlink::Dummy{}, .group = kMark});

@@ -84,14 +84,14 @@ struct Client {
   rpc::Machine::Client machine;
 };
 
-struct World {
+struct GateBench {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   FromAddress from{*io.lowLevelProvider};
   TlsEndpoint tls;
   uint16_t port;
 
-  World(const Authority& authority, uint16_t port)
+  GateBench(const Authority& authority, uint16_t port)
       : tls(authority.client("bench", kj::arr("os:reader"_kj))), port(port) {}
 
   // Connected and answered once.
@@ -184,15 +184,15 @@ void run(unsigned calls) {
       waitpid(pid, nullptr, 0);
     }
   });
-  World world(authority, port);
+  GateBench bench(authority, port);
   {
-    auto first = world.clients(1);
+    auto first = bench.clients(1);
   }
 
   kj::Vector<uint64_t> fresh;
   for (unsigned i = 0; i < kFresh; ++i) {
     auto began = nanoseconds();
-    auto one = world.clients(1);
+    auto one = bench.clients(1);
     fresh.add(nanoseconds() - began);
   }
   double mean = 0;
@@ -200,11 +200,11 @@ void run(unsigned calls) {
   auto handshake = opensslHandshake(authority, folder, port);
 
   auto rest = pssKiB(apid);
-  auto idle = world.clients(kIdle);
+  auto idle = bench.clients(kIdle);
   auto withIdle = pssKiB(apid);
-  auto busy = world.clients(kBusy);
-  (void)world.load(busy, calls / 10);  // warms up
-  auto load = world.load(busy, calls);
+  auto busy = bench.clients(kBusy);
+  (void)bench.load(busy, calls / 10);  // warms up
+  auto load = bench.load(busy, calls);
   auto withBusy = pssKiB(apid);
   printf(
       "{\"calls\":%u,\"pssRestKiB\":%lu,\"pssIdleKiB\":%lu,\"pssBusyKiB\":%lu,"

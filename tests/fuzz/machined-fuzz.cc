@@ -9,23 +9,23 @@ namespace {
 
 using namespace talos;
 
-struct World {
+struct FuzzedServer {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   fuzz::MachinedWorld machined{io, timer};
   fuzz::PipeServer server{io.waitScope, timer, [this]() { return machined.open(); }};
   kj::Array<kj::byte> right = machined.conversation();
 
-  World() { server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures); }
+  FuzzedServer() { server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static World* world = new World;
-  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
-  world->machined.emptyStore();
-  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+  static FuzzedServer* fuzzed = new FuzzedServer;
+  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->machined.emptyStore();
+  fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     fuzz::MachinedWorld::use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;

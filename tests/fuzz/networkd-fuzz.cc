@@ -9,7 +9,7 @@ namespace {
 
 using namespace talos;
 
-struct World {
+struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
@@ -17,15 +17,15 @@ struct World {
   fuzz::PipeServer server{scope, timer, [this]() { return networkd.open(); }};
   kj::Array<kj::byte> right = fuzz::NetworkdWorld::conversation();
 
-  World() { server.check(right, fuzz::NetworkdWorld::kResults, 0); }
+  FuzzedServer() { server.check(right, fuzz::NetworkdWorld::kResults, 0); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static World* world = new World;
-  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
-  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+  static FuzzedServer* fuzzed = new FuzzedServer;
+  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     fuzz::NetworkdWorld::use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;

@@ -15,7 +15,7 @@ using talos::apid::testing::Model;
 using talos::apid::testing::ModelMachined;
 using talos::apid::testing::ModelNode;
 
-struct World {
+struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
@@ -34,7 +34,7 @@ struct World {
                           }};
   kj::Array<kj::byte> right = fuzz::clusterConversation();
 
-  World() {
+  FuzzedServer() {
     model.tag = kj::str("model");
     server.check(right, 6, 1);
     KJ_ASSERT(model.versions == 1 && model.reads == 1);
@@ -44,11 +44,11 @@ struct World {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static World* world = new World;
-  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
-  world->model.audited.clear();
-  KJ_ASSERT(world->model.readers == 0, "a stream goes on without its reader");
-  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+  static FuzzedServer* fuzzed = new FuzzedServer;
+  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->model.audited.clear();
+  KJ_ASSERT(fuzzed->model.readers == 0, "a stream goes on without its reader");
+  fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     auto node = bootstrap.castAs<rpc::Cluster>().nodeRequest().send().getNode();
     auto machine = node.machineRequest().send().getMachine();
     KJ_ASSERT(machine.versionRequest().send().wait(scope).getTag() == "model");

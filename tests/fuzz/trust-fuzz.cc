@@ -9,7 +9,7 @@ namespace {
 
 using namespace talos;
 
-struct World {
+struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
@@ -18,16 +18,16 @@ struct World {
   kj::Array<kj::byte> right = trust.conversation();
 
   // The bootstrap is answered too.
-  World() { server.check(right, fuzz::TrustWorld::kResults + 1, 0); }
+  FuzzedServer() { server.check(right, fuzz::TrustWorld::kResults + 1, 0); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static World* world = new World;
-  world->server.hostile(fuzz::hostileBytes(world->right, kj::arrayPtr(data, size)));
-  world->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
-    world->trust.use(kj::mv(bootstrap)).wait(scope);
+  static FuzzedServer* fuzzed = new FuzzedServer;
+  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
+    fuzzed->trust.use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;
 }
