@@ -19,12 +19,12 @@ bool hangUpEnds() {
 }
 
 // Resolves at the first SIGINT, SIGTERM or SIGHUP for this process; the next one ends it.
-kj::Promise<void> interrupt(World& world, bool hangUp) {
+kj::Promise<void> interrupt(Dependencies& deps, bool hangUp) {
   for (;;) {
-    auto signal = world.port.onSignal(SIGINT).exclusiveJoin(world.port.onSignal(SIGTERM));
-    if (hangUp) signal = signal.exclusiveJoin(world.port.onSignal(SIGHUP));
+    auto signal = deps.port.onSignal(SIGINT).exclusiveJoin(deps.port.onSignal(SIGTERM));
+    if (hangUp) signal = signal.exclusiveJoin(deps.port.onSignal(SIGHUP));
     auto info = co_await signal;
-    if (info.si_signo != SIGINT || !world.terminalLent) break;
+    if (info.si_signo != SIGINT || !deps.terminalLent) break;
   }
   sigset_t set;
   sigemptyset(&set);
@@ -43,7 +43,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   if (hangUp) kj::UnixEventPort::captureSignal(SIGHUP);
   auto io = kj::setupAsyncIo();
   StandardConsole console;
-  World world{.lowLevel = *io.lowLevelProvider,
+  Dependencies deps{.lowLevel = *io.lowLevelProvider,
               .port = io.unixEventPort,
               .timer = io.provider->getTimer(),
               .clock = kj::systemPreciseCalendarClock(),
@@ -56,7 +56,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  return run(world, *root, words, interrupt(world, hangUp)).wait(io.waitScope);
+  return run(deps, *root, words, interrupt(deps, hangUp)).wait(io.waitScope);
 }
 
 }  // namespace

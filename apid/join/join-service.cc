@@ -51,7 +51,7 @@ void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
 
 JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                          const kj::Clock& clock, StoreClient& store, Trust& trust)
-    : timer(timer), store(store), trust(trust), joiner(world(lowLevel, clock)) {
+    : timer(timer), store(store), trust(trust), joiner(deps(lowLevel, clock)) {
   specs = store.watch(kSpecs, [this]() { specChanged(); });
   certificates = store.watch(kCertificates, [this]() { certificateChanged(); });
   times = store.watch(kTimes, [this]() { timeChanged(); });
@@ -60,7 +60,8 @@ JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
 
 JoinService::~JoinService() noexcept(false) {}
 
-Joiner::World JoinService::world(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock) {
+Joiner::Dependencies JoinService::deps(kj::LowLevelAsyncIoProvider& lowLevel,
+                                       const kj::Clock& clock) {
   return {timer,
           clock,
           [this]() { return std::uniform_real_distribution<double>(0, 1)(generator); },

@@ -37,7 +37,7 @@ class JoinService {
   kj::Own<kj::PromiseFulfiller<void>> somethingToTell;
   kj::Own<Watched> specs, certificates, times, addresses;
 
-  Joiner::World world(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);
+  Joiner::Dependencies deps(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);
   void specChanged();
   void certificateChanged();
   void timeChanged();

@@ -68,7 +68,7 @@ struct HeldWish : kj::Refcounted {
 }  // namespace
 
 struct Joiner::State {
-  World world;
+  Dependencies deps;
   bool wishKnown = false, identityKnown = false;
   kj::Maybe<kj::Own<HeldWish>> wish;
   kj::Maybe<Identity> identity;
@@ -92,7 +92,7 @@ struct Joiner::State {
   kj::Own<kj::PromiseFulfiller<void>> fulfiller;
   kj::ForkedPromise<void> change = nullptr;
 
-  explicit State(World world) : world(kj::mv(world)), seen(this->world.timer.now()) { arm(); }
+  explicit State(Dependencies deps) : deps(kj::mv(deps)), seen(this->deps.timer.now()) { arm(); }
 
   void arm() {
     auto paf = kj::newPromiseAndFulfiller<void>();
@@ -106,7 +106,7 @@ struct Joiner::State {
   }
 
   kj::Maybe<kj::Date> now() const {
-    if (clockSet) return world.clock.now();
+    if (clockSet) return deps.clock.now();
     return nullptr;
   }
 
@@ -125,12 +125,12 @@ struct Joiner::State {
 
   kj::Duration untilRenewal(const Life& life) const {
     auto part = int64_t(double(life.length / kj::NANOSECONDS) * share) * kj::NANOSECONDS;
-    if (clockSet) return life.issued + part - world.clock.now();
-    return seen + part - world.timer.now();
+    if (clockSet) return life.issued + part - deps.clock.now();
+    return seen + part - deps.timer.now();
   }
   bool isValid(const Life& life) const {
     if (!clockSet) return true;
-    auto at = world.clock.now();
+    auto at = deps.clock.now();
     return at >= life.notBefore && at < life.notAfter;
   }
 
@@ -185,7 +185,7 @@ struct Joiner::State {
         if (!report.ready) {
           prefix = kj::str("the certificate is valid from ", dateText(life.notBefore), " to ",
                            dateText(life.notAfter), ", but the clock shows ",
-                           dateText(world.clock.now()), "; ");
+                           dateText(deps.clock.now()), "; ");
         }
       });
     }
@@ -193,11 +193,11 @@ struct Joiner::State {
     report.message = kj::str(prefix, message);
     report.failures = backoff.failures();
     report.verified = kj::str(configured(wish).kind());
-    world.tell(kj::mv(report));
+    deps.tell(kj::mv(report));
   }
 
   void tellGood(const JoinWish& wish, kj::Duration left) {
-    auto message = clockSet ? kj::str("is renewed at ", dateText(world.clock.now() + left))
+    auto message = clockSet ? kj::str("is renewed at ", dateText(deps.clock.now() + left))
                             : kj::str("is renewed in ", seconds(left),
                                       "; its validity is looked at when the clock is set");
     KJ_IF_MAYBE (why, namesRefused) {
@@ -249,14 +249,14 @@ struct Joiner::State {
                             local = seenAs;
                             return request(wish, key, seenAs);
                           }};
-    auto answer = co_await within(world.timer, kAnswer, world.ask(kj::mv(question)),
+    auto answer = co_await within(deps.timer, kAnswer, deps.ask(kj::mv(question)),
                                   kj::str("no answer within ", kAnswer));
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
     warnUnverified(wish, to);
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
     beingKept = kj::str(fresh.certificate);
     KJ_DEFER(beingKept = nullptr);
-    co_await within(world.timer, kAnswer, world.keep(fresh),
+    co_await within(deps.timer, kAnswer, deps.keep(fresh),
                     kj::str("the certificate was not stored within ", kAnswer));
     take(kj::mv(fresh));
     from = to.toString();
@@ -271,8 +271,8 @@ struct Joiner::State {
 
   void take(Identity fresh) {
     identity = kj::mv(fresh);
-    seen = world.timer.now();
-    share = 0.45 + 0.1 * world.chance();
+    seen = deps.timer.now();
+    share = 0.45 + 0.1 * deps.chance();
     stale = false;
   }
 
@@ -281,7 +281,7 @@ struct Joiner::State {
     kj::Vector<kj::String> reasons;
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
-    co_await within(world.timer, kResolve, world.resolve(endpoint),
+    co_await within(deps.timer, kResolve, deps.resolve(endpoint),
                     kj::str("no answer of the name servers within ", kResolve))
         .then([&](kj::Array<kj::String>&& texts) { found = kj::mv(texts); },
               [&](kj::Exception&& e) { unresolved = messageOf(e); });
@@ -351,11 +351,11 @@ struct Joiner::State {
   }
 
   kj::Promise<void> pause(const JoinWish& wish, kj::String reasons) {
-    auto delay = backoff.next(world.chance());
+    auto delay = backoff.next(deps.chance());
     if (reasons != lastLogged) log::warn("no certificate for the API", {{"reason", reasons}});
     tell(wish, "", kj::str(reasons, "; tries again in ", seconds(delay)));
     lastLogged = kj::mv(reasons);
-    return world.timer.afterDelay(delay);
+    return deps.timer.afterDelay(delay);
   }
 
   // --- one look at everything ---
@@ -368,7 +368,7 @@ struct Joiner::State {
       auto promise = stepTowards(held->wish);
       return promise.attach(kj::mv(held));
     }
-    world.forget();
+    deps.forget();
     return kj::NEVER_DONE;
   }
 
@@ -385,14 +385,14 @@ struct Joiner::State {
     }
     KJ_IF_MAYBE (left, mayStay(wish)) {
       tellGood(wish, *left);
-      return world.timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
+      return deps.timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
     }
     if (backoff.failures() == 0) namesRefused = nullptr;  // whoever had them may be gone
     return round(wish);
   }
 };
 
-Joiner::Joiner(World world) : state(kj::heap<State>(kj::mv(world))) {}
+Joiner::Joiner(Dependencies deps) : state(kj::heap<State>(kj::mv(deps))) {}
 Joiner::~Joiner() noexcept(false) {}
 
 void Joiner::want(kj::Maybe<JoinWish> fresh) {
@@ -455,7 +455,7 @@ kj::Promise<void> Joiner::run() {
         .catch_([&](kj::Exception&& e) { failure = messageOf(e); });
     KJ_IF_MAYBE (why, failure) {
       log::error("asking for a certificate failed", {{"reason", *why}});
-      co_await state->world.timer.afterDelay(kLongestPause);
+      co_await state->deps.timer.afterDelay(kLongestPause);
     }
   }
 }

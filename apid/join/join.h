@@ -18,7 +18,7 @@
 //
 // The certificate lives in the store (ApiCertificates/api), so that a new apid goes on with it.
 // After a crash at any line there is the old one or the new one; what was asked for meanwhile is
-// lost, and asked for again. No I/O of its own and no clock: both come in by World.
+// lost, and asked for again. No I/O of its own and no clock: both come in by Dependencies.
 #pragma once
 
 #include <kj/function.h>
@@ -82,7 +82,7 @@ void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, co
 
 class Joiner {
  public:
-  struct World {
+  struct Dependencies {
     kj::Timer& timer;
     const kj::Clock& clock;
     kj::Function<double()> chance;  // [0, 1)
@@ -96,7 +96,7 @@ class Joiner {
   static constexpr auto kFirstPause = 1 * kj::SECONDS, kLongestPause = 30 * kj::SECONDS;
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
 
-  explicit Joiner(World world);
+  explicit Joiner(Dependencies deps);
   ~Joiner() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Joiner);
 

@@ -97,7 +97,7 @@ struct JoinerTest : ::testing::Test {
   }
 
   Joiner& start() {
-    Joiner::World world{
+    Joiner::Dependencies deps{
         timer,
         clock,
         [] { return 0.5; },
@@ -126,7 +126,7 @@ struct JoinerTest : ::testing::Test {
         },
         [this](JoinReport report) { told.add(kj::mv(report)); },
         [this] { ++forgotten; }};
-    auto& made = *joiner.emplace(kj::heap<Joiner>(kj::mv(world)));
+    auto& made = *joiner.emplace(kj::heap<Joiner>(kj::mv(deps)));
     running = made.run().eagerlyEvaluate(
         [](kj::Exception&& e) { ADD_FAILURE() << e.getDescription().cStr(); });
     return made;

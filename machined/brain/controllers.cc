@@ -78,7 +78,7 @@ kj::Own<Controller> Wiring::repairController() {
 }
 
 kj::Own<Controller> Wiring::timeController() {
-  TimeStatusController::World world;
+  TimeStatusController::Dependencies world;
   world.container = mode == Mode::kContainer;
   world.beforeConfig = arguments.first("talos.config").orDefault("").startsWith("https://");
   world.readConfig = KJ_BIND_METHOD(configReader, view);

@@ -35,7 +35,7 @@ struct MaintenanceModeTest : KeeperTest {
     MaintenanceMode mode;
     Rest(MaintenanceModeTest& test)
         : supervisor(
-              Supervisor::World{test.brain().process1, test.timer, test.clock, [] { return 0.0; },
+              Supervisor::Dependencies{test.brain().process1, test.timer, test.clock, [] { return 0.0; },
                                 [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
                                   return kj::AutoCloseFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
                                 },

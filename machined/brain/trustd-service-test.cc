@@ -42,7 +42,7 @@ struct TrustdServiceTest : testing::Test {
   // A brain, the first one or the next.
   void start() {
     process1 = kj::heap<FakeProcess1>(machine);
-    supervisor = kj::heap<Supervisor>(Supervisor::World{
+    supervisor = kj::heap<Supervisor>(Supervisor::Dependencies{
         *process1, timer, clock, [] { return 0.0; },
         [this](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> { return anything(); },
         [](rpc::ServiceStateEvent::Reader) {}});

@@ -72,7 +72,7 @@ kj::Function<void(kj::StringPtr)> Wiring::alarmAt(kj::StringPtr prefix) {
   };
 }
 
-TimeFollower::World Wiring::timeWorld() {
+TimeFollower::Dependencies Wiring::timeWorld() {
   return {timer,
           kernelClock,
           timeNetwork,
@@ -83,7 +83,7 @@ TimeFollower::World Wiring::timeWorld() {
           KJ_BIND_METHOD(*this, clockStepped)};
 }
 
-Supervisor::World Wiring::supervisorWorld() {
+Supervisor::Dependencies Wiring::supervisorWorld() {
   return {process1,
           timer,
           clock,
@@ -94,7 +94,7 @@ Supervisor::World Wiring::supervisorWorld() {
               KJ_BIND_METHOD(*this, environment))};
 }
 
-NodeConfigSources::World Wiring::sourcesWorld() {
+NodeConfigSources::Dependencies Wiring::sourcesWorld() {
   return {arguments,
           platform,
           userData(),
@@ -109,7 +109,7 @@ NodeConfigSources::World Wiring::sourcesWorld() {
           [](kj::StringPtr host) { return resolve(host); }};
 }
 
-ConfigKeeper::World Wiring::keeperWorld() {
+ConfigKeeper::Dependencies Wiring::keeperWorld() {
   return {configMode(mode),
           process1,
           store,

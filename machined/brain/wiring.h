@@ -106,10 +106,10 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks{*this};
 
   // What the parts are connected by.
-  TimeFollower::World timeWorld();
-  Supervisor::World supervisorWorld();
-  NodeConfigSources::World sourcesWorld();
-  ConfigKeeper::World keeperWorld();
+  TimeFollower::Dependencies timeWorld();
+  Supervisor::Dependencies supervisorWorld();
+  NodeConfigSources::Dependencies sourcesWorld();
+  ConfigKeeper::Dependencies keeperWorld();
   MachineLife::World lifeWorld();
   NodeServing::World servingWorld();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);

@@ -70,22 +70,22 @@ class FetchTest : public testing::Test {
   unsigned resolved = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "private"});
 
-  FetchWorld world{io.provider->getNetwork(),
-                   timer,
-                   kj::systemPreciseCalendarClock(),
-                   []() { return 0.5; },
-                   [this](kj::StringPtr line) { said.push_back(line.cStr()); },
-                   [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
-                     ++resolved;
-                     if (addresses.empty()) return kj::arr(kj::str(host));
-                     return KJ_MAP(a, addresses) {
-                       return kj::str(a);
-                     };
-                   },
-                   [this]() -> kj::Promise<TlsVerifier*> {
-                     verifier = kj::heap<TlsVerifier>(authorities);
-                     return verifier.get();
-                   }};
+  FetchDependencies deps{io.provider->getNetwork(),
+                         timer,
+                         kj::systemPreciseCalendarClock(),
+                         []() { return 0.5; },
+                         [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+                         [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+                           ++resolved;
+                           if (addresses.empty()) return kj::arr(kj::str(host));
+                           return KJ_MAP(a, addresses) {
+                             return kj::str(a);
+                           };
+                         },
+                         [this]() -> kj::Promise<TlsVerifier*> {
+                           verifier = kj::heap<TlsVerifier>(authorities);
+                           return verifier.get();
+                         }};
 
   FetchTest() { authorities = kj::str(authority.certificate); }
   ~FetchTest() noexcept override {}
@@ -104,7 +104,7 @@ class FetchTest : public testing::Test {
   // The config, or what went wrong.
   std::string fetch(HttpSource from) {
     std::string result;
-    auto all = fetchConfig(world, kj::mv(from))
+    auto all = fetchConfig(deps, kj::mv(from))
                    .then([&](kj::Array<char> bytes) { result.assign(bytes.begin(), bytes.size()); })
                    .catch_([&](kj::Exception&& e) {
                      EXPECT_EQ(ErrorKind::kUnavailable, kindOf(e));
@@ -324,7 +324,7 @@ TEST_F(FetchTest, FiveRedirectsAreFollowed) {
 
 // Catches: a name that cannot be looked up and is not named.
 TEST_F(FetchTest, UnknownName) {
-  world.resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+  deps.resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
     return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, "\""));
   };
   EXPECT_THAT(fetch(source("http://config.example.org/")),

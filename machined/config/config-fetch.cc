@@ -42,7 +42,7 @@ kj::String reasonOf(const kj::Exception& e, const Try& state) {
 
 class Fetcher {
  public:
-  explicit Fetcher(FetchWorld& world) : world(world) {
+  explicit Fetcher(FetchDependencies& deps) : deps(deps) {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
     userAgent = builder.add("User-Agent");
@@ -68,7 +68,7 @@ class Fetcher {
   }
 
  private:
-  FetchWorld& world;
+  FetchDependencies& deps;
   kj::Own<kj::HttpHeaderTable> table;
   kj::HttpHeaderId accept, userAgent;
 
@@ -80,21 +80,21 @@ class Fetcher {
   kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::StringPtr address, uint16_t port) {
     bool six = address.findFirst(':') != nullptr;
     auto text = six ? kj::str("[", address, "]") : kj::str(address);
-    auto there = co_await world.network.parseAddress(text, port);
+    auto there = co_await deps.network.parseAddress(text, port);
     co_return co_await there->connect();
   }
 
   // The first address that takes the connection; the last one's reason when none does.
   kj::Promise<kj::Own<kj::AsyncIoStream>> connect(const HttpSource& at, Try& state) {
     state.doing = kj::str("looking up \"", at.host, "\"");
-    auto addresses = co_await world.resolve(at.host);
+    auto addresses = co_await deps.resolve(at.host);
     kj::Maybe<kj::Own<kj::AsyncIoStream>> stream;
     kj::Vector<kj::String> refused;
     for (size_t i = 0; i < addresses.size() && stream == nullptr; ++i) {
       state.doing = kj::str("connecting to ", addresses[i], " port ", at.port);
       auto attempt = connectTo(addresses[i], at.port);
       if (i + 1 < addresses.size()) {
-        attempt = world.timer.timeoutAfter(kOneAddress, kj::mv(attempt));
+        attempt = deps.timer.timeoutAfter(kOneAddress, kj::mv(attempt));
       }
       co_await attempt.then([&stream](kj::Own<kj::AsyncIoStream> s) { stream = kj::mv(s); })
           .catch_([&refused, &state](kj::Exception&& e) {
@@ -109,14 +109,14 @@ class Fetcher {
   kj::Promise<kj::Own<kj::AsyncIoStream>> secure(kj::Own<kj::AsyncIoStream> stream,
                                                  const HttpSource& at, Try& state) {
     state.doing = kj::str("waiting for the TLS handshake");
-    auto* verifier = co_await world.verifier();
+    auto* verifier = co_await deps.verifier();
     auto up = verifier->connect(kj::mv(stream), at.host);
     // The clock of a machine without a config is whatever its battery kept.
     co_return co_await up.catch_([this](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
       auto why = messageOf(e);
       bool ofTime = strstr(why.cStr(), "expired") != nullptr ||
                     strstr(why.cStr(), "not yet valid") != nullptr;
-      auto seconds = (world.clock.now() - kj::UNIX_EPOCH) / kj::SECONDS;
+      auto seconds = (deps.clock.now() - kj::UNIX_EPOCH) / kj::SECONDS;
       fail(ofTime ? kj::str(why, " (the clock of this machine is at ", seconds, " s since 1970)")
                   : kj::mv(why));
     });
@@ -205,17 +205,18 @@ void requireText(kj::ArrayPtr<const char> body) {
   if (!wide && memchr(body.begin(), 0, body.size()) != nullptr) refuse("binary data");
 }
 
-kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source, kj::Duration limit) {
-  auto deadline = world.timer.now() + limit;
-  Fetcher fetcher(world);
+kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
+                                         kj::Duration limit) {
+  auto deadline = deps.timer.now() + limit;
+  Fetcher fetcher(deps);
   kj::String last;
   Backoff backoff(kFetchPace);
   for (;;) {
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<kj::Array<char>> body;
     Try state;
-    auto patience = kj::min(kOneTry, deadline - world.timer.now());
-    auto late = world.timer.afterDelay(patience).then([&state, patience]() {
+    auto patience = kj::min(kOneTry, deadline - deps.timer.now());
+    auto late = deps.timer.afterDelay(patience).then([&state, patience]() {
       auto got = state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes came");
       talos::fail(ErrorKind::kDeadlineExceeded,
                   kj::str("not done within ", patience / kj::SECONDS, " s: ", state.doing, got));
@@ -228,16 +229,16 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source, k
     auto why = reasonOf(KJ_ASSERT_NONNULL(failure), state);
     KJ_IF_MAYBE (moved, state.movedTo) why = kj::str(moved->shown, ": ", why);
     auto line = kj::str("retrying error: ", source.shown, ": ", why);
-    if (line != world.said) {
-      world.say(line);
-      world.said = kj::mv(line);
+    if (line != deps.said) {
+      deps.say(line);
+      deps.said = kj::mv(line);
     }
     last = kj::mv(why);
     // 0, 1, 3, 7 ... 63 s, and up to a second by chance.
     auto pause = backoff.next() - kFetchPace.first +
-                 static_cast<int64_t>(world.random() * 1e9) * kj::NANOSECONDS;
-    if (world.timer.now() + pause >= deadline) break;
-    co_await world.timer.afterDelay(pause);
+                 static_cast<int64_t>(deps.random() * 1e9) * kj::NANOSECONDS;
+    if (deps.timer.now() + pause >= deadline) break;
+    co_await deps.timer.afterDelay(pause);
   }
   talos::fail(ErrorKind::kUnavailable,
               kj::str("the machine config cannot be fetched from ", source.shown, " within ",

@@ -25,7 +25,7 @@ kj::Array<char> unpack(kj::Array<char> body);
 // nothing, a web page, binary data.
 void requireText(kj::ArrayPtr<const char> body);
 
-struct FetchWorld {
+struct FetchDependencies {
   kj::Network& network;
   kj::Timer& timer;
   const kj::Clock& clock;                      // what time it is, for a certificate that is refused
@@ -40,9 +40,9 @@ struct FetchWorld {
 
 // GET until it answers 200 with what could be a config: tries after 0, 1, 3, 7, 15 … s plus up to 1
 // s by chance, each of at most 10 s, all together at most `limit`; then Unavailable with the last
-// cause. Up to 5 redirects are followed, never from https to http. The world has to outlive the
+// cause. Up to 5 redirects are followed, never from https to http. The dependencies have to outlive the
 // promise.
-kj::Promise<kj::Array<char>> fetchConfig(FetchWorld& world, HttpSource source,
+kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
                                          kj::Duration limit = 70 * kj::SECONDS);
 
 }  // namespace talos::machined

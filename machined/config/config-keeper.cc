@@ -47,11 +47,11 @@ void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
 
 }  // namespace
 
-ConfigKeeper::ConfigKeeper(World world) : world(kj::mv(world)), tasks(*this) {}
+ConfigKeeper::ConfigKeeper(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 ConfigKeeper::~ConfigKeeper() noexcept(false) {}
 
 void ConfigKeeper::taskFailed(kj::Exception&& e) {
-  world.say(kj::str("a change of the machine config failed: ", messageOf(e)), Tone::kAlarm);
+  deps.say(kj::str("a change of the machine config failed: ", messageOf(e)), Tone::kAlarm);
 }
 
 kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
@@ -89,13 +89,13 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
                                                               kj::String file) {
   if (text.size() <= kCheckedAtOnce) {
     KJ_DEFER(zeroize(text));
-    return check(text, file, world.mode);
+    return check(text, file, deps.mode);
   }
   // It goes on in the pool when the caller has gone, so until then it counts.
   ++checking;
   auto paf = kj::newPromiseAndFulfiller<Checked>();
   auto looking =
-      world.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = world.mode]() mutable {
+      deps.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = deps.mode]() mutable {
         KJ_DEFER(zeroize(text));
         return check(text, file, mode);
       });
@@ -109,27 +109,27 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
 // --- what the predecessor left ---
 
 kj::Promise<void> ConfigKeeper::recover() {
-  if (!published(world.store) && toldMaintenance(world.store)) {
+  if (!published(deps.store) && toldMaintenance(deps.store)) {
     kj::Vector<kj::String> reasons;
     reasons.add(kj::str("no machine config was found; machined was started again and looks anew"));
     enterMaintenance(kj::mv(reasons));
   }
-  trial = takeTrial(world.process1);
-  KJ_IF_MAYBE (pending, takePending(world.process1)) {
+  trial = takeTrial(deps.process1);
+  KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
-    world.say(kj::str("machine config: finishing what machined had begun before it was started ",
-                      "again (mode ", nameOf(mode), ")"),
-              Tone::kInfo);
-    auto checked = check(pending->text, "machine config", world.mode);
+    deps.say(kj::str("machine config: finishing what machined had begun before it was started ",
+                     "again (mode ", nameOf(mode), ")"),
+             Tone::kInfo);
+    auto checked = check(pending->text, "machine config", deps.mode);
     if (checked.errors.empty()) {
       co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
         taskFailed(kj::mv(e));
       });
     } else {  // it was good a moment ago
-      world.say("machine config: what was left of it cannot be read; nothing is changed",
-                Tone::kAlarm);
+      deps.say("machine config: what was left of it cannot be read; nothing is changed",
+               Tone::kAlarm);
     }
-    co_await dropPending(world.process1);
+    co_await dropPending(deps.process1);
   }
   co_await takeUpTrial();
 }
@@ -137,9 +137,9 @@ kj::Promise<void> ConfigKeeper::recover() {
 // --- at boot ---
 
 kj::Promise<void> ConfigKeeper::load() {
-  if (published(world.store)) {
-    world.say("machine config: that of this boot, from before machined was started again",
-              Tone::kInfo);
+  if (published(deps.store)) {
+    deps.say("machine config: that of this boot, from before machined was started again",
+             Tone::kInfo);
     co_return;
   }
   bool again = maintenance != nullptr;
@@ -148,7 +148,7 @@ kj::Promise<void> ConfigKeeper::load() {
     kj::Vector<kj::String> reasons;
     if (takeKept(reasons)) co_return;
     searchable = co_await search(reasons);
-    if (published(world.store)) co_return;
+    if (published(deps.store)) co_return;
     enterMaintenance(kj::mv(reasons));
   }
   auto over = KJ_ASSERT_NONNULL(maintenance).over.addBranch();
@@ -160,21 +160,21 @@ kj::Promise<void> ConfigKeeper::load() {
 // version, or a disk that lost it.
 bool ConfigKeeper::takeKept(kj::Vector<kj::String>& reasons) {
   kj::Maybe<kj::String> text;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = world.disk.read(); })) {
-    reasons.add(kj::str(world.disk.name(), ": ", messageOf(*e)));
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = deps.disk.read(); })) {
+    reasons.add(kj::str(deps.disk.name(), ": ", messageOf(*e)));
   }
   KJ_IF_MAYBE (kept, text) {
     KJ_DEFER(zeroize(*kept));
-    auto checked = check(kept->asArray(), world.disk.name(), world.mode);
+    auto checked = check(kept->asArray(), deps.disk.name(), deps.mode);
     if (checked.errors.empty() && checked.config.get().getPersist()) {
-      world.say(kj::str("machine config: ", world.disk.name()), Tone::kInfo);
-      for (auto& line : checked.warnings) world.say(kj::str("warning: ", line), Tone::kInfo);
+      deps.say(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
+      for (auto& line : checked.warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
       publish(kj::mv(checked.config));
       return true;
     }
     for (auto& line : checked.errors) reasons.add(kj::mv(line));
   }
-  for (auto& line : reasons) world.say(kj::str("passed over: ", line), Tone::kAlarm);
+  for (auto& line : reasons) deps.say(kj::str("passed over: ", line), Tone::kAlarm);
   return false;
 }
 
@@ -183,7 +183,7 @@ bool ConfigKeeper::takeKept(kj::Vector<kj::String>& reasons) {
 kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
   kj::Maybe<FoundConfig> found;
   bool named = true;
-  auto failure = co_await world.sources.find().then(
+  auto failure = co_await deps.sources.find().then(
       [&](kj::Maybe<FoundConfig>&& f) -> kj::Maybe<kj::Exception> {
         found = kj::mv(f);
         named = found != nullptr;
@@ -198,10 +198,10 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
     auto checked = co_await checkOffLoop(kj::mv(f->text), kj::str(from));
     // An apply may be under way meanwhile: it was first.
     KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
-    if (published(world.store)) co_return true;
+    if (published(deps.store)) co_return true;
     if (checked.errors.empty()) {
-      world.say(kj::str("machine config: ", from), Tone::kInfo);
-      for (auto& line : checked.warnings) world.say(kj::str("warning: ", line), Tone::kInfo);
+      deps.say(kj::str("machine config: ", from), Tone::kInfo);
+      for (auto& line : checked.warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
       publish(kj::mv(checked.config));
       co_return true;
     }
@@ -220,11 +220,11 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
 kj::Promise<void> ConfigKeeper::searchOn(bool atOnce) {
   Backoff backoff(kSearchPace);
   for (;;) {
-    if (!atOnce) co_await world.timer.afterDelay(backoff.next());
+    if (!atOnce) co_await deps.timer.afterDelay(backoff.next());
     atOnce = false;
     kj::Vector<kj::String> reasons;
     bool named = co_await search(reasons);
-    if (published(world.store)) co_return;
+    if (published(deps.store)) co_return;
     setReasons(kj::mv(reasons));
     if (!named) co_await kj::Promise<void>(kj::NEVER_DONE);
   }
@@ -243,9 +243,9 @@ void ConfigKeeper::setReasons(kj::Vector<kj::String> reasons) {
     bool same = m->reasons.size() == reasons.size();
     for (size_t i = 0; same && i < reasons.size(); i++) same = m->reasons[i] == reasons[i];
     if (same) return;
-    for (auto& line : reasons) world.say(kj::str("maintenance: ", line), Tone::kAlarm);
+    for (auto& line : reasons) deps.say(kj::str("maintenance: ", line), Tone::kAlarm);
     m->reasons = kj::mv(reasons);
-    world.changed();
+    deps.changed();
   }
 }
 
@@ -255,21 +255,21 @@ void ConfigKeeper::publish(config::MachineConfig config) {
   maintenance = nullptr;
   auto text = kj::heapString(config.bytes());
   KJ_DEFER(zeroize(text));
-  world.reader.know(kj::mv(config));
+  deps.reader.know(kj::mv(config));
   putRecord<rpc::MachineConfigSpec>(
-      world.store, "config", kMachineConfigs, kMachineConfigId,
+      deps.store, "config", kMachineConfigs, kMachineConfigId,
       [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(text); });
   KJ_IF_MAYBE (m, ended) {
     m->end->fulfill();
-    world.changed();
+    deps.changed();
   }
 }
 
 // --- tasks of the boot ---
 
 void ConfigKeeper::validate() {
-  KJ_IF_MAYBE (config, world.reader.document(world.store)) {
-    auto checked = check(config->bytes(), "machine config", world.mode);
+  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
+    auto checked = check(config->bytes(), "machine config", deps.mode);
     if (checked.errors.empty()) return;
     fail(ErrorKind::kInvalidArgument,
          kj::str("the machine config cannot be used:\n", kj::strArray(checked.errors, "\n")));
@@ -278,14 +278,14 @@ void ConfigKeeper::validate() {
 }
 
 kj::Promise<void> ConfigKeeper::save() {
-  KJ_IF_MAYBE (config, world.reader.document(world.store)) return toDisk(*config);
+  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
   fail(ErrorKind::kNotFound, "there is no machine config to save");
 }
 
 // With persist: false an older copy must not be the one of the next boot.
 kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
-  if (!config.get().getPersist()) return world.disk.remove();
-  return world.disk.write(kj::heapArray(config.bytes()));
+  if (!config.get().getPersist()) return deps.disk.remove();
+  return deps.disk.write(kj::heapArray(config.bytes()));
 }
 
 // --- apply ---
@@ -293,12 +293,12 @@ kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
 Situation ConfigKeeper::situation() {
   Situation now;
   now.maintenance = inMaintenance();
-  now.failed = world.failed();
-  now.canReboot = world.mode != config::Mode::kContainer;
-  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+  now.failed = deps.failed();
+  now.canReboot = deps.mode != config::Mode::kContainer;
+  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     if (running->good() && !running->empty()) now.running = running->get();
   }
-  now.notDurable = world.disk.whyNotDurable();
+  now.notDurable = deps.disk.whyNotDurable();
   return now;
 }
 
@@ -311,7 +311,7 @@ void ConfigKeeper::checkFree(Caller caller) {
     fail(ErrorKind::kConflict,
          kj::str("another config is being applied (", w->what, "); nothing of this one was done"));
   }
-  auto sequence = world.sequence();
+  auto sequence = deps.sequence();
   if (!inMaintenance() && sequence.size() > 0) {
     fail(ErrorKind::kConflict,
          kj::str("the sequence ", sequence, " runs; nothing was done, try again when it is over"));
@@ -322,7 +322,7 @@ void ConfigKeeper::checkFree(Caller caller) {
 void ConfigKeeper::checkVersion(uint64_t ifVersion) {
   if (ifVersion == 0) return;
   uint64_t version = 0;
-  KJ_IF_MAYBE (running, world.store.tryGet("", kMachineConfigs, kMachineConfigId)) {
+  KJ_IF_MAYBE (running, deps.store.tryGet("", kMachineConfigs, kMachineConfigId)) {
     version = running->getMetadata().getVersion();
   }
   if (version == ifVersion) return;
@@ -375,7 +375,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
 bool ConfigKeeper::isStaged() {
   auto differs = [&](kj::ArrayPtr<const char> running) {
     kj::Maybe<kj::String> text;
-    auto unreadable = kj::runCatchingExceptions([&]() { text = world.disk.read(); });
+    auto unreadable = kj::runCatchingExceptions([&]() { text = deps.disk.read(); });
     if (unreadable != nullptr) return false;  // writing will tell
     KJ_IF_MAYBE (kept, text) {
       KJ_DEFER(zeroize(*kept));
@@ -384,7 +384,7 @@ bool ConfigKeeper::isStaged() {
     return false;
   };
   KJ_IF_MAYBE (t, trial) return differs(t->before);
-  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     if (!running->good() || running->empty()) return false;
     return differs(running->bytes());
   }
@@ -393,7 +393,7 @@ bool ConfigKeeper::isStaged() {
 
 // From the config that runs; a machine without one has nothing to compare with.
 kj::String ConfigKeeper::difference(const config::MachineConfig& wanted) {
-  KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     auto shown = config::redact(running->bytes(), wanted.bytes());
     return unifiedDiff(shown.from, shown.to, "running", "new");
   }
@@ -407,10 +407,9 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
                                                        Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
-  world.say(
-      kj::str("machine config: a new one is applied, mode ", nameOf(mode),
-              first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
-      Tone::kInfo);
+  deps.say(kj::str("machine config: a new one is applied, mode ", nameOf(mode),
+                   first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
+           Tone::kInfo);
   auto document = kj::mv(request.document);
   auto doing =
       (mode == rpc::ApplyMode::TRY ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
@@ -433,13 +432,13 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
 
 kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig config) {
   auto mode = pending.mode;
-  co_await holdPending(world.process1, pending);
+  co_await holdPending(deps.process1, pending);
   auto failure = co_await finish(mode, kj::mv(config))
                      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
-  co_await dropPending(world.process1);
+  co_await dropPending(deps.process1);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
-  if (mode == rpc::ApplyMode::REBOOT) world.reboot();
+  if (mode == rpc::ApplyMode::REBOOT) deps.reboot();
 }
 
 // Steps 3 and 4; the same when they are done again.
@@ -451,7 +450,7 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfi
       co_await endTrial("the config that was applied stays; nothing is on trial any more");
       break;
     case rpc::ApplyMode::REBOOT:
-      co_await world.intendReboot();
+      co_await deps.intendReboot();
       break;
     default:  // staged
       break;
@@ -462,7 +461,7 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfi
 
 kj::Maybe<kj::Duration> ConfigKeeper::revertsIn() const {
   return trial.map(
-      [this](const Trial& t) { return kj::max(t.deadline - world.timer.now(), 0 * kj::SECONDS); });
+      [this](const Trial& t) { return kj::max(t.deadline - deps.timer.now(), 0 * kj::SECONDS); });
 }
 
 kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, config::MachineConfig config,
@@ -470,37 +469,37 @@ kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, config::MachineC
   kj::Array<char> before;
   KJ_IF_MAYBE (t, trial) {
     before = kj::heapArray(t->before.asPtr());
-  } else KJ_IF_MAYBE (running, world.reader.document(world.store)) {
+  } else KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     before = kj::heapArray(running->bytes());
   }
-  Trial next(world.timer.now() + length, kj::mv(before), kj::mv(document));
-  co_await holdTrial(world.process1, next);
+  Trial next(deps.timer.now() + length, kj::mv(before), kj::mv(document));
+  co_await holdTrial(deps.process1, next);
   zeroize(next.tried);  // process 1 has it, and the store is about to
   next.tried = nullptr;
   trial = kj::mv(next);
   publish(kj::mv(config));
   arm();
-  world.trialChanged("a config is on trial");
+  deps.trialChanged("a config is on trial");
 }
 
 // What the predecessor left, unless what it left beside has ended it.
 kj::Promise<void> ConfigKeeper::takeUpTrial() {
   KJ_IF_MAYBE (t, trial) {
-    if (world.timer.now() >= t->deadline) {
+    if (deps.timer.now() >= t->deadline) {
       co_await revert();
       co_return;
     }
-    auto checked = check(t->tried, "machine config", world.mode);
+    auto checked = check(t->tried, "machine config", deps.mode);
     if (checked.errors.empty()) publish(kj::mv(checked.config));
     arm();
-    world.trialChanged("a config is on trial; machined was started again meanwhile");
+    deps.trialChanged("a config is on trial; machined was started again meanwhile");
   }
 }
 
 void ConfigKeeper::arm() {
   KJ_IF_MAYBE (t, trial) {
     // The end replaces this promise, so it is not a part of it.
-    alarm = world.timer.atTime(t->deadline)
+    alarm = deps.timer.atTime(t->deadline)
                 .then([this]() { tasks.add(kj::evalLater([this]() { return revert(); })); })
                 .eagerlyEvaluate(nullptr);
   }
@@ -510,8 +509,8 @@ kj::Promise<void> ConfigKeeper::revert() {
   // What is under way may make another config stay, or begin the time anew.
   KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
   KJ_IF_MAYBE (t, trial) {
-    if (world.timer.now() < t->deadline) co_return;
-    auto checked = check(t->before, "machine config", world.mode);
+    if (deps.timer.now() < t->deadline) co_return;
+    auto checked = check(t->before, "machine config", deps.mode);
     if (checked.errors.empty()) {
       publish(kj::mv(checked.config));
       co_await endTrial("the time of the config on trial is over; that of before is back");
@@ -526,8 +525,8 @@ kj::Promise<void> ConfigKeeper::endTrial(kj::StringPtr why) {
   if (trial == nullptr) co_return;
   trial = nullptr;
   alarm = kj::READY_NOW;
-  world.trialChanged(why);
-  co_await dropTrial(world.process1);
+  deps.trialChanged(why);
+  co_await dropTrial(deps.process1);
 }
 
 }  // namespace talos::machined

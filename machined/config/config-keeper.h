@@ -46,7 +46,7 @@ namespace talos::machined {
 
 class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
  public:
-  struct World {
+  struct Dependencies {
     config::Mode mode;
     Process1& process1;
     Store& store;
@@ -67,7 +67,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
     kj::Function<void(kj::StringPtr what)> trialChanged;
   };
-  explicit ConfigKeeper(World world);
+  explicit ConfigKeeper(Dependencies deps);
   ~ConfigKeeper() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ConfigKeeper);
 
@@ -122,7 +122,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     config::MachineConfig config;
     kj::Vector<kj::String> warnings, errors;  // as they are printed
   };
-  World world;
+  Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
   unsigned checking = 0;  // documents that are looked at

@@ -62,7 +62,7 @@ class SourcesTest : public testing::Test {
   std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
                    kj::Duration limit = 9 * kj::SECONDS) {
     KernelArguments arguments(commandLine.asArray());
-    NodeConfigSources sources(NodeConfigSources::World{
+    NodeConfigSources sources(NodeConfigSources::Dependencies{
         arguments, platform, userData, []() { return kj::str("u-1"); }, volumes, uv,
         io.provider->getNetwork(), timer, kj::systemPreciseCalendarClock(), []() { return 0.0; },
         [this](kj::StringPtr line) { said.push_back(line.cStr()); },

@@ -81,21 +81,21 @@ kj::Array<char> readConfigFile(kj::StringPtr path) {
 
 }  // namespace
 
-NodeConfigSources::NodeConfigSources(World w)
-    : world(kj::mv(w)),
-      fetch{world.network,
-            world.timer,
-            world.clock,
-            [this]() { return world.random(); },
-            [this](kj::StringPtr line) { world.say(line); },
-            [this](kj::StringPtr host) { return world.resolve(host); },
+NodeConfigSources::NodeConfigSources(Dependencies w)
+    : deps(kj::mv(w)),
+      fetch{deps.network,
+            deps.timer,
+            deps.clock,
+            [this]() { return deps.random(); },
+            [this](kj::StringPtr line) { deps.say(line); },
+            [this](kj::StringPtr host) { return deps.resolve(host); },
             [this]() { return verifier(); }} {}
 
 kj::Promise<TlsVerifier*> NodeConfigSources::verifier() {
   if (trusted == nullptr) {
-    auto given = configAuthorities(world.arguments);
-    trusted = co_await world.uv.blocking(
-        [given = kj::mv(given), bundle = kj::str(world.bundle)]() mutable {
+    auto given = configAuthorities(deps.arguments);
+    trusted =
+        co_await deps.uv.blocking([given = kj::mv(given), bundle = kj::str(deps.bundle)]() mutable {
           KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
           KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
           unavailable(kj::str("https needs to know whom to trust: there is no ", bundle,
@@ -118,9 +118,9 @@ kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Du
 
 kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
-  auto read = world.uv.blocking([path = kj::mv(source.path)]() { return readConfigFile(path); });
+  auto read = deps.uv.blocking([path = kj::mv(source.path)]() { return readConfigFile(path); });
   auto late = kj::str("it could not be read within ", limit / kj::SECONDS, " s");
-  auto content = co_await within(world.timer, limit, kj::mv(read), kj::mv(late))
+  auto content = co_await within(deps.timer, limit, kj::mv(read), kj::mv(late))
                      .catch_([&shown](kj::Exception&& e) -> kj::Array<char> {
                        unavailable(kj::str(shown, ": ", messageOf(e)));
                      });
@@ -128,7 +128,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Dura
 }
 
 kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Duration limit) {
-  auto read = world.volumes.read(label, kj::arr(kj::str("config.yaml")), kMostConfigBytes, limit);
+  auto read = deps.volumes.read(label, kj::arr(kj::str("config.yaml")), kMostConfigBytes, limit);
   auto answer = co_await read.catch_([&label](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
     unavailable(kj::str("volume ", label, ": ", messageOf(e)));
   });
@@ -146,8 +146,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Dur
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
                                                                   kj::Duration limit) {
   auto patience = expected ? limit : kj::min(limit, kUnnamedPatience);
-  auto read =
-      world.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, patience);
+  auto read = deps.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, patience);
   auto answer = co_await read.catch_([](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
     unavailable(kj::str("volume cidata: ", messageOf(e)));
   });
@@ -172,7 +171,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
 
 kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
   constexpr auto kFrom = "environment variable USERDATA"_kj;
-  auto data = world.userData.orDefault("");
+  auto data = deps.userData.orDefault("");
   if (data == nullptr) return nullptr;
   auto bytes = kj::decodeBase64(data);
   if (bytes.hadErrors) {
@@ -184,7 +183,7 @@ kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
 
 void NodeConfigSources::announce(kj::String line) {
   if (line == announced) return;
-  world.say(line);
+  deps.say(line);
   announced = kj::mv(line);
 }
 
@@ -207,17 +206,17 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
-  if (world.platform == "container") co_return fromEnvironment();
-  KJ_IF_MAYBE (source, configSource(world.arguments, world.uuid())) {
+  if (deps.platform == "container") co_return fromEnvironment();
+  KJ_IF_MAYBE (source, configSource(deps.arguments, deps.uuid())) {
     co_return co_await named(kj::mv(*source), limit);
   }
-  KJ_IF_MAYBE (found, co_await fromCidata(world.platform == kNoCloud, limit)) {
+  KJ_IF_MAYBE (found, co_await fromCidata(deps.platform == kNoCloud, limit)) {
     co_return kj::mv(*found);
   }
-  if (isCloud(world.platform)) {
+  if (isCloud(deps.platform)) {
     fail(
         ErrorKind::kInvalidArgument,
-        kj::str("platform ", world.platform,
+        kj::str("platform ", deps.platform,
                 ": its metadata service is not read by this version; right is the kernel parameter "
                 "talos.config=<url>, a volume labelled cidata, or talos.platform=metal"));
   }

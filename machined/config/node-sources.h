@@ -16,7 +16,7 @@ constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt
 
 class NodeConfigSources final : public ConfigSources {
  public:
-  struct World {
+  struct Dependencies {
     const KernelArguments& arguments;
     kj::StringPtr platform;
     kj::Maybe<kj::StringPtr> userData;  // the environment's USERDATA
@@ -31,13 +31,13 @@ class NodeConfigSources final : public ConfigSources {
     kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
     kj::StringPtr bundle = kAuthoritiesBundle;
   };
-  explicit NodeConfigSources(World world);
+  explicit NodeConfigSources(Dependencies deps);
 
   kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit) override;
 
  private:
-  World world;
-  FetchWorld fetch;
+  Dependencies deps;
+  FetchDependencies fetch;
   kj::Maybe<kj::Own<TlsVerifier>> trusted;  // of this search
   kj::String announced;                     // what is asked is said once, however often it is asked
 

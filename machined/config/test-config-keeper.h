@@ -102,16 +102,16 @@ struct ModelBrain {
              config::Mode mode, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
-        keeper(ConfigKeeper::World{mode, process1, store, reader, sources, disk, uv, timer,
-                                   [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
-                                   [this]() { return kj::str(sequence); },
-                                   [this]() { return failed; },
-                                   [this]() -> kj::Promise<void> {
-                                     ++intended;
-                                     return kj::READY_NOW;
-                                   },
-                                   [this]() { ++reboots; }, [this]() { ++changes; },
-                                   [this](kj::StringPtr what) { trials.add(kj::str(what)); }}) {
+        keeper(ConfigKeeper::Dependencies{
+            mode, process1, store, reader, sources, disk, uv, timer,
+            [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
+            [this]() { return kj::str(sequence); }, [this]() { return failed; },
+            [this]() -> kj::Promise<void> {
+              ++intended;
+              return kj::READY_NOW;
+            },
+            [this]() { ++reboots; }, [this]() { ++changes; },
+            [this](kj::StringPtr what) { trials.add(kj::str(what)); }}) {
     store.attachJournal(process1).wait(scope);
     keeper.recover().wait(scope);
   }

@@ -21,24 +21,24 @@ struct TimeStatusTest : public StoreTest {
     runtime = kj::heap<ControllerRuntime>(
         store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer, clock,
         [] { return 0.5; });
-    TimeStatusController::World world;
-    world.container = container;
-    world.beforeConfig = beforeConfig;
-    world.readConfig = [this](Store&) -> kj::Maybe<MachineConfigView> {
+    TimeStatusController::Dependencies deps;
+    deps.container = container;
+    deps.beforeConfig = beforeConfig;
+    deps.readConfig = [this](Store&) -> kj::Maybe<MachineConfigView> {
       if (!present) return nullptr;
       MachineConfigView view;
       view.timeDisabled = disabled;
       for (auto& s : servers) view.timeServers.add(kj::str(s));
       return kj::mv(view);
     };
-    world.keepTime = [this](kj::Array<kj::String> s) {
+    deps.keepTime = [this](kj::Array<kj::String> s) {
       told = kj::str("keep ", kj::strArray(s, ",")).cStr();
     };
-    world.leaveAlone = [this](kj::StringPtr) { told = "leave"; };
-    world.seen = [this]() {
+    deps.leaveAlone = [this](kj::StringPtr) { told = "leave"; };
+    deps.seen = [this]() {
       return TimeStatusController::Seen{steps, kj::str("s"), kj::str("+1us"), kj::str(problem)};
     };
-    runtime->add(kj::heap<TimeStatusController>(kj::mv(world)));
+    runtime->add(kj::heap<TimeStatusController>(kj::mv(deps)));
     scope.poll();
   }
   void poke() {

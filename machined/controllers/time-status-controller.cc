@@ -60,22 +60,22 @@ kj::ArrayPtr<const kj::StringPtr> TimeStatusController::outputs() const {
 
 kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   if (stepsBefore == nullptr) stepsBefore = storedEpoch(store);
-  auto config = world.readConfig(store);
-  bool disabled = world.container;
+  auto config = deps.readConfig(store);
+  bool disabled = deps.container;
   kj::StringPtr missing;
   KJ_IF_MAYBE (c, config) {
     disabled = disabled || c->timeDisabled;
     if (disabled) {
-      world.leaveAlone("machine.time.disabled");
+      deps.leaveAlone("machine.time.disabled");
     } else {
-      world.keepTime(serversOf(*c, store));
+      deps.keepTime(serversOf(*c, store));
     }
   } else {
     missing = "there is no machine config yet";
-    if (world.beforeConfig && !world.container) world.keepTime(defaultServers(store));
+    if (deps.beforeConfig && !deps.container) deps.keepTime(defaultServers(store));
   }
 
-  auto seen = world.seen();
+  auto seen = deps.seen();
   Outputs outputs("", kTimeStatusOutputs[0], name());
   auto spec = outputs.add<rpc::TimeStatusSpec>(kId);
   spec.setSyncDisabled(disabled);

@@ -18,7 +18,7 @@ class TimeStatusController final : public Controller {
     uint64_t steps = 0;  // of this brain
     kj::String server, offset, problem;
   };
-  struct World {
+  struct Dependencies {
     bool container = false;  // the clock is the host's
     // The config comes by https: a clock that is wrong would find its server's certificate wrong.
     bool beforeConfig = false;
@@ -27,7 +27,7 @@ class TimeStatusController final : public Controller {
     kj::Function<void(kj::StringPtr why)> leaveAlone;
     kj::Function<Seen()> seen;
   };
-  explicit TimeStatusController(World world) : world(kj::mv(world)) {}
+  explicit TimeStatusController(Dependencies deps) : deps(kj::mv(deps)) {}
 
   kj::StringPtr name() const override { return "v1alpha1.TimeStatusController"; }
   kj::ArrayPtr<const Input> inputs() const override;
@@ -35,7 +35,7 @@ class TimeStatusController final : public Controller {
   kj::Promise<void> reconcile(Store& store) override;
 
  private:
-  World world;
+  Dependencies deps;
   kj::Maybe<uint64_t> stepsBefore;  // of earlier brains: the epoch goes on
 };
 

@@ -31,7 +31,7 @@ bool Service::isUp() const {
 }
 
 Held<rpc::Service> Service::held() const {
-  return {all.world().process1, kj::str("service/", is.id)};
+  return {all.deps().process1, kj::str("service/", is.id)};
 }
 
 void Service::fill(rpc::Service::Builder out) const {
@@ -41,15 +41,15 @@ void Service::fill(rpc::Service::Builder out) const {
 }
 
 void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
-  auto& world = all.world();
-  record.add(state, message, world.clock.now());
+  auto& deps = all.deps();
+  record.add(state, message, deps.clock.now());
   capnp::MallocMessageBuilder scratch;
   auto event = scratch.initRoot<rpc::ServiceStateEvent>();
   event.setService(is.id);
   event.setState(state);
   event.setMessage(message);
   record.fillHealth(event.initHealth());
-  world.announce(event.asReader());
+  deps.announce(event.asReader());
   all.tasks().add(held().hold([this](rpc::Service::Builder out) { fill(out); }));
   all.changed();
 }
@@ -95,7 +95,7 @@ void Service::feedLater(ServiceInput input) {
 }
 
 void Service::act(ServiceAction action) {
-  auto& world = all.world();
+  auto& deps = all.deps();
   switch (action) {
     case ServiceAction::kNone:
       // The only such step: a spawn overtaken by a stop. It goes on, to have a process to end.
@@ -112,13 +112,13 @@ void Service::act(ServiceAction action) {
       if (is.part != nullptr) return feedLater(ServiceInput::kStarted);
       return busy(work, [this]() { return spawn(); });
     case ServiceAction::kAttend:
-      startedAt = world.timer.now();
+      startedAt = deps.timer.now();
       record.forgetHealth();
       tell(is.part != nullptr ? kj::str("Started ", is.command)
                               : kj::str("Started ", is.command, " (PID ", pid, ")"));
       return attend();
     case ServiceAction::kPause: {
-      auto delay = policy.next(world.timer.now() - startedAt, world.random());
+      auto delay = policy.next(deps.timer.now() - startedAt, deps.random());
       ended();
       tell(delay == 0 * kj::SECONDS ? kj::str(reason, "; starting again")
                                     : kj::str(reason, "; starting again in ", seconds(delay)));
@@ -133,12 +133,12 @@ void Service::act(ServiceAction action) {
         return feedLater(ServiceInput::kExited);
       }
       tell(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
-      world.process1.signal(is.id, SIGTERM);
+      deps.process1.signal(is.id, SIGTERM);
       return pauseFor(kGrace);
     case ServiceAction::kKill:
       tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
                    "), which has not ended within 10 s"));
-      world.process1.signal(is.id, SIGKILL);
+      deps.process1.signal(is.id, SIGKILL);
       return idle(work);
     case ServiceAction::kConclude:
       ended();
@@ -170,7 +170,7 @@ void Service::start() {
 
 // Who asked for it may hang on this very service: its answer is to get out before.
 void Service::whenAnswered(kj::Function<void()> act) {
-  auto later = all.world().timer.afterDelay(kAnswerFirst);
+  auto later = all.deps().timer.afterDelay(kAnswerFirst);
   all.tasks().add(
       later.then([service = kj::addRef(*this), act = kj::mv(act)]() mutable { act(); }));
 }
@@ -188,7 +188,7 @@ kj::Promise<void> Service::stop() {
   auto reference = kj::addRef(*this);
   again = false;
   feed(ServiceInput::kStop);
-  auto& timer = all.world().timer;
+  auto& timer = all.deps().timer;
   auto deadline = timer.now() + kGrace + kGrace;
   while (!isDown()) {
     if (timer.now() >= deadline) {
@@ -224,7 +224,7 @@ void Service::signal(int number) {
     if (self) {
       KJ_SYSCALL(::kill(to, number));
     } else {
-      all.world().process1.signal(is.id, number);
+      all.deps().process1.signal(is.id, number);
     }
   });
 }
@@ -252,7 +252,7 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
       tell(text);
       shownText = kj::mv(text);
     }
-    co_await all.change().exclusiveJoin(all.world().timer.afterDelay(kRecheck));
+    co_await all.change().exclusiveJoin(all.deps().timer.afterDelay(kRecheck));
   }
   feedIf(since, ServiceInput::kReady);
 }
@@ -273,17 +273,17 @@ kj::Promise<void> Service::prepare(uint64_t since) {
 }
 
 kj::Promise<Process1::Started> Service::askForChild() {
-  auto& world = all.world();
-  auto output = co_await world.output(is.id);
+  auto& deps = all.deps();
+  auto output = co_await deps.output(is.id);
   Environment environment;
-  KJ_IF_MAYBE (make, world.environment) {
+  KJ_IF_MAYBE (make, deps.environment) {
     environment = (*make)(is.id, is.environment);
   } else {
     environment = KJ_MAP(e, is.environment) {
       return kj::str(e);
     };
   }
-  co_return co_await world.process1.spawn(spawnRequest(is, kj::mv(environment), output.get()));
+  co_return co_await deps.process1.spawn(spawnRequest(is, kj::mv(environment), output.get()));
 }
 
 // Whatever was decided meanwhile, a child that came to be has to be taken notice of: no turn here.
@@ -312,7 +312,7 @@ kj::Promise<void> Service::spawn() {
 }
 
 kj::Promise<void> Service::pause(uint64_t since, kj::Duration delay) {
-  if (delay > 0 * kj::SECONDS) co_await all.world().timer.afterDelay(delay);
+  if (delay > 0 * kj::SECONDS) co_await all.deps().timer.afterDelay(delay);
   feedIf(since, ServiceInput::kDue);
 }
 
@@ -339,18 +339,18 @@ kj::Promise<void> Service::runPart(uint64_t since) {
 }
 
 kj::Promise<void> Service::watchHealth(uint64_t since) {
-  auto& world = all.world();
+  auto& deps = all.deps();
   auto& check = KJ_ASSERT_NONNULL(is.health);
-  co_await world.timer.afterDelay(check.delay);
+  co_await deps.timer.afterDelay(check.delay);
   while (turn == since) {
-    auto problem = co_await checkOnce(check, world.timer);
+    auto problem = co_await checkOnce(check, deps.timer);
     if (turn != since) co_return;
     bool good = problem == nullptr;
     auto words = kj::mv(problem).orDefault(kj::String());
-    if (record.setHealth(good, words, world.clock.now())) {
+    if (record.setHealth(good, words, deps.clock.now())) {
       tell(good ? kj::str("Health check successful") : kj::str("Health check failed: ", words));
     }
-    co_await world.timer.afterDelay(check.period);
+    co_await deps.timer.afterDelay(check.period);
   }
 }
 
@@ -418,7 +418,7 @@ void Service::adopt(int survivor, rpc::ServiceState before) {
   pid = survivor;
   phase = ServicePhase::kRunning;
   ++turn;
-  startedAt = all.world().timer.now();
+  startedAt = all.deps().timer.now();
   tell(kj::str("Adopted running process (PID ", pid, ") after a restart of machined"));
   attend();
   if (before == rpc::ServiceState::STOPPING) feed(ServiceInput::kStop);

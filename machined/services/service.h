@@ -17,7 +17,7 @@ namespace talos::machined {
 // All services, as one of them sees them.
 class ServiceSet {
  public:
-  virtual Supervisor::World& world() = 0;
+  virtual Supervisor::Dependencies& deps() = 0;
   virtual kj::TaskSet& tasks() = 0;
   virtual void failed(kj::Exception&& e) = 0;  // of what was done aside
   virtual bool closed() const = 0;             // nothing is started any more

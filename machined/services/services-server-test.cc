@@ -20,12 +20,12 @@ class ServicesServerTest : public testing::Test, public kj::Clock {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   FakeProcess1 process1{machine};
-  Supervisor supervisor{Supervisor::World{process1, timer, *this, []() { return 0.0; },
-                                          [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
-                                            return kj::AutoCloseFd(
-                                                open("/dev/null", O_WRONLY | O_CLOEXEC));
-                                          },
-                                          [](rpc::ServiceStateEvent::Reader) {}}};
+  Supervisor supervisor{Supervisor::Dependencies{process1, timer, *this, []() { return 0.0; },
+                                                 [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                                                   return kj::AutoCloseFd(
+                                                       open("/dev/null", O_WRONLY | O_CLOEXEC));
+                                                 },
+                                                 [](rpc::ServiceStateEvent::Reader) {}}};
   rpc::Services::Client client = serveServices(supervisor);
 
   ~ServicesServerTest() noexcept override {}

@@ -15,7 +15,7 @@ constexpr auto kStopAllPatience = 30 * kj::SECONDS;
 }  // namespace
 
 struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHandler {
-  World surroundings;
+  Dependencies surroundings;
   kj::TreeMap<kj::String, kj::Own<Service>> services;
   kj::Vector<Process1::Survivor> survivors;
   bool stopping = false;  // stopAll() was called
@@ -23,7 +23,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   kj::ForkedPromise<void> nextChange = nullptr;
   kj::TaskSet aside;
 
-  explicit Impl(World w)
+  explicit Impl(Dependencies w)
       : surroundings(kj::mv(w)), survivors(surroundings.process1.takeSurvivors()), aside(*this) {
     renewChange();
     aside.add(reap());
@@ -31,7 +31,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
 
   // --- what a service sees ---
 
-  World& world() override { return surroundings; }
+  Dependencies& deps() override { return surroundings; }
   kj::TaskSet& tasks() override { return aside; }
   void failed(kj::Exception&& e) override { taskFailed(kj::mv(e)); }
   bool closed() const override { return stopping; }
@@ -124,7 +124,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   }
 };
 
-Supervisor::Supervisor(World world) : impl(kj::heap<Impl>(kj::mv(world))) {}
+Supervisor::Supervisor(Dependencies deps) : impl(kj::heap<Impl>(kj::mv(deps))) {}
 Supervisor::~Supervisor() noexcept(false) = default;
 
 void Supervisor::load(ServiceDefinition definition) {

@@ -61,7 +61,7 @@ struct ServiceDefinition {
 
 class Supervisor {
  public:
-  struct World {
+  struct Dependencies {
     Process1& process1;
     kj::Timer& timer;
     const kj::Clock& clock;
@@ -76,7 +76,7 @@ class Supervisor {
         environment = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
-  explicit Supervisor(World world);
+  explicit Supervisor(Dependencies deps);
   ~Supervisor() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Supervisor);
 

@@ -54,7 +54,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
 
   void startBrain() {
     process1 = kj::heap<FakeProcess1>(machine);
-    supervisor = kj::heap<Supervisor>(Supervisor::World{
+    supervisor = kj::heap<Supervisor>(Supervisor::Dependencies{
         *process1, timer, *this, []() { return 0.0; },
         [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
           return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));

@@ -23,7 +23,7 @@ struct FollowerTest : public testing::Test {
   uint64_t nonces = 1000;
   std::vector<std::string> log;
   unsigned stepped = 0;
-  TimeFollower follower{TimeFollower::World{
+  TimeFollower follower{TimeFollower::Dependencies{
       time.timer, clock, network, [this]() { return chance; }, [this]() { return ++nonces; },
       [this](kj::StringPtr line) { log.push_back(line.cStr()); }, []() {},
       [this]() { ++stepped; }}};

@@ -49,21 +49,21 @@ class TimeFollower::Session {
  public:
   explicit Session(TimeFollower& follower)
       : follower(follower),
-        world(follower.world),
+        deps(follower.deps),
         status(follower.status),
         sources(KJ_MAP(n, follower.names) { return kj::str(n); }) {}
 
   kj::Promise<void> run() {
     for (;;) {
       bool good = co_await poll();
-      world.changed();
-      co_await world.timer.afterDelay(pause(good));
+      deps.changed();
+      co_await deps.timer.afterDelay(pause(good));
     }
   }
 
  private:
   TimeFollower& follower;
-  World& world;
+  Dependencies& deps;
   TimeState& status;
   TimeSources sources;
   Backoff backoff{kPollPace};  // of polls that found nothing
@@ -90,10 +90,10 @@ class TimeFollower::Session {
   kj::Own<kj::PromiseFulfiller<void>> oneDone;
 
   kj::Promise<void> resolve(Resolution& r) {
-    auto late = kj::str("cannot resolve \"", r.name, "\" within ", kResolveDeadline / kj::SECONDS,
-                        " s");
-    auto asking = kj::evalNow([&]() { return world.network.resolve(r.name); });
-    r.addresses = co_await within(world.timer, kResolveDeadline, kj::mv(asking), kj::mv(late))
+    auto late =
+        kj::str("cannot resolve \"", r.name, "\" within ", kResolveDeadline / kj::SECONDS, " s");
+    auto asking = kj::evalNow([&]() { return deps.network.resolve(r.name); });
+    r.addresses = co_await within(deps.timer, kResolveDeadline, kj::mv(asking), kj::mv(late))
                       .catch_([&r](kj::Exception&& e) -> kj::Array<kj::String> {
                         r.why = messageOf(e);
                         return nullptr;
@@ -131,16 +131,16 @@ class TimeFollower::Session {
   // A name that takes its time does not keep the others waiting.
   kj::Promise<void> resolveAll() {
     startResolving();
-    auto patience = world.timer.now() + kResolvePatience;
+    auto patience = deps.timer.now() + kResolvePatience;
     for (;;) {
       takeResolved();
       if (resolutions.empty()) break;
-      if (world.timer.now() >= patience && sources.size() > 0) break;
+      if (deps.timer.now() >= patience && sources.size() > 0) break;
       auto paf = kj::newPromiseAndFulfiller<void>();
       oneDone = kj::mv(paf.fulfiller);
       auto wait = kj::mv(paf.promise);
-      if (world.timer.now() < patience) {
-        wait = wait.exclusiveJoin(world.timer.atTime(patience));
+      if (deps.timer.now() < patience) {
+        wait = wait.exclusiveJoin(deps.timer.atTime(patience));
       }
       co_await wait;
     }
@@ -148,17 +148,18 @@ class TimeFollower::Session {
 
   kj::Promise<void> askOne(TimeSource& source, kj::Duration patience) {
     for (auto left = source.addresses.size(); left > 0; --left) {
-      auto begun = world.timer.now();
+      auto begun = deps.timer.now();
       auto verdict = co_await ask(follower.query, kj::str(source.addresses[0]), patience);
-      bool another = sources.heard(source, kj::mv(verdict), world.timer.now());
-      if (!another || world.timer.now() - begun >= patience) co_return;
+      bool another = sources.heard(source, kj::mv(verdict), deps.timer.now());
+      if (!another || deps.timer.now() - begun >= patience) co_return;
     }
   }
 
   kj::Promise<void> round() {
-    auto patience = status.synced ? kPatience : kFirstPatience * (1 + kj::min(backoff.failures(), 2u));
+    auto patience =
+        status.synced ? kPatience : kFirstPatience * (1 + kj::min(backoff.failures(), 2u));
     kj::Vector<kj::Promise<void>> all;
-    for (auto* source : sources.askable(world.timer.now())) all.add(askOne(*source, patience));
+    for (auto* source : sources.askable(deps.timer.now())) all.add(askOne(*source, patience));
     co_await kj::joinPromises(all.releaseAsArray());
   }
 
@@ -215,7 +216,7 @@ class TimeFollower::Session {
       bool done = act(KJ_ASSERT_NONNULL(first));
       if (!done) co_await more();
     }
-    if (status.problem != before && status.problem.size() > 0) world.log(status.problem);
+    if (status.problem != before && status.problem.size() > 0) deps.log(status.problem);
     co_return first != nullptr;
   }
 
@@ -236,11 +237,11 @@ class TimeFollower::Session {
   kj::Promise<void> more() {
     kj::Maybe<Choice> choice;
     for (unsigned i = 0; i < kMoreRounds; ++i) {
-      co_await world.timer.afterDelay(kBetweenRounds);
+      co_await deps.timer.afterDelay(kBetweenRounds);
       co_await round();
       choice = choose();
       KJ_IF_MAYBE (c, choice) note(*c);
-      world.changed();
+      deps.changed();
     }
     KJ_IF_MAYBE (c, choice) {
       sure = true;
@@ -256,46 +257,46 @@ class TimeFollower::Session {
 
   void step(const Choice& choice) {
     auto by = choice.sample.offset;
-    world.clock.step(by);
-    world.log(kj::str("the clock was set by ", ntp::showOffset(by), " to the time of ",
-                      choice.source.shown()));
+    deps.clock.step(by);
+    deps.log(kj::str("the clock was set by ", ntp::showOffset(by), " to the time of ",
+                     choice.source.shown()));
     ++status.steps;
     steadyPolls = 0;
     corrected = nullptr;
     sources.forgetSamples();
-    world.stepped();
+    deps.stepped();
   }
 
   void correct(const Choice& choice) {
     auto& sample = choice.sample;
     auto by = believed(sample.offset, sample.delay - choice.source.leastDelay());
-    auto now = world.timer.now();
+    auto now = deps.timer.now();
     auto constant = kFirstConstant;
     KJ_IF_MAYBE (c, corrected) {
       constant = kj::max(kLeastConstant, kj::min(kMostConstant, log2Seconds(now - *c)));
     }
     corrected = now;
     steadyPolls = size(sample.offset) > kSteady ? 0 : steadyPolls + 1;
-    world.clock.slew(by, sample.error(), constant);
+    deps.clock.slew(by, sample.error(), constant);
   }
 
   kj::Duration pause(bool good) {
     auto wait = kLeastInterval;
     if (!good) {
-      wait = backoff.next() + int64_t(world.random() * 250) * kj::MILLISECONDS;
+      wait = backoff.next() + int64_t(deps.random() * 250) * kj::MILLISECONDS;
     } else {
       backoff.reset();
       auto extra = kj::min(kMostExtra, kLeastInterval * (1 << kj::min(steadyPolls, 4u)));
-      wait = wait + int64_t(world.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
+      wait = wait + int64_t(deps.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
     }
     // All of them may have asked for silence.
-    return kj::max(wait, sources.firstAskable() - world.timer.now());
+    return kj::max(wait, sources.firstAskable() - deps.timer.now());
   }
 };
 
-TimeFollower::TimeFollower(World w)
-    : world(kj::mv(w)),
-      query{world.timer, world.clock, world.network, [this]() { return world.nonce(); }} {}
+TimeFollower::TimeFollower(Dependencies w)
+    : deps(kj::mv(w)),
+      query{deps.timer, deps.clock, deps.network, [this]() { return deps.nonce(); }} {}
 TimeFollower::~TimeFollower() noexcept(false) = default;
 
 void TimeFollower::setServers(kj::Array<kj::String> fresh) {
@@ -321,7 +322,7 @@ void TimeFollower::forget() {
   status = TimeState();
   status.steps = steps;
   followed = nullptr;
-  world.changed();
+  deps.changed();
 }
 
 void TimeFollower::setSynced() {
@@ -329,7 +330,7 @@ void TimeFollower::setSynced() {
   auto all = kj::mv(waiting);
   waiting = {};
   for (auto& w : all) w->fulfill();
-  world.changed();
+  deps.changed();
 }
 
 kj::Promise<void> TimeFollower::whenSynced() {
@@ -353,14 +354,15 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }
-  auto late = kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s");
-  auto addresses = co_await within(world.timer, kCheckPatience, world.network.resolve(server),
+  auto late =
+      kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s");
+  auto addresses = co_await within(deps.timer, kCheckPatience, deps.network.resolve(server),
                                    kj::mv(late), ErrorKind::kUnavailable);
   auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckPatience);
   auto shown = addresses[0] == server ? kj::str(server) : kj::str(server, " (", addresses[0], ")");
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {
-      auto now = world.clock.now();
+      auto now = deps.clock.now();
       co_return Answer{kj::mv(shown), now, now + sample.offset};
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {

@@ -31,7 +31,7 @@ struct TimeState {
 
 class TimeFollower {
  public:
-  struct World {
+  struct Dependencies {
     kj::Timer& timer;
     SystemClock& clock;
     TimeNetwork& network;
@@ -41,7 +41,7 @@ class TimeFollower {
     kj::Function<void()> changed;  // the state
     kj::Function<void()> stepped;  // the wall clock is another one now
   };
-  explicit TimeFollower(World world);
+  explicit TimeFollower(Dependencies deps);
   ~TimeFollower() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(TimeFollower);
 
@@ -63,8 +63,8 @@ class TimeFollower {
   kj::Promise<Answer> check(kj::String server);
 
  private:
-  World world;
-  QueryWorld query;
+  Dependencies deps;
+  QueryDependencies query;
   TimeState status;
   kj::Array<kj::String> names;
   kj::String followed;  // its address

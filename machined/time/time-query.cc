@@ -10,17 +10,17 @@ constexpr unsigned kMostForeign = 16;
 // ahead: it tells when the loop came round to look.)
 constexpr auto kClockWasSet = 500 * kj::MILLISECONDS;
 
-kj::Promise<ntp::Verdict> converse(QueryWorld& world, kj::String address) {
-  auto conversation = world.network.open(address);
-  auto nonce = world.nonce();
+kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) {
+  auto conversation = deps.network.open(address);
+  auto nonce = deps.nonce();
   auto query = ntp::makeQuery(nonce);
-  auto begun = world.timer.now();
-  auto sent = world.clock.now();
+  auto begun = deps.timer.now();
+  auto sent = deps.clock.now();
   conversation->send(query);
   for (unsigned count = 0; count < kMostForeign; ++count) {
     auto reply = co_await conversation->receive();
     auto elapsed = reply.received - sent;
-    if (elapsed < 0 * kj::SECONDS || elapsed > world.timer.now() - begun + kClockWasSet) {
+    if (elapsed < 0 * kj::SECONDS || elapsed > deps.timer.now() - begun + kClockWasSet) {
       co_return ntp::Rejected{kj::str("the clock was set by somebody else meanwhile")};
     }
     auto verdict = ntp::judge(reply.bytes, nonce, sent, elapsed);
@@ -33,11 +33,11 @@ kj::Promise<ntp::Verdict> converse(QueryWorld& world, kj::String address) {
 
 }  // namespace
 
-kj::Promise<ntp::Verdict> ask(QueryWorld& world, kj::String address, kj::Duration patience) {
-  auto late = world.timer.afterDelay(patience).then([patience]() -> ntp::Verdict {
+kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration patience) {
+  auto late = deps.timer.afterDelay(patience).then([patience]() -> ntp::Verdict {
     return ntp::Rejected{kj::str("no answer within ", patience / kj::MILLISECONDS, " ms")};
   });
-  return converse(world, kj::mv(address))
+  return converse(deps, kj::mv(address))
       .catch_([](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; })
       .exclusiveJoin(kj::mv(late));
 }

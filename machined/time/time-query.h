@@ -9,7 +9,7 @@
 
 namespace talos::machined {
 
-struct QueryWorld {
+struct QueryDependencies {
   kj::Timer& timer;
   SystemClock& clock;
   TimeNetwork& network;
@@ -18,6 +18,6 @@ struct QueryWorld {
 
 // Never rejects: silence, no way there and nonsense are Rejected, saying why. Datagrams that are
 // no answer to this query are passed over, a few of them: more is a flood, and ends it.
-kj::Promise<ntp::Verdict> ask(QueryWorld& world, kj::String address, kj::Duration patience);
+kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration patience);
 
 }  // namespace talos::machined

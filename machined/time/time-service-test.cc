@@ -42,11 +42,11 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
     brain = kj::heap<Brain>();
     brain->process1 = kj::heap<FakeProcess1>(machine);
     brain->supervisor = kj::heap<Supervisor>(
-        Supervisor::World{*brain->process1, time.timer, *this, []() { return 0.0; },
-                          [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
-                            return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-                          },
-                          [](rpc::ServiceStateEvent::Reader) {}});
+        Supervisor::Dependencies{*brain->process1, time.timer, *this, []() { return 0.0; },
+                                 [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                                   return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+                                 },
+                                 [](rpc::ServiceStateEvent::Reader) {}});
     ServiceDefinition networkd;
     networkd.id = kj::str("networkd");
     networkd.command = kj::str("networkd");
@@ -54,8 +54,9 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
     brain->supervisor->load(kj::mv(networkd));
     brain->service = kj::heap<TimeService>(
         *brain->supervisor,
-        TimeFollower::World{time.timer, clock, network, []() { return 0.5; },
-                            [this]() { return ++nonces; }, [](kj::StringPtr) {}, []() {}, []() {}});
+        TimeFollower::Dependencies{time.timer, clock, network, []() { return 0.5; },
+                                   [this]() { return ++nonces; }, [](kj::StringPtr) {}, []() {},
+                                   []() {}});
   }
   void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }

@@ -12,8 +12,8 @@ constexpr auto kHealthPatience = 3 * kj::SECONDS, kHealthTimeout = 4 * kj::SECON
 
 }  // namespace
 
-TimeService::TimeService(Supervisor& supervisor, TimeFollower::World world)
-    : supervisor(supervisor), timer(world.timer), follower(kj::mv(world)) {}
+TimeService::TimeService(Supervisor& supervisor, TimeFollower::Dependencies deps)
+    : supervisor(supervisor), timer(deps.timer), follower(kj::mv(deps)) {}
 
 ServiceDefinition TimeService::definition() {
   ServiceDefinition d;

@@ -12,7 +12,7 @@ constexpr kj::StringPtr kTimed = "timed"_kj;
 class TimeService {
  public:
   // The supervisor may not exist yet, and ends before this: it holds what runs here.
-  TimeService(Supervisor& supervisor, TimeFollower::World world);
+  TimeService(Supervisor& supervisor, TimeFollower::Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(TimeService);
 
   // At once, whatever was before. Never empty.

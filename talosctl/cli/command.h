@@ -43,7 +43,7 @@ class Console {
 };
 
 // Everything that a command may touch outside of its arguments.
-struct World {
+struct Dependencies {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::UnixEventPort& port;
   kj::Timer& timer;
@@ -116,10 +116,10 @@ kj::Own<Command> newRoot();
 // One call of one command.
 class Invocation {
  public:
-  Invocation(World& world, const Command& root, const Command& command)
-      : world(world), root(root), command(command) {}
+  Invocation(Dependencies& deps, const Command& root, const Command& command)
+      : deps(deps), root(root), command(command) {}
 
-  World& world;
+  Dependencies& deps;
   const Command& root;
   const Command& command;
   kj::Vector<kj::String> arguments;
@@ -142,8 +142,8 @@ class Invocation {
   // Resolves at the first SIGINT, SIGTERM or SIGHUP; see Interrupt.
   kj::Promise<void> interrupted() { return interruption->addBranch(); }
 
-  void out(kj::StringPtr text) { world.console.out(text); }
-  void err(kj::StringPtr text) { world.console.err(text); }
+  void out(kj::StringPtr text) { deps.console.out(text); }
+  void err(kj::StringPtr text) { deps.console.err(text); }
 
   struct Value {
     bool given = false;

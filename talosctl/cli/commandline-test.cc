@@ -20,7 +20,7 @@ struct CommandLine : public ::testing::Test {
   ~CommandLine() noexcept override {}
 
   Parsed parse(std::initializer_list<kj::StringPtr> words) {
-    return parseCommandLine(test.world, *root, kj::arrayPtr(words.begin(), words.size()));
+    return parseCommandLine(test.deps, *root, kj::arrayPtr(words.begin(), words.size()));
   }
   // The mistake, or "" when there is none.
   std::string mistake(std::initializer_list<kj::StringPtr> words) {
@@ -29,7 +29,7 @@ struct CommandLine : public ::testing::Test {
     return "";
   }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+    return talosctl::run(test.deps, *root, kj::arrayPtr(words.begin(), words.size()),
                          kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }

@@ -223,7 +223,7 @@ kj::Vector<kj::String> splitCsv(kj::StringPtr text) {
   return fields;
 }
 
-Parsed parseCommandLine(World& world, const Command& root,
+Parsed parseCommandLine(Dependencies& deps, const Command& root,
                         kj::ArrayPtr<const kj::StringPtr> words) {
   CLI::App app;
   std::vector<Declared> all;
@@ -250,7 +250,7 @@ Parsed parseCommandLine(World& world, const Command& root,
   while (!meant->get_subcommands().empty()) meant = meant->get_subcommands().front();
   auto& declared = find(all, meant);
   auto& command = *declared.command;
-  parsed.call = kj::heap<Invocation>(world, root, command);
+  parsed.call = kj::heap<Invocation>(deps, root, command);
   KJ_IF_MAYBE (m, missingValue) {
     wrong(kj::mv(*m));
   }

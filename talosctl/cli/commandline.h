@@ -17,7 +17,8 @@ struct Parsed {
 };
 
 // `words` without the program's name.
-Parsed parseCommandLine(World& world, const Command& root, kj::ArrayPtr<const kj::StringPtr> words);
+Parsed parseCommandLine(Dependencies& deps, const Command& root,
+                        kj::ArrayPtr<const kj::StringPtr> words);
 
 // One record of CSV (RFC 4180 quotes): a,"b,c" -> a | b,c
 kj::Vector<kj::String> splitCsv(kj::StringPtr text);

@@ -27,9 +27,9 @@ kj::Promise<int> guarded(Invocation& call) {
 
 }  // namespace
 
-kj::Promise<int> run(World& world, const Command& root, kj::ArrayPtr<const kj::StringPtr> words,
-                     kj::Promise<void> interrupt) {
-  auto parsed = parseCommandLine(world, root, words);
+kj::Promise<int> run(Dependencies& deps, const Command& root,
+                     kj::ArrayPtr<const kj::StringPtr> words, kj::Promise<void> interrupt) {
+  auto parsed = parseCommandLine(deps, root, words);
   auto& call = *parsed.call;
   KJ_IF_MAYBE (mistake, parsed.mistake) {
     if (!parsed.help) {

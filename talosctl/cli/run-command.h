@@ -8,7 +8,7 @@ namespace talos::talosctl {
 // Runs the command that `words` (without the program's name) mean and resolves to the exit status,
 // 0 or 1. Never rejects: every failure is reported on the console first. `interrupt` resolves at
 // the first SIGINT, SIGTERM or SIGHUP (kj::NEVER_DONE when there is no such thing).
-kj::Promise<int> run(World& world, const Command& root, kj::ArrayPtr<const kj::StringPtr> words,
-                     kj::Promise<void> interrupt);
+kj::Promise<int> run(Dependencies& deps, const Command& root,
+                     kj::ArrayPtr<const kj::StringPtr> words, kj::Promise<void> interrupt);
 
 }  // namespace talos::talosctl

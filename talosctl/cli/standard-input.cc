@@ -29,10 +29,10 @@ bool mayWait(int fd) {
 
 }  // namespace
 
-kj::Promise<kj::String> readInput(World& world, size_t limit) {
+kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit) {
   kj::Maybe<kj::UnixEventPort::FdObserver> observer;
-  if (mayWait(world.input)) {
-    observer.emplace(world.port, world.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
+  if (mayWait(deps.input)) {
+    observer.emplace(deps.port, deps.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   }
   kj::Vector<char> text;
   char chunk[65536];
@@ -40,10 +40,10 @@ kj::Promise<kj::String> readInput(World& world, size_t limit) {
   for (;;) {
     KJ_IF_MAYBE (o, observer) {
       auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
-      if (!readable(world.input)) co_await ready;
+      if (!readable(deps.input)) co_await ready;
     }
     ssize_t n;
-    KJ_SYSCALL(n = read(world.input, chunk, sizeof chunk), "standard input");
+    KJ_SYSCALL(n = read(deps.input, chunk, sizeof chunk), "standard input");
     if (n == 0) break;
     text.addAll(chunk, chunk + n);
     if (text.size() > limit) {
@@ -55,8 +55,8 @@ kj::Promise<kj::String> readInput(World& world, size_t limit) {
   co_return kj::mv(result);
 }
 
-kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit) {
-  if (file == "-") return readInput(world, limit);
+kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, size_t limit) {
+  if (file == "-") return readInput(deps, limit);
   return readFile(file, limit);
 }
 

@@ -6,10 +6,10 @@
 namespace talos::talosctl {
 
 // All of it. InvalidArgument when there are more than `limit` bytes.
-kj::Promise<kj::String> readInput(World& world, size_t limit);
+kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit);
 
 // A file, or standard input for "-".
-kj::Promise<kj::String> readFileOrInput(World& world, kj::StringPtr file, size_t limit);
+kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, size_t limit);
 // Its name in messages.
 inline kj::StringPtr nameOfInput(kj::StringPtr file) {
   return file == "-" ? "standard input"_kj : file;

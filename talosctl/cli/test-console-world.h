@@ -39,15 +39,15 @@ struct TestWorld {
   TestConsole console;
   FixedClock clock;
   kj::TreeMap<kj::String, kj::String> environment;
-  World world{.lowLevel = *io.lowLevelProvider,
-              .port = io.unixEventPort,
-              .timer = io.provider->getTimer(),
-              .clock = clock,
-              .console = console,
-              .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
-                KJ_IF_MAYBE (value, environment.find(name)) return kj::str(*value);
-                return nullptr;
-              }};
+  Dependencies deps{.lowLevel = *io.lowLevelProvider,
+                    .port = io.unixEventPort,
+                    .timer = io.provider->getTimer(),
+                    .clock = clock,
+                    .console = console,
+                    .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                      KJ_IF_MAYBE (value, environment.find(name)) return kj::str(*value);
+                      return nullptr;
+                    }};
 };
 
 }  // namespace talos::talosctl

@@ -47,10 +47,10 @@ void checkHost(kj::StringPtr host, kj::StringPtr what) {
 
 kj::String configPath(Invocation& call) {
   if (call.given("talosconfig")) return kj::str(call.text("talosconfig"));
-  KJ_IF_MAYBE (path, call.world.environment("TALOSCONFIG")) {
+  KJ_IF_MAYBE (path, call.deps.environment("TALOSCONFIG")) {
     if (path->size() > 0) return kj::mv(*path);
   }
-  KJ_IF_MAYBE (home, call.world.environment("HOME")) return kj::str(*home, "/.talos/config");
+  KJ_IF_MAYBE (home, call.deps.environment("HOME")) return kj::str(*home, "/.talos/config");
   fail(ErrorKind::kInvalidArgument,
        "no client configuration; use --talosconfig, or set TALOSCONFIG or HOME");
 }

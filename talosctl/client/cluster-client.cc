@@ -21,7 +21,7 @@ constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
 
 }  // namespace
 
-Client::Client(World& world, Target targetParam) : world(world), target(kj::mv(targetParam)) {
+Client::Client(Dependencies& deps, Target targetParam) : deps(deps), target(kj::mv(targetParam)) {
   if (!target.insecure) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
   shuffle(target.endpoints);
 }
@@ -52,10 +52,10 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
   dialling = true;
   KJ_DEFER(dialling = false);
   kj::Vector<kj::String> failures;
-  auto end = world.timer.now() + deadline;
+  auto end = deps.timer.now() + deadline;
   for (size_t i = 0; i < target.endpoints.size(); ++i) {
     auto& endpoint = target.endpoints[i];
-    auto left = end - world.timer.now();
+    auto left = end - deps.timer.now();
     if (left <= 0 * kj::SECONDS) {
       failures.add(kj::str(endpoint, ": not tried: timed out after ", durationText(deadline)));
       continue;
@@ -63,7 +63,7 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
     auto share = kj::min(kAttempt, left / (target.endpoints.size() - i));
     kj::Maybe<kj::Exception> failure;
     try {
-      auto made = co_await within(world.timer, share, dial(endpoint, share));
+      auto made = co_await within(deps.timer, share, dial(endpoint, share));
       connection = kj::mv(made);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
@@ -89,8 +89,8 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   for (auto& address : addresses) {
     kj::Maybe<kj::Exception> failure;
     try {
-      co_return co_await connectTcp(world.lowLevel, world.timer, address, world.apiPort,
-                                    secure(name), deadline / addresses.size());
+      co_return co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort, secure(name),
+                                    deadline / addresses.size());
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -143,7 +143,7 @@ kj::Promise<void> greet(Invocation& call, Session& session) {
                      " with the one on its console, or use --cert-fingerprint\n"));
   }
   kj::Promise<void> answer = client.node("").whenResolved();
-  auto failure = co_await within(call.world.timer, session.deadline, kj::mv(answer))
+  auto failure = co_await within(call.deps.timer, session.deadline, kj::mv(answer))
                      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
@@ -160,7 +160,7 @@ kj::Promise<void> greet(Invocation& call, Session& session) {
 }  // namespace
 
 kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback) {
-  auto session = kj::heap<Session>(call.world, resolveTarget(call), call.deadline(fallback));
+  auto session = kj::heap<Session>(call.deps, resolveTarget(call), call.deadline(fallback));
   if (session->client.nodes().size() == 0) {
     fail(ErrorKind::kInvalidArgument,
          "no node given; use --nodes, or set the default of the context with \"talosctl config "

@@ -50,7 +50,7 @@ kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr int
 
 class Client {
  public:
-  Client(World& world, Target target);
+  Client(Dependencies& deps, Target target);
   ~Client() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Client);
 
@@ -68,7 +68,7 @@ class Client {
   bool insecure() const { return target.insecure; }
   kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
 
-  World& world;
+  Dependencies& deps;
 
  private:
   Target target;
@@ -86,8 +86,8 @@ class Client {
 
 // A client for the call; at least one node is named. `deadline` is kept for connect().
 struct Session {
-  Session(World& world, Target target, kj::Duration deadline)
-      : client(world, kj::mv(target)), deadline(deadline) {}
+  Session(Dependencies& deps, Target target, kj::Duration deadline)
+      : client(deps, kj::mv(target)), deadline(deadline) {}
   Client client;
   kj::Duration deadline;
 };

@@ -23,7 +23,7 @@ void addWaitFlag(Command& command, bool fallback) {
 
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index) {
-  auto& timer = call.world.timer;
+  auto& timer = call.deps.timer;
   auto start = timer.now();
   auto deadline = call.deadline(kWait);
   Outcome outcome(kind, bootId);
@@ -32,7 +32,7 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<Judgement> judgement;
     try {
-      if (client == nullptr) client = kj::heap<Client>(call.world, resolveTarget(call));
+      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
       judgement = co_await within(timer, kAnswer,
                                   judge(*KJ_ASSERT_NONNULL(client), node, outcome, kAnswer));
     } catch (const kj::Exception& e) {

@@ -31,7 +31,7 @@ constexpr kj::Duration kAcquaintance = 5 * kj::SECONDS;
 kj::Promise<kj::String> bootOf(Session& session, kj::StringPtr node) {
   auto answer =
       session.client.node(node).machineRequest().send().getMachine().versionRequest().send();
-  return within(session.client.world.timer, kAcquaintance,
+  return within(session.client.deps.timer, kAcquaintance,
                 answer.then([](capnp::Response<rpc::Version>&& version) {
                   return kj::str(version.getBootId());
                 }))

@@ -64,7 +64,7 @@ kj::Promise<Answers<Results>> askAll(Session& session, F request) {
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(client.nodes().size());
   for (auto& node : client.nodes()) {
     kj::Promise<capnp::Response<Results>> answer = request(client.node(node));
-    waits.add(within(client.world.timer, session.deadline, kj::mv(answer))
+    waits.add(within(client.deps.timer, session.deadline, kj::mv(answer))
                   .then(
                       [&](capnp::Response<Results>&& value) {
                         answers.good.add(kj::str(node), kj::mv(value));

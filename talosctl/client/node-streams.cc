@@ -8,7 +8,7 @@ constexpr kj::Duration kInterval = 10 * kj::SECONDS;
 
 // Never resolves; rejects when the node no longer answers.
 kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) {
-  auto& timer = session.client.world.timer;
+  auto& timer = session.client.deps.timer;
   for (;;) {
     kj::Promise<capnp::Response<rpc::Version>> answer =
         node.machineRequest().send().getMachine().versionRequest().send();

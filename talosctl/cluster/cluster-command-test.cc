@@ -29,7 +29,7 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   addClusterCommands(*root);
   for (kj::StringPtr name : {""_kj, "."_kj, ".."_kj, "a/.."_kj, "../clusters"_kj, "A"_kj}) {
     kj::StringPtr words[] = {"cluster", "destroy", "--state", clusters, "--name", name};
-    EXPECT_EQ(run(test.world, *root, words, kj::NEVER_DONE).wait(test.io.waitScope), 1);
+    EXPECT_EQ(run(test.deps, *root, words, kj::NEVER_DONE).wait(test.io.waitScope), 1);
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("is not a valid cluster name"));
   }
   EXPECT_EQ(access(kj::str(clusters, "/a").cStr(), F_OK), 0);

@@ -41,7 +41,7 @@ StateDirectory stateOf(Invocation& call) {
   if (call.given("state")) {
     base = kj::str(call.text("state"));
   } else {
-    KJ_IF_MAYBE (home, call.world.environment("HOME")) {
+    KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
       base = kj::str(*home, "/.talos/clusters");
     } else {
       fail(ErrorKind::kInvalidArgument,
@@ -229,7 +229,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   sayWhatIsMade(call, cluster);
-  co_await cluster::launchSupervisor(call.world.lowLevel, call.world.timer, state.path());
+  co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
   mergeContext(call, talosconfig);
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
   if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);

@@ -42,16 +42,16 @@ class Question {
 // Whether it answers, and its services are up.
 class IsUp final : public Question {
  public:
-  IsUp(talosctl::World& world, talosctl::Target target, kj::StringPtr address)
-      : world(world), target(kj::mv(target)), address(kj::str(address)) {}
+  IsUp(talosctl::Dependencies& deps, talosctl::Target target, kj::StringPtr address)
+      : deps(deps), target(kj::mv(target)), address(kj::str(address)) {}
   kj::Promise<talosctl::Judgement> ask() override {
-    client = kj::heap<talosctl::Client>(world, again());
+    client = kj::heap<talosctl::Client>(deps, again());
     return talosctl::judge(*KJ_ASSERT_NONNULL(client), address, outcome, kAnswer);
   }
   talosctl::Judgement silent(kj::StringPtr why) override { return outcome.silent(why); }
 
  private:
-  talosctl::World& world;
+  talosctl::Dependencies& deps;
   talosctl::Target target;
   kj::String address;
   talosctl::Outcome outcome{talosctl::Outcome::Kind::kBoot, ""};
@@ -81,9 +81,9 @@ talosctl::Target insecureTarget(kj::StringPtr endpoint, kj::StringPtr fingerprin
 // Whether it waits for its config.
 class IsInMaintenance final : public Question {
  public:
-  IsInMaintenance(talosctl::World& world, kj::StringPtr endpoint, kj::String console,
+  IsInMaintenance(talosctl::Dependencies& deps, kj::StringPtr endpoint, kj::String console,
                   kj::String& fingerprint)
-      : world(world),
+      : deps(deps),
         endpoint(kj::str(endpoint)),
         console(kj::mv(console)),
         fingerprint(fingerprint) {}
@@ -94,7 +94,7 @@ class IsInMaintenance final : public Question {
     } else {
       co_return talosctl::Judgement{talosctl::Verdict::kWait, kj::str("booting")};
     }
-    auto made = kj::heap<talosctl::Client>(world, insecureTarget(endpoint, fingerprint));
+    auto made = kj::heap<talosctl::Client>(deps, insecureTarget(endpoint, fingerprint));
     co_await made->connect(kAnswer);
     co_await made->node("").machineRequest().send().getMachine().statusRequest().send();
     co_return talosctl::Judgement{talosctl::Verdict::kDone, kj::str("waiting for its config")};
@@ -104,7 +104,7 @@ class IsInMaintenance final : public Question {
   }
 
  private:
-  talosctl::World& world;
+  talosctl::Dependencies& deps;
   kj::String endpoint, console;
   kj::String& fingerprint;
 };
@@ -134,7 +134,7 @@ bool guestEnded(kj::StringPtr stateFolder, kj::StringPtr node) {
 
 kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader node,
                               Question& question) {
-  auto& timer = wait.call.world.timer;
+  auto& timer = wait.call.deps.timer;
   for (;;) {
     talosctl::Judgement judgement{talosctl::Verdict::kWait, kj::str()};
     try {
@@ -168,8 +168,8 @@ kj::Promise<void> waitForAll(talosctl::Invocation& call, rpc::LocalCluster::Read
   for (auto node : cluster.getNodes()) names.add(kj::str(node.getName()));
   Wait wait{.call = call,
             .stateFolder = stateFolder,
-            .until = call.world.timer.now() + deadline,
-            .progress = talosctl::Progress(call.world.console, names)};
+            .until = call.deps.timer.now() + deadline,
+            .progress = talosctl::Progress(call.deps.console, names)};
   kj::Vector<kj::Own<Question>> questions;
   auto all = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (size_t i = 0; i < names.size(); ++i) questions.add(make(i, cluster.getNodes()[i]));
@@ -183,12 +183,12 @@ kj::Promise<void> applyConfig(talosctl::Invocation& call, kj::String endpoint,
                               kj::String fingerprint, kj::String file) {
   auto text = readFile(file);
   KJ_DEFER(zeroize(text));
-  talosctl::Client client(call.world, insecureTarget(endpoint, fingerprint));
+  talosctl::Client client(call.deps, insecureTarget(endpoint, fingerprint));
   co_await client.connect(kAnswer);
   auto request = client.node("").configurationRequest().send().getConfiguration().applyRequest();
   request.initRequest().setDocument(text.asBytes());
   auto answer = request.send();
-  co_await talosctl::within(call.world.timer, talosctl::kDeadline,
+  co_await talosctl::within(call.deps.timer, talosctl::kDeadline,
                             kj::Promise<void>(answer.ignoreResult()));
 }
 
@@ -205,7 +205,7 @@ kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Rea
                       [&](size_t, rpc::LocalNode::Reader node) -> kj::Own<Question> {
                         kj::StringPtr through =
                             node.getType() == "join" ? first : kj::StringPtr(node.getEndpoint());
-                        return kj::heap<IsUp>(call.world, targetOf(context, through),
+                        return kj::heap<IsUp>(call.deps, targetOf(context, through),
                                               node.getAddress());
                       });
 }
@@ -218,7 +218,7 @@ kj::Promise<kj::Array<kj::String>> waitForMaintenance(talosctl::Invocation& call
   co_await waitForAll(call, cluster, stateFolder, deadline,
                       [&](size_t index, rpc::LocalNode::Reader node) -> kj::Own<Question> {
                         return kj::heap<IsInMaintenance>(
-                            call.world, node.getEndpoint(),
+                            call.deps, node.getEndpoint(),
                             kj::str(stateFolder, "/", node.getName(), ".log"), fingerprints[index]);
                       });
   co_return kj::mv(fingerprints);

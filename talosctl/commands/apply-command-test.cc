@@ -74,7 +74,7 @@ TEST_F(Configs, ADashIsStandardInput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
-  c.world->input = reading;
+  c.deps->input = reading;
   auto run = c.start({"-n", "10.0.0.2", "apply-config", "-f", "-"});
   c.settle();  // it waits, and the loop goes on
   auto text = good("new");
@@ -92,7 +92,7 @@ TEST_F(Configs, StandardInputMayBeAFile) {
   auto good = file();
   for (kj::StringPtr name : {kj::StringPtr(good), "/dev/null"_kj}) {
     kj::AutoCloseFd fd(open(name.cStr(), O_RDONLY));
-    c.world->input = fd;
+    c.deps->input = fd;
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", "-"}), name == "/dev/null" ? 1 : 0);
   }
   EXPECT_THAT(err(), HasSubstr("standard input: contains no config"));

@@ -23,7 +23,7 @@ kj::Promise<int> runApply(Invocation& call) {
     }
   }
   auto settings = applySettings(call);
-  auto document = co_await readFileOrInput(call.world, call.text("file"), kMostConfigBytes);
+  auto document = co_await readFileOrInput(call.deps, call.text("file"), kMostConfigBytes);
   KJ_DEFER(zeroize(document));
   auto file = nameOfInput(call.text("file"));
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) {

@@ -66,7 +66,7 @@ struct Delivery {
         insecure(insecure),
         done(kj::mv(done)),
         names(kj::mv(namesParam)),
-        progress(call.world.console, names),
+        progress(call.deps.console, names),
         documents(call, formatOf(call)),
         turns(kj::heap<Turns>(names.size(), nullptr)) {}
 
@@ -77,8 +77,8 @@ struct Delivery {
       return;
     }
     if (done.size() > 0 && !settings.dryRun) call.out(kj::str(done, " ", printable(node), "\n"));
-    bool colour = call.world.console.outIsTerminal() &&
-                  call.world.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
+    bool colour = call.deps.console.outIsTerminal() &&
+                  call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     call.out(renderOutcome(node, result, settings, insecure, colour));
   }
 };
@@ -94,7 +94,7 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
     KJ_DEFER(task.turns->answered(index));
     co_await task.turns->start(index);
     auto answer = send(session.client.node(node), parcel, settings);
-    auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
+    auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
     auto result = response.getResult();
     bootId = kj::str(result.getBootId());
     reboots = result.getMode() == ApplyMode::REBOOT;

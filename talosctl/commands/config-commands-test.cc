@@ -33,7 +33,7 @@ struct Config : public ::testing::Test {
 
   kj::String in(kj::StringPtr name) { return kj::str(folder, "/", name); }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+    return talosctl::run(test.deps, *root, kj::arrayPtr(words.begin(), words.size()),
                          kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }

@@ -99,7 +99,7 @@ kj::Promise<int> runInfo(Invocation& call) {
   auto& context = config.resolve(call.text("context"));
   auto name = call.text("context").size() > 0 ? call.text("context") : config.currentName();
   auto certificate = pki::inspect(context.certificate);
-  auto expiry = nanoseconds(certificate.notAfter), now = nanoseconds(call.world.clock.now());
+  auto expiry = nanoseconds(certificate.notAfter), now = nanoseconds(call.deps.clock.now());
   auto validity = expiry > now ? kj::str(rfc3339(expiry), " (",
                                          (expiry - now) / 1'000'000'000 / 86400, " days left)")
                                : kj::str(rfc3339(expiry), " (expired)");

@@ -51,10 +51,10 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
 
   auto node = kj::str(target.nodes[0]);
-  Session session(call.world, kj::mv(target), call.deadline(kDeadline));
+  Session session(call.deps, kj::mv(target), call.deadline(kDeadline));
   co_await session.client.connect(session.deadline);
   context.key = pki::makeKey(pki::KeyType::kEd25519);
-  auto user = call.world.environment("USER").orDefault(kj::str());
+  auto user = call.deps.environment("USER").orDefault(kj::str());
   auto request =
       session.client.node(node).machineRequest().send().getMachine().clientCertificateRequest();
   request.setRequest(pki::makeRequest(context.key, {.commonName = user}).asBytes());
@@ -62,7 +62,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
   request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
   kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
-  auto answer = co_await within(call.world.timer, session.deadline, kj::mv(asked));
+  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
   context.ca = kj::heapString(answer.getCa().asChars());
   context.certificate = kj::heapString(answer.getCertificate().asChars());
   TlsEndpoint check(context.credentials());  // throws if the certificate is not for our key

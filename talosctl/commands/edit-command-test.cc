@@ -129,7 +129,7 @@ TEST_F(Configs, AnInterruptIsForTheEditor) {
   editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
   ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
-  EXPECT_FALSE(c.world->terminalLent) << "and from then on it is for us";
+  EXPECT_FALSE(c.deps->terminalLent) << "and from then on it is for us";
 }
 
 TEST_F(Configs, OnlyMachineConfigsAreEdited) {
@@ -157,7 +157,7 @@ TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
                  path("seen"), "\nsed -i 's/disk: .*/&-more/' $f"));
   auto run = c.start({"-n", "10.0.0.2", "edit", "mc", "--immediate"});
   while (runs() == 0) c.test.io.waitScope.poll();
-  EXPECT_TRUE(c.world->terminalLent) << "Ctrl-C is for the editor";
+  EXPECT_TRUE(c.deps->terminalLent) << "Ctrl-C is for the editor";
   config("10.0.0.2").document = good("other");
   config("10.0.0.2").version = 8;
   KJ_SYSCALL(::write(other.get(), "\n", 1));

@@ -102,7 +102,7 @@ kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& sessio
 kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
                                   RunningConfig& original, kj::Vector<kj::String>& comments) {
   auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
-  auto now = co_await within(call.world.timer, session.deadline, kj::mv(reading));
+  auto now = co_await within(call.deps.timer, session.deadline, kj::mv(reading));
   KJ_DEFER(zeroize(now.document));
   if (now.version == original.version) co_return;
   auto change = unifiedDiff(original.document, now.document, "your starting point", "now running");
@@ -121,14 +121,14 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
 kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
                           ApplySettings settings) {
   auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
-  auto original = co_await within(call.world.timer, session.deadline, kj::mv(reading));
+  auto original = co_await within(call.deps.timer, session.deadline, kj::mv(reading));
   auto text = kj::str(original.document);
   KJ_DEFER({
     zeroize(original.document);
     zeroize(text);
   });
-  Draft draft(call.world, kj::str("machineconfig-", subject.id, ".yaml"));
-  auto editor = editorOf(call.world);
+  Draft draft(call.deps, kj::str("machineconfig-", subject.id, ".yaml"));
+  auto editor = editorOf(call.deps);
   auto skip = [&](kj::StringPtr why) {
     call.out(kj::str("edit of the node ", printable(subject.node), " skipped: ", why, "\n"));
   };

@@ -110,7 +110,7 @@ kj::Promise<int> runFiles(Invocation& call) {
   if (depth > 0 && !recurse) failUsage("flag --depth needs --recurse");
   auto path = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : "/"_kj;
   auto format = formatOf(call);
-  FileColumns columns{.humanize = call.on("humanize"), .now = nanoseconds(call.world.clock.now())};
+  FileColumns columns{.humanize = call.on("humanize"), .now = nanoseconds(call.deps.clock.now())};
   Table table =
       longForm ? Table({"NODE", "MODE", "SIZE(B)", "LASTMOD", "NAME"}) : Table({"NODE", "NAME"});
   auto session = co_await openSession(call);

@@ -62,7 +62,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
 
   auto image = kj::str(call.text("install-image"));
   if (image.size() == 0) {
-    auto tag = call.world.environment("TAG").orDefault(kj::str());
+    auto tag = call.deps.environment("TAG").orDefault(kj::str());
     if (tag.size() > 0) image = kj::str("ghcr.io/talos-systems/installer:", tag);
   }
   config::GenerateOptions options{.installDisk = call.text("install-disk"),

@@ -45,7 +45,7 @@ kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr in
   auto list = request.initAdditionalSans(names.size());
   for (size_t i = 0; i < names.size(); ++i) list.set(i, names[i]);
   kj::Promise<capnp::Response<rpc::Configuration::GenerateResults>> answer = generate.send();
-  auto response = co_await within(call.world.timer, session->deadline, kj::mv(answer));
+  auto response = co_await within(call.deps.timer, session->deadline, kj::mv(answer));
   auto documents = response.getDocuments();
   co_return config::Generated{take(documents, "init.yaml"), take(documents, "controlplane.yaml"),
                               take(documents, "join.yaml"), take(documents, "talosconfig")};

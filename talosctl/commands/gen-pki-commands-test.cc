@@ -35,7 +35,7 @@ struct GenPki : public ::testing::Test {
     removeTree(folder.c_str());
   }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+    return talosctl::run(test.deps, *root, kj::arrayPtr(words.begin(), words.size()),
                          kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }

@@ -159,7 +159,7 @@ kj::Promise<int> runGet(Invocation& call) {
   Listing printer(call, wanted.type, watching);
   auto session = co_await openSession(call);
   if (watching) co_return co_await watch(call, *session, wanted, printer);
-  auto& timer = call.world.timer;
+  auto& timer = call.deps.timer;
   auto deadline = session->deadline;
   int status = co_await streamAll(
       call, *session, printer.form(), [&](kj::StringPtr name, rpc::Node::Client node) {

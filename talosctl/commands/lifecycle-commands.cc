@@ -38,7 +38,7 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index,
       co_await task.turns->start(index);
       auto machine = session.client.node(task.names[index]).machineRequest().send().getMachine();
       kj::Promise<capnp::Response<Results>> answer = request(kj::mv(machine));
-      auto response = co_await within(task.call.world.timer, session.deadline, kj::mv(answer));
+      auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
       bootId = kj::str(response.getBootId());
     }
     if (task.call.on("wait")) {
@@ -69,7 +69,7 @@ kj::Promise<int> run(Invocation& call, Outcome::Kind kind, Request<Results> requ
   TakeDown task{.call = call,
                 .kind = kind,
                 .names = names,
-                .progress = Progress(call.world.console, names),
+                .progress = Progress(call.deps.console, names),
                 .turns = kj::mv(turns),
                 .failures = {}};
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());

@@ -75,13 +75,13 @@ bool isLoss(const kj::Exception& e) {
 kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringPtr before) {
   kj::Promise<capnp::Response<rpc::Version>> answer =
       node.machineRequest().send().getMachine().versionRequest().send();
-  auto version = co_await within(session.client.world.timer, session.deadline, kj::mv(answer));
+  auto version = co_await within(session.client.deps.timer, session.deadline, kj::mv(answer));
   co_return version.getBootId() != before;
 }
 
 // One node's log until it ends or the node cannot be reached any more.
 kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
-  auto& timer = f.call.world.timer;
+  auto& timer = f.call.deps.timer;
   auto& client = f.session.client;
   uint64_t next = 0;
   Alive alive;

@@ -38,7 +38,7 @@ kj::Promise<void> prepare(Patching& task, size_t index) {
   try {
     auto reading =
         runningConfig(task.session.client.node(work.node), task.call.text("namespace"), task.id);
-    auto read = co_await within(task.call.world.timer, task.session.deadline, kj::mv(reading));
+    auto read = co_await within(task.call.deps.timer, task.session.deadline, kj::mv(reading));
     work.running = kj::mv(read.document);
     work.version = read.version;
     work.patched = applyPatches(work.running, "the node's config", task.patches);

@@ -81,13 +81,13 @@ class Screen {
 };
 
 kj::Promise<int> runWatch(Invocation& call) {
-  if (!call.world.console.outIsTerminal() || !isatty(STDIN_FILENO)) {
+  if (!call.deps.console.outIsTerminal() || !isatty(STDIN_FILENO)) {
     fail(ErrorKind::kFailedPrecondition, "--watch needs a terminal");
   }
   auto sort = sortOf(call);
   auto session = co_await openSession(call);
-  Screen screen(call.world.console);
-  auto keys = call.world.lowLevel.wrapInputFd(STDIN_FILENO);
+  Screen screen(call.deps.console);
+  auto keys = call.deps.lowLevel.wrapInputFd(STDIN_FILENO);
   for (;;) {
     auto answers = co_await askAll<Processes>(*session, ask);
     auto replies = KJ_MAP(a, answers.good) {
@@ -104,7 +104,7 @@ kj::Promise<int> runWatch(Invocation& call) {
     char key = 0;
     co_await keys->tryRead(&key, 1, 1)
         .ignoreResult()
-        .exclusiveJoin(call.world.timer.afterDelay(1 * kj::SECONDS));
+        .exclusiveJoin(call.deps.timer.afterDelay(1 * kj::SECONDS));
     if (key == 'q' || key == 3) co_return 0;
     if (key == 'r' || key == 'm') sort = SortBy::kResident;
     if (key == 'c') sort = SortBy::kCpu;

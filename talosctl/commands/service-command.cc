@@ -42,7 +42,7 @@ kj::StringPtr healthName(rpc::Health::Reader health) {
 }
 
 uint64_t now(Invocation& call) {
-  return nanoseconds(call.world.clock.now());
+  return nanoseconds(call.deps.clock.now());
 }
 
 kj::Promise<int> runServices(Invocation& call) {

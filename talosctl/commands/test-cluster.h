@@ -392,25 +392,24 @@ struct TestCluster {
   kj::String folder;
   kj::Own<Command> root = newRoot();
   uint16_t port = 0;
-  kj::Own<World> world;
+  kj::Own<Dependencies> deps;
 
   TestCluster() {
     char path[] = "/tmp/talosctl-test-XXXXXX";
     folder = kj::str(mkdtemp(path));
     addCommands(*root);
     listen();
-    world =
-        kj::heap<World>(World{.lowLevel = test.world.lowLevel,
-                              .port = test.world.port,
-                              .timer = clock,
-                              .clock = test.clock,
-                              .console = test.console,
-                              .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
-                                KJ_IF_MAYBE (value, test.environment.find(name))
-                                  return kj::str(*value);
-                                return nullptr;
-                              },
-                              .apiPort = port});
+    deps = kj::heap<Dependencies>(
+        Dependencies{.lowLevel = test.deps.lowLevel,
+                     .port = test.deps.port,
+                     .timer = clock,
+                     .clock = test.clock,
+                     .console = test.console,
+                     .environment = [this](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                       KJ_IF_MAYBE (value, test.environment.find(name)) return kj::str(*value);
+                       return nullptr;
+                     },
+                     .apiPort = port});
     writeConfig(authority);
   }
   ~TestCluster() noexcept {
@@ -434,7 +433,7 @@ struct TestCluster {
         getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
         port = ntohs(name.sin_port);
       }
-      serving.add(serveTls(test.world.lowLevel, test.world.timer, kj::mv(fd), tls,
+      serving.add(serveTls(test.deps.lowLevel, test.deps.timer, kj::mv(fd), tls,
                            [this](const Peer&) -> capnp::Capability::Client {
                              return kj::heap<FakeClusterServer>(nodes);
                            })
@@ -473,7 +472,7 @@ struct TestCluster {
     for (auto w : words) all.add(w);
     test.environment.upsert(kj::str("TALOSCONFIG"), configPath(), [](auto&, auto&&) {});
     auto list = all.releaseAsArray();
-    auto promise = talosctl::run(*world, *root, list, kj::mv(interrupt));
+    auto promise = talosctl::run(*deps, *root, list, kj::mv(interrupt));
     return promise.attach(kj::mv(list));
   }
 
@@ -481,14 +480,14 @@ struct TestCluster {
   // nothing is on its way between them.
   void settle() {
     for (int i = 0; i < 40; ++i)
-      test.world.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
+      test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
   }
   // To the end; the client's clock jumps to its next timer whenever everything is still.
   int finish(kj::Promise<int> run) {
     auto& scope = test.io.waitScope;
     for (int round = 0; round < 400; ++round) {
       for (int i = 0; i < 40; ++i) {
-        test.world.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
+        test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
         if (run.poll(scope)) return run.wait(scope);
       }
       KJ_IF_MAYBE (next, clock.nextEvent()) clock.advanceTo(kj::max(*next, clock.now()));

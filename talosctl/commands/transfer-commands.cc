@@ -28,12 +28,12 @@ kj::Promise<int> runRead(Invocation& call) {
   auto request = node.filesRequest().send().getFiles().readRequest();
   request.setPath(call.arguments[0]);
   // A terminal would interpret control characters; a file or a pipe gets the bytes as they are.
-  bool escape = call.world.console.outIsTerminal();
+  bool escape = call.deps.console.outIsTerminal();
   request.setSink(kj::heap<Bytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
     if (escape) {
       call.out(printableText(bytes.asChars()));
     } else {
-      call.world.console.out(bytes.asChars());
+      call.deps.console.out(bytes.asChars());
     }
   }));
   Alive alive;
@@ -61,7 +61,7 @@ kj::Promise<int> runCopy(Invocation& call) {
         kj::throwFatalException(kj::mv(*exception));
       }
     } else {
-      call.world.console.out(bytes.asChars());
+      call.deps.console.out(bytes.asChars());
     }
   }));
   Alive alive;

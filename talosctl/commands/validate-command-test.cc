@@ -38,15 +38,14 @@ struct Validate : public ::testing::Test {
     return in(name);
   }
   int run(std::initializer_list<kj::StringPtr> words) {
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.begin(), words.size()),
+    return talosctl::run(test.deps, *root, kj::arrayPtr(words.begin(), words.size()),
                          kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }
   int generate(std::initializer_list<kj::StringPtr> flags) {
     std::vector<kj::StringPtr> words{"gen", "config", "demo", "https://10.0.0.2:6443"};
     words.insert(words.end(), flags.begin(), flags.end());
-    return talosctl::run(test.world, *root, kj::arrayPtr(words.data(), words.size()),
-                         kj::NEVER_DONE)
+    return talosctl::run(test.deps, *root, kj::arrayPtr(words.data(), words.size()), kj::NEVER_DONE)
         .wait(test.io.waitScope);
   }
   std::string out() { return test.console.takeOut().cStr(); }
@@ -182,7 +181,7 @@ TEST_F(Validate, GenConfigWithEmptyWords) {
 TEST_F(Validate, ADashIsStandardInput) {
   auto path = file("in.yaml", "machine: {type: wroker}\n");
   kj::AutoCloseFd input(open(path.cStr(), O_RDONLY | O_CLOEXEC));
-  test.world.input = input;
+  test.deps.input = input;
   EXPECT_EQ(run({"validate", "-c", "-", "-m", "cloud"}), 1);
   EXPECT_THAT(err(), HasSubstr("standard input:1:17: machine.type: \"wroker\""));
 }

@@ -39,7 +39,7 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
   // More than the parser accepts, which then names its limit.
-  auto text = co_await readFileOrInput(call.world, call.text("config"), kMostValidatedBytes);
+  auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
   Problems problems;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kMostEditedBytes = 4u << 20;
 
-kj::Maybe<kj::String> variable(World& world, kj::StringPtr name) {
-  KJ_IF_MAYBE (value, world.environment(name)) {
+kj::Maybe<kj::String> variable(Dependencies& deps, kj::StringPtr name) {
+  KJ_IF_MAYBE (value, deps.environment(name)) {
     if (value->size() > 0) return kj::mv(*value);
   }
   return nullptr;
@@ -91,17 +91,17 @@ void checkEnd(const siginfo_t& info, kj::StringPtr editor) {
 
 }  // namespace
 
-kj::String editorOf(World& world) {
+kj::String editorOf(Dependencies& deps) {
   for (auto name : {"TALOS_EDITOR", "EDITOR"}) {
-    KJ_IF_MAYBE (value, variable(world, name)) return kj::mv(*value);
+    KJ_IF_MAYBE (value, variable(deps, name)) return kj::mv(*value);
   }
   return kj::str("vi");
 }
 
-Draft::Draft(World& world, kj::StringPtr name) : world(world) {
+Draft::Draft(Dependencies& deps, kj::StringPtr name) : deps(deps) {
   auto base = kj::str("/tmp");
   for (auto place : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
-    KJ_IF_MAYBE (value, variable(world, place)) base = kj::mv(*value);
+    KJ_IF_MAYBE (value, variable(deps, place)) base = kj::mv(*value);
   }
   folder = kj::str(base, "/talosctl-edit-XXXXXX");
   if (mkdtemp(folder.begin()) == nullptr) {  // 0700
@@ -115,7 +115,7 @@ Draft::~Draft() noexcept(false) {
   if (kept) return;
   // This may run while another exception is thrown.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { removeTree(folder); })) {
-    world.console.err(
+    deps.console.err(
         kj::str("WARNING: cannot remove ", folder, ", which holds secrets: ", messageOf(*e), "\n"));
   }
 }
@@ -131,9 +131,9 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   // The trap is only for the shell: the editor handles Ctrl-C.
   auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"),
                        kj::str("trap : INT; ", editor, " \"$1\""), kj::str(editor), kj::str(file));
-  world.terminalLent = true;
-  KJ_DEFER(world.terminalLent = false);
-  Child child(world.port, words);
+  deps.terminalLent = true;
+  KJ_DEFER(deps.terminalLent = false);
+  Child child(deps.port, words);
   auto info = co_await child.onExit();
   checkEnd(info, editor);
   co_return readFile(file, kMostEditedBytes);

@@ -11,12 +11,12 @@
 namespace talos::talosctl {
 
 // TALOS_EDITOR, EDITOR or vi; with arguments, as a shell reads them.
-kj::String editorOf(World& world);
+kj::String editorOf(Dependencies& deps);
 
 class Draft {
  public:
   // Below TMPDIR, else XDG_RUNTIME_DIR (which is in memory), else /tmp. `name` of the file.
-  Draft(World& world, kj::StringPtr name);
+  Draft(Dependencies& deps, kj::StringPtr name);
   ~Draft() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Draft);
 
@@ -28,7 +28,7 @@ class Draft {
   kj::StringPtr keep(kj::StringPtr text);
 
  private:
-  World& world;
+  Dependencies& deps;
   kj::String folder, file;
   bool kept = false;
 };

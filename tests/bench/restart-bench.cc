@@ -160,12 +160,12 @@ void run(unsigned kills) {
   auto io = kj::setupAsyncIo();
   SocketProcess1 process1(io.unixEventPort, kj::AutoCloseFd(dup(harness.next().socket)));
   kj::TimerImpl ahead(kj::origin<kj::TimePoint>());
-  Supervisor supervisor(
-      Supervisor::World{process1, ahead, kj::systemPreciseCalendarClock(), []() { return 0.5; },
-                        [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
-                          return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-                        },
-                        [](rpc::ServiceStateEvent::Reader) {}});
+  Supervisor supervisor(Supervisor::Dependencies{
+      process1, ahead, kj::systemPreciseCalendarClock(), []() { return 0.5; },
+      [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+        return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+      },
+      [](rpc::ServiceStateEvent::Reader) {}});
   supervisor.load(service(program, name));
   supervisor.start("service");
   kj::Vector<int64_t> took;

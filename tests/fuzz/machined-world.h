@@ -29,13 +29,12 @@ class MachinedWorld final : private kj::Clock {
         events(*this),
         logs(process1, io.unixEventPort),
         store(registry, *this),
-        supervisor(machined::Supervisor::World{process1, timer, *this, []() { return 0.5; },
-                                               [this](kj::StringPtr id) { return logs.writer(id); },
-                                               [this](rpc::ServiceStateEvent::Reader event) {
-                                                 events.publish([&](rpc::Event::Builder e) {
-                                                   e.setService(event);
-                                                 });
-                                               }}),
+        supervisor(machined::Supervisor::Dependencies{
+            process1, timer, *this, []() { return 0.5; },
+            [this](kj::StringPtr id) { return logs.writer(id); },
+            [this](rpc::ServiceStateEvent::Reader event) {
+              events.publish([&](rpc::Event::Builder e) { e.setService(event); });
+            }}),
         node(machined::serveNode(
             {makeMachine(timer), machined::serveServices(supervisor), machined::serveEvents(events),
              machined::serveLogs(logs, emptyKernelLog), kj::heap<machined::FilesServer>(uv),
