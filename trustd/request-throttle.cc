@@ -29,8 +29,9 @@ void Throttle::failed(const Ip& caller, kj::TimePoint now) {
     }
     KJ_IF_MAYBE (o, oldest) entries.erase(*o);
   }
-  auto& entry = entries.findOrCreate(
-      key, [&]() { return kj::TreeMap<Ip, Entry>::Entry{key, Entry{Backoff({kFirst, kLongest}), now, now}}; });
+  auto& entry = entries.findOrCreate(key, [&]() {
+    return kj::TreeMap<Ip, Entry>::Entry{key, Entry{Backoff({kFirst, kLongest}), now, now}};
+  });
   if (now - entry.last > kForget) entry.backoff.reset();
   entry.last = now;
   entry.heardAgain = now + entry.backoff.next();

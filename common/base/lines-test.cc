@@ -22,5 +22,14 @@ TEST(Lines, OfAText) {
   }
 }
 
+// Catches: a break within the text that goes, and an empty text that is read before its start.
+TEST(LastBreaks, AreCutOff) {
+  auto cut = [](kj::StringPtr text) { return kj::str(withoutLastBreaks(text.asArray())); };
+  EXPECT_STREQ(cut("a\nb\n\n").cStr(), "a\nb");
+  EXPECT_STREQ(cut("a").cStr(), "a");
+  EXPECT_STREQ(cut("\n\n").cStr(), "");
+  EXPECT_STREQ(cut("").cStr(), "");
+}
+
 }  // namespace
 }  // namespace talos

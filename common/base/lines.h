@@ -44,6 +44,11 @@ inline kj::Vector<kj::String> linesOf(kj::ArrayPtr<const char> text) {
   return lines;
 }
 
+inline kj::ArrayPtr<const char> withoutLastBreaks(kj::ArrayPtr<const char> text) {
+  while (text.size() > 0 && text.back() == '\n') text = text.slice(0, text.size() - 1);
+  return text;
+}
+
 // Empty when there is none.
 inline kj::String firstLine(kj::ArrayPtr<const char> text) {
   for (auto line : Lines(text)) return kj::heapString(line);

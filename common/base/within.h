@@ -12,10 +12,8 @@ namespace talos {
 template <typename T>
 kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
                       kj::String what, ErrorKind kind = ErrorKind::kDeadlineExceeded) {
-  return promise.exclusiveJoin(
-      timer.afterDelay(deadline).then([what = kj::mv(what), kind]() -> kj::Promise<T> {
-        return error(kind, what);
-      }));
+  return promise.exclusiveJoin(timer.afterDelay(deadline).then(
+      [what = kj::mv(what), kind]() -> kj::Promise<T> { return error(kind, what); }));
 }
 
 }  // namespace talos

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/lines.h"
 #include "common/base/within.h"
 #include "machined/api/client-certificate.h"
 
@@ -42,10 +43,7 @@ auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltyp
 }
 
 kj::String MachineServer::bootId() const {
-  auto id = readFile(kj::str(paths.proc, "/sys/kernel/random/boot_id"));
-  size_t size = id.size();
-  while (size > 0 && id[size - 1] == '\n') --size;
-  return kj::heapString(id.slice(0, size));
+  return firstLine(readFile(kj::str(paths.proc, "/sys/kernel/random/boot_id")));
 }
 
 kj::Promise<void> MachineServer::version(VersionContext context) {

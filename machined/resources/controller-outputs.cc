@@ -2,7 +2,6 @@
 
 #include "common/base/zeroize.h"
 
-
 namespace talos::machined {
 
 Outputs::~Outputs() noexcept(false) {

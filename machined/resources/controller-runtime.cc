@@ -10,8 +10,7 @@
 
 namespace talos::machined {
 namespace {
-constexpr Backoff::Pace kControllerPace = {
-    500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
+constexpr Backoff::Pace kControllerPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
 }
 
 kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message) {

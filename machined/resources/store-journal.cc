@@ -8,7 +8,6 @@
 
 #include "common/base/zeroize.h"
 
-
 namespace talos::machined::journal {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
@@ -21,10 +22,7 @@ kj::String printableText(kj::ArrayPtr<const char> text) {
 }
 
 kj::String messageText(const kj::Exception& e) {
-  auto text = printableText(messageOf(e));
-  size_t end = text.size();
-  while (end > 0 && text[end - 1] == '\n') --end;
-  return kj::heapString(text.slice(0, end));
+  return kj::heapString(withoutLastBreaks(printableText(messageOf(e))));
 }
 
 kj::String rfc3339(uint64_t nanoseconds) {

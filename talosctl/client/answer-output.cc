@@ -1,5 +1,6 @@
 #include "talosctl/client/answer-output.h"
 
+#include "common/base/lines.h"
 #include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
@@ -14,9 +15,7 @@ kj::String withFirst(kj::StringPtr member, kj::String object, unsigned indent) {
   size_t at = 0;
   while (at < rest.size() && (rest[at] == ' ' || rest[at] == '\n')) ++at;
   bool empty = at < rest.size() && rest[at] == '}';
-  auto end = rest.size();
-  while (end > 0 && rest[end - 1] == '\n') --end;
-  auto tail = empty ? kj::str(indent == 0 ? "" : "\n", "}") : kj::str(",", rest.slice(0, end));
+  auto tail = empty ? kj::str(indent == 0 ? "" : "\n", "}") : kj::str(",", withoutLastBreaks(rest));
   return kj::str("{", blank, member, tail, "\n");
 }
 

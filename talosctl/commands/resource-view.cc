@@ -1,5 +1,6 @@
 #include "talosctl/commands/resource-view.h"
 
+#include "common/base/lines.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::talosctl {
@@ -114,9 +115,7 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
   }
   auto spec = codec::writeJson(specOf(type, resource), {.indent = 4});
   kj::Vector<char> indented;  // no line end stands inside a JSON string, so every line can be moved
-  size_t end = spec.size();
-  while (end > 0 && spec[end - 1] == '\n') --end;
-  for (char c : spec.slice(0, end)) {
+  for (char c : withoutLastBreaks(spec)) {
     indented.add(c);
     if (c == '\n') indented.addAll("    "_kj);
   }

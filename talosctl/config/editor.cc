@@ -179,12 +179,7 @@ bool isBlank(kj::StringPtr text) {
 }
 
 bool sameText(kj::StringPtr a, kj::StringPtr b) {
-  auto end = [](kj::StringPtr text) {
-    size_t size = text.size();
-    while (size > 0 && text[size - 1] == '\n') --size;
-    return text.slice(0, size);
-  };
-  return end(a) == end(b);
+  return withoutLastBreaks(a) == withoutLastBreaks(b);
 }
 
 }  // namespace talos::talosctl

@@ -16,7 +16,9 @@ struct FuzzedServer {
   fuzz::PipeServer server{io.waitScope, timer, [this]() { return machined.open(); }};
   kj::Array<kj::byte> right = machined.conversation();
 
-  FuzzedServer() { server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures); }
+  FuzzedServer() {
+    server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures);
+  }
 };
 
 }  // namespace

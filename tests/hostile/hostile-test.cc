@@ -2,9 +2,9 @@
 // conversations cut and with bits flipped, and towards apid also what comes before its handshake.
 // After each the honest client is answered; in the end nothing has grown. Pseudo-random with fixed
 // seeds, so a failure comes again.
-#include "common/wire/test-connect.h"
 #include "tests/hostile/hostile.h"
 #include "apid/gate/test-apid-node.h"
+#include "common/wire/test-connect.h"
 #include "tests/fuzz/cluster-conversation.h"
 #include "tests/fuzz/machined-world.h"
 #include "tests/fuzz/networkd-world.h"
