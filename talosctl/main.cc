@@ -44,15 +44,15 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto io = kj::setupAsyncIo();
   StandardConsole console;
   Dependencies deps{.lowLevel = *io.lowLevelProvider,
-              .port = io.unixEventPort,
-              .timer = io.provider->getTimer(),
-              .clock = kj::systemPreciseCalendarClock(),
-              .console = console,
-              .environment = [](kj::StringPtr name) -> kj::Maybe<kj::String> {
-                const char* value = getenv(name.cStr());
-                if (value == nullptr) return nullptr;
-                return kj::str(value);
-              }};
+                    .port = io.unixEventPort,
+                    .timer = io.provider->getTimer(),
+                    .clock = kj::systemPreciseCalendarClock(),
+                    .console = console,
+                    .environment = [](kj::StringPtr name) -> kj::Maybe<kj::String> {
+                      const char* value = getenv(name.cStr());
+                      if (value == nullptr) return nullptr;
+                      return kj::str(value);
+                    }};
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);

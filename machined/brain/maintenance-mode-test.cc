@@ -34,12 +34,12 @@ struct MaintenanceModeTest : KeeperTest {
     MachineStatus status{[]() {}};
     MaintenanceMode mode;
     Rest(MaintenanceModeTest& test)
-        : supervisor(
-              Supervisor::Dependencies{test.brain().process1, test.timer, test.clock, [] { return 0.0; },
-                                [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
-                                  return kj::AutoCloseFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-                                },
-                                [](rpc::ServiceStateEvent::Reader) {}}),
+        : supervisor(Supervisor::Dependencies{
+              test.brain().process1, test.timer, test.clock, [] { return 0.0; },
+              [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                return kj::AutoCloseFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+              },
+              [](rpc::ServiceStateEvent::Reader) {}}),
           controllers(
               test.brain().store, [](kj::StringPtr) {}, test.timer, test.clock, [] { return 0.0; }),
           mode(test.brain().keeper, status, supervisor, controllers) {

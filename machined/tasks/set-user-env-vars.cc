@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/within.h"
+#include "common/base/zeroize.h"
 #include "common/wire/rpc-server.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/services/supervisor.h"
