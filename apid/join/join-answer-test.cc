@@ -13,7 +13,7 @@ using testing::text;
 TEST_F(JoinerTest, AnswersThatAreRefused) {
   signer = other;
   join();
-  expectRefused("its authority is not the one that this machine knows");
+  expectRefused("its CA is not the one that this node trusts");
 }
 TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
   signer = other;
@@ -43,7 +43,7 @@ TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
   join();
   expectRefused(
-      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this machine's clock shows "
+      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this node's clock shows "
       "2024-10-04T00:00:00Z");
 }
 
@@ -66,7 +66,7 @@ TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
   join();
   expectRefused(
-      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this machine's clock shows "
+      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this node's clock shows "
       "2024-10-04T00:00:00Z");
 }
 
@@ -76,7 +76,8 @@ TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
   w.authority = kj::str();
   ::testing::internal::CaptureStderr();
   join(kj::mv(w));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("could not be verified"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("identity of trustd is not verified"));
   EXPECT_EQ(now().verified, "nothing");
   EXPECT_THAT(text(now().message), HasSubstr("neither machine.ca nor machine.caHash"));
   signer = other;

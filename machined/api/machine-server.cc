@@ -39,7 +39,7 @@ auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltyp
   using T = decltype(work());
   auto late = timer.afterDelay(kDeadline).then([doing]() -> T {
     fail(ErrorKind::kDeadlineExceeded,
-         kj::str(doing, " took longer than ", kDeadline / kj::SECONDS, " s"));
+         kj::str(doing, " timed out after ", kDeadline / kj::SECONDS, " s"));
   });
   return uv.blocking(kj::fwd<F>(work)).exclusiveJoin(kj::mv(late));
 }
@@ -154,7 +154,7 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
   auto found = hooks.authority();
   if (found == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
-         "this machine has no key of the authority (machine.ca): ask a control-plane machine");
+         "this node does not have the key of machine.ca; use a control-plane node");
   }
   auto authority = kj::mv(KJ_ASSERT_NONNULL(found));
   auto params = context.getParams();

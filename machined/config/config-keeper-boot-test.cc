@@ -22,7 +22,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
     load();
     EXPECT_EQ("source", running());
   }
-  EXPECT_TRUE(brain().saidThat("passed over: config.yaml:8:"));
+  EXPECT_TRUE(brain().saidThat("ignored: config.yaml:8:"));
   brain().keeper.save().wait(io.waitScope);
   EXPECT_EQ("source", onDisk());
 
@@ -101,7 +101,7 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
             b.keeper.maintenanceReasons()[0]);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(2u, sources.searches);
-  EXPECT_EQ("the machine config that was found cannot be used:", b.keeper.maintenanceReasons()[0]);
+  EXPECT_EQ("the machine config is not valid:", b.keeper.maintenanceReasons()[0]);
   EXPECT_TRUE(b.keeper.maintenanceReasons()[1].startsWith("http://source/:1:1"))
       << b.keeper.maintenanceReasons()[1].cStr();
   pass(1 * kj::SECONDS);

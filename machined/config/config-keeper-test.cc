@@ -63,7 +63,7 @@ TEST_F(KeeperTest, ADryRunChangesNothing) {
 TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   booted(document("a"));
   auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
   EXPECT_TRUE(contains(text, "\n  machine.env.a\n  machine.env.c\n")) << text;
   EXPECT_FALSE(contains(text, "hostname")) << text;
 
@@ -81,7 +81,7 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   EXPECT_TRUE(contains(text, "it is memory")) << text;
   auto outcome = apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
   ASSERT_LE(1u, outcome.warnings.size());
-  EXPECT_EQ("the document is not kept beyond this boot: it is memory", outcome.warnings.back());
+  EXPECT_EQ("the config will be lost with the next boot: it is memory", outcome.warnings.back());
   disk.volatileBecause = nullptr;
 
   text = refusal(apply(document("b"), static_cast<ApplyMode>(77)));
@@ -125,7 +125,8 @@ TEST_F(KeeperTest, TheLargestDocument) {
   };
   constexpr size_t kMost = (4u << 20) - 4096;
   auto text = refusal(apply(sized(kMost + 1), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "InvalidArgument: machine config: a machine config has at most "))
+  EXPECT_TRUE(
+      contains(text, "InvalidArgument: machine config: too large: a machine config has at most "))
       << text;
   apply(sized(kMost), ApplyMode::NO_REBOOT).wait(io.waitScope);
   EXPECT_EQ("b/b", state());

@@ -89,7 +89,7 @@ TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("ftp://10.5.0.1/c"), HasSubstr("the scheme \"ftp\" is not supported"));
   EXPECT_THAT(refused("tftp://10.5.0.1/c"), HasSubstr("\"tftp\" is not supported"));
   EXPECT_THAT(refused("guestinfo"), HasSubstr("VMware"));
-  EXPECT_THAT(refused("nonsense"), HasSubstr("not a URL; right is http://"));
+  EXPECT_THAT(refused("nonsense"), HasSubstr("not a URL; use http://"));
   EXPECT_THAT(refused("file://c"), HasSubstr("not the path of a file"));
   EXPECT_THAT(refused("file:///c/"), HasSubstr("not the path of a file"));
   EXPECT_THAT(refused("http:///c"), testing::Not("accepted"));
@@ -153,7 +153,7 @@ TEST(Authorities, OfTheCommandLine) {
   EXPECT_THAT(refusal([&]() {
                 configAuthorities(parse(kj::str("talos.config.ca=", pem, " talos.config.ca=!")));
               }),
-              HasSubstr("talos.config.ca, number 2: this is not base64; right is"));
+              HasSubstr("talos.config.ca, number 2: not valid base64; use"));
   EXPECT_THAT(refusal([&]() { configAuthorities(parse("talos.config.ca=aGVsbG8=")); }),
               HasSubstr("number 1: "));
 }

@@ -25,7 +25,7 @@ TEST_F(KeeperTest, ATriedConfigGivesWayAtItsDeadline) {
   EXPECT_EQ(writes, disk.writes);
   EXPECT_EQ(0u, disk.removals + b.reboots + b.intended);
   ASSERT_EQ(2u, b.trials.size());
-  EXPECT_EQ("the time of the config on trial is over; that of before is back", b.trials[1]);
+  EXPECT_EQ("the trial of the config ended; reverted to the previous config", b.trials[1]);
   pass(1 * kj::HOURS);
   EXPECT_EQ("a/a", state());
 }
@@ -203,7 +203,7 @@ TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
 TEST_F(KeeperTest, WhereThereIsNoTrial) {
   booted(document("a"));
   auto text = refusal(tryOut(document("b", kEnv)));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
   for (auto length : {999 * kj::MILLISECONDS, 24 * kj::HOURS + 1 * kj::MILLISECONDS}) {
     text = refusal(tryOut(document("b"), length));
     EXPECT_TRUE(contains(text, "InvalidArgument: a config is tried for 1s at least")) << text;

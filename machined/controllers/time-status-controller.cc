@@ -71,7 +71,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
       world.keepTime(serversOf(*c, store));
     }
   } else {
-    missing = "there is no machine config yet";
+    missing = "no machine config yet";
     if (world.beforeConfig && !world.container) world.keepTime(defaultServers(store));
   }
 

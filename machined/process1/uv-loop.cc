@@ -36,7 +36,7 @@ struct Work {
     self.pending.remove(self);
     auto owned = kj::mv(KJ_ASSERT_NONNULL(self.self));
     if (status != 0) {
-      owned->done->reject(uvError(status, "the work was not started"));
+      owned->done->reject(uvError(status, "the work was cancelled"));
     } else KJ_IF_MAYBE (e, owned->failure) {
       owned->done->reject(kj::mv(*e));
     } else {
@@ -66,7 +66,7 @@ struct Process : kj::Refcounted {
       auto& process = of(handle);
       process.running = false;
       if (process.exited->isWaiting()) {
-        process.exited->reject(KJ_EXCEPTION(FAILED, "the loop ended before the child did"));
+        process.exited->reject(KJ_EXCEPTION(FAILED, "the loop ended before the child exited"));
       }
       auto last = kj::mv(process.self);
     });

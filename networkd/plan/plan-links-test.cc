@@ -280,7 +280,7 @@ TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   wanted.links[0].primary = kj::str("eth7");
   settle(wanted, kernel);
   EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
-               "! link bond0: lacpRate has a meaning only in mode 802.3ad\n"
+               "! link bond0: lacpRate is used only in mode 802.3ad\n"
                "! link bond0: arpValidate has no effect without arpInterval\n"
                "! link bond0: updelay has no effect without miimon\n"
                "! link bond0: its primary eth7 is not one of its members now\n");

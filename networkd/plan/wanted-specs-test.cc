@@ -65,8 +65,8 @@ TEST(Specs, WhatCannotBeReadIsAProblemThatNamesTheSpec) {
     kj::StringPtr problem;
   } rows[] = {
       {readAddress("10.5.0.2"),
-       "AddressSpec cmdline/x: \"10.5.0.2\" is not an address with a prefix length, as "
-       "10.5.0.2/24"},
+       "AddressSpec cmdline/x: \"10.5.0.2\" is not a valid address with a prefix length, for "
+       "example 10.5.0.2/24"},
       {readAddress("10.5.0.2/24", "inet6"),
        "AddressSpec cmdline/x: family \"inet6\" does not fit 10.5.0.2/24"},
       {readAddress("224.0.0.1/24"),
@@ -180,11 +180,10 @@ TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   EXPECT_STREQ(
       text.cStr(),
       kj::str("LinkSpec wg0: two peers have the key ", kOne, "\n",
-              "LinkSpec wg0: the public key \"nonsense\" of a peer is not the base64 of 32 "
-              "octets\n",
+              "LinkSpec wg0: the public key \"nonsense\" of a peer is not the base64 of 32 bytes\n",
               "LinkSpec wg0: \"10.4.0.0\" of the peer ", kTwo,
               " is no network, as 192.168.88.0/24\n",
-              "LinkSpec wg0: its private key is not the base64 of 32 octets")
+              "LinkSpec wg0: its private key is not the base64 of 32 bytes")
           .cStr());
   ASSERT_EQ(wanted.links[0].wireguard.peers.size(), 2u);
   EXPECT_EQ(wanted.links[0].wireguard.peers[0].allowed[0].toString(), "10.1.0.0/16");
