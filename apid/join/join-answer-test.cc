@@ -19,7 +19,7 @@ TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
   signer = other;
   shown = authority;
   join();
-  expectRefused("its certificate is not one of its authority");
+  expectRefused("its CA did not issue its certificate");
 }
 TEST_F(JoinerTest, AnotherHashIsRefused) {
   signer = other;
@@ -32,7 +32,7 @@ TEST_F(JoinerTest, AnotherHashIsRefused) {
 TEST_F(JoinerTest, ACertificateForAnotherKeyIsRefused) {
   foreignKey = pki::makeKey(pki::KeyType::kEd25519);
   join();
-  expectRefused("is not for the key that was asked with");
+  expectRefused("is for another key than the request");
 }
 TEST_F(JoinerTest, ACertificateWithoutTheAddressIsRefused) {
   bend = [](pki::LeafOptions& options) { options.addresses = kj::arr(kj::str("10.5.0.6")); };
@@ -50,7 +50,7 @@ TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
 TEST_F(JoinerTest, ACertificateThatEndsNowIsRefused) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart - options.lifetime; };
   join();
-  expectRefused("but this machine's clock shows 2024-10-04T00:00:00Z");
+  expectRefused("but this node's clock shows 2024-10-04T00:00:00Z");
 }
 
 TEST_F(JoinerTest, AnAuthorityThatIsNoneIsRefused) {
@@ -116,7 +116,7 @@ TEST_F(JoinerTest, WhoIsTrustd) {
     EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
   }
   EXPECT_EQ(refusal(ca, issue(authority, true)), "-");
-  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of the 1 certificates"));
+  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of its 1 certificates"));
   EXPECT_EQ(refusal(Pin{}, issue(other, true)), "-");
 }
 

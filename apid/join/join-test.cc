@@ -59,7 +59,7 @@ TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
   EXPECT_FALSE(now().ready);
   kj::String waiting;
   for (auto& report : told) {
-    if (strstr(report.message.cStr(), "tries again") != nullptr) waiting = kj::str(report.message);
+    if (strstr(report.message.cStr(), "retry in") != nullptr) waiting = kj::str(report.message);
   }
   EXPECT_EQ(waiting,
             "10.5.0.2: 10.5.0.2:50001: refused; 10.5.0.3: no answer within 10s; retry in "

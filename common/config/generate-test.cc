@@ -183,10 +183,10 @@ TEST(Generate, RefusesNonsense) {
   EXPECT_EQ(kj::str("no failure"), failureOf([]() { checkEndpoint("https://x.org"); }));
   EXPECT_TRUE(failureOf([]() { generate("", "https://x"); }).startsWith("cluster name is empty"));
   EXPECT_TRUE(contains(failureOf([]() { generate("t", "https://x", {.talosVersion = "nine"}); }),
-                       "\"nine\" is not a version"));
+                       "\"nine\" is not a valid version"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
-               "not a Kubernetes version"));
+               "not a valid Kubernetes version"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }), "dnsDomain"));
   auto mirrors = kj::arr(kj::str("docker.io"));

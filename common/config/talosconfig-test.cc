@@ -90,7 +90,7 @@ TEST(Talosconfig, ResolvesContexts) {
               }).startsWith("InvalidArgument: the client configuration is empty"));
   EXPECT_TRUE(failureOf([&]() {
                 Talosconfig::parse("contexts: {a: {}}\n", "f").resolve();
-              }).startsWith("InvalidArgument: no context is the current one"));
+              }).startsWith("InvalidArgument: no current context"));
   EXPECT_TRUE(failureOf([&]() {
                 config.resolve("a").credentials();
               }).startsWith("InvalidArgument: the context lacks ca"));

@@ -215,9 +215,9 @@ TEST(Ntp, RepliesThatSayNothingAreRefused) {
   }
   auto bytes = encode(goodReply());
   EXPECT_STREQ(said(judge(bytes.slice(0, 47), kNonce, kNow, kElapsed)).cStr(),
-               "forged: the answer has 47 bytes");
+               "forged: the answer has 47 bytes, which is not the size of one");
   EXPECT_STREQ(said(judge(nullptr, kNonce, kNow, kElapsed)).cStr(),
-               "forged: the answer has 0 bytes");
+               "forged: the answer has 0 bytes, which is not the size of one");
 }
 
 // An authenticator behind the header, from a server that always signs.
