@@ -118,8 +118,8 @@ TEST(BystandersView, NoMoreThanTheMost) {
     if (extra == 0) continue;
     EXPECT_TRUE(neighbours.find(kj::str("eth0/", numbered(kMostBystanders + 1))) == nullptr);
     EXPECT_STREQ(at<rpc::NeighbourStatusSpec>(neighbours, "more").getState().cStr(),
-                 "7 more are not shown");
-    EXPECT_STREQ(at<rpc::RuleStatusSpec>(shown, "more").getRule().cStr(), "7 more are not shown");
+                 "7 more not shown");
+    EXPECT_STREQ(at<rpc::RuleStatusSpec>(shown, "more").getRule().cStr(), "7 more not shown");
   }
 }
 

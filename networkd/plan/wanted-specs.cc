@@ -78,7 +78,7 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
         return;
       }
       if (prefix->address.isMulticast() || prefix->address.isAny()) {
-        problem(wanted, "AddressSpec ", id, ": ", *prefix, " cannot be a link's address");
+        problem(wanted, "AddressSpec ", id, ": ", *prefix, " is not a valid address of a link");
         return;
       }
       wanted.addresses.add(
@@ -118,7 +118,8 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
   }
   if (!familyFits(spec.getFamily(), route.destination.address.family()) ||
       (spec.getGateway().size() > 0 && route.destination.address.family() != family)) {
-    problem(wanted, "RouteSpec ", id, ": family, destination and gateway are not of one family");
+    problem(wanted, "RouteSpec ", id,
+            ": family, destination and gateway are not all IPv4 or all IPv6");
     return;
   }
   if (!addAttributes(wanted, id, route, spec)) return;
