@@ -72,9 +72,9 @@ TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
 }
 
 TEST_F(JoinerTest, PausesGrow) {
-  refusal = error(ErrorKind::kUnauthenticated, "the token is not machine.token");
+  refusal = error(ErrorKind::kUnauthenticated, "wrong token");
   join();
-  EXPECT_THAT(text(now().message), HasSubstr("the token is not machine.token"));
+  EXPECT_THAT(text(now().message), HasSubstr("wrong token"));
   EXPECT_THAT(text(now().message), HasSubstr("retry in 1 s"));
   EXPECT_EQ(asked.size(), 2u);
   size_t before = 2;
@@ -89,7 +89,7 @@ TEST_F(JoinerTest, PausesGrow) {
 
 // Catches: a log that is full of one reason.
 TEST_F(JoinerTest, AReasonIsLoggedOnce) {
-  refusal = error(ErrorKind::kUnauthenticated, "the token is not machine.token");
+  refusal = error(ErrorKind::kUnauthenticated, "wrong token");
   ::testing::internal::CaptureStderr();
   join();
   pass(5 * kj::MINUTES);

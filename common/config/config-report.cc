@@ -55,7 +55,7 @@ void Report::cidr(kj::StringPtr path, kj::StringPtr text) {
   if (Prefix::parse(text) != nullptr) return;
   bool address = Ip::parse(text) != nullptr;
   error(path, kj::str("\"", text, "\" is not a valid address with a prefix length"),
-        address ? kj::str("as ", text, text.findFirst(':') == nullptr ? "/24" : "/64")
+        address ? kj::str("for example ", text, text.findFirst(':') == nullptr ? "/24" : "/64")
                 : kj::str("for example 10.5.0.2/24"));
 }
 

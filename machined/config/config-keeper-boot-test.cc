@@ -156,7 +156,8 @@ TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   EXPECT_TRUE(second.keeper.inMaintenance());
   loading = second.keeper.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
-  EXPECT_TRUE(second.keeper.maintenanceReasons()[0].startsWith("no machine config: the kernel"));
+  EXPECT_TRUE(
+      second.keeper.maintenanceReasons()[0].startsWith("no machine config: kernel parameter"));
   // A config that was accepted ends it for every brain.
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);

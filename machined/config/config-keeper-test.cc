@@ -97,7 +97,7 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
   auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
     auto outcome = apply(text, mode, dryRun).wait(io.waitScope);
     return outcome.warnings.size() > 0 &&
-           contains(outcome.warnings.back().cStr(), "put on disk for the next boot");
+           contains(outcome.warnings.back().cStr(), "staged for the next boot");
   };
   EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, true));
   EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
@@ -320,7 +320,7 @@ TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
   booted(document("a"));
   brain().failed = true;
   auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  EXPECT_TRUE(contains(text, "boot of the node failed")) << text;
   auto outcome = apply(document("b"), ApplyMode::AUTO).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
   EXPECT_EQ("a/b", state());

@@ -49,7 +49,7 @@ TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
     pass(30 * kj::SECONDS);
     auto outcome = apply(document("c"), row.mode).wait(io.waitScope);
     for (auto& w : outcome.warnings)
-      EXPECT_FALSE(contains(w.cStr(), "replaced by this")) << w.cStr();
+      EXPECT_FALSE(contains(w.cStr(), "this config replaces")) << w.cStr();
     pass(29 * kj::SECONDS);
     EXPECT_EQ(row.before, state());
     if (row.mode == ApplyMode::TRY) {  // its time is its own
@@ -212,7 +212,7 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   EXPECT_EQ(ApplyMode::TRY, dry.mode);
   brain().failed = true;
   text = refusal(tryOut(document("b")));
-  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  EXPECT_TRUE(contains(text, "boot of the node failed")) << text;
   EXPECT_EQ("a/a", state());
 
   anotherMachine();
@@ -249,7 +249,7 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
   EXPECT_EQ("c/b?", state());
   outcome = apply(document("d"), ApplyMode::STAGED, true).wait(io.waitScope);
   ASSERT_EQ(2u, outcome.warnings.size());
-  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "replaced by this one"));
+  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "this config replaces"));
   EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "on trial"));
   pass(1 * kj::MINUTES);
   EXPECT_EQ("a/b", state());

@@ -205,7 +205,7 @@ TEST_F(SourcesTest, WhomToTrust) {
   EXPECT_THAT(find(kj::str(parameter, " talos.config.ca=", other)), HasSubstr("certificate"));
   auto own = kj::encodeBase64(authority.certificate.asBytes());
   tree.file("bundle.crt", "nonsense");
-  EXPECT_THAT(find(parameter), HasSubstr("no certificate of an authority"));
+  EXPECT_THAT(find(parameter), HasSubstr("no CA certificate"));
   EXPECT_EQ(good.cStr(),
             find(kj::str(parameter, " talos.config.ca=", other, " talos.config.ca=", own)));
   EXPECT_THAT(

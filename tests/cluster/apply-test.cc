@@ -452,7 +452,7 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   harness::Background events(cluster->command({"-n", kNodes[0], "events", "--tail", "-1"}));
   EXPECT_TRUE(events.waitFor(
       [](const std::string& out, const std::string&) {
-        return contains(out, "ConfigEvent") && contains(out, "nothing is on trial any more");
+        return contains(out, "ConfigEvent") && contains(out, "the trial ended");
       },
       30))
       << events.out();
