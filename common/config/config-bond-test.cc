@@ -79,7 +79,7 @@ TEST(ConfigBond, EveryModeWithEveryOption) {
         EXPECT_EQ("", words);
         ++legal;
       } else {
-        EXPECT_NE(std::string::npos, words.find(std::string(row.key) + ": this has a meaning only"))
+        EXPECT_NE(std::string::npos, words.find(std::string(row.key) + ": this is used only"))
             << words;
         ++illegal;
       }

@@ -170,13 +170,12 @@ TEST(Config, ChecksAuthorities) {
   auto noAuthority = text;
   auto crtAt = noAuthority.find("crt: ") + 5;
   noAuthority.replace(crtAt, noAuthority.find(',', crtAt) - crtAt, base64(leaf.certificate).cStr());
-  EXPECT_NE(std::string(problemsOf(noAuthority).cStr()).find("not one of an authority"),
+  EXPECT_NE(std::string(problemsOf(noAuthority).cStr()).find("not a CA certificate"),
             std::string::npos);
 
   auto missing = replaced(text, "  ca: {crt", "  xx: {crt");
-  EXPECT_NE(
-      std::string(problemsOf(missing).cStr()).find("machine.ca: a control-plane machine needs"),
-      std::string::npos);
+  EXPECT_NE(std::string(problemsOf(missing).cStr()).find("machine.ca: a control-plane node needs"),
+            std::string::npos);
 }
 
 // Catches: words of newer or older documents refused; a missing type that is not mentioned.
@@ -203,7 +202,7 @@ TEST(Config, TakesTheFirstMachineConfigOfAStream) {
   EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
   EXPECT_EQ(kj::StringPtr("master-1"), config.get().getMachine().getNetwork().getHostname());
   EXPECT_NE(std::string(problemsOf("kind: x\n---\n" + good()).cStr())
-                .find("c.yaml:1:1: this document has no key"),
+                .find("c.yaml:1:1: the document has neither the key"),
             std::string::npos);
 }
 

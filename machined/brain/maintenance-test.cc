@@ -136,7 +136,8 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
     });
   };
   for (uint64_t length : {uint64_t(0), uint64_t(86'400'001), uint64_t(1) << 63, ~uint64_t(0)}) {
-    EXPECT_TRUE(contains(failure(request(length)), "InvalidArgument: a config is tried for 1s"));
+    EXPECT_TRUE(
+        contains(failure(request(length)), "InvalidArgument: the time of a trial must be 1s"));
   }
   auto response = request(90'000).wait(io.waitScope);
   EXPECT_EQ(90'000u, response.getResult().getRevertsInMs());
@@ -155,7 +156,7 @@ TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
       request.setIfVersion(from);
     });
   };
-  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config was changed"));
+  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config changed"));
   EXPECT_EQ("a/a", state());
   request(version).wait(io.waitScope);
   EXPECT_EQ("b/b", state());

@@ -249,9 +249,9 @@ TEST_F(FetchTest, WrongAnswers) {
   for (auto& row : table) {
     TestServer server(io, row.behaviour);
     auto why = fetch(here(server, "/secret-is-in-the-query?secret"));
-    EXPECT_THAT(
-        why,
-        HasSubstr(kj::str("cannot be fetched from http://127.0.0.1:", server.port(), "/").cStr()));
+    EXPECT_THAT(why, HasSubstr(kj::str("cannot fetch the machine config from http://127.0.0.1:",
+                                       server.port(), "/")
+                                   .cStr()));
     EXPECT_THAT(why, HasSubstr(row.cause));
     EXPECT_THAT(why, Not(HasSubstr("?secret")));
     EXPECT_GT(server.asked.size(), 4u) << row.cause;

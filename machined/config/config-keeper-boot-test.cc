@@ -82,7 +82,7 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
     EXPECT_EQ("source", running());
   }
   auto text = refusal(kj::mv(beside));
-  EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
+  EXPECT_TRUE(contains(text, "Unauthenticated: this node has a config now")) << text;
   for (bool dryRun : {true, false}) {
     text = refusal(apply(document("b"), ApplyMode::AUTO, dryRun, visitor));
     EXPECT_TRUE(contains(text, "Unauthenticated")) << text;

@@ -74,7 +74,7 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
 
   for (auto mode : {ApplyMode::REBOOT, ApplyMode::STAGED}) {
     text = refusal(apply(document("b", "", false), mode));
-    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not read")) << text;
+    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not use")) << text;
   }
   disk.volatileBecause = kj::str("it is memory");
   text = refusal(apply(document("b"), ApplyMode::STAGED));

@@ -108,8 +108,9 @@ TEST_F(SourcesTest, NoSource) {
 
 // Catches: a platform whose service is not asked, and nobody says so.
 TEST_F(SourcesTest, PlatformsThatAreNotBuilt) {
-  EXPECT_THAT(find("", "aws"),
-              HasSubstr("InvalidArgument: platform aws: its metadata service is not read"));
+  EXPECT_THAT(
+      find("", "aws"),
+      HasSubstr("InvalidArgument: platform aws: this version does not support its metadata"));
   EXPECT_THAT(find("talos.config=guestinfo", "vmware"),
               HasSubstr("InvalidArgument: kernel parameter talos.config"));
 }

@@ -192,7 +192,7 @@ TEST(ChooseState, UnfitOnesAreTold) {
   EXPECT_EQ("vde", chosen(choice.volume));
   ASSERT_EQ(4u, choice.remarks.size());
   EXPECT_THAT(choice.remarks[0].cStr(),
-              HasSubstr("/dev/vda is labelled STATE and cannot keep files"));
+              HasSubstr("/dev/vda is labelled STATE and has no file owners"));
   EXPECT_THAT(choice.remarks[1].cStr(), HasSubstr("has no file system"));
   EXPECT_THAT(choice.remarks[2].cStr(), HasSubstr("encrypted"));
   EXPECT_THAT(choice.remarks[3].cStr(), HasSubstr("read-only"));

@@ -131,7 +131,7 @@ TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
   netlink::setUp(world.kernel, world.eth1);
   world.kernel.setCarrier(world.eth1, true);
   constexpr auto kNobody =
-      "bond0: none of its members is there (eth0, eth1)\n"
+      "bond0: none of its members exists (eth0, eth1)\n"
       "bond0.5: the link bond0 below it has no carrier";
   EXPECT_EQ(world.told(), kNobody) << "eth1 is, but in no bond";
   world.kernel.unplug(world.eth1);

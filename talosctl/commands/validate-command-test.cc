@@ -118,7 +118,7 @@ TEST_F(Validate, SaysWhatIsWrongWithAFile) {
                "@/binary:1:1: byte 0x7f is no text; "});
   rows.add(Row{file("large", large),
                "@/large: the document has 5242880 bytes; at most 4194304 are read\n"});
-  rows.add(Row{file("text", "hello\n"), "@/text:1:1: this is not a machine config: "});
+  rows.add(Row{file("text", "hello\n"), "@/text:1:1: not a machine config: "});
   for (auto& row : rows) {
     EXPECT_EQ(run({"validate", "-c", row.path, "-m", "metal"}), 1);
     EXPECT_THAT(err(), HasSubstr(inFolder(row.message)));
