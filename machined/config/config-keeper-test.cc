@@ -411,7 +411,7 @@ TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
   EXPECT_EQ("a", tryWith(static_cast<ApplyMode>(99), good.asArray()));
   // One that was good to a predecessor with other checks.
   EXPECT_EQ("a", tryWith(ApplyMode::STAGED, good.asArray().slice(0, good.size() / 2)));
-  EXPECT_TRUE(brain().saidThat("cannot be read; nothing is changed"));
+  EXPECT_TRUE(brain().saidThat("cannot read the interrupted change"));
   EXPECT_FALSE(machine.holds(kPendingName));
 }
 
