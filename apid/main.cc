@@ -55,10 +55,10 @@ void run() {
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
   Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
             kj::mv(door));
-  log::info("apid waits for its certificates");
+  log::info("waiting for certificates");
   bool serves = false;
   auto serving = trust.ready().then([&]() {
-    log::info("apid serves");
+    log::info("listening");
     serves = true;
     return serveTls(
         lowLevel, timer, kj::mv(listening), trust.server(),
@@ -81,7 +81,7 @@ void run() {
 int main() {
   auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
   KJ_IF_MAYBE (e, failure) {
-    talos::log::error("apid ends", {{"reason", talos::messageOf(*e)}});
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
     return 1;  // its supervisor starts it again
   }
   return 0;  // it was told to end

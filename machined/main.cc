@@ -17,6 +17,6 @@ int main() {
     machined::Wiring brain(io, toProcess1);
     brain.run().wait(io.waitScope);
   });
-  KJ_IF_MAYBE (e, failure) log::error("machined ends", {{"reason", messageOf(*e)}});
+  KJ_IF_MAYBE (e, failure) log::error("exiting", {{"error", messageOf(*e)}});
   return 1;  // process 1 starts the next brain
 }

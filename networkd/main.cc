@@ -57,7 +57,7 @@ void run() {
                         [&](Bystanders::Report report) { return publish(store, kj::mv(report)); });
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(controller); });
-  log::info("networkd runs");
+  log::info("listening");
   controller.run()
       .exclusiveJoin(operators.run())
       .exclusiveJoin(bystanders.run())
@@ -70,7 +70,7 @@ void run() {
 int main() {
   auto failure = kj::runCatchingExceptions([] { talos::networkd::run(); });
   KJ_IF_MAYBE (e, failure) {
-    talos::log::error("networkd ends", {{"error", talos::messageOf(*e)}});
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
   return 1;  // it ends only by failing; its supervisor starts it again
 }

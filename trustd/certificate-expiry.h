@@ -1,7 +1,7 @@
-// Which records of issued certificates are still kept. Pure.
+// Which records of issued certificates are kept. Pure.
 //
-// A record goes a day after its certificate has ended; of more than `most` those that end first go
-// earlier. In memory a record is the octets of its serial number and a date.
+// A record is removed a day after its certificate has expired; when there are more than `most`,
+// those that expire first are removed earlier. In memory a record is a serial number and a date.
 #pragma once
 
 #include <kj/string.h>

@@ -59,14 +59,15 @@ kj::Promise<void> Records::recall(Issuer& issuer) {
         .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
     KJ_IF_MAYBE (r, reason) {
       if (*r != said)
-        log::warn("the records of issued certificates cannot be read", {{"reason", *r}});
+        log::warn("cannot read the records of issued certificates; retrying", {{"error", *r}});
       said = kj::mv(*r);
     } else {
       break;
     }
     co_await timer.afterDelay(kRecallPause);
   }
-  if (expiry.size() > 0) log::info("certificates from before", {{"count", expiry.size()}});
+  if (expiry.size() > 0)
+    log::info("records of issued certificates loaded", {{"count", expiry.size()}});
   clean();
 }
 
@@ -96,9 +97,10 @@ kj::Promise<void> Records::keep(const Record& record) {
                   kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
       .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
   KJ_IF_MAYBE (r, reason) {
-    log::warn("a certificate is not given away", {{"serial", serial}, {"reason", *r}});
+    log::warn("cannot write the record of a certificate; it is not issued",
+              {{"serial", serial}, {"error", *r}});
     fail(ErrorKind::kUnavailable,
-         kj::str("the record of the certificate cannot be written: ", *r, "; ask again"));
+         kj::str("cannot write the record of the certificate: ", *r, "; retry"));
   }
   log::info("certificate issued", {{"peer", peer},
                                    {"serial", serial},
@@ -112,7 +114,7 @@ void Records::clean() {
   cleaning = true;
   cleanup = removeDue().eagerlyEvaluate([this](kj::Exception&& e) {
     cleaning = false;
-    log::warn("a record cannot be removed", {{"reason", messageOf(e)}});
+    log::warn("cannot remove the record of a certificate; retrying", {{"error", messageOf(e)}});
   });
 }
 

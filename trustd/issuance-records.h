@@ -1,9 +1,9 @@
-// The records of issued certificates in machined's store: IssuedCertificates/<serial>, a line of
-// the log each.
+// The records of issued certificates: IssuedCertificates/<serial> in machined's store, and a log
+// line each.
 //
-// Append-only: a record is never changed, and goes by the rules of certificate-expiry.h. It is in the store
-// before its certificate is given away, so after a crash at any line there is no certificate
-// without a record; there may be a record without a certificate, of a caller that got none.
+// Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h. It
+// is in the store before the caller gets its certificate: after a crash at any line there is no
+// certificate without a record. There may be a record whose certificate nobody received.
 #pragma once
 
 #include "common/wire/store-client.h"

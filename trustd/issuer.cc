@@ -43,23 +43,24 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
   auto now = monotonic.now();
   auto wait = throttle.wait(caller, now);
   if (wait > 0 * kj::SECONDS) {
-    fail(ErrorKind::kUnavailable,
-         kj::str("earlier requests from ", caller.toString(),
-                 " were refused; it is heard again in ", wait / kj::MILLISECONDS, " ms"));
+    fail(ErrorKind::kUnavailable, kj::str("too many failed requests from ", caller.toString(),
+                                          "; retry in ", wait / kj::MILLISECONDS, " ms"));
   }
   auto& by = KJ_UNWRAP_OR(held, {
-    fail(ErrorKind::kUnavailable, "this machine does not have the authority's key (yet)");
+    fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   kj::Maybe<Issued> issued;
   auto refusal = kj::runCatchingExceptions([&]() {
     if (!sameToken(token, by.authority.token)) {
-      fail(ErrorKind::kUnauthenticated, "the token is not machine.token of this control plane");
+      fail(ErrorKind::kUnauthenticated,
+           "wrong token; use machine.token of the control-plane nodes");
     }
     issued = sign(by, request, caller);
   });
   KJ_IF_MAYBE (e, refusal) {
     throttle.failed(caller, now);
-    log::warn("certificate refused", {{"peer", caller.toString()}, {"reason", messageOf(*e)}});
+    log::warn("certificate request refused",
+              {{"peer", caller.toString()}, {"error", messageOf(*e)}});
     kj::throwFatalException(kj::mv(*e));
   }
   throttle.succeeded(caller);
@@ -68,8 +69,8 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
 
 Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller) {
   if (request.size() > kMostRequestBytes) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the request has ", request.size(),
-                                              " octets; at most ", kMostRequestBytes, " are read"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request has ", request.size(), " bytes; at most ", kMostRequestBytes));
   }
   auto now = clock.now();
   auto lifetime = by.authority.lifetime;

@@ -1,8 +1,8 @@
-// Requests in, certificates out: who may have one, what is in it, and a record of each.
+// Issues certificates: decides who gets one and what it contains, and makes a record of each.
 //
-// Owns the authority's key while the process lives. Nothing is kept over a restart but what the
-// caller keeps of the records: after a crash the name book is filled from there (remember()). No
-// I/O and no waiting: an address that has to wait is told so and costs nothing meanwhile.
+// Owns the CA key while the process lives. After a restart the names in use are restored from the
+// records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
+// in back-off is told how long, at no cost.
 #pragma once
 
 #include <kj/timer.h>

@@ -29,11 +29,11 @@ void run() {
   Secrets secrets(store, timer, clock, issuer);
   Records records(store, timer, clock);
   Keep keep = [&](const Record& record) { return records.keep(record); };
-  log::info("trustd waits for the machine's authority");
+  log::info("waiting for the CA");
   secrets.ready().wait(io.waitScope);
   records.recall(issuer).wait(io.waitScope);
   releaseStartMemory();
-  log::info("trustd serves");
+  log::info("listening");
   serveTls(
       lowLevel, timer, kj::mv(listening), secrets.endpoint(),
       [&](const Peer& peer) { return welcome(issuer, keep, timer, peer); }, kLimits)
@@ -45,7 +45,7 @@ void run() {
 int main() {
   auto failure = kj::runCatchingExceptions([] { talos::trustd::run(); });
   KJ_IF_MAYBE (e, failure) {
-    talos::log::error("trustd ends", {{"reason", talos::messageOf(*e)}});
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
   return 1;  // it ends only by failing; its supervisor starts it again
 }

@@ -1,10 +1,9 @@
-// Callers that fail: each further failure of an address makes it wait longer before it is heard
-// again. Pure, with the time passed in.
+// Back-off for callers whose requests fail. Pure: the time is passed in.
 //
-// After a failure the address is not heard for kFirst, after each further one for twice as long, at
-// most kLongest; a success, or kForget without a failure, ends it. Bounded: of more than `most`
-// addresses the one that failed longest ago is forgotten. IPv6 callers count by their /64, of which
-// one machine has all addresses.
+// After a failure, requests of the address are refused for kFirst, after each further failure twice
+// as long, at most kLongest; a success, or kForget without a failure, resets it. Memory is bounded:
+// of more than `most` addresses the one that failed longest ago is forgotten. IPv6 callers count by
+// their /64, all of which one node can use.
 #pragma once
 
 #include <kj/map.h>

@@ -22,7 +22,7 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
   // canonicalName() took one dot off; with a second one it would pass for another name than it is.
   if (!config::isDnsName(name) || name.endsWith(".")) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the request asks for \"", name, "\", which is not a host name"));
+         kj::str("the request names \"", name, "\", which is not a valid host name"));
   }
   for (auto& other : reserved.names) {
     if (name == other || isBelow(name, other)) {
@@ -30,8 +30,8 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
     }
   }
   KJ_IF_MAYBE (holder, book.holder(name, caller, now, until)) {
-    deny(kj::str("the name ", name, " has a certificate that is still valid, for ",
-                 holder->toString(), "; two machines cannot have one host name"));
+    deny(kj::str("the name ", name, " has a valid certificate for ", holder->toString(),
+                 "; two nodes cannot have the same host name"));
   }
 }
 
@@ -49,12 +49,12 @@ void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved,
   }
   if (address == caller) return;
   if (address.isAny() || address.isLoopback() || address.isMulticast() || isMapped(address)) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the request asks for ", address.toString(),
-                                              ", which is no machine's own address"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request names ", address.toString(), ", which is not an address of a node"));
   }
   if (!anyAddress) {
-    deny(kj::str("the request asks for the address ", address.toString(), ", but comes from ",
-                 caller.toString(), ": only the address that a machine calls from is signed"));
+    deny(kj::str("the request names the address ", address.toString(), ", but comes from ",
+                 caller.toString(), "; only the address that a node calls from is signed"));
   }
 }
 
@@ -114,19 +114,19 @@ Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& r
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request's key is ",
                  request.keyType == nullptr ? "on another curve than P-256" : "RSA",
-                 "; right is Ed25519 or ECDSA P-256"));
+                 "; use Ed25519 or ECDSA P-256"));
   }
   if (request.dnsNames.size() + request.addresses.size() > kMostNames) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the request asks for ", request.dnsNames.size() + request.addresses.size(),
-                 " names and addresses; at most ", kMostNames, " are signed"));
+         kj::str("the request has ", request.dnsNames.size() + request.addresses.size(),
+                 " names and addresses; at most ", kMostNames));
   }
   Grant grant;
   bool named = false;
   for (auto& text : request.addresses) {
     auto address = KJ_UNWRAP_OR(Ip::parse(text), {
       fail(ErrorKind::kInvalidArgument,
-           kj::str("the request asks for \"", text, "\", which is not an address"));
+           kj::str("the request names \"", text, "\", which is not a valid address"));
     });
     checkAddress(address, caller, reserved, anyAddress);
     named = named || address == caller;
@@ -137,7 +137,7 @@ Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& r
                  ", the address that it comes from"));
   }
   if (grant.addresses.empty()) {
-    fail(ErrorKind::kInvalidArgument, "the request names no address at all");
+    fail(ErrorKind::kInvalidArgument, "the request names no address");
   }
   for (auto& text : request.dnsNames) {
     auto name = canonicalName(text);

@@ -1,11 +1,11 @@
-// What trustd signs: only what the caller has shown to be its own. Pure.
+// What trustd signs: only names and addresses that the caller has proved to be its own. Pure.
 //
-// A machine that asks shows three things: the token, the private key of its request (the request is
-// signed with it), and the address that it calls from. So the certificate carries that address, and
-// names that nobody else has: not those of the control plane, and not one that was given to another
-// address whose certificate is still valid. Subject, usages and lifetime are never the caller's
-// choice. Behind address translation the caller's address shows nothing: a setting
-// (`anyAddress`) accepts the addresses that a request names, but never those of the control plane.
+// A caller proves three things: it knows the token, it has the private key of its request (which is
+// signed with it), and it has the address that it calls from. So the certificate carries that
+// address, and names that nobody else has: no name of the control plane, and no name in a valid
+// certificate of another address. Subject, key usages and lifetime are never the caller's choice.
+// Behind address translation the caller's address proves nothing: with `anyAddress` the addresses
+// in a request are accepted, but never those of the control plane.
 #pragma once
 
 #include <kj/map.h>

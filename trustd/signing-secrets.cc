@@ -63,7 +63,7 @@ void Secrets::secretsChanged() {
     version = stored;
     usable = false;
     if (!keepOffDisk(os->getCa().getKey()) || !keepOffDisk(os->getToken().asBytes())) {
-      log::warn("the memory of the authority's key is not locked: RLIMIT_MEMLOCK is too low");
+      log::warn("cannot lock the memory of the CA key: RLIMIT_MEMLOCK is too low");
     }
     auto failure = kj::runCatchingExceptions([&]() {
       auto authority = authorityOf(*os);
@@ -72,18 +72,18 @@ void Secrets::secretsChanged() {
       issuer.use(kj::mv(authority));
     });
     KJ_IF_MAYBE (e, failure) {
-      log::error("the machine's authority cannot be used",
-                 {{"version", stored}, {"reason", messageOf(*e)}});
+      log::error("cannot use the CA; the previous one stays",
+                 {{"version", stored}, {"error", messageOf(*e)}});
       return;
     }
     usable = true;
-    log::info("the machine's authority is in use", {{"version", stored}});
+    log::info("CA loaded", {{"version", stored}});
     certify();
   } else if (version != 0) {
     version = 0;
     usable = false;
     issuer.forgetAuthority();
-    log::warn("this machine has no authority any more: nothing is signed");
+    log::warn("the CA was removed; requests are refused");
   }
 }
 
@@ -115,15 +115,15 @@ void Secrets::certify() {
     kj::Maybe<kj::StringPtr> why = "there is none yet"_kj;
     KJ_IF_MAYBE (info, serving) {
       why = whyRenew(*info, named, lifetimeOf(*os), clock.now());
-      if (servingFor != textOf(os->getCa().getCrt())) why = "the authority is another"_kj;
+      if (servingFor != textOf(os->getCa().getCrt())) why = "the CA changed"_kj;
     }
     KJ_IF_MAYBE (reason, why) {
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {
-        log::error("no certificate for port 50001", {{"reason", messageOf(*e)}});
+        log::error("cannot make a certificate for port 50001", {{"error", messageOf(*e)}});
         return;
       }
-      log::info("a new certificate is in use", {{"why", *reason}});
+      log::info(kj::str("certificate of port 50001 renewed: ", *reason));
       becameReady->fulfill();
     }
   }

@@ -1,12 +1,12 @@
-// What trustd is given by the machine: the authority and its rules, the machine's addresses and
-// names. Kept up to date from the store: the issuer has the authority, the endpoint a server
-// certificate that is made here.
+// What trustd gets from the node: the CA, the rules for issuing, the node's addresses and names.
+// Kept up to date from the store: the issuer gets the CA, the endpoint a server certificate that is
+// made here.
 //
-// That certificate is signed by the authority, of the names that port 50000's has too, and made
-// anew at half of its life, when names, lifetime or authority change, and when the clock was set
-// so that it is not valid; new handshakes get the new one. Secrets that cannot be used (a
-// certificate with another's key) are logged and the old ones stay. When they vanish, the issuer
-// refuses everybody.
+// That certificate is signed by the CA, for the same names as port 50000's. It is renewed at half
+// of its lifetime, when names, lifetime or CA change, and when the clock was set so that it is not
+// valid; new handshakes use the new one. Secrets that cannot be used (a key that does not belong to
+// its certificate) are logged and the previous ones stay. When they are removed, the issuer refuses
+// all requests.
 #pragma once
 
 #include "common/tls/tls.h"

@@ -206,8 +206,8 @@ TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
   auto caller = wait(trustd.call());
   wait(caller.certificate(ask({"127.0.0.1"}).request));
   auto log = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("the machine's authority cannot be used"), std::string::npos);
-  EXPECT_EQ(log.find("no certificate for port 50001"), std::string::npos)
+  EXPECT_NE(log.find("cannot use the CA; the previous one stays"), std::string::npos);
+  EXPECT_EQ(log.find("cannot make a certificate for port 50001"), std::string::npos)
       << "it is tried with them";
 }
 

@@ -60,7 +60,8 @@ class TrustServer final : public rpc::Trust::Server {
 }  // namespace
 
 Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer) {
-  auto caller = KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "who is calling?", peer.address);
+  auto caller =
+      KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "the peer has no IP address", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idle(kj::addRef(*activity));
   return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until));

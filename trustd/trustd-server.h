@@ -1,9 +1,8 @@
-// trustd as its callers meet it: TCP 50001, TLS 1.3, the interface rpc/trust.capnp.
+// The server of trustd: TCP 50001, TLS 1.3, the interface of rpc/trust.capnp.
 //
-// A caller shows no certificate. What it costs is bounded by kLimits whoever it is: forty-eight
-// connections at once, while others wait in the kernel's queue; messages that hold the
-// largest request and little more; and a connection ends when nothing was signed on it for a
-// moment.
+// Callers show no certificate, so kLimits bounds what each of them can cost: 48 connections at once
+// (more wait in the kernel's queue), messages little larger than the largest request, and a
+// connection is closed when nothing was signed on it for kIdle.
 #pragma once
 
 #include "common/wire/rpc-server.h"

@@ -59,7 +59,7 @@ TEST_F(Apid, WithRolesTakesFewRoles) {
   wait(ask(64));
   auto e = failureOf(ask(65));
   EXPECT_EQ(kindOf(e), ErrorKind::kInvalidArgument);
-  EXPECT_EQ(messageOf(e), "at most 64 roles, not 65"_kj);
+  EXPECT_EQ(messageOf(e), "65 roles are too many; at most 64"_kj);
 }
 
 // Catches: rights that grow by asking for them.
@@ -306,7 +306,7 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   EXPECT_GE(a.model.visits, 1u);  // machined knows whom it serves
 
   constexpr const char* kText =
-      " is not served in maintenance mode: this machine has no config yet";
+      " is not available in maintenance mode: this node has no config yet";
   EXPECT_EQ(failure(machine(session.cluster).rebootRequest().send().ignoreResult()),
             std::string("Unimplemented: Machine.reboot") + kText);
   auto node = session.cluster.nodeRequest().send().getNode();
@@ -321,7 +321,7 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   auto request = session.cluster.nodeRequest();
   request.setAddress("10.0.0.2");
   auto text = failure(request.send().ignoreResult());
-  EXPECT_NE(text.find("FailedPrecondition: 10.0.0.2 is not an address of this machine"),
+  EXPECT_NE(text.find("FailedPrecondition: 10.0.0.2 is not an address of this node"),
             std::string::npos)
       << text;
   EXPECT_EQ(b.model.connections, 1u);  // apid's own for the store
@@ -354,9 +354,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   a.certify(authority);
   wait(a.trust.maintenanceOver());
   auto text = failure(held.versionRequest().send().ignoreResult());
-  EXPECT_EQ(text,
-            "Unauthenticated: this machine has a config now: connect again, with a client "
-            "certificate");
+  EXPECT_EQ(text, "Unauthenticated: this node has a config now; connect with a client certificate");
   text = failure(apply(up.cluster));
   EXPECT_NE(text.find("Unauthenticated: "), std::string::npos) << text;
   ::testing::internal::CaptureStderr();
@@ -366,7 +364,8 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   EXPECT_EQ(kindOf(failureOf(machine(cluster).versionRequest().send().ignoreResult())),
             ErrorKind::kUnavailable);
   auto lines = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(lines.find("a client needs a certificate of its authority"), std::string::npos)
+  EXPECT_NE(lines.find("this node has a config now; connect with a client certificate"),
+            std::string::npos)
       << lines;
   EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
   EXPECT_EQ(a.model.visits, visits);

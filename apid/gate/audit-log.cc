@@ -23,7 +23,7 @@ struct AuditLog::Record {
   AuditTrail::Call call;
 
   void tell(kj::StringPtr why) const {
-    log::error("audit record was not delivered", {{"reason", why},
+    log::error("cannot deliver an audit record", {{"error", why},
                                                   {"client", caller.name},
                                                   {"address", caller.address},
                                                   {"via", caller.via},
@@ -92,7 +92,7 @@ void AuditLog::endWindow() {
 
 kj::Promise<void> AuditLog::add(kj::Own<Record> record) {
   if (underWay >= limits.underWay) {
-    record->tell(kj::str(underWay, " others are under way"));
+    record->tell(kj::str(underWay, " other records are on their way, which is the limit"));
     return kj::READY_NOW;
   }
   // Owned here: the recording goes on when nobody waits for it any more.
@@ -109,7 +109,8 @@ kj::Promise<void> AuditLog::deliver(kj::Own<Record> record) {
     auto left = end - timer.now();
     kj::Maybe<kj::Exception> failure;
     try {
-      co_await within(timer, left, deliverOnce(*record), kj::str("machined does not answer"));
+      co_await within(timer, left, deliverOnce(*record),
+                      kj::str("machined did not answer in time"));
       co_return;
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();
@@ -140,7 +141,7 @@ kj::Promise<void> AuditLog::deliverOnce(const Record& record) {
 }
 
 void AuditLog::taskFailed(kj::Exception&& e) {
-  log::error("audit", {{"reason", messageOf(e)}});
+  log::error("cannot write to the audit log", {{"error", messageOf(e)}});
 }
 
 }  // namespace talos::apid

@@ -1,13 +1,12 @@
-// What clients did to this machine, on its way to the log `audit`, which machined keeps.
+// Records of what clients did to this node, on their way to the log `audit`, which machined keeps.
 //
-// A record is sent when its call has ended, and the call is answered when machined has it. While
-// machined's brain is away it is sent again, for kPatience; what could not be delivered then is a
-// line of apid's own log, whole. Of refused calls one client's first kRefusals of a minute are told
-// one by one and the others as a number when the minute is over: nobody can write over the log by
-// asking for what he may not have. Records under way are bounded; those beyond go to apid's own log
-// at once.
+// A record is sent when its call has ended, and the call is answered when machined has the record.
+// While machined is not reachable the record is sent again, for `patience`; then the whole record
+// is written to apid's own log. Of the denied calls of one client the first `refusals` in a window
+// are recorded one by one, the rest as a number when the window ends: nobody can flood the log with
+// calls that are denied. Records under way are bounded; more of them go to apid's own log at once.
 //
-// Holds nothing that outlives a restart of apid: calls under way fail with it.
+// Nothing survives a restart of apid: the calls under way fail with it.
 #pragma once
 
 #include <kj/map.h>

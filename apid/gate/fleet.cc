@@ -129,8 +129,8 @@ void Fleet::makeRoom() {
       auto key = kj::str(o->key);
       lines.erase(key);
     } else {
-      fail(ErrorKind::kResourceExhausted,
-           kj::str("this node is connected to ", limits.targets, " others, which is its limit"));
+      fail(ErrorKind::kResourceExhausted, kj::str("this node is connected to ", limits.targets,
+                                                  " other nodes, which is the limit"));
     }
   }
 }

@@ -1,10 +1,10 @@
-// Connections to the apids of other machines: one for each target, shared by all callers.
+// Connections to the apids of other nodes: one per target, shared by all callers.
 //
-// Dialled when first needed, dialled again after it was lost, closed when nobody has used it for
-// `idle`; at most `targets` at once, of which the one that was unused longest makes room. A
-// connection is in use as long as a call is under way on it or anybody holds a capability that came
-// by it. One to a machine that is not proven (unproven-peers.h) is dialled anew after `unproven`: it may
-// have its certificate by then.
+// A connection is opened when first needed and after it was lost, and closed when it was not used
+// for `idle`. At most `targets` are open; the one that was unused longest makes room. A connection
+// is in use while a call runs on it or anybody holds a capability that came over it. A connection
+// to a node whose identity is not verified (unproven-peers.h) is opened anew after `unproven`, as
+// the node may have its certificate by then.
 #pragma once
 
 #include <kj/function.h>

@@ -34,7 +34,7 @@ kj::Array<kj::String> rolesOf(rpc::Cluster::WithRolesParams::Reader params) {
   auto asked = params.getRoles();
   if (asked.size() > kMostRoles) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("at most ", kMostRoles, " roles, not ", asked.size()));
+         kj::str(asked.size(), " roles are too many; at most ", kMostRoles));
   }
   return rolesIn(asked);
 }
@@ -168,9 +168,8 @@ class Gate::Roles final : public rpc::Cluster::Server {
     auto address = target.get<Address>();
     if (!forwards) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str(address.toString(),
-                   " is not an address of this node, and what another node forwarded ",
-                   "is not forwarded again"));
+           kj::str(address.toString(), " is not an address of this node; a call that another node ",
+                   "forwarded is not forwarded again"));
     }
     return gate.fleet.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
         .then([context](rpc::Node::Client&& node) mutable {
@@ -224,8 +223,7 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
                        "Cluster.node", kRoleReader);
     fail(ErrorKind::kPermissionDenied,
          "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
-         "call "
-         "Cluster.withRoles");
+         "call Cluster.withRoles");
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
     auto params = context.getParams();
@@ -252,8 +250,8 @@ class Gate::Visitor final : public rpc::Cluster::Server {
     auto target = resolveTarget(context.getParams().getAddress(), gate.self);
     KJ_IF_MAYBE (address, target.tryGet<Address>()) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str(address->toString(), " is not an address of this machine, and a machine in ",
-                   "maintenance mode forwards to no other"));
+           kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
+                   "mode does not forward calls"));
     }
     context.getResults().setNode(client->thisNode(door.localNode));
     return kj::READY_NOW;
@@ -324,7 +322,7 @@ Welcome Gate::open(const Peer& peer) {
       if (d->open()) return openToVisitor(*d, kj::mv(client));
     }
     fail(ErrorKind::kUnauthenticated,
-         "this machine has a config: a client needs a certificate of its authority");
+         "this node has a config now; connect with a client certificate");
   }
   auto roles = rolesIn(peer.organizations);
   bool impersonates = false;
@@ -333,9 +331,8 @@ Welcome Gate::open(const Peer& peer) {
     return rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client)));
   }
   if (roles.size() == 0) {
-    log::warn("client without a role", {{"peer", peer.address},
-                                        {"cn", peer.commonName},
-                                        {"hint", "its certificate's O names none"}});
+    log::warn("client has no role: its certificate names none in O",
+              {{"peer", peer.address}, {"cn", peer.commonName}});
   }
   Caller caller{
       peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),

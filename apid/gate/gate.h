@@ -1,15 +1,13 @@
 // What an authenticated client gets: a Cluster that does no more than the client's roles allow.
 //
-// Roles are the entries of the certificate's O that begin with "os:". What is handed out of this
-// machine is inside the membrane of common/wire/roles.h: a call that is not allowed is refused and
-// written to the log, and what changes something is recorded in the machine's audit log. Calls for
-// another machine are judged and recorded there, by the roles and the name of the client that go
-// with them. Another apid comes with os:impersonator and may only ask for the Cluster of given
-// roles, which is never forwarded again: there are no loops. Whom it speaks for is believed of it
-// alone.
+// Roles are the entries of the certificate's O that begin with "os:". Capabilities of this node are
+// inside of the membrane of common/wire/roles.h: a call without the role is denied and logged, and
+// a call that changes something is recorded in the node's audit log. Calls for another node are
+// checked and recorded there, with the roles and the name of the client. Another apid has the role
+// os:impersonator and may only ask for the Cluster of given roles, which is never forwarded again:
+// there are no loops. Only such an apid may say for whom it calls.
 //
-// Must outlive everything that it handed out. Holds nothing that outlives a restart: clients call
-// again.
+// Must outlive everything that it handed out. Nothing survives a restart: clients call again.
 #pragma once
 
 #include <kj/function.h>

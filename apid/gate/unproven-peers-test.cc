@@ -104,9 +104,9 @@ TEST_F(JoiningNodeTest, NothingElseIsSent) {
   auto files = failureOf(node.filesRequest().send());
   EXPECT_EQ(kindOf(files), ErrorKind::kFailedPrecondition);
   EXPECT_THAT(messageOf(files).cStr(),
-              HasSubstr("10.0.0.5 has no certificate of this cluster that is valid (self-signed "
+              HasSubstr("the identity of 10.0.0.5 is not verified (self-signed "
                         "certificate), so files is not sent to it; `talosctl -n 10.0.0.5 service "
-                        "apid` tells"));
+                        "apid` shows"));
   failureOf(node.configurationRequest().send());
   EXPECT_EQ(calls, 0u);
   auto restart = node.servicesRequest().send().getServices().restartRequest();

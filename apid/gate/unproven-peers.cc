@@ -14,9 +14,9 @@ struct Stranger : kj::Refcounted {
 
   kj::Exception refusal(kj::StringPtr method) const {
     return error(ErrorKind::kFailedPrecondition,
-                 kj::str(address, " has no certificate of this cluster that is valid (", why,
-                         "), so ", method, " is not sent to it; `talosctl -n ", address,
-                         " service apid` tells what it waits for"));
+                 kj::str("the identity of ", address, " is not verified (", why, "), so ", method,
+                         " is not sent to it; `talosctl -n ", address,
+                         " service apid` shows what it is waiting for"));
   }
 };
 
@@ -131,8 +131,8 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
 
 void refuseToForward() {
   fail(ErrorKind::kFailedPrecondition,
-       "this machine is a worker, which has no certificate to show to other machines and forwards "
-       "to none: name a control-plane machine as the endpoint (talosctl -e)");
+       "this node is a worker, which does not forward calls; use a control-plane node as the "
+       "endpoint (talosctl -e)");
 }
 
 rpc::Node::Client joiningNode(rpc::Node::Client remote, kj::String address, kj::String why) {

@@ -1,19 +1,18 @@
-// Machines that cannot prove yet who they are: a worker to which trustd has not given a
-// certificate, or no new one in time.
+// Nodes whose identity is not verified: workers to which trustd has not given a certificate yet, or
+// has not renewed it in time.
 //
-// Such a machine has to be asked why, or nobody ever learns it. Its own side needs no exception: it
-// shows a certificate that it signed itself (or the one that has expired), and lets in who has a
-// certificate of the authority, as always. This side, another machine's apid, dials it although it
-// is not proven and lets only the calls through that are marked $joining in rpc/; everything else
-// is FailedPrecondition and never leaves this machine.
+// Such a node has to be asked why, or nobody would ever know. Its own apid needs no exception: it
+// shows a self-signed certificate (or the expired one) and admits clients with a certificate of the
+// CA, as always. This side, another node's apid, connects although the identity is not verified and
+// passes only calls that are marked $joining in rpc/; all others fail with FailedPrecondition and
+// never leave this node.
 //
-// Whoever took that address over learns nothing secret by it. What goes there are method numbers,
-// the caller's roles, name and address, and the proof that this machine has the key of its own
-// certificate, which is made for that one handshake (TLS 1.3 signs the transcript) and good for no
-// other. No $joining
-// method has a parameter with a secret in it, and none takes a capability. What comes back is a
-// stranger's word: it says so where a reader looks (the message of the service apid, the problems
-// of the status, the tag of the version), and nothing acts on it.
+// Whoever took over that address learns no secret. What is sent are method numbers, the caller's
+// roles, name and address, and the proof that this node has the key of its own certificate, which
+// is made for that one handshake (TLS 1.3 signs the transcript) and useless for any other. No
+// $joining method has a secret parameter, and none takes a capability. The answers cannot be
+// trusted: they are marked where a reader looks (the message of the service apid, the problems of
+// the status, the tag of the version), and nothing acts on them.
 #pragma once
 
 #include "common/net/address.h"

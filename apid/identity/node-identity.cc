@@ -42,12 +42,12 @@ void Trust::certificatesChanged() {
     if (!spec.getMaintenance()) endMaintenance();
     auto failure = kj::runCatchingExceptions([&]() { use(spec); });
     KJ_IF_MAYBE (e, failure) {
-      log::error("the node's API certificates cannot be used",
-                 {{"version", stored}, {"reason", messageOf(*e)}});
+      log::error("cannot use the API certificates; the previous ones stay",
+                 {{"version", stored}, {"error", messageOf(*e)}});
       return;
     }
-    log::info(spec.getMaintenance() ? "maintenance mode: clients are not asked for a certificate"_kj
-                                    : "API certificates are in use"_kj,
+    log::info(spec.getMaintenance() ? "maintenance mode: clients need no certificate"_kj
+                                    : "API certificates loaded"_kj,
               {{"version", stored}});
     becameReady->fulfill();
   } else {
@@ -86,10 +86,10 @@ void Trust::standIn() {
   if (serves || maintenance != nullptr || joinAuthority.size() == 0) return;
   auto failure = kj::runCatchingExceptions([&]() { useStandIn(); });
   KJ_IF_MAYBE (e, failure) {
-    log::error("the authority of the config cannot be used", {{"reason", messageOf(*e)}});
+    log::error("cannot use machine.ca of the config", {{"error", messageOf(*e)}});
     return;
   }
-  log::info("clients can ask why this machine has no certificate yet");
+  log::info("waiting for a certificate; clients can ask for the status");
   becameReady->fulfill();
 }
 
@@ -113,7 +113,7 @@ void Trust::endMaintenance() {
     serverEnd.close();
     serves = false;
     ended.end->fulfill();
-    log::info("maintenance mode is over");
+    log::info("maintenance mode ended");
   }
 }
 

@@ -1,14 +1,13 @@
-// What apid is given by the node: its certificates, and what the node is called. Kept up to date
-// from the store; a new certificate is used from the next handshake on, connections that are up go
-// on.
+// The identity of apid: the node's certificates, names and addresses, kept up to date from the
+// store. A new certificate is used from the next handshake on; open connections continue.
 //
-// A machine without the authority's key gets its certificate from trustd (apid/join/join-service.h): it has
-// one for a server and none towards other machines. Until then it shows one that it signed itself,
-// and asks its clients for one of the authority that the config names, as ever.
+// A node without the CA key gets its certificate from trustd (apid/join/join-service.h): a server
+// certificate, and none towards other nodes. Until then it shows a self-signed one, and asks
+// clients for a certificate of the config's CA as always.
 //
-// A certificate that does not parse, or does not belong to its key, is logged and the old one
-// stays; but the throw-away one of maintenance mode never outlives it: whatever else the store says
-// ends that mode here.
+// A certificate that is malformed, or does not belong to its key, is logged and the previous one
+// stays. Only the throw-away certificate of maintenance mode never stays: any other content of the
+// store ends that mode here.
 #pragma once
 
 #include "apid/identity/target.h"

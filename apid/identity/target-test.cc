@@ -41,12 +41,12 @@ TEST(Target, Mistakes) {
   };
   auto longName = kj::str(kj::repeat('a', 300));
   for (auto& c :
-       {Case{kj::str("10.5.0.3:50000"), "without a port"},
-        Case{kj::str("node1:50000"), "without a port"},
-        Case{kj::str("[fd00::3]:50000"), "without a port"},
-        Case{kj::str("node2"), "use the node's IP"},
-        Case{kj::str("0.0.0.0"), "not the address of a machine"},
-        Case{kj::str("ff02::1"), "not the address"}, Case{kj::str("10.5.0"), "use the node's IP"},
+       {Case{kj::str("10.5.0.3:50000"), "has a port; leave it out"},
+        Case{kj::str("node1:50000"), "has a port; leave it out"},
+        Case{kj::str("[fd00::3]:50000"), "has a port; leave it out"},
+        Case{kj::str("node2"), "use the IP address"},
+        Case{kj::str("0.0.0.0"), "not the address of a node"},
+        Case{kj::str("ff02::1"), "not the address"}, Case{kj::str("10.5.0"), "use the IP address"},
         Case{kj::mv(longName), "at most 253"}}) {
     auto failure = kj::runCatchingExceptions([&] { resolveTarget(c.text, self()); });
     auto& e = KJ_ASSERT_NONNULL(failure, c.text);

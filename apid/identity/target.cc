@@ -21,12 +21,12 @@ bool hasPort(kj::StringPtr target) {
 kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& self) {
   if (target.size() == 0) return ThisNode();
   if (target.size() > kLongestName) {
-    fail(ErrorKind::kInvalidArgument, kj::str("a node's name or address has at most ", kLongestName,
-                                              " characters, not ", target.size()));
+    fail(ErrorKind::kInvalidArgument, kj::str("a node's name or address must have at most ",
+                                              kLongestName, " characters, not ", target.size()));
   }
   KJ_IF_MAYBE (address, Address::tryParse(target)) {
     if (!address->isUnicast()) {
-      fail(ErrorKind::kInvalidArgument, kj::str(target, " is not the address of a machine"));
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", target, "\" is not the address of a node"));
     }
     if (address->isLoopback()) return ThisNode();
     for (auto& own : self.addresses) {
@@ -36,7 +36,7 @@ kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& sel
   }
   if (hasPort(target)) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", target, "\": a node is named without a port; the port is always 50000"));
+         kj::str("\"", target, "\" has a port; leave it out, the port of a node is always 50000"));
   }
   auto name = lowerCase(target);
   if (name == "localhost") return ThisNode();
@@ -45,8 +45,8 @@ kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& sel
   }
   fail(ErrorKind::kInvalidArgument,
        kj::str("\"", target,
-               "\" is not the name of this node, and names of other nodes are not resolved ",
-               "here; use the node's IP address"));
+               "\" is not the name of this node, which does not resolve names of other ",
+               "nodes; use the IP address"));
 }
 
 }  // namespace talos::apid

@@ -13,13 +13,13 @@ using testing::text;
 TEST_F(JoinerTest, AnswersThatAreRefused) {
   signer = other;
   join();
-  expectRefused("its authority is not the one that this machine knows");
+  expectRefused("its CA is not the one that this node trusts");
 }
 TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
   signer = other;
   shown = authority;
   join();
-  expectRefused("its certificate is not one of its authority");
+  expectRefused("its CA did not issue its certificate");
 }
 TEST_F(JoinerTest, AnotherHashIsRefused) {
   signer = other;
@@ -32,7 +32,7 @@ TEST_F(JoinerTest, AnotherHashIsRefused) {
 TEST_F(JoinerTest, ACertificateForAnotherKeyIsRefused) {
   foreignKey = pki::makeKey(pki::KeyType::kEd25519);
   join();
-  expectRefused("is not for the key that was asked with");
+  expectRefused("is for another key than the request");
 }
 TEST_F(JoinerTest, ACertificateWithoutTheAddressIsRefused) {
   bend = [](pki::LeafOptions& options) { options.addresses = kj::arr(kj::str("10.5.0.6")); };
@@ -43,14 +43,14 @@ TEST_F(JoinerTest, ACertificateOfAnotherTimeIsRefusedWithBothTimes) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
   join();
   expectRefused(
-      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this machine's clock shows "
+      "valid from 2023-12-09T00:00:00Z to 2023-12-10T00:05:00Z, but this node's clock shows "
       "2024-10-04T00:00:00Z");
 }
 
 TEST_F(JoinerTest, ACertificateThatEndsNowIsRefused) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart - options.lifetime; };
   join();
-  expectRefused("but this machine's clock shows 2024-10-04T00:00:00Z");
+  expectRefused("but this node's clock shows 2024-10-04T00:00:00Z");
 }
 
 TEST_F(JoinerTest, AnAuthorityThatIsNoneIsRefused) {
@@ -66,7 +66,7 @@ TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart + 1 * kj::HOURS; };
   join();
   expectRefused(
-      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this machine's clock shows "
+      "valid from 2024-10-04T01:00:00Z to 2024-10-05T01:05:00Z, but this node's clock shows "
       "2024-10-04T00:00:00Z");
 }
 
@@ -76,7 +76,8 @@ TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
   w.authority = kj::str();
   ::testing::internal::CaptureStderr();
   join(kj::mv(w));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("could not be verified"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("identity of trustd is not verified"));
   EXPECT_EQ(now().verified, "nothing");
   EXPECT_THAT(text(now().message), HasSubstr("neither machine.ca nor machine.caHash"));
   signer = other;
@@ -115,7 +116,7 @@ TEST_F(JoinerTest, WhoIsTrustd) {
     EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate), "-");
   }
   EXPECT_EQ(refusal(ca, issue(authority, true)), "-");
-  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of the 1 certificates"));
+  EXPECT_THAT(refusal(hash, issue(authority, true)), HasSubstr("none of its 1 certificates"));
   EXPECT_EQ(refusal(Pin{}, issue(other, true)), "-");
 }
 

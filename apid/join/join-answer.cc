@@ -7,7 +7,7 @@ namespace talos::apid {
 namespace {
 
 [[noreturn]] void refuse(kj::StringPtr why) {
-  fail(ErrorKind::kUnauthenticated, kj::str("the answer is refused: ", why));
+  fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", why));
 }
 
 bool names(const pki::CertificateInfo& info, const Address& address) {
@@ -22,18 +22,18 @@ bool names(const pki::CertificateInfo& info, const Address& address) {
 void checkTime(const pki::CertificateInfo& info, kj::Date now) {
   if (now >= info.notBefore && now < info.notAfter) return;
   refuse(kj::str("its certificate is valid from ", dateText(info.notBefore), " to ",
-                 dateText(info.notAfter), ", but this machine's clock shows ", dateText(now)));
+                 dateText(info.notAfter), ", but this node's clock shows ", dateText(now)));
 }
 
 void checkAuthority(kj::StringPtr authority, const Pin& pin) {
   if (pin.authority.size() > 0) {
     if (pki::sameCertificate(authority, pin.authority)) return;
-    refuse("its authority is not the one that this machine knows");
+    refuse("its CA is not the one that this node trusts");
   }
   if (pin.hash.size() > 0) {
     auto found = pki::authorityHash(authority);
     if (found != pin.hash) {
-      refuse(kj::str("its authority has the hash ", found, ", not machine.caHash"));
+      refuse(kj::str("its CA has the hash ", found, ", not machine.caHash"));
     }
   }
 }
@@ -56,8 +56,7 @@ kj::Maybe<kj::String> Pin::refusal(kj::ArrayPtr<const kj::String> chain) const {
       return pki::whyNotServer(chain[0], certificate, at);
     }
   }
-  return kj::str("none of the ", chain.size(),
-                 " certificates that it shows has the hash of machine.caHash");
+  return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
 }
 
 void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key,
@@ -65,13 +64,13 @@ void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key,
   auto info = pki::inspect(answer.certificate);
   checkAuthority(answer.authority, pin);
   KJ_IF_MAYBE (why, pki::whyNotServer(answer.certificate, answer.authority, nullptr)) {
-    refuse(kj::str("its certificate is not one of its authority: ", *why));
+    refuse(kj::str("its CA did not issue its certificate: ", *why));
   }
   if (kj::runCatchingExceptions([&] { pki::checkPair(answer.certificate, key); }) != nullptr) {
-    refuse("its certificate is not for the key that was asked with");
+    refuse("its certificate is for another key than the request");
   }
   if (!names(info, local)) {
-    refuse(kj::str("its certificate lacks ", local.toString(), ", the address of this machine"));
+    refuse(kj::str("its certificate lacks ", local.toString(), ", the address of this node"));
   }
   KJ_IF_MAYBE (now, pin.at) checkTime(info, *now);
 }

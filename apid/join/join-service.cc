@@ -149,7 +149,7 @@ kj::Promise<void> JoinService::tellTheStore() {
     }
     co_await store.replaceAll<rpc::JoinStatusSpec>(kStatuses, kj::mv(wanted))
         .catch_([](kj::Exception&& e) {
-          log::warn("the state of joining was not stored", {{"reason", messageOf(e)}});
+          log::warn("cannot store the status of joining; retrying", {{"error", messageOf(e)}});
         });
   }
 }

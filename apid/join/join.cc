@@ -197,15 +197,16 @@ struct Joiner::State {
   }
 
   void tellGood(const JoinWish& wish, kj::Duration left) {
-    auto message = clockSet ? kj::str("is renewed at ", dateText(deps.clock.now() + left))
-                            : kj::str("is renewed in ", seconds(left),
-                                      "; its validity is looked at when the clock is set");
+    auto message =
+        clockSet ? kj::str("certificate will be renewed at ", dateText(deps.clock.now() + left))
+                 : kj::str("certificate will be renewed in ", seconds(left),
+                           "; its times are checked when the clock is set");
     KJ_IF_MAYBE (why, namesRefused) {
-      message = kj::str(message, "; it has the address only: ", *why);
+      message = kj::str(message, "; it names the address only: ", *why);
     }
     if (configured(wish).kind() == "nothing") {
       message = kj::str(message,
-                        "; who gave it could not be verified, as the config has neither "
+                        "; the identity of its issuer is not verified, as the config has neither "
                         "machine.ca nor machine.caHash");
     }
     tell(wish, from, message);
@@ -241,7 +242,7 @@ struct Joiner::State {
   }
 
   kj::Promise<void> askAt(const JoinWish& wish, const Address& to) {
-    tell(wish, to.toString(), kj::str("asks ", to.toString(), " for a certificate"));
+    tell(wish, to.toString(), kj::str("requesting a certificate from ", to.toString()));
     auto key = pki::makeKey(pki::KeyType::kEd25519);
     auto pin = pinOf(wish);
     kj::Maybe<Address> local;
@@ -265,8 +266,9 @@ struct Joiner::State {
   void warnUnverified(const JoinWish& wish, const Address& to) {
     if (warned || configured(wish).kind() != "nothing") return;
     warned = true;
-    log::warn("trustd could not be verified: the config has neither machine.ca nor machine.caHash",
-              {{"endpoint", to.toString()}});
+    log::warn(
+        "identity of trustd is not verified: the config has neither machine.ca nor machine.caHash",
+        {{"server", to.toString()}});
   }
 
   void take(Identity fresh) {
@@ -282,7 +284,7 @@ struct Joiner::State {
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
     co_await within(deps.timer, kResolve, deps.resolve(endpoint),
-                    kj::str("no answer of the name servers within ", kResolve))
+                    kj::str("no answer from the name servers within ", kResolve))
         .then([&](kj::Array<kj::String>&& texts) { found = kj::mv(texts); },
               [&](kj::Exception&& e) { unresolved = messageOf(e); });
     KJ_IF_MAYBE (why, unresolved) {
@@ -335,8 +337,8 @@ struct Joiner::State {
           co_return;
         }
         // Better than none, but to ask again at once would give the same.
-        reasons.add(kj::str(from, ": its certificate is not what was asked for, or half of its ",
-                            "life is over by this machine's clock"));
+        reasons.add(kj::str(from, ": its certificate is not what was requested, or half of its ",
+                            "lifetime is over by this node's clock"));
         break;
       }
       for (auto& reason : more) reasons.add(kj::mv(reason));
@@ -345,15 +347,16 @@ struct Joiner::State {
   }
 
   void succeeded() {
-    log::info("the API has a certificate", {{"from", from}});
+    log::info("certificate of the API received", {{"server", from}});
     backoff.reset();
     lastLogged = nullptr;
   }
 
   kj::Promise<void> pause(const JoinWish& wish, kj::String reasons) {
     auto delay = backoff.next(deps.chance());
-    if (reasons != lastLogged) log::warn("no certificate for the API", {{"reason", reasons}});
-    tell(wish, "", kj::str(reasons, "; tries again in ", seconds(delay)));
+    if (reasons != lastLogged)
+      log::warn("cannot get a certificate for the API; retrying", {{"error", reasons}});
+    tell(wish, "", kj::str(reasons, "; retry in ", seconds(delay)));
     lastLogged = kj::mv(reasons);
     return deps.timer.afterDelay(delay);
   }
@@ -374,12 +377,12 @@ struct Joiner::State {
 
   kj::Promise<void> stepTowards(const JoinWish& wish) {
     if (kj::StringPtr(wish.token).size() == 0) {
-      tell(wish, "", "the config has no machine.token, and trustd signs nothing without it");
+      tell(wish, "", "the config has no machine.token, without which trustd signs nothing");
       return kj::NEVER_DONE;
     }
     if (wish.endpoints.empty()) {
       tell(wish, "",
-           "the config names no control plane: it has neither cluster.controlPlane.endpoint nor "
+           "the config names no control plane; set cluster.controlPlane.endpoint or "
            "cluster.trustd.endpoints");
       return kj::NEVER_DONE;
     }
@@ -454,7 +457,7 @@ kj::Promise<void> Joiner::run() {
         .exclusiveJoin(kj::mv(change))
         .catch_([&](kj::Exception&& e) { failure = messageOf(e); });
     KJ_IF_MAYBE (why, failure) {
-      log::error("asking for a certificate failed", {{"reason", *why}});
+      log::error("cannot request a certificate; retrying", {{"error", *why}});
       co_await state->deps.timer.afterDelay(kLongestPause);
     }
   }

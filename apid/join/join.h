@@ -1,24 +1,24 @@
-// How the API of a machine without the authority's key gets its certificate, and keeps it.
+// How a node without the CA key gets the certificate of its API, and keeps it valid.
 //
-// Key and request are made here and the key never leaves the machine. Every control-plane machine
-// that the config names is asked in turn, beginning with the one that answered last, and again
-// after a pause that grows to kLongestPause, for ever. A certificate is renewed when about half of
-// its life is over, and when the names, the addresses, the authority or the token change; the old
-// one is served until the new one is in its place, and one that has expired is still served: it
-// gives nobody away, and whoever verifies it is told why it is refused.
+// Key and request are made here; the key never leaves the node. All control-plane nodes of the
+// config are asked in turn, beginning with the one that answered last, and again after a pause that
+// grows to kLongestPause, without end. A certificate is renewed at about half of its lifetime, and
+// when names, addresses, CA or token change; the old one is served until the new one is in place.
+// An expired certificate is still served: nobody is admitted by it, and a client that verifies it
+// is told why it is refused.
 //
-// trustd has to show the authority of the config, or one with its hash, before it hears the token.
-// Names are not compared, because the control plane's endpoint may be a load balancer that is in no
-// certificate: who has a certificate of the authority for a server either has the token already or
-// is a control-plane machine. With neither in the config, whoever answers first is believed, with a
-// warning; what it gave is the authority until the next boot.
+// trustd has to show a certificate of the config's CA, or of the CA with the config's hash, before
+// the token is sent. Names are not compared, because the endpoint may be a load balancer, which is
+// in no certificate: whoever has a server certificate of the CA either has the token already or is
+// a control-plane node. If the config has neither CA nor hash, the first answer is trusted, with a
+// warning, and its CA is kept until the next boot.
 //
-// Clocks: as long as this machine's clock is not set, no time is compared with it, and a life is
-// counted from when the certificate came. When the clock is set, all is looked at again.
+// Clocks: while the node's clock is not set, no time is compared with it, and a lifetime is counted
+// from the arrival of the certificate. When the clock is set, everything is checked again.
 //
-// The certificate lives in the store (ApiCertificates/api), so that a new apid goes on with it.
-// After a crash at any line there is the old one or the new one; what was asked for meanwhile is
-// lost, and asked for again. No I/O of its own and no clock: both come in by Dependencies.
+// The certificate is in the store (ApiCertificates/api), where a new apid finds it. After a crash
+// at any line the store has the old certificate or the new one; a request under way is lost and
+// made again. No I/O and no clock of its own: both come in through Dependencies.
 #pragma once
 
 #include <kj/function.h>

@@ -79,7 +79,7 @@ TEST_F(TrustdClient, AsksForTheAddressThatItCallsFrom) {
 TEST_F(TrustdClient, AStrangerHearsNoToken) {
   auto e = failureOf(ask(other.certificate));
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);
-  EXPECT_THAT(messageOf(e).cStr(), HasSubstr("this is not the trustd of this cluster: "));
+  EXPECT_THAT(messageOf(e).cStr(), HasSubstr("the identity of trustd is not verified: "));
   EXPECT_EQ(heard.size(), 0u);
 }
 
@@ -88,7 +88,7 @@ TEST_F(TrustdClient, AnAnswerThatIsTooLargeIsRefused) {
   answer = kj::str(kj::repeat('a', (64u << 10) + 1));
   auto e = failureOf(ask(authority.certificate));
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);
-  EXPECT_EQ(messageOf(e), "a certificate of 65537 bytes is none that this machine reads");
+  EXPECT_EQ(messageOf(e), "the certificate of trustd has 65537 bytes, which is too long");
 }
 
 TEST_F(TrustdClient, WhereNobodyListensTheReasonNamesTheAddress) {

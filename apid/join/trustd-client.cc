@@ -23,7 +23,7 @@ Address localAddress(kj::AsyncIoStream& stream) {
 kj::String text(capnp::Data::Reader pem) {
   if (pem.size() > kMostBytes) {
     fail(ErrorKind::kUnauthenticated,
-         kj::str("a certificate of ", pem.size(), " bytes is none that this machine reads"));
+         kj::str("the certificate of trustd has ", pem.size(), " bytes, which is too long"));
   }
   return kj::str(pem.asChars());
 }
@@ -48,7 +48,7 @@ kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Tim
       .then([&](kj::Own<Connection>&& up) { connection = kj::mv(up); },
             [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (why, refusal) {
-    fail(ErrorKind::kUnauthenticated, kj::str("this is not the trustd of this cluster: ", *why));
+    fail(ErrorKind::kUnauthenticated, kj::str("the identity of trustd is not verified: ", *why));
   }
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   auto trust = KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Trust>();

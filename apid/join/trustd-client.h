@@ -1,5 +1,4 @@
-// One conversation with trustd of another machine: TCP 50001, TLS 1.3 without a certificate of
-// ours.
+// One conversation with trustd of another node: TCP 50001, TLS 1.3 without a client certificate.
 #pragma once
 
 #include <kj/async-io.h>

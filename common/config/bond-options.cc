@@ -139,7 +139,7 @@ uint32_t valueOrStandard(const BondRule& rule, const std::optional<uint32_t>& gi
                          BondProblem& problem) {
   if (!given) return rule.standardIn(mode);
   if (*given <= rule.most && *given >= rule.least) return *given;
-  problem(rule.name, kj::str("is ", *given, "; it is from ", rule.least, " to ", rule.most));
+  problem(rule.name, kj::str("is ", *given, "; must be ", rule.least, " to ", rule.most));
   return rule.standardIn(mode);
 }
 
@@ -153,7 +153,7 @@ void chooseMonitoring(BondOptions& options, BondProblem& problem) {
   for (auto option : {O::kArpInterval, O::kArpValidate}) {
     if (valueOr0(options, option) == 0) continue;
     if (miimon != 0) {
-      problem(ruleOf(option).name, "and miimon exclude each other; miimon is used");
+      problem(ruleOf(option).name, "cannot be used with miimon; miimon is used");
       options[option] = 0;
     } else if (option == O::kArpValidate && valueOr0(options, O::kArpInterval) == 0) {
       problem(ruleOf(option).name, "has no effect without arpInterval");
@@ -180,7 +180,7 @@ BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
     if (matters(rule, mode)) {
       result[rule.option] = valueOrStandard(rule, value, mode, problem);
     } else if (value && *value != rule.standard) {
-      problem(rule.name, kj::str("has a meaning only in ", modesOf(rule)));
+      problem(rule.name, kj::str("is used only in ", modesOf(rule)));
     }
   }
   chooseMonitoring(result, problem);
@@ -190,7 +190,7 @@ BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
   if (mode == BondMode::kLacp) {
     result.actorSystem = given.actorSystem.value_or(Mac{});
   } else if (given.actorSystem) {
-    problem("adActorSystem", "has a meaning only in mode 802.3ad");
+    problem("adActorSystem", "is used only in mode 802.3ad");
   }
   return result;
 }

@@ -1,5 +1,6 @@
 // Every bonding mode with every option: which go together, as the kernel's driver has it (spec
-// network.md §13), written down once more here so that a slip in the table of common/netlink/netlink-bond.h shows.
+// network.md §13), written down once more here so that a slip in the table of
+// common/netlink/netlink-bond.h shows.
 
 #include <gtest/gtest.h>
 
@@ -78,7 +79,7 @@ TEST(ConfigBond, EveryModeWithEveryOption) {
         EXPECT_EQ("", words);
         ++legal;
       } else {
-        EXPECT_NE(std::string::npos, words.find(std::string(row.key) + ": this has a meaning only"))
+        EXPECT_NE(std::string::npos, words.find(std::string(row.key) + ": this is used only"))
             << words;
         ++illegal;
       }
@@ -98,11 +99,10 @@ TEST(ConfigBond, OptionsThatDoNotGoTogether) {
        "peerNotifyDelay: this has no effect without miimon"},
       {"active-backup", "arpValidate: all", "arpValidate: this has no effect without arpInterval"},
       {"active-backup", "miimon: 100\narpInterval: 100\narpIPTarget: [10.5.0.1]",
-       "arpInterval: this and miimon exclude each other; miimon is used"},
+       "arpInterval: this cannot be used with miimon; miimon is used"},
       {"active-backup", "miimon: 100\narpValidate: all",
-       "arpValidate: this and miimon exclude each other; miimon is used"},
-      {"active-backup", "arpInterval: 100",
-       "arpInterval: without arpIPTarget this monitors nothing"},
+       "arpValidate: this cannot be used with miimon; miimon is used"},
+      {"active-backup", "arpInterval: 100", "arpInterval: this has no effect without arpIPTarget"},
       {"balance-xor", "miimon: 100\nupdelay: 150",
        "updelay: 150 is not a multiple of miimon (100); the kernel rounds it down"},
       {"balance-xor", "peerNotifyDelay: 300001\nmiimon: 1", "peerNotifyDelay: 300001 is too large"},

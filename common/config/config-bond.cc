@@ -22,7 +22,7 @@ void checkRanges(Report& report, kj::StringPtr path, netlink::BondOptions& optio
     if (!value || (*value <= rule.most && *value >= rule.least)) continue;
     report.error(kj::str(path, ".", rule.name),
                  kj::str(*value, *value > rule.most ? " is too large" : " is too small"),
-                 kj::str("it is from ", rule.least, " to ", rule.most));
+                 kj::str("must be ", rule.least, " to ", rule.most));
     value.reset();
   }
 }
@@ -36,7 +36,7 @@ void checkTogether(Report& report, kj::StringPtr path, Bond::Reader bond,
   auto& primary = netlink::ruleOf(netlink::BondOption::kPrimary);
   if (bond.getPrimary().size() > 0 && !primary.fits(options.mode())) {
     report.warn(kj::str(path, ".primary"),
-                kj::str("this has a meaning only in ", netlink::modesOf(primary)));
+                kj::str("this is used only in ", netlink::modesOf(primary)));
   }
 }
 
@@ -50,11 +50,10 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
   delay("downdelay", bond.getDowndelay());
   delay("peerNotifyDelay", bond.getPeerNotifyDelay());
   if (bond.getArpInterval() > 0 && bond.getArpIPTarget().size() == 0) {
-    report.warn(kj::str(path, ".arpInterval"),
-                kj::str("without arpIPTarget this monitors nothing"));
+    report.warn(kj::str(path, ".arpInterval"), kj::str("this has no effect without arpIPTarget"));
   }
   if (bond.getArpIPTarget().size() > netlink::kMostBondTargets)
-    report.error(kj::str(path, ".arpIPTarget"), kj::str("there can be 16 targets at most"));
+    report.error(kj::str(path, ".arpIPTarget"), kj::str("too many targets; at most 16"));
   size_t i = 0;
   for (auto target : bond.getArpIPTarget()) {
     auto place = kj::str(path, ".arpIPTarget[", i++, "]");
@@ -67,29 +66,30 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
 void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   if (peer.getPublicKey().size() > 0 && !isKey(peer.getPublicKey(), kWireguardKeyBytes)) {
     report.warn(kj::str(path, ".publicKey"),
-                kj::str("this is not the base64 of 32 octets; the link will not come up"));
+                kj::str("not the base64 of 32 bytes; the link will not come up"));
   }
   auto endpoint = peer.getEndpoint();
   if (endpoint.size() > 0 && !isHostAndPort(endpoint, true)) {
     report.error(kj::str(path, ".endpoint"), kj::str("\"", endpoint, "\" is not host:port"),
-                 "as 209.202.254.14:8172");
+                 "for example 209.202.254.14:8172");
   }
   auto keepalive = peer.getPersistentKeepaliveInterval();
   if (keepalive.size() > 0) {
     auto place = kj::str(path, ".persistentKeepaliveInterval");
     KJ_IF_MAYBE (interval, parseDuration(keepalive)) {
       if (*interval > 65535 * kj::SECONDS)
-        report.error(place, kj::str("\"", keepalive, "\" is too long"), "it is 65535s at most");
+        report.error(place, kj::str("\"", keepalive, "\" is too long"), "at most 65535s");
     } else {
-      report.error(place, kj::str("\"", keepalive, "\" is not a duration"), "as 25s");
+      report.error(place, kj::str("\"", keepalive, "\" is not a duration"), "for example 25s");
     }
   }
   size_t i = 0;
   for (auto network : peer.getAllowedIPs()) {
     auto place = kj::str(path, ".allowedIPs[", i++, "]");
     if (Prefix::parse(network) == nullptr) {
-      report.warn(place, kj::str("\"", network, "\" is no network; the link will not come up"),
-                  "address/length, as 192.168.88.0/24");
+      report.warn(place,
+                  kj::str("\"", network, "\" is not a valid network; the link will not come up"),
+                  "use address/length, for example 192.168.88.0/24");
     }
   }
 }
@@ -99,13 +99,13 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
   auto members = kj::str(path, ".interfaces");
   if (bond.getInterfaces().size() == 0)
-    report.error(members, kj::str("a bond needs at least one link"), "as [eth0, eth1]");
+    report.error(members, kj::str("a bond needs at least one link"), "for example [eth0, eth1]");
   std::set<std::string> names;
   size_t i = 0;
   for (auto member : bond.getInterfaces()) {
     auto place = kj::str(members, "[", i++, "]");
     if (!isLinkName(member))
-      report.error(place, kj::str("\"", member, "\" is not a name of a link"));
+      report.error(place, kj::str("\"", member, "\" is not a valid link name"));
     names.insert(member.cStr());
   }
   auto primary = bond.getPrimary();
@@ -116,8 +116,8 @@ void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
   auto system = bond.getAdActorSystem();
   if (system.size() > 0 && !isUnicastMac(system)) {
     report.error(kj::str(path, ".adActorSystem"),
-                 kj::str("\"", system, "\" is not the MAC address of one station"),
-                 "as 02:00:00:00:00:01");
+                 kj::str("\"", system, "\" is not a unicast MAC address"),
+                 "for example 02:00:00:00:00:01");
   }
   auto options = netlink::bondOptions(bond);
   checkRanges(report, path, options);
@@ -129,8 +129,8 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
   auto key = wireguard.getPrivateKey();
   if (key.size() > 0 && !isKey(key, kWireguardKeyBytes)) {
     report.warn(kj::str(path, ".privateKey"),
-                kj::str("this is not the base64 of 32 octets; the link will not come up"),
-                "wg genkey makes one");
+                kj::str("not the base64 of 32 bytes; the link will not come up"),
+                "`wg genkey` makes one");
   }
   std::set<std::string> keys;
   size_t i = 0;
@@ -138,7 +138,7 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
     auto place = kj::str(path, ".peers[", i++, "]");
     checkPeer(report, place, peer);
     if (peer.getPublicKey().size() > 0 && !keys.insert(peer.getPublicKey().cStr()).second)
-      report.error(kj::str(place, ".publicKey"), kj::str("another peer has the same key"));
+      report.error(kj::str(place, ".publicKey"), kj::str("duplicate key: another peer has it too"));
   }
 }
 

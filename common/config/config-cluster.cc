@@ -36,24 +36,27 @@ void checkControlPlane(Report& report, ControlPlane::Reader controlPlane) {
   if (endpoint.size() > 0) {
     auto result = parseEndpoint(endpoint);
     if (result.problem.size() > 0) {
-      report.error(kPath, kj::mv(result.problem), "https://host:port, as https://10.5.0.2:6443");
+      report.error(kPath, kj::mv(result.problem),
+                   "use https://host:port, for example https://10.5.0.2:6443");
     } else if (result.value.scheme != "https") {
-      report.warn(kPath, kj::str("the Kubernetes API is served by https only"));
+      report.warn(kPath, kj::str("the Kubernetes API is served over https only"));
     }
   } else if (report.has(kPath)) {
-    report.error(kPath, kj::str("the URL is empty"), "https://host:port, as https://10.5.0.2:6443");
+    report.error(kPath, kj::str("the URL is empty"),
+                 "use https://host:port, for example https://10.5.0.2:6443");
   }
   if (controlPlane.getLocalAPIServerPort() == 0)
-    report.error("cluster.controlPlane.localAPIServerPort", kj::str("0 is not a port"));
+    report.error("cluster.controlPlane.localAPIServerPort", kj::str("0 is not a valid port"));
 }
 
 void checkCni(Report& report, Cni::Reader cni) {
   auto urls = cni.getUrls();
   if (cni.getName() == CniName::CUSTOM) {
     if (urls.size() == 0)
-      report.warn("cluster.network.cni.urls", kj::str("a custom CNI has manifests; none is given"));
+      report.warn("cluster.network.cni.urls",
+                  kj::str("a custom CNI needs URLs of manifests; none is set"));
   } else if (urls.size() > 0 && report.has("cluster.network.cni.name")) {
-    report.error("cluster.network.cni.urls", kj::str("only a custom CNI has manifests"),
+    report.error("cluster.network.cni.urls", kj::str("only a custom CNI has URLs of manifests"),
                  "set name to custom, or remove urls");
   }
   size_t i = 0;
@@ -64,7 +67,7 @@ void checkClusterNetwork(Report& report, ClusterNetwork::Reader network, bool co
   if (!isDnsName(network.getDnsDomain())) {
     report.error("cluster.network.dnsDomain",
                  kj::str("\"", network.getDnsDomain(), "\" is not a DNS name"),
-                 "cluster.local is the usual one");
+                 "for example cluster.local");
   }
   size_t i = 0;
   for (auto subnet : network.getPodSubnets())
@@ -76,7 +79,7 @@ void checkClusterNetwork(Report& report, ClusterNetwork::Reader network, bool co
     KJ_IF_MAYBE (services, Prefix::parse(subnet)) {
       if (services->length + kServiceHostBits > services->address.bits()) {
         report.error(path, kj::str("\"", subnet, "\" is too small for services"),
-                     "the DNS server has its tenth address");
+                     "it must hold its tenth address, which is the DNS server's");
       }
       size_t compared = 0;
       for (auto other : network.getPodSubnets()) {
@@ -93,15 +96,15 @@ void checkClusterNetwork(Report& report, ClusterNetwork::Reader network, bool co
 
 void checkSecrets(Report& report, Cluster::Reader cluster, bool controlPlane) {
   if (cluster.getToken().size() == 0) {
-    report.warn("cluster.token", kj::str("there is no token"));
+    report.warn("cluster.token", kj::str("token is missing"));
   } else if (!isToken(cluster.getToken())) {
-    report.error("cluster.token", kj::str("this is not a token"),
-                 "6 characters, a dot and 16 characters of a-z and 0-9");
+    report.error("cluster.token", kj::str("not a valid token"),
+                 "use 6 characters, a dot and 16 characters of a-z and 0-9");
   }
   auto secret = cluster.getAescbcEncryptionSecret();
   if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
-    report.error("cluster.aescbcEncryptionSecret", kj::str("this is not the base64 of 32 octets"),
-                 "head -c 32 /dev/urandom | base64 makes one");
+    report.error("cluster.aescbcEncryptionSecret", kj::str("not the base64 of 32 bytes"),
+                 "`head -c 32 /dev/urandom | base64` makes one");
   }
   report.authority("cluster.ca", cluster.getCa(), controlPlane);
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), controlPlane);
@@ -126,7 +129,8 @@ void checkVolumes(Report& report, kj::StringPtr component, capnp::List<Volume>::
     report.absolutePath(kj::str(path, ".hostPath"), volume.getHostPath());
     report.absolutePath(kj::str(path, ".mountPath"), volume.getMountPath());
     if (volume.getMountPath().size() > 0 && !mounts.insert(volume.getMountPath().cStr()).second)
-      report.error(kj::str(path, ".mountPath"), kj::str("another volume is mounted here too"));
+      report.error(kj::str(path, ".mountPath"),
+                   kj::str("duplicate path: another volume is mounted here too"));
   }
 }
 
@@ -167,7 +171,8 @@ void checkManifests(Report& report, Cluster::Reader cluster) {
     if (blank) {
       report.error(path, kj::str("the manifest has no name"));
     } else if (!names.insert(manifest.getName().cStr()).second) {
-      report.error(path, kj::str("another manifest is called \"", manifest.getName(), "\""));
+      report.error(
+          path, kj::str("duplicate name: another manifest is called \"", manifest.getName(), "\""));
     }
   }
 }
@@ -189,12 +194,12 @@ void checkTrustd(Report& report, Trustd::Reader trustd) {
     if (!isHost(host)) {
       report.error(kj::str("cluster.trustd.endpoints[", i, "]"),
                    kj::str("\"", host, "\" is neither an IP address nor a DNS name"),
-                   "without a port: trustd is asked at 50001");
+                   "leave out the port; trustd listens on 50001");
     }
     ++i;
   }
   checkLifetime(report, "cluster.trustd.certLifetime", trustd.getCertLifetime(), kShortestLifetime,
-                "a certificate is valid for 10s at least", "as 24h");
+                "must be at least 10s", "for example 24h");
 }
 
 }  // namespace
@@ -208,7 +213,7 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   checkManifests(report, cluster);
   checkLifetime(report, "cluster.adminKubeconfig.certLifetime",
                 cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
-                "a certificate is valid for more than no time", "as 8760h");
+                "must be more than 0s", "for example 8760h");
   checkTrustd(report, cluster.getTrustd());
 }
 

@@ -204,7 +204,7 @@ class Corrector {
                   entry.value->text == other->value->text;
       if (!same) {
         report(Problem::Severity::kError, entry.place, below(path, row.key),
-               kj::str("this is ", row.other, " by another name, and the two differ"));
+               kj::str("this is ", row.other, " by another name, and their values differ"));
         return;
       }
       warn(entry.place, below(path, row.key), kj::str("this is ", row.other, " by another name"));
@@ -220,7 +220,7 @@ class Corrector {
     auto target = kj::str(row.other, ".", row.key);
     auto conflict = [&]() {
       report(Problem::Severity::kError, entry.place, below(path, row.key),
-             kj::str("this is ", target, " in another place, and that is there already"));
+             kj::str("this is ", target, ", which is set too"));
     };
     KJ_IF_MAYBE (parent, find(mapping, row.other)) {
       auto& node = stream.edit(*parent->value);
@@ -242,9 +242,8 @@ class Corrector {
 
   void listOfOne(const Deviation& row, Entry& entry, kj::StringPtr path) {
     if (entry.value->kind != YamlNode::Kind::kMapping) return;
-    warn(
-        entry.value->place, below(path, row.key),
-        kj::str("a list is expected; this mapping is read as its one item (begin it with \"- \")"));
+    warn(entry.value->place, below(path, row.key),
+         kj::str("expected a list; this mapping is read as its only item (begin it with \"- \")"));
     auto& list = stream.make();
     list.kind = YamlNode::Kind::kSequence;
     list.place = entry.value->place;

@@ -91,7 +91,7 @@ EndpointResult parseEndpoint(kj::StringPtr url) {
   KJ_IF_MAYBE (text, parts.port) {
     result.value.port = parsePort(*text);
     if (result.value.port == nullptr) {
-      result.problem = kj::str("\"", url, "\": the port must be a number from 1 to 65535");
+      result.problem = kj::str("\"", url, "\": the port must be 1 to 65535");
     }
   }
   return result;

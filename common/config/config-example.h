@@ -1,5 +1,6 @@
 // What a machine config can say besides what a generated one does: the keys that are most asked
-// for, each with a value that could be right. Read by common/config/generate.cc as commented examples.
+// for, each with a value that could be right. Read by common/config/generate.cc as commented
+// examples.
 #pragma once
 
 #include <kj/string.h>

@@ -33,7 +33,7 @@ void checkKubelet(Report& report, Kubelet::Reader kubelet) {
     bool bind = mount.getType() == "bind";
     if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
     if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
-      report.error(kj::str(path, ".source"), kj::str("a bind mount needs the path that it shows"));
+      report.error(kj::str(path, ".source"), kj::str("a bind mount needs a source"));
   }
 }
 
@@ -45,15 +45,14 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
     for (char c : name) bad = bad || c == '=' || static_cast<unsigned char>(c) <= ' ';
     if (bad) {
       report.error(keyPath("machine.env", name),
-                   kj::str("\"", name, "\" is not the name of a variable"),
-                   "letters, digits and _, not a digit at the front");
+                   kj::str("\"", name, "\" is not a valid name of a variable"),
+                   "use letters, digits and _, not beginning with a digit");
     }
     size += name.size() + variable.getValue().size() + 2;
   }
   if (size > kMostEnvironment || variables.size() > kMostVariables) {
     report.error("machine.env",
-                 kj::str("these are more variables than a process is given: ", variables.size(),
-                         " of ", size, " bytes"),
+                 kj::str("too many variables: ", variables.size(), " of ", size, " bytes"),
                  kj::str("at most ", kMostVariables, " of ", kMostEnvironment, " bytes"));
   }
 }
@@ -65,12 +64,12 @@ void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
                  sysctlPath(kj::str(name, "/x")) != nullptr;
     if (!group && sysctlPath(name) == nullptr) {
       report.error(keyPath("machine.sysctls", name),
-                   kj::str("\"", name, "\" is not the name of a kernel parameter"),
-                   "as net.ipv4.ip_forward");
+                   kj::str("\"", name, "\" is not a valid name of a kernel parameter"),
+                   "for example net.ipv4.ip_forward");
     } else if (group) {
       report.error(keyPath("machine.sysctls", name),
-                   kj::str("\"", name, "\" names no kernel parameter but a group of them"),
-                   "as net.ipv4.ip_forward");
+                   kj::str("\"", name, "\" is a group of kernel parameters"),
+                   "for example net.ipv4.ip_forward");
     }
   }
 }
@@ -80,8 +79,9 @@ void checkAuthorityHash(Report& report, Machine::Reader machine) {
   auto hash = machine.getCaHash();
   if (hash.size() == 0) return;
   if (!isAuthorityHash(hash)) {
-    report.error(kPath, kj::str("this is not the hash of an authority"),
-                 "sha256: and 64 digits of lower-case hexadecimal, as talosctl gen ca writes it");
+    report.error(
+        kPath, kj::str("not a valid hash of a CA"),
+        "use sha256: and 64 lower-case hexadecimal digits, as `talosctl gen ca` prints it");
     return;
   }
   if (machine.getCa().getCrt().size() == 0) return;
@@ -89,8 +89,8 @@ void checkAuthorityHash(Report& report, Machine::Reader machine) {
   auto unreadable = kj::runCatchingExceptions([&]() {  // which is reported with machine.ca
     auto own = pki::authorityHash(certificate);
     if (own != hash) {
-      report.error(kPath, kj::str("this is not the hash of machine.ca, which is ", own),
-                   "give the one or the other");
+      report.error(kPath, kj::str("does not match machine.ca, whose hash is ", own),
+                   "remove one of the two");
     }
   });
 }
@@ -98,17 +98,16 @@ void checkAuthorityHash(Report& report, Machine::Reader machine) {
 void checkIdentity(Report& report, Machine::Reader machine) {
   bool controlPlane = isControlPlane(machine.getType());
   if (!report.has("machine.type"))
-    report.warn("machine.type", kj::str("this key is missing; the machine will be a worker"));
+    report.warn("machine.type", kj::str("missing; the node will be a worker"));
   if (machine.getToken().size() == 0) {
-    report.warn("machine.token", kj::str("there is no token"));
+    report.warn("machine.token", kj::str("token is missing"));
   } else if (!isToken(machine.getToken())) {
-    report.error("machine.token", kj::str("this is not a token"),
-                 "6 characters, a dot and 16 characters of a-z and 0-9");
+    report.error("machine.token", kj::str("not a valid token"),
+                 "use 6 characters, a dot and 16 characters of a-z and 0-9");
   }
   report.authority("machine.ca", machine.getCa(), controlPlane);
   if (controlPlane && !machine.hasCa()) {
-    report.error("machine.ca", kj::str("a control-plane machine needs the certificate authority of "
-                                       "the machine API"));
+    report.error("machine.ca", kj::str("a control-plane node needs the CA of the machine API"));
   }
   checkAuthorityHash(report, machine);
   report.hosts("machine.certSANs", machine.getCertSANs());

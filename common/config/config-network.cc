@@ -28,8 +28,8 @@ struct Taken {
 
 void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
   if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestMtu)) {
-    report.warn(kj::str(path, ".mtu"), kj::str("no link has an MTU of ", mtu),
-                "it is from 68 to 65536");
+    report.warn(kj::str(path, ".mtu"), kj::str("not a valid MTU of a link: ", mtu),
+                "must be 68 to 65536");
   }
 }
 
@@ -38,8 +38,8 @@ void checkNowhere(Report& report, kj::StringPtr path, Route::Reader route) {
   auto only = [&](kj::StringPtr key, bool given) {
     if (!given) return;
     report.error(kj::str(path, ".", key),
-                 kj::str("the packets of this type of route go nowhere, so it has none"),
-                 "remove it, or the type");
+                 kj::str("a route of this type discards packets and cannot have this"),
+                 "remove this key or the type");
   };
   only("gateway", route.getGateway().size() > 0);
   only("source", route.getSource().size() > 0);
@@ -61,8 +61,8 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
   }
   auto mtu = route.getMtu();
   if (mtu != 0 && (mtu < kSmallestMtu || mtu > kLargestRouteMtu)) {
-    report.error(kj::str(path, ".mtu"), kj::str("no route has an MTU of ", mtu),
-                 "it is from 68 to 65520");
+    report.error(kj::str(path, ".mtu"), kj::str("not a valid MTU of a route: ", mtu),
+                 "must be 68 to 65520");
   }
   bool hasGateway = false;
   KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
@@ -77,8 +77,8 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
     return;
   }
   if (route.getOnlink() && !hasGateway) {
-    report.error(kj::str(path, ".onlink"), kj::str("there is no gateway that could be on the link"),
-                 "remove onlink, or name the gateway");
+    report.error(kj::str(path, ".onlink"), kj::str("onlink has no effect without a gateway"),
+                 "set gateway or remove onlink");
   }
 }
 
@@ -89,9 +89,9 @@ void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route
       taken.routes.try_emplace({network.masked().toString().cStr(), metric}, path.cStr());
   if (added) return;
   report.warn(kj::str(path, ".network"),
-              kj::str(there->second.c_str(), " goes there too, with the same metric (", metric,
-                      "); only one of them counts"),
-              "give one of them another metric");
+              kj::str(there->second.c_str(), " has the same network and metric (", metric,
+                      "); only one of them is used"),
+              "set another metric");
 }
 
 void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& taken) {
@@ -100,9 +100,10 @@ void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& 
     family = network->address.family();
     checkPlace(report, path, *network, route, taken);
   } else {
-    report.warn(kj::str(path, ".network"),
-                kj::str("\"", route.getNetwork(), "\" is no network; the route is left out"),
-                "address/length, as 10.0.0.0/8; 0.0.0.0/0 is the default route");
+    report.warn(
+        kj::str(path, ".network"),
+        kj::str("\"", route.getNetwork(), "\" is not a valid network; the route is ignored"),
+        "use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route");
   }
   if (route.getType() == RouteType::UNICAST) {
     checkHop(report, path, route, family);
@@ -128,9 +129,9 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link) {
   if (!link.hasDhcpOptions()) return;
   auto place = kj::str(path, ".dhcpOptions");
   if (!link.getDhcp()) {
-    report.warn(place, kj::str("without dhcp: true these have no effect"));
+    report.warn(place, kj::str("these have no effect without dhcp: true"));
   } else if (!link.getDhcpOptions().getIpv4() && !link.getDhcpOptions().getIpv6()) {
-    report.warn(place, kj::str("neither ipv4 nor ipv6: DHCP asks for nothing"));
+    report.warn(place, kj::str("ipv4 and ipv6 are both off: DHCP does nothing"));
   }
 }
 
@@ -140,8 +141,9 @@ void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned p
   checkFurther(report, path, vlan);
   checkMtu(report, path, vlan.getMtu());
   if (parentMtu != 0 && vlan.getMtu() > parentMtu) {
-    report.error(kj::str(path, ".mtu"),
-                 kj::str(vlan.getMtu(), " is more than the link below has (", parentMtu, ")"));
+    report.error(
+        kj::str(path, ".mtu"),
+        kj::str(vlan.getMtu(), " is more than the MTU of the parent link (", parentMtu, ")"));
   }
   checkRoutes(report, path, taken, vlan.getRoutes());
 }
@@ -156,9 +158,10 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     auto path = kj::str(parent, ".vlans[", i++, "]");
     auto place = kj::str(path, ".vlanId");
     if (vlan.getVlanId() > kLargestVlan) {
-      report.error(place, kj::str(vlan.getVlanId(), " is not a VLAN"), "it is from 0 to 4094");
+      report.error(place, kj::str(vlan.getVlanId(), " is not a valid VLAN ID"),
+                   "must be 0 to 4094");
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
-      report.error(place, kj::str("VLAN ", vlan.getVlanId(), " of this link is there twice"));
+      report.error(place, kj::str("VLAN ", vlan.getVlanId(), " is a duplicate on this link"));
     }
     checkVlan(report, path, vlan, interface.getMtu(), taken);
   }
@@ -173,7 +176,7 @@ void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader inter
 
 void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
   if (!isControlPlane(type)) {
-    report.error(path, kj::str("only control-plane machines can have a shared address"),
+    report.error(path, kj::str("only control-plane nodes can have a shared address"),
                  "remove vip, or set machine.type to controlplane");
   }
   auto place = kj::str(path, ".ip");
@@ -197,24 +200,26 @@ void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interfa
     for (char c : text) {
       bool good = letters.size() == 0 ? c > ' ' : letters.findFirst(c) != nullptr;
       if (good) continue;
-      report.error(kj::str(place, ".", key), kj::str("no link has \"", text, "\" here"), hint);
+      report.error(kj::str(place, ".", key), kj::str("no link can match \"", text, "\""), hint);
       return;
     }
   };
   constexpr auto kHex = "0123456789abcdefABCDEF:*"_kj;
-  pattern("busPath", selector.getBusPath(), "", "as 0000:00:03.0 or 0000:00:*");
-  pattern("hardwareAddr", selector.getHardwareAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
-  pattern("permanentAddr", selector.getPermanentAddr(), kHex, "as 52:54:00:12:34:56 or 52:54:00:*");
-  pattern("pciID", selector.getPciID(), kHex, "vendor:product, as 1af4:1000 or 1af4:*");
-  pattern("driver", selector.getDriver(), "", "as virtio_net");
+  pattern("busPath", selector.getBusPath(), "", "for example 0000:00:03.0 or 0000:00:*");
+  pattern("hardwareAddr", selector.getHardwareAddr(), kHex,
+          "for example 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("permanentAddr", selector.getPermanentAddr(), kHex,
+          "for example 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("pciID", selector.getPciID(), kHex,
+          "use vendor:product, for example 1af4:1000 or 1af4:*");
+  pattern("driver", selector.getDriver(), "", "for example virtio_net");
   if (!some) {
-    report.error(place, kj::str("this chooses no link"),
-                 "give busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
+    report.error(place, kj::str("empty: this selects no link"),
+                 "set busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
   }
   if (interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
       interface.getDummy()) {
-    report.error(place, kj::str("a link that is made has nothing to be chosen by"),
-                 "name it with interface");
+    report.error(place, kj::str("a virtual link cannot be selected"), "use interface to name it");
   }
 }
 
@@ -223,11 +228,11 @@ void checkName(Report& report, kj::StringPtr path, Interface::Reader interface) 
   if (interface.hasDeviceSelector()) {
     checkSelector(report, path, interface);
   } else if (name.size() == 0) {
-    report.error(kj::str(path, ".interface"), kj::str("the name of the link is missing"),
-                 "name it, or choose it with deviceSelector");
+    report.error(kj::str(path, ".interface"), kj::str("link name is missing"),
+                 "set interface or deviceSelector");
   } else if (!isLinkName(name)) {
-    report.error(kj::str(path, ".interface"), kj::str("\"", name, "\" is not a name of a link"),
-                 "1 to 15 characters without /, : and blanks");
+    report.error(kj::str(path, ".interface"), kj::str("\"", name, "\" is not a valid link name"),
+                 "use 1 to 15 characters without /, : and blanks");
   }
 }
 
@@ -259,10 +264,10 @@ void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj
     auto place = kj::str(path, ".interfaces[", i++, "]");
     auto [other, added] = masterOf.emplace(member.cStr(), master.cStr());
     if (member == master) {
-      report.error(place, kj::str("a ", kind, " cannot be a link of itself"));
+      report.error(place, kj::str("a ", kind, " cannot have itself as a link"));
     } else if (!added) {
-      report.warn(place, kj::str("\"", member, "\" is in ", other->second.c_str(),
-                                 " already; a link can be in one bond or bridge"));
+      report.warn(place, kj::str("\"", member, "\" is already in ", other->second.c_str(),
+                                 "; a link can be in only one bond or bridge"));
     }
   }
 }
@@ -286,7 +291,7 @@ void checkMembers(Report& report, Network::Reader network) {
         continue;
       }
       report.error(kj::str(path, ".bridge.interfaces[", j++, "]"),
-                   kj::str("\"", member, "\" is not a name of a link"));
+                   kj::str("\"", member, "\" is not a valid link name"));
     }
   }
   i = 0;
@@ -296,8 +301,9 @@ void checkMembers(Report& report, Network::Reader network) {
     if (interface.getIgnore() || master == masterOf.end()) continue;
     auto warn = [&](kj::StringPtr key, bool given) {
       if (!given) return;
-      report.warn(kj::str(path, ".", key), kj::str("this link is part of ", master->second.c_str(),
-                                                   " and can have no address of its own"));
+      report.warn(kj::str(path, ".", key),
+                  kj::str("has no effect: this link is part of ", master->second.c_str(),
+                          " and cannot have addresses of its own"));
     };
     warn("cidr", interface.getCidr().size() > 0);
     warn("addresses", interface.getAddresses().size() > 0);
@@ -316,7 +322,7 @@ void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
       report.error(kj::str(path, ".ip"), kj::str("\"", entry.getIp(), "\" is not an IP address"));
     }
     if (entry.getAliases().size() == 0)
-      report.error(kj::str(path, ".aliases"), kj::str("there is no name for this address"));
+      report.error(kj::str(path, ".aliases"), kj::str("the address has no name"));
     size_t j = 0;
     for (auto alias : entry.getAliases()) {
       auto place = kj::str(path, ".aliases[", j++, "]");
@@ -331,7 +337,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   auto hostname = network.getHostname();
   if (hostname.size() > 0 && !isDnsName(hostname)) {
     report.error("machine.network.hostname", kj::str("\"", hostname, "\" is not a host name"),
-                 "labels of at most 63 letters, digits and dashes, 253 characters in all");
+                 "use labels of at most 63 letters, digits and dashes, 253 characters in all");
   }
   size_t i = 0;
   for (auto nameserver : network.getNameservers()) {

@@ -20,16 +20,16 @@ void checkRegistryName(Report& report, kj::StringPtr path, kj::StringPtr name, b
   if ((wildcard && name == "*") || isHostAndPort(name, false)) return;
   auto parsed = parseEndpoint(name);
   bool url = parsed.problem.size() == 0;
-  report.error(path, kj::str("\"", name, "\" is not the host of a registry"),
-               url        ? "without the scheme and the path"
-               : wildcard ? "as docker.io or registry.example.org:5000, or * for all others"
-                          : "as registry.example.org:5000");
+  report.error(path, kj::str("\"", name, "\" is not a valid registry host"),
+               url        ? "leave out the scheme and the path"
+               : wildcard ? "for example docker.io, registry.example.org:5000, or * for all others"
+                          : "for example registry.example.org:5000");
 }
 
 void checkPem(Report& report, kj::StringPtr path, capnp::Data::Reader pem) {
   auto certificate = kj::heapString(pem.asChars());
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::inspect(certificate); })) {
-    report.error(path, messageOf(*e), "the base64 of a certificate in PEM");
+    report.error(path, messageOf(*e), "use the base64 of a certificate in PEM");
   }
 }
 
@@ -52,11 +52,11 @@ void checkIdentity(Report& report, kj::StringPtr path, CertificateAndKey::Reader
 void checkAuth(Report& report, kj::StringPtr path, RegistryAuth::Reader auth) {
   bool user = auth.getUsername().size() > 0, password = auth.getPassword().size() > 0;
   if (user != password) {
-    report.error(path, kj::str("username and password belong together; one of them is missing"));
+    report.error(path, kj::str("username or password is missing; set both"));
   }
   if (!user && !password && auth.getAuth().size() == 0 && auth.getIdentityToken().size() == 0) {
-    report.error(path, kj::str("there are no credentials"),
-                 "username and password, identityToken, or auth");
+    report.error(path, kj::str("credentials are missing"),
+                 "set username and password, identityToken, or auth");
   }
   if (auth.getAuth().size() == 0) return;
   auto decoded = kj::decodeBase64(auth.getAuth());
@@ -64,7 +64,7 @@ void checkAuth(Report& report, kj::StringPtr path, RegistryAuth::Reader auth) {
   bool colon = false;
   for (auto byte : decoded) colon = colon || byte == ':';
   if (decoded.hadErrors || !colon)
-    report.error(kj::str(path, ".auth"), kj::str("this is not the base64 of user:password"));
+    report.error(kj::str(path, ".auth"), kj::str("not the base64 of user:password"));
 }
 
 // host[:port] of URLs, by scheme.
@@ -102,7 +102,7 @@ void checkRegistries(Report& report, Registries::Reader registries) {
       auto place = kj::str(path, ".tls");
       if (endpoints.plain.count(entry.getKey().cStr()) > 0 &&
           endpoints.secure.count(entry.getKey().cStr()) == 0) {
-        report.error(place, kj::str("the endpoint of this host is not one of https"));
+        report.error(place, kj::str("the endpoint of this host is not an https URL"));
       }
       auto tls = config.getTls();
       if (tls.hasClientIdentity())

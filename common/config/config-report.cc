@@ -54,9 +54,9 @@ void Report::warn(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
 void Report::cidr(kj::StringPtr path, kj::StringPtr text) {
   if (Prefix::parse(text) != nullptr) return;
   bool address = Ip::parse(text) != nullptr;
-  error(path, kj::str("\"", text, "\" is not an address with a prefix length"),
-        address ? kj::str("as ", text, text.findFirst(':') == nullptr ? "/24" : "/64")
-                : kj::str("as 10.5.0.2/24"));
+  error(path, kj::str("\"", text, "\" is not a valid address with a prefix length"),
+        address ? kj::str("for example ", text, text.findFirst(':') == nullptr ? "/24" : "/64")
+                : kj::str("for example 10.5.0.2/24"));
 }
 
 void Report::hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names) {
@@ -71,7 +71,7 @@ void Report::hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names) {
 void Report::url(kj::StringPtr path, kj::StringPtr text) {
   auto result = parseEndpoint(text);
   if (result.problem.size() > 0) {
-    error(path, kj::mv(result.problem), "as https://example.org/path");
+    error(path, kj::mv(result.problem), "for example https://example.org/path");
   } else if (result.value.scheme != "http" && result.value.scheme != "https") {
     error(path, kj::str("\"", text, "\": the scheme must be http or https"));
   }
@@ -81,30 +81,29 @@ void Report::absolutePath(kj::StringPtr path, kj::StringPtr text) {
   if (text.size() == 0 && !has(path)) return;
   if (!isCleanPath(text)) {
     error(path, kj::str("\"", text, "\" is not an absolute path"),
-          "it begins with / and has no . or .. in it");
+          "it must begin with / and have no . or .. in it");
   }
 }
 
 void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool needsKey) {
   if (pair.getCrt().size() == 0) {
     if (pair.getKey().size() > 0)
-      error(kj::str(path, ".crt"), kj::str("there is a key but no certificate"));
+      error(kj::str(path, ".crt"), kj::str("certificate is missing: there is only a key"));
     return;
   }
   auto certificate = kj::heapString(pair.getCrt().asChars());
   auto thrown = kj::runCatchingExceptions([&]() {
     if (!pki::inspect(certificate).authority) {
-      error(kj::str(path, ".crt"),
-            kj::str("this certificate is not one of an authority (CA:true)"));
+      error(kj::str(path, ".crt"), kj::str("not a CA certificate (CA:true)"));
     }
   });
   KJ_IF_MAYBE (e, thrown) {
-    error(kj::str(path, ".crt"), messageOf(*e), "the base64 of a certificate in PEM");
+    error(kj::str(path, ".crt"), messageOf(*e), "use the base64 of a certificate in PEM");
     return;
   }
   if (pair.getKey().size() == 0) {
     if (needsKey)
-      error(kj::str(path, ".key"), kj::str("a control-plane machine needs the key too"));
+      error(kj::str(path, ".key"), kj::str("key is missing; a control-plane node needs it"));
     return;
   }
   pki::Pem key(kj::heapString(pair.getKey().asChars()));
@@ -119,12 +118,12 @@ void Report::arguments(kj::StringPtr path, capnp::List<StringPair>::Reader argum
     auto name = argument.getKey();
     auto place = keyPath(path, name);
     if (name.size() == 0) {
-      error(path, kj::str("an argument has no name"));
+      error(path, kj::str("name of an argument is empty"));
     } else if (name.startsWith("-")) {
-      error(place, kj::str("the name of an argument is given without the leading dashes"));
+      error(place, kj::str("write the name of the argument without the leading dashes"));
     }
     for (auto other : taken) {
-      if (name == other) error(place, kj::str("the system sets this argument itself"), "remove it");
+      if (name == other) error(place, kj::str("the node sets this argument itself"), "remove it");
     }
   }
 }

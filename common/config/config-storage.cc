@@ -16,10 +16,10 @@ constexpr kj::StringPtr kManifests = "/etc/kubernetes/manifests/"_kj;
 void checkDevice(Report& report, kj::StringPtr path, kj::StringPtr device) {
   if (device.size() == 0) {
     if (report.has(path))
-      report.error(path, kj::str("the path of the disk is empty"), "as /dev/sdb");
+      report.error(path, kj::str("the path of the disk is empty"), "for example /dev/sdb");
   } else if (!device.startsWith("/dev/") || !isCleanPath(device)) {
-    report.error(path, kj::str("\"", device, "\" is not the path of a block device"),
-                 "as /dev/sdb");
+    report.error(path, kj::str("\"", device, "\" is not a valid path of a block device"),
+                 "for example /dev/sdb");
   }
 }
 
@@ -37,22 +37,22 @@ void checkPartitions(Report& report, kj::StringPtr disk, capnp::List<Partition>:
         size = *octets;
       } else {
         good = false;
-        report.error(place, kj::str("\"", partition.getSize(), "\" is not a size"),
-                     "as 10GB, 4GiB or a number of octets");
+        report.error(place, kj::str("\"", partition.getSize(), "\" is not a valid size"),
+                     "for example 10GB, 4GiB or a number of bytes");
       }
     }
     if (good && size == 0 && !last) {
       report.error(place, kj::str("only the last partition can take the rest of the disk"),
-                   "give this one a size, as 10GB");
+                   "set its size, for example 10GB");
     }
     place = kj::str(path, ".mountpoint");
     auto mountpoint = partition.getMountpoint();
     report.absolutePath(place, mountpoint);
     if (!isCleanPath(mountpoint)) continue;
     if (!mountpoint.startsWith("/var/"))
-      report.warn(place, kj::str("\"", mountpoint, "\" is not below /var, where data belongs"));
+      report.warn(place, kj::str("\"", mountpoint, "\" is not below /var, where data should be"));
     if (!mountpoints.insert(mountpoint.cStr()).second)
-      report.error(place, kj::str("another partition is mounted here too"));
+      report.error(place, kj::str("duplicate path: another partition is mounted here too"));
   }
 }
 
@@ -63,7 +63,7 @@ void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
     auto path = kj::str("machine.disks[", i++, "]");
     checkDevice(report, kj::str(path, ".device"), disk.getDevice());
     if (disk.getDevice().size() > 0 && !devices.insert(disk.getDevice().cStr()).second)
-      report.error(kj::str(path, ".device"), kj::str("this disk is there twice"));
+      report.error(kj::str(path, ".device"), kj::str("duplicate disk"));
     checkPartitions(report, path, disk.getPartitions(), mountpoints);
   }
 }
@@ -79,8 +79,8 @@ void checkInstall(Report& report, Install::Reader install) {
   while (size.startsWith(" ")) size = size.slice(1);
   if (install.getDiskSelector().getSize().size() > 0 && parseSize(size) == nullptr) {
     report.error("machine.install.diskSelector.size",
-                 kj::str("\"", install.getDiskSelector().getSize(), "\" is not a size"),
-                 "as 100GB, >= 100GB or < 1TiB");
+                 kj::str("\"", install.getDiskSelector().getSize(), "\" is not a valid size"),
+                 "for example 100GB, >= 100GB or < 1TiB");
   }
 }
 
@@ -89,11 +89,11 @@ void checkFilePath(Report& report, kj::StringPtr path, kj::StringPtr target) {
   report.absolutePath(path, target);
   if (!isCleanPath(target)) return;
   if (target.endsWith("/"))
-    report.error(path, kj::str("\"", target, "\" is a directory"), "without the / at its end");
+    report.error(path, kj::str("\"", target, "\" is a directory"), "leave out the / at its end");
   for (auto folder : {"/dev/"_kj, "/proc/"_kj, "/run/"_kj, "/sys/"_kj, "/system/"_kj, "/tmp/"_kj,
                       "/var/system/"_kj}) {
     if (target.startsWith(folder))
-      report.error(path, kj::str(folder, " is the system's own"), "files belong below /var");
+      report.error(path, kj::str(folder, " is reserved for the system"), "put files below /var");
   }
   for (auto own : {"hosts"_kj, "hostname"_kj, "resolv.conf"_kj}) {
     if (target == kj::str("/etc/", own)) {
@@ -109,8 +109,8 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
     auto path = kj::str("machine.files[", i++, "]");
     checkFilePath(report, kj::str(path, ".path"), file.getPath());
     if (file.getPermissions() > kAllPermissions) {
-      report.error(kj::str(path, ".permissions"),
-                   kj::str("this is more than all permissions, 0o7777"), "as 0644");
+      report.error(kj::str(path, ".permissions"), kj::str("not a valid mode; at most 0o7777"),
+                   "for example 0644");
     }
     auto target = file.getPath();
     bool inPlace = target.startsWith("/var/") ||
@@ -118,26 +118,27 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
     if (isCleanPath(target) && file.getOp() == FileOp::CREATE && report.has(kj::str(path, ".op")) &&
         !inPlace) {
       report.error(kj::str(path, ".op"),
-                   kj::str("a file can be created below /var only, not \"", target, "\""),
-                   "overwrite and append change the files that the system has");
+                   kj::str("a file can be created only below /var, not \"", target, "\""),
+                   "use overwrite or append to change a file of the system");
     }
   }
 }
 
 void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key, bool state) {
   if (!key.hasStatic() && !key.hasNodeID()) {
-    report.error(path, kj::str("this key is of no kind"), "static: {passphrase: …} or nodeID: {}");
+    report.error(path, kj::str("kind of the key is missing"),
+                 "use static: {passphrase: …} or nodeID: {}");
     return;
   }
   if (key.hasStatic() && key.hasNodeID())
-    report.warn(kj::str(path, ".nodeID"), kj::str("static is set as well and is the one used"));
+    report.warn(kj::str(path, ".nodeID"), kj::str("static is set too and takes precedence"));
   if (!key.hasStatic()) return;
   if (key.getStatic().getPassphrase().size() == 0) {
-    report.error(kj::str(path, ".static.passphrase"), kj::str("the passphrase is missing"));
+    report.error(kj::str(path, ".static.passphrase"), kj::str("passphrase is missing"));
   } else if (state) {
     report.warn(kj::str(path, ".static"),
-                kj::str("the passphrase of STATE is kept on the disk where everybody can read it"),
-                "nodeID: {} is not kept at all");
+                kj::str("the passphrase of STATE is stored unencrypted on the disk"),
+                "use nodeID: {}, which stores no key");
   }
 }
 
@@ -145,17 +146,17 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
                      bool state) {
   auto provider = encryption.getProvider(), cipher = encryption.getCipher();
   if (provider.size() > 0 && provider != "luks2") {
-    report.error(kj::str(path, ".provider"), kj::str("\"", provider, "\" is not known"),
-                 "luks2 is the only one");
+    report.error(kj::str(path, ".provider"), kj::str("\"", provider, "\" is not supported"),
+                 "use luks2");
   }
   if (cipher.size() > 0 && cipher != "aes-xts-plain64") {
-    report.error(kj::str(path, ".cipher"), kj::str("\"", cipher, "\" is not known"),
-                 "aes-xts-plain64 is the only one");
+    report.error(kj::str(path, ".cipher"), kj::str("\"", cipher, "\" is not supported"),
+                 "use aes-xts-plain64");
   }
   auto keys = kj::str(path, ".keys");
   if (encryption.getKeys().size() == 0) {
-    report.error(keys, kj::str("a partition is encrypted with at least one key"),
-                 "as [{nodeID: {}, slot: 0}]");
+    report.error(keys, kj::str("an encrypted partition needs at least one key"),
+                 "for example [{nodeID: {}, slot: 0}]");
   }
   std::set<uint32_t> slots;
   size_t i = 0;
@@ -163,10 +164,10 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
     auto place = kj::str(keys, "[", i++, "]");
     checkKey(report, place, key, state);
     if (key.getSlot() >= kKeySlots) {
-      report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a slot"),
-                   "it is from 0 to 31");
+      report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a valid slot"),
+                   "must be 0 to 31");
     } else if (!slots.insert(key.getSlot()).second) {
-      report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is used twice"));
+      report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is a duplicate"));
     }
   }
 }

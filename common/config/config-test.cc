@@ -106,49 +106,44 @@ TEST(Config, FindsEachMistake) {
        "c.yaml:4:9: machine.type: \"controlplan\" is not a machine type; did you mean "
        "\"controlplane\"? (worker, init, controlplane)\n"},
       {"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
-       "c.yaml:5:3: machine.token: this is not a token; 6 characters, a dot and 16 characters of "
+       "c.yaml:5:3: machine.token: not a valid token; use 6 characters, a dot and 16 characters of "
        "a-z and 0-9\n"},
       {"hostname: master-1", "hostname: master_1!",
-       "c.yaml:8:5: machine.network.hostname: \"master_1!\" is not a host name; labels of at most "
-       "63 letters, digits "
-       "and dashes, 253 characters in all\n"},
+       "c.yaml:8:5: machine.network.hostname: \"master_1!\" is not a host name; use labels of at "
+       "most 63 letters, digits and dashes, 253 characters in all\n"},
       {"[10.5.0.1]", "[10.5.0.1.1]",
        "c.yaml:9:19: machine.network.nameservers[0]: \"10.5.0.1.1\" is not an IP address\n"},
       {"- interface: eth0", "- interface: \"\"",
-       "c.yaml:11:9: machine.network.interfaces[0].interface: the name of the link is missing; "
-       "name it, "
-       "or choose it with deviceSelector\n"},
+       "c.yaml:11:9: machine.network.interfaces[0].interface: link name is missing; set interface "
+       "or deviceSelector\n"},
       {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2",
-       "c.yaml:12:9: machine.network.interfaces[0].cidr: \"10.5.0.2\" is not an address with a "
-       "prefix length; as "
-       "10.5.0.2/24\n"},
+       "c.yaml:12:9: machine.network.interfaces[0].cidr: \"10.5.0.2\" is not a valid address with "
+       "a prefix length; for example 10.5.0.2/24\n"},
       {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2/24\n        dhcp: true",
        "c.yaml:13:9: machine.network.interfaces[0].dhcp: cidr is set as well; remove one of the "
        "two\n"},
       {"cidr: 10.5.0.2/24", "cidr: 10.5.0.2/24\n        mtu: 67",
-       "c.yaml:13:9: warning: machine.network.interfaces[0].mtu: no link has an MTU of 67; it is "
-       "from 68 to 65536\n"},
+       "c.yaml:13:9: warning: machine.network.interfaces[0].mtu: not a valid MTU of a link: 67; "
+       "must be 68 to 65536\n"},
       {"gateway: 10.5.0.1", "gateway: fd00::1",
        "c.yaml:15:13: warning: machine.network.interfaces[0].routes[0].gateway: gateway and "
        "network are not both IPv4 or "
        "both IPv6\n"},
       {"0.0.0.0/0", "default",
-       "c.yaml:14:13: warning: machine.network.interfaces[0].routes[0].network: \"default\" is no "
-       "network; the route is "
-       "left out; address/length, as 10.0.0.0/8; 0.0.0.0/0 is the default route\n"},
+       "c.yaml:14:13: warning: machine.network.interfaces[0].routes[0].network: \"default\" is not "
+       "a valid network; the route is ignored; use address/length, for example 10.0.0.0/8, or "
+       "0.0.0.0/0 for the default route\n"},
       {"https://10.5.0.2:6443", "10.5.0.2:6443",
-       "c.yaml:20:5: cluster.controlPlane.endpoint: \"10.5.0.2:6443\": the scheme is missing; "
-       "https://host:port, as "
-       "https://10.5.0.2:6443\n"},
+       "c.yaml:20:5: cluster.controlPlane.endpoint: \"10.5.0.2:6443\": the scheme is missing; use "
+       "https://host:port, for example https://10.5.0.2:6443\n"},
       {"    endpoint: https://10.5.0.2:6443\n", "    localAPIServerPort: 6443\n",
-       "c.yaml:20:5: cluster.controlPlane.endpoint: this key is required and missing\n"},
+       "c.yaml:20:5: cluster.controlPlane.endpoint: required key is missing\n"},
       {"dnsDomain: cluster.local", "dnsDomain: 10.0.0.1",
-       "c.yaml:22:5: cluster.network.dnsDomain: \"10.0.0.1\" is not a DNS name; cluster.local is "
-       "the usual one\n"},
+       "c.yaml:22:5: cluster.network.dnsDomain: \"10.0.0.1\" is not a DNS name; for example "
+       "cluster.local\n"},
       {"[10.244.0.0/16]", "[10.244.0.0/33]",
-       "c.yaml:23:18: cluster.network.podSubnets[0]: \"10.244.0.0/33\" is not an address with a "
-       "prefix length; as "
-       "10.5.0.2/24\n"},
+       "c.yaml:23:18: cluster.network.podSubnets[0]: \"10.244.0.0/33\" is not a valid address with "
+       "a prefix length; for example 10.5.0.2/24\n"},
       {"  network:\n    hostname", "  netwrok: {}\n  network:\n    hostname",
        "c.yaml:7:3: machine.netwrok: unknown key \"netwrok\"; did you mean "
        "\"network\"?\n"},
@@ -175,13 +170,12 @@ TEST(Config, ChecksAuthorities) {
   auto noAuthority = text;
   auto crtAt = noAuthority.find("crt: ") + 5;
   noAuthority.replace(crtAt, noAuthority.find(',', crtAt) - crtAt, base64(leaf.certificate).cStr());
-  EXPECT_NE(std::string(problemsOf(noAuthority).cStr()).find("not one of an authority"),
+  EXPECT_NE(std::string(problemsOf(noAuthority).cStr()).find("not a CA certificate"),
             std::string::npos);
 
   auto missing = replaced(text, "  ca: {crt", "  xx: {crt");
-  EXPECT_NE(
-      std::string(problemsOf(missing).cStr()).find("machine.ca: a control-plane machine needs"),
-      std::string::npos);
+  EXPECT_NE(std::string(problemsOf(missing).cStr()).find("machine.ca: a control-plane node needs"),
+            std::string::npos);
 }
 
 // Catches: words of newer or older documents refused; a missing type that is not mentioned.
@@ -197,8 +191,7 @@ TEST(Config, KnowsTheMachineTypes) {
   EXPECT_EQ(kj::str("0 "), typeOf("  type: join\n"));
   EXPECT_EQ(kj::str("1 "), typeOf("  type: init\n"));
   EXPECT_EQ(kj::str("2 "), typeOf("  type: controlplane\n"));
-  EXPECT_EQ(kj::str("0 c.yaml:3:1: warning: machine.type: this key is missing; the machine will be "
-                    "a worker\n"),
+  EXPECT_EQ(kj::str("0 c.yaml:3:1: warning: machine.type: missing; the node will be a worker\n"),
             typeOf(""));
 }
 
@@ -209,7 +202,7 @@ TEST(Config, TakesTheFirstMachineConfigOfAStream) {
   EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
   EXPECT_EQ(kj::StringPtr("master-1"), config.get().getMachine().getNetwork().getHostname());
   EXPECT_NE(std::string(problemsOf("kind: x\n---\n" + good()).cStr())
-                .find("c.yaml:1:1: this document has no key"),
+                .find("c.yaml:1:1: the document has neither the key"),
             std::string::npos);
 }
 
@@ -218,19 +211,16 @@ TEST(Config, TellsNothingFromWrong) {
   auto empty = parse(kj::arrayPtr("# only a comment\n", 17), "c.yaml");
   EXPECT_TRUE(empty.empty());
   EXPECT_FALSE(empty.good());
-  EXPECT_EQ(kj::str("c.yaml:1:1: this is not a machine config: the key \"machine\" is missing; "
-                    "talosctl gen config writes "
-                    "complete ones\n"),
+  EXPECT_EQ(kj::str("c.yaml:1:1: not a machine config: the key \"machine\" is missing; `talosctl "
+                    "gen config` writes complete ones\n"),
             problemsOf("cluster: {}\n"));
-  EXPECT_EQ(kj::str("c.yaml:1:1: this is not a machine config: a mapping (\"key: value\" lines) is "
-                    "expected\n"),
-            problemsOf("[]\n"));
   EXPECT_EQ(
-      kj::str(
-          "c.yaml:1:1: cluster: this key is required and missing\n"
-          "c.yaml:1:1: warning: machine.type: this key is missing; the machine will be a worker\n"
-          "c.yaml:1:1: warning: machine.token: there is no token\n"),
-      problemsOf("machine: {}\n"));
+      kj::str("c.yaml:1:1: not a machine config: expected a mapping (\"key: value\" lines)\n"),
+      problemsOf("[]\n"));
+  EXPECT_EQ(kj::str("c.yaml:1:1: cluster: required key is missing\n"
+                    "c.yaml:1:1: warning: machine.type: missing; the node will be a worker\n"
+                    "c.yaml:1:1: warning: machine.token: token is missing\n"),
+            problemsOf("machine: {}\n"));
   // A key without a value is no value.
   EXPECT_TRUE(problemsOf("machine: {}\ncluster:\n") == problemsOf("machine: {}\n"));
   EXPECT_FALSE(parse(kj::arrayPtr("machine:\ncluster:\n", 18), "c.yaml").empty());
@@ -263,10 +253,9 @@ TEST(Config, NeedsADiskOnlyOnMetal) {
   auto without = replaced(good(), "disk: /dev/vda", "disk: \"\"");
   EXPECT_EQ(kj::str(), check(good(), Mode::kMetal));
   EXPECT_EQ(kj::str(), check(without, Mode::kCloud));
-  EXPECT_EQ(
-      kj::str(
-          "c.yaml:17:5: machine.install.disk: the disk to install to is missing; as /dev/sda\n"),
-      check(without, Mode::kMetal));
+  EXPECT_EQ(kj::str("c.yaml:17:5: machine.install.disk: the disk to install to is missing; for "
+                    "example /dev/sda\n"),
+            check(without, Mode::kMetal));
 }
 
 // Catches: ports out of range, IPv6 without brackets, blank hosts.

@@ -51,7 +51,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
   };
   if (stream.documents().size() == 0) {
     config.nothing = true;
-    complain({}, "there is no machine config: the document is empty");
+    complain({}, "no machine config: the document is empty");
     return config;
   }
   KJ_IF_MAYBE (document, findMachineConfig(stream)) {
@@ -59,7 +59,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
       bool another = false;
       for (auto& entry : other->entries) another = another || entry.key == "machine";
       if (!another)
-        complain(other->place, "this document has no key \"machine\" and no kind that is known");
+        complain(other->place, "the document has neither the key \"machine\" nor a known kind");
     }
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
@@ -69,11 +69,10 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
   } else {
     auto* first = stream.documents()[0];
     if (first->kind == codec::YamlNode::Kind::kMapping) {
-      complain(first->place, "this is not a machine config: the key \"machine\" is missing",
-               "talosctl gen config writes complete ones");
+      complain(first->place, "not a machine config: the key \"machine\" is missing",
+               "`talosctl gen config` writes complete ones");
     } else {
-      complain(first->place,
-               "this is not a machine config: a mapping (\"key: value\" lines) is expected");
+      complain(first->place, "not a machine config: expected a mapping (\"key: value\" lines)");
     }
   }
   return config;
@@ -91,12 +90,12 @@ void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Probl
   Report report(config.places(), file, problems);
   auto machine = config.get().getMachine();
   if (!machine.hasInstall()) {
-    report.error("machine.install", kj::str("a machine of metal needs to know where to install to"),
-                 "install: {disk: /dev/sda}");
+    report.error("machine.install", kj::str("the disk to install to is missing"),
+                 "for example install: {disk: /dev/sda}");
   } else if (machine.getInstall().getDisk().size() == 0 &&
              !machine.getInstall().hasDiskSelector()) {
     report.error("machine.install.disk", kj::str("the disk to install to is missing"),
-                 "as /dev/sda");
+                 "for example /dev/sda");
   }
 }
 

@@ -167,9 +167,9 @@ TEST(Generate, GivesAMachineItsOwnNetwork) {
 
 // Catches: a config written from nonsense; a message without the URL that was meant.
 TEST(Generate, RefusesNonsense) {
-  EXPECT_EQ(kj::str("the endpoint of the Kubernetes API must be a URL of https, as "
-                    "https://10.5.0.2:6443; \"10.5.0.9\" is "
-                    "not one; did you mean \"https://10.5.0.9:6443\"?"),
+  EXPECT_EQ(kj::str("the endpoint of the Kubernetes API must be an https URL, for example "
+                    "https://10.5.0.2:6443; \"10.5.0.9\" is not one; did you mean "
+                    "\"https://10.5.0.9:6443\"?"),
             failureOf([]() { checkEndpoint("10.5.0.9"); }));
   EXPECT_TRUE(failureOf([]() {
                 checkEndpoint("x.org:443");
@@ -181,14 +181,12 @@ TEST(Generate, RefusesNonsense) {
                 checkEndpoint("fd00::1");
               }).endsWith("did you mean \"https://[fd00::1]:6443\"?"));
   EXPECT_EQ(kj::str("no failure"), failureOf([]() { checkEndpoint("https://x.org"); }));
-  EXPECT_TRUE(failureOf([]() {
-                generate("", "https://x");
-              }).startsWith("the name of the cluster is empty"));
+  EXPECT_TRUE(failureOf([]() { generate("", "https://x"); }).startsWith("cluster name is empty"));
   EXPECT_TRUE(contains(failureOf([]() { generate("t", "https://x", {.talosVersion = "nine"}); }),
-                       "\"nine\" is not a version"));
+                       "\"nine\" is not a valid version"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
-               "not a Kubernetes version"));
+               "not a valid Kubernetes version"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }), "dnsDomain"));
   auto mirrors = kj::arr(kj::str("docker.io"));

@@ -50,7 +50,7 @@ bool isNewContract(kj::StringPtr version) {
     }
   }
   fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", version, "\" is not a version; it has the form v0.9"));
+       kj::str("\"", version, "\" is not a valid version; use the form v0.9"));
 }
 
 void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from, bool withKey) {
@@ -65,7 +65,8 @@ void setImages(Config::Builder config, kj::StringPtr version, bool controlPlane)
     bool allowed =
         (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' || c == '+';
     if (!allowed)
-      fail(ErrorKind::kInvalidArgument, kj::str("\"", version, "\" is not a Kubernetes version"));
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("\"", version, "\" is not a valid Kubernetes version"));
   }
   auto image = [&](kj::StringPtr name) { return kj::str(kKubernetesImages, name, ":v", plain); };
   config.getMachine().getKubelet().setImage(kj::str(kKubelet, ":v", plain));
@@ -92,7 +93,7 @@ void setMirrors(Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors
       }
     }
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", mirror, "\" is not a registry mirror; the form is <registry host>=<URL>"));
+         kj::str("\"", mirror, "\" is not a valid registry mirror; use <registry host>=<URL>"));
   }
   auto list = machine.initRegistries().initMirrors(byHost.size());
   size_t i = 0;
@@ -195,11 +196,9 @@ void checkEndpoint(kj::StringPtr url) {
     guess = kj::str("; did you mean \"https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":",
                     best.value.port.orDefault(6443), "\"?");
   }
-  fail(
-      ErrorKind::kInvalidArgument,
-      kj::str(
-          "the endpoint of the Kubernetes API must be a URL of https, as https://10.5.0.2:6443; \"",
-          url, "\" is not one", guess));
+  fail(ErrorKind::kInvalidArgument, kj::str("the endpoint of the Kubernetes API must be an https "
+                                            "URL, for example https://10.5.0.2:6443; \"",
+                                            url, "\" is not one", guess));
 }
 
 Secrets makeSecrets(const GenerateOptions& options) {
@@ -232,8 +231,7 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
                          kj::StringPtr endpoint, const GenerateOptions& options,
                          const NodeSettings& node) {
   checkEndpoint(endpoint);
-  if (clusterName.size() == 0)
-    fail(ErrorKind::kInvalidArgument, kj::str("the name of the cluster is empty"));
+  if (clusterName.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("cluster name is empty"));
   bool controlPlane = isControlPlane(type);
   SecretMessage message;
   auto root = message.initRoot<Config>();
@@ -292,8 +290,8 @@ Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::String
                   secrets.serviceAccountKey.bytes().size() > 0;
   if (isNewContract(options.talosVersion) && !complete) {
     fail(ErrorKind::kInvalidArgument,
-         "the secrets have no aggregator authority or no key of the service accounts: they are "
-         "those of a cluster before v0.9 (--talos-version v0.8)");
+         "the secrets lack the aggregator CA or the key of the service accounts; use "
+         "--talos-version v0.8 for those of a cluster before v0.9");
   }
   auto write = [&](MachineType type) {
     return machineConfig(secrets, type, clusterName, endpoint, options);

@@ -26,7 +26,7 @@ void setList(capnp::List<capnp::Text>::Builder list, const kj::Vector<kj::String
 Credentials Context::credentials() const {
   if (ca.size() == 0 || certificate.size() == 0 || key.bytes().size() == 0) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the context has no ",
+         kj::str("the context lacks ",
                  ca.size() == 0            ? "ca"
                  : certificate.size() == 0 ? "crt"
                                            : "key",
@@ -107,16 +107,15 @@ kj::String Talosconfig::checkName(kj::StringPtr name) const {
     kj::String hint = kj::str("`talosctl config contexts` lists them");
     KJ_IF_MAYBE (meant, closest(name, names)) hint = kj::str("did you mean \"", *meant, "\"?");
     fail(ErrorKind::kNotFound,
-         kj::str("there is no context \"", name, "\" in the client configuration; ", hint));
+         kj::str("unknown context \"", name, "\" in the client configuration; ", hint));
   }
   if (current.size() > 0) return checkName(current);
   if (all.size() == 0) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the client configuration is empty; `talosctl config "
-                                              "merge FILE` or `talosctl config add` fill it"));
+    fail(ErrorKind::kInvalidArgument, kj::str("the client configuration is empty; use `talosctl "
+                                              "config merge FILE` or `talosctl config add`"));
   }
-  fail(
-      ErrorKind::kInvalidArgument,
-      kj::str("no context is the current one; choose with --context or `talosctl config context`"));
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("no current context; use --context or `talosctl config context`"));
 }
 
 const Context& Talosconfig::resolve(kj::StringPtr name) const {
@@ -128,14 +127,12 @@ Context& Talosconfig::resolve(kj::StringPtr name) {
 }
 
 void Talosconfig::select(kj::StringPtr name) {
-  if (name.size() == 0)
-    fail(ErrorKind::kInvalidArgument, kj::str("the name of the context is empty"));
+  if (name.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("context name is empty"));
   current = checkName(name);
 }
 
 void Talosconfig::add(kj::StringPtr name, Context context) {
-  if (name.size() == 0)
-    fail(ErrorKind::kInvalidArgument, kj::str("the name of the context is empty"));
+  if (name.size() == 0) fail(ErrorKind::kInvalidArgument, kj::str("context name is empty"));
   if (all.size() == 0) current = kj::str(name);
   all.upsert(kj::str(name), kj::mv(context),
              [](Context& existing, Context&& added) { existing = kj::mv(added); });

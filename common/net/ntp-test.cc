@@ -152,21 +152,21 @@ TEST(Ntp, RepliesThatSayNothingAreRefused) {
       {[](Packet& p) { p.origin.raw = 0; }, "forged: not an answer to this query"},
       {[](Packet& p) { p.mode = kClient; }, "forged: not an answer to this query"},
       {[](Packet& p) { p.mode = 5; }, "forged: not an answer to this query"},
-      {[](Packet& p) { p.version = 2; }, "the answer is of version 2"},
-      {[](Packet& p) { p.version = 5; }, "the answer is of version 5"},
+      {[](Packet& p) { p.version = 2; }, "unsupported version 2"},
+      {[](Packet& p) { p.version = 5; }, "unsupported version 5"},
       {[](Packet& p) { p.leap = 3; }, "the server's own clock is not synchronised"},
       {[](Packet& p) { p.stratum = 16; }, "the server's own clock is not synchronised"},
       {[](Packet& p) { p.stratum = 255; }, "the server's own clock is not synchronised"},
-      {[](Packet& p) { p.receive.raw = 0; }, "the answer has no time"},
-      {[](Packet& p) { p.transmit.raw = 0; }, "the answer has no time"},
+      {[](Packet& p) { p.receive.raw = 0; }, "the answer carries no time"},
+      {[](Packet& p) { p.transmit.raw = 0; }, "the answer carries no time"},
       {[](Packet& p) { p.reference.raw = p.transmit.raw + 1; },
-       "the server's clock was set in what it takes for the future"},
+       "the server's reference time is in its own future"},
       {[](Packet& p) { std::swap(p.receive, p.transmit); },
-       "the answer was sent before the query came"},
+       "the server sent the answer before it received the query"},
       {[](Packet& p) { p.transmit = Timestamp::of(kNow + 2100 * kj::MILLISECONDS); },
-       "the server says it needed longer than its answer took"},
-      {[](Packet& p) { p.rootDelay = 10 * kj::SECONDS; }, "its time may be wrong by 5017 ms"},
-      {[](Packet& p) { p.rootDispersion = 60 * kj::SECONDS; }, "its time may be wrong by 60017 ms"},
+       "the server claims more processing time than the round trip took"},
+      {[](Packet& p) { p.rootDelay = 10 * kj::SECONDS; }, "its error may be up to 5017 ms"},
+      {[](Packet& p) { p.rootDispersion = 60 * kj::SECONDS; }, "its error may be up to 60017 ms"},
       {[](Packet& p) {
          p.reference.raw = 0;
          p.receive = p.transmit = Timestamp::of(at(1000));
@@ -215,8 +215,9 @@ TEST(Ntp, RepliesThatSayNothingAreRefused) {
   }
   auto bytes = encode(goodReply());
   EXPECT_STREQ(said(judge(bytes.slice(0, 47), kNonce, kNow, kElapsed)).cStr(),
-               "forged: an answer of 47 bytes");
-  EXPECT_STREQ(said(judge(nullptr, kNonce, kNow, kElapsed)).cStr(), "forged: an answer of 0 bytes");
+               "forged: the answer has 47 bytes, which is not the size of one");
+  EXPECT_STREQ(said(judge(nullptr, kNonce, kNow, kElapsed)).cStr(),
+               "forged: the answer has 0 bytes, which is not the size of one");
 }
 
 // An authenticator behind the header, from a server that always signs.

@@ -86,13 +86,13 @@ kj::Maybe<kj::String> complaint(const Packet& p) {
   if (p.leap == kUnsynchronised || p.stratum >= 16) {
     return kj::str("the server's own clock is not synchronised");
   }
-  if (p.receive.raw == 0 || p.transmit.raw == 0) return kj::str("the answer has no time");
+  if (p.receive.raw == 0 || p.transmit.raw == 0) return kj::str("the answer carries no time");
   // Within an era of each other, whichever it is.
   if (p.reference.raw != 0 && int64_t(p.transmit.raw - p.reference.raw) < 0) {
-    return kj::str("the server's clock was set in what it takes for the future");
+    return kj::str("the server's reference time is in its own future");
   }
   if (int64_t(p.transmit.raw - p.receive.raw) < 0) {
-    return kj::str("the answer was sent before the query came");
+    return kj::str("the server sent the answer before it received the query");
   }
   if (p.transmit.date() < kOldest) {
     return kj::str("the server's time is before 2021");
@@ -164,7 +164,7 @@ Verdict judge(kj::ArrayPtr<const kj::byte> reply, uint64_t nonce, kj::Date sent,
       return Rejected{kj::str("not an answer to this query"), true};
     }
     if (p->version < 3 || p->version > kVersion) {
-      return refuse(kj::str("the answer is of version ", unsigned(p->version)));
+      return refuse(kj::str("unsupported version ", unsigned(p->version)));
     }
     if (p->stratum == 0) return kiss(p->referenceId);
     KJ_IF_MAYBE (why, complaint(*p)) return refuse(kj::mv(*why));
@@ -175,18 +175,19 @@ Verdict judge(kj::ArrayPtr<const kj::byte> reply, uint64_t nonce, kj::Date sent,
     s.delay = elapsed - (transmitted - received);
     // Two clocks do not run alike: a little less than nothing is possible.
     if (s.delay < -1 * kj::MILLISECONDS) {
-      return refuse(kj::str("the server says it needed longer than its answer took"));
+      return refuse(kj::str("the server claims more processing time than the round trip took"));
     }
     s.delay = kj::max(s.delay, 0 * kj::NANOSECONDS);
     s.rootDistance = p->rootDelay / 2 + p->rootDispersion;
     s.stratum = p->stratum;
     s.leap = p->leap;
     if (s.error() > kMaxError) {
-      return refuse(kj::str("its time may be wrong by ", s.error() / kj::MILLISECONDS, " ms"));
+      return refuse(kj::str("its error may be up to ", s.error() / kj::MILLISECONDS, " ms"));
     }
     return s;
   }
-  return Rejected{kj::str("an answer of ", reply.size(), " bytes"), true};
+  return Rejected{kj::str("the answer has ", reply.size(), " bytes, which is not the size of one"),
+                  true};
 }
 
 kj::Maybe<kj::Array<kj::byte>> answer(kj::ArrayPtr<const kj::byte> query, kj::Date received,

@@ -53,7 +53,7 @@ TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {
     EXPECT_EQ(why(lifetime / 2 - 1 * kj::SECONDS), "it stays");
     EXPECT_EQ(why(lifetime / 2), "half of its life is over");
     EXPECT_EQ(why(87'600 * kj::HOURS), "half of its life is over");
-    EXPECT_EQ(why(-87'600 * kj::HOURS), "it is not valid yet: the clock was set back");
+    EXPECT_EQ(why(-87'600 * kj::HOURS), "it is not yet valid: the clock was set back");
   }
 }
 
@@ -64,10 +64,10 @@ TEST(NodeCertificate, OtherNamesOrAnotherLifetimeMakeItAnew) {
     return kj::str(whyRenew(info, now, lifetime, kNow).orDefault("it stays"));
   };
   EXPECT_EQ(why(nodeNames("n1", "", texts({"10.5.0.3"}), nullptr), kDefaultLifetime),
-            "the names of this machine have changed");
+            "the names of this node changed");
   EXPECT_EQ(why(nodeNames("n2", "", texts({"10.5.0.2"}), nullptr), kDefaultLifetime),
-            "the names of this machine have changed");
-  EXPECT_EQ(why(names, kShortestLifetime), "its lifetime is to be another");
+            "the names of this node changed");
+  EXPECT_EQ(why(names, kShortestLifetime), "its lifetime in the config changed");
 }
 
 TEST(NodeCertificate, IsAServersOnly) {

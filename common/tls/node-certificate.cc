@@ -79,10 +79,10 @@ kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration
   // Certificates count in seconds.
   auto difference = info.notAfter - info.notBefore - (lifetime + kBackdated);
   if (difference > 1 * kj::SECONDS || difference < -1 * kj::SECONDS) {
-    return "its lifetime is to be another"_kj;
+    return "its lifetime in the config changed"_kj;
   }
   if (now >= halfLife(info)) return "half of its life is over"_kj;
-  if (now < info.notBefore) return "it is not valid yet: the clock was set back"_kj;
+  if (now < info.notBefore) return "it is not yet valid: the clock was set back"_kj;
   return nullptr;
 }
 
@@ -90,7 +90,7 @@ kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, const NodeNa
                                   kj::Duration lifetime, kj::Date now) {
   if (info.commonName != names.commonName || !same(names.dns, info.dnsNames) ||
       !same(names.addresses, info.addresses)) {
-    return "the names of this machine have changed"_kj;
+    return "the names of this node changed"_kj;
   }
   return whyRenew(info, lifetime, now);
 }

@@ -109,7 +109,7 @@ Key readKey(kj::StringPtr pem) {
     Key parsed(parseKey(block, known));
     if (!known) return false;
     if (block.header[0] != '\0') {
-      fail(ErrorKind::kInvalidArgument, "the private key is encrypted; give it without a password");
+      fail(ErrorKind::kInvalidArgument, "the private key is encrypted; use one without a password");
     }
     if (!parsed) {
       fail(ErrorKind::kInvalidArgument,
@@ -195,7 +195,7 @@ kj::Vector<kj::String> namesOf(const X509_NAME* subject, int nid) {
         ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, i)));
     if (size < 0) {
       ERR_clear_error();
-      fail(ErrorKind::kInvalidArgument, "the subject holds text that is not a string");
+      fail(ErrorKind::kInvalidArgument, "the subject has a field that is not a string");
     }
     KJ_DEFER(OPENSSL_free(text));
     auto value = kj::heapString(reinterpret_cast<char*>(text), size);
@@ -225,7 +225,7 @@ void readAlternativeNames(const GENERAL_NAMES* names, kj::Vector<kj::String>& dn
     } else {
       char text[INET6_ADDRSTRLEN];
       if (size != 4 && size != 16) {
-        fail(ErrorKind::kInvalidArgument, kj::str("an IP address of ", size, " bytes"));
+        fail(ErrorKind::kInvalidArgument, kj::str("invalid IP address of ", size, " bytes"));
       }
       KJ_ASSERT(inet_ntop(size == 4 ? AF_INET : AF_INET6, data, text, sizeof text) != nullptr);
       addresses.add(kj::str(text));

@@ -196,11 +196,11 @@ TEST(Pki, BadOptionsAreRefusedByName) {
   EXPECT_TRUE(
       contains(refusal([&] { issue(authority, key, {.organizations = kj::arr(kj::mv(tooLong))}); }),
                "longer than 64"));
-  EXPECT_TRUE(contains(refusal([&] { issue(authority, other.key, {}); }), "not its certificate's"));
-  EXPECT_TRUE(
-      contains(refusal([&] { issue(leaf.certificate, leaf.key, {}); }), "not an authority"));
-  EXPECT_TRUE(
-      contains(refusal([&] { checkPair(leaf.certificate, key); }), "not the certificate's"));
+  EXPECT_TRUE(contains(refusal([&] { issue(authority, other.key, {}); }),
+                       "does not belong to the CA certificate"));
+  EXPECT_TRUE(contains(refusal([&] { issue(leaf.certificate, leaf.key, {}); }), "not a CA"));
+  EXPECT_TRUE(contains(refusal([&] { checkPair(leaf.certificate, key); }),
+                       "does not belong to the certificate"));
 }
 
 // Catches: text that is not what it should be taken for something, or answered by a crash.
@@ -268,7 +268,7 @@ TEST(Pki, RequestWithABadSignatureIsRefused) {
   name[0] = 'b';
   auto altered = kj::str("-----BEGIN CERTIFICATE REQUEST-----\n", kj::encodeBase64(der, true),
                          "-----END CERTIFICATE REQUEST-----\n");
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "not signed"));
+  EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "does not match its key"));
 }
 
 // Catches: a machine that gets an authority because it asked for one.
@@ -283,11 +283,11 @@ TEST(Pki, RequestForAnAuthorityIsRefused) {
   ASSERT_EQ(X509_REQ_add_extensions(request.get(), extensions), 1);
   ASSERT_GT(X509_REQ_sign(request.get(), key.get(), nullptr), 0);
   auto text = writeRequest(request.get());
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "asks for an authority"));
+  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "asks for a CA certificate"));
   Pem authorityKey;
   auto authority = ed25519Authority(authorityKey);
   EXPECT_TRUE(contains(refusal([&] { signRequest(authority, authorityKey, text, {}); }),
-                       "asks for an authority"));
+                       "asks for a CA certificate"));
 }
 
 // Catches: a hash over the certificate in place of its public key (a renewed one would not match).

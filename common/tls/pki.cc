@@ -31,7 +31,7 @@ KeyType typeOf(EVP_PKEY* key) {
     case EVP_PKEY_RSA:
       return KeyType::kRsa4096;
     default:
-      fail(ErrorKind::kInvalidArgument, "the key is neither Ed25519 nor ECDSA nor RSA");
+      fail(ErrorKind::kInvalidArgument, "unsupported type of key; use Ed25519, ECDSA or RSA");
   }
 }
 
@@ -159,11 +159,11 @@ struct Authority {
 Authority readAuthority(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
   Authority authority{readCertificate(certificatePem), readKey(keyPem)};
   if (X509_check_ca(authority.certificate.get()) == 0) {
-    fail(ErrorKind::kInvalidArgument, "the signing certificate is not an authority");
+    fail(ErrorKind::kInvalidArgument, "the signing certificate is not a CA");
   }
   if (X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
     ERR_clear_error();
-    fail(ErrorKind::kInvalidArgument, "the authority's key is not its certificate's");
+    fail(ErrorKind::kInvalidArgument, "the key does not belong to the CA certificate");
   }
   return authority;
 }
@@ -235,7 +235,7 @@ kj::Date dateOf(const ASN1_TIME* time) {
   struct tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
     ERR_clear_error();
-    fail(ErrorKind::kInvalidArgument, "the certificate's validity is not a time");
+    fail(ErrorKind::kInvalidArgument, "the certificate has no valid times");
   }
   // kj::Date counts nanoseconds and ends in 2262; certificates may say 9999.
   constexpr int64_t kLimit = INT64_MAX / 1'000'000'000;
@@ -279,7 +279,7 @@ Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
 RequestInfo infoOf(X509_REQ* request) {
   auto* key = X509_REQ_get0_pubkey(request);
   if (key == nullptr || X509_REQ_verify(request, key) != 1) {
-    fail(ErrorKind::kInvalidArgument, "the request is not signed by the key that it carries");
+    fail(ErrorKind::kInvalidArgument, "the signature of the request does not match its key");
   }
   auto* subject = X509_REQ_get_subject_name(request);
   RequestInfo info;
@@ -294,7 +294,7 @@ RequestInfo infoOf(X509_REQ* request) {
   Handle<BASIC_CONSTRAINTS, BASIC_CONSTRAINTS_free> constraints(
       static_cast<BASIC_CONSTRAINTS*>(extensionOf(extensions, NID_basic_constraints)));
   if (constraints && constraints->ca) {
-    fail(ErrorKind::kInvalidArgument, "the request asks for an authority");
+    fail(ErrorKind::kInvalidArgument, "the request asks for a CA certificate");
   }
   if (auto names = alternativeNamesOf(extensions)) {
     readAlternativeNames(names.get(), info.dnsNames, info.addresses);
@@ -459,7 +459,7 @@ void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
   auto key = readKey(keyPem);
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     ERR_clear_error();
-    fail(ErrorKind::kInvalidArgument, "the private key is not the certificate's");
+    fail(ErrorKind::kInvalidArgument, "the private key does not belong to the certificate");
   }
 }
 

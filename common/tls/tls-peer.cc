@@ -63,7 +63,7 @@ class Reasons {
 kj::String aboutTimes(int code, X509_STORE_CTX* store) {
   auto info = pki::inspect(pki::writeCertificate(X509_STORE_CTX_get_current_cert(store)));
   return kj::str(
-      X509_STORE_CTX_get_error_depth(store) > 0 ? "the authority's " : "",
+      X509_STORE_CTX_get_error_depth(store) > 0 ? "CA certificate: " : "",
       X509_verify_cert_error_string(code), ": it is ",
       validityText({info.notBefore, info.notAfter}, kj::systemCoarseCalendarClock().now()));
 }

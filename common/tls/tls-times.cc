@@ -60,7 +60,7 @@ class Explained final : public kj::AsyncIoStream {
   kj::Exception explain(kj::Exception&& e) const {
     if (!says(e, kExpired) && !says(e, kBad)) return kj::mv(e);
     return error(ErrorKind::kUnauthenticated,
-                 kj::str("the certificate that was shown is refused (", tlsReason(e), "): it is ",
+                 kj::str("the peer refused this certificate (", tlsReason(e), "): it is ",
                          validityText(own, kj::systemCoarseCalendarClock().now())));
   }
 };
@@ -69,7 +69,7 @@ class Explained final : public kj::AsyncIoStream {
 
 kj::String validityText(const Validity& validity, kj::Date now) {
   return kj::str("valid from ", dateText(validity.notBefore), " until ",
-                 dateText(validity.notAfter), ", and the clock here says ", dateText(now));
+                 dateText(validity.notAfter), ", and the clock here shows ", dateText(now));
 }
 
 kj::Own<kj::AsyncIoStream> explainRefusal(kj::Own<kj::AsyncIoStream> stream, Validity own) {

@@ -13,7 +13,7 @@ struct Validity {
   kj::Date notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
 };
 
-// "valid from 2026-11-20T12:00:00Z until 2026-11-21T12:05:00Z, and the clock here says 2016-…"
+// "valid from 2026-11-20T12:00:00Z until 2026-11-21T12:05:00Z, and the clock here shows 2016-…"
 kj::String validityText(const Validity& validity, kj::Date now);
 
 // A client's connection over TLS 1.3, which learns only with its first bytes that the server

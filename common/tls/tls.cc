@@ -22,7 +22,7 @@ kj::Vector<kj::TlsCertificate> certificatesOf(kj::StringPtr pem) {
     result.add(kj::StringPtr(block));
     begin = i + kEnd.size();
   }
-  if (result.empty()) fail(ErrorKind::kInvalidArgument, "no certificate of an authority is given");
+  if (result.empty()) fail(ErrorKind::kInvalidArgument, "no CA certificate is given");
   return result;
 }
 
@@ -101,7 +101,7 @@ struct TlsEndpoint::State {
 
   kj::Own<Context> use() {
     KJ_IF_MAYBE (c, current) return kj::addRef(**c);
-    fail(ErrorKind::kFailedPrecondition, "TLS handshake: this machine has no certificate for it");
+    fail(ErrorKind::kFailedPrecondition, "TLS handshake: this node has no certificate yet");
   }
 };
 
@@ -169,7 +169,7 @@ kj::Promise<TlsEndpoint::Reached> TlsEndpoint::reach(kj::Own<kj::AsyncIoStream> 
   auto shared = state->use();
   auto unproven = kj::heap<kj::Maybe<kj::String>>();
   auto context =
-      makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint dials nobody"));
+      makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint cannot connect"));
   letUnprovenPass(*context, *unproven);
   kj::Maybe<kj::Exception> failure;
   try {

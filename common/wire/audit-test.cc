@@ -123,7 +123,7 @@ TEST_F(Audit, ADroppedCallIsRecorded) {
   scope.poll();
   ASSERT_EQ(kept.calls.size(), 1u);
   EXPECT_EQ(kept.calls[0].text, "Services.stop(id: \"apid\")"_kj);
-  EXPECT_EQ(kept.calls[0].outcome, "its caller did not wait for the end"_kj);
+  EXPECT_EQ(kept.calls[0].outcome, "the caller hung up before it ended"_kj);
 }
 
 // Catches: documents and keys in the log; a line without end.

@@ -69,19 +69,19 @@ void GuardedStream::received(capnp::MessageReader& reader) {
       break;
   }
   if (exports.size() > limits.capabilities) {
-    fail(ErrorKind::kResourceExhausted, kj::str("more than ", limits.capabilities,
-                                                " capabilities of one connection not released"));
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("more than ", limits.capabilities, " unreleased capabilities on one connection"));
   }
 }
 
 void GuardedStream::ask(uint32_t question) {
-  if (left) fail(ErrorKind::kUnavailable, "this server ends");
+  if (left) fail(ErrorKind::kUnavailable, "the server is exiting");
   asked = true;
   questions.findOrCreate(question,
                          [&]() { return decltype(questions)::Entry{question, Question()}; });
   if (questions.size() > limits.questions) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str("more than ", limits.questions, " calls of one connection at once"));
+         kj::str("more than ", limits.questions, " calls at once on one connection"));
   }
 }
 

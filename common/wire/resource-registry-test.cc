@@ -94,7 +94,7 @@ TEST(Registry, FindsByEveryAliasOfTheTable) {
 // found".
 TEST(Registry, SaysWhyAWordIsNoType) {
   Registry registry;
-  EXPECT_EQ(kj::str("InvalidArgument: resource type \"sps\" is ambiguous; it may be "
+  EXPECT_EQ(kj::str("InvalidArgument: resource type \"sps\" is ambiguous; use "
                     "StaticPodStatuses.kubernetes.talos.dev or StaticPods.kubernetes.talos.dev"),
             failureOf(registry, "sps"));
   EXPECT_TRUE(failureOf(registry, "pods").startsWith("NotFound: resource type \"pods\""));

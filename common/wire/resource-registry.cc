@@ -90,9 +90,10 @@ void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
 
 DerivedNames deriveNames(kj::StringPtr typeName) {
   if (!wellFormed(typeName)) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", typeName,
-                 "\" is not a resource type name; the form is CamelCaseNames.lower.case.suffix"));
+    fail(
+        ErrorKind::kInvalidArgument,
+        kj::str("\"", typeName,
+                "\" is not a valid name of a resource type; use CamelCaseNames.lower.case.suffix"));
   }
   size_t dot = KJ_ASSERT_NONNULL(typeName.findFirst('.'));
   auto name = kj::heapString(typeName.slice(0, dot));
@@ -144,11 +145,11 @@ const ResourceType& Registry::find(kj::StringPtr nameOrAlias) const {
       return kj::str(m->name);
     };
     fail(ErrorKind::kInvalidArgument,
-         kj::str("resource type \"", nameOrAlias, "\" is ambiguous; it may be ",
+         kj::str("resource type \"", nameOrAlias, "\" is ambiguous; use ",
                  kj::strArray(names, " or ")));
   }
-  fail(ErrorKind::kNotFound, kj::str("resource type \"", nameOrAlias,
-                                     "\" is not registered; `get rd` lists the types that are"));
+  fail(ErrorKind::kNotFound,
+       kj::str("resource type \"", nameOrAlias, "\" is not registered; `get rd` lists the types"));
 }
 
 kj::Maybe<const ResourceType&> Registry::byName(kj::StringPtr name) const {

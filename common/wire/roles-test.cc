@@ -174,7 +174,7 @@ TEST(RolesInclude, OnlyKnownOnesCanBeGiven) {
         [&] { checkClientRoles(kj::arr(kj::str("os:admin"), kj::str(wrong)), "--roles"); });
     EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
               kj::str("--roles: \"", wrong,
-                      "\" is not a role; right are os:admin, os:operator, "
+                      "\" is not a valid role; use os:admin, os:operator, "
                       "os:reader, os:etcd:backup"));
   }
 }

@@ -100,13 +100,12 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
     auto rule = rules.find(interfaceId, methodId);
     if (!open()) {
       return refuse(rule, kj::mv(target), ErrorKind::kUnauthenticated,
-                    "this machine has a config now: connect again, with a client certificate");
+                    "this node has a config now; connect with a client certificate");
     }
     if (rule.maintenance) return followed(rule, kj::mv(target), trail, nullptr);
-    return refuse(rule, kj::mv(target), ErrorKind::kUnimplemented,
-                  kj::str(rule.method,
-                          " is not served in maintenance mode: this machine has no "
-                          "config yet"));
+    return refuse(
+        rule, kj::mv(target), ErrorKind::kUnimplemented,
+        kj::str(rule.method, " is not available in maintenance mode: this node has no config yet"));
   }
 
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
@@ -143,7 +142,7 @@ void checkClientRoles(kj::ArrayPtr<const kj::String> roles, kj::StringPtr what) 
     bool known = false;
     for (auto& one : clientRoles()) known = known || one == role;
     if (known) continue;
-    fail(ErrorKind::kInvalidArgument, kj::str(what, ": \"", role, "\" is not a role; right are ",
+    fail(ErrorKind::kInvalidArgument, kj::str(what, ": \"", role, "\" is not a valid role; use ",
                                               kj::strArray(clientRoles(), ", ")));
   }
 }

@@ -207,7 +207,7 @@ TEST_F(Server, TooManyUnfinishedCallsCloseTheConnection) {
   kj::Vector<kj::Promise<void>> hanging;
   for (int i = 0; i < 99; i++) hanging.add(machine.rebootRequest().send().ignoreResult());
   auto last = failureOf(machine.versionRequest().send().ignoreResult());
-  EXPECT_EQ(messageOf(last), "more than 100 calls of one connection at once"_kj);
+  EXPECT_EQ(messageOf(last), "more than 100 calls at once on one connection"_kj);
   version(connect()->bootstrap());
 }
 
@@ -266,7 +266,7 @@ TEST_F(Server, TooManyCapabilitiesCloseTheConnection) {
   });
   ASSERT_TRUE(e != nullptr);
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
-            "more than 10 capabilities of one connection not released"_kj);
+            "more than 10 unreleased capabilities on one connection"_kj);
 }
 
 // Catches: a peer that asks and does not read makes the server pile up answers.

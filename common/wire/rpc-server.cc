@@ -86,7 +86,7 @@ class LineLimit {
   void warn(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
     if (timer.now() - since > 10 * kj::SECONDS) {
       if (suppressed > 0)
-        log::warn("connections closed, not logged one by one", {{"count", suppressed}});
+        log::warn("more connections closed; their lines were suppressed", {{"count", suppressed}});
       since = timer.now();
       lines = suppressed = 0;
     }
@@ -94,7 +94,7 @@ class LineLimit {
       ++suppressed;
       return;
     }
-    log::warn(message, {{"peer", caller.text}, {"reason", reason}});
+    log::warn(message, {{"peer", caller.text}, {"error", reason}});
   }
 
  private:
@@ -136,7 +136,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
           },
           [this](kj::Exception&& e) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
             if (!stillListening()) kj::throwFatalException(kj::mv(e));
-            log::error("cannot accept", {{"reason", messageOf(e)}});
+            log::error("cannot accept a connection", {{"error", messageOf(e)}});
             return nullptr;
           });
       KJ_IF_MAYBE (stream, accepted) {
@@ -212,7 +212,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
     handshakes.erase(number);
     handshake.canceler.cancel(
-        error(ErrorKind::kResourceExhausted, "its place was needed for a newer connection"));
+        error(ErrorKind::kResourceExhausted, "closed to make room for a newer connection"));
   }
 
   // Waits until a connection can be taken: one ends, or a handshake has been waited for long
@@ -270,7 +270,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     auto mine = perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
     if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
       lines.warn("connection refused", caller,
-                 kj::str("it has ", mine, " connections, which is the limit for one peer"));
+                 kj::str("the peer has ", mine, " connections, which is the limit"));
       return false;
     }
     if (total < limits.connections || giveUpOldest(nullptr)) return true;
@@ -321,7 +321,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   }
 
   void taskFailed(kj::Exception&& e) override {
-    log::warn("connection closed", {{"reason", messageOf(e)}});
+    log::warn("connection closed", {{"error", messageOf(e)}});
   }
 };
 
@@ -427,7 +427,7 @@ kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsign
 
   struct stat old;
   if (lstat(path.cStr(), &old) == 0) {
-    KJ_REQUIRE(S_ISSOCK(old.st_mode), "in the place of the socket is something else", path);
+    KJ_REQUIRE(S_ISSOCK(old.st_mode), "the path of the socket is in use by another file", path);
     KJ_SYSCALL(unlink(path.cStr()), path);
   }
   int fd;

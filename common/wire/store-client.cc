@@ -34,7 +34,7 @@ class WatchedImpl final : public Watched {
         id(kj::str(id)),
         changed(kj::mv(changed)),
         running(run().eagerlyEvaluate([this](kj::Exception&& e) {
-          log::error("a watch ended", {{"type", this->type}, {"reason", messageOf(e)}});
+          log::error("watch ended", {{"type", this->type}, {"error", messageOf(e)}});
         })) {}
 
   bool synced() const override { return hasSnapshot; }
@@ -92,7 +92,8 @@ class WatchedImpl final : public Watched {
 
   void tell() {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([this]() { changed(); })) {
-      log::error("a change was not taken in", {{"type", type}, {"reason", messageOf(*e)}});
+      log::error("cannot process a change of a resource",
+                 {{"type", type}, {"error", messageOf(*e)}});
     }
   }
 
@@ -109,7 +110,7 @@ class WatchedImpl final : public Watched {
           co_await request.send().then([](auto&&) { return kj::str("machined ended the watch"); },
                                        [](kj::Exception&& e) { return messageOf(e); });
       if (reason != lastReason) {
-        log::warn("a watch is interrupted", {{"type", type}, {"reason", reason}});
+        log::warn("watch interrupted; retrying", {{"type", type}, {"error", reason}});
         lastReason = kj::mv(reason);
       }
       co_await timer.afterDelay(backoff.next());

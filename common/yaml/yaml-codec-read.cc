@@ -86,9 +86,8 @@ class TreeReader {
       return;
     }
     if (node.kind != YamlNode::Kind::kMapping && node.kind != YamlNode::Kind::kNull) {
-      report(
-          node.place, path,
-          kj::str("a mapping (\"key: value\" lines) is expected, here is ", describe(node.kind)));
+      report(node.place, path,
+             kj::str("expected a mapping (\"key: value\" lines), found ", describe(node.kind)));
       return;
     }
     kj::Vector<Seen> seen;
@@ -99,7 +98,7 @@ class TreeReader {
       for (auto& s : seen) given = given || (s.field == field && !s.null);
       if (!given) {
         Path missing{&path, keyOf(field), nullptr};
-        report(node.place, missing, kj::str("this key is required and missing"));
+        report(node.place, missing, kj::str("required key is missing"));
       }
     }
   }
@@ -163,7 +162,7 @@ class TreeReader {
         if (other == *field) {
           report(entry.place, path,
                  kj::str("the key \"", entry.key,
-                         "\" is another spelling of a key that is here already"));
+                         "\" is another spelling of a key that is set already"));
           return;
         }
         if (annotation::inUnion(*field) && annotation::inUnion(other)) {
@@ -200,7 +199,7 @@ class TreeReader {
     for (auto& later : options.laterKeys) {
       if (!later.path.endsWith(entry.key) || path.toString(false) != later.path) continue;
       report(entry.place, path,
-             kj::str("this key is one of version ", later.since, " and later; it has no effect"),
+             kj::str("this key is supported from version ", later.since, " on; it has no effect"),
              kj::str(), Problem::Severity::kWarning);
       return;
     }
@@ -231,8 +230,8 @@ class TreeReader {
     if (type.isVoid()) {
       if (node.kind != YamlNode::Kind::kNull &&
           !(node.kind == YamlNode::Kind::kMapping && node.entries.size() == 0)) {
-        report(node.place, path, kj::str("this key takes no value, here is ", describe(node.kind)),
-               kj::str("write {}"));
+        report(node.place, path, kj::str("this key takes no value, found ", describe(node.kind)),
+               kj::str("use {}"));
       }
       target.set(field, capnp::VOID);
       return;
@@ -259,9 +258,8 @@ class TreeReader {
   void readMap(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
                const Path& path) {
     if (node.kind != YamlNode::Kind::kMapping) {
-      report(
-          node.place, path,
-          kj::str("a mapping (\"key: value\" lines) is expected, here is ", describe(node.kind)));
+      report(node.place, path,
+             kj::str("expected a mapping (\"key: value\" lines), found ", describe(node.kind)));
       return;
     }
     auto list = target.init(field, node.entries.size()).as<DynamicList>();
@@ -278,7 +276,7 @@ class TreeReader {
   void readList(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
                 const Path& path) {
     if (node.kind != YamlNode::Kind::kSequence) {
-      report(node.place, path, kj::str("a list is expected, here is ", describe(node.kind)),
+      report(node.place, path, kj::str("expected a list, found ", describe(node.kind)),
              kj::str("begin each item with \"- \""));
       return;
     }
@@ -294,8 +292,7 @@ class TreeReader {
       note(path, item.place);
       if (type.isStruct()) {
         if (item.kind == YamlNode::Kind::kNull) {
-          report(item.place, path, kj::str("this item is empty"),
-                 kj::str("remove it or give it keys"));
+          report(item.place, path, kj::str("empty item"), kj::str("remove it or set its keys"));
         } else {
           readStruct(item, list[i].as<DynamicStruct>(), path);
         }
@@ -303,11 +300,10 @@ class TreeReader {
         if (item.kind == YamlNode::Kind::kSequence) {
           readItems(item, list.init(i, item.items.size()).as<DynamicList>(), path, secret);
         } else {
-          report(item.place, path, kj::str("a list is expected, here is ", describe(item.kind)));
+          report(item.place, path, kj::str("expected a list, found ", describe(item.kind)));
         }
       } else if (item.kind == YamlNode::Kind::kNull) {
-        report(item.place, path, kj::str("this item is empty"),
-               kj::str("remove it or give it a value"));
+        report(item.place, path, kj::str("empty item"), kj::str("remove it or set its value"));
       } else {
         KJ_IF_MAYBE (value, readScalar(item, type, path, secret)) list.set(i, *value);
       }
@@ -324,8 +320,7 @@ class TreeReader {
   kj::Maybe<DynamicValue::Reader> readScalar(const YamlNode& node, capnp::Type type,
                                              const Path& path, bool secret) {
     if (node.kind != YamlNode::Kind::kScalar) {
-      report(node.place, path,
-             kj::str("a single value is expected, here is ", describe(node.kind)));
+      report(node.place, path, kj::str("expected a single value, found ", describe(node.kind)));
       return nullptr;
     }
     switch (type.which()) {
@@ -365,7 +360,7 @@ class TreeReader {
   kj::Maybe<DynamicValue::Reader> readBool(const YamlNode& node, const Path& path, bool secret) {
     KJ_IF_MAYBE (value, parseBool(node.text)) {
       if (node.plain) return DynamicValue::Reader(*value);
-      report(node.place, path, kj::str(quoted(node, secret), " is quoted and so a text"),
+      report(node.place, path, kj::str(quoted(node, secret), " is quoted and therefore text"),
              kj::str("remove the quotes"));
       return nullptr;
     }
@@ -384,13 +379,13 @@ class TreeReader {
     }
     auto all = kj::strArray(names, ", ");
     auto noun = annotation::text(schema, annotation::kNoun);
-    auto hint = kj::str("it must be one of ", all);
+    auto hint = kj::str("use one of ", all);
     KJ_IF_MAYBE (name, closest(node.text, names)) {
       hint = noun.size() == 0 ? kj::str("did you mean \"", *name, "\"?")
                               : kj::str("did you mean \"", *name, "\"? (", all, ")");
     }
     report(node.place, path,
-           noun.size() == 0 ? kj::str(quoted(node, secret), " is not known here")
+           noun.size() == 0 ? kj::str(quoted(node, secret), " is not a valid value")
                             : kj::str(quoted(node, secret), " is not ", noun),
            kj::mv(hint));
     return nullptr;
@@ -422,7 +417,7 @@ class TreeReader {
   kj::Maybe<DynamicValue::Reader> readInteger(const YamlNode& node, const Path& path, bool secret) {
     if (!node.plain) {
       report(node.place, path,
-             kj::str(quoted(node, secret), " is quoted and so a text, not a number"),
+             kj::str(quoted(node, secret), " is quoted and therefore text, not a number"),
              kj::str("remove the quotes"));
       return nullptr;
     }
@@ -438,14 +433,13 @@ class TreeReader {
         }
       }
     }
-    auto range = kj::str("it must be from ", int64_t(std::numeric_limits<T>::min()), " to ",
+    auto range = kj::str("must be ", int64_t(std::numeric_limits<T>::min()), " to ",
                          uint64_t(std::numeric_limits<T>::max()));
     if (parsed == nullptr && scalarType(node.text) == ScalarType::kText) {
       report(node.place, path, kj::str(quoted(node, secret), " is not a whole number"),
              kj::mv(range));
     } else {
-      report(node.place, path, kj::str(quoted(node, secret), " is no whole number of this range"),
-             kj::mv(range));
+      report(node.place, path, kj::str(quoted(node, secret), " is out of range"), kj::mv(range));
     }
     return nullptr;
   }
@@ -457,10 +451,10 @@ class TreeReader {
     }
     KJ_DEFER(zeroize(compact.asPtr()));
     if (!isBase64(compact)) {
-      report(node.place, path, kj::str("this is not base64"),
+      report(node.place, path, kj::str("not valid base64"),
              node.text.startsWith("-----BEGIN")
-                 ? kj::str("encode the PEM text once more: base64 -w0 FILE")
-                 : kj::str("A-Z a-z 0-9 + / with = at the end, a multiple of 4 in all"));
+                 ? kj::str("encode the PEM text: base64 -w0 FILE")
+                 : kj::str("use A-Z a-z 0-9 + / padded with = to a multiple of 4"));
       return nullptr;
     }
     held.add(kj::decodeBase64(compact.asPtr()));
@@ -513,7 +507,7 @@ bool readYaml(kj::ArrayPtr<const char> text, DynamicStruct::Builder target, Prob
   } else {
     problem.line = documents[1]->place.line;
     problem.column = documents[1]->place.column;
-    problem.message = kj::str("a second document begins here; one is expected");
+    problem.message = kj::str("expected one document, found a second one");
   }
   return false;
 }

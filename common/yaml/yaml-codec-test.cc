@@ -211,7 +211,8 @@ TEST(ReadYaml, TakesTheBooleansOfYaml11) {
     EXPECT_TRUE(read.good && !read.value.getRunning()) << word;
   }
   EXPECT_EQ(
-      kj::str("line 1, column 10: running: \"true\" is quoted and so a text; remove the quotes\n"),
+      kj::str(
+          "line 1, column 10: running: \"true\" is quoted and therefore text; remove the quotes\n"),
       Read<rpc::ServiceSpec>("running: \"true\"").all());
   EXPECT_EQ(kj::str("line 1, column 10: running: \"maybe\" is neither true nor false\n"),
             Read<rpc::ServiceSpec>("running: maybe").all());
@@ -221,9 +222,9 @@ TEST(ReadYaml, TakesTheBooleansOfYaml11) {
 TEST(ReadYaml, ChecksTheRangeOfNumbers) {
   EXPECT_EQ(420, Read<rpc::LinkSpecSpec>("mtu: 0644").value.getMtu());
   EXPECT_EQ(UINT32_MAX, Read<rpc::LinkSpecSpec>("mtu: 0xffffffff").value.getMtu());
-  EXPECT_EQ(kj::str("line 1, column 6: mtu: \"4294967296\" is no whole number of this range; it "
-                    "must be from 0 to 4294967295\n"),
-            Read<rpc::LinkSpecSpec>("mtu: 4294967296").all());
+  EXPECT_EQ(
+      kj::str("line 1, column 6: mtu: \"4294967296\" is out of range; must be 0 to 4294967295\n"),
+      Read<rpc::LinkSpecSpec>("mtu: 4294967296").all());
   EXPECT_FALSE(Read<rpc::LinkSpecSpec>("mtu: -1").good);
   EXPECT_FALSE(Read<rpc::LinkSpecSpec>("mtu: 1.5").good);
   EXPECT_FALSE(Read<rpc::LinkSpecSpec>("mtu: \"1500\"").good);
@@ -250,13 +251,13 @@ TEST(ReadYaml, ReportsEveryProblemWithPlaceAndHint) {
   EXPECT_FALSE(read.good);
   EXPECT_EQ(
       kj::str(
-          "f.yaml:2:14: etcdServers: a list is expected, here is a single value; begin each item "
+          "f.yaml:2:14: etcdServers: expected a list, found a single value; begin each item "
           "with \"- \"\n"
           "f.yaml:5:5: extraVolumes[0].readOnly: unknown key \"readOnly\"; did you mean "
           "\"readonly\"?\n"
-          "f.yaml:6:15: extraVolumes[0].hostPath: a single value is expected, here is a list\n"
-          "f.yaml:8:1: extraVolumes[1]: this item is empty; remove it or give it keys\n"
-          "f.yaml:9:8: extraArgs[\"a.b\"]: a single value is expected, here is a mapping\n"
+          "f.yaml:6:15: extraVolumes[0].hostPath: expected a single value, found a list\n"
+          "f.yaml:8:1: extraVolumes[1]: empty item; remove it or set its keys\n"
+          "f.yaml:9:8: extraArgs[\"a.b\"]: expected a single value, found a mapping\n"
           "f.yaml:10:1: serviceCIRD: unknown key \"serviceCIRD\"; did you mean \"serviceCIDR\"?\n"),
       read.all());
 }
@@ -280,13 +281,13 @@ TEST(ReadYaml, TakesBase64Strictly) {
             Read<rpc::KeyPair>("key: |\n  a2V5\n  IQ==\n").value.getKey().asReader());
   EXPECT_TRUE(Read<rpc::KeyPair>("key: \"\"").good);
   for (auto bad : {"a2V5IQ", "a2V5IQ=", "a2=5IQ==", "a2V5I*==", "===="}) {
-    EXPECT_EQ(kj::str("line 1, column 6: key: this is not base64; A-Z a-z 0-9 + / with = at the "
-                      "end, a multiple of 4 in all\n"),
+    EXPECT_EQ(kj::str("line 1, column 6: key: not valid base64; use A-Z a-z 0-9 + / padded with = "
+                      "to a multiple of 4\n"),
               Read<rpc::KeyPair>(kj::str("key: ", bad)).all());
   }
-  EXPECT_EQ(kj::str("line 1, column 6: key: this is not base64; encode the PEM text once more: "
-                    "base64 -w0 FILE\n"),
-            Read<rpc::KeyPair>("key: |\n  -----BEGIN PRIVATE KEY-----\n").all());
+  EXPECT_EQ(
+      kj::str("line 1, column 6: key: not valid base64; encode the PEM text: base64 -w0 FILE\n"),
+      Read<rpc::KeyPair>("key: |\n  -----BEGIN PRIVATE KEY-----\n").all());
 }
 
 // Catches: the wrong member of an inline union, a mapping that loses its order.
@@ -321,11 +322,10 @@ TEST(ReadYaml, NothingIsAbsent) {
   EXPECT_TRUE(read.good);
   EXPECT_FALSE(read.value.hasServer());
   EXPECT_EQ(kj::str("the document is empty\n"), Read<rpc::ServiceSpec>("# nothing\n").all());
-  EXPECT_EQ(kj::str("line 3, column 1: a second document begins here; one is expected\n"),
+  EXPECT_EQ(kj::str("line 3, column 1: expected one document, found a second one\n"),
             Read<rpc::ServiceSpec>("running: true\n---\nrunning: false\n").all());
-  EXPECT_EQ(
-      kj::str("line 1, column 1: a mapping (\"key: value\" lines) is expected, here is a list\n"),
-      Read<rpc::ServiceSpec>("- a\n").all());
+  EXPECT_EQ(kj::str("line 1, column 1: expected a mapping (\"key: value\" lines), found a list\n"),
+            Read<rpc::ServiceSpec>("- a\n").all());
 }
 
 // Catches: places that semantic checks cannot find, or that point at a sibling.

@@ -90,7 +90,7 @@ TEST(Yaml, RefusesBombs) {
   }
   EXPECT_NE(std::string(jsonOf(laughs.c_str()).cStr()).find("more than 200000 values"),
             std::string::npos);
-  EXPECT_NE(std::string(jsonOf("a: &a [*a]\n").cStr()).find("inside of what it refers to"),
+  EXPECT_NE(std::string(jsonOf("a: &a [*a]\n").cStr()).find("refers to a value that contains it"),
             std::string::npos);
   // Unclosed: refused without a stack overflow, whichever limit sees it first.
   EXPECT_TRUE(jsonOf(repeated("[", 100'000).c_str()).startsWith("line 1, column "));
@@ -99,7 +99,8 @@ TEST(Yaml, RefusesBombs) {
             std::string::npos);
   EXPECT_NE(std::string(jsonOf(repeated("- ", 100'000).c_str()).cStr()).find("more than 64 levels"),
             std::string::npos);
-  EXPECT_NE(std::string(jsonOf(repeated("[", 2'000'000).c_str()).cStr()).find("have a meaning"),
+  EXPECT_NE(std::string(jsonOf(repeated("[", 2'000'000).c_str()).cStr())
+                .find("YAML indicator characters"),
             std::string::npos);
   EXPECT_NE(
       std::string(jsonOf(repeated(" ", kMaxDocumentBytes + 1).c_str()).cStr()).find("at most"),
@@ -133,7 +134,7 @@ TEST(Yaml, RefusesStrayBrackets) {
 
 // Catches: bytes that yaml-cpp takes for the end of the input, text that is not text.
 TEST(Yaml, RefusesWhatIsNoText) {
-  EXPECT_EQ(kj::str("line 2, column 4: byte 0x04 is no text; the file must be UTF-8 text without "
+  EXPECT_EQ(kj::str("line 2, column 4: byte 0x04 is not text; the file must be UTF-8 text without "
                     "control characters\n"),
             jsonOf("a: 1\nb: \x04\nc: 2\n"));
   EXPECT_EQ(kj::str("line 1, column 4: invalid UTF-8; the file must be UTF-8 text\n"),
@@ -148,9 +149,8 @@ TEST(Yaml, RefusesWhatIsNoText) {
 
 // Catches: a second value that silently wins; a message that does not say where the first is.
 TEST(Yaml, RefusesDuplicateKeys) {
-  EXPECT_EQ(
-      kj::str("line 3, column 1: the key \"a\" is here a second time; the first is in line 1\n"),
-      jsonOf("a: 1\nb: 2\na: 3\n"));
+  EXPECT_EQ(kj::str("line 3, column 1: the key \"a\" is a duplicate; the first is in line 1\n"),
+            jsonOf("a: 1\nb: 2\na: 3\n"));
 }
 
 // Catches: yaml-cpp's words in front of a user, places that are off by one.
@@ -162,7 +162,7 @@ TEST(Yaml, SaysWhatToDoAboutMistakes) {
           "line 1, column 5: a second \": \" in one line, or a value that is indented like a key; "
           "put text that holds \": \" in quotes\n"),
       jsonOf("a: b: c\n"));
-  EXPECT_EQ(kj::str("line 1, column 1: a key must be a text, not a list or a mapping\n"),
+  EXPECT_EQ(kj::str("line 1, column 1: a key must be text, not a list or a mapping\n"),
             jsonOf("[a]: b\n"));
 }
 

@@ -45,11 +45,11 @@ Place placeOf(const YAML::Mark& mark) {
 // and a zero byte for a sign of UTF-16.
 kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
   if (text.size() > kMaxDocumentBytes) {
-    return Refusal{
-        0,
-        {},
-        kj::str("the text has ", text.size(), " bytes; at most ", kMaxDocumentBytes, " are read"),
-        {}};
+    return Refusal{0,
+                   {},
+                   kj::str("the document has ", text.size(), " bytes; at most ", kMaxDocumentBytes,
+                           " are read"),
+                   {}};
   }
   Place place{1, 1};
   if (text.size() >= 3 && text.slice(0, 3) == kMark.asArray())
@@ -63,16 +63,13 @@ kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
     }
     if (c < 0x80) {
       if ((c < 0x20 && c != '\t' && c != '\r') || c == 0x7f) {
-        return Refusal{i, place, kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is no text"),
+        return Refusal{i, place, kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is not text"),
                        kj::str("the file must be UTF-8 text without control characters")};
       }
       for (char indicator : kIndicators) indicators += c == indicator;
       if (indicators > kMaxIndicators) {
         return Refusal{
-            i,
-            place,
-            kj::str("more than ", kMaxIndicators, " characters that have a meaning in YAML"),
-            {}};
+            i, place, kj::str("more than ", kMaxIndicators, " YAML indicator characters"), {}};
       }
     } else {
       size_t length = c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
@@ -104,7 +101,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     // yaml-cpp takes what can begin nothing (a stray bracket) for an empty document, again and
     // again.
-    if (mark.pos == lastDocument) refuse(mark, "nothing can begin with this character here");
+    if (mark.pos == lastDocument) refuse(mark, "unexpected character");
     lastDocument = mark.pos;
     anchored.clear();
     stack.clear();
@@ -128,7 +125,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.plain = tag == "?";
     node.text = kj::heapString(value.data(), value.size());
     node.bytes = value.size();
-    if (value.find('\0') != value.npos) refuse(mark, "a zero byte in a text");
+    if (value.find('\0') != value.npos) refuse(mark, "a value contains a zero byte");
     awaitingEnd.add(&node);
     attach(mark, node);
   }
@@ -136,7 +133,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     closeUpTo(mark);
     if (anchor >= anchored.size() || anchored[anchor] == nullptr) {
-      refuse(mark, "this alias stands inside of what it refers to");
+      refuse(mark, "the alias refers to a value that contains it");
     }
     auto* target = anchored[anchor];
     count(mark, target->size);
@@ -218,7 +215,7 @@ class TreeBuilder final : public YAML::EventHandler {
     auto& node = open(mark, tag, anchor);
     if (!stack.empty() && stack.back().node->kind == YamlNode::Kind::kMapping &&
         stack.back().key == nullptr) {
-      refuse(mark, "a key must be a text, not a list or a mapping");
+      refuse(mark, "a key must be text, not a list or a mapping");
     }
     if (stack.size() + 1 > kMaxDepth) refuse(mark, tooDeep());
     node.kind = kind;
@@ -260,7 +257,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     if (node.kind != YamlNode::Kind::kScalar && node.kind != YamlNode::Kind::kNull) {
-      refuse(mark, "a key must be a text, not a list or a mapping");
+      refuse(mark, "a key must be text, not a list or a mapping");
     }
     if (node.text.size() > kMaxKeyBytes)
       refuse(mark, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
@@ -283,7 +280,7 @@ class TreeBuilder final : public YAML::EventHandler {
       if (sorted[i - 1]->key == sorted[i]->key) {
         throw Refusal{
             0, sorted[i]->place,
-            kj::str("the key \"", sorted[i]->key, "\" is here a second time; the first is in line ",
+            kj::str("the key \"", sorted[i]->key, "\" is a duplicate; the first is in line ",
                     sorted[i - 1]->place.line),
             kj::str()};
       }

@@ -129,7 +129,7 @@ TEST(Archive, FileThatShrinksIsFilledAndNamed) {
   EXPECT_EQ(contents(gunzip(packed)), "f 0 300000");
   auto unreadable = archive.takeUnreadable();
   ASSERT_EQ(unreadable.size(), 1u);
-  EXPECT_EQ(unreadable[0], kj::str(tree.at("t/f"), ": became shorter while it was being read"));
+  EXPECT_EQ(unreadable[0], kj::str(tree.at("t/f"), ": was truncated during the read"));
 }
 
 // Catches: a socket or a FIFO that hangs the copy or is dropped in silence.
@@ -141,7 +141,7 @@ TEST(Archive, WhatIsNoFileIsNamed) {
   Archive archive(tree.at("t"));
   EXPECT_EQ(contents(gunzip(drain(archive))), "f 0 1");
   EXPECT_EQ(kj::strArray(archive.takeUnreadable(), ","),
-            kj::str(tree.at("t/fifo"), ": is neither a file nor a directory nor a link"));
+            kj::str(tree.at("t/fifo"), ": is not a file, directory or symbolic link"));
 }
 
 // Catches: a relative path that is taken as of wherever the daemon happens to be.

@@ -85,7 +85,7 @@ void Archive::add(TreeWalk::Visit visit) {
     entry.link = link;
     return header(entry);
   }
-  skip(visit.path, "is neither a file nor a directory nor a link");
+  skip(visit.path, "is not a file, directory or symbolic link");
 }
 
 void Archive::addFile(const TreeWalk::Visit& visit, TarEntry entry) {
@@ -95,7 +95,7 @@ void Archive::addFile(const TreeWalk::Visit& visit, TarEntry entry) {
   kj::AutoCloseFd opened(fd);
   struct stat st;
   if (fstat(opened, &st) < 0) return skip(visit.path, errorText(errno));
-  if (!S_ISREG(st.st_mode)) return skip(visit.path, "was replaced while it was being read");
+  if (!S_ISREG(st.st_mode)) return skip(visit.path, "was replaced during the read");
   entry.size = countedSize(visit.path, st);
   header(entry);
   if (entry.size == 0) return;
@@ -113,7 +113,7 @@ void Archive::addContent() {
     gzip.write(kj::arrayPtr(chunk, n), out);
     left -= n;
   } else {
-    skip(filePath, n < 0 ? errorText(errno) : kj::str("became shorter while it was being read"));
+    skip(filePath, n < 0 ? errorText(errno) : kj::str("was truncated during the read"));
     zeros += left;
     left = 0;
   }

@@ -69,9 +69,9 @@ TEST_F(ClientCertificate, RefusesTheRest) {
   auto large = kj::str(kj::repeat('x', 20'000));
   for (auto& row :
        {Row{good, {}, 3600, "1 to 16 roles"},
-        Row{good, {"os:impersonator"}, 3600, "os:impersonator\" is not a role"},
-        Row{good, {"os:reader", "os:root"}, 3600, "os:root\" is not a role"},
-        Row{good, {"system:masters"}, 3600, "is not a role; right are os:admin"},
+        Row{good, {"os:impersonator"}, 3600, "os:impersonator\" is not a valid role"},
+        Row{good, {"os:reader", "os:root"}, 3600, "os:root\" is not a valid role"},
+        Row{good, {"system:masters"}, 3600, "is not a valid role; use os:admin"},
         Row{good, {"os:reader"}, 59, "60 s to 87600 h, not for 59 s"},
         Row{good, {"os:reader"}, kLongestLifetimeS + 1, "87600 h"},
         Row{good, {"os:reader"}, UINT64_MAX, "87600 h"}, Row{broken, {"os:reader"}, 3600, ""},

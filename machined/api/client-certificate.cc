@@ -16,24 +16,24 @@ kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringP
                                  kj::ArrayPtr<const kj::String> roles, uint64_t lifetimeS,
                                  kj::Date now) {
   if (request.size() > kMostRequestBytes) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("a request has at most ", kMostRequestBytes, " bytes, not ", request.size()));
+    fail(ErrorKind::kInvalidArgument, kj::str("a request must have at most ", kMostRequestBytes,
+                                              " bytes, not ", request.size()));
   }
   if (roles.size() == 0 || roles.size() > kMostSignedRoles) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("a client has 1 to ", kMostSignedRoles, " roles, not ", roles.size()));
+         kj::str("a client must have 1 to ", kMostSignedRoles, " roles, not ", roles.size()));
   }
   checkClientRoles(roles, "roles");
   if (lifetimeS < kShortestLifetimeS || lifetimeS > kLongestLifetimeS) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("a client's certificate is valid for ", kShortestLifetimeS, " s to ",
+         kj::str("a client certificate must be valid for ", kShortestLifetimeS, " s to ",
                  kLongestLifetimeS / 3600, " h, not for ", lifetimeS, " s"));
   }
   auto text = kj::heapString(request);
   auto asked = pki::inspectRequest(text);
   auto left = pki::inspect(authorityCertificate).notAfter - now;
   if (left < int64_t(kShortestLifetimeS) * kj::SECONDS) {
-    fail(ErrorKind::kFailedPrecondition, "the authority's own certificate ends now");
+    fail(ErrorKind::kFailedPrecondition, "the CA certificate has expired");
   }
   pki::LeafOptions options;
   options.commonName = asked.commonName;

@@ -39,7 +39,7 @@ MachineServer::MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity ident
 template <typename F>
 auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())> {
   return within(timer, kDeadline, uv.blocking(kj::fwd<F>(work)),
-                kj::str(doing, " took longer than ", kDeadline / kj::SECONDS, " s"));
+                kj::str(doing, " timed out after ", kDeadline / kj::SECONDS, " s"));
 }
 
 kj::String MachineServer::bootId() const {
@@ -149,7 +149,7 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
   auto found = hooks.authority();
   if (found == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
-         "this machine has no key of the authority (machine.ca): ask a control-plane machine");
+         "this node does not have the key of machine.ca; use a control-plane node");
   }
   auto authority = kj::mv(KJ_ASSERT_NONNULL(found));
   auto params = context.getParams();

@@ -92,7 +92,7 @@ class MachinedServer final : public rpc::Machined::Server {
  private:
   void checkCaller() const {
     if (mayHaveNode(uid)) return;
-    fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not have the node's API"));
+    fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not use the API of the node"));
   }
 
   unsigned uid;

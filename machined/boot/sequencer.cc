@@ -74,8 +74,8 @@ struct Sequencer::Impl {
       if (other == nullptr) break;
       if (timer.now() >= deadline) {
         fail(ErrorKind::kDeadlineExceeded,
-             kj::str("sequence ", other->sequence, " did not make way for ", sequence.name,
-                     " within a minute"));
+             kj::str("sequence ", other->sequence, " did not end for ", sequence.name,
+                     " within 1 minute"));
       }
       auto released = other->released.addBranch();
       listener.line(

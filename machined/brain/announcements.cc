@@ -29,8 +29,8 @@ void Announcements::service(rpc::ServiceStateEvent::Reader event) {
 void Announcements::trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn) {
   auto text = kj::str(what);
   KJ_IF_MAYBE (left, revertsIn) {
-    text = kj::str(what, ": that of before comes back in ", *left / kj::SECONDS, " s, ",
-                   "unless another one is applied");
+    text = kj::str(what, ": reverting in ", *left / kj::SECONDS, " s, ",
+                   "unless another config is applied");
   }
   console.say(kj::str("machine config: ", text), Tone::kAlarm);
   events.publish([&](rpc::Event::Builder out) {
@@ -44,7 +44,7 @@ void Announcements::networkRepaired(kj::StringPtr link, kj::StringPtr what) {
   events.publish([&](rpc::Event::Builder out) {
     auto event = out.initNetwork();
     event.setLink(link);
-    event.setMessage(kj::str("was changed by somebody else and is made good: ", what));
+    event.setMessage(kj::str("another program changed it, restoring: ", what));
   });
 }
 

@@ -222,7 +222,7 @@ TEST_F(MachineLifeTest, AnEndThatFailsIsTold) {
   scope.poll();
   fail("no such thing");
   ASSERT_EQ(1u, said.size());
-  EXPECT_TRUE(said[0].startsWith("the machine does not go down: ")) << said[0].cStr();
+  EXPECT_TRUE(said[0].startsWith("cannot shut down: ")) << said[0].cStr();
   EXPECT_EQ(MachineStatus::Stage::REBOOTING, stage());
 }
 

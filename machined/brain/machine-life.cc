@@ -43,7 +43,7 @@ MachineLife::MachineLife(World w)
     : world(kj::mv(w)), progress(takeProgress(world.process1)), tasks(*this) {}
 
 void MachineLife::taskFailed(kj::Exception&& e) {
-  world.say(kj::str("a part of machined failed: ", messageOf(e)), Tone::kInfo);
+  world.say(kj::str("error in machined: ", messageOf(e)), Tone::kInfo);
 }
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
@@ -92,8 +92,7 @@ void MachineLife::cannotGoOn(kj::Exception&& e) {
     if (line.size() > 0) problems.add(kj::heapString(line));
   }
   for (auto& p : problems) world.say(kj::str("problem: ", p), Tone::kAlarm);
-  world.say("the machine cannot go on, stays as it is and does not restart by itself",
-            Tone::kAlarm);
+  world.say("fatal: the node stays as it is and does not reboot by itself", Tone::kAlarm);
   reached(Stage::FAILED, copyOf(problems));
   world.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
   // With certificates from a config that could be read, the API can at least tell.
@@ -114,7 +113,7 @@ void MachineLife::goDown(Stage stage) {
   auto sequence = world.sequence(sequenceOf(stage));
   tasks.add(
       world.sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
-        world.say(kj::str("the machine does not go down: ", messageOf(e)), Tone::kAlarm);
+        world.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
       }));
 }
 
@@ -136,8 +135,7 @@ kj::Promise<void> MachineLife::acceptShutdown() {
 
 kj::Promise<void> MachineLife::accept(Stage stage) {
   if (world.mode == Mode::kContainer) {
-    fail(ErrorKind::kFailedPrecondition,
-         "not possible in mode container: the machine is its host's");
+    fail(ErrorKind::kFailedPrecondition, "not supported in mode container");
   }
   soon(stage);
   return kj::READY_NOW;

@@ -118,7 +118,7 @@ TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
       EXPECT_EQ(kj::StringPtr("name b"), result.getNetworkPlan()[0]);
       EXPECT_EQ(kj::StringPtr("there is no eth9"), result.getNetworkProblems()[0]);
     } else {
-      EXPECT_EQ(kj::StringPtr("what would be done to the network is not known: networkd is away"),
+      EXPECT_EQ(kj::StringPtr("cannot predict the changes of the network: networkd is away"),
                 result.getWarnings()[0]);
     }
     EXPECT_EQ("a/a", state());
@@ -136,7 +136,8 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
     });
   };
   for (uint64_t length : {uint64_t(0), uint64_t(86'400'001), uint64_t(1) << 63, ~uint64_t(0)}) {
-    EXPECT_TRUE(contains(failure(request(length)), "InvalidArgument: a config is tried for 1s"));
+    EXPECT_TRUE(
+        contains(failure(request(length)), "InvalidArgument: the time of a trial must be 1s"));
   }
   auto response = request(90'000).wait(io.waitScope);
   EXPECT_EQ(90'000u, response.getResult().getRevertsInMs());
@@ -155,7 +156,7 @@ TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
       request.setIfVersion(from);
     });
   };
-  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config was changed"));
+  EXPECT_TRUE(contains(failure(request(version + 1)), "Conflict: the config changed"));
   EXPECT_EQ("a/a", state());
   request(version).wait(io.waitScope);
   EXPECT_EQ("b/b", state());
@@ -178,8 +179,7 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ("b/b", state());
 
   constexpr const char* kText =
-      "Unauthenticated: this machine has a config now: connect again, "
-      "with a client certificate";
+      "Unauthenticated: this node has a config now; connect with a client certificate";
   EXPECT_EQ(kText, failure(applyRequest(held, mine)));
   EXPECT_EQ(kText, failure(generateRequest(held)));
   EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
@@ -197,8 +197,8 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
 TEST_F(ConfigurationTest, GeneratesForItsOwnCluster) {
   booted(document("worker"));
   EXPECT_EQ(
-      "FailedPrecondition: this machine is a worker and has not the secrets of its cluster; "
-      "ask a control-plane machine",
+      "FailedPrecondition: this node is a worker and does not have the secrets of the cluster; use "
+      "a control-plane node",
       failure(generateRequest(configuration(kAdmin))));
 
   machine.drop();

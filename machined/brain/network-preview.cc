@@ -23,7 +23,7 @@ kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs spe
     failure = messageOf(kj::getCaughtExceptionAsKj());
   }
   KJ_IF_MAYBE (why, failure) {
-    fail(ErrorKind::kUnavailable, kj::str("networkd does not answer: ", *why));
+    fail(ErrorKind::kUnavailable, kj::str("networkd does not respond: ", *why));
   }
   co_return kj::mv(result);
 }

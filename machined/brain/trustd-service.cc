@@ -25,7 +25,7 @@ kj::Promise<void> TrustdService::follow() {
     if (!look()) return;
     loading = load().eagerlyEvaluate([this](kj::Exception&& e) {
       wanted = false;  // the next change tries again
-      log::error("trustd cannot be started", {{"reason", messageOf(e)}});
+      log::error("cannot start trustd", {{"error", messageOf(e)}});
     });
   });
   if (look()) return load();

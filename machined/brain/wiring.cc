@@ -35,7 +35,7 @@ kj::Promise<void> Wiring::run() {
 void Wiring::sayIfStartedAgain() {
   if (process1.brainRestarts() == 0) return;
   console.openKernelLog();
-  console.say(kj::str("machined was started again (", process1.brainRestarts(), ")"));
+  console.say(kj::str("machined restarted (", process1.brainRestarts(), ")"));
 }
 
 void Wiring::loadServices() {
@@ -59,7 +59,7 @@ kj::Promise<void> Wiring::followWishes() {
 }
 
 void Wiring::taskFailed(kj::Exception&& e) {
-  console.say(kj::str("a part of machined failed: ", messageOf(e)));
+  console.say(kj::str("error in machined: ", messageOf(e)));
 }
 
 // --- connections ---

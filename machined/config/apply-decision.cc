@@ -27,32 +27,31 @@ bool allLive(const kj::Vector<config::Change>& changes) {
 
 void checkAtOnce(const Decision& decision, const Situation& now) {
   if (now.failed || now.running == nullptr) {
-    refuseNow("the machine's boot has failed, so nothing can take effect at once: use mode reboot");
+    refuseNow("the boot of the node failed, so no change can take effect at once; use mode reboot");
   }
   if (allLive(decision.changes)) return;
-  refuseNow(kj::str("a reboot is needed for", listed(decision.changes),
-                    "\nuse mode reboot or staged, or leave these as they are"));
+  refuseNow(kj::str("these changes need a reboot:", listed(decision.changes),
+                    "\nuse mode reboot or staged, or undo these changes"));
 }
 
 void checkForNextBoot(config::Config::Reader wanted, const Decision& decision,
                       const Situation& now) {
   if (decision.mode == rpc::ApplyMode::REBOOT && !now.canReboot) {
     auto needing = listed(decision.changes);
-    refuseNow(
-        kj::str("in mode container the machine is its host's and cannot reboot by itself",
-                needing.size() == 0 ? kj::str() : kj::str("; a reboot is needed for", needing)));
+    refuseNow(kj::str(
+        "a node in a container cannot reboot itself",
+        needing.size() == 0 ? kj::str() : kj::str("; these changes need a reboot:", needing)));
   }
   if (!wanted.getPersist()) {
     refuseNow(
-        "the next boot would not read this document: it says persist: false, so the machine "
-        "fetches its config again. Set persist: true, or use mode no-reboot for changes that "
-        "can take effect at once");
+        "the next boot would not use this config: with persist: false the node fetches its config "
+        "again; set persist: true, or use mode no-reboot for changes that need no reboot");
   }
   KJ_IF_MAYBE (why, now.notDurable) {
     refuseNow(
-        kj::str("the next boot would not read this document: ", *why,
-                ". Use mode no-reboot for changes that can take effect at once, or change the "
-                "document where the machine fetches it"));
+        kj::str("the next boot would not use this config: ", *why,
+                "; use mode no-reboot for changes that need no reboot, or change the config at "
+                "its source"));
   }
 }
 
@@ -69,18 +68,16 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
   Decision decision{asked, {}, {}};
   if (static_cast<unsigned>(asked) > static_cast<unsigned>(rpc::ApplyMode::TRY)) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("mode ", static_cast<unsigned>(asked), " is not known to this version"));
+         kj::str("mode ", static_cast<unsigned>(asked), " is unknown to this version"));
   }
   if (now.maintenance) {
     if (asked == rpc::ApplyMode::STAGED) {
       refuseNow(
-          "in maintenance mode the machine waits for its config and takes it at once: nothing "
-          "can be staged");
+          "a node in maintenance mode applies its config at once and cannot stage it; leave out "
+          "mode staged");
     }
     if (asked == rpc::ApplyMode::TRY) {
-      refuseNow(
-          "in maintenance mode there is no config that could come back after a trial: apply one "
-          "without mode try");
+      refuseNow("a node in maintenance mode has no config to revert to; leave out mode try");
     }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
   } else {
@@ -98,9 +95,9 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
   if (decision.mode == rpc::ApplyMode::NO_REBOOT) {
     if (!wanted.getPersist()) {
       decision.warnings.add(
-          kj::str("persist: false: the machine fetches its config again at its next boot"));
+          kj::str("persist: false: the node fetches its config again with the next boot"));
     } else KJ_IF_MAYBE (why, now.notDurable) {
-      decision.warnings.add(kj::str("the document is not kept beyond this boot: ", *why));
+      decision.warnings.add(kj::str("the config will be lost with the next boot: ", *why));
     }
   }
   return decision;

@@ -185,7 +185,7 @@ TEST_F(FetchTest, ServerThatDoesNotAnswer) {
     return kj::NEVER_DONE;
   };
   EXPECT_EQ("config", fetch(here(server)));
-  EXPECT_THAT(said, ElementsAre(HasSubstr("not done within 10 s: waiting for the answer")));
+  EXPECT_THAT(said, ElementsAre(HasSubstr("timed out after 10 s: waiting for the answer")));
   EXPECT_LT(now(), 11);
 }
 
@@ -200,8 +200,8 @@ TEST_F(FetchTest, OneByteASecond) {
     }
   };
   auto why = fetch(here(server));
-  EXPECT_THAT(why, HasSubstr("within 70 s: not done within "));
-  EXPECT_THAT(said[0], HasSubstr("not done within 10 s: reading the answer, 9 bytes came"));
+  EXPECT_THAT(why, HasSubstr("within 70 s: timed out after "));
+  EXPECT_THAT(said[0], HasSubstr("timed out after 10 s: reading the answer, 9 bytes came"));
   EXPECT_LE(now(), 70);
 }
 
@@ -219,26 +219,26 @@ TEST_F(FetchTest, WrongAnswers) {
     const char* cause;
   } table[] = {
       {answer("200 OK", "Content-Length: 100\r\n", "machine:"),
-       "the answer was cut after 8 of 100 bytes"},
+       "the answer was cut off after 8 of 100 bytes"},
       {[](kj::AsyncIoStream& s) {
          return reset(s, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nmachine:");
        },
-       "the answer was cut after "},
+       "the answer was cut off after "},
       {answer("200 OK", "Transfer-Encoding: chunked\r\n", "8\r\nmachine:\r\n"),
-       "the answer was cut after 8 bytes"},
+       "the answer was cut off after 8 bytes"},
       {answer("404 Not Found", "Content-Length: 2\r\n", "no"), "the server answered 404 Not Found"},
       {answer("204 No Content", "", ""), "the server answered 204 No Content"},
-      {ok(""), "what was sent is empty"},
-      {ok("<!DOCTYPE html><html>"), "what was sent is a web page"},
+      {ok(""), "the server sent empty"},
+      {ok("<!DOCTYPE html><html>"), "the server sent a web page"},
       {ok(std::string("\x7f"
                       "ELF\0\0",
                       6)),
-       "what was sent is binary data"},
+       "the server sent binary data"},
       {ok(std::string(5u << 20, 'a')), "the answer is larger than 4 MiB"},
-      {ok(zip(kj::str(kj::repeat('a', 5u << 20)))), "cannot be unpacked to at most 4 MiB"},
-      {ok(zip("machine: {}").substr(0, 15)), "looks like gzip but cannot be unpacked"},
+      {ok(zip(kj::str(kj::repeat('a', 5u << 20)))), "cannot unpack the gzip data to at most 4 MiB"},
+      {ok(zip("machine: {}").substr(0, 15)), "cannot unpack the gzip data"},
       {answer("302 Found", "Content-Length: 0\r\n", ""),
-       "the server answered 302 Found and does not say where"},
+       "the server answered 302 Found without a location"},
       {answer("302 Found", "Location: ftp://x/\r\nContent-Length: 0\r\n", ""),
        "redirected to ftp://x/, which is neither"},
       {answer("302 Found", "Location: /c\r\nContent-Length: 0\r\n", ""),
@@ -249,9 +249,9 @@ TEST_F(FetchTest, WrongAnswers) {
   for (auto& row : table) {
     TestServer server(io, row.behaviour);
     auto why = fetch(here(server, "/secret-is-in-the-query?secret"));
-    EXPECT_THAT(
-        why,
-        HasSubstr(kj::str("cannot be fetched from http://127.0.0.1:", server.port(), "/").cStr()));
+    EXPECT_THAT(why, HasSubstr(kj::str("cannot fetch the machine config from http://127.0.0.1:",
+                                       server.port(), "/")
+                                   .cStr()));
     EXPECT_THAT(why, HasSubstr(row.cause));
     EXPECT_THAT(why, Not(HasSubstr("?secret")));
     EXPECT_GT(server.asked.size(), 4u) << row.cause;
@@ -374,7 +374,7 @@ TEST_F(TlsFetchTest, Refusals) {
   auto longAgo = kj::systemPreciseCalendarClock().now() - 48 * kj::HOURS;
   auto expired =
       refusal(identity({.addresses = right(), .lifetime = 1 * kj::HOURS, .notBefore = longAgo}));
-  EXPECT_THAT(expired, HasSubstr("certificate has expired (the clock of this machine is at "));
+  EXPECT_THAT(expired, HasSubstr("certificate has expired (the clock of this node is at "));
   EXPECT_THAT(refusal(identity({.addresses = right(), .notBefore = longAgo + 96 * kj::HOURS})),
               HasSubstr("certificate is not yet valid (the clock"));
   auto tls = good();

@@ -117,7 +117,7 @@ class Fetcher {
       bool ofTime = strstr(why.cStr(), "expired") != nullptr ||
                     strstr(why.cStr(), "not yet valid") != nullptr;
       auto seconds = (deps.clock.now() - kj::UNIX_EPOCH) / kj::SECONDS;
-      fail(ofTime ? kj::str(why, " (the clock of this machine is at ", seconds, " s since 1970)")
+      fail(ofTime ? kj::str(why, " (the clock of this node is at ", seconds, " s since 1970)")
                   : kj::mv(why));
     });
   }
@@ -138,7 +138,7 @@ class Fetcher {
       answer.location =
           kj::str(KJ_UNWRAP_OR(response.headers->get(kj::HttpHeaderId::LOCATION),
                                fail(kj::str("the server answered ", response.statusCode, " ",
-                                            response.statusText, " and does not say where"))));
+                                            response.statusText, " without a location"))));
       co_return kj::mv(answer);
     }
     if (response.statusCode != 200) {
@@ -158,7 +158,7 @@ class Fetcher {
       auto read = kj::evalNow([&]() { return body.tryRead(piece, 1, sizeof(piece)); });
       auto size = co_await read.catch_([&](kj::Exception&& e) -> size_t {
         auto of = told == nullptr ? kj::String() : kj::str(" of ", KJ_ASSERT_NONNULL(told));
-        fail(kj::str("the answer was cut after ", content.size(), of, " bytes"));
+        fail(kj::str("the answer was cut off after ", content.size(), of, " bytes"));
       });
       if (size == 0) break;
       content.addAll(piece, piece + size);
@@ -182,16 +182,15 @@ kj::Array<char> unpack(kj::Array<char> body) {
     plain = stream.readAllBytes(kMostConfigBytes);
   });
   KJ_IF_MAYBE (e, broken) {
-    talos::fail(
-        ErrorKind::kInvalidArgument,
-        kj::str("this looks like gzip but cannot be unpacked to at most 4 MiB: ", messageOf(*e)));
+    talos::fail(ErrorKind::kInvalidArgument,
+                kj::str("cannot unpack the gzip data to at most 4 MiB: ", messageOf(*e)));
   }
   return kj::heapArray(plain.asChars());
 }
 
 void requireText(kj::ArrayPtr<const char> body) {
   auto refuse = [](kj::StringPtr what) {
-    talos::fail(ErrorKind::kInvalidArgument, kj::str("what was sent is ", what, ", not a config"));
+    talos::fail(ErrorKind::kInvalidArgument, kj::str("the server sent ", what, ", not a config"));
   };
   size_t start = body.size() >= 3 && memcmp(body.begin(), "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
   while (start < body.size() && strchr(" \t\r\n", body[start]) != nullptr && body[start] != 0) {
@@ -217,9 +216,10 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource sou
     Try state;
     auto patience = kj::min(kOneTry, deadline - deps.timer.now());
     auto late = deps.timer.afterDelay(patience).then([&state, patience]() {
-      auto got = state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes came");
+      auto got =
+          state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes received");
       talos::fail(ErrorKind::kDeadlineExceeded,
-                  kj::str("not done within ", patience / kj::SECONDS, " s: ", state.doing, got));
+                  kj::str("timed out after ", patience / kj::SECONDS, " s: ", state.doing, got));
     });
     co_await fetcher.once(source, state)
         .then([&body](kj::Array<char> b) { body = kj::mv(b); })
@@ -241,7 +241,7 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource sou
     co_await deps.timer.afterDelay(pause);
   }
   talos::fail(ErrorKind::kUnavailable,
-              kj::str("the machine config cannot be fetched from ", source.shown, " within ",
+              kj::str("cannot fetch the machine config from ", source.shown, " within ",
                       limit / kj::SECONDS, " s: ", last));
 }
 

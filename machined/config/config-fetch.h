@@ -1,9 +1,9 @@
-// Getting the machine config from a web server (spec boot-and-services.md §5.1): HTTP/1.1, RFC
+// Fetching the machine config from a web server (spec boot-and-services.md §5.1): HTTP/1.1, RFC
 // 9110.
 //
-// Nothing is kept: after a crash the fetch begins anew. What comes back is foreign text of at most
-// 4 MiB that nobody has looked at yet, except that it could be one: a page for people, binary data
-// and half an answer are failures of the try.
+// Nothing is kept: after a crash the fetch starts anew. The result is at most 4 MiB of foreign
+// text, checked only for being text at all: a web page, binary data or half an answer is a failed
+// attempt.
 #pragma once
 
 #include <kj/array.h>

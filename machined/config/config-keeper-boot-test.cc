@@ -22,7 +22,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
     load();
     EXPECT_EQ("source", running());
   }
-  EXPECT_TRUE(brain().saidThat("passed over: config.yaml:8:"));
+  EXPECT_TRUE(brain().saidThat("ignored: config.yaml:8:"));
   brain().keeper.save().wait(io.waitScope);
   EXPECT_EQ("source", onDisk());
 
@@ -82,7 +82,7 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
     EXPECT_EQ("source", running());
   }
   auto text = refusal(kj::mv(beside));
-  EXPECT_TRUE(contains(text, "Unauthenticated: this machine has a config now")) << text;
+  EXPECT_TRUE(contains(text, "Unauthenticated: this node has a config now")) << text;
   for (bool dryRun : {true, false}) {
     text = refusal(apply(document("b"), ApplyMode::AUTO, dryRun, visitor));
     EXPECT_TRUE(contains(text, "Unauthenticated")) << text;
@@ -101,7 +101,7 @@ TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
             b.keeper.maintenanceReasons()[0]);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(2u, sources.searches);
-  EXPECT_EQ("the machine config that was found cannot be used:", b.keeper.maintenanceReasons()[0]);
+  EXPECT_EQ("the machine config is not valid:", b.keeper.maintenanceReasons()[0]);
   EXPECT_TRUE(b.keeper.maintenanceReasons()[1].startsWith("http://source/:1:1"))
       << b.keeper.maintenanceReasons()[1].cStr();
   pass(1 * kj::SECONDS);
@@ -156,7 +156,8 @@ TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   EXPECT_TRUE(second.keeper.inMaintenance());
   loading = second.keeper.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
-  EXPECT_TRUE(second.keeper.maintenanceReasons()[0].startsWith("no machine config: the kernel"));
+  EXPECT_TRUE(
+      second.keeper.maintenanceReasons()[0].startsWith("no machine config: kernel parameter"));
   // A config that was accepted ends it for every brain.
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);

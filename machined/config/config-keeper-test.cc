@@ -63,7 +63,7 @@ TEST_F(KeeperTest, ADryRunChangesNothing) {
 TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   booted(document("a"));
   auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
   EXPECT_TRUE(contains(text, "\n  machine.env.a\n  machine.env.c\n")) << text;
   EXPECT_FALSE(contains(text, "hostname")) << text;
 
@@ -74,14 +74,14 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
 
   for (auto mode : {ApplyMode::REBOOT, ApplyMode::STAGED}) {
     text = refusal(apply(document("b", "", false), mode));
-    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not read")) << text;
+    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not use")) << text;
   }
   disk.volatileBecause = kj::str("it is memory");
   text = refusal(apply(document("b"), ApplyMode::STAGED));
   EXPECT_TRUE(contains(text, "it is memory")) << text;
   auto outcome = apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
   ASSERT_LE(1u, outcome.warnings.size());
-  EXPECT_EQ("the document is not kept beyond this boot: it is memory", outcome.warnings.back());
+  EXPECT_EQ("the config will be lost with the next boot: it is memory", outcome.warnings.back());
   disk.volatileBecause = nullptr;
 
   text = refusal(apply(document("b"), static_cast<ApplyMode>(77)));
@@ -97,7 +97,7 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
   auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
     auto outcome = apply(text, mode, dryRun).wait(io.waitScope);
     return outcome.warnings.size() > 0 &&
-           contains(outcome.warnings.back().cStr(), "put on disk for the next boot");
+           contains(outcome.warnings.back().cStr(), "staged for the next boot");
   };
   EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, true));
   EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
@@ -125,7 +125,8 @@ TEST_F(KeeperTest, TheLargestDocument) {
   };
   constexpr size_t kMost = (4u << 20) - 4096;
   auto text = refusal(apply(sized(kMost + 1), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "InvalidArgument: machine config: a machine config has at most "))
+  EXPECT_TRUE(
+      contains(text, "InvalidArgument: machine config: too large: a machine config has at most "))
       << text;
   apply(sized(kMost), ApplyMode::NO_REBOOT).wait(io.waitScope);
   EXPECT_EQ("b/b", state());
@@ -319,7 +320,7 @@ TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
   booted(document("a"));
   brain().failed = true;
   auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
-  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  EXPECT_TRUE(contains(text, "boot of the node failed")) << text;
   auto outcome = apply(document("b"), ApplyMode::AUTO).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
   EXPECT_EQ("a/b", state());
@@ -410,7 +411,7 @@ TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
   EXPECT_EQ("a", tryWith(static_cast<ApplyMode>(99), good.asArray()));
   // One that was good to a predecessor with other checks.
   EXPECT_EQ("a", tryWith(ApplyMode::STAGED, good.asArray().slice(0, good.size() / 2)));
-  EXPECT_TRUE(brain().saidThat("cannot be read; nothing is changed"));
+  EXPECT_TRUE(brain().saidThat("cannot read the interrupted change"));
   EXPECT_FALSE(machine.holds(kPendingName));
 }
 

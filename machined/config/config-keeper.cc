@@ -51,7 +51,7 @@ ConfigKeeper::ConfigKeeper(Dependencies deps) : deps(kj::mv(deps)), tasks(*this)
 ConfigKeeper::~ConfigKeeper() noexcept(false) {}
 
 void ConfigKeeper::taskFailed(kj::Exception&& e) {
-  deps.say(kj::str("a change of the machine config failed: ", messageOf(e)), Tone::kAlarm);
+  deps.say(kj::str("cannot change the machine config: ", messageOf(e)), Tone::kAlarm);
 }
 
 kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
@@ -75,11 +75,10 @@ ConfigKeeper::Checked ConfigKeeper::check(kj::ArrayPtr<const char> text, kj::Str
   sort(result.config.problems());
   sort(problems);
   if (result.config.empty()) {
-    result.errors.add(
-        kj::str(file, ": this is not a machine config: there is no document with the key machine"));
+    result.errors.add(kj::str(file, ": not a machine config: no document has the key \"machine\""));
   }
   if (text.size() > kLargestDocument) {
-    result.errors.add(kj::str(file, ": a machine config has at most ", kLargestDocument,
+    result.errors.add(kj::str(file, ": too large: a machine config has at most ", kLargestDocument,
                               " bytes, this one has ", text.size()));
   }
   return result;
@@ -111,23 +110,23 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
 kj::Promise<void> ConfigKeeper::recover() {
   if (!published(deps.store) && toldMaintenance(deps.store)) {
     kj::Vector<kj::String> reasons;
-    reasons.add(kj::str("no machine config was found; machined was started again and looks anew"));
+    reasons.add(kj::str("no machine config was found; machined restarted and searches again"));
     enterMaintenance(kj::mv(reasons));
   }
   trial = takeTrial(deps.process1);
   KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
-    deps.say(kj::str("machine config: finishing what machined had begun before it was started ",
-                     "again (mode ", nameOf(mode), ")"),
-             Tone::kInfo);
+    deps.say(kj::str("machine config: finishing the change that a restart of machined ",
+                      "interrupted (mode ", nameOf(mode), ")"),
+              Tone::kInfo);
     auto checked = check(pending->text, "machine config", deps.mode);
     if (checked.errors.empty()) {
       co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
         taskFailed(kj::mv(e));
       });
     } else {  // it was good a moment ago
-      deps.say("machine config: what was left of it cannot be read; nothing is changed",
-               Tone::kAlarm);
+      deps.say("machine config: cannot read the interrupted change; the config stays as it was",
+                Tone::kAlarm);
     }
     co_await dropPending(deps.process1);
   }
@@ -138,8 +137,7 @@ kj::Promise<void> ConfigKeeper::recover() {
 
 kj::Promise<void> ConfigKeeper::load() {
   if (published(deps.store)) {
-    deps.say("machine config: that of this boot, from before machined was started again",
-             Tone::kInfo);
+    deps.say("machine config: kept over a restart of machined", Tone::kInfo);
     co_return;
   }
   bool again = maintenance != nullptr;
@@ -174,7 +172,7 @@ bool ConfigKeeper::takeKept(kj::Vector<kj::String>& reasons) {
     }
     for (auto& line : checked.errors) reasons.add(kj::mv(line));
   }
-  for (auto& line : reasons) deps.say(kj::str("passed over: ", line), Tone::kAlarm);
+  for (auto& line : reasons) deps.say(kj::str("ignored: ", line), Tone::kAlarm);
   return false;
 }
 
@@ -205,13 +203,13 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
       publish(kj::mv(checked.config));
       co_return true;
     }
-    reasons.add(kj::str("the machine config that was found cannot be used:"));
+    reasons.add(kj::str("the machine config is not valid:"));
     for (auto& line : checked.errors) reasons.add(kj::mv(line));
   }
   if (!named) {
     reasons.add(
-        kj::str("no machine config: the kernel parameter talos.config is absent or none, "
-                "and no volume has one"));
+        kj::str("no machine config: kernel parameter talos.config is missing or \"none\", and no "
+                "volume has a config"));
   }
   co_return named;
 }
@@ -272,14 +270,14 @@ void ConfigKeeper::validate() {
     auto checked = check(config->bytes(), "machine config", deps.mode);
     if (checked.errors.empty()) return;
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the machine config cannot be used:\n", kj::strArray(checked.errors, "\n")));
+         kj::str("the machine config is not valid:\n", kj::strArray(checked.errors, "\n")));
   }
-  fail(ErrorKind::kNotFound, "there is no machine config to validate");
+  fail(ErrorKind::kNotFound, "no machine config to validate");
 }
 
 kj::Promise<void> ConfigKeeper::save() {
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
-  fail(ErrorKind::kNotFound, "there is no machine config to save");
+  fail(ErrorKind::kNotFound, "no machine config to save");
 }
 
 // With persist: false an older copy must not be the one of the next boot.
@@ -305,16 +303,17 @@ Situation ConfigKeeper::situation() {
 void ConfigKeeper::checkFree(Caller caller) {
   if (caller == Caller::kVisitor && !inMaintenance()) {
     fail(ErrorKind::kUnauthenticated,
-         "this machine has a config now: connect again, with a client certificate");
+         "this node has a config now; connect with a client certificate");
   }
   KJ_IF_MAYBE (w, work) {
-    fail(ErrorKind::kConflict,
-         kj::str("another config is being applied (", w->what, "); nothing of this one was done"));
+    fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
+                                       "); this one was not applied; retry"));
   }
   auto sequence = deps.sequence();
   if (!inMaintenance() && sequence.size() > 0) {
     fail(ErrorKind::kConflict,
-         kj::str("the sequence ", sequence, " runs; nothing was done, try again when it is over"));
+         kj::str("the sequence ", sequence,
+                 " is running; the config was not applied; retry when it has ended"));
   }
 }
 
@@ -327,9 +326,8 @@ void ConfigKeeper::checkVersion(uint64_t ifVersion) {
   }
   if (version == ifVersion) return;
   fail(ErrorKind::kConflict,
-       kj::str("the config was changed meanwhile: this document was made from version ", ifVersion,
-               ", and version ", version,
-               " runs now; nothing was done, make the change again in that one"));
+       kj::str("the config changed in the meantime: this one is based on version ", ifVersion,
+               ", but version ", version, " is active; repeat the change on that version"));
 }
 
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
@@ -337,11 +335,11 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
   if (checking >= kMostChecks && document.size() > kCheckedAtOnce) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str(checking, " documents are being checked already; try again"));
+         kj::str(checking, " configs are being checked already; retry"));
   }
   if (request.mode == rpc::ApplyMode::TRY &&
       (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
-    fail(ErrorKind::kInvalidArgument, "a config is tried for 1s at least and 24h at most");
+    fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
@@ -353,14 +351,11 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   auto decision = decide(request.mode, checked.config.get(), situation());
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
   if (decision.mode != rpc::ApplyMode::TRY && isStaged()) {
-    checked.warnings.add(
-        kj::str("the config that was put on disk for the next boot, and does not run yet, is ",
-                "replaced by this one"));
+    checked.warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
   }
   if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
     checked.warnings.add(
-        kj::str("the config that is on trial goes on until its time is over; this one is for the "
-                "next boot"));
+        kj::str("the trial of another config goes on; this one is for the next boot"));
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
                   difference(checked.config)};
@@ -407,9 +402,10 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
                                                        Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
-  deps.say(kj::str("machine config: a new one is applied, mode ", nameOf(mode),
-                   first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
-           Tone::kInfo);
+  deps.say(
+      kj::str("machine config: applying a new config, mode ", nameOf(mode),
+              first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
+      Tone::kInfo);
   auto document = kj::mv(request.document);
   auto doing =
       (mode == rpc::ApplyMode::TRY ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
@@ -447,7 +443,7 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfi
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
       publish(kj::mv(config));
-      co_await endTrial("the config that was applied stays; nothing is on trial any more");
+      co_await endTrial("the config was applied for good; the trial ended");
       break;
     case rpc::ApplyMode::REBOOT:
       co_await deps.intendReboot();
@@ -492,7 +488,7 @@ kj::Promise<void> ConfigKeeper::takeUpTrial() {
     auto checked = check(t->tried, "machine config", deps.mode);
     if (checked.errors.empty()) publish(kj::mv(checked.config));
     arm();
-    deps.trialChanged("a config is on trial; machined was started again meanwhile");
+    deps.trialChanged("a config is on trial; machined restarted");
   }
 }
 
@@ -513,10 +509,10 @@ kj::Promise<void> ConfigKeeper::revert() {
     auto checked = check(t->before, "machine config", deps.mode);
     if (checked.errors.empty()) {
       publish(kj::mv(checked.config));
-      co_await endTrial("the time of the config on trial is over; that of before is back");
+      co_await endTrial("the trial of the config ended; reverted to the previous config");
     } else {  // it ran
       co_await endTrial(
-          "the time of the config on trial is over, but that of before is not usable");
+          "the trial of the config ended, but the previous config is not valid; cannot revert");
     }
   }
 }

@@ -9,24 +9,24 @@
 // apply() is all or nothing, and whoever asked is told what became true:
 //   1. the document is checked whole, the mode decided (apply-decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending-config.h);
-//   3. the copy on disk is replaced in one rename, or removed when the document says persist:
-//   false;
-//   4. no-reboot: the document is published. reboot: process 1 holds that the machine goes down;
-//   5. what process 1 held of it is dropped.
+//   3. the copy on disk is replaced in one rename, or removed (persist: false);
+//   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
+//   5. process 1 drops what it held.
 // A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
 // document (recover()) and does 3 to 5, again where they had been done, which changes nothing. A
 // failure at 3 ends it there: the old copy is whole, the old config runs. A crash of the machine
 // leaves the one copy or the other. The caller may go away at any time; the work is owned here, and
 // one is done at a time.
 //
-// Mode try has steps of its own: process 1 holds the document, the one of before and the deadline
-// (config-trial.h), then the document is published; disk is never touched. At the deadline the one of
-// before is published and process 1 drops the trial; a brain that comes later does that at once,
-// one that comes earlier goes on with the trial. An accepted no-reboot ends it for good, whichever
-// brain carries that out; a failed one, a staged one and one that reboots do not.
+// Mode try has steps of its own: process 1 holds the document, the previous one and the deadline
+// (config-trial.h), then the document is published; the disk is never written. At the deadline the
+// previous one is published and process 1 drops the trial; a brain that starts later does that at
+// once, one that starts earlier continues the trial. A change with mode no-reboot that succeeds
+// ends the trial for good, whichever brain finishes it; one that fails, is staged or reboots does
+// not.
 //
-// A maintenance that was told to somebody (its certificate is in the store) goes on at once after a
-// crash of the brain: the fingerprint that an operator has read stays the right one.
+// Maintenance that has begun (its certificate is in the store) continues at once after a crash of
+// the brain: the fingerprint that an operator has read stays valid.
 #pragma once
 
 #include <kj/async.h>

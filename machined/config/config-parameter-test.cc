@@ -89,9 +89,9 @@ TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("ftp://10.5.0.1/c"), HasSubstr("the scheme \"ftp\" is not supported"));
   EXPECT_THAT(refused("tftp://10.5.0.1/c"), HasSubstr("\"tftp\" is not supported"));
   EXPECT_THAT(refused("guestinfo"), HasSubstr("VMware"));
-  EXPECT_THAT(refused("nonsense"), HasSubstr("not a URL; right is http://"));
-  EXPECT_THAT(refused("file://c"), HasSubstr("not the path of a file"));
-  EXPECT_THAT(refused("file:///c/"), HasSubstr("not the path of a file"));
+  EXPECT_THAT(refused("nonsense"), HasSubstr("not a URL; use http://"));
+  EXPECT_THAT(refused("file://c"), HasSubstr("not an absolute path of a file"));
+  EXPECT_THAT(refused("file:///c/"), HasSubstr("not an absolute path of a file"));
   EXPECT_THAT(refused("http:///c"), testing::Not("accepted"));
   EXPECT_THAT(refused("http://10.5.0.1:0/c"), HasSubstr("port"));
   EXPECT_THAT(refused("http://10.5.0.1:70000/c"), HasSubstr("port"));
@@ -128,7 +128,7 @@ TEST(Redirect, WhereTo) {
   EXPECT_THAT(redirect("https://h/", "http://me:secret@h/c"),
               testing::AllOf(HasSubstr("from https to"), testing::Not(HasSubstr("secret"))));
   EXPECT_THAT(redirect(from, "file:///etc/shadow"), HasSubstr("neither http nor https"));
-  EXPECT_THAT(redirect(from, "/c d"), HasSubstr("a blank or a control character"));
+  EXPECT_THAT(redirect(from, "/c d"), HasSubstr("a blank or control character"));
   EXPECT_THAT(redirect(from, "http://x:99999/"), HasSubstr("port"));
 }
 
@@ -153,7 +153,7 @@ TEST(Authorities, OfTheCommandLine) {
   EXPECT_THAT(refusal([&]() {
                 configAuthorities(parse(kj::str("talos.config.ca=", pem, " talos.config.ca=!")));
               }),
-              HasSubstr("talos.config.ca, number 2: this is not base64; right is"));
+              HasSubstr("talos.config.ca, number 2: not valid base64; use"));
   EXPECT_THAT(refusal([&]() { configAuthorities(parse("talos.config.ca=aGVsbG8=")); }),
               HasSubstr("number 1: "));
 }

@@ -11,7 +11,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kRight =
-    "; right is http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
+    "; use http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
 
 [[noreturn]] void refuseParameter(kj::StringPtr why) {
   fail(ErrorKind::kInvalidArgument, why);
@@ -46,11 +46,11 @@ bool isAddressText(kj::StringPtr host) {
 void splitAuthority(kj::StringPtr authority, HttpSource& out) {
   kj::StringPtr rest;
   if (authority.startsWith("[")) {
-    size_t close = KJ_UNWRAP_OR(authority.findFirst(']'), refuseParameter("a \"]\" is missing"));
+    size_t close = KJ_UNWRAP_OR(authority.findFirst(']'), refuseParameter("\"]\" is missing"));
     out.host = kj::heapString(authority.slice(1, close));
     rest = authority.slice(close + 1);
     if (!isAddressText(out.host)) {
-      refuseParameter(kj::str("\"", out.host, "\" in brackets is not an IPv6 address"));
+      refuseParameter(kj::str("\"", out.host, "\" is not a valid IPv6 address"));
     }
   } else {
     size_t colon = authority.findLast(':').orDefault(authority.size());
@@ -63,8 +63,8 @@ void splitAuthority(kj::StringPtr authority, HttpSource& out) {
   out.port = out.secure ? 443 : 80;
   if (rest.size() > 0) {
     auto port = rest.startsWith(":") ? rest.slice(1).tryParseAs<uint16_t>() : nullptr;
-    out.port = KJ_UNWRAP_OR(port, refuseParameter("the port is not a number from 1 to 65535"));
-    if (out.port == 0) refuseParameter("the port is not a number from 1 to 65535");
+    out.port = KJ_UNWRAP_OR(port, refuseParameter("the port must be 1 to 65535"));
+    if (out.port == 0) refuseParameter("the port must be 1 to 65535");
   }
 }
 
@@ -73,7 +73,7 @@ HttpSource httpSource(kj::Url url) {
   source.secure = url.scheme == "https";
   if (url.userInfo != nullptr) {
     refuseParameter(
-        "a user name in the URL is not supported: it would stand in the kernel's command line");
+        "a user name in the URL is not supported, as everybody can read the kernel command line");
   }
   splitAuthority(url.host, source);
   source.authority = kj::str(url.host);
@@ -82,7 +82,7 @@ HttpSource httpSource(kj::Url url) {
   if (!source.target.startsWith("/")) source.target = kj::str("/", source.target);
   for (char c : source.target) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) {
-      refuseParameter("there is a blank or a control character in the URL");
+      refuseParameter("the URL contains a blank or control character");
     }
   }
   url.query.clear();
@@ -97,12 +97,12 @@ bool isHttp(const kj::Url& url) {
 Source parse(kj::StringPtr text, kj::StringPtr uuid) {
   if (text == "metal-iso") return VolumeSource{kj::str(text)};
   if (text == "guestinfo") {
-    refuseParameter("the guest information of VMware is not read by this version");
+    refuseParameter("this version does not support the guest information of VMware");
   }
   if (text.startsWith("file://")) {
     auto path = text.slice(7);
     if (!path.startsWith("/") || path.endsWith("/"))
-      refuseParameter("this is not the path of a file");
+      refuseParameter("not an absolute path of a file");
     return FileSource{kj::str(path), kj::str(text)};
   }
   KJ_IF_MAYBE (url, kj::Url::tryParse(text, kj::Url::REMOTE_HREF, asItIs())) {
@@ -113,7 +113,7 @@ Source parse(kj::StringPtr text, kj::StringPtr uuid) {
     }
     return httpSource(kj::mv(*url));
   }
-  refuseParameter("this is not a URL");
+  refuseParameter("not a valid URL");
 }
 
 // What was given, for a message: without the user, his password, query and fragment. It need not be
@@ -161,7 +161,7 @@ HttpSource redirected(const HttpSource& from, kj::StringPtr location) {
     }
     return kj::mv(KJ_ASSERT_NONNULL(to));
   }
-  refuseParameter(kj::str("redirected to \"", shown, "\", which is not a URL"));
+  refuseParameter(kj::str("redirected to \"", shown, "\", which is not a valid URL"));
 }
 
 kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
@@ -171,10 +171,10 @@ kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
     ++number;
     auto wrong = [&](kj::StringPtr why) {
       refuseParameter(kj::str("kernel parameter talos.config.ca, number ", number, ": ", why,
-                              "; right is the base64 of a certificate, in DER or PEM"));
+                              "; use the base64 of a certificate, in DER or PEM"));
     };
     auto bytes = kj::decodeBase64(value);
-    if (bytes.hadErrors || bytes.size() == 0) wrong("this is not base64");
+    if (bytes.hadErrors || bytes.size() == 0) wrong("not valid base64");
     auto text = kj::heapString(bytes.asChars());
     auto pem = text.startsWith("-----BEGIN")
                    ? kj::mv(text)

@@ -1,5 +1,5 @@
-// What the kernel parameters say about where the machine config is (spec boot-and-services.md
-// §5.2): talos.config and talos.config.ca. Pure.
+// The kernel parameters that say where the machine config is: talos.config and talos.config.ca
+// (spec boot-and-services.md §5.2). Pure.
 #pragma once
 
 #include <kj/one-of.h>

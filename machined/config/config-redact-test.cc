@@ -99,7 +99,7 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
            {"# http://u:p@h\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
             "# http://u:***@h\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    ***\r\n"},
            {"\xef\xbb\xbfmachine: {token: abc}\n", "machine: {token: ***}\n"},
-           {"machine: [\n", "*** (this text is no YAML and not shown)\n"},
+           {"machine: [\n", "*** (not valid YAML, not shown)\n"},
            {"", ""},
        }) {
     EXPECT_EQ(row.expected, redacted(row.text)) << row.text;

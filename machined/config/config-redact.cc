@@ -151,7 +151,7 @@ class Redactor {
   const std::vector<Finder::Secret>& found() const { return secrets; }
 
   kj::String write(const std::map<Paths::Path, kj::StringPtr>& marks = {}) {
-    if (!readable) return kj::str("*** (this text is no YAML and not shown)\n");
+    if (!readable) return kj::str("*** (not valid YAML, not shown)\n");
     for (auto& secret : secrets) {
       auto mark = marks.find(secret.path);
       hide(*secret.node, mark == marks.end() ? kHidden : mark->second);

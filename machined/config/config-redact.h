@@ -1,11 +1,11 @@
 // Machine configs as they are shown: without their secrets. Pure.
 //
-// Secret is what the schema marks so (rpc/config.capnp, $secret); below keys that it does not have
-// (slips that the reader corrects, later versions) and in comments, what is called like a secret;
-// and the password in a URL. Everything else keeps its bytes, its line and, but behind a secret in
-// the same line, its column. A secret of several lines keeps their number.
+// Secret are the keys with $secret in rpc/config.capnp; keys that the schema does not have
+// (mistakes that the reader corrects, later versions) and comments, if their name sounds like a
+// secret; and passwords in URLs. Everything else keeps its bytes, its line and its column, except
+// behind a secret on the same line. A secret of several lines keeps their number.
 //
-// A text that is no YAML cannot be judged and is not shown at all.
+// A text that is not valid YAML cannot be judged and is not shown at all.
 #pragma once
 
 #include <kj/string.h>

@@ -1,11 +1,10 @@
-// Where a machine config may come from when none is on the machine's disk (spec
-// boot-and-services.md §5.1-5.2), and getting it.
+// Where a machine config comes from when there is none on the node's disk (spec
+// boot-and-services.md §5.1-5.2), and fetching it.
 //
 // In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`), a
-// volume labelled `cidata` (NoCloud), in container mode the environment's USERDATA. The first that
-// exists is the only one that is asked. What comes back is foreign text of at most 4 MiB that
-// nobody has looked at yet, unpacked if it was gzip. Nothing is kept: after a crash the search
-// begins anew.
+// volume labelled `cidata` (NoCloud), in container mode the environment variable USERDATA. Only the
+// first one that exists is used. The result is at most 4 MiB of unchecked foreign text, unpacked if
+// it was gzip. Nothing is kept: after a crash the search starts anew.
 #pragma once
 
 #include <kj/array.h>

@@ -25,7 +25,7 @@ TEST_F(KeeperTest, ATriedConfigGivesWayAtItsDeadline) {
   EXPECT_EQ(writes, disk.writes);
   EXPECT_EQ(0u, disk.removals + b.reboots + b.intended);
   ASSERT_EQ(2u, b.trials.size());
-  EXPECT_EQ("the time of the config on trial is over; that of before is back", b.trials[1]);
+  EXPECT_EQ("the trial of the config ended; reverted to the previous config", b.trials[1]);
   pass(1 * kj::HOURS);
   EXPECT_EQ("a/a", state());
 }
@@ -49,7 +49,7 @@ TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
     pass(30 * kj::SECONDS);
     auto outcome = apply(document("c"), row.mode).wait(io.waitScope);
     for (auto& w : outcome.warnings)
-      EXPECT_FALSE(contains(w.cStr(), "replaced by this")) << w.cStr();
+      EXPECT_FALSE(contains(w.cStr(), "this config replaces")) << w.cStr();
     pass(29 * kj::SECONDS);
     EXPECT_EQ(row.before, state());
     if (row.mode == ApplyMode::TRY) {  // its time is its own
@@ -203,16 +203,16 @@ TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
 TEST_F(KeeperTest, WhereThereIsNoTrial) {
   booted(document("a"));
   auto text = refusal(tryOut(document("b", kEnv)));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: a reboot is needed for")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
   for (auto length : {999 * kj::MILLISECONDS, 24 * kj::HOURS + 1 * kj::MILLISECONDS}) {
     text = refusal(tryOut(document("b"), length));
-    EXPECT_TRUE(contains(text, "InvalidArgument: a config is tried for 1s at least")) << text;
+    EXPECT_TRUE(contains(text, "InvalidArgument: the time of a trial must be 1s")) << text;
   }
   auto dry = apply(document("b"), ApplyMode::TRY, true).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::TRY, dry.mode);
   brain().failed = true;
   text = refusal(tryOut(document("b")));
-  EXPECT_TRUE(contains(text, "boot has failed")) << text;
+  EXPECT_TRUE(contains(text, "boot of the node failed")) << text;
   EXPECT_EQ("a/a", state());
 
   anotherMachine();
@@ -249,7 +249,7 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
   EXPECT_EQ("c/b?", state());
   outcome = apply(document("d"), ApplyMode::STAGED, true).wait(io.waitScope);
   ASSERT_EQ(2u, outcome.warnings.size());
-  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "replaced by this one"));
+  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "this config replaces"));
   EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "on trial"));
   pass(1 * kj::MINUTES);
   EXPECT_EQ("a/b", state());
@@ -286,7 +286,7 @@ TEST_F(KeeperTest, ADocumentOfAnotherVersionIsRefused) {
   EXPECT_LT(from, version());
   for (bool dryRun : {true, false}) {
     auto text = refusal(send("c", from, dryRun));
-    EXPECT_TRUE(contains(text, "Conflict: the config was changed meanwhile")) << text;
+    EXPECT_TRUE(contains(text, "Conflict: the config changed in the meantime")) << text;
   }
   EXPECT_EQ("b/b", state());
   send("c", version(), false).wait(io.waitScope);

@@ -1,11 +1,10 @@
-// A config that is being tried (mode try), as process 1 holds it ("config/trial",
-// machined/process1/held.h): the document that is on trial, the one that it takes the place of, and
-// until when.
+// A config on trial (mode try), as process 1 holds it ("config/trial", machined/process1/held.h):
+// the document, the previous one, and the deadline.
 //
-// It is held before the tried document is published and dropped after the one of before is back, or
-// after another one has been made to stay. So a brain that finds one knows what is to run: before
-// the deadline what is on trial, after it what was before; both come to the same end when they are
-// done twice. It goes with the boot, as the tried document does: disk is never touched.
+// It is held before the document is published, and dropped after the previous one is published
+// again or another one was applied for good. So a brain that finds one knows what to run: before
+// the deadline the document on trial, after it the previous one; to do either twice changes
+// nothing. The trial ends with the boot, as the document does: the disk is never written.
 #pragma once
 
 #include <kj/array.h>

@@ -114,7 +114,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
       unknown = messageOf(kj::getCaughtExceptionAsKj());
     }
     KJ_IF_MAYBE (why, unknown) {
-      outcome.warnings.add(kj::str("what would be done to the network is not known: ", *why));
+      outcome.warnings.add(kj::str("cannot predict the changes of the network: ", *why));
     }
   }
   auto result = context.getResults().initResult();
@@ -138,16 +138,16 @@ kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {
   if (!keeper.inMaintenance()) {
     if (caller == ConfigKeeper::Caller::kVisitor) {
       fail(ErrorKind::kUnauthenticated,
-           "this machine has a config now: connect again, with a client certificate");
+           "this node has a config now; connect with a client certificate");
     }
     auto& running = KJ_UNWRAP_OR(
         reader.document(store),
-        fail(ErrorKind::kFailedPrecondition, "this machine has no config yet and is booting"));
+        fail(ErrorKind::kFailedPrecondition, "this node is booting and has no config yet; retry"));
     auto config = running.get();
     if (!config::isControlPlane(config.getMachine().getType())) {
       fail(ErrorKind::kFailedPrecondition,
-           "this machine is a worker and has not the secrets of its cluster; ask a control-plane "
-           "machine");
+           "this node is a worker and does not have the secrets of the cluster; use a "
+           "control-plane node");
     }
     own = secretsOf(config);
     if (wish.clusterName.size() == 0) {

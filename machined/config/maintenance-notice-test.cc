@@ -16,11 +16,11 @@ constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
 TEST(MaintenanceNoticeText, SaysWhereWhoAndWhat) {
   auto addresses = kj::arr(kj::str("10.5.0.2"), kj::str("fd00::2"));
   EXPECT_EQ(
-      "this machine waits for its config, on port 50000 of\n"
+      "this node is waiting for its config, on port 50000 of\n"
       "  10.5.0.2\n"
       "  fd00::2\n"
       "the fingerprint of its certificate is abc+/=\n"
-      "give it a config with one of\n"
+      "apply a config with one of\n"
       "  talosctl apply-config --insecure --nodes 10.5.0.2 --cert-fingerprint 'abc+/=' --file "
       "controlplane.yaml\n"
       "  talosctl apply-config --insecure --nodes fd00::2 --cert-fingerprint 'abc+/=' --file "

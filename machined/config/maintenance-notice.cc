@@ -26,15 +26,13 @@ kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
 
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str("this machine waits for its config, on port 50000 of"));
+  lines.add(kj::str("this node is waiting for its config, on port 50000 of"));
   for (auto& address : addresses) lines.add(kj::str("  ", address));
   if (addresses.size() == 0) {
-    lines.add(
-        kj::str("  no address yet: nothing but this console reaches it; give it one with the "
-                "kernel parameter ip="));
+    lines.add(kj::str("  no address yet; set one with the kernel parameter ip="));
   }
   lines.add(kj::str("the fingerprint of its certificate is ", fingerprint));
-  if (addresses.size() > 0) lines.add(kj::str("give it a config with one of"));
+  if (addresses.size() > 0) lines.add(kj::str("apply a config with one of"));
   for (auto& address : addresses) {
     lines.add(kj::str("  talosctl apply-config --insecure --nodes ", address,
                       " --cert-fingerprint '", fingerprint, "' --file controlplane.yaml"));

@@ -1,5 +1,5 @@
-// What the console says to whoever stands before a machine in maintenance mode: how it is reached,
-// how it is recognised, and what to type (spec boot-and-services.md §5.7, talosctl.md §6.1).
+// What the console of a node in maintenance mode shows: its addresses, the fingerprint of its
+// certificate, and the command to type (spec boot-and-services.md §5.7, talosctl.md §6.1).
 #pragma once
 
 #include "machined/resources/store.h"

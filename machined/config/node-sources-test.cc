@@ -100,16 +100,17 @@ TEST_F(SourcesTest, NoSource) {
   EXPECT_EQ("none", find(""));
   EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s"));
   EXPECT_THAT(find("", "nocloud"),
-              HasSubstr("Unavailable: volume cidata: no such volume appeared within 9 s"));
+              HasSubstr("Unavailable: volume cidata: no such volume found within 9 s"));
   EXPECT_EQ("cidata 9 s", volumes.looked.back());
   EXPECT_THAT(find("talos.config=metal-iso"),
-              HasSubstr("Unavailable: volume metal-iso: no such volume appeared within 9 s"));
+              HasSubstr("Unavailable: volume metal-iso: no such volume found within 9 s"));
 }
 
 // Catches: a platform whose service is not asked, and nobody says so.
 TEST_F(SourcesTest, PlatformsThatAreNotBuilt) {
-  EXPECT_THAT(find("", "aws"),
-              HasSubstr("InvalidArgument: platform aws: its metadata service is not read"));
+  EXPECT_THAT(
+      find("", "aws"),
+      HasSubstr("InvalidArgument: platform aws: this version does not support its metadata"));
   EXPECT_THAT(find("talos.config=guestinfo", "vmware"),
               HasSubstr("InvalidArgument: kernel parameter talos.config"));
 }
@@ -138,9 +139,9 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
   volumes.volumes.clear();
   volumes.file("cidata", "meta-data", "x");
   volumes.file("metal-iso", "config.yaml", "<html>");
-  EXPECT_EQ("Unavailable: volume cidata (/dev/sr0): user-data is not there", find(""));
+  EXPECT_EQ("Unavailable: volume cidata (/dev/sr0): user-data is missing", find(""));
   EXPECT_THAT(find("talos.config=metal-iso"),
-              HasSubstr("metal-iso (/dev/sr0): config.yaml: what was sent is a web page"));
+              HasSubstr("metal-iso (/dev/sr0): config.yaml: the server sent a web page"));
   volumes.broken =
       error(ErrorKind::kUnavailable, "cannot mount /dev/sr0 (iso9660): Input/output error");
   EXPECT_EQ("Unavailable: volume metal-iso: cannot mount /dev/sr0 (iso9660): Input/output error",
@@ -152,8 +153,7 @@ TEST_F(SourcesTest, Files) {
   tree.file("config.yaml", "machine: {}");
   auto url = kj::str("file://", tree.root, "/config.yaml");
   EXPECT_EQ(kj::str(url, ": machine: {}").cStr(), find(kj::str("talos.config=", url)));
-  EXPECT_THAT(find(kj::str("talos.config=", url, "x")),
-              HasSubstr("config.yamlx: there is no such file"));
+  EXPECT_THAT(find(kj::str("talos.config=", url, "x")), HasSubstr("config.yamlx: no such file"));
   EXPECT_THAT(find("talos.config=file:///nowhere/x"),
               HasSubstr("file:///nowhere/x: cannot open /nowhere/: No such"));
   EXPECT_THAT(find(kj::str("talos.config=file://", tree.root)), HasSubstr("is not a regular file"));
@@ -197,8 +197,7 @@ TEST_F(SourcesTest, WhomToTrust) {
 
   EXPECT_THAT(find(kj::str("talos.config=http://127.0.0.1:", open.port(), "/")),
               HasSubstr("/: machine: {}"));
-  EXPECT_THAT(find(parameter),
-              HasSubstr("Unavailable: https needs to know whom to trust: there is no "));
+  EXPECT_THAT(find(parameter), HasSubstr("Unavailable: https needs a trusted CA: there is no "));
   tree.file("bundle.crt",
             kj::str("# comment\n", pki::makeAuthority({.organization = "a"}).certificate,
                     authority.certificate));
@@ -207,12 +206,12 @@ TEST_F(SourcesTest, WhomToTrust) {
   EXPECT_THAT(find(kj::str(parameter, " talos.config.ca=", other)), HasSubstr("certificate"));
   auto own = kj::encodeBase64(authority.certificate.asBytes());
   tree.file("bundle.crt", "nonsense");
-  EXPECT_THAT(find(parameter), HasSubstr("no certificate of an authority"));
+  EXPECT_THAT(find(parameter), HasSubstr("no CA certificate"));
   EXPECT_EQ(good.cStr(),
             find(kj::str(parameter, " talos.config.ca=", other, " talos.config.ca=", own)));
   EXPECT_THAT(
       find(kj::str(parameter, " talos.config.ca=?")),
-      HasSubstr("InvalidArgument: kernel parameter talos.config.ca, number 1: this is not base64"));
+      HasSubstr("InvalidArgument: kernel parameter talos.config.ca, number 1: not valid base64"));
 }
 
 }  // namespace

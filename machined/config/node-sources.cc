@@ -76,7 +76,7 @@ kj::Array<char> readConfigFile(kj::StringPtr path) {
   KJ_IF_MAYBE (content, readFileAt(directory, path.slice(slash + 1), kMostConfigBytes)) {
     return kj::mv(*content);
   }
-  unavailable("there is no such file");
+  unavailable("no such file");
 }
 
 }  // namespace
@@ -98,8 +98,8 @@ kj::Promise<TlsVerifier*> NodeConfigSources::verifier() {
         co_await deps.uv.blocking([given = kj::mv(given), bundle = kj::str(deps.bundle)]() mutable {
           KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
           KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
-          unavailable(kj::str("https needs to know whom to trust: there is no ", bundle,
-                              "; give the authority as talos.config.ca=<base64>"));
+          unavailable(kj::str("https needs a trusted CA: there is no ", bundle,
+                              "; set kernel parameter talos.config.ca=<base64>"));
         });
   }
   co_return KJ_ASSERT_NONNULL(trusted).get();
@@ -119,7 +119,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Du
 kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
   auto read = deps.uv.blocking([path = kj::mv(source.path)]() { return readConfigFile(path); });
-  auto late = kj::str("it could not be read within ", limit / kj::SECONDS, " s");
+  auto late = kj::str("timed out after ", limit / kj::SECONDS, " s");
   auto content = co_await within(deps.timer, limit, kj::mv(read), kj::mv(late))
                      .catch_([&shown](kj::Exception&& e) -> kj::Array<char> {
                        unavailable(kj::str(shown, ": ", messageOf(e)));
@@ -140,7 +140,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Dur
     unavailable(kj::str("volume ", label, " (", volume->device, ") has no file config.yaml"));
   }
   unavailable(
-      kj::str("volume ", label, ": no such volume appeared within ", limit / kj::SECONDS, " s"));
+      kj::str("volume ", label, ": no such volume found within ", limit / kj::SECONDS, " s"));
 }
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
@@ -160,11 +160,11 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
       }
       co_return kj::mv(found);
     }
-    unavailable(kj::str(name, " is not there"));
+    unavailable(kj::str(name, " is missing"));
   }
   if (expected) {
-    unavailable(kj::str("volume cidata: no such volume appeared within ", patience / kj::SECONDS,
-                        " s, and the platform is nocloud"));
+    unavailable(kj::str("volume cidata: no such volume found within ", patience / kj::SECONDS,
+                        " s, which platform nocloud needs"));
   }
   co_return nullptr;
 }
@@ -176,7 +176,7 @@ kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
   auto bytes = kj::decodeBase64(data);
   if (bytes.hadErrors) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str(kFrom, " is not base64; right is the base64 of a machine config"));
+         kj::str(kFrom, " is not base64; use the base64 of a machine config"));
   }
   return checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
 }
@@ -214,11 +214,10 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) 
     co_return kj::mv(*found);
   }
   if (isCloud(deps.platform)) {
-    fail(
-        ErrorKind::kInvalidArgument,
-        kj::str("platform ", deps.platform,
-                ": its metadata service is not read by this version; right is the kernel parameter "
-                "talos.config=<url>, a volume labelled cidata, or talos.platform=metal"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("platform ", deps.platform,
+                 ": this version does not support its metadata service; use the kernel parameter "
+                 "talos.config=<url>, a volume labelled cidata, or talos.platform=metal"));
   }
   co_return nullptr;
 }

@@ -1,4 +1,5 @@
-// The sources of this machine (config-sources.h), by its kernel parameters, its platform and its volumes.
+// The sources of this machine (config-sources.h), by its kernel parameters, its platform and its
+// volumes.
 //
 // Public authorities come from the image's bundle, unless talos.config.ca names others: then only
 // those are trusted.

@@ -1,11 +1,10 @@
 // A change of the config that has been accepted and is being carried out, as process 1 holds it
 // ("config/pending", machined/process1/held.h): what to do and the whole document.
 //
-// It is held before anything that lasts is changed and dropped when everything is. So a brain that
-// finds one knows that its predecessor died in between, and does all of it again; each step comes
-// to the same end when it is done twice. One that is not held has not begun. Mode reboot is the one
-// that leaves another intention behind (machined/boot/boot-progress.h,
-// going down), which is held before this one is dropped.
+// It is held before the first lasting change and dropped after the last. So a brain that finds one
+// knows that its predecessor died in between and does all steps again; to do a step twice changes
+// nothing. A change that is not held has not begun. Mode reboot leaves another intention behind
+// (machined/boot/boot-progress.h, going down), which is held before this one is dropped.
 #pragma once
 
 #include <kj/array.h>

@@ -64,9 +64,9 @@ kj::Promise<void> StateDisk::remove() {
 kj::Maybe<kj::String> StateDisk::whyNotDurable() {
   auto folder = folderOf(path);
   struct statfs info;
-  if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is not there");
+  if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is missing");
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) {
-    return kj::str("no disk is mounted at ", folder, ", which is memory and empty after a reboot");
+    return kj::str("no disk is mounted at ", folder, ", which is memory and lost with a reboot");
   }
   return nullptr;
 }

@@ -1,8 +1,8 @@
-// The copy of the machine config on the machine's disk: /system/state/config.yaml, 0600.
+// The copy of the machine config on the node's disk: /system/state/config.yaml, mode 0600.
 //
-// Whole or not there: written as temp + fsync + rename + fsync of the directory. What it lies on is
-// whatever is mounted at /system/state; when nothing is, that is memory, and a copy there does not
-// outlive the boot.
+// Written as temp + fsync + rename + fsync of the directory, so it is whole or missing. It is in
+// the file system that is mounted at /system/state; without one that is memory, and a copy there is
+// lost with the boot.
 #pragma once
 
 #include <kj/async.h>

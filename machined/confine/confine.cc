@@ -76,7 +76,7 @@ void run(const Options& options) {
     if (Landlock::version() > 0) {
       landlock = kj::heap<Landlock>(options.command[0], options.read, options.write);
     } else {
-      log::warn("this kernel has no Landlock; files are protected by their owner and mode only",
+      log::warn("kernel without Landlock: only owner and mode protect files",
                 {{"program", options.command[0]}});
     }
   }

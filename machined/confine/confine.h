@@ -1,4 +1,4 @@
-// Gives up everything that the program shall not have, in the order in which it can be given up.
+// Drops every privilege that the program must not have, in the only order that works.
 #pragma once
 
 #include "machined/confine/options.h"

@@ -63,7 +63,7 @@ void Landlock::allow(kj::StringPtr path, uint64_t access) {
   int opened = open(path.cStr(), O_PATH | O_CLOEXEC);
   if (opened < 0) {
     fail(ErrorKind::kNotFound,
-         kj::str("the program is to use ", path, ", which cannot be opened: ", strerror(errno)));
+         kj::str("cannot open ", path, " for the program: ", strerror(errno)));
   }
   kj::AutoCloseFd fd(opened);
   struct stat info;

@@ -1,6 +1,6 @@
-// Which files a program may touch, by Landlock: the program itself (to be executed), what is below
-// the read paths, what is below the write paths; nothing else. As far as the kernel goes: a newer
-// one also keeps signals and abstract sockets inside.
+// Restricts by Landlock which files a program may use: the program itself (to execute it), what is
+// below the read paths, what is below the write paths; nothing else. As far as the kernel supports
+// it, signals and abstract sockets are restricted too.
 #pragma once
 
 #include <kj/io.h>

@@ -52,7 +52,7 @@ TEST(ConfineOptions, Refused) {
       {{"--uid=50", "--landlock-read=etc", "--", "/x"}, "absolute path"},
       {{"--uid=50", "--rlimit=nofile", "--", "/x"}, "NAME=NUMBER"},
       {{"--uid=50", "--rlimit=files=3", "--", "/x"}, "it knows as"},
-      {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "between"},
+      {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "must be -1000"},
       {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
       {{"--uid", "--", "/x"}, "needs a value"},
   };

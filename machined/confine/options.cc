@@ -41,7 +41,7 @@ int find(kj::ArrayPtr<const Name> names, kj::StringPtr name, kj::StringPtr what)
   }
   auto known = kj::strArray(KJ_MAP(n, names) { return n.name; }, ", ");
   fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", name, "\" is not a ", what, " that this program knows; it knows ", known));
+       kj::str("\"", name, "\" is not a valid ", what, "; use one of ", known));
 }
 
 template <typename T>
@@ -93,8 +93,7 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
   } else if (name == "--oom-score") {
     int score = number<int>(name, value);
     if (score < -1000 || score > 1000) {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str("--oom-score is between -1000 and 1000, not ", score));
+      fail(ErrorKind::kInvalidArgument, kj::str("--oom-score must be -1000 to 1000, not ", score));
     }
     options.oomScore = score;
   } else {
@@ -128,12 +127,12 @@ Options parse(kj::ArrayPtr<const kj::StringPtr> arguments) {
     uidGiven = uidGiven || name == "--uid";
   }
   if (!uidGiven)
-    fail(ErrorKind::kInvalidArgument, "--uid is missing: who shall the program run as?");
+    fail(ErrorKind::kInvalidArgument, "--uid is missing; set the user that runs the program");
   if (!gidGiven) options.gid = options.uid;
   for (++i; i < arguments.size(); ++i) options.command.add(kj::str(arguments[i]));
   if (options.command.size() == 0) {
     fail(ErrorKind::kInvalidArgument,
-         "the program is missing: confine OPTIONS -- PROGRAM ARGUMENTS");
+         "the program is missing; usage: confine OPTIONS -- PROGRAM ARGUMENTS");
   }
   options.command[0] = absolute("the program", options.command[0]);
   return options;

@@ -203,7 +203,7 @@ class Filter {
   void refuse(const char* name, int error) { rule(SCMP_ACT_ERRNO(error), name, {}); }
   void load() {
     int result = seccomp_load(context);
-    KJ_REQUIRE(result == 0, "the kernel did not take the system call filter", strerror(-result));
+    KJ_REQUIRE(result == 0, "the kernel refused the system call filter", strerror(-result));
   }
 
  private:
@@ -251,7 +251,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
   }
   if (found == nullptr) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", profile, "\" is not a seccomp profile; there are: ",
+         kj::str("\"", profile, "\" is not a valid seccomp profile; use one of ",
                  kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", ")));
   }
   Filter filter;

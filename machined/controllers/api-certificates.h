@@ -1,12 +1,13 @@
-// secrets.ApiController: secrets/ApiCertificates[api], what apid serves and dials with.
+// secrets.ApiController: writes secrets/ApiCertificates[api], the certificates of apid as a server
+// and as a client.
 //
-// Issued here on a machine whose config has the key of machine.ca. New ones are made only when what
-// they are made of has changed (authority, names, addresses) or half of their life is over;
-// otherwise they stay, over restarts of the brain too. In maintenance mode there is one that the
-// machine signs itself, which anybody may be served by; its key is the same until the machine
-// leaves that mode, over restarts of the brain too, because an operator compares its fingerprint.
-// The key operations run in the thread pool. A machine without that key gets its certificate from
-// trustd: apid asks for it and writes it here (join-controller.h), and this controller writes nothing.
+// Issued here on a node whose config has the key of machine.ca. They are renewed only when their
+// inputs (CA, names, addresses) changed or half of their lifetime is over, and survive restarts of
+// the brain. In maintenance mode there is one self-signed certificate, which any client may meet;
+// its key stays the same until the node leaves that mode, over restarts of the brain too, because
+// an operator compares its fingerprint. Key operations run in the thread pool. A node without the
+// key gets its certificate from trustd: apid requests it and writes it here (join-controller.h),
+// and this controller writes nothing.
 #pragma once
 
 #include <kj/timer.h>

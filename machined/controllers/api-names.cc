@@ -23,7 +23,7 @@ Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
 
 kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::StringPtr authority,
                                   const NodeNames& names, kj::Duration lifetime, kj::Date now) {
-  if (stored.getCa().asChars() != authority.asArray()) return "the authority is another one"_kj;
+  if (stored.getCa().asChars() != authority.asArray()) return "the CA changed"_kj;
   kj::Maybe<kj::StringPtr> reason;
   auto damaged = kj::runCatchingExceptions([&] {
     auto lives = inspectBoth(stored);
@@ -31,12 +31,12 @@ kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::St
     if (reason != nullptr) return;
     if (lives.client.organizations.size() != 1 ||
         lives.client.organizations[0] != kRoleImpersonator) {
-      reason = "the client's role is another one"_kj;
+      reason = "the role of the client changed"_kj;
       return;
     }
     reason = whyRenew(lives.client, lifetime, now);
   });
-  if (damaged != nullptr) return "they cannot be read"_kj;
+  if (damaged != nullptr) return "they are damaged"_kj;
   return reason;
 }
 

@@ -1,6 +1,5 @@
-// network.HostnameController: what the store says the machine is called, told to the kernel and
-// written to /etc/hostname (a link to /system/etc). networkd may not: it needs a
-// right that would let it do far more.
+// network.HostnameController: sets the kernel's host name from the store and writes /etc/hostname
+// (a link to /system/etc). networkd does not do it: the capability would allow it far more.
 #pragma once
 
 #include "machined/resources/controller-runtime.h"

@@ -1,5 +1,5 @@
-// network.HostsController: /etc/hosts (a link to /system/etc/hosts), from the machine's name, its
-// own address and machine.network.extraHostEntries. A change of any of them is in the file at once.
+// network.HostsController: writes /etc/hosts (a link to /system/etc/hosts) from the host name, the
+// node's own address and machine.network.extraHostEntries, whenever one of them changes.
 #pragma once
 
 #include "machined/resources/controller-runtime.h"

@@ -188,7 +188,7 @@ kj::Maybe<config::Machine::Reader> MachineConfigReader::tryMachine(Store& store)
 
 config::Machine::Reader MachineConfigReader::machine(Store& store) {
   KJ_IF_MAYBE (machine, tryMachine(store)) return *machine;
-  fail(ErrorKind::kNotFound, "there is no machine config");
+  fail(ErrorKind::kNotFound, "no machine config");
 }
 
 kj::Maybe<MachineConfigView> MachineConfigReader::view(Store& store) {

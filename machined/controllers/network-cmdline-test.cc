@@ -46,37 +46,36 @@ TEST(Cmdline, BondsAsDracutHasThem) {
       {"bond0:eth0::9000", R"(bond0 mtu 9000 {"interfaces":["eth0"],"mode":"balance-rr"})"},
       {"bond0:eth0:mode=fast,miimon=100",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\",\"miimon\":100}\n"
-       "bond=bond0:eth0:mode=fast,miimon=100: mode=fast: \"fast\" is not a bonding mode; it must "
-       "be one of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, "
-       "balance-alb"},
+       "bond=bond0:eth0:mode=fast,miimon=100: mode=fast: \"fast\" is not a bonding mode; use one "
+       "of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb"},
       {"bond0:eth0:mode=9",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:mode=9: mode=9: \"9\" is not a bonding mode; it must be one of balance-rr, "
+       "bond=bond0:eth0:mode=9: mode=9: \"9\" is not a bonding mode; use one of balance-rr, "
        "active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb"},
       {"bond0:eth0:use_carrier=2",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
        "bond=bond0:eth0:use_carrier=2: use_carrier=2: \"2\" is neither true nor false"},
       {"bond0:eth0:color=blue",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:color=blue: color=blue: this is not an option of bonds"},
+       "bond=bond0:eth0:color=blue: color=blue: not a valid option of bonds"},
       {"bond0:eth0:interfaces=eth7,miimon",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:interfaces=eth7,miimon: interfaces=eth7: this is not an option of bonds\n"
-       "bond=bond0:eth0:interfaces=eth7,miimon: miimon: an option is name=value, as mode=802.3ad"},
+       "bond=bond0:eth0:interfaces=eth7,miimon: interfaces=eth7: not a valid option of bonds\n"
+       "bond=bond0:eth0:interfaces=eth7,miimon: miimon: use name=value, for example mode=802.3ad"},
       {"bond0:eth0:primary=}",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:primary=}: primary=}: \"}\" is no value of it"},
+       "bond=bond0:eth0:primary=}: primary=}: \"}\" is not a valid value"},
       {"bond0:eth0,bond0,a/b:",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0,bond0,a/b:: \"bond0\" is not a name of a link that it can have\n"
-       "bond=bond0:eth0,bond0,a/b:: \"a/b\" is not a name of a link that it can have"},
+       "bond=bond0:eth0,bond0,a/b:: \"bond0\" is not a valid link of it\n"
+       "bond=bond0:eth0,bond0,a/b:: \"a/b\" is not a valid link of it"},
       {"bond0:eth0::40",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0::40: \"40\" is no MTU; it is from 68 to 65536"},
+       "bond=bond0:eth0::40: \"40\" is not a valid MTU; must be 68 to 65536"},
       {"bond0:eth0:::x",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:::x: there is more than name, links, options and MTU"},
-      {"a/b", "none\nbond=a/b: \"a/b\" is not a name of a link"},
+       "bond=bond0:eth0:::x: too many fields; use name:links:options:MTU"},
+      {"a/b", "none\nbond=a/b: \"a/b\" is not a valid link name"},
   };
   for (auto& row : rows) EXPECT_EQ(row.shown, bondOf(row.text)) << row.text;
 }
@@ -89,21 +88,21 @@ TEST(Cmdline, VlansAsDracutHasThem) {
       {"eth0.0005:eth0", "eth0.0005 on eth0 is 5"},
       {"vlan7:bond0", "vlan7 on bond0 is 7"},
       {"vlan4094:eth0", "vlan4094 on eth0 is 4094"},
-      {"eth0.5", "vlan=eth0.5: it is name:link, as vlan=eth0.5:eth0"},
-      {"eth0.5:eth0:x", "vlan=eth0.5:eth0:x: it is name:link, as vlan=eth0.5:eth0"},
+      {"eth0.5", "vlan=eth0.5: use name:link, for example vlan=eth0.5:eth0"},
+      {"eth0.5:eth0:x", "vlan=eth0.5:eth0:x: use name:link, for example vlan=eth0.5:eth0"},
       {"eth1.5:eth0",
-       "vlan=eth1.5:eth0: \"eth1.5\" does not tell which VLAN it is; as eth0.5 or vlan5"},
+       "vlan=eth1.5:eth0: \"eth1.5\" has no VLAN ID; use for example eth0.5 or vlan5"},
       {"storage:eth0",
-       "vlan=storage:eth0: \"storage\" does not tell which VLAN it is; as eth0.5 or vlan5"},
-      {"vlan:eth0", "vlan=vlan:eth0: \"vlan\" does not tell which VLAN it is; as eth0.5 or vlan5"},
+       "vlan=storage:eth0: \"storage\" has no VLAN ID; use for example eth0.5 or vlan5"},
+      {"vlan:eth0", "vlan=vlan:eth0: \"vlan\" has no VLAN ID; use for example eth0.5 or vlan5"},
       {"vlan00005:eth0",
-       "vlan=vlan00005:eth0: \"vlan00005\" does not tell which VLAN it is; as eth0.5 or vlan5"},
+       "vlan=vlan00005:eth0: \"vlan00005\" has no VLAN ID; use for example eth0.5 or vlan5"},
       {"vlan99999999999:eth0",
-       "vlan=vlan99999999999:eth0: \"vlan99999999999\" does not tell which VLAN it is; as eth0.5 "
+       "vlan=vlan99999999999:eth0: \"vlan99999999999\" has no VLAN ID; use for example eth0.5 "
        "or "
        "vlan5"},
-      {"vlan4095:eth0", "vlan=vlan4095:eth0: 4095 is not a VLAN; it is from 0 to 4094"},
-      {"eth0.5:", "vlan=eth0.5:: \"\" is not a name of a link"},
+      {"vlan4095:eth0", "vlan=vlan4095:eth0: 4095 is not a valid VLAN ID; must be 0 to 4094"},
+      {"eth0.5:", "vlan=eth0.5:: \"\" is not a valid link name"},
   };
   for (auto& row : rows) {
     kj::Vector<kj::String> problems;
@@ -155,7 +154,7 @@ TEST(Cmdline, WhatStandsOnABond) {
   EXPECT_EQ(
       "bond0:bond cmdline; eth0>bond0 cmdline; eth1 default; eth2 default; "
       "dhcp4/bond0; ra/bond0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2; "
-      "! bond0: its link eth9 is to be ignored and stays out of it",
+      "! bond0: its link eth9 is set to be ignored and is left out",
       planned("bond=bond0:eth0,eth9 talos.network.interface.ignore=eth9"));
 }
 
@@ -179,7 +178,7 @@ TEST(Cmdline, TheConfigGoesBefore) {
   EXPECT_EQ(
       "bond0:bond configuration; eth1 configuration; eth0>bond0 cmdline; eth2 default; "
       "bond0 10.0.0.9/24; eth1 10.1.0.9/24; dhcp4/eth2; ra/eth2; "
-      "! bond0: its link eth1 is configured otherwise and stays out of it",
+      "! bond0: its link eth1 has its own config and is left out",
       planned("bond=bond0:eth0,eth1", config));
   config.devices[0].ignore = true;
   EXPECT_EQ(

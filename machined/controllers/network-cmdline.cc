@@ -75,7 +75,7 @@ kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option
     for (auto field : capnp::Schema::from<config::Bond>().getFields()) {
       if (annotation::nameOf(field) != key || key == "interfaces") continue;
       for (auto& part : splitFields(value, ';')) {
-        if (!isPlain(part)) return kj::str("\"", value, "\" is no value of it");
+        if (!isPlain(part)) return kj::str("\"", value, "\" is not a valid value");
       }
       auto document = kj::str("{", key, ": ", configValue(field, value), "}");
       Problems problems;
@@ -85,9 +85,9 @@ kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option
       auto& first = problems[0];
       return kj::str(first.message, first.hint.size() > 0 ? "; " : "", first.hint);
     }
-    return kj::str("this is not an option of bonds");
+    return kj::str("not a valid option of bonds");
   }
-  return kj::str("an option is name=value, as mode=802.3ad");
+  return kj::str("use name=value, for example mode=802.3ad");
 }
 
 }  // namespace
@@ -99,10 +99,10 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
   BondParameter result;
   result.name = kj::str(text.size() == 0 ? "bond0"_kj : field(0));
   if (!config::isLinkName(result.name)) {
-    problem("\"", result.name, "\" is not a name of a link");
+    problem("\"", result.name, "\" is not a valid link name");
     return nullptr;
   }
-  if (fields.size() > 4) problem("there is more than name, links, options and MTU");
+  if (fields.size() > 4) problem("too many fields; use name:links:options:MTU");
   capnp::MallocMessageBuilder message;
   auto bond = message.initRoot<config::Bond>();
   auto members = splitFields(field(1).size() == 0 ? "eth0,eth1"_kj : field(1), ',');
@@ -111,7 +111,7 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
     if (config::isLinkName(member) && member != result.name) {
       good.add(member);
     } else {
-      problem("\"", member, "\" is not a name of a link that it can have");
+      problem("\"", member, "\" is not a valid link of it");
     }
   }
   auto list = bond.initInterfaces(good.size());
@@ -124,7 +124,7 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
   if (field(3).size() > 0) {
     result.mtu = field(3).tryParseAs<unsigned>().orDefault(0);
     if (result.mtu < kSmallestMtu || result.mtu > kLargestMtu) {
-      problem("\"", field(3), "\" is no MTU; it is from 68 to 65536");
+      problem("\"", field(3), "\" is not a valid MTU; must be 68 to 65536");
       result.mtu = 0;
     }
   }
@@ -138,10 +138,10 @@ kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::S
     return nullptr;
   };
   auto fields = splitFields(text, ':');
-  if (fields.size() != 2) return refuse("it is name:link, as vlan=eth0.5:eth0");
+  if (fields.size() != 2) return refuse("use name:link, for example vlan=eth0.5:eth0");
   VlanParameter result{kj::mv(fields[0]), kj::mv(fields[1])};
   for (auto name : {&result.name, &result.parent}) {
-    if (!config::isLinkName(*name)) return refuse("\"", *name, "\" is not a name of a link");
+    if (!config::isLinkName(*name)) return refuse("\"", *name, "\" is not a valid link name");
   }
   auto prefix = kj::str(result.parent, ".");
   kj::StringPtr digits;
@@ -149,11 +149,11 @@ kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::S
     if (result.name.startsWith(before)) digits = result.name.slice(before.size());
   }
   if (!isNumber(digits) || digits.size() > kVlanDigits) {
-    return refuse("\"", result.name, "\" does not tell which VLAN it is; as ", result.parent,
+    return refuse("\"", result.name, "\" has no VLAN ID; use for example ", result.parent,
                   ".5 or vlan5");
   }
   unsigned id = digits.parseAs<unsigned>();
-  if (id > kLargestVlan) return refuse(id, " is not a VLAN; it is from 0 to 4094");
+  if (id > kLargestVlan) return refuse(id, " is not a valid VLAN ID; must be 0 to 4094");
   result.id = id;
   return kj::mv(result);
 }
@@ -169,10 +169,11 @@ kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::Strin
   auto client = Ip::parse(field(0));
   KJ_IF_MAYBE (c, client) {
     if (c->family() != AF_INET || c->isAny() || c->isMulticast() || c->isLoopback()) {
-      return refuse("\"", field(0), "\" cannot be the machine's IPv4 address");
+      return refuse("\"", field(0), "\" is not a valid IPv4 address of a node");
     }
     auto length = maskLength(field(3));
-    if (length == nullptr) return refuse("\"", field(3), "\" is not a netmask, as 255.255.255.0");
+    if (length == nullptr)
+      return refuse("\"", field(3), "\" is not a valid netmask; use for example 255.255.255.0");
     IpParameter result{
         Prefix{*c, KJ_ASSERT_NONNULL(length)}, nullptr, kj::str(field(4)), kj::str(field(5)), {}};
     if (field(2).size() > 0) {

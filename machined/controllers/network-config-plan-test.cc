@@ -200,10 +200,10 @@ TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
   add("", 20, config::RouteType::PROHIBIT);
   auto p = plan("", config);
   EXPECT_EQ(std::string(kj::strArray(p.problems, "\n").cStr()),
-            "eth0: the route to 0.0.0.0/0 is left out: another route of metric 10 goes there; give "
-            "it another metric\n"
-            "eth0: the route to 0.0.0.0/0 is left out: another route of metric 20 goes there; give "
-            "it another metric");
+            "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 10 has the same "
+            "network; set another metric\n"
+            "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 20 has the same "
+            "network; set another metric");
   EXPECT_EQ(p.routes.size(), 3u);
 }
 

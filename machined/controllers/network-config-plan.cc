@@ -93,7 +93,7 @@ class Planner {
   // False, with a problem, when an entry before said that the link is something else.
   bool makes(NetworkPlan::Link& link, kj::StringPtr kind) {
     if (link.making.kind.size() > 0 && link.making.kind != kind) {
-      problem(link.name, ": it is a ", link.making.kind, " already and cannot be a ", kind, " too");
+      problem(link.name, ": it is a ", link.making.kind, " already and cannot also be a ", kind);
       return false;
     }
     link.making.kind = kj::str(kind);
@@ -117,7 +117,7 @@ class Planner {
 
   void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
     if (ignored(member)) {
-      problem(master, ": its link ", member, " is to be ignored and stays out of it");
+      problem(master, ": its link ", member, " is set to be ignored and is left out");
       return;
     }
     auto& link = addLink(member, 0, layer);
@@ -138,7 +138,7 @@ class Planner {
       for (auto& route : vlan.routes) addConfigRoute(*name, route);
       addOperators(*name, vlan.dhcp4, vlan.dhcp6, vlan.addresses.size() > 0, vlan.dhcpMetric);
     } else {
-      problem(parent, ": the name of its VLAN ", vlan.id, ", ", parent, ".", vlan.id,
+      problem(parent, ": the link name of VLAN ", vlan.id, ", ", parent, ".", vlan.id,
               ", would have more than 15 characters");
     }
   }
@@ -167,7 +167,7 @@ class Planner {
         addAddress(link, *prefix, kLayerConfiguration);
       } else {
         problem(link, ": cidr \"", text,
-                "\" is not an address with a prefix length, as 10.5.0.2/24");
+                "\" is not a valid address with a prefix length, for example 10.5.0.2/24");
       }
     }
   }
@@ -188,7 +188,7 @@ class Planner {
       if (master.size() == 0) {
         addresses.add(kj::mv(address));
       } else {
-        problem(address.link, ": it is part of ", master, " and cannot have the address ",
+        problem(address.link, ": is part of ", master, " and cannot have the address ",
                 address.prefix);
       }
     }
@@ -199,7 +199,7 @@ class Planner {
       if (master.size() == 0) {
         operators.add(kj::mv(asked));
       } else if (asked.kind != kRouters) {
-        problem(asked.link, ": it is part of ", master, " and is not asked for by DHCP");
+        problem(asked.link, ": is part of ", master, " and cannot use DHCP");
       }
     }
     plan.operators = kj::mv(operators);
@@ -230,7 +230,7 @@ class Planner {
       return nullptr;
     }
     if (device.interface.size() == 0) {
-      problem("machine.network.interfaces: an entry without `interface` configures nothing");
+      problem("machine.network.interfaces: entry ignored: `interface` is missing");
       return nullptr;
     }
     return kj::str(device.interface);
@@ -279,17 +279,18 @@ class Planner {
     if (!makes(link, "wireguard")) return;
     link.making.wireguard = device.wireguard;
     if (device.wireguard->privateKey == nullptr) {
-      problem(name, ": its private key is not the base64 of 32 octets");
+      problem(name, ": its private key is not the base64 of 32 bytes");
     }
   }
 
   void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
     auto refuse = [&](auto&&... why) {
-      problem(link, ": the route to ", route.network, " is left out: ", why...);
+      problem(link, ": the route to ", route.network, " is ignored: ", why...);
     };
     auto parsed = Prefix::parse(route.network);
     if (parsed == nullptr) {
-      problem(link, ": the route's network \"", route.network, "\" is not a prefix, as 0.0.0.0/0");
+      problem(link, ": the route's network \"", route.network,
+              "\" is not a valid prefix; use for example 0.0.0.0/0");
       return;
     }
     NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(parsed).masked(), nullptr,
@@ -299,7 +300,8 @@ class Planner {
     auto add = [&]() {
       KJ_IF_MAYBE (other, inPlaceOf(result)) {
         if (*other != result) {
-          refuse("another route of metric ", result.metric, " goes there; give it another metric");
+          refuse("another route of metric ", result.metric,
+                 " has the same network; set another metric");
         }
         return;
       }
@@ -316,9 +318,9 @@ class Planner {
       if (text.size() == 0) continue;
       KJ_IF_MAYBE (address, Ip::parse(text)) {
         if (address->family() == family) continue;
-        return refuse(text, " is not of the network's family");
+        return refuse(text, " and its network are not both IPv4 or both IPv6");
       }
-      return refuse("\"", text, "\" is not an address");
+      return refuse("\"", text, "\" is not a valid address");
     }
     KJ_IF_MAYBE (gateway, Ip::parse(route.gateway)) {
       if (!gateway->isAny()) result.gateway = *gateway;  // 0.0.0.0 and :: mean: on the link
@@ -339,8 +341,7 @@ class Planner {
         bond.making.bond = parameter->bond;
         for (auto member : parameter->bond->get().getInterfaces()) {
           if (isNamed(member)) {
-            problem(parameter->name, ": its link ", member,
-                    " is configured otherwise and stays out of it");
+            problem(parameter->name, ": its link ", member, " has its own config and is left out");
           } else {
             addMember(parameter->name, member, kLayerCmdline);
           }

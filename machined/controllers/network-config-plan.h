@@ -1,17 +1,24 @@
-// What the network of this machine should be: from the kernel's command line and the machine
-// config, pure.
+// What the network of this node should be, from the kernel command line and the machine config.
+// Pure.
 //
-// Layers, the later one wins: default, cmdline, operator (what DHCP gave), configuration. A link to
-// which the configuration gives an address, or DHCP, keeps nothing of the command line's `ip=`;
-// resolvers and time servers come from the highest layer that names one, the host name from the
-// first of the configuration, the command line, DHCP (links in the order of their names) and the
-// first address. A link of hardware that nothing else configures is asked for by DHCP, also before
-// there is a config; so is a bond or VLAN of the command line that nobody gives an address. A bond
-// or VLAN that both name is what the config says. Which link a deviceSelector means is told by the
-// links that there are; while that is none, or several, its entry is in `unresolved`, but one that
-// says "ignore" is for all of them. Spec:
-// network.md §3-§5, §7, §10, boot-and-services.md §1.2. What cannot be understood is left out and
-// named in `problems`; the rest still counts, so a mistake costs a machine as little as possible.
+// Layers, of which the later one wins:
+//   default        what holds when nobody says anything
+//   cmdline        the kernel command line
+//   operator       what DHCP gave
+//   configuration  the machine config
+//
+// * A link that gets an address or DHCP from the config ignores `ip=` of the command line.
+// * Resolvers and time servers come from the highest layer that names any.
+// * The host name is the first of: config, command line, DHCP (links in the order of their names),
+//   and a name made of the first address.
+// * DHCP runs on each hardware link that nothing else configures, even before there is a config,
+//   and on each bond or VLAN of the command line that has no address. A bond or VLAN that both the
+//   command line and the config name is as the config says.
+// * A deviceSelector is resolved with the links that exist. While none or several match, its entry
+//   is in `unresolved`; one with "ignore" holds for all links that match.
+//
+// Spec: network.md §3-§5, §7, §10, boot-and-services.md §1.2. What is not valid is left out and
+// named in `problems`; the rest still counts, so that a mistake costs a node as little as possible.
 #pragma once
 
 #include <kj/string.h>

@@ -185,10 +185,10 @@ TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
   EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");
   EXPECT_EQ(chosen("02:00:00:00:00:08", false), "eth2") << "it has no other";
   EXPECT_EQ(chosen("02:00:00:00:00:99", false),
-            "deviceSelector hardwareAddr=02:00:00:00:00:99: there is no such link");
+            "deviceSelector hardwareAddr=02:00:00:00:00:99: no such link");
   EXPECT_EQ(chosen("02:00:00:00:00:04", false), "veth0");
   EXPECT_EQ(chosen("02:00:00:00:00:04", true),
-            "deviceSelector hardwareAddr=02:00:00:00:00:04,physical: there is no such link");
+            "deviceSelector hardwareAddr=02:00:00:00:00:04,physical: no such link");
 }
 
 }  // namespace

@@ -252,7 +252,7 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   }
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)
-    log::warn("network config", {{"problems", problems}});
+    log::warn("problems in the network config", {{"problems", problems}});
   reported = kj::mv(problems);
   return kj::READY_NOW;
 }

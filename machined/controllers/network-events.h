@@ -1,10 +1,10 @@
-// network.EventController: what networkd has made good (NetworkStatuses, `repaired`) as events,
-// each once.
+// network.EventController: publishes the repairs of networkd (NetworkStatuses, `repaired`) as
+// events, each once.
 //
-// networkd counts its repairs for as long as the machine is up. The number of the newest one that
-// was told is given to `keep` before it is told, and comes back as `told` after a crash of the
-// brain: what is told is told once, and one whose telling a crash came between is left to the
-// resource, as is what there was more of at once than the resource holds.
+// networkd numbers its repairs from boot on. The number of the newest published one is given to
+// `keep` before it is published, and comes back as `told` after a crash of the brain: no event is
+// published twice. An event can be lost if the crash came in between, or if there were more repairs
+// at once than the resource holds; the resource still counts them.
 #pragma once
 
 #include <kj/async.h>

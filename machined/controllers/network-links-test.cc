@@ -146,13 +146,14 @@ TEST(NetworkLinksTest, WhatCannotBeIsSaidAndTheRestCounts) {
   EXPECT_EQ(links(plan),
             "bond0:bond eth0>bond0 eth1>bond0 bond1:bond eth3>bond1 averylongname0 dummy0:dummy");
   EXPECT_EQ(plan.addresses.size(), 0u);
-  EXPECT_EQ(kj::strArray(plan.problems, "\n"),
-            "bond0: its link eth2 is to be ignored and stays out of it\n"
-            "bond1: its link eth1 is in bond0 already\n"
-            "bond0: it is a bond already and cannot be a dummy too\n"
-            "averylongname0: the name of its VLAN 100, averylongname0.100, would have more than 15 "
-            "characters\n"
-            "eth0: it is part of bond0 and cannot have the address 10.0.0.2/24");
+  EXPECT_EQ(
+      kj::strArray(plan.problems, "\n"),
+      "bond0: its link eth2 is set to be ignored and is left out\n"
+      "bond1: its link eth1 is in bond0 already\n"
+      "bond0: it is a bond already and cannot also be a dummy too\n"
+      "averylongname0: the link name of VLAN 100, averylongname0.100, would have more than 15 "
+      "characters\n"
+      "eth0: is part of bond0 and cannot have the address 10.0.0.2/24");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The names of network-config-plan.h: host name, resolvers, search domains and time servers, each from the
-// highest layer that has them.
+// The names of network-config-plan.h: host name, resolvers, search domains and time servers, each
+// from the highest layer that has them.
 #include <algorithm>
 
 #include "machined/controllers/network-config-plan.h"
@@ -41,7 +41,7 @@ class Chooser {
   bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
     if (name.size() == 0) return false;
     KJ_IF_MAYBE (reason, hostnameProblem(name)) {
-      problem(source, ": \"", name, "\" cannot be the host name: ", *reason);
+      problem(source, ": \"", name, "\" is not a valid host name: ", *reason);
       return false;
     }
     KJ_IF_MAYBE (dot, name.findFirst('.')) {
@@ -153,18 +153,17 @@ void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig
 }
 
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {
-  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; 253 are allowed");
+  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; at most 253");
   for (auto& label : splitFields(name, '.')) {
-    if (label.size() == 0) return kj::str("there is nothing before, between or behind its dots");
-    if (label.size() > 63)
-      return kj::str("a part of it has ", label.size(), " characters; 63 are allowed");
+    if (label.size() == 0) return kj::str("it has an empty label");
+    if (label.size() > 63) return kj::str("a label has ", label.size(), " characters; at most 63");
     for (char c : label) {
       bool ok =
           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
       if (!ok) return kj::str("only letters, digits, '-' and '.' are allowed");
     }
     if (label[0] == '-' || label[label.size() - 1] == '-') {
-      return kj::str("no part of it begins or ends with '-'");
+      return kj::str("a label cannot begin or end with '-'");
     }
   }
   return nullptr;

@@ -57,19 +57,16 @@ TEST(DeviceSelector, OneLinkOrAReason) {
       {"", "f6:*", "", "", "", false, "veth9"},
       {"*0:04.*", "", "", "", "", false, "eth1"},
       {"", "52:54:00:00:00:01*", "", "", "", false, "eth0"},
-      {"", "00:*", "", "", "", false, "deviceSelector hardwareAddr=00:*: there is no such link"},
-      {"", "f6:*", "", "", "", true,
-       "deviceSelector hardwareAddr=f6:*,physical: there is no such link"},
-      {"", "", "", "", "e1000", false, "deviceSelector driver=e1000: there is no such link"},
+      {"", "00:*", "", "", "", false, "deviceSelector hardwareAddr=00:*: no such link"},
+      {"", "f6:*", "", "", "", true, "deviceSelector hardwareAddr=f6:*,physical: no such link"},
+      {"", "", "", "", "e1000", false, "deviceSelector driver=e1000: no such link"},
       {"", "", "", "", "virtio_net", false,
-       "deviceSelector driver=virtio_net: eth0, eth1 are such links; say more, so that one is "
-       "left"},
+       "deviceSelector driver=virtio_net: eth0, eth1 match; add keys until only one matches"},
       {"", "", "", "", "", true,
-       "deviceSelector physical: eth0, eth1, eth2 are such links; say more, so that one is left"},
+       "deviceSelector physical: eth0, eth1, eth2 match; add keys until only one matches"},
       {"*", "", "", "", "", false,
-       "deviceSelector busPath=*: eth0, eth1, eth2 are such links; say more, so that one is left"},
-      {"0000:00:03.", "", "", "", "", false,
-       "deviceSelector busPath=0000:00:03.: there is no such link"},
+       "deviceSelector busPath=*: eth0, eth1, eth2 match; add keys until only one matches"},
+      {"0000:00:03.", "", "", "", "", false, "deviceSelector busPath=0000:00:03.: no such link"},
   };
   auto links = machine();
   for (auto& row : rows) {

@@ -64,10 +64,10 @@ kj::Maybe<kj::StringPtr> choose(const DeviceSelector& selector, kj::ArrayPtr<con
   if (found.size() == 1) return found[0];
   auto text = selector.describe();
   if (found.size() == 0) {
-    problem = kj::str("deviceSelector ", text, ": there is no such link");
+    problem = kj::str("deviceSelector ", text, ": no such link");
   } else {
     problem = kj::str("deviceSelector ", text, ": ", kj::strArray(found, ", "),
-                      " are such links; say more, so that one is left");
+                      " match; add keys until only one matches");
   }
   return nullptr;
 }

@@ -1,8 +1,8 @@
-// machine.network.interfaces[].deviceSelector: which of the links that there are is meant. Pure.
+// machine.network.interfaces[].deviceSelector: which of the existing links it selects. Pure.
 //
-// Only links that no config made are chosen from, and never loopback: a VLAN or a bond has the
-// hardware address of what is under it, and what a config makes must not change what it means. A
-// link in a bond is known by its own hardware address, not by the one that the bond gave it.
+// Only hardware links can be selected, and never loopback: a VLAN or a bond has the hardware
+// address of the link below it, and what a config creates must not change what it selects. A member
+// of a bond is known by its own hardware address, not by the one that the bond gave it.
 #pragma once
 
 #include <kj/string.h>

@@ -1,6 +1,5 @@
-// runtime.SysctlController: a change of machine.sysctls is told to the kernel at once, from the
-// boot task on that did it first. What was refused is tried again, since a parameter may come with
-// a module.
+// runtime.SysctlController: applies changes of machine.sysctls at once, after the boot task has set
+// them first. What the kernel refused is retried, since a module may bring the parameter.
 #pragma once
 
 #include "machined/process1/uv-loop.h"

@@ -66,7 +66,7 @@ struct TimeStatusTest : public StoreTest {
 // Catches: a status that does not follow the service, the default server in front of the user's.
 TEST_F(TimeStatusTest, FollowsConfigAndService) {
   start();
-  EXPECT_EQ(status(), "not epoch 0 s +1us: there is no machine config yet");
+  EXPECT_EQ(status(), "not epoch 0 s +1us: no machine config yet");
   EXPECT_EQ(told, "");
   present = true;
   problem = "no answer";

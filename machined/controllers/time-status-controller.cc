@@ -71,7 +71,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
       deps.keepTime(serversOf(*c, store));
     }
   } else {
-    missing = "there is no machine config yet";
+    missing = "no machine config yet";
     if (deps.beforeConfig && !deps.container) deps.keepTime(defaultServers(store));
   }
 

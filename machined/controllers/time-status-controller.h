@@ -1,9 +1,9 @@
-// v1alpha1.TimeStatusController: runtime/TimeStatuses[node], and what machine.time of the config
-// asks for, told to the service timed.
+// v1alpha1.TimeStatusController: writes runtime/TimeStatuses[node], and passes machine.time of the
+// config to the service timed.
 //
-// Synchronised is a machine whose service timed is healthy, and one that leaves its clock to others
-// (machine.time.disabled, or a container): nothing is to wait there. A machine that fetches its
-// config by https asks the default servers until it has one.
+// A node is synchronised when its service timed is healthy, and when it leaves its clock to others
+// (machine.time.disabled, or a container): nobody has to wait there. Before there is a config, a
+// node that fetches it by https asks the default servers.
 #pragma once
 
 #include "machined/controllers/machine-config-reader.h"

@@ -57,7 +57,7 @@ void Loop::readRequests(bool toTheEnd) {
     readBlocked = !toTheEnd && owedReplies() >= kMaxReplies;
     if (readBlocked || !receive(received)) return;
     if (const char* wrong = check(packet, received.size, received.fdCount)) {
-      console.error("a packet from the brain was refused: ", wrong);
+      console.error("refused a packet from the brain: ", wrong);
       uint32_t id = 0;
       if (received.size >= sizeof(Request)) memcpy(&id, packet + offsetof(Request, id), sizeof(id));
       if (id != 0) reply(id, EINVAL, wrong);
@@ -97,7 +97,7 @@ void Loop::carryOut(Packet& received) {
 void Loop::spawn(const Spawn& request, const Packet& received) {
   char reason[kReasonSize] = {};
   if (findRunning(request.head.name) != nullptr) {
-    return reply(request.head.id, EEXIST, "a child already runs in this slot");
+    return reply(request.head.id, EEXIST, "the slot has a running child");
   }
   Child* child = nullptr;
   for (auto& c : children) {
@@ -107,7 +107,7 @@ void Loop::spawn(const Spawn& request, const Packet& received) {
     }
   }
   if (child == nullptr) {
-    return reply(request.head.id, ENOSPC, "too many children, or exits that nobody acknowledged");
+    return reply(request.head.id, ENOSPC, "too many children or unacknowledged exits");
   }
   strings(request, argv, environment);
   Launch l = {};
@@ -136,7 +136,7 @@ void Loop::hold(const Request& request, int fd) {
   if (place == nullptr) place = findHeld("");
   if (place == nullptr) {
     close(fd);
-    return reply(request.id, ENOSPC, "process 1 holds too many descriptors already");
+    return reply(request.id, ENOSPC, "process 1 already holds too many descriptors");
   }
   if (place->fd >= 0) close(place->fd);
   place->fd = fd;

@@ -264,7 +264,7 @@ TEST(Process1, NeverWaitsForTheBrain) {
 TEST(Process1, KeepsStartingABrainThatKeepsDying) {
   Harness harness;
   for (int i = 0; i < 6; ++i) harness.killNow(harness.next().pid);
-  harness.waitForConsole("too often); it is started again in 1 s");
+  harness.waitForConsole("too often); restarting it in 1 s");
   auto brain = harness.next();
   EXPECT_EQ(6u, receive(brain.socket).report.sequence);
 }
@@ -274,7 +274,7 @@ TEST(Process1, SaysWhyThereIsNoBrain) {
   options.brainExists = false;
   Harness harness(options);
   harness.waitForConsole(
-      "/no/such/brain could not be started (exec: No such file or directory); it is started again");
+      "/no/such/brain could not be started (exec: No such file or directory); restarting it");
   harness.waitForConsole("too often)");
 }
 
@@ -320,7 +320,7 @@ TEST(Process1, GoesDownWhenEverythingIsStopped) {
     int status = harness.waitForEnd();
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(sign, WTERMSIG(status));
-    harness.waitForConsole("everything is stopped and unmounted after");
+    harness.waitForConsole("stopped all processes and unmounted all file systems in");
   }
 }
 
@@ -336,7 +336,7 @@ TEST(Process1, KillsWhatDoesNotStop) {
   harness.next();
   send(brain, Ask::kReboot, 2, "", LINUX_REBOOT_CMD_RESTART);
   EXPECT_TRUE(WIFSIGNALED(harness.waitForEnd()));
-  harness.waitForConsole("some processes did not end after SIGTERM");
+  harness.waitForConsole("some processes did not exit after SIGTERM");
 }
 
 // Catches: a child outside its cgroup, where neither limits nor the kill of the group reach it.

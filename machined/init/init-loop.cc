@@ -65,7 +65,7 @@ void Loop::setUp() {
   signals = signalfd(-1, &caught, SFD_NONBLOCK | SFD_CLOEXEC);
   int ends[2];
   if (epoll < 0 || signals < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-    stayForEver(console, "process 1 cannot be set up", errno);
+    stayForEver(console, "cannot set up process 1", errno);
   }
   outputRead = ends[0];
   outputWrite = ends[1];
@@ -158,8 +158,8 @@ void Loop::startBrain() {
     }
   }
   brainDue = brainStarted + 1000;
-  console.error("the brain cannot be started: ", reason[0] != 0 ? reason : words(error),
-                "; trying again every second");
+  console.error("cannot start the brain: ", reason[0] != 0 ? reason : words(error),
+                "; retrying every second");
 }
 
 void Loop::forgetBrain() {
@@ -195,7 +195,7 @@ void Loop::brainDied(int status) {
 
   Line why;
   if (started) {
-    why.add("ended with ");
+    why.add("exited with ");
     addStatus(why, status);
   } else {
     failure.step[sizeof(failure.step) - 1] = 0;
@@ -203,10 +203,10 @@ void Loop::brainDied(int status) {
     why.add(")");
   }
   if (backOff == 0) {
-    console.error(settings.brain, " ", why.text(), "; it is started again at once");
+    console.error(settings.brain, " ", why.text(), "; restarting it");
   } else {
-    console.error(settings.brain, " ", why.text(), " (it ended ", static_cast<int64_t>(brains),
-                  " times since boot, too often); it is started again in ", backOff / 1000, " s");
+    console.error(settings.brain, " ", why.text(), " (it exited ", static_cast<int64_t>(brains),
+                  " times since boot, too often); restarting it in ", backOff / 1000, " s");
   }
 }
 

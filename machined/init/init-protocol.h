@@ -1,10 +1,9 @@
-// What process 1 and the brain say to each other, over a SOCK_SEQPACKET pair whose other end the
-// brain finds as descriptor 3. Both come from the same image, but the version is checked all the
-// same.
+// The protocol between process 1 and the brain, over a SOCK_SEQPACKET pair; the brain has its end
+// as descriptor 3. Both are from the same image, but the version is checked all the same.
 //
 // Messages are plain structs: one request is one packet, one report is one packet; descriptors
-// travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a reason
-// and has no effect. Everything that process 1 keeps is bounded by the constants here.
+// travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a
+// reason and has no effect. Everything that process 1 keeps is bounded by the constants here.
 #pragma once
 
 #include <stddef.h>

@@ -24,7 +24,7 @@ const char* checkSpawn(const Spawn& spawn, size_t size, unsigned descriptors) {
   unsigned found = 0;
   for (unsigned i = 0; i < spawn.textSize; ++i) found += spawn.text[i] == 0;
   if (found != wanted || spawn.text[spawn.textSize - 1] != 0) {
-    return "argv and environment are not as many strings as announced";
+    return "argv and environment have another number of strings than announced";
   }
   if (spawn.text[0] != '/') return "argv[0] is not an absolute path";
   if (spawn.hasOutput > 1 || spawn.passed > kMaxPassed ||
@@ -33,10 +33,10 @@ const char* checkSpawn(const Spawn& spawn, size_t size, unsigned descriptors) {
   }
   for (unsigned i = 0; i < spawn.passed; ++i) {
     if (spawn.as[i] < 3 || spawn.as[i] > kMaxPassedAs) {
-      return "a descriptor is to get a number outside 3..63";
+      return "the number of a descriptor is outside 3..63";
     }
     for (unsigned j = 0; j < i; ++j) {
-      if (spawn.as[i] == spawn.as[j]) return "two descriptors are to get the same number";
+      if (spawn.as[i] == spawn.as[j]) return "two descriptors have the same number";
     }
   }
   return nullptr;
@@ -57,10 +57,10 @@ bool plainPath(const char* path) {
 }
 
 const char* check(const void* packet, size_t size, unsigned descriptors) {
-  if (size < sizeof(Request)) return "shorter than any request";
+  if (size < sizeof(Request)) return "too short for a request";
   Request head;
   memcpy(&head, packet, sizeof(head));
-  if (head.version != kVersion) return "of another protocol version";
+  if (head.version != kVersion) return "unsupported protocol version";
   if (head.id == 0) return "a request without an id";
   if (!terminated(head.name, kNameSize)) return "the name is not terminated";
   bool named = head.name[0] != 0;
@@ -68,7 +68,7 @@ const char* check(const void* packet, size_t size, unsigned descriptors) {
     if (!named) return "a spawn request without a slot";
     return checkSpawn(*static_cast<const Spawn*>(packet), size, descriptors);
   }
-  if (size != sizeof(Request)) return "of the wrong length";
+  if (size != sizeof(Request)) return "wrong length";
   if (descriptors != (head.ask == Ask::kHold ? 1u : 0u)) return "the wrong number of descriptors";
   switch (head.ask) {
     case Ask::kSignal:
@@ -87,9 +87,9 @@ const char* check(const void* packet, size_t size, unsigned descriptors) {
         case LINUX_REBOOT_CMD_KEXEC:
           return nullptr;
       }
-      return "not a command of reboot(2)";
+      return "not a valid command of reboot(2)";
     default:
-      return "of an unknown kind";
+      return "unknown kind of request";
   }
 }
 

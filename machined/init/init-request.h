@@ -1,4 +1,4 @@
-// Whether a packet from the brain is a request. Pure: foreign bytes in, reason out.
+// Checks packets from the brain: a valid request, or the reason why not. Pure.
 #pragma once
 
 #include "machined/init/init-protocol.h"

@@ -42,7 +42,7 @@ int main() {
   if (access(kRootImage, F_OK) == 0 && getpid() == 1) runInitramfs();
   Console console = openConsole("[talos] [init] ");
   if (getpid() != 1) {
-    console.error("this program is process 1 of a machine and does nothing else");
+    console.error("this program runs only as process 1");
     return 1;
   }
   prepare(console);

@@ -131,9 +131,9 @@ void unmountWithLimit(const Console& console) {
     _exit(0);
   }
   if (pid < 0) {
-    console.error("cannot start the unmounting: ", words(errno));
+    console.error("cannot start unmounting: ", words(errno));
   } else if (!reapUntilAlone(kUnmountGraceMs)) {
-    console.error("unmounting and writing out did not end within 30 s; going down without");
+    console.error("unmounting and syncing timed out after 30 s; shutting down anyway");
   }
 }
 
@@ -148,7 +148,7 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
     kill(-1, SIGTERM);
     kill(-1, SIGCONT);  // a stopped process cannot end
     if (!reapUntilAlone(termGraceMs)) {
-      console.error("some processes did not end after SIGTERM; killing them");
+      console.error("some processes did not exit after SIGTERM; killing them");
       int64_t deadline = now() + kKillGraceMs;
       do {
         kill(-1, SIGKILL);
@@ -156,16 +156,16 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
     }
     unmountWithLimit(console);
   } else {
-    console.error("not process 1: nothing is stopped or unmounted");
+    console.error("not process 1: not stopping or unmounting anything");
   }
-  console.info("everything is stopped and unmounted after ", now() - started, " ms");
+  console.info("stopped all processes and unmounted all file systems in ", now() - started, " ms");
   syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, command, nullptr);
   // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is
   // next.
   int error = errno;
   for (;;) {
-    console.error("the machine cannot be switched off or restarted: ", words(error),
-                  "; it can be switched off by hand now");
+    console.error("cannot switch off or reboot the node: ", words(error),
+                  "; it is safe to switch it off by hand");
     reapUntilAlone(0);
     struct timespec minute = {60, 0};
     nanosleep(&minute, nullptr);
@@ -177,9 +177,8 @@ void stayForEver(const Console& console, const char* what, int error) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (;;) {
-    console.error("this machine cannot go on: ", what, error == 0 ? "" : ": ",
-                  error == 0 ? "" : words(error),
-                  "; it waits here (ctrl-alt-del restarts, the power button switches off)");
+    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
+                  "; halted (ctrl-alt-del reboots, the power button switches off)");
     for (int64_t end = now() + kSayAgainMs, left; (left = end - now()) > 0;) {
       switch (nextSignal(left, false)) {
         case SIGINT:

@@ -1,5 +1,5 @@
-// The end: everything is stopped, unmounted, written out, and the machine goes down. And the other
-// end, of a machine that cannot go on: it says why and stays.
+// The end of a node: stops everything, unmounts, syncs, then reboots or switches off. And the other
+// end, of a node that cannot continue: it says why and halts.
 #pragma once
 
 #include "machined/init/init-console.h"

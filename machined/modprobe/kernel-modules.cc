@@ -154,7 +154,7 @@ void Modules::insert(kj::StringPtr file) const {
   auto parameters = moduleParameters(plainModuleName(file));
   if (syscall(SYS_finit_module, fd, parameters.cStr(), 0) != 0 && errno != EEXIST) {
     fail(ErrorKind::kInternal,
-         kj::str("the kernel does not take the module ", path, ": ", strerror(errno)));
+         kj::str("the kernel refused the module ", path, ": ", strerror(errno)));
   }
 }
 

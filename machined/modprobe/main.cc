@@ -14,13 +14,13 @@ int main(int argc, char** argv) {
     if (!argument.startsWith("-")) wanted = argument;
   }
   if (wanted == nullptr) {
-    log::error("modprobe: which module? usage: modprobe NAME-OR-ALIAS");
+    log::error("name of the module is missing; usage: modprobe NAME-OR-ALIAS");
     return 2;
   }
   try {
     return machined::Modules::ofRunningKernel().load(wanted) ? 0 : 1;
   } catch (const kj::Exception& e) {
-    log::error("modprobe", {{"module", wanted}, {"error", messageOf(e)}});
+    log::error("cannot load the module", {{"module", wanted}, {"error", messageOf(e)}});
     return 1;
   }
 }

@@ -59,7 +59,7 @@ kj::Own<process1::Spawn> describe(const Process1::SpawnRequest& request, const R
   if (request.argv.size() == 0 || strings > process1::kMaxStrings) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", request.slot, "\" has ", strings, " arguments and variables; 1 to ",
-                 process1::kMaxStrings, " are possible"));
+                 process1::kMaxStrings, " are allowed"));
   }
   if (request.passed.size() > process1::kMaxPassed) {
     fail(ErrorKind::kInvalidArgument, kj::str("\"", request.slot, "\" is passed more than ",
@@ -112,7 +112,8 @@ void SocketProcess1::readInventory() {
     int n;
     KJ_SYSCALL(n = poll(&p, 1, kInventoryDeadlineMs));
     if (n == 0) {
-      talos::fail(ErrorKind::kDeadlineExceeded, "process 1 did not say within 10 s what it holds");
+      talos::fail(ErrorKind::kDeadlineExceeded,
+                  "process 1 did not report what it holds within 10 s");
     }
     KJ_IF_MAYBE (incoming, receive()) {
       if (!takeInventory(kj::mv(*incoming))) return;
@@ -185,8 +186,8 @@ kj::Promise<Process1::Started> SocketProcess1::spawn(SpawnRequest spawnRequest) 
   for (auto& p : spawnRequest.passed) {
     if (p.as < 3 || p.as > process1::kMaxPassedAs) {
       talos::fail(ErrorKind::kInvalidArgument,
-                  kj::str("a descriptor of \"", spawnRequest.slot, "\" is to get the number ", p.as,
-                          "; 3 to ", process1::kMaxPassedAs, " are possible"));
+                  kj::str("the number of a descriptor of \"", spawnRequest.slot, "\" is ", p.as,
+                          "; must be 3 to ", process1::kMaxPassedAs));
     }
     spawn->as[spawn->passed++] = static_cast<uint8_t>(p.as);
     fds.add(p.fd);
@@ -342,7 +343,7 @@ kj::Maybe<SocketProcess1::Incoming> SocketProcess1::receive() {
     incoming.fd = kj::AutoCloseFd(fd);
   }
   KJ_REQUIRE(size == sizeof(Report) && incoming.report.version == process1::kVersion,
-             "process 1 speaks another protocol version", size, incoming.report.version);
+             "process 1 has another protocol version", size, incoming.report.version);
   return kj::mv(incoming);
 }
 
@@ -391,8 +392,7 @@ void SocketProcess1::handle(Incoming incoming) {
       return;
     }
     default:
-      KJ_FAIL_REQUIRE("process 1 said what this program does not know",
-                      static_cast<uint32_t>(report.tell));
+      KJ_FAIL_REQUIRE("unknown report of process 1", static_cast<uint32_t>(report.tell));
   }
 }
 

@@ -36,7 +36,7 @@ struct Work {
     self.pending.remove(self);
     auto owned = kj::mv(KJ_ASSERT_NONNULL(self.self));
     if (status != 0) {
-      owned->done->reject(uvError(status, "the work was not started"));
+      owned->done->reject(uvError(status, "the work was cancelled"));
     } else KJ_IF_MAYBE (e, owned->failure) {
       owned->done->reject(kj::mv(*e));
     } else {

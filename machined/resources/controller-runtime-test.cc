@@ -137,7 +137,7 @@ TEST_F(ControllerTest, ARunThatHangsIsEndedAndSaid) {
   advance(kReconcileDeadline);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_TRUE(
-      kj::StringPtr(lines[1]).endsWith("controller failed: reconcile did not end within 120 s\n"))
+      kj::StringPtr(lines[1]).endsWith("controller failed: reconcile timed out after 120 s\n"))
       << lines[1].cStr();
 }
 

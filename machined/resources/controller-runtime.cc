@@ -102,8 +102,8 @@ struct ControllerRuntime::Impl final {
                 [](kj::Exception&& e) -> kj::Maybe<kj::String> {
                   if (e.getType() == kj::Exception::Type::OVERLOADED &&
                       e.getDescription() == "operation timed out") {
-                    return kj::str("reconcile did not end within ",
-                                   kReconcileDeadline / kj::SECONDS, " s");
+                    return kj::str("reconcile timed out after ", kReconcileDeadline / kj::SECONDS,
+                                   " s");
                   }
                   return messageOf(e);
                 });
@@ -148,14 +148,14 @@ struct ControllerRuntime::Impl final {
 
   void add(kj::Own<Controller> controller) {
     if (find(controller->name()) != nullptr) {
-      fail(ErrorKind::kConflict, kj::str("the controller ", controller->name(), " runs already"));
+      fail(ErrorKind::kConflict, kj::str("controller ", controller->name(), " is running already"));
     }
     for (auto output : controller->outputs()) {
       for (auto& other : drivers) {
         for (auto taken : other->controller->outputs()) {
           if (taken != output) continue;
           fail(ErrorKind::kConflict, kj::str(controller->name(), " cannot write ", output, ": ",
-                                             other->controller->name(), " does"));
+                                             other->controller->name(), " writes it"));
         }
       }
     }
@@ -164,7 +164,7 @@ struct ControllerRuntime::Impl final {
     driver->subscribe();
     driver->controller->wakeBy([d = driver.get()] { d->wake(); });
     driver->running = driver->drive().eagerlyEvaluate([d = driver.get()](kj::Exception&& e) {
-      d->say(kj::str("controller failed: ", messageOf(e), "; it is not run any more"));
+      d->say(kj::str("controller failed: ", messageOf(e), "; it is stopped"));
     });
     drivers.add(kj::mv(driver));
   }
@@ -209,7 +209,7 @@ void ControllerRuntime::poke(kj::StringPtr controllerName) {
     driver->wake();
     return;
   }
-  fail(ErrorKind::kNotFound, kj::str("there is no controller ", controllerName));
+  fail(ErrorKind::kNotFound, kj::str("unknown controller ", controllerName));
 }
 
 }  // namespace talos::machined

@@ -28,7 +28,7 @@ void JournalFile::File::append(kj::ArrayPtr<const kj::byte> bytes) {
       auto reason = kj::str(n == 0 ? "nothing was written" : strerror(errno));
       cut(size);
       fail(ErrorKind::kResourceExhausted,
-           kj::str("the journal of resources cannot grow by ", bytes.size(), " bytes: ", reason));
+           kj::str("cannot write ", bytes.size(), " bytes to the journal of resources: ", reason));
     }
     done += n;
   }
@@ -42,7 +42,7 @@ kj::Array<capnp::word> JournalFile::read() {
     struct stat stats;
     KJ_SYSCALL(fstat(*fd, &stats));
     KJ_REQUIRE(stats.st_size >= 0 && stats.st_size <= kLargest,
-               "journal of resources has no sensible size", stats.st_size);
+               "journal of resources has an impossible size", stats.st_size);
     // Records are whole words: the beginning of one is of no use.
     auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
     auto bytes = words.asBytes();
@@ -65,7 +65,7 @@ void JournalFile::resume(size_t valid) {
 void JournalFile::append(kj::ArrayPtr<const kj::byte> record) {
   auto before = current.size;
   bool begun = current.fd.get() >= 0;  // until the first file is held there is only `next`
-  KJ_REQUIRE(begun || next != nullptr, "process 1 did not take the journal of resources");
+  KJ_REQUIRE(begun || next != nullptr, "process 1 refused the journal of resources");
   if (begun) current.append(record);
   KJ_IF_MAYBE (n, next) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { n->append(record); })) {

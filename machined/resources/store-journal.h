@@ -1,14 +1,14 @@
 // The store's journal as bytes: a heading of 8 bytes, then records.
 //
-//   record = length (32 bits, little-endian, multiple of 8) · CRC-32 of length and message ·
-//   message message = rpc::Change in Cap'n Proto's flat form: created or updated with the whole
-//   resource,
-//             destroyed with its metadata
+//   record  = length · checksum · message
+//   length    of the message: 32 bits, little-endian, a multiple of 8
+//   checksum  CRC-32 of length and message: 32 bits, little-endian
+//   message   rpc::Change in Cap'n Proto's flat form: "created" and "updated" carry the whole
+//             resource, "destroyed" its metadata
 //
-// A record counts only when it is whole and its checksum is right, and what follows one that does
-// not count does not count either: a journal that was cut anywhere, or torn in its last write, is
-// the journal as it was after some earlier record. Nothing here reads or writes files; recover()
-// takes any bytes.
+// Reading ends at the first record that is incomplete or has a wrong checksum: a journal that was
+// cut anywhere, or torn in its last write, reads as it was after some earlier record. Nothing here
+// reads or writes files; recover() accepts any bytes.
 #pragma once
 
 #include <capnp/common.h>

@@ -24,12 +24,12 @@ kj::String nameOf(const Kind& kind, kj::StringPtr id) {
 }
 
 void checkId(kj::StringPtr id) {
-  if (id.size() == 0) fail(ErrorKind::kInvalidArgument, "a resource has an id; this one is empty");
+  if (id.size() == 0) fail(ErrorKind::kInvalidArgument, "the id of a resource is empty");
   if (id.size() > 512)
-    fail(ErrorKind::kInvalidArgument, "the id of a resource has at most 512 bytes");
+    fail(ErrorKind::kInvalidArgument, "the id of a resource must have at most 512 bytes");
   for (unsigned char c : id) {
     if (c < 0x20 || c == 0x7f) {
-      fail(ErrorKind::kInvalidArgument, "the id of a resource has no control characters");
+      fail(ErrorKind::kInvalidArgument, "the id of a resource must not have control characters");
     }
   }
 }
@@ -53,7 +53,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   kj::TaskSet tasks;                    // last: its tasks use the rest
 
   void taskFailed(kj::Exception&& e) override {
-    log::error("resource store", {{"error", messageOf(e)}});
+    log::error("error in the resource store", {{"error", messageOf(e)}});
   }
 
   // --- kinds -------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
         return *kinds.emplace(kj::mv(key), kj::heap<Kind>(type, space)).first->second;
       }
     }
-    fail(ErrorKind::kNotFound, kj::str("there is no namespace \"", space, "\"; there are ",
+    fail(ErrorKind::kNotFound, kj::str("unknown namespace \"", space, "\"; use one of ",
                                        kj::strArray(Registry::namespaces(), ", ")));
   }
 
@@ -83,7 +83,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     KJ_IF_MAYBE (stored, kind.records.find(id)) {
       return **stored;
     }
-    fail(ErrorKind::kNotFound, kj::str("there is no ", nameOf(kind, id)));
+    fail(ErrorKind::kNotFound, kj::str(nameOf(kind, id), " not found"));
   }
 
   static void checkOwner(const Kind& kind, rpc::Resource::Reader stored, kj::StringPtr owner) {
@@ -200,22 +200,19 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     auto given = resource.getMetadata();
     checkId(given.getId());
     if (!resource.getSpec().isStruct()) {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str(nameOf(kind, given.getId()), " was given without a spec"));
+      fail(ErrorKind::kInvalidArgument, kj::str(nameOf(kind, given.getId()), " has no spec"));
     }
     auto size = resource.totalSize().wordCount * sizeof(capnp::word);
     if (size > kLargestResource) {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str(nameOf(kind, given.getId()), " has ", size, " bytes; a resource has at most ",
-                   kLargestResource));
+      fail(ErrorKind::kInvalidArgument, kj::str(nameOf(kind, given.getId()), " has ", size,
+                                                " bytes; at most ", kLargestResource));
     }
     KJ_IF_MAYBE (stored, kind.records.find(given.getId())) {
       return replace(kind, **stored, resource);
     }
     if (given.getVersion() != 0) {
-      fail(ErrorKind::kNotFound,
-           kj::str("there is no ", nameOf(kind, given.getId()), " any more; version ",
-                   given.getVersion(), " was to be replaced"));
+      fail(ErrorKind::kNotFound, kj::str(nameOf(kind, given.getId()), " not found; version ",
+                                         given.getVersion(), " was to be replaced"));
     }
     return create(kind, resource);
   }
@@ -293,7 +290,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       liveBytes = 0;
       valid = journal::recover(bytes, [&](rpc::Change::Reader change) { recover(change); });
       zeroize(bytes.asBytes());
-      if (valid == 0) log::error("the journal of resources is damaged, a new one begins");
+      if (valid == 0) log::error("journal of resources is damaged; starting a new one");
     }
     if (valid > 0) {
       file->resume(valid);
@@ -431,8 +428,7 @@ namespace {
 // Definitions follow from the program alone.
 void requireWritable(const Kind& kind) {
   if (kind.ns == "meta") {
-    fail(ErrorKind::kPermissionDenied,
-         kj::str(kind.type.name, " cannot be written: it says what this program knows"));
+    fail(ErrorKind::kPermissionDenied, kj::str(kind.type.name, " is read-only"));
   }
 }
 }  // namespace
@@ -454,7 +450,7 @@ void Store::destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::
   auto finalizers = stored.get().getMetadata().getFinalizers();
   if (finalizers.size() > 0) {
     fail(ErrorKind::kConflict,
-         kj::str(nameOf(kind, id), " is still needed by ", kj::strArray(finalizers, ", ")));
+         kj::str(nameOf(kind, id), " is still held by ", kj::strArray(finalizers, ", ")));
   }
   impl->commit(kind, rpc::Change::Event::DESTROYED, kj::addRef(stored));
 }
@@ -488,7 +484,7 @@ void Store::addFinalizer(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
   }
   if (stored.get().getMetadata().getPhase() != rpc::Metadata::Phase::RUNNING) {
     fail(ErrorKind::kConflict,
-         kj::str(nameOf(kind, id), " is being torn down; it is too late to need it"));
+         kj::str(nameOf(kind, id), " is being torn down; cannot add a finalizer"));
   }
   names.add(finalizer);
   impl->setFinalizers(kind, stored, names);

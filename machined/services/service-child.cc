@@ -34,7 +34,7 @@ kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& tim
 
 kj::String describeExit(int status) {
   if (WIFSIGNALED(status)) {
-    return kj::str("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+    return kj::str("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   }
   return kj::str("exited with status ", WEXITSTATUS(status));
 }

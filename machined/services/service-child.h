@@ -1,5 +1,5 @@
-// A service's process, as the supervisor deals with it: what to ask process 1 for, one look at its
-// health, and how its end is told.
+// The process of a service as the supervisor sees it: the request to process 1 that starts it, one
+// health check, and the words for its exit.
 #pragma once
 
 #include "machined/services/supervisor.h"

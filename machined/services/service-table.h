@@ -1,5 +1,5 @@
-// The services of a node: what runs, as whom, with which rights, and how one sees that it is well
-// (spec boot-and-services.md §7.3-7.4).
+// The services of a node: program, uid, rights and health check of each (spec boot-and-services.md
+// §7.3-7.4).
 #pragma once
 
 #include <kj/async-io.h>

@@ -120,15 +120,15 @@ void Service::act(ServiceAction action) {
     case ServiceAction::kPause: {
       auto delay = policy.next(deps.timer.now() - startedAt, deps.random());
       ended();
-      tell(delay == 0 * kj::SECONDS ? kj::str(reason, "; starting again")
-                                    : kj::str(reason, "; starting again in ", seconds(delay)));
+      tell(delay == 0 * kj::SECONDS ? kj::str(reason, "; restarting")
+                                    : kj::str(reason, "; restarting in ", seconds(delay)));
       reason = nullptr;
       return pauseFor(delay);
     }
     case ServiceAction::kTerminate:
       idle(health);
       if (is.part != nullptr) {
-        tell(kj::str("Ending ", is.command));
+        tell(kj::str("Stopping ", is.command));
         idle(part);
         return feedLater(ServiceInput::kExited);
       }
@@ -137,7 +137,7 @@ void Service::act(ServiceAction action) {
       return pauseFor(kGrace);
     case ServiceAction::kKill:
       tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
-                   "), which has not ended within 10 s"));
+                   "), which has not exited within 10 s"));
       deps.process1.signal(is.id, SIGKILL);
       return idle(work);
     case ServiceAction::kConclude:
@@ -193,7 +193,7 @@ kj::Promise<void> Service::stop() {
   while (!isDown()) {
     if (timer.now() >= deadline) {
       fail(ErrorKind::kDeadlineExceeded, kj::str("service \"", is.id, "\" (PID ", pid,
-                                                 ") has not ended within 10 s after SIGKILL"));
+                                                 ") has not exited within 10 s after SIGKILL"));
     }
     co_await all.change().exclusiveJoin(timer.atTime(deadline));
   }
@@ -214,10 +214,10 @@ void Service::unload(kj::StringPtr why) {
 void Service::signal(int number) {
   if (is.part != nullptr) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("service \"", is.id, "\" has no process of its own; it can be restarted"));
+         kj::str("service \"", is.id, "\" has no process of its own; use restart"));
   }
   if (pid == 0) {
-    fail(ErrorKind::kFailedPrecondition, kj::str("service \"", is.id, "\" does not run"));
+    fail(ErrorKind::kFailedPrecondition, kj::str("service \"", is.id, "\" is not running"));
   }
   whenAnswered([this, to = pid, number]() {
     if (pid != to) return;  // gone meanwhile
@@ -306,7 +306,7 @@ kj::Promise<void> Service::spawn() {
     }
   }
   KJ_IF_MAYBE (e, broken) {
-    reason = kj::str("Starting ", is.command, " failed: ", messageOf(*e));
+    reason = kj::str("Cannot start ", is.command, ": ", messageOf(*e));
     feed(ServiceInput::kBroken);
   }
 }
@@ -331,7 +331,7 @@ void Service::attend() {
 
 kj::Promise<void> Service::runPart(uint64_t since) {
   auto why = co_await kj::evalNow([&]() { return KJ_ASSERT_NONNULL(is.part)(); })
-                 .then([]() { return kj::str("it is over"); },
+                 .then([]() { return kj::str("it finished"); },
                        [](kj::Exception&& e) { return messageOf(e); });
   if (turn != since) co_return;
   reason = kj::str(is.command, " ended: ", why);
@@ -394,7 +394,7 @@ void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
       // Its exit may still be on its way; the pause lets that be acknowledged first.
       phase = ServicePhase::kPausing;
       ended();
-      tell("Process ended while machined was away; starting again");
+      tell("Process ended while machined was away; restarting");
       return pauseFor(100 * kj::MILLISECONDS);
     case St::PREPARING:
     case St::WAITING:

@@ -1,5 +1,5 @@
-// One service: its place in the table of service-lifecycle.h, and the doing of what the table says. Part of
-// supervisor.h, which promises what there is to promise; only that uses it.
+// One service: its place in the table of service-lifecycle.h, and the doing of what the table says.
+// Part of supervisor.h, which promises what there is to promise; only that uses it.
 //
 // Its promises lie in slots of its own and in the task set of all services, which has to go before
 // the services do. Whoever waits for one holds a reference: it may be unloaded meanwhile.

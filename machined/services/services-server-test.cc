@@ -84,7 +84,8 @@ TEST_F(ServicesServerTest, AnswersAndRefusals) {
   load("other", true);
   EXPECT_EQ("Service \"apid\" started", start("apid"));
   EXPECT_EQ(
-      "FailedPrecondition: service \"apid\" does not allow stop over the API; those that do: other",
+      "FailedPrecondition: service \"apid\" does not support stop over the API; services that do: "
+      "other",
       stop("apid"));
   EXPECT_EQ("Service \"other\" stopped", stop("other"));
   EXPECT_THAT(start("nope").cStr(), HasSubstr("NotFound: service \"nope\""));

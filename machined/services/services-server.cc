@@ -45,7 +45,7 @@ class ServicesServer final : public rpc::Services::Server {
     auto params = context.getParams();
     if (params.getSignal() < 1 || params.getSignal() > SIGRTMAX) {
       fail(ErrorKind::kInvalidArgument,
-           kj::str(params.getSignal(), " is not a signal; signals are 1 to ", SIGRTMAX));
+           kj::str(params.getSignal(), " is not a valid signal; must be 1 to ", SIGRTMAX));
     }
     supervisor.signal(params.getId(), params.getSignal());
     return kj::READY_NOW;
@@ -61,9 +61,9 @@ class ServicesServer final : public rpc::Services::Server {
       if (may) allowed.add(kj::str(other));
     }
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("service \"", id, "\" does not allow ", action, " over the API; ",
+         kj::str("service \"", id, "\" does not support ", action, " over the API; ",
                  allowed.empty() ? kj::str("no service of this node does")
-                                 : kj::str("those that do: ", kj::strArray(allowed, ", "))));
+                                 : kj::str("services that do: ", kj::strArray(allowed, ", "))));
   }
 };
 

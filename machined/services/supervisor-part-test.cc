@@ -84,7 +84,7 @@ TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   supervisor->start("p");
   run();
   EXPECT_EQ(begun, 2);
-  EXPECT_THAT(told.back(), HasSubstr("p Waiting the part ended: no luck; starting again in 0.1 s"));
+  EXPECT_THAT(told.back(), HasSubstr("p Waiting the part ended: no luck; restarting in 0.1 s"));
   advance(1 * kj::SECONDS);
   EXPECT_EQ(begun, 4);
   EXPECT_TRUE(supervisor->isUp("p"));

@@ -102,7 +102,7 @@ TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {
   paf.fulfiller->fulfill();
   run();
   EXPECT_THAT(told, ElementsAre("a Running Started /usr/bin/a (PID 100)",
-                                "a Waiting Process (PID 100) exited with status 3; starting again",
+                                "a Waiting Process (PID 100) exited with status 3; restarting",
                                 "a Running Started /usr/bin/a (PID 101)"));
 }
 
@@ -116,12 +116,11 @@ TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {
   run();  // no time passes
   EXPECT_TRUE(machine.runs("a"));
   EXPECT_EQ("a Running Started /usr/bin/a (PID 101)", told.back());
-  EXPECT_EQ("a Waiting Process (PID 100) ended by signal 9 (Killed); starting again",
+  EXPECT_EQ("a Waiting Process (PID 100) killed by signal 9 (Killed); restarting",
             told[told.size() - 2]);
   machine.exit("a", 3 << 8);
   run();
-  EXPECT_EQ("a Waiting Process (PID 101) exited with status 3; starting again in 0.1 s",
-            told.back());
+  EXPECT_EQ("a Waiting Process (PID 101) exited with status 3; restarting in 0.1 s", told.back());
   advance(99 * kj::MILLISECONDS);
   EXPECT_FALSE(machine.runs("a"));
   advance(1 * kj::MILLISECONDS);
@@ -160,7 +159,7 @@ TEST_F(SupervisorTest, ALaterStartThatFailsIsTriedAgain) {
   machine.exit("a", 0);
   run();
   EXPECT_EQ(rpc::ServiceState::WAITING, state("a"));
-  EXPECT_THAT(told.back(), HasSubstr("Cannot allocate memory; starting again in 0.1 s"));
+  EXPECT_THAT(told.back(), HasSubstr("Cannot allocate memory; restarting in 0.1 s"));
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("a"));
 }

@@ -47,7 +47,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   }
 
   void taskFailed(kj::Exception&& e) override {
-    log::error("a task of the service supervisor failed", {{"error", messageOf(e)}});
+    log::error("error in the service supervisor", {{"error", messageOf(e)}});
   }
   void renewChange() {
     auto paf = kj::newPromiseAndFulfiller<void>();
@@ -60,7 +60,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   void requireOpen(kj::StringPtr id) const {
     if (stopping) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str("service \"", id, "\" is not started: the machine is going down"));
+           kj::str("service \"", id, "\" is not started: the node is shutting down"));
     }
   }
 

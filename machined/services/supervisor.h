@@ -1,8 +1,8 @@
 // Services: what runs, why it waits, how it is restarted (spec boot-and-services.md §7).
 //
-// The life of a service is a table of (phase, input) -> (next phase, action), in service-lifecycle.h, pure
-// and tested exhaustively; this class does the actions. Each service runs under its own uid in its
-// own cgroup, behind the exec wrapper that its definition names.
+// The life of a service is a table of (phase, input) -> (next phase, action), in
+// service-lifecycle.h, pure and tested exhaustively; this class does the actions. Each service runs
+// under its own uid in its own cgroup, behind the exec wrapper that its definition names.
 //
 // After a crash of the brain at any line the successor, which loads the same definitions, adopts
 // the children that process 1 still has: nothing is restarted, history is taken up again (it is

@@ -1,6 +1,5 @@
-// Word from the kernel that a device came, went or changed (a disc in a drive): its uevents, those
-// of the subsystems block and scsi. Arm next() before looking at what is there, and nothing is
-// missed.
+// Notices from the kernel that a device came, went or changed (a disc in a drive): the uevents of
+// the subsystems block and scsi. Call next() before looking at the devices, and nothing is missed.
 #pragma once
 
 #include <kj/async-unix.h>

@@ -1,6 +1,6 @@
-// Drivers of disks, which nothing else loads on this system; by the modaliases of what is there.
-// Idempotent and blocking, like all of machined/modprobe/kernel-modules.h; what the kernel refuses is told to
-// `failed` and stops nothing.
+// Loads the drivers of disks, which nothing else does on this system, by the modaliases of the
+// devices. Idempotent and blocking, like all of machined/modprobe/kernel-modules.h. What the kernel
+// refuses is reported to `failed` and does not stop the rest.
 #pragma once
 
 #include "machined/modprobe/kernel-modules.h"

@@ -25,7 +25,7 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   if (volume.content == nullptr) return "has no file system"_kj;
   if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
   if (!volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4)) {
-    return "cannot keep files with owners and modes; right is XFS or ext4"_kj;
+    return "has no file owners and modes; use XFS or ext4"_kj;
   }
   if (volume.device.readOnly) return "is read-only"_kj;
   return nullptr;
@@ -39,12 +39,11 @@ StateChoice chooseState(kj::ArrayPtr<const Volume> volumes) {
     if (v.label() != kLabel && v.device.partitionName != kLabel) continue;
     KJ_IF_MAYBE (why, unfit(v)) {
       choice.remarks.add(
-          kj::str("warning: ", v.device.node(), " is called STATE and ", *why, "; it is not used"));
+          kj::str("warning: ", v.device.node(), " is labelled STATE and ", *why, "; ignored"));
     } else {
       KJ_IF_MAYBE (first, choice.volume) {
-        choice.remarks.add(
-            kj::str("warning: more than one volume is called STATE: ", first->device.node(),
-                    " is used and ", v.device.node(), " is not"));
+        choice.remarks.add(kj::str("warning: more than one volume is labelled STATE: ",
+                                   first->device.node(), " is used, ", v.device.node(), " is not"));
       } else {
         choice.volume = v;
       }
@@ -66,10 +65,10 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   });
   auto opened = co_await within(
       timer, kMountPatience, kj::mv(opening),
-      kj::str("mounting ", node, " did not end within ", kMountPatience / kj::SECONDS, " s"));
+      kj::str("mounting ", node, " timed out after ", kMountPatience / kj::SECONDS, " s"));
   KJ_SYSCALL(fchmodat(opened, ".", 0700, 0), node);
   attach(opened, path);
-  say(kj::str("STATE: ", node, " (", nameOf(type), ") is mounted at ", path));
+  say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 
 kj::Promise<void> StateVolume::mount() {
@@ -84,10 +83,10 @@ kj::Promise<void> StateVolume::mountWhatIsThere() {
   KJ_IF_MAYBE (volume, choice.volume) {
     co_await mountIt(*volume).catch_([this](kj::Exception&& e) {
       say(kj::str("warning: STATE: ", messageOf(e),
-                  "; it stays as it is, and the machine config is kept in memory only"));
+                  "; the volume is not changed, and the machine config is kept in memory only"));
     });
   } else {
-    say("STATE: there is no such volume; the machine config does not survive a restart");
+    say("STATE: no such volume; the machine config will be lost with a reboot");
   }
 }
 

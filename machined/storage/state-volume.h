@@ -1,9 +1,9 @@
 // The volume STATE at /system/state, where the machine config is kept (spec boot-and-services.md
 // §2.1 group F): a file system labelled STATE, or the one in a GPT partition of that name.
 //
-// Nothing here writes to a disk: a volume that cannot be mounted stays as it is, and the machine
-// goes on with the folder in memory. A brain that starts anew finds the mount of its predecessor
-// and leaves it; the mount is attached in one step, so there is never half of one.
+// Nothing here writes to a disk: a volume that cannot be mounted is left alone, and the node uses
+// the folder in memory. A restarted brain finds the mount of its predecessor and keeps it; the
+// mount is attached in one step, so there is never half of one.
 #pragma once
 
 #include "machined/storage/volumes.h"

@@ -176,7 +176,7 @@ TEST(ChooseState, OfTwoTheSmallerNameAndAWarning) {
   auto choice = chooseState(all);
   EXPECT_EQ("vda", chosen(choice.volume));
   ASSERT_EQ(1u, choice.remarks.size());
-  EXPECT_THAT(choice.remarks[0].cStr(), HasSubstr("/dev/vda is used and /dev/vdb is not"));
+  EXPECT_THAT(choice.remarks[0].cStr(), HasSubstr("/dev/vda is used, /dev/vdb is not"));
 }
 
 // Catches: secrets kept where modes mean nothing; a volume that is passed over in silence.
@@ -192,7 +192,7 @@ TEST(ChooseState, UnfitOnesAreTold) {
   EXPECT_EQ("vde", chosen(choice.volume));
   ASSERT_EQ(4u, choice.remarks.size());
   EXPECT_THAT(choice.remarks[0].cStr(),
-              HasSubstr("/dev/vda is called STATE and cannot keep files"));
+              HasSubstr("/dev/vda is labelled STATE and has no file owners"));
   EXPECT_THAT(choice.remarks[1].cStr(), HasSubstr("has no file system"));
   EXPECT_THAT(choice.remarks[2].cStr(), HasSubstr("encrypted"));
   EXPECT_THAT(choice.remarks[3].cStr(), HasSubstr("read-only"));

@@ -84,7 +84,7 @@ kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::D
                                                 kj::Promise<T> job) {
   auto late = [this, name = kj::str(device.name), node = device.node()]() -> kj::Maybe<T> {
     if (silent.find(name) == nullptr) silent.insert(kj::str(name));
-    say(kj::str("warning: ", node, " does not answer; it is left out"));
+    say(kj::str("warning: ", node, " does not respond; ignored"));
     return nullptr;
   };
   return job.then([](T&& answer) -> kj::Maybe<T> { return kj::mv(answer); })
@@ -143,7 +143,7 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
       auto node = volume->device.node();
       if (!others.empty()) {
         sayOnce(kj::str("warning: more than one volume is labelled ", wanted, "; ", node,
-                        " is read and not ", kj::strArray(others, ", ")));
+                        " is used, not ", kj::strArray(others, ", ")));
       }
       auto type = KJ_ASSERT_NONNULL(volume->content).type;
       auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(names), limit]() {
@@ -153,7 +153,7 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
         co_return kj::mv(*files);
       }
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str(node, " was not read within ", kReadPatience / kj::SECONDS, " s"));
+           kj::str(node, " timed out after ", kReadPatience / kj::SECONDS, " s"));
     }
     if (timer.now() >= deadline) co_return nullptr;
     co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));

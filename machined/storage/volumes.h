@@ -1,9 +1,9 @@
 // Volumes: disks and partitions with the file systems on them, found by their labels.
 //
-// Nothing is remembered between two looks but the devices that do not answer, and nothing stays
-// mounted, whatever happens (mount-volume.h). All work on devices is in the thread pool; a device that
-// does not answer within 10 s, or does not give its files within 60 s, is told, and left out from
-// then on, since each try would keep a thread.
+// Between two searches nothing is remembered except the devices that do not respond, and nothing
+// stays mounted (mount-volume.h). All work on devices is in the thread pool. A device that does not
+// respond within 10 s, or does not give its files within 60 s, is reported and ignored from then
+// on, since each attempt would keep a thread.
 #pragma once
 
 #include <kj/map.h>

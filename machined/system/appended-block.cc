@@ -81,7 +81,7 @@ AppendedNotes AppendedNotes::parse(kj::ArrayPtr<const char> content) {
       for (auto block : file.getBlocks()) notes.note(file.getPath(), block.asChars());
     }
   });
-  if (failed != nullptr) fail(ErrorKind::kInvalidArgument, "these notes are damaged");
+  if (failed != nullptr) fail(ErrorKind::kInvalidArgument, "the notes are damaged");
   return notes;
 }
 

@@ -32,7 +32,7 @@ TEST(Kspp, NamesWhatIsMissingOrWrong) {
   auto missing = missingKsppParameters(parse("pti=off"));
   ASSERT_EQ(2u, missing.size());
   EXPECT_EQ("kernel parameter slab_nomerge is missing", missing[0]);
-  EXPECT_EQ("kernel parameter pti is \"off\", should be pti=on", missing[1]);
+  EXPECT_EQ("kernel parameter pti is \"off\", must be pti=on", missing[1]);
 }
 
 // Catches: a key that is written to the wrong place, an absent one that ends the others.

@@ -58,7 +58,7 @@ kj::Vector<kj::String> missingKsppParameters(const KernelArguments& arguments) {
     if (arguments.contains(key, value)) return;
     auto wanted = value == nullptr ? kj::str(key) : kj::str(key, "=", value);
     KJ_IF_MAYBE (found, arguments.first(key)) {
-      missing.add(kj::str("kernel parameter ", key, " is \"", *found, "\", should be ", wanted));
+      missing.add(kj::str("kernel parameter ", key, " is \"", *found, "\", must be ", wanted));
     } else {
       missing.add(kj::str("kernel parameter ", wanted, " is missing"));
     }
@@ -85,7 +85,7 @@ kj::Vector<kj::String> writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sy
   }
   if (!failed.empty()) {
     fail(ErrorKind::kInternal,
-         kj::str("kernel settings that were refused: ", kj::strArray(failed, "; ")));
+         kj::str("cannot set kernel parameters: ", kj::strArray(failed, "; ")));
   }
   return absent;
 }

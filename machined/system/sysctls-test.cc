@@ -87,10 +87,10 @@ TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsTold) {
              {"kernel/../x", "1"},
              {"x", "1"},
              {"net.ipv4.ip_forward", "0"}}),
-      ElementsAre(HasSubstr("machine.sysctls.kernel/../x: this is not the name"),
-                  HasSubstr("machine.sysctls.x: this is not the name"),
-                  HasSubstr("kernel.absent: cannot be set to \"1\": this kernel has no such"),
-                  HasSubstr("machine.sysctls.net.ipv4: cannot be set to \"1\": Is a directory")));
+      ElementsAre(HasSubstr("machine.sysctls.kernel/../x: not a valid name"),
+                  HasSubstr("machine.sysctls.x: not a valid name"),
+                  HasSubstr("kernel.absent: cannot set to \"1\": the kernel has no such"),
+                  HasSubstr("machine.sysctls.net.ipv4: cannot set to \"1\": Is a directory")));
   EXPECT_EQ("0", value("net/ipv4/ip_forward"));
 }
 

@@ -96,7 +96,7 @@ class Kernel {
   kj::AutoCloseFd open(kj::StringPtr path, int flags) {
     auto file = tryOpen(tree, path, flags, Links::kNone);
     KJ_IF_MAYBE (fd, file) return kj::mv(*fd);
-    fail(ErrorKind::kNotFound, "this kernel has no such parameter");
+    fail(ErrorKind::kNotFound, "the kernel has no such parameter");
   }
 };
 
@@ -123,7 +123,7 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
     KJ_IF_MAYBE (path, config::sysctlPath(w.key)) {
       values.upsert(kj::mv(*path), w.value, [](kj::StringPtr& old, kj::StringPtr&& v) { old = v; });
     } else {
-      problems.add(kj::str("machine.sysctls.", w.key, ": this is not the name of a parameter"));
+      problems.add(kj::str("machine.sysctls.", w.key, ": not a valid name of a kernel parameter"));
     }
   }
   // Back to what was there before.
@@ -137,7 +137,7 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
     KJ_IF_MAYBE (e, failed) {
       // One that is gone took its value with it.
       if (kernel.has(entry.key)) {
-        problems.add(kj::str("/proc/sys/", entry.key, ": cannot be set back to \"",
+        problems.add(kj::str("/proc/sys/", entry.key, ": cannot restore \"",
                              normal(entry.value.value), "\": ", messageOf(*e)));
         continue;
       }
@@ -161,7 +161,7 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
         kernel.write(*path, w.value);
       });
       KJ_IF_MAYBE (e, failed) {
-        problems.add(kj::str("machine.sysctls.", w.key, ": cannot be set to \"", w.value,
+        problems.add(kj::str("machine.sysctls.", w.key, ": cannot set to \"", w.value,
                              "\": ", messageOf(*e)));
       }
     }

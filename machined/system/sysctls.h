@@ -1,10 +1,10 @@
 // machine.sysctls: kernel parameters (spec machine-config.md §3), set at boot and whenever the
 // config changes.
 //
-// What the kernel had before is noted in a file in memory, like the settings themselves, before the
-// first change of a parameter. So a parameter that the config does not name any more gets its old
-// value back, also when the brain has died since; and the notes are gone with the settings after a
-// reboot. All are attempted; what was refused is told for each of them, in the kernel's words.
+// Before the first change of a parameter, its original value is noted in a file in memory. So a
+// parameter that is removed from the config gets its original value back, even when the brain has
+// died since; a reboot clears the notes together with the settings. All parameters are attempted;
+// each failure is reported in the kernel's words.
 #pragma once
 
 #include <kj/string.h>

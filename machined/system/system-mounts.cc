@@ -44,7 +44,7 @@ void KernelMounts::overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringP
 // By the newer calls: the mount has its attributes before anybody can see it.
 void KernelMounts::bindReadOnly(kj::StringPtr source, kj::StringPtr target) {
   int raw = open_tree(AT_FDCWD, source.cStr(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  if (raw < 0) refused("take", source);
+  if (raw < 0) refused("clone the tree of", source);
   kj::AutoCloseFd tree(raw);
   struct mount_attr attributes = {};
   attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -60,7 +60,7 @@ void KernelMounts::unmount(kj::StringPtr target) {
 
 kj::AutoCloseFd KernelMounts::withoutMounts(int directory) const {
   int raw = open_tree(directory, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  if (raw < 0) refused("look below the mounts of", "a directory");
+  if (raw < 0) refused("clone the tree of", "a directory");
   return kj::AutoCloseFd(raw);
 }
 

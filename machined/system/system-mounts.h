@@ -1,5 +1,5 @@
-// The mounts that the machine config asks for: the edge to the kernel, so that what decides can be
-// tested without it. Each of them is there whole or not at all.
+// The mounts that the machine config needs: the thin layer to the kernel, so that the decisions can
+// be tested without it. Each mount happens as a whole or not at all.
 #pragma once
 
 #include <kj/io.h>

@@ -46,9 +46,9 @@ kj::Maybe<kj::AutoCloseFd> tryOpen(int tree, kj::StringPtr relative, int flags, 
   if (fd >= 0) return kj::AutoCloseFd(static_cast<int>(fd));
   if (errno == ENOENT) return nullptr;
   if (errno == EXDEV || errno == ELOOP) {
-    fail(ErrorKind::kFailedPrecondition, links == Links::kNone
-                                             ? "a link is in the way, and none is followed here"
-                                             : "a link on the way leads out of where it may");
+    fail(ErrorKind::kFailedPrecondition,
+         links == Links::kNone ? "the path contains a symbolic link, which is not followed here"
+                               : "a symbolic link in the path leads outside of the allowed folder");
   }
   fail(ErrorKind::kFailedPrecondition, strerror(errno));
 }

@@ -79,16 +79,16 @@ TEST_F(UserFilesTest, ProblemsAreCollectedAndTheRestIsDone) {
              overwrite("/etc/absent", "x"), create("/var/folder", "x"),
              append("/etc/ssl/certs", "x"), create("relative", "x"), create("/var/x/../../y", "x"),
              create("/var/system/appended", "x"), create("/var/good", "x")}),
-      ElementsAre(
-          HasSubstr("machine.files[0] (/var/a): there is no such file; create would make one"),
-          HasSubstr("machine.files[1] (/var/dir/b): there is no such file"),
-          HasSubstr("machine.files[2] (/etc/new): a file can be created below /var only"),
-          HasSubstr("machine.files[3] (/etc/absent): the system has no such file"),
-          HasSubstr("machine.files[4] (/var/folder): it is a directory"),
-          HasSubstr("machine.files[5] (/etc/ssl/certs): it is a directory"),
-          HasSubstr("machine.files[6] (relative): this is not the absolute path"),
-          HasSubstr("machine.files[7] (/var/x/../../y): this is not"),
-          HasSubstr("machine.files[8] (/var/system/appended): this directory is the system's")));
+      ElementsAre(HasSubstr("machine.files[0] (/var/a): no such file; use op: create"),
+                  HasSubstr("machine.files[1] (/var/dir/b): no such file"),
+                  HasSubstr("machine.files[2] (/etc/new): a file can be created only below /var"),
+                  HasSubstr("machine.files[3] (/etc/absent): no such file in the system"),
+                  HasSubstr("machine.files[4] (/var/folder): it is a directory"),
+                  HasSubstr("machine.files[5] (/etc/ssl/certs): it is a directory"),
+                  HasSubstr("machine.files[6] (relative): not a valid path"),
+                  HasSubstr("machine.files[7] (/var/x/../../y): not a valid path"),
+                  HasSubstr("machine.files[8] (/var/system/appended): this directory is reserved "
+                            "for the system")));
   EXPECT_EQ("x", tree.get("/var/good"));
   EXPECT_EQ("(none)", tree.get("/var/dir")) << "a refused entry made a directory";
 }
@@ -280,12 +280,13 @@ TEST_F(UserFilesTest, LinksDoNotLeadOut) {
       write({create("/var/out/shadow", "x"), create("/var/up", "x"), create("/var/dangling", "x"),
              append("/etc/hosts", "x"), append("/etc/data", "x"),
              append("/system/etc/hosts", "x")}),
-      ElementsAre(HasSubstr("[0] (/var/out/shadow): a link on the way leads out"),
-                  HasSubstr("[1] (/var/up): a link on the way leads out"),
-                  HasSubstr("[2] (/var/dangling): it is a link to nothing"),
-                  HasSubstr("[3] (/etc/hosts): /system/etc/hosts is the system's own"),
-                  HasSubstr("[4] (/etc/data): it is a link to /var/data; name that path"),
-                  HasSubstr("[5] (/system/etc/hosts): /system/etc/hosts is the system's own")));
+      ElementsAre(
+          HasSubstr("[0] (/var/out/shadow): a symbolic link in the path leads outside"),
+          HasSubstr("[1] (/var/up): a symbolic link in the path leads outside"),
+          HasSubstr("[2] (/var/dangling): it is a dangling symbolic link"),
+          HasSubstr("[3] (/etc/hosts): /system/etc/hosts is reserved for the system"),
+          HasSubstr("[4] (/etc/data): it is a symbolic link to /var/data; use that path"),
+          HasSubstr("[5] (/system/etc/hosts): /system/etc/hosts is reserved for the system")));
   EXPECT_EQ("root\n", tree.get("/etc/shadow"));
   EXPECT_EQ("(none)", tree.get("/var/nowhere"));
   // Inside of /var it is followed, and stays.
@@ -299,10 +300,11 @@ TEST_F(UserFilesTest, LinksDoNotLeadOut) {
 // Catches: a manifest that the kubelet cannot find, or one in a folder below, where it does not
 // look.
 TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
-  EXPECT_THAT(write({create("/etc/kubernetes/manifests/pod.yaml", "kind: Pod\n", 0600),
-                     create("/etc/kubernetes/manifests/more/pod.yaml", "x")}),
-              ElementsAre(HasSubstr("[1] (/etc/kubernetes/manifests/more/pod.yaml): a file can be "
-                                    "created below /var only")));
+  EXPECT_THAT(
+      write({create("/etc/kubernetes/manifests/pod.yaml", "kind: Pod\n", 0600),
+             create("/etc/kubernetes/manifests/more/pod.yaml", "x")}),
+      ElementsAre(HasSubstr(
+          "[1] (/etc/kubernetes/manifests/more/pod.yaml): a file can be created only below /var")));
   EXPECT_EQ("kind: Pod\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
   EXPECT_EQ(0600u, tree.mode("/etc/kubernetes/manifests/pod.yaml"));
   EXPECT_EQ(0u, mounts.calls);

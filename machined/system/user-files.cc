@@ -115,8 +115,8 @@ class Writer {
 
   Place find(const UserFile& file) {
     if (!config::isCleanPath(file.path) || file.path.endsWith("/"))
-      refuse("this is not the absolute path of a file without . and ..");
-    if (file.path.startsWith(kOwn)) refuse("this directory is the system's own");
+      refuse("not a valid path; use an absolute path of a file without . and ..");
+    if (file.path.startsWith(kOwn)) refuse("this directory is reserved for the system");
     if (file.path.startsWith(kVar)) return findInPlace(varTree, kVar, file);
     if (isDirectlyIn(file.path, kManifests)) {
       auto manifests = makeDirectoriesIn(rootTree, "etc/kubernetes/manifests", 0755);
@@ -129,31 +129,32 @@ class Writer {
     auto relative = kj::str(file.path.slice(prefix.size()));
     auto found = tryOpen(tree, relative, O_PATH, Links::kBeneath);
     if (found == nullptr && file.op != config::FileOp::CREATE)
-      fail(ErrorKind::kNotFound, "there is no such file; create would make one");
+      fail(ErrorKind::kNotFound, "no such file; use op: create");
     KJ_IF_MAYBE (fd, found) relative = relativeTo(tree, *fd);
     auto parts = split(relative);
     Place place{kj::str(prefix, relative), makeDirectoriesIn(tree, parts.directory, 0755),
                 kj::mv(parts.name), true, nullptr};
     place.there = tryStat(place.folder, place.name);
-    if (found == nullptr && place.there != nullptr) refuse("it is a link to nothing");
+    if (found == nullptr && place.there != nullptr) refuse("it is a dangling symbolic link");
     return place;
   }
 
   Place findInImage(const UserFile& file) {
     if (file.op == config::FileOp::CREATE) {
       fail(ErrorKind::kInvalidArgument,
-           "a file can be created below /var only; overwrite and append change the files that the "
-           "system has");
+           "a file can be created only below /var; use overwrite or append to change a file of the "
+           "system");
     }
     auto found = tryOpen(rootTree, file.path.slice(1), O_PATH, Links::kInRoot);
-    if (found == nullptr) fail(ErrorKind::kNotFound, "the system has no such file");
+    if (found == nullptr) fail(ErrorKind::kNotFound, "no such file in the system");
     auto relative = relativeTo(rootTree, KJ_ASSERT_NONNULL(found));
     auto path = kj::str("/", relative);
     for (auto memory : kMemory) {
       if (path.startsWith(memory))
-        refuse(kj::str(path, " is the system's own while it runs, not a file of the image"));
+        refuse(kj::str(path, " is reserved for the system while it runs"));
     }
-    if (path.startsWith(kVar)) refuse(kj::str("it is a link to ", path, "; name that path"));
+    if (path.startsWith(kVar))
+      refuse(kj::str("it is a symbolic link to ", path, "; use that path"));
     auto parts = split(relative);
     auto folder = tryOpen(rootTree, parts.directory, O_RDONLY | O_DIRECTORY, Links::kNone);
     auto pristine = mounts.withoutMounts(KJ_REQUIRE_NONNULL(folder));
@@ -187,9 +188,9 @@ class Writer {
         checkKind(place);
         bool exists = place.there != nullptr || wish.base != nullptr;
         if (file.op == config::FileOp::CREATE && !place.inPlace)
-          refuse("a file can be created below /var only");
+          refuse("a file can be created only below /var");
         if (file.op != config::FileOp::CREATE && !exists)
-          fail(ErrorKind::kNotFound, "there is no such file; create would make one");
+          fail(ErrorKind::kNotFound, "no such file; use op: create");
         if (file.op == config::FileOp::APPEND) {
           wish.appended.add('\n');
           wish.appended.addAll(file.content);
@@ -309,9 +310,8 @@ class Writer {
   void loadNotes() {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                         [&]() { notes = AppendedNotes::load(kj::str(root, kNotes)); })) {
-      result.warnings.add(kj::str(messageOf(*e),
-                                  "; what was appended to files below /var before "
-                                  "is taken for a part of them"));
+      result.warnings.add(kj::str(
+          messageOf(*e), "; text that was appended to files below /var earlier stays in them"));
     }
   }
   void saveNotes() {
@@ -338,7 +338,7 @@ class Writer {
                    forget(path);
                  })) {
       result.warnings.add(
-          kj::str(path, ": what was appended to it cannot be taken out: ", messageOf(*e)));
+          kj::str(path, ": cannot remove the text that was appended earlier: ", messageOf(*e)));
     }
   }
 };

@@ -13,7 +13,7 @@ constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
 kj::Promise<void> startNetworkd(Supervisor& supervisor, kj::Timer& timer) {
   supervisor.start("networkd");
   return within(timer, kNetworkdPatience, supervisor.whenUp("networkd"),
-                kj::str("networkd was not up within ", kNetworkdPatience / kj::SECONDS, " s"));
+                kj::str("networkd did not come up within ", kNetworkdPatience / kj::SECONDS, " s"));
 }
 
 }  // namespace

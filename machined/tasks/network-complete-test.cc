@@ -110,15 +110,15 @@ TEST_F(NetworkCompleteTest, AControllerThatIsAtWorkHoldsItUp) {
 
 // Catches: a boot that waits for ever, and one that does not say for what it waited.
 TEST_F(NetworkCompleteTest, TellsWhatLacksWhenThePatienceIsOver) {
-  EXPECT_EQ("networkd has not told its status", lackingAtTheEnd());
+  EXPECT_EQ("networkd has not reported its status", lackingAtTheEnd());
   want("default");
   applied(0, "no eth9");
   EXPECT_EQ("networkd has applied 0 of 1 spec versions; no eth9", lackingAtTheEnd());
   applied(1);
   lease("eth0");
-  EXPECT_EQ("eth0 has given no address", lackingAtTheEnd());
+  EXPECT_EQ("eth0 has assigned no address", lackingAtTheEnd());
   lease("eth0", "asking");
-  EXPECT_EQ("eth0 has given no address (asking)", lackingAtTheEnd());
+  EXPECT_EQ("eth0 has assigned no address (asking)", lackingAtTheEnd());
   address("10.0.0.2/24");
   auto never = kj::newPromiseAndFulfiller<void>();
   controllers.add(kj::heap<Slow>(kj::mv(never.promise)));

@@ -34,7 +34,7 @@ kj::Maybe<kj::String> lackingAddress(Store& store) {
   kj::Maybe<kj::String> lacking;
   for (auto resource : store.list(kNamespace, kOperatorSpecs)) {
     auto id = resource.getMetadata().getId();
-    auto text = kj::str(id, " has given no address");
+    auto text = kj::str(id, " has assigned no address");
     KJ_IF_MAYBE (status, store.tryGet(kNamespace, kOperatorStatuses, id)) {
       auto spec = status->getSpec().getAs<rpc::OperatorStatusSpec>();
       text = kj::str(text, " (", spec.getState(), ")");
@@ -59,7 +59,7 @@ kj::Maybe<kj::String> lacking(Store& store) {
     for (auto problem : status.getProblems()) text = kj::str(text, "; ", problem);
     return kj::mv(text);
   }
-  return kj::str("networkd has not told its status");
+  return kj::str("networkd has not reported its status");
 }
 
 kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {

@@ -12,8 +12,9 @@ namespace {
 void raiseToBuild(KernelClock& clock, Console& console) {
   KJ_IF_MAYBE (built, parseDate(buildVersion().built)) {
     KJ_IF_MAYBE (was, clock.raiseTo(*built)) {
-      console.say(kj::str("the clock said ", dateText(*was), ", before this version was made: ",
-                          "it goes on from ", dateText(*built)));
+      console.say(kj::str("the clock showed ", dateText(*was),
+                          ", which is before this version was built; ", "setting it to ",
+                          dateText(*built)));
     }
   }
 }

@@ -38,7 +38,7 @@ kj::Promise<void> renewServices(Store& store, MachineConfigReader& reader, Super
     co_await supervisor.stop(id);
     supervisor.start(id);
     co_await within(timer, kRenewPatience, supervisor.whenUp(id),
-                    kj::str("service \"", id, "\" was not up again within ",
+                    kj::str("service \"", id, "\" did not come up again within ",
                             kRenewPatience / kj::SECONDS, " s"));
   }
 }

@@ -13,8 +13,8 @@ kj::Promise<void> awaitNetwork(Store& store, ControllerRuntime& controllers, kj:
                                Console& console) {
   auto lacking = co_await networkComplete(store, controllers, timer, kNetworkPatience);
   KJ_IF_MAYBE (what, lacking) {
-    console.say(kj::str("warning: the network is not complete after ",
-                        kNetworkPatience / kj::SECONDS, " s: ", *what));
+    console.say(kj::str("warning: the network is not ready after ", kNetworkPatience / kj::SECONDS,
+                        " s: ", *what));
   }
 }
 

@@ -26,7 +26,7 @@ kj::Promise<void> startAll(Supervisor& supervisor, Store& store, kj::Timer& time
     supervisor.start(id);
     if (!supervisor.isAwaited(id) || waitsForOthers(id, store)) continue;
     up.add(within(timer, kServicesPatience, supervisor.whenUp(id),
-                  kj::str("service \"", id, "\" was not up within 15 minutes")));
+                  kj::str("service \"", id, "\" did not come up within 15 minutes")));
   }
   return kj::joinPromises(up.releaseAsArray());
 }

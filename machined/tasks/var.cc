@@ -12,8 +12,8 @@ namespace {
 void mountVar(Mounts& mounts, Console& console) {
   if (mountEphemeral("", mounts)) {
     console.say(
-        "/var is in memory: there is no partition for it, and what is written there is gone after "
-        "a reboot");
+        "/var is in memory, as there is no partition for it; its content will be lost with a "
+        "reboot");
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 template <bool kContainer>
 void writeRequired(Console& console) {
   for (auto& key : writeSysctls("/proc/sys", requiredSysctls(kContainer))) {
-    console.say(kj::str("warning: this kernel has no setting ", key));
+    console.say(kj::str("warning: the kernel has no parameter ", key));
   }
 }
 

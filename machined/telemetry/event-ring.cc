@@ -62,8 +62,7 @@ struct Events::Impl : public kj::Refcounted {
         return {n};
       }
     }
-    fail(ErrorKind::kInvalidArgument,
-         "this kind of tail is not known; known are none, last, after and seconds");
+    fail(ErrorKind::kInvalidArgument, "unknown kind of tail; use none, last, after or seconds");
   }
 
   Start startAfter(kj::StringPtr text) {
@@ -79,7 +78,7 @@ struct Events::Impl : public kj::Refcounted {
       return {n, own ? gap : n};
     }
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", text, "\" is not an event id; one has 20 characters of 0-9 and a-v"));
+         kj::str("\"", text, "\" is not a valid event id; use 20 characters of 0-9 and a-v"));
   }
 
   uint32_t firstSeconds = 0, firstNanoseconds = 0;

@@ -2,8 +2,10 @@
 //
 // The file is 1 MiB: 2 KiB of header, then the bytes; position p of the log is at p % capacity.
 // Three positions are in the header:
-//   lines <= end <= intent.  Bytes before `lines` are whole lines and may be read; those up to
-//   `end` are the beginning of a line; those up to `intent` may be overwritten at this moment.
+//   lines    bytes before it are whole lines and may be read
+//   end      bytes between `lines` and it are the beginning of a line
+//   intent   bytes between `end` and it may be being overwritten
+// Always lines <= end <= intent.
 // `intent` moves before bytes are written and `end` after, so after a crash at any line what is
 // readable is what was written: the oldest readable byte is at intent - capacity. Only bytes that
 // were read from a pipe and not yet counted into `end` (between two instructions) can be lost.

@@ -130,7 +130,9 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)>> copy;
   kj::TaskSet tasks;
 
-  void taskFailed(kj::Exception&& e) override { log::error("log", {{"error", messageOf(e)}}); }
+  void taskFailed(kj::Exception&& e) override {
+    log::error("error in the log store", {{"error", messageOf(e)}});
+  }
 
   void recover() {
     for (auto& name : process1.heldNames()) {
@@ -140,7 +142,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
           add(kj::str(name.slice(kRingPrefix.size())), kj::mv(*ring)).held =
               kj::Promise<void>(kj::READY_NOW).fork();
         } else {
-          log::error("held log is damaged, a new one begins", {{"name", name}});
+          log::error("log is damaged; starting a new one", {{"name", name}});
         }
       }
     }
@@ -179,7 +181,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
   Pipe& startPump(Log& log, kj::Own<Pipe> pipe) {
     setNonBlocking(pipe->reading);
     pipe->pump = pump(log, *pipe).eagerlyEvaluate([&log](kj::Exception&& e) {
-      talos::log::error("log pipe", {{"id", log.id}, {"error", messageOf(e)}});
+      talos::log::error("cannot read a log pipe", {{"id", log.id}, {"error", messageOf(e)}});
     });
     return *log.pipe.emplace(kj::mv(pipe));
   }
@@ -253,7 +255,7 @@ kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint6
     return readLog(kj::addRef(**log), follow, tailLines, from, kj::mv(sink));
   }
   fail(ErrorKind::kNotFound,
-       kj::str("there is no log \"", id, "\"; there are ", kj::strArray(ids(), ", ")));
+       kj::str("unknown log \"", id, "\"; use one of ", kj::strArray(ids(), ", ")));
 }
 
 }  // namespace talos::machined

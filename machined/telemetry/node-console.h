@@ -1,9 +1,9 @@
-// What the brain says: each line to the kernel log (and so to the console) and to the log ring
-// `machined`.
+// The messages of the brain: each line goes to the kernel log (and so to the console) and to the
+// log ring `machined`.
 //
-// Lines said before the kernel log is open wait for it; after a crash those that were said are in
-// both. A write to the kernel log never blocks for longer than the console's own speed, and a line
-// that the kernel refuses is in the ring all the same.
+// Lines that come before the kernel log is open wait for it; after a crash all lines are in both. A
+// write to the kernel log blocks at most at the console's own speed, and a line that the kernel
+// refuses is in the ring all the same.
 #pragma once
 
 #include <kj/io.h>

@@ -95,7 +95,7 @@ void KernelClock::step(kj::Duration by) {
   slew(0 * kj::SECONDS, 1 * kj::SECONDS, 4);  // and now it is synchronised
   writing = uv.blocking([]() { return writeClockChip(); })
                 .then([this](kj::String trouble) {
-                  if (trouble.size() > 0) log(kj::str("the clock chip was not set: ", trouble));
+                  if (trouble.size() > 0) log(kj::str("cannot set the hardware clock: ", trouble));
                 })
                 .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(ERROR, e); });
 }

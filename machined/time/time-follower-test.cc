@@ -74,7 +74,7 @@ TEST_F(FollowerTest, AClockThatIsYearsOffIsSetAtOnce) {
   advance(3600 * kj::SECONDS);
   EXPECT_EQ(clock.steps.size(), 1);
   EXPECT_EQ(follower.state().steps, 1);
-  EXPECT_THAT(log, ElementsAre(HasSubstr("the clock was set by +1790000000")));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("clock stepped by +1790000000")));
   // What was counted is counted, whoever is asked from now on.
   network.servers["10.5.0.2"];
   follower.setServers(kj::arr(kj::str("10.5.0.2")));
@@ -97,7 +97,7 @@ TEST_F(FollowerTest, AFalsetickerIsOutvoted) {
   EXPECT_EQ(server(), "c");
   EXPECT_THAT(clock.steps, IsEmpty());
   EXPECT_THAT(clock.slews, ElementsAre(21 * kj::MILLISECONDS));
-  EXPECT_EQ(problem(), "a server is wrong: a -3600.000s, b +20.000ms, c +21.000ms");
+  EXPECT_EQ(problem(), "a time server is wrong: a -3600.000s, b +20.000ms, c +21.000ms");
 }
 
 // Catches: word against word decided by chance.
@@ -108,7 +108,7 @@ TEST_F(FollowerTest, TwoThatDisagreeSetNothing) {
   advance(3600 * kj::SECONDS);
   EXPECT_FALSE(synced());
   EXPECT_THAT(clock.steps, IsEmpty());
-  EXPECT_EQ(problem(), "the servers do not agree: a -3600.000s, b 0");
+  EXPECT_EQ(problem(), "the time servers disagree: a -3600.000s, b 0");
   EXPECT_EQ(log.size(), 1) << "the same words each minute";
 }
 
@@ -120,8 +120,9 @@ TEST_F(FollowerTest, MostServersAreWaitedForButNotForEver) {
   follow({"a", "b", "c"});
   advance(3 * kj::SECONDS);
   EXPECT_FALSE(synced());
-  EXPECT_EQ(problem(),
-            "only 1 of 3 servers answer: a: no answer within 1000 ms; b: no answer within 1000 ms");
+  EXPECT_EQ(
+      problem(),
+      "only 1 of 3 time servers answer: a: no answer within 1000 ms; b: no answer within 1000 ms");
   advance(20 * kj::SECONDS);
   EXPECT_TRUE(synced());
   EXPECT_EQ(server(), "c");
@@ -270,7 +271,7 @@ TEST_F(FollowerTest, ForgedRepliesAreNothing) {
   EXPECT_THAT(clock.steps, IsEmpty());
   s.forgeriesFirst = 1000000;
   advance(300 * kj::SECONDS);
-  EXPECT_EQ(problem(), "10.5.0.1: it sends what nobody asked for");
+  EXPECT_EQ(problem(), "10.5.0.1: too many unsolicited packets");
 }
 
 // Catches: a clock that somebody sets between query and answer, which then counts as a delay.
@@ -285,7 +286,7 @@ TEST_F(FollowerTest, AClockSetMeanwhileSpoilsTheAnswer) {
     clock.error = clock.error + by;
     advance(400 * kj::MILLISECONDS);
     EXPECT_FALSE(synced());
-    EXPECT_EQ(problem(), "10.5.0.1: the clock was set by somebody else meanwhile");
+    EXPECT_EQ(problem(), "10.5.0.1: another program set the clock during the query");
     EXPECT_THAT(clock.steps, IsEmpty());
     advance(2 * kj::SECONDS);
     EXPECT_THAT(clock.steps, ElementsAre(by * -1));
@@ -411,7 +412,7 @@ TEST_F(FollowerTest, CheckAsksOnce) {
   EXPECT_EQ(ask(""), "a 0");
   EXPECT_EQ(ask("b"), "b +7.000s");
   EXPECT_EQ(ask("c"), "c: no answer within 5000 ms");
-  EXPECT_EQ(ask("d"), "d: it refuses to answer (DENY)");
+  EXPECT_EQ(ask("d"), "d: it refuses service (DENY)");
   EXPECT_EQ(ask("e"), "e (2.2.2.2) 0");
   EXPECT_EQ(ask("x"), "cannot resolve \"x\": no such name");
   EXPECT_THAT(clock.steps, IsEmpty());

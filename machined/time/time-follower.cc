@@ -181,7 +181,7 @@ class TimeFollower::Session {
       auto& source = *answering[agreement->best];
       status.problem = nullptr;
       if (agreement->members.size() < claims.size()) {
-        status.problem = kj::str("a server is wrong: ", kj::strArray(words, ", "));
+        status.problem = kj::str("a time server is wrong: ", kj::strArray(words, ", "));
       }
       return Choice{source, KJ_ASSERT_NONNULL(source.best)};
     }
@@ -189,10 +189,10 @@ class TimeFollower::Session {
     if (claims.empty()) {
       status.problem = kj::mv(problems);
     } else if (agree(claims) == nullptr) {
-      status.problem = kj::str("the servers do not agree: ", kj::strArray(words, ", "));
+      status.problem = kj::str("the time servers disagree: ", kj::strArray(words, ", "));
     } else {
-      status.problem =
-          kj::str("only ", claims.size(), " of ", sources.votes(), " servers answer: ", problems);
+      status.problem = kj::str("only ", claims.size(), " of ", sources.votes(),
+                               " time servers answer: ", problems);
     }
     return nullptr;
   }
@@ -258,8 +258,8 @@ class TimeFollower::Session {
   void step(const Choice& choice) {
     auto by = choice.sample.offset;
     deps.clock.step(by);
-    deps.log(kj::str("the clock was set by ", ntp::showOffset(by), " to the time of ",
-                     choice.source.shown()));
+    deps.log(kj::str("clock stepped by ", ntp::showOffset(by), " to the time of ",
+                      choice.source.shown()));
     ++status.steps;
     steadyPolls = 0;
     corrected = nullptr;
@@ -349,7 +349,7 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
   if (server.size() == 0) {
     if (names.size() == 0) {
       fail(ErrorKind::kFailedPrecondition,
-           "this machine has no time servers: it has no config yet, or leaves its clock alone; "
+           "this node has no time servers: it has no config yet, or machine.time.disabled is set; "
            "name a server");
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
@@ -366,7 +366,7 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
       co_return Answer{kj::mv(shown), now, now + sample.offset};
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
-      fail(ErrorKind::kUnavailable, kj::str(shown, ": it refuses to answer (", kiss.code, ")"));
+      fail(ErrorKind::kUnavailable, kj::str(shown, ": it refuses service (", kiss.code, ")"));
     }
     KJ_CASE_ONEOF(rejected, ntp::Rejected) {
       fail(ErrorKind::kUnavailable, kj::str(shown, ": ", rejected.why));

@@ -1,18 +1,20 @@
 // Keeps the wall clock right by asking NTP servers (spec boot-and-services.md §7.7; RFC 5905 §11,
 // RFC 4330 §10, RFC 8633 §3).
 //
-// A poll asks every server once; a majority decides (time-agreement.h), and of its members the one with
-// the least error is followed. If most servers are silent it is asked again, later and later (1 s
-// to 64 s); after the third time those that answer decide. At the start, and when the clock seems
-// to be off by more than 128 ms, three more rounds follow 2 s apart, of which for each server the
-// answer with the least delay counts. Then 64 s and by chance up to 1023 s more pass until the next
-// poll, fewer as long as the clock is not steady.
+// A poll asks every server once; a majority decides (time-agreement.h), and of that majority the
+// server with the least error is followed.
+// * If most servers are silent, they are asked again after 1 s to 64 s; after the third time those
+//   that answered decide.
+// * At the start, and when the clock seems to be off by more than 128 ms, three more rounds follow
+//   2 s apart; of each server the answer with the least delay counts.
+// * The next poll comes after 64 s plus a random time of up to 1023 s, less while the clock is not
+//   steady.
 //
-// What is off by more than 128 ms is set at once (the first time after one round: nothing can rely
-// on a clock that was never set), less is slewed. Of an offset only that part is believed which the
-// way's delay, above the least one of late, does not explain.
+// An offset of more than 128 ms is stepped at once (the first time after one round: nothing can
+// rely on a clock that was never set); a smaller one is slewed. Of an offset only the part is
+// believed that network delay above the recent minimum does not explain.
 //
-// Nothing is kept on disk: a new one asks again, within a second. The kernel goes on at the
+// Nothing is kept on disk: a restarted one asks again within a second, and the kernel keeps the
 // frequency that it has learned.
 #pragma once
 

@@ -21,14 +21,14 @@ kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) 
     auto reply = co_await conversation->receive();
     auto elapsed = reply.received - sent;
     if (elapsed < 0 * kj::SECONDS || elapsed > deps.timer.now() - begun + kClockWasSet) {
-      co_return ntp::Rejected{kj::str("the clock was set by somebody else meanwhile")};
+      co_return ntp::Rejected{kj::str("another program set the clock during the query")};
     }
     auto verdict = ntp::judge(reply.bytes, nonce, sent, elapsed);
     if (!verdict.is<ntp::Rejected>() || !verdict.get<ntp::Rejected>().forged) {
       co_return kj::mv(verdict);
     }
   }
-  co_return ntp::Rejected{kj::str("it sends what nobody asked for")};
+  co_return ntp::Rejected{kj::str("too many unsolicited packets")};
 }
 
 }  // namespace

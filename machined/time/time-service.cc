@@ -32,7 +32,7 @@ kj::Promise<void> TimeService::health() {
   auto late = timer.afterDelay(kHealthPatience).then([this]() {
     auto& problem = follower.state().problem;
     fail(ErrorKind::kUnavailable,
-         problem.size() > 0 ? kj::str(problem) : kj::str("no server has answered yet"));
+         problem.size() > 0 ? kj::str(problem) : kj::str("no answer from a time server yet"));
   });
   return follower.whenSynced().exclusiveJoin(kj::mv(late));
 }
@@ -61,7 +61,7 @@ void TimeService::leaveAlone(kj::StringPtr why) {
 kj::Promise<TimeFollower::Answer> TimeService::check(kj::String server) {
   constexpr size_t kLongestName = 255;
   if (server.size() > kLongestName) {
-    fail(ErrorKind::kInvalidArgument, "a server is an IP address or a DNS name");
+    fail(ErrorKind::kInvalidArgument, "a time server must be an IP address or a DNS name");
   }
   return follower.check(kj::mv(server));
 }

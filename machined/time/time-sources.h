@@ -1,10 +1,10 @@
 // The servers that are asked, made of the names in the config, and what is known of each. No I/O.
 //
-// With one name, up to four of its addresses are servers of their own, so that a pool's liar is
-// outvoted. With several names each has one vote, however many addresses it has: the others are
-// spare ones, taken when one does not answer. A server that refuses service (DENY, RSTR) is not
-// asked again; one that wants fewer queries (RATE) is left alone for twice as long each time, from
-// 2 to 17 minutes.
+// With one name, up to four of its addresses are separate servers, so that one wrong server of a
+// pool is outvoted. With several names each has one vote, however many addresses it has: the others
+// are spares for when one does not answer. A server that refuses service (DENY, RSTR) is not asked
+// again; one that asks for fewer queries (RATE) is paused, twice as long each time, from 2 to 17
+// minutes.
 #pragma once
 
 #include <kj/map.h>

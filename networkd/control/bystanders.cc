@@ -20,7 +20,7 @@ namespace {
 constexpr kj::StringPtr kMoreId = "more"_kj;  // no rule's and no neighbour's: those have a slash
 
 kj::String moreText(size_t count) {
-  return kj::str(count, " more are not shown");
+  return kj::str(count, " more not shown");
 }
 }  // namespace
 
@@ -157,7 +157,7 @@ kj::Promise<void> Bystanders::run() {
     auto pause = kPause;
     kj::Maybe<Look> seen;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { seen = look(); })) {
-      log::error("rules and neighbours cannot be read", {{"error", messageOf(*e)}});
+      log::error("cannot read rules and neighbours", {{"error", messageOf(*e)}});
     }
     KJ_IF_MAYBE (there, seen) {
       good = co_await tell(*there);
@@ -221,7 +221,7 @@ kj::Promise<bool> Bystanders::tell(Look& look) {
     failure = messageOf(kj::getCaughtExceptionAsKj());
   }
   KJ_IF_MAYBE (why, failure) {
-    log::warn("rules and neighbours could not be reported", {{"error", *why}});
+    log::warn("cannot report rules and neighbours; retrying", {{"error", *why}});
     co_return false;
   }
   logCut(look.rules.more + look.neighbours.more);
@@ -232,7 +232,7 @@ kj::Promise<bool> Bystanders::tell(Look& look) {
 
 void Bystanders::logCut(size_t more) {
   if (more > 0 && !cut) {
-    log::warn("there are more rules or neighbours than are shown",
+    log::warn("too many rules or neighbours; not all are shown",
               {{"shown", kMostBystanders}, {"more", more}});
   }
   cut = more > 0;

@@ -185,7 +185,7 @@ TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
     netlink::setUp(m.kernel, m.peer, false);
     m.until([&] { return m.board.network().getProblems().size() > 0; });
     EXPECT_STREQ(m.board.network().getProblems()[0].cStr(),
-                 "eth0: no carrier: its other end is down; waits for the kernel to tell of one");
+                 "eth0: no carrier: its other end is down; waiting for carrier");
     EXPECT_EQ(m.board.network().getApplied(), 3u);
     m.board.addresses.add(kj::str("10.6.0.2/24"));
     m.work.set();

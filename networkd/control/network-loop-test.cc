@@ -88,7 +88,7 @@ TEST_F(ControllerTest, ConfiguresALinkThatAppearsLater) {
   start();
   auto problems = board.network().getProblems();
   ASSERT_GT(problems.size(), 0u);
-  EXPECT_STREQ(problems[0].cStr(), "link eth0: there is no link \"eth0\"; there are lo");
+  EXPECT_STREQ(problems[0].cStr(), "link eth0: unknown link \"eth0\"; known links: lo");
   kernel.plug("eth0");
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());

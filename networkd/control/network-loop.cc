@@ -170,7 +170,7 @@ kj::Promise<void> Controller::publishLoop() {
         failure = messageOf(kj::getCaughtExceptionAsKj());
       }
       KJ_IF_MAYBE (why, failure) {
-        log::warn("the state of the network could not be reported", {{"error", *why}});
+        log::warn("cannot report the state of the network; retrying", {{"error", *why}});
         // The kernel may be another by then: look again, which makes a new report.
         next = next.exclusiveJoin(
             timer.afterDelay(backoff.next(random())).then([this] { work.set(); }));
@@ -192,7 +192,7 @@ kj::Promise<void> Controller::kernelLoop() {
 void Controller::heard(netlink::Notice notice) {
   if (!notice.overrun) return;
   ++overruns;
-  log::info("the kernel had more changes than could be followed; reading all again");
+  log::info("missed changes of the kernel; reading everything again");
 }
 
 kj::Promise<void> Controller::hostLoop() {
@@ -229,7 +229,7 @@ bool Controller::pass(kj::Duration retry) {
     kj::Maybe<Outcome> outcome;
     auto failure = kj::runCatchingExceptions([&] { outcome = converge(intent->wanted); });
     KJ_IF_MAYBE (e, failure) {
-      log::error("the kernel's network cannot be read", {{"error", messageOf(*e)}});
+      log::error("cannot read the network of the kernel", {{"error", messageOf(*e)}});
       return false;
     }
     auto& reached = KJ_ASSERT_NONNULL(outcome);
@@ -301,7 +301,7 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
     outcome.done = todo.steps.size() == 0;
     bool tooOften = round == kMaxRounds && !outcome.done && progress;
     if (tooOften) {
-      failures.add(kj::str("the network does not stay as it is set; another program changes it"));
+      failures.add(kj::str("another program keeps changing the network"));
     }
     if (outcome.done || !progress || tooOften) {
       for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
@@ -345,17 +345,17 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
       if (!repaired && !logged) continue;
       auto what = told(changes[i], observed);
       if (!repaired) {
-        log::info("set", {{"change", what}, {"for", names[i]}});
+        log::info("network changed", {{"change", what}, {"for", names[i]}});
         continue;
       }
       if (logged) {
-        log::warn("was changed by somebody else and is made good",
+        log::warn("another program changed the network; restoring",
                   {{"change", what}, {"for", names[i]}});
       }
       repairs.add(linkOf(changes[i], observed), kj::mv(what));
     }
   }
-  if (done > kMostLogged) log::info("and more of the same", {{"changes", done - kMostLogged}});
+  if (done > kMostLogged) log::info("more changes restored", {{"changes", done - kMostLogged}});
   return failures;
 }
 
@@ -363,7 +363,7 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
 void Controller::keepFirstMtus() {
   auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
   KJ_IF_MAYBE (e, failure) {
-    log::warn("the MTUs that links had before cannot be kept", {{"error", messageOf(*e)}});
+    log::warn("cannot write the file of original MTUs", {{"error", messageOf(*e)}});
   }
 }
 
@@ -383,10 +383,10 @@ void Controller::logProblems(const kj::Vector<kj::String>& problems) {
   for (auto& problem : problems) {
     bool known = before.contains(problem) || now.contains(problem);
     now.upsert(problem, [](auto&, auto&&) {});
-    if (!known) log::warn("problem", {{"what", problem}});
+    if (!known) log::warn("problem", {{"error", problem}});
   }
   for (auto& problem : lastProblems) {
-    if (!now.contains(problem)) log::info("no longer a problem", {{"what", problem}});
+    if (!now.contains(problem)) log::info("problem solved", {{"error", problem}});
   }
   kj::Vector<kj::String> copies;
   for (auto& problem : problems) copies.add(kj::str(problem));

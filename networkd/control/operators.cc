@@ -114,7 +114,7 @@ struct Operators::Running {
       auto what = kind == "ra" ? dhcp::Operator6::Kind::kRouters : dhcp::Operator6::Kind::kDhcp;
       six = kj::heap<dhcp::Operator6>(what, around, link, kj::mv(state), kj::mv(changed));
     } else {
-      problem = kj::str("there is no operator \"", kind, "\"");
+      problem = kj::str("unknown operator \"", kind, "\"");
     }
   }
 
@@ -244,7 +244,7 @@ void Operators::seeAddresses() {
     for (auto some : watching) some->see(addresses);
   });
   KJ_IF_MAYBE (e, failure) {
-    log::warn("the kernel's addresses cannot be read", {{"error", messageOf(*e)}});
+    log::warn("cannot read the addresses of the kernel", {{"error", messageOf(*e)}});
   }
 }
 
@@ -265,7 +265,7 @@ void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) 
     entry.end();
     entry.problem = kj::str();
     if (now->hardwareAddress.size() == 0) {
-      entry.problem = kj::str("not an Ethernet");
+      entry.problem = kj::str("not an Ethernet link");
     } else {
       entry.begin(around, kj::mv(*now), [this] {
         tell.set();
@@ -315,7 +315,7 @@ kj::Promise<void> Operators::publishLoop() {
       failure = messageOf(kj::getCaughtExceptionAsKj());
     }
     KJ_IF_MAYBE (why, failure) {
-      log::warn("leases could not be told", {{"error", *why}});
+      log::warn("cannot report leases; retrying", {{"error", *why}});
       co_await timer.afterDelay(kPublishPause);
       tell.set();
     }

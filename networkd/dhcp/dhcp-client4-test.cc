@@ -242,7 +242,7 @@ TEST(Client4, ARefusalEndsTheLeaseInEveryState) {
     world.run(800 * kj::SECONDS);
     auto log = world.takeLog();
     auto expected = kj::str(
-        "lost: the server refuses it: wrong network, DISCOVER, REQUEST, probe, "
+        "lost: the server refused it: wrong network, DISCOVER, REQUEST, probe, "
         "probe, probe, bound 10.0.0.10/24, announce, announce");
     EXPECT_TRUE(log.endsWith(expected)) << nameOf(row.state).cStr() << ": " << log.cStr();
   }

@@ -250,8 +250,8 @@ void Client4::refused(const Message4& message, Moment now, Actions& out) {
   }
   pending = nullptr;
   hint = nullptr;
-  lose(message.text.size() > 0 ? kj::str("the server refuses it: ", message.text)
-                               : kj::str("the server refuses it"),
+  lose(message.text.size() > 0 ? kj::str("the server refused it: ", message.text)
+                               : kj::str("the server refused it"),
        out);
   // The first time at once: a machine that moved to another network asks for what it had.
   if (failures == 0) {

@@ -134,7 +134,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   world.up();
   world.takeLog();
   world.perform(world.client().duplicated(world.moment()));
-  EXPECT_EQ(world.takeLog(), "lost: another machine on this network has its address");
+  EXPECT_EQ(world.takeLog(), "lost: another host on this network has its address");
   EXPECT_TRUE(KJ_ASSERT_NONNULL(world.client().leaving()) == ip("fd00::9"));
   world.perform(world.client().removed(world.moment()));
   EXPECT_EQ(world.takeLog(), "DECLINE, SOLICIT, bound");
@@ -169,7 +169,7 @@ TEST(Client6, AnAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
   world.takeLog();
   world.perform(world.client().duplicated(world.moment()));
   world.run(4 * kj::SECONDS);
-  EXPECT_EQ(world.takeLog(), "lost: another machine on this network has its address");
+  EXPECT_EQ(world.takeLog(), "lost: another host on this network has its address");
   world.run(2 * kj::SECONDS);
   EXPECT_EQ(world.takeLog(), "DECLINE, SOLICIT, bound");
   world.perform(world.client().removed(world.moment()));
@@ -187,7 +187,7 @@ TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
   world.run(30 * kj::SECONDS);
   auto log = world.takeLog();
   EXPECT_TRUE(
-      log.startsWith("lost: another machine on this network has its address, DECLINE, "
+      log.startsWith("lost: another host on this network has its address, DECLINE, "
                      "DECLINE, DECLINE, DECLINE, SOLICIT"))
       << log.cStr();
   world.silent = false;

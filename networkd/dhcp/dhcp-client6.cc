@@ -193,7 +193,7 @@ Client6::Actions Client6::timeout(Moment now) {
 
 Client6::Actions Client6::duplicated(Moment now) {
   Actions out;
-  if (!partFrom("another machine on this network has its address", out)) return out;
+  if (!partFrom("another host on this network has its address", out)) return out;
   if (current == State::kDown) {
     past = nullptr;
     return out;

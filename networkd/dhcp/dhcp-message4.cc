@@ -253,7 +253,7 @@ Parsed4 parse4(Bytes bytes) {
   auto serverName = in.take(kServerNameField);
   auto file = in.take(kFileField);
   auto cookie = in.u32();
-  if (in.bad()) return {nullptr, "it is shorter than a message can be"};
+  if (in.bad()) return {nullptr, "it is too short"};
   if (operation != 1 && operation != 2) return {nullptr, "it is neither request nor reply"};
   if (hardwareSize > kHardwareField) return {nullptr, "its hardware address is too long"};
   if (cookie != kCookie) return {nullptr, "it is BOOTP, not DHCP"};
@@ -268,8 +268,7 @@ Parsed4 parse4(Bytes bytes) {
   if ((fields & 2) != 0) whole = options.read(serverName) && whole;
   if (!whole) return {nullptr, "an option goes beyond its end"};
   auto type = options.get(Option4::kType);
-  if (type.size() != 1 || type[0] < 1 || type[0] > 8)
-    return {nullptr, "its type is none of RFC 2131"};
+  if (type.size() != 1 || type[0] < 1 || type[0] > 8) return {nullptr, "its type is unknown"};
   message.type = static_cast<Type4>(type[0]);
   fill(message, options);
   return {kj::mv(message), nullptr};

@@ -209,8 +209,8 @@ Parsed6 parse6(Bytes bytes) {
   auto type = in.u8();
   message.exchange = in.u8() << 16;
   message.exchange |= in.u16();
-  if (in.bad()) return {nullptr, "it is shorter than a message can be"};
-  if (type < 1 || type > 11) return {nullptr, "its type is none between client and server"};
+  if (in.bad()) return {nullptr, "it is too short"};
+  if (type < 1 || type > 11) return {nullptr, "its type is unknown"};
   message.type = static_cast<Type6>(type);
   bool good = true;
   bool whole = eachOption(in.take(in.left()), [&](uint16_t code, Bytes value) {

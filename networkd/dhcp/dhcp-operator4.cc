@@ -29,7 +29,7 @@ Operator4::Operator4(Surroundings aroundGiven, kj::StringPtr nameGiven, LinkStat
   state.running = false;
   setRunning(starts);
   running = run().eagerlyEvaluate([this](kj::Exception&& e) {
-    log::error("DHCP ends", {{"link", name}, {"error", messageOf(e)}});
+    log::error("DHCP stopped", {{"link", name}, {"error", messageOf(e)}});
   });
 }
 
@@ -46,7 +46,7 @@ kj::Maybe<Lease4> Operator4::load() const {
     }
   });
   KJ_IF_MAYBE (e, failure) {
-    log::warn("a lease cannot be read", {{"file", path}, {"error", messageOf(*e)}});
+    log::warn("cannot read the lease file", {{"file", path}, {"error", messageOf(*e)}});
   }
   KJ_IF_MAYBE (lease, result) {
     auto parsed = parse4(lease->message);
@@ -135,7 +135,7 @@ void Operator4::attempt(kj::StringPtr what, F&& f) {
   kj::String text;
   KJ_IF_MAYBE (e, failure) text = kj::str(what, ": ", messageOf(*e));
   if (text.size() > 0 && text != lastFailure) {
-    log::warn("DHCP", {{"link", name}, {"error", text}});
+    log::warn("DHCP failed; retrying", {{"link", name}, {"error", text}});
   }
   lastFailure = kj::mv(text);
 }
@@ -154,7 +154,7 @@ void Operator4::perform(const Action& action) {
   KJ_SWITCH_ONEOF(action) {
     KJ_CASE_ONEOF(broadcast, Broadcast) {
       KJ_IF_MAYBE (listener, packets) {  // else it was said why there is none
-        attempt("to all", [&] {
+        attempt("cannot send to all", [&] {
           // A renewal by broadcast comes from our address, everything else from none.
           auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
                               kServerPort4, encode(broadcast.message));
@@ -163,15 +163,15 @@ void Operator4::perform(const Action& action) {
       }
     }
     KJ_CASE_ONEOF(message, Unicast) {
-      attempt("to the server", [&] {
+      attempt("cannot send to the server", [&] {
         unicast = openUnicast4(name, message.from);
         sendTo(KJ_ASSERT_NONNULL(unicast), message.to, kServerPort4, 0, encode(message.message));
       });
     }
     KJ_CASE_ONEOF(release, Release) {
-      log::info("gives its lease back",
+      log::info("releasing the lease",
                 {{"link", name}, {"address", release.from}, {"server", release.to}});
-      attempt("to the server", [&] {
+      attempt("cannot send to the server", [&] {
         auto packet =
             wrap4(release.from, kClientPort4, release.to, kServerPort4, encode(release.message));
         auto fd = openPackets4(state.index);
@@ -198,7 +198,7 @@ void Operator4::perform(const Action& action) {
       save();
     }
     KJ_CASE_ONEOF(lost, Lost) {
-      log::warn("no lease any more", {{"link", name}, {"why", lost.why}});
+      log::warn("lease lost", {{"link", name}, {"error", lost.why}});
       server = nullptr;
       ::unlink(path.cStr());
     }
@@ -211,7 +211,8 @@ void Operator4::save() {
                         {"address", lease->address},
                         {"server", lease->server},
                         {"seconds", lease->seconds}});
-    attempt("lease's file", [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
+    attempt("cannot write the lease file",
+            [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
   }
 }
 

@@ -35,7 +35,7 @@ Operator6::Operator6(Kind kind, Surroundings around, kj::StringPtr nameGiven, Li
   state.running = false;
   setRunning(starts);
   running = run().eagerlyEvaluate([this](kj::Exception&& e) {
-    log::error("DHCPv6 ends", {{"link", name}, {"error", messageOf(e)}});
+    log::error("DHCPv6 stopped", {{"link", name}, {"error", messageOf(e)}});
   });
 }
 
@@ -43,7 +43,7 @@ void Operator6::startClient(bool address) {
   kj::Maybe<Lease6> kept;
   Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
   if (address) {
-    attempt("lease's file", [&] {
+    attempt("cannot read the lease file", [&] {
       KJ_IF_MAYBE (content, tryReadFile(path, kLargestLease)) {
         kept = decodeLease6(content->asBytes(), plain.association(), around.timer.now());
       }
@@ -136,7 +136,7 @@ void Operator6::look() {
 void Operator6::solicit() {
   listen();
   KJ_IF_MAYBE (listener, icmp) {  // else it was said why there is none
-    attempt("to the routers", [&] {
+    attempt("cannot send to the routers", [&] {
       sendTo((*listener)->get(), constant("ff02::2"), 0, state.index,
              routerSolicitation(state.hardwareAddress));
     });
@@ -243,7 +243,7 @@ void Operator6::perform(Client6::Actions actions) {
     KJ_SWITCH_ONEOF(action) {
       KJ_CASE_ONEOF(send, Client6::Send) {
         KJ_IF_MAYBE (listener, udp) {
-          attempt("to all servers", [&] {
+          attempt("cannot send to all servers", [&] {
             sendTo((*listener)->get(), constant("ff02::1:2"), kServerPort6, state.index,
                    encode(send.message));
           });
@@ -255,14 +255,14 @@ void Operator6::perform(Client6::Actions actions) {
             KJ_IF_MAYBE (address, lease->address) {
               log::info("lease",
                         {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
-              attempt("lease's file",
+              attempt("cannot write the lease file",
                       [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
             }
           }
         }
       }
       KJ_CASE_ONEOF(lost, Client6::Lost) {
-        log::warn("no lease any more", {{"link", name}, {"why", lost.why}});
+        log::warn("lease lost", {{"link", name}, {"error", lost.why}});
         ::unlink(path.cStr());
       }
     }

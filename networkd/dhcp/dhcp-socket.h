@@ -19,7 +19,7 @@ namespace talos::networkd::dhcp {
 struct LinkState {
   unsigned index = 0;
   bool running = false;                 // up, and with carrier
-  kj::Array<kj::byte> hardwareAddress;  // empty when it is not an Ethernet
+  kj::Array<kj::byte> hardwareAddress;  // empty when it is not an Ethernet link
   bool operator==(const LinkState& other) const;
 };
 // None when there is no such link.

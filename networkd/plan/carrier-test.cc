@@ -11,7 +11,7 @@ namespace {
 
 using netlink::ModelKernel;
 
-constexpr auto kWaits = "; waits for the kernel to tell of one";
+constexpr auto kWaits = "; waiting for carrier";
 
 // A kernel on which a config is applied, and what is told of it.
 struct CarrierBench {
@@ -58,7 +58,7 @@ struct CarrierBench {
   }
 };
 
-constexpr auto kNoCable = "no cable, or nothing at its other end";
+constexpr auto kNoCable = "no cable, or the other end is down";
 
 TEST(Carriers, HardwareThatIsWantedUp) {
   CarrierBench world;
@@ -120,19 +120,19 @@ TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
   world.kernel.setCarrier(netlink::indexOf(world.kernel, "bond0"), false);
   EXPECT_EQ(world.told(), kj::str("eth1: ", kNoCable,
                                   "\nbond0: none of its members is ready for traffic yet (eth0, "
-                                  "eth1)\nbond0.5: the link bond0 under it has none"));
+                                  "eth1)\nbond0.5: the link bond0 below it has no carrier"));
   world.kernel.setCarrier(world.eth0, false);
   world.kernel.setCarrier(world.eth1, false);
   EXPECT_EQ(world.told(), kj::str("eth0: ", kNoCable, "\neth1: ", kNoCable,
                                   "\nbond0: none of its members has one (eth0, eth1)"
-                                  "\nbond0.5: the link bond0 under it has none"));
+                                  "\nbond0.5: the link bond0 below it has no carrier"));
   world.kernel.unplug(world.eth0);
   netlink::setMaster(world.kernel, world.eth1, 0);
   netlink::setUp(world.kernel, world.eth1);
   world.kernel.setCarrier(world.eth1, true);
   constexpr auto kNobody =
-      "bond0: none of its members is there (eth0, eth1)\n"
-      "bond0.5: the link bond0 under it has none";
+      "bond0: none of its members exists (eth0, eth1)\n"
+      "bond0.5: the link bond0 below it has no carrier";
   EXPECT_EQ(world.told(), kNobody) << "eth1 is, but in no bond";
   world.kernel.unplug(world.eth1);
   EXPECT_EQ(world.told(), kNobody);

@@ -8,7 +8,7 @@ using netlink::Link;
 
 namespace {
 
-constexpr kj::StringPtr kWaits = "; waits for the kernel to tell of one"_kj;
+constexpr kj::StringPtr kWaits = "; waiting for carrier"_kj;
 constexpr kj::StringPtr kDefaultLayer = "default"_kj;
 
 // Its words for what is in it: a bond or a bridge.
@@ -35,7 +35,7 @@ Members membersOf(const Link& master, const Wanted& wanted, const Observed& obse
 kj::String whyOf(kj::StringPtr one, kj::StringPtr many, const Members& members) {
   if (members.named.size() == 0) return kj::str("it has no ", one);
   auto names = kj::strArray(members.named, ", ");
-  if (!members.any) return kj::str("none of its ", many, " is there (", names, ")");
+  if (!members.any) return kj::str("none of its ", many, " exists (", names, ")");
   if (!members.carrier) return kj::str("none of its ", many, " has one (", names, ")");
   return kj::str("none of its ", many, " is ready for traffic yet (", names, ")");
 }
@@ -43,11 +43,11 @@ kj::String whyOf(kj::StringPtr one, kj::StringPtr many, const Members& members) 
 // Why, in words; none when it needs none.
 kj::Maybe<kj::String> reason(const Link& link, const Wanted& wanted, const Observed& observed) {
   if (link.loopback()) return nullptr;
-  if (link.kind.size() == 0) return kj::str("no cable, or nothing at its other end");
+  if (link.kind.size() == 0) return kj::str("no cable, or the other end is down");
   if (link.kind == "veth") return kj::str("its other end is down");
   if (link.kind == "vlan") {
     auto parent = nameOf(observed, link.parent);
-    return kj::str("the link ", parent, " under it has none");
+    return kj::str("the link ", parent, " below it has no carrier");
   }
   if (link.kind == "bond") return whyOf("member", "members", membersOf(link, wanted, observed));
   if (link.kind == "bridge") {

@@ -42,7 +42,7 @@ kj::String pciIdOf(kj::StringPtr busPath) {
   return parts.size() == 2 ? kj::strArray(parts, ":") : kj::String();
 }
 
-// None when it is not there, or has no driver that answers.
+// None when it does not exist, or has no driver that answers.
 kj::Maybe<Hardware> askDriver(kj::StringPtr name) {
   kj::AutoCloseFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_drvinfo info{};
@@ -66,7 +66,8 @@ class MachineHost final : public Host {
     // looked at only when something else happens.
     int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
     if (raw < 0) {
-      log::warn("changes of the host name are not noticed at once", {{"error", strerror(errno)}});
+      log::warn("cannot watch the host name; changes are noticed late",
+                {{"error", strerror(errno)}});
       return;
     }
     fd = kj::AutoCloseFd(raw);

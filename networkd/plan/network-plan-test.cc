@@ -142,10 +142,9 @@ TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
                                              .link = eth0,
                                              .metric = 10,
                                              .protocol = RTPROT_STATIC}});
-  EXPECT_STREQ(
-      text(plan(ordinary(), observe(kernel))).cStr(),
-      "! route 0.0.0.0/0 via 10.5.0.1 on eth0: metric 10 is taken by another route, on eth0; "
-      "give this one another metric\n");
+  EXPECT_STREQ(text(plan(ordinary(), observe(kernel))).cStr(),
+               "! route 0.0.0.0/0 via 10.5.0.1 on eth0: metric 10 is used by another route, on "
+               "eth0; set another metric\n");
 }
 
 // Catches: an exact match that somebody else made being made again, or later taken for our own.
@@ -175,14 +174,14 @@ struct ProblemRow {
 TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
   ProblemRow rows[] = {
       {"unknown link", [](Wanted& w) { w.addresses.add(address("lo0", "192.0.2.1/24")); },
-       "address 192.0.2.1/24 on lo0: there is no link \"lo0\"; there are lo, eth0, eth1"},
+       "address 192.0.2.1/24 on lo0: unknown link \"lo0\"; known links: lo, eth0, eth1"},
       {"route on a link that is down",
        [](Wanted& w) { w.routes.add(route("eth1", "192.0.2.0/24", "")); },
-       "route 192.0.2.0/24 on eth1: the link is down, and no LinkSpec wants it up"},
+       "route 192.0.2.0/24 on eth1: the link is down, and no LinkSpec sets it up"},
       {"route to nowhere",
        [](Wanted& w) { w.routes.add(route("", "192.0.2.0/24", "203.0.113.1")); },
-       "route 192.0.2.0/24 via 203.0.113.1 on no link: say which link it goes out of, or give that "
-       "link an address whose prefix has the gateway"},
+       "route 192.0.2.0/24 via 203.0.113.1 on no link: set its link, or give the link an address "
+       "whose prefix contains the gateway"},
       {"loopback down", [](Wanted& w) { w.links.add(link("lo", false)); },
        "link lo: loopback stays up"},
   };
@@ -240,7 +239,7 @@ TEST(Plan, WithoutIpv6NothingOfItIsTried) {
     EXPECT_TRUE(failure == nullptr);
   }
   EXPECT_STREQ(text(plan(wanted, observe(kernel, false))).cStr(),
-               "! address fd00::2/64 on eth0: this machine has IPv6 switched off\n");
+               "! address fd00::2/64 on eth0: IPv6 is disabled on this node\n");
 }
 
 // Catches: an address that the kernel gave up (another machine has it) being reported as working.
@@ -259,7 +258,7 @@ TEST(Plan, ADuplicatedAddressIsAProblem) {
   auto todo = plan(wanted, observe(kernel));
   EXPECT_EQ(todo.applied, 1u);  // the link only
   EXPECT_STREQ(text(todo).cStr(),
-               "! address fd00::2/64 on eth0: another machine on this network has this address\n");
+               "! address fd00::2/64 on eth0: another host on this network has this address\n");
 }
 
 Wanted randomWanted(std::minstd_rand& random) {

@@ -108,7 +108,7 @@ class Planner {
     KJ_IF_MAYBE (link, observed.link(name)) {
       if (!links.goesAway(link->index)) return *link;
     }
-    problem(forWhat(), ": there is no link \"", name, "\"; there are ", linkNames(observed));
+    problem(forWhat(), ": unknown link \"", name, "\"; known links: ", linkNames(observed));
     return nullptr;
   }
 
@@ -187,7 +187,7 @@ class Planner {
     auto what = [&] { return kj::str("address ", want.prefix, " on ", want.link); };
     KJ_IF_MAYBE (link, find(want.link, what)) {
       if (want.prefix.address.family() == AF_INET6 && !observed.ipv6) {
-        problem(what(), ": this machine has IPv6 switched off");
+        problem(what(), ": IPv6 is disabled on this node");
         return;
       }
       for (auto& entry : addressesOf.of(link->index)) {
@@ -196,7 +196,7 @@ class Planner {
         if (there.prefix != want.prefix || givesWay[i]) continue;
         keepAddress[i] = true;
         if (duplicated(there)) {
-          problem(what(), ": another machine on this network has this address");
+          problem(what(), ": another host on this network has this address");
         } else {
           result.applied += want.version;
         }
@@ -226,14 +226,14 @@ class Planner {
       KJ_IF_MAYBE (link, find(*name, what)) planRouteOn(want, *link, *name);
     } else {
       problem(nameOf(want, "no link"),
-              ": say which link it goes out of, or give that link an address "
-              "whose prefix has the gateway");
+              ": set its link, or give the link an address "
+              "whose prefix contains the gateway");
     }
   }
 
   void planRouteOn(const WantedRoute& want, const Link& link, kj::StringPtr name) {
     if (!links.willBeUp(link)) {
-      problem(nameOf(want, name), ": the link is down, and no LinkSpec wants it up");
+      problem(nameOf(want, name), ": the link is down, and no LinkSpec sets it up");
       return;
     }
     placeRoute(want, link.index, name);
@@ -241,7 +241,7 @@ class Planner {
 
   void placeRoute(const WantedRoute& want, unsigned link, kj::StringPtr name) {
     if (want.destination.address.family() == AF_INET6 && !observed.ipv6) {
-      problem(nameOf(want, name), ": this machine has IPv6 switched off");
+      problem(nameOf(want, name), ": IPv6 is disabled on this node");
       return;
     }
     auto route = routeOf(want, link);
@@ -259,8 +259,8 @@ class Planner {
         keepRoute[i] = true;  // not for removal: the new one takes its place in one step
         replace = true;
       } else {
-        problem(nameOf(want, name), ": metric ", route.metric, " is taken by another route, ",
-                placeOf(there), "; give this one another metric");
+        problem(nameOf(want, name), ": metric ", route.metric, " is used by another route, ",
+                placeOf(there), "; set another metric");
         return;
       }
     }

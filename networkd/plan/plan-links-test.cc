@@ -158,7 +158,7 @@ TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
   auto bond = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "bond0"));
   EXPECT_TRUE(bond.up() && bond.carrier);
   EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
-               "! link eth1: there is no link \"eth1\"; there are lo, eth0, bond0\n");
+               "! link eth1: unknown link \"eth1\"; known links: lo, eth0, bond0\n");
   kernel.plug("eth1");
   settle(wanted, kernel);
   EXPECT_EQ(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).master, bond.index);
@@ -203,8 +203,8 @@ TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
   wanted.links.add(link("bond0", "bond"));
   settle(wanted, kernel);
   EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
-               "! link bond0: there is a link of this name that is dummy, not a bond; it was not "
-               "made by networkd and is left as it is\n");
+               "! link bond0: the link exists already and is dummy, not a bond; networkd did not "
+               "create it and leaves it as it is\n");
 }
 
 // eth0.100 before eth0, on a kernel that has both.
@@ -267,7 +267,7 @@ TEST(PlanLinks, ThePrimaryIsAMember) {
   wanted.links[0].primary = kj::str("eth2");
   settle(wanted, kernel);
   EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
-               "! link bond0: its primary eth2 is not one of its members now\n");
+               "! link bond0: its primary eth2 is not one of its members\n");
 }
 
 // Catches: wrong words, and options that the kernel would refuse.
@@ -280,10 +280,10 @@ TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   wanted.links[0].primary = kj::str("eth7");
   settle(wanted, kernel);
   EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
-               "! link bond0: lacpRate has a meaning only in mode 802.3ad\n"
+               "! link bond0: lacpRate is used only in mode 802.3ad\n"
                "! link bond0: arpValidate has no effect without arpInterval\n"
                "! link bond0: updelay has no effect without miimon\n"
-               "! link bond0: its primary eth7 is not one of its members now\n");
+               "! link bond0: its primary eth7 is not one of its members\n");
 }
 
 // --- WireGuard
@@ -366,7 +366,7 @@ TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
   EXPECT_EQ(kernel.wireguard(2).peers.size(), wireguard.peers.size() - 1);
   auto left = planFor(wanted, kernel);
   ASSERT_EQ(left.problems.size(), 1u);
-  EXPECT_TRUE(left.problems[0].endsWith(" is this machine itself")) << left.problems[0].cStr();
+  EXPECT_TRUE(left.problems[0].endsWith(" is this node itself")) << left.problems[0].cStr();
 }
 
 // --- any network to any other

@@ -158,10 +158,10 @@ class LinkPlanner::Impl {
     if (link.want == nullptr || fits(link)) return;
     if (ours(*link.link)) return;  // removeLinks() sees to it
     link.foreign = true;
-    problem("link ", link.want->name, ": there is a link of this name that is ",
+    problem("link ", link.want->name, ": the link exists already and is ",
             link.link->kind.size() == 0 ? "hardware"_kj : kj::StringPtr(link.link->kind), ", not ",
             link.want->kind == "vlan" ? "this "_kj : "a "_kj, link.want->kind,
-            "; it was not made by networkd and is left as it is");
+            "; networkd did not create it and leaves it as it is");
   }
 
   // A link of ours that is not wanted goes, and with it every VLAN on it.
@@ -233,8 +233,8 @@ class LinkPlanner::Impl {
       return netlink::LinkKind(netlink::Bond{bondDifference(options, standard)});
     }
     if (want.kind == "vlan") return vlanOf(want);
-    problem("link ", want.name, ": there is no link \"", want.name, "\"; there are ",
-            linkNames(observed));
+    problem("link ", want.name, ": unknown link \"", want.name,
+            "\"; known links: ", linkNames(observed));
     return nullptr;
   }
 
@@ -248,7 +248,7 @@ class LinkPlanner::Impl {
     for (auto& other : wanted.links)
       comes = comes || (other.name == want.parent && other.kind.size() > 0);
     if (!comes) {
-      problem("link ", want.name, ": there is no link \"", want.parent, "\" that it could be on");
+      problem("link ", want.name, ": unknown link \"", want.parent, "\", its parent");
     }
     return nullptr;
   }
@@ -332,7 +332,8 @@ class LinkPlanner::Impl {
       bool lost =
           configured(member) && member.want->master.size() > 0 && !isNew(member.want->master);
       if (lost)
-        problem("link ", member.want->name, ": its master ", member.want->master, " is not there");
+        problem("link ", member.want->name, ": its master ", member.want->master,
+                " does not exist");
       return;
     }
     if (member.master == master->link->index) return;
@@ -351,7 +352,7 @@ class LinkPlanner::Impl {
     if (!configured(bond) || bond.want->kind != "bond") return;
     if (!netlink::ruleOf(BondOption::kPrimary).fits(bond.want->bond.mode())) {
       if (bond.want->primary.size() > 0) {
-        problem("link ", bond.want->name, ": primary has a meaning only in ",
+        problem("link ", bond.want->name, ": primary is used only in ",
                 netlink::modesOf(netlink::ruleOf(BondOption::kPrimary)));
       }
       return;
@@ -362,7 +363,7 @@ class LinkPlanner::Impl {
       auto link = find(bond.want->primary);
       if (link == nullptr || link->master != bond.link->index) {
         problem("link ", bond.want->name, ": its primary ", bond.want->primary,
-                " is not one of its members now");
+                " is not one of its members");
         return;
       }
       want = link->link->index;
@@ -473,7 +474,7 @@ class LinkPlanner::Impl {
     if (up && vlans) {
       auto parent = find(link.link->parent);
       if (parent != nullptr && !parent->up) {
-        problem("link ", want.name, ": the link ", parent->link->name, " under it is down");
+        problem("link ", want.name, ": the link ", parent->link->name, " below it is down");
         return;
       }
     }

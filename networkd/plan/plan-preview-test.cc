@@ -106,7 +106,7 @@ TEST(Preview, WhatCannotBeIsAProblem) {
   wanted.problems.add(kj::str("AddressSpecs x: no"));
   EXPECT_EQ(previewed(wanted, kernel),
             "set link lo up\n"
-            "! address 10.0.0.2/24 on eth9: there is no link \"eth9\"; there are lo, eth0\n"
+            "! address 10.0.0.2/24 on eth9: unknown link \"eth9\"; known links: lo, eth0\n"
             "! AddressSpecs x: no");
 }
 

@@ -53,7 +53,7 @@ class Difference {
       own = secret->publicKey();
       if (own != there.publicKey) set.privateKey = secret->clone();
     } else {
-      problem("its private key is not there yet");
+      problem("waiting for its private key");
     }
     if (wanted.listenPort != 0 && wanted.listenPort != there.listenPort) {
       set.listenPort = wanted.listenPort;
@@ -65,7 +65,7 @@ class Difference {
     }
     for (auto& peer : wanted.peers) {
       if (peer.publicKey == own) {
-        problem(kj::str("the peer ", netlink::toText(peer.publicKey), " is this machine itself"));
+        problem(kj::str("the peer ", netlink::toText(peer.publicKey), " is this node itself"));
       } else {
         addPeer(peer, set);
       }
@@ -94,8 +94,8 @@ class Difference {
       if (claimed.insert(network).second) {
         mine.push_back(network);
       } else {
-        problem(kj::str(network, " is behind two peers; ", netlink::toText(peer.publicKey),
-                        " does not get it"));
+        problem(kj::str(network, " is an allowed IP of two peers; ",
+                        netlink::toText(peer.publicKey), " is ignored for it"));
       }
     }
     return mine;

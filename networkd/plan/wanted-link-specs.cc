@@ -38,12 +38,12 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
     peer.publicKey = *key;
   } else {
     problem(wanted, name, "the public key \"", spec.getPublicKey(),
-            "\" of a peer is not the base64 of 32 octets");
+            "\" of a peer is not the base64 of 32 bytes");
     return;
   }
   for (auto& other : tunnel.peers) {
     if (other.publicKey == peer.publicKey) {
-      problem(wanted, name, "two peers have the key ", spec.getPublicKey());
+      problem(wanted, name, "duplicate peer: two have the key ", spec.getPublicKey());
       return;
     }
   }
@@ -55,7 +55,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
       peer.allowed.push_back(network->masked());
     } else {
       problem(wanted, name, "\"", text, "\" of the peer ", spec.getPublicKey(),
-              " is no network, as 192.168.88.0/24");
+              " is not a valid network; use for example 192.168.88.0/24");
     }
   }
   tunnel.peers.add(kj::mv(peer));
@@ -85,7 +85,7 @@ void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSp
   link.parent = kj::str(spec.getParentName());
   link.master = kj::str(spec.getMasterName());
   if (!knownKind(link.kind)) {
-    problem(wanted, link.name, "networkd makes no links of kind \"", link.kind, "\"");
+    problem(wanted, link.name, "networkd cannot create links of kind \"", link.kind, "\"");
     return;
   }
   if (link.kind == "vlan") {
@@ -97,7 +97,7 @@ void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSp
     link.primary = kj::str(spec.getBondMaster().getPrimary());
     auto system = spec.getBondMaster().getAdActorSystem();
     if (system.size() > 0 && !link.bond.actorSystem) {
-      problem(wanted, link.name, "adActorSystem \"", system, "\" is not a MAC address");
+      problem(wanted, link.name, "adActorSystem \"", system, "\" is not a valid MAC address");
     }
   }
   if (link.kind == "bridge") {
@@ -118,7 +118,7 @@ void addWireguardKey(Wanted& wanted, kj::StringPtr id, rpc::WireguardKeySpec::Re
     if (link.name != id || link.kind != "wireguard") continue;
     link.wireguard.privateKey = netlink::WireguardSecret::parse(spec.getPrivateKey());
     if (link.wireguard.privateKey == nullptr) {
-      problem(wanted, id, "its private key is not the base64 of 32 octets");
+      problem(wanted, id, "its private key is not the base64 of 32 bytes");
     }
   }
 }

@@ -65,19 +65,19 @@ TEST(Specs, WhatCannotBeReadIsAProblemThatNamesTheSpec) {
     kj::StringPtr problem;
   } rows[] = {
       {readAddress("10.5.0.2"),
-       "AddressSpec cmdline/x: \"10.5.0.2\" is not an address with a prefix length, as "
-       "10.5.0.2/24"},
+       "AddressSpec cmdline/x: \"10.5.0.2\" is not a valid address with a prefix length, for "
+       "example 10.5.0.2/24"},
       {readAddress("10.5.0.2/24", "inet6"),
        "AddressSpec cmdline/x: family \"inet6\" does not fit 10.5.0.2/24"},
       {readAddress("224.0.0.1/24"),
-       "AddressSpec cmdline/x: 224.0.0.1/24 cannot be a link's address"},
+       "AddressSpec cmdline/x: 224.0.0.1/24 is not a valid address of a link"},
       {readAddress("10.5.0.2/24", "", "world"),
        "AddressSpec cmdline/x: scope \"world\" is none of global, site, link, host"},
       {readRoute("10.9.0.0", "10.5.0.1"),
        "RouteSpec cmdline/x: destination \"10.9.0.0\" is not a prefix, as 10.9.0.0/16"},
       {readRoute("", "gateway"), "RouteSpec cmdline/x: gateway \"gateway\" is not an address"},
       {readRoute("fd00::/8", "10.5.0.1"),
-       "RouteSpec cmdline/x: family, destination and gateway are not of one family"},
+       "RouteSpec cmdline/x: family, destination and gateway are not all IPv4 or all IPv6"},
   };
   for (auto& row : rows) {
     ASSERT_EQ(row.wanted.problems.size(), 1u) << row.problem.cStr();
@@ -179,12 +179,11 @@ TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   auto text = kj::strArray(wanted.problems, "\n");
   EXPECT_STREQ(
       text.cStr(),
-      kj::str("LinkSpec wg0: two peers have the key ", kOne, "\n",
-              "LinkSpec wg0: the public key \"nonsense\" of a peer is not the base64 of 32 "
-              "octets\n",
+      kj::str("LinkSpec wg0: duplicate peer: two have the key ", kOne, "\n",
+              "LinkSpec wg0: the public key \"nonsense\" of a peer is not the base64 of 32 bytes\n",
               "LinkSpec wg0: \"10.4.0.0\" of the peer ", kTwo,
-              " is no network, as 192.168.88.0/24\n",
-              "LinkSpec wg0: its private key is not the base64 of 32 octets")
+              " is not a valid network; use for example 192.168.88.0/24\n",
+              "LinkSpec wg0: its private key is not the base64 of 32 bytes")
           .cStr());
   ASSERT_EQ(wanted.links[0].wireguard.peers.size(), 2u);
   EXPECT_EQ(wanted.links[0].wireguard.peers[0].allowed[0].toString(), "10.1.0.0/16");
@@ -210,7 +209,7 @@ TEST(Specs, ReadsVlansAndKnowsItsKinds) {
       [](rpc::LinkSpecSpec::Builder spec) { spec.setKind("ipvlan"); }, &addLink);
   EXPECT_EQ(other.links.size(), 0u);
   EXPECT_STREQ(other.problems[0].cStr(),
-               "LinkSpec cmdline/x: networkd makes no links of kind \"ipvlan\"");
+               "LinkSpec cmdline/x: networkd cannot create links of kind \"ipvlan\"");
 }
 
 // Catches: more servers than the C library reads, or a line that a spec's text smuggles into the

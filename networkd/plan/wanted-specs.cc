@@ -78,7 +78,7 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
         return;
       }
       if (prefix->address.isMulticast() || prefix->address.isAny()) {
-        problem(wanted, "AddressSpec ", id, ": ", *prefix, " cannot be a link's address");
+        problem(wanted, "AddressSpec ", id, ": ", *prefix, " is not a valid address of a link");
         return;
       }
       wanted.addresses.add(
@@ -89,7 +89,7 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
     }
   } else {
     problem(wanted, "AddressSpec ", id, ": \"", spec.getAddress(),
-            "\" is not an address with a prefix length, as 10.5.0.2/24");
+            "\" is not a valid address with a prefix length, for example 10.5.0.2/24");
   }
 }
 
@@ -118,7 +118,8 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
   }
   if (!familyFits(spec.getFamily(), route.destination.address.family()) ||
       (spec.getGateway().size() > 0 && route.destination.address.family() != family)) {
-    problem(wanted, "RouteSpec ", id, ": family, destination and gateway are not of one family");
+    problem(wanted, "RouteSpec ", id,
+            ": family, destination and gateway are not all IPv4 or all IPv6");
     return;
   }
   if (!addAttributes(wanted, id, route, spec)) return;

@@ -399,7 +399,7 @@ TEST_F(Runs, ARefusalForItsTimesTellsThem) {
                              HasSubstr(kj::str("valid from ", dateText(now + row.begin), " until ",
                                                dateText(now + row.begin + 1 * kj::DAYS))
                                            .cStr()),
-                             HasSubstr("the clock here says 2")));
+                             HasSubstr("the clock here shows 2")));
   }
 }
 

@@ -56,8 +56,8 @@ TEST(SecretsBundle, MakesTheSameClusterAgain) {
 TEST(SecretsBundle, FitsTheVersion) {
   auto old = oldSecrets();
   EXPECT_EQ(failureOf([&]() { generate(old, "test", "https://x", {.docs = false}); }),
-            "the secrets have no aggregator authority or no key of the service accounts: they are "
-            "those of a cluster before v0.9 (--talos-version v0.8)");
+            "the secrets lack the aggregator CA or the key of the service accounts; use "
+            "--talos-version v0.8 for those of a cluster before v0.9");
   auto made = generate(makeSecrets(), "test", "https://x", {.talosVersion = "v0.8", .docs = false});
   auto config = parse(made.controlplane, "f");
   EXPECT_FALSE(config.get().getCluster().hasAggregatorCA());
@@ -73,13 +73,13 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf(""), "s.yaml: the document is empty");
   EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
-            "s.yaml:1:10: secrets.aescbcencryptionsecret: this key is required and missing\n"
+            "s.yaml:1:10: secrets.aescbcencryptionsecret: required key is missing\n"
             "s.yaml:1:11: secrets.bootstraptoken: not a valid token; use 6 characters, a dot and "
             "16 characters, all of a-z and 0-9\n"
-            "s.yaml:2:13: trustdinfo.token: this key is required and missing\n"
-            "s.yaml:3:8: certs.etcd: this key is required and missing\n"
-            "s.yaml:3:8: certs.k8s: this key is required and missing\n"
-            "s.yaml:3:9: certs.os.key: this key is required and missing");
+            "s.yaml:2:13: trustdinfo.token: required key is missing\n"
+            "s.yaml:3:8: certs.etcd: required key is missing\n"
+            "s.yaml:3:8: certs.k8s: required key is missing\n"
+            "s.yaml:3:9: certs.os.key: required key is missing");
   EXPECT_EQ(problemsOf(with(text, "",
                             "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
             "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32 bytes; generate "

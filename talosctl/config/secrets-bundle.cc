@@ -50,7 +50,7 @@ void check(Report& report, SecretsBundle::Reader bundle) {
     auto path = kj::str("certs.", name);
     auto need = [&](kj::StringPtr part, size_t size) {
       if (size == 0)
-        report.error(kj::str(path, ".", part), kj::str("this key is required and missing"));
+        report.error(kj::str(path, ".", part), kj::str("required key is missing"));
     };
     need("crt", pair.getCrt().size());
     need("key", pair.getKey().size());

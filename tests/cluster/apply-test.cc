@@ -411,7 +411,8 @@ TEST_F(Config, C8_ATriedWrongAddressComesBackByItself) {
   EXPECT_EQ(document(), base);
   EXPECT_EQ(onDisk(kNodes[1]), disk);
   EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[1], "interfaces"}), "10.5.0.3/24"));
-  EXPECT_TRUE(contains(console(kNodes[1]), "that of before is back")) << tail(console(kNodes[1]));
+  EXPECT_TRUE(contains(console(kNodes[1]), "reverted to the previous config"))
+      << tail(console(kNodes[1]));
 }
 
 // Would catch: a trial that nobody can see, that a crash of machined makes permanent, or that comes
@@ -451,7 +452,7 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   harness::Background events(cluster->command({"-n", kNodes[0], "events", "--tail", "-1"}));
   EXPECT_TRUE(events.waitFor(
       [](const std::string& out, const std::string&) {
-        return contains(out, "ConfigEvent") && contains(out, "nothing is on trial any more");
+        return contains(out, "ConfigEvent") && contains(out, "the trial ended");
       },
       30))
       << events.out();

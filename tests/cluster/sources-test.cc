@@ -116,7 +116,7 @@ TEST(Sources, AServerThatSendsSomethingElse) {
   web.answer("10.5.0.2", Manner::kGood, "<html><body>Sign in</body></html>\n");
   web.answer("10.5.0.3", Manner::kGood, broken);
 
-  ASSERT_TRUE(consoleSays(cluster, "else-master-1", "what was sent is a web page", 180))
+  ASSERT_TRUE(consoleSays(cluster, "else-master-1", "the server sent a web page", 180))
       << tail(cluster.console("else-master-1"));
   ASSERT_TRUE(consoleSays(cluster, "else-master-2", "did you mean \"controlplane\"?", 180))
       << tail(cluster.console("else-master-2"));

@@ -198,7 +198,7 @@ TEST(Trust, TheChapterManagingPki) {
   EXPECT_EQ(refused.status, 1);
   EXPECT_TRUE(contains(refused.err, "certificate expired")) << refused.err;
   EXPECT_TRUE(contains(refused.err, "valid from ")) << refused.err;
-  EXPECT_TRUE(contains(refused.err, "the clock here says ")) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "the clock here shows ")) << refused.err;
   made = script(renewed, kRenewed);
   ASSERT_EQ(made.status, 0) << made.err;
   version = as(configWith("after", pairOf(renewed)), {"version"});
