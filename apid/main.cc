@@ -42,7 +42,7 @@ void run() {
   StoreClient store(lowLevel, timer, machined, kj::str("apid"));
   Trust trust(store, kernel.nodename);
   JoinService join(lowLevel, timer, kj::systemPreciseCalendarClock(), store, trust);
-  Fleet fleet(timer, [&](const Address& address) {
+  Fleet fleet(timer, [&](const Ip& address) {
     if (!trust.mayForward()) refuseToForward();
     return dialMachine(lowLevel, timer, trust.client(), address, kPort, address.toString());
   });

@@ -44,11 +44,11 @@ void run() {
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
   Operators operators(
       io.unixEventPort, timer, store, *kernel, *operatorMonitor, state,
-      [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.set(); });
+      [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.raise(); });
   StoreBoard board(
-      store, [&] { changed.set(); },
+      store, [&] { changed.raise(); },
       [&](kj::StringPtr link, const Prefix& address) { return operators.lost(link, address); });
-  Endpoints endpoints(timer, lookUp, [&] { changed.set(); });
+  Endpoints endpoints(timer, lookUp, [&] { changed.raise(); });
   Controller controller(
       *kernel, *monitor, board, *host, timer, changed, [&] { return unit(generator); }, endpoints);
   auto bystanderMonitor =

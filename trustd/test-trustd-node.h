@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/base/file.h"
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "common/testing/test-port.h"
 #include "rpc/local.capnp.h"
 #include "rpc/trust.capnp.h"
@@ -155,9 +155,9 @@ inline kj::Promise<kj::Own<kj::AsyncIoStream>> dialFrom(kj::LowLevelAsyncIoProvi
   kj::AutoCloseFd owned(fd);
   int yes = 1;
   KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-  auto own = Address::parse(from).withPort(0);
+  auto own = Endpoint{Ip::require(from)}.socketName();
   KJ_SYSCALL(bind(fd, own.get(), own.size()), from);
-  auto to = Address::parse("127.0.0.1").withPort(port);
+  auto to = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
   co_return co_await lowLevel.wrapConnectingSocketFd(kj::mv(owned), to.get(), to.size());
 }
 

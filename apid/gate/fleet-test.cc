@@ -77,7 +77,7 @@ struct FleetTest : testing::Test {
   ~FleetTest() noexcept override {}
   FleetBench bench;
   Fleet fleet{bench.timer,
-              [this](const Address& address) { return dial(address.toString()); },
+              [this](const Ip& address) { return dial(address.toString()); },
               {.targets = 3, .idle = 60 * kj::SECONDS}};
 
   kj::Promise<Remote> dial(kj::String address) {
@@ -92,7 +92,7 @@ struct FleetTest : testing::Test {
     co_return Remote(kj::heap<FakeConnection>(bench), kj::mv(bench.unproven));
   }
   rpc::Node::Client node(kj::StringPtr address) {
-    return fleet.node(Address::parse(address), caller({"os:reader"})).wait(bench.scope);
+    return fleet.node(Ip::require(address), caller({"os:reader"})).wait(bench.scope);
   }
   static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles) {
     kj::Vector<kj::String> list;
@@ -108,7 +108,7 @@ struct FleetTest : testing::Test {
 // Catches: a handshake for every call, or the roles of one caller given to the next.
 TEST_F(FleetTest, OneConnectionForAllCallers) {
   use(node("10.0.0.3"));
-  auto admin = fleet.node(Address::parse("10.0.0.3"), caller({"os:admin", "os:x"}));
+  auto admin = fleet.node(Ip::require("10.0.0.3"), caller({"os:admin", "os:x"}));
   use(admin.wait(bench.scope));
   EXPECT_EQ(bench.dialled, 1u);
   ASSERT_EQ(bench.asked.size(), 2u);
@@ -120,8 +120,8 @@ TEST_F(FleetTest, OneConnectionForAllCallers) {
 TEST_F(FleetTest, CallersShareOneDial) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   bench.gate = kj::mv(paf.promise);
-  auto first = fleet.node(Address::parse("10.0.0.3"), caller({}));
-  auto second = fleet.node(Address::parse("10.0.0.3"), caller({}));
+  auto first = fleet.node(Ip::require("10.0.0.3"), caller({}));
+  auto second = fleet.node(Ip::require("10.0.0.3"), caller({}));
   EXPECT_FALSE(first.poll(bench.scope));
   paf.fulfiller->fulfill();
   first.wait(bench.scope);

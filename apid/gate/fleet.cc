@@ -26,7 +26,7 @@ class Fleet::Line final : public kj::Refcounted {
   }
 
   // A connection that is up; callers that come while it is being dialled share the outcome.
-  kj::Promise<void> up(Dial& dial, const Address& address) {
+  kj::Promise<void> up(Dial& dial, const Ip& address) {
     KJ_IF_MAYBE (c, connection) {
       bool old = unproven != nullptr && timer.now() - dialled >= limits.unproven;
       if ((*c)->alive() && !old) return kj::READY_NOW;
@@ -135,7 +135,7 @@ void Fleet::makeRoom() {
   }
 }
 
-kj::Own<Fleet::Line> Fleet::lineTo(const Address& address) {
+kj::Own<Fleet::Line> Fleet::lineTo(const Ip& address) {
   auto key = address.toString();
   KJ_IF_MAYBE (line, lines.find(key)) {
     return kj::addRef(**line);
@@ -147,7 +147,7 @@ kj::Own<Fleet::Line> Fleet::lineTo(const Address& address) {
   return result;
 }
 
-kj::Promise<rpc::Node::Client> Fleet::node(Address address, Client client) {
+kj::Promise<rpc::Node::Client> Fleet::node(Ip address, Client client) {
   auto line = lineTo(address);
   auto lease = kj::heap<Lease>(kj::addRef(*line));
   co_await line->up(dial, address);

@@ -12,7 +12,7 @@
 #include <kj/timer.h>
 
 #include "apid/gate/unproven-peers.h"
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
@@ -24,7 +24,7 @@ class Fleet {
     kj::Duration idle = 5 * kj::MINUTES, unproven = 2 * kj::SECONDS;
   };
   // Has a deadline of its own, and errors that name the address.
-  using Dial = kj::Function<kj::Promise<Remote>(const Address&)>;
+  using Dial = kj::Function<kj::Promise<Remote>(const Ip&)>;
   Fleet(kj::Timer& timer, Dial dial, Limits limits);
   Fleet(kj::Timer& timer, Dial dial);
   ~Fleet() noexcept(false);
@@ -36,7 +36,7 @@ class Fleet {
     kj::String name, address;
     kj::Array<kj::String> roles;
   };
-  kj::Promise<rpc::Node::Client> node(Address address, Client client);
+  kj::Promise<rpc::Node::Client> node(Ip address, Client client);
 
  private:
   class Line;
@@ -47,7 +47,7 @@ class Fleet {
   Limits limits;
   kj::TreeMap<kj::String, kj::Own<Line>> lines;  // by address
 
-  kj::Own<Line> lineTo(const Address& address);
+  kj::Own<Line> lineTo(const Ip& address);
   void makeRoom();
 };
 

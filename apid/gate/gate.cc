@@ -165,7 +165,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
       context.getResults().setNode(thisNode());
       return kj::READY_NOW;
     }
-    auto address = target.get<Address>();
+    auto address = target.get<Ip>();
     if (!forwards) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str(address.toString(), " is not an address of this node; a call that another node ",
@@ -248,7 +248,7 @@ class Gate::Visitor final : public rpc::Cluster::Server {
  protected:
   kj::Promise<void> node(NodeContext context) override {
     auto target = resolveTarget(context.getParams().getAddress(), gate.self);
-    KJ_IF_MAYBE (address, target.tryGet<Address>()) {
+    KJ_IF_MAYBE (address, target.tryGet<Ip>()) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));

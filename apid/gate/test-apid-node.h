@@ -342,7 +342,7 @@ class TestNode {
     return kj::str(mkdtemp(name));
   }
   static Fleet::Dial refuse() {
-    return [](const Address& address) -> kj::Promise<Remote> {
+    return [](const Ip& address) -> kj::Promise<Remote> {
       return error(ErrorKind::kUnavailable, kj::str(address.toString(), ": no route"));
     };
   }

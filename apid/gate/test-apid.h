@@ -19,15 +19,15 @@ struct ApidTest : ::testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   Authority authority, foreign;
-  TestNode a{io, "10.0.0.1", [this](const Address& address) { return dialFrom(a, address); }};
-  TestNode b{io, "10.0.0.2", [this](const Address& address) { return dialFrom(b, address); }};
+  TestNode a{io, "10.0.0.1", [this](const Ip& address) { return dialFrom(a, address); }};
+  TestNode b{io, "10.0.0.2", [this](const Ip& address) { return dialFrom(b, address); }};
 
   // The network between the nodes: their addresses are ports of loopback.
-  kj::Promise<Remote> dialFrom(TestNode& from, const Address& address) {
+  kj::Promise<Remote> dialFrom(TestNode& from, const Ip& address) {
     auto text = address.toString();
     uint16_t port = text == "10.0.0.1" ? a.port : text == "10.0.0.2" ? b.port : 1;
-    return dialMachine(*io.lowLevelProvider, timer, from.trust.client(),
-                       Address::parse("127.0.0.1"), port, text)
+    return dialMachine(*io.lowLevelProvider, timer, from.trust.client(), Ip::require("127.0.0.1"),
+                       port, text)
         .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<Remote> {
           return error(ErrorKind::kUnavailable, kj::str(text, ": ", messageOf(e)));
         });

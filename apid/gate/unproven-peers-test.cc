@@ -141,11 +141,11 @@ struct Joining : ::testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   Authority authority;
-  TestNode a{io, "10.0.0.1", [this](const Address&) {
+  TestNode a{io, "10.0.0.1", [this](const Ip&) {
                return dialMachine(*io.lowLevelProvider, timer, a.trust.client(),
-                                  Address::parse("127.0.0.1"), worker.port, "10.0.0.5");
+                                  Ip::require("127.0.0.1"), worker.port, "10.0.0.5");
              }};
-  TestNode worker{io, "10.0.0.5", [](const Address&) -> kj::Promise<Remote> {
+  TestNode worker{io, "10.0.0.5", [](const Ip&) -> kj::Promise<Remote> {
                     return kj::evalNow([]() -> kj::Promise<Remote> { refuseToForward(); });
                   }};
 
@@ -179,8 +179,8 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   while (worker.model.sinks.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto dial = [&](TestNode& node, kj::StringPtr name, const Authority& of) {
     auto tls = kj::heap<TlsEndpoint>(of.client("someone", {"os:admin"_kj}));
-    auto dialled = wait(dialMachine(*io.lowLevelProvider, timer, *tls, Address::parse("127.0.0.1"),
-                                    node.port, name));
+    auto dialled = wait(
+        dialMachine(*io.lowLevelProvider, timer, *tls, Ip::require("127.0.0.1"), node.port, name));
     auto cluster = dialled.connection->bootstrap().castAs<rpc::Cluster>();
     return kj::tuple(kj::mv(tls), kj::mv(dialled), kj::mv(cluster));
   };

@@ -114,7 +114,7 @@ class JoiningNode final : public Joining<rpc::Node> {
 }  // namespace
 
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                TlsEndpoint& tls, const Address& address, uint16_t port,
+                                TlsEndpoint& tls, const Ip& address, uint16_t port,
                                 kj::StringPtr expectedName) {
   kj::Maybe<kj::String> unproven;
   auto name = kj::str(expectedName);

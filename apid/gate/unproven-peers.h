@@ -15,7 +15,7 @@
 // the status, the tag of the version), and nothing acts on them.
 #pragma once
 
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "common/tls/tls.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
@@ -32,7 +32,7 @@ struct Remote {
 
 // Unavailable naming address, port and cause, as connectTcp().
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                TlsEndpoint& tls, const Address& address, uint16_t port,
+                                TlsEndpoint& tls, const Ip& address, uint16_t port,
                                 kj::StringPtr expectedName);
 
 // On a machine that can show no certificate to others: FailedPrecondition saying whom to ask.

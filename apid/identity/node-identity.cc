@@ -137,8 +137,8 @@ void Trust::selfChanged() {
   KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
     for (kj::StringPtr written : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
       auto end = written.findFirst('/').orDefault(written.size());
-      KJ_IF_MAYBE (address, Address::tryParse(kj::heapString(written.slice(0, end)))) {
-        fresh.addresses.add(*address);
+      KJ_IF_MAYBE (address, Ip::parse(kj::heapString(written.slice(0, end)))) {
+        fresh.addresses.add(address->unmapped());
       }
     }
   }

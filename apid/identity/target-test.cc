@@ -9,8 +9,8 @@ namespace {
 
 Self self() {
   Self self;
-  self.addresses.add(Address::parse("10.5.0.2"));
-  self.addresses.add(Address::parse("fd00::2"));
+  self.addresses.add(Ip::require("10.5.0.2"));
+  self.addresses.add(Ip::require("fd00::2"));
   self.names.add(kj::str("node1"));
   self.names.add(kj::str("node1.example.org"));
   return self;
@@ -28,8 +28,8 @@ TEST(Target, ThisNode) {
 TEST(Target, OtherNode) {
   for (auto text : {"10.5.0.3", "fd00::3", "169.254.1.1"}) {
     auto target = resolveTarget(text, self());
-    ASSERT_TRUE(target.is<Address>()) << text;
-    EXPECT_EQ(target.get<Address>().toString(), kj::StringPtr(text));
+    ASSERT_TRUE(target.is<Ip>()) << text;
+    EXPECT_EQ(target.get<Ip>().toString(), kj::StringPtr(text));
   }
 }
 

@@ -18,21 +18,22 @@ bool hasPort(kj::StringPtr target) {
 
 }  // namespace
 
-kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& self) {
+kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
   if (target.size() == 0) return ThisNode();
   if (target.size() > kLongestName) {
     fail(ErrorKind::kInvalidArgument, kj::str("a node's name or address must have at most ",
                                               kLongestName, " characters, not ", target.size()));
   }
-  KJ_IF_MAYBE (address, Address::tryParse(target)) {
-    if (!address->isUnicast()) {
+  KJ_IF_MAYBE (written, Ip::parse(target)) {
+    auto address = written->unmapped();
+    if (!address.isUnicast()) {
       fail(ErrorKind::kInvalidArgument, kj::str("\"", target, "\" is not the address of a node"));
     }
-    if (address->isLoopback()) return ThisNode();
+    if (address.isLoopback()) return ThisNode();
     for (auto& own : self.addresses) {
-      if (own == *address) return ThisNode();
+      if (own == address) return ThisNode();
     }
-    return *address;
+    return address;
   }
   if (hasPort(target)) {
     fail(ErrorKind::kInvalidArgument,

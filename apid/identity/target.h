@@ -8,18 +8,18 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/net/address.h"
+#include "common/net/ip.h"
 
 namespace talos::apid {
 
 // What this machine is called.
 struct Self {
-  kj::Vector<Address> addresses;
+  kj::Vector<Ip> addresses;
   kj::Vector<kj::String> names;  // lower case
 };
 
 struct ThisNode {};
 // ThisNode or the address to dial; InvalidArgument says what would be right.
-kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& self);
+kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self);
 
 }  // namespace talos::apid

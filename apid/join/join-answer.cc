@@ -10,10 +10,10 @@ namespace {
   fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", why));
 }
 
-bool names(const pki::CertificateInfo& info, const Address& address) {
+bool names(const pki::CertificateInfo& info, const Ip& address) {
   for (auto& text : info.addresses) {
-    KJ_IF_MAYBE (there, Address::tryParse(text)) {
-      if (*there == address) return true;
+    KJ_IF_MAYBE (there, Ip::parse(text)) {
+      if (there->unmapped() == address) return true;
     }
   }
   return false;
@@ -59,8 +59,7 @@ kj::Maybe<kj::String> Pin::refusal(kj::ArrayPtr<const kj::String> chain) const {
   return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
 }
 
-void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key,
-                 const Address& local) {
+void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local) {
   auto info = pki::inspect(answer.certificate);
   checkAuthority(answer.authority, pin);
   KJ_IF_MAYBE (why, pki::whyNotServer(answer.certificate, answer.authority, nullptr)) {

@@ -107,11 +107,9 @@ void JoinService::timeChanged() {
 
 void JoinService::addressesChanged() {
   KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
-    kj::Vector<Address> found;
+    kj::Vector<Ip> found;
     for (kj::StringPtr text : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
-      KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
-        found.add(Address::parse(prefix->address.toString()));
-      }
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) found.add(prefix->address.unmapped());
     }
     joiner.addressesAre(found);
   }
@@ -130,15 +128,13 @@ kj::Promise<void> JoinService::keep(const Identity& identity) {
 
 void JoinService::tell(kj::Maybe<JoinReport> report) {
   untold = Untold{kj::mv(report)};
-  if (somethingToTell.get() != nullptr) somethingToTell->fulfill();
+  somethingToTell.raise();
 }
 
 // The newest only: what was overtaken while the store was written is of no use any more.
 kj::Promise<void> JoinService::tellTheStore() {
   for (;;) {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    somethingToTell = kj::mv(paf.fulfiller);
-    if (untold == nullptr) co_await paf.promise;
+    while (untold == nullptr) co_await somethingToTell.wait();
     auto next = kj::mv(KJ_ASSERT_NONNULL(untold));
     untold = nullptr;
     StoreClient::Wanted wanted;

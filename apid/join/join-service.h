@@ -8,6 +8,7 @@
 
 #include "apid/identity/node-identity.h"
 #include "apid/join/join.h"
+#include "common/base/signal.h"
 #include "common/wire/store-client.h"
 
 namespace talos::apid {
@@ -34,7 +35,7 @@ class JoinService {
     kj::Maybe<JoinReport> report;  // none: there shall be none
   };
   kj::Maybe<Untold> untold;
-  kj::Own<kj::PromiseFulfiller<void>> somethingToTell;
+  Signal somethingToTell;
   kj::Own<Watched> specs, certificates, times, addresses;
 
   Joiner::Dependencies deps(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);

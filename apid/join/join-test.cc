@@ -272,7 +272,7 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   EXPECT_EQ(next(kj::mv(hash)), 0u) << "the same authority by its hash";
   EXPECT_EQ(now().verified, "hash");
   auto before = kept;
-  own = Address::parse("10.5.0.9");
+  own = Ip::require("10.5.0.9");
   j.addressesAre(kj::arr(own));
   scope.poll();
   EXPECT_EQ(kept, before + 1);

@@ -8,6 +8,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/signal.h"
 #include "common/base/texts.h"
 #include "common/base/within.h"
 #include "common/tls/node-certificate.h"
@@ -72,7 +73,7 @@ struct Joiner::State {
   bool wishKnown = false, identityKnown = false;
   kj::Maybe<kj::Own<HeldWish>> wish;
   kj::Maybe<Identity> identity;
-  kj::Vector<Address> addresses;
+  kj::Vector<Ip> addresses;
   bool clockSet = false;
   int64_t epoch = 0;
 
@@ -89,21 +90,9 @@ struct Joiner::State {
   kj::Maybe<kj::String> namesRefused;  // then only the address is asked for
   bool warned = false;                 // of a trustd that nobody verified
   kj::String lastLogged;               // the reasons of the last failure
-  kj::Own<kj::PromiseFulfiller<void>> fulfiller;
-  kj::ForkedPromise<void> change = nullptr;
+  Signal changed;
 
-  explicit State(Dependencies deps) : deps(kj::mv(deps)), seen(this->deps.timer.now()) { arm(); }
-
-  void arm() {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    fulfiller = kj::mv(paf.fulfiller);
-    change = paf.promise.fork();
-  }
-  void changed() {
-    auto old = kj::mv(fulfiller);
-    arm();
-    old->fulfill();
-  }
+  explicit State(Dependencies deps) : deps(kj::mv(deps)), seen(this->deps.timer.now()) {}
 
   kj::Maybe<kj::Date> now() const {
     if (clockSet) return deps.clock.now();
@@ -144,8 +133,8 @@ struct Joiner::State {
     }
     bool known = addresses.size() > 0, own = !known, others = false;
     for (auto& text : info.addresses) {
-      auto address = Address::tryParse(text);
-      bool ours = address != nullptr && contains(addresses, KJ_ASSERT_NONNULL(address));
+      bool ours = false;
+      KJ_IF_MAYBE (address, Ip::parse(text)) ours = contains(addresses, address->unmapped());
       own = own || ours;
       others = others || !(ours || contains(wish.addresses, text));
     }
@@ -226,7 +215,7 @@ struct Joiner::State {
     return pin;
   }
 
-  kj::String request(const JoinWish& wish, kj::StringPtr key, const Address& local) const {
+  kj::String request(const JoinWish& wish, kj::StringPtr key, const Ip& local) const {
     pki::LeafOptions options;
     kj::Vector<kj::String> all;
     all.add(local.toString());
@@ -241,12 +230,12 @@ struct Joiner::State {
     return pki::makeRequest(key, options);
   }
 
-  kj::Promise<void> askAt(const JoinWish& wish, const Address& to) {
+  kj::Promise<void> askAt(const JoinWish& wish, const Ip& to) {
     tell(wish, to.toString(), kj::str("requesting a certificate from ", to.toString()));
     auto key = pki::makeKey(pki::KeyType::kEd25519);
     auto pin = pinOf(wish);
-    kj::Maybe<Address> local;
-    JoinQuestion question{to, pinOf(wish), wish.token, [&](const Address& seenAs) {
+    kj::Maybe<Ip> local;
+    JoinQuestion question{to, pinOf(wish), wish.token, [&](const Ip& seenAs) {
                             local = seenAs;
                             return request(wish, key, seenAs);
                           }};
@@ -263,7 +252,7 @@ struct Joiner::State {
     from = to.toString();
   }
 
-  void warnUnverified(const JoinWish& wish, const Address& to) {
+  void warnUnverified(const JoinWish& wish, const Ip& to) {
     if (warned || configured(wish).kind() != "nothing") return;
     warned = true;
     log::warn(
@@ -292,7 +281,7 @@ struct Joiner::State {
       co_return kj::mv(reasons);
     }
     for (auto& text : found) {
-      auto address = Address::parse(text);
+      auto address = Ip::require(text).unmapped();
       kj::Maybe<kj::Exception> failure;
       co_await kj::evalNow([&]() { return askAt(wish, address); }).catch_([&](kj::Exception&& e) {
         failure = kj::mv(e);
@@ -414,7 +403,7 @@ void Joiner::want(kj::Maybe<JoinWish> fresh) {
   }
   state->namesRefused = nullptr;
   state->backoff.reset();
-  state->changed();
+  state->changed.raise();
 }
 
 void Joiner::have(kj::Maybe<Identity> fresh) {
@@ -430,7 +419,7 @@ void Joiner::have(kj::Maybe<Identity> fresh) {
     if (!first && state->identity == nullptr) return;
     state->identity = nullptr;
   }
-  state->changed();
+  state->changed.raise();
 }
 
 void Joiner::clockIs(bool set, int64_t epoch) {
@@ -438,20 +427,20 @@ void Joiner::clockIs(bool set, int64_t epoch) {
   state->clockSet = set;
   state->epoch = epoch;
   state->backoff.reset();
-  state->changed();
+  state->changed.raise();
 }
 
-void Joiner::addressesAre(kj::ArrayPtr<const Address> addresses) {
+void Joiner::addressesAre(kj::ArrayPtr<const Ip> addresses) {
   auto& known = state->addresses;
   if (std::equal(known.begin(), known.end(), addresses.begin(), addresses.end())) return;
   known.clear();
   known.addAll(addresses);
-  state->changed();
+  state->changed.raise();
 }
 
 kj::Promise<void> Joiner::run() {
   for (;;) {
-    auto change = state->change.addBranch();
+    auto change = state->changed.next();
     kj::Maybe<kj::String> failure;
     co_await kj::evalNow([this]() { return state->step(); })
         .exclusiveJoin(kj::mv(change))

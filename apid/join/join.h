@@ -24,7 +24,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "common/tls/pki.h"
 
 namespace talos::apid {
@@ -65,11 +65,11 @@ struct Pin {
 };
 
 struct JoinQuestion {
-  Address to;
+  Ip to;
   Pin pin;
   kj::StringPtr token;
   // The request (PEM), for the address that the connection comes from.
-  kj::Function<kj::String(const Address& local)> request;
+  kj::Function<kj::String(const Ip& local)> request;
 };
 struct JoinAnswer {
   kj::String authority, certificate;  // PEM
@@ -78,7 +78,7 @@ struct JoinAnswer {
 // Throws Unauthenticated, saying what is wrong with an answer: another authority than that of the
 // pin, a certificate that it did not sign, that is not for this key, that lacks the address, or
 // that is not valid at the pin's time (with both times).
-void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, const Address& local);
+void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local);
 
 class Joiner {
  public:
@@ -105,7 +105,7 @@ class Joiner {
   void want(kj::Maybe<JoinWish> wish);
   void have(kj::Maybe<Identity> identity);
   void clockIs(bool set, int64_t epoch);
-  void addressesAre(kj::ArrayPtr<const Address> addresses);
+  void addressesAre(kj::ArrayPtr<const Ip> addresses);
 
   // Never ends.
   kj::Promise<void> run();

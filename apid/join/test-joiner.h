@@ -39,7 +39,7 @@ struct JoinerTest : ::testing::Test {
 
   // The model of trustd.
   kj::Duration lifetime = 24 * kj::HOURS;
-  Address own = Address::parse("10.5.0.5");  // as trustd sees this machine
+  Ip own = Ip::require("10.5.0.5");  // as trustd sees this machine
   kj::TreeSet<kj::String> down, silent;
   kj::Maybe<kj::Exception> refusal;
   bool refuseNames = false, garbled = false;
@@ -107,7 +107,7 @@ struct JoinerTest : ::testing::Test {
               return kj::str(f);
             };
           }
-          if (Address::tryParse(host) != nullptr) return kj::arr(kj::str(host));
+          if (Ip::parse(host) != nullptr) return kj::arr(kj::str(host));
           return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, '"'));
         },
         [this](JoinQuestion question) {

@@ -54,9 +54,9 @@ struct TrustdClient : testing::Test {
                   .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   kj::Promise<JoinAnswer> ask(kj::StringPtr believed) {
-    JoinQuestion question{Address::parse("127.0.0.1"), Pin{kj::str(believed), kj::str(), nullptr},
+    JoinQuestion question{Ip::require("127.0.0.1"), Pin{kj::str(believed), kj::str(), nullptr},
                           kToken,
-                          [](const Address& local) { return kj::str("for ", local.toString()); }};
+                          [](const Ip& local) { return kj::str("for ", local.toString()); }};
     return askTrustd(*io.lowLevelProvider, timer, kj::mv(question), port);
   }
   template <typename T>

@@ -13,11 +13,11 @@ namespace {
 constexpr auto kConnect = 5 * kj::SECONDS;
 constexpr size_t kMostBytes = 64u << 10;  // of an answer's certificates
 
-Address localAddress(kj::AsyncIoStream& stream) {
+Ip localAddress(kj::AsyncIoStream& stream) {
   sockaddr_storage name{};
   kj::uint length = sizeof name;
   stream.getsockname(reinterpret_cast<sockaddr*>(&name), &length);
-  return Address::of(reinterpret_cast<sockaddr&>(name));
+  return KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
 }
 
 kj::String text(capnp::Data::Reader pem) {
@@ -32,7 +32,7 @@ kj::String text(capnp::Data::Reader pem) {
 
 kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                   JoinQuestion question, uint16_t port) {
-  kj::Maybe<Address> local;
+  kj::Maybe<Ip> local;
   kj::Maybe<kj::String> refusal;  // connectTcp() makes Unavailable of everything
   auto secure = [&](kj::Own<kj::AsyncIoStream> stream) {
     local = localAddress(*stream);

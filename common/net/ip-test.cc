@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "common/base/error.h"
 #include "common/testing/test-ip.h"
 
 namespace talos {
@@ -15,6 +16,62 @@ TEST(Ip, RefusesWhatIsNotOneAddress) {
     EXPECT_TRUE(Ip::parse(bad) == nullptr) << bad.cStr();
   }
   EXPECT_TRUE(Ip::parse(kj::StringPtr("10.0.0.1\0x", 10)) == nullptr);
+}
+
+// Catches: two spellings of one address taken for two machines.
+TEST(Ip, HasOneSpelling) {
+  struct Case {
+    kj::StringPtr text, canonical;
+    bool loopback;
+  };
+  for (auto& c :
+       {Case{"10.5.0.2", "10.5.0.2", false}, Case{"127.3.2.1", "127.3.2.1", true},
+        Case{"::1", "::1", true}, Case{"FD00:0::0001", "fd00::1", false},
+        Case{"::ffff:10.5.0.2", "10.5.0.2", false}, Case{"::ffff:127.0.0.1", "127.0.0.1", true}}) {
+    auto address = Ip::require(c.text).unmapped();
+    EXPECT_EQ(address.toString(), c.canonical);
+    EXPECT_EQ(address.isLoopback(), c.loopback) << c.text.cStr();
+    EXPECT_FALSE(address.isMapped());
+  }
+  EXPECT_STREQ(ip("::ffff:10.5.0.2").toString().cStr(), "::ffff:10.5.0.2");
+  EXPECT_TRUE(ip("::ffff:10.5.0.2").isMapped());
+}
+
+// Catches: a text that only looks like an address reaching the kernel as 0.0.0.0.
+TEST(Ip, SaysWhatIsNone) {
+  for (kj::StringPtr bad : {"node1"_kj, "10.5.0.2:50000"_kj, "[::1]"_kj, " 10.0.0.1"_kj}) {
+    auto failure = kj::runCatchingExceptions([&] { Ip::require(bad); });
+    EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kInvalidArgument);
+    EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+              kj::str("\"", bad, "\" is not an IPv4 or IPv6 address"));
+  }
+}
+
+// Catches: a port or an address that is lost or turned round on the way to the kernel and back, and
+// a name that is cut short read beyond its end.
+TEST(Endpoint, IsTheKernelsAndBack) {
+  for (kj::StringPtr text : {"10.5.0.2:50000", "[fd00::1]:258", "[fe80::1]:1"}) {
+    auto endpoint = KJ_ASSERT_NONNULL(Endpoint::parse(text), text);
+    EXPECT_STREQ(endpoint.toString().cStr(), text.cStr());
+    auto name = endpoint.socketName(7);
+    EXPECT_EQ(name.family(), endpoint.address.family());
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(Endpoint::fromBytes(name.bytes())) == endpoint);
+    EXPECT_TRUE(Endpoint::fromBytes(name.bytes().slice(0, name.size() - 1)) == nullptr);
+  }
+  auto name = KJ_ASSERT_NONNULL(Endpoint::parse("[fe80::1]:258")).socketName(7);
+  auto& six = *reinterpret_cast<const sockaddr_in6*>(name.get());
+  EXPECT_EQ(ntohs(six.sin6_port), 258);
+  EXPECT_EQ(six.sin6_scope_id, 7u);
+  EXPECT_TRUE(Endpoint::fromBytes(nullptr) == nullptr);
+  EXPECT_TRUE(Endpoint::of(sockaddr_storage{}) == nullptr);
+}
+
+// Catches: a peer that is called at a port that nobody gave.
+TEST(Endpoint, RefusesWhatIsNoAddressAndPort) {
+  for (kj::StringPtr bad : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536",
+                            "10.0.0.1:-1", "[fd00::1]", "[fd00::1:9", "vpn.example.org:51820"}) {
+    EXPECT_TRUE(Endpoint::parse(bad) == nullptr) << bad.cStr();
+  }
 }
 
 // Catches: a prefix length that is missing, signed, oversized or out of the family's range.
@@ -57,12 +114,13 @@ TEST(Ip, SortsByFamilyThenNumber) {
 
 // Catches: taking a wrong mask for a short prefix.
 TEST(MaskLength, OnlyContiguousMasks) {
-  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.0")), 24u);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("0.0.0.0")), 0u);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength("255.255.255.255")), 32u);
-  EXPECT_TRUE(maskLength("255.0.255.0") == nullptr);
-  EXPECT_TRUE(maskLength("0.0.0.255") == nullptr);
-  EXPECT_TRUE(maskLength("::") == nullptr);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength(ip("255.255.255.0"))), 24u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength(ip("0.0.0.0"))), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(maskLength(ip("255.255.255.255"))), 32u);
+  EXPECT_STREQ(maskOf(22).toString().cStr(), "255.255.252.0");
+  EXPECT_TRUE(maskLength(ip("255.0.255.0")) == nullptr);
+  EXPECT_TRUE(maskLength(ip("0.0.0.255")) == nullptr);
+  EXPECT_TRUE(maskLength(ip("::")) == nullptr);
 }
 
 // Catches: treating an address that no other node can use as a node address.
@@ -75,6 +133,10 @@ TEST(Ip, KnowsSpecialRanges) {
   EXPECT_FALSE(ip("fec0::1").isLinkLocal());
   EXPECT_TRUE(ip("239.1.1.1").isMulticast());
   EXPECT_TRUE(ip("ff02::1").isMulticast());
+  for (auto none : {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"}) {
+    EXPECT_FALSE(ip(none).isUnicast()) << none;
+  }
+  EXPECT_TRUE(ip("fe80::1").isUnicast());
 }
 
 }  // namespace

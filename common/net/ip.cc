@@ -1,9 +1,12 @@
 #include "common/net/ip.h"
 
 #include <arpa/inet.h>
+#include <kj/debug.h>
 #include <string.h>
 
 #include <algorithm>
+
+#include "common/base/error.h"
 
 namespace talos {
 
@@ -27,6 +30,11 @@ kj::Maybe<Ip> Ip::parse(kj::StringPtr text) {
     }
   }
   return nullptr;
+}
+
+Ip Ip::require(kj::StringPtr text) {
+  KJ_IF_MAYBE (ip, parse(text)) return *ip;
+  fail(ErrorKind::kInvalidArgument, kj::str("\"", text, "\" is not an IPv4 or IPv6 address"));
 }
 
 kj::Maybe<Ip> Ip::fromBytes(kj::ArrayPtr<const kj::byte> bytes) {
@@ -54,6 +62,22 @@ bool Ip::isLinkLocal() const {
 
 bool Ip::isMulticast() const {
   return size == 4 ? (octets[0] & 0xf0) == 0xe0 : octets[0] == 0xff;
+}
+
+bool Ip::isMapped() const {
+  return size == 16 && IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(octets.data()));
+}
+
+bool Ip::isUnicast() const {
+  if (size == 4) return octets[0] != 0 && octets[0] < 224;
+  return !isMulticast() && !isAny();
+}
+
+Ip Ip::unmapped() const {
+  if (!isMapped()) return *this;
+  Ip four(AF_INET);
+  std::copy_n(octets.begin() + 12, 4, four.octets.begin());
+  return four;
 }
 
 Ip Ip::masked(unsigned length) const {
@@ -119,16 +143,75 @@ kj::String Prefix::toString() const {
   return kj::heapString(text, writeNumber(end, length) - text);
 }
 
-kj::Maybe<unsigned> maskLength(kj::StringPtr dotted) {
-  KJ_IF_MAYBE (mask, Ip::parse(dotted)) {
-    if (mask->family() != AF_INET) return nullptr;
-    uint32_t value = 0;
-    for (kj::byte b : mask->bytes()) value = value << 8 | b;
-    uint32_t inverted = ~value;
-    if ((inverted & (inverted + 1)) != 0) return nullptr;
-    return static_cast<unsigned>(__builtin_popcount(value));
+kj::Maybe<Endpoint> Endpoint::parse(kj::StringPtr text) {
+  KJ_IF_MAYBE (colon, text.findLast(':')) {
+    auto host = kj::heapString(text.slice(0, *colon));
+    bool bracketed = host.startsWith("[") && host.endsWith("]");
+    if (bracketed) host = kj::heapString(host.slice(1, host.size() - 1));
+    auto port = text.slice(*colon + 1).tryParseAs<uint16_t>().orDefault(0);
+    KJ_IF_MAYBE (address, Ip::parse(host)) {
+      if (port != 0) return Endpoint{*address, port};
+    }
   }
   return nullptr;
+}
+
+kj::Maybe<Endpoint> Endpoint::fromBytes(kj::ArrayPtr<const kj::byte> name) {
+  sa_family_t family = AF_UNSPEC;
+  if (name.size() >= sizeof(family)) memcpy(&family, name.begin(), sizeof(family));
+  auto read = [&](auto socketName, auto address, auto port) {
+    memcpy(&socketName, name.begin(), sizeof(socketName));
+    auto bytes = kj::arrayPtr(&(socketName.*address), 1).asBytes();
+    return Endpoint{KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)), ntohs(socketName.*port)};
+  };
+  if (family == AF_INET && name.size() >= sizeof(sockaddr_in)) {
+    return read(sockaddr_in{}, &sockaddr_in::sin_addr, &sockaddr_in::sin_port);
+  }
+  if (family == AF_INET6 && name.size() >= sizeof(sockaddr_in6)) {
+    return read(sockaddr_in6{}, &sockaddr_in6::sin6_addr, &sockaddr_in6::sin6_port);
+  }
+  return nullptr;
+}
+
+kj::Maybe<Endpoint> Endpoint::of(const sockaddr_storage& name) {
+  return fromBytes(kj::arrayPtr(&name, 1).asBytes());
+}
+
+SocketName Endpoint::socketName(unsigned link) const {
+  SocketName result;
+  auto bytes = address.bytes();
+  if (address.family() == AF_INET) {
+    auto& name = reinterpret_cast<sockaddr_in&>(result.storage);
+    name.sin_family = AF_INET;
+    name.sin_port = htons(port);
+    memcpy(&name.sin_addr, bytes.begin(), bytes.size());
+  } else {
+    auto& name = reinterpret_cast<sockaddr_in6&>(result.storage);
+    name.sin6_family = AF_INET6;
+    name.sin6_port = htons(port);
+    name.sin6_scope_id = link;
+    memcpy(&name.sin6_addr, bytes.begin(), bytes.size());
+  }
+  return result;
+}
+
+kj::String Endpoint::toString() const {
+  return address.family() == AF_INET ? kj::str(address, ":", port)
+                                     : kj::str("[", address, "]:", port);
+}
+
+kj::Maybe<unsigned> maskLength(const Ip& mask) {
+  if (mask.family() != AF_INET) return nullptr;
+  uint32_t value = 0;
+  for (kj::byte b : mask.bytes()) value = value << 8 | b;
+  auto length = static_cast<unsigned>(__builtin_popcount(value));
+  if (maskOf(length) != mask) return nullptr;
+  return length;
+}
+
+Ip maskOf(unsigned length) {
+  constexpr kj::byte kOnes[] = {255, 255, 255, 255};
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kOnes)).masked(length);
 }
 
 }  // namespace talos

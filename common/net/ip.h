@@ -1,11 +1,15 @@
-// IP addresses and prefixes as values: parsed strictly, printed in the canonical text form (RFC
-// 5952).
+// IP addresses, prefixes and socket addresses as values: parsed strictly, printed in the canonical
+// text form (RFC 5952).
 //
-// IPv4 addresses sort before IPv6 ones, then by number. Pure; no name is ever resolved here.
+// IPv4 addresses sort before IPv6 ones, then by number. An IPv4-mapped IPv6 address
+// (::ffff:10.0.0.1) is an address of its own until unmapped() makes the IPv4 address of it: whoever
+// takes addresses from a socket, or compares what people wrote, does that. Pure; no name is ever
+// resolved here.
 #pragma once
 
 #include <kj/array.h>
 #include <kj/string.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -21,6 +25,8 @@ class Ip {
   static Ip any(int family) { return Ip(family); }
   // Numeric text, no zone, no prefix length.
   static kj::Maybe<Ip> parse(kj::StringPtr text);
+  // The same; InvalidArgument that names the text when it is none.
+  static Ip require(kj::StringPtr text);
   // 4 or 16 octets, in network order.
   static kj::Maybe<Ip> fromBytes(kj::ArrayPtr<const kj::byte> bytes);
 
@@ -32,7 +38,10 @@ class Ip {
   bool isLoopback() const;
   bool isLinkLocal() const;  // 169.254.0.0/16, fe80::/10
   bool isMulticast() const;
+  bool isMapped() const;   // ::ffff:0:0/96
+  bool isUnicast() const;  // one that a machine can have: not unspecified, multicast or broadcast
 
+  Ip unmapped() const;               // the IPv4 address of a mapped one; others as they are
   Ip masked(unsigned length) const;  // the bits behind `length` are zero
   kj::String toString() const;
   auto operator<=>(const Ip&) const = default;
@@ -66,7 +75,42 @@ struct Prefix {
   auto operator<=>(const Prefix&) const = default;
 };
 
-// 255.255.255.0 -> 24; none when it is not a contiguous IPv4 mask.
-kj::Maybe<unsigned> maskLength(kj::StringPtr dotted);
+// An endpoint as bind(), connect() and their like take it.
+class SocketName {
+ public:
+  sa_family_t family() const { return storage.ss_family; }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  socklen_t size() const {
+    return family() == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  }
+  kj::ArrayPtr<const kj::byte> bytes() const {
+    return kj::arrayPtr(reinterpret_cast<const kj::byte*>(&storage), size());
+  }
+
+ private:
+  friend struct Endpoint;
+  sockaddr_storage storage{};
+};
+
+// An address and a port.
+struct Endpoint {
+  Ip address;
+  uint16_t port = 0;
+
+  // "10.0.0.1:51820", "[fd00::1]:51820", with a port from 1 to 65535.
+  static kj::Maybe<Endpoint> parse(kj::StringPtr text);
+  // What a socket's name says; none for other families, or when it is cut short.
+  static kj::Maybe<Endpoint> fromBytes(kj::ArrayPtr<const kj::byte> name);
+  static kj::Maybe<Endpoint> of(const sockaddr_storage& name);
+
+  // `link`: the index of the link on which an address of fe80::/10 or ff02::/16 is meant.
+  SocketName socketName(unsigned link = 0) const;
+  kj::String toString() const;
+  bool operator==(const Endpoint&) const = default;
+};
+
+// 24 of 255.255.255.0; none when it is not a contiguous IPv4 mask.
+kj::Maybe<unsigned> maskLength(const Ip& mask);
+Ip maskOf(unsigned length);
 
 }  // namespace talos

@@ -1,11 +1,13 @@
 #include "common/net/resolver.h"
 
 #include <ares.h>
-#include <arpa/inet.h>
 #include <kj/debug.h>
 #include <kj/vector.h>
 
+#include <algorithm>
+
 #include "common/base/error.h"
+#include "common/net/ip.h"
 
 namespace talos {
 
@@ -55,15 +57,11 @@ class Lookup {
     auto& lookup = *static_cast<Lookup*>(self);
     kj::Vector<kj::String> found;
     for (auto* n = info == nullptr ? nullptr : info->nodes; n != nullptr; n = n->ai_next) {
-      const void* raw =
-          n->ai_family == AF_INET
-              ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(n->ai_addr)->sin_addr)
-              : &reinterpret_cast<sockaddr_in6*>(n->ai_addr)->sin6_addr;
-      char text[INET6_ADDRSTRLEN];
-      if (inet_ntop(n->ai_family, raw, text, sizeof(text)) == nullptr) continue;
-      bool known = false;
-      for (auto& f : found) known = known || f == text;
-      if (!known) found.add(kj::str(text));
+      auto name = kj::arrayPtr(reinterpret_cast<const kj::byte*>(n->ai_addr), n->ai_addrlen);
+      KJ_IF_MAYBE (endpoint, Endpoint::fromBytes(name)) {
+        auto text = endpoint->address.toString();
+        if (std::find(found.begin(), found.end(), text) == found.end()) found.add(kj::mv(text));
+      }
     }
     if (info != nullptr) ares_freeaddrinfo(info);
     if (status == ARES_EDESTRUCTION) return;  // nobody waits any more
@@ -78,13 +76,11 @@ class Lookup {
 }  // namespace
 
 kj::Maybe<kj::String> asAddress(kj::StringPtr text) {
-  auto bare = text.size() > 2 && text[0] == '[' && text[text.size() - 1] == ']'
-                  ? kj::heapString(text.slice(1, text.size() - 1))
-                  : kj::str(text);
-  char raw[sizeof(struct in6_addr)];
-  bool bracketed = bare.size() != text.size();
-  if (!bracketed && inet_pton(AF_INET, bare.cStr(), raw) == 1) return kj::mv(bare);
-  if (inet_pton(AF_INET6, bare.cStr(), raw) == 1) return kj::mv(bare);
+  bool bracketed = text.startsWith("[") && text.endsWith("]");
+  auto bare = bracketed ? kj::str(text.slice(1, text.size() - 1)) : kj::str(text);
+  KJ_IF_MAYBE (address, Ip::parse(bare)) {
+    if (!bracketed || address->family() == AF_INET6) return kj::mv(bare);
+  }
   return nullptr;
 }
 

@@ -12,7 +12,7 @@ namespace {
 struct Udp : testing::Test {
   ~Udp() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  Address loopback = Address::parse("127.0.0.1");
+  Ip loopback = Ip::require("127.0.0.1");
 
   // A promise that never comes fails the test by its deadline instead of hanging it.
   template <typename T>
@@ -21,9 +21,9 @@ struct Udp : testing::Test {
         .timeoutAfter(20 * kj::SECONDS, kj::mv(promise))
         .wait(io.waitScope);
   }
-  kj::Own<UdpSocket> open() { return UdpSocket::bound(io.unixEventPort, loopback, 0); }
+  kj::Own<UdpSocket> open() { return UdpSocket::bound(io.unixEventPort, {loopback}); }
   kj::Own<UdpSocket> to(uint16_t port) {
-    return UdpSocket::connected(io.unixEventPort, loopback, port);
+    return UdpSocket::connected(io.unixEventPort, {loopback, port});
   }
 };
 
@@ -31,7 +31,7 @@ struct Udp : testing::Test {
 // several datagrams come at once.
 TEST_F(Udp, QuestionsAndAnswers) {
   auto server = open();
-  auto client = to(server->localPort());
+  auto client = to(server->own().port);
   auto before = kj::systemPreciseCalendarClock().now();
   client->send("one"_kj.asBytes());
   client->send("two"_kj.asBytes());
@@ -49,7 +49,7 @@ TEST_F(Udp, QuestionsAndAnswers) {
 // Catches: a wait that does not hear of what comes while it waits, or only of the first.
 TEST_F(Udp, WaitsForWhatIsNotThereYet) {
   auto server = open();
-  auto client = to(server->localPort());
+  auto client = to(server->own().port);
   for (auto text : {"one"_kj, "two"_kj}) {
     auto pending = server->receive();
     EXPECT_FALSE(pending.poll(io.waitScope));
@@ -63,7 +63,7 @@ TEST_F(Udp, WaitsForWhatIsNotThereYet) {
 // What is longer than anybody of ours sends is cut, not overrun.
 TEST_F(Udp, LongDatagramsAreCut) {
   auto server = open();
-  auto client = to(server->localPort());
+  auto client = to(server->own().port);
   client->send(kj::heapArray<kj::byte>(1025));
   EXPECT_EQ(wait(server->receive()).bytes.size(), 1024u);
 }
@@ -71,8 +71,8 @@ TEST_F(Udp, LongDatagramsAreCut) {
 // Catches: a client that takes anybody's datagram for the server's.
 TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
   auto server = open(), stranger = open();
-  auto client = to(server->localPort());
-  auto strange = to(client->localPort());
+  auto client = to(server->own().port);
+  auto strange = to(client->own().port);
   strange->send("forged"_kj.asBytes());
   client->send("x"_kj.asBytes());
   auto query = wait(server->receive());
@@ -82,7 +82,7 @@ TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
 
 // Catches: a wait until the deadline for a server that has said at once that it is not there.
 TEST_F(Udp, NobodyListens) {
-  uint16_t port = open()->localPort();
+  uint16_t port = open()->own().port;
   auto client = to(port);
   client->send("x"_kj.asBytes());
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { wait(client->receive()); })) {

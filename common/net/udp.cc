@@ -15,10 +15,9 @@ namespace {
 
 constexpr size_t kMostBytes = 1024;
 
-kj::AutoCloseFd open(Address address) {
+kj::AutoCloseFd open(int family) {
   int raw, on = 1;
-  KJ_SYSCALL(
-      raw = socket(address.withPort(0).family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  KJ_SYSCALL(raw = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd fd(raw);
   KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on));
   return fd;
@@ -45,26 +44,18 @@ kj::Date stampOf(struct msghdr& header) {
   return now();
 }
 
-sockaddr_storage ownName(int fd) {
-  sockaddr_storage name{};
-  socklen_t size = sizeof name;
-  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size));
-  return name;
-}
-
 }  // namespace
 
-kj::Own<UdpSocket> UdpSocket::bound(kj::UnixEventPort& port, Address address, uint16_t udpPort) {
-  auto fd = open(address);
-  auto name = address.withPort(udpPort);
-  KJ_SYSCALL(bind(fd, name.get(), name.size()), address.toString(), udpPort);
+kj::Own<UdpSocket> UdpSocket::bound(kj::UnixEventPort& port, const Endpoint& own) {
+  auto name = own.socketName();
+  auto fd = open(name.family());
+  KJ_SYSCALL(bind(fd, name.get(), name.size()), own.toString());
   return kj::heap<UdpSocket>(port, kj::mv(fd));
 }
 
-kj::Own<UdpSocket> UdpSocket::connected(kj::UnixEventPort& port, Address address,
-                                        uint16_t udpPort) {
-  auto fd = open(address);
-  auto name = address.withPort(udpPort);
+kj::Own<UdpSocket> UdpSocket::connected(kj::UnixEventPort& port, const Endpoint& peer) {
+  auto name = peer.socketName();
+  auto fd = open(name.family());
   if (connect(fd, name.get(), name.size()) != 0) fail(ErrorKind::kUnavailable, strerror(errno));
   return kj::heap<UdpSocket>(port, kj::mv(fd));
 }
@@ -119,15 +110,11 @@ void UdpSocket::answer(const Datagram& to, kj::ArrayPtr<const kj::byte> bytes) {
   (void)ignored;
 }
 
-Address UdpSocket::localAddress() const {
-  auto name = ownName(fd);
-  return Address::of(reinterpret_cast<sockaddr&>(name));
-}
-
-uint16_t UdpSocket::localPort() const {
-  auto name = ownName(fd);
-  auto& four = reinterpret_cast<sockaddr_in&>(name);
-  return ntohs(four.sin_port);  // IPv6 has it in the same place
+Endpoint UdpSocket::own() const {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size));
+  return KJ_ASSERT_NONNULL(Endpoint::of(name));
 }
 
 }  // namespace talos

@@ -5,7 +5,7 @@
 #include <kj/async-unix.h>
 #include <kj/time.h>
 
-#include "common/net/address.h"
+#include "common/net/ip.h"
 
 namespace talos {
 
@@ -19,10 +19,10 @@ struct Datagram {
 class UdpSocket {
  public:
   // Receives from anybody.
-  static kj::Own<UdpSocket> bound(kj::UnixEventPort& port, Address address, uint16_t udpPort);
+  static kj::Own<UdpSocket> bound(kj::UnixEventPort& port, const Endpoint& own);
   // From a port that the kernel chooses; whatever comes from elsewhere is dropped by the kernel.
   // Unavailable when there is no way there.
-  static kj::Own<UdpSocket> connected(kj::UnixEventPort& port, Address address, uint16_t udpPort);
+  static kj::Own<UdpSocket> connected(kj::UnixEventPort& port, const Endpoint& peer);
 
   UdpSocket(kj::UnixEventPort& port, kj::AutoCloseFd fd);
   KJ_DISALLOW_COPY_AND_MOVE(UdpSocket);
@@ -34,8 +34,7 @@ class UdpSocket {
   // What the kernel does not take is lost, as datagrams are.
   void answer(const Datagram& to, kj::ArrayPtr<const kj::byte> bytes);
 
-  Address localAddress() const;
-  uint16_t localPort() const;
+  Endpoint own() const;
 
  private:
   kj::AutoCloseFd fd;

@@ -125,13 +125,15 @@ kj::StringPtr miiStatusName(uint8_t status) {
   return status < kj::size(kNames) ? kNames[status] : "unknown"_kj;
 }
 
-kj::String describe(const BondOptions& options) {
+kj::String describe(const BondOptions& options, const NameOfLink& nameOf) {
   kj::Vector<kj::String> parts;
   for (auto& rule : kRules) {
     auto& value = options[rule.option];
     if (!value) continue;
     if (rule.option == O::kMode) {
-      parts.add(kj::str("mode ", nameOf(options.mode())));
+      parts.add(kj::str("mode ", netlink::nameOf(options.mode())));
+    } else if (rule.option == O::kPrimary || rule.option == O::kActiveMember) {
+      parts.add(kj::str(rule.name, ' ', nameOf(*value)));
     } else {
       parts.add(kj::str(rule.name, ' ', *value));
     }

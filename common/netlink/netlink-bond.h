@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/net/ip.h"
+#include "common/netlink/link-names.h"
 
 struct nlattr;
 
@@ -108,7 +109,7 @@ constexpr uint8_t kArpModes = 0b0001111, kLacpModes = 0b0010000;
 
 kj::StringPtr nameOf(BondMode mode);
 // "mode 802.3ad, miimon 100": for logs and problems.
-kj::String describe(const BondOptions& options);
+kj::String describe(const BondOptions& options, const NameOfLink& nameOf = indexText);
 
 // The partner of LACP; read only.
 struct BondPartner {

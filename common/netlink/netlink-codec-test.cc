@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::netlink {

@@ -17,7 +17,6 @@
 namespace talos::netlink {
 
 // --- building
-// --------------------------------------------------------------------------------------
 MessageBuilder::MessageBuilder(uint16_t type, uint16_t flags)
     : message(mnl_nlmsg_put_header(buffer)) {
   message->nlmsg_type = type;
@@ -79,7 +78,6 @@ kj::Array<kj::byte> MessageBuilder::finish() {
 }
 
 // --- encoding
-// --------------------------------------------------------------------------------------
 namespace {
 
 constexpr uint16_t kReplace = kRequest | NLM_F_CREATE | NLM_F_REPLACE;
@@ -177,18 +175,6 @@ kj::Array<kj::byte> encode(const Change& change) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return encodeRoute(RTM_DELROUTE, kRequest, c.route);
     }
-    KJ_CASE_ONEOF(c, AddRule) {
-      return encodeRule(RTM_NEWRULE, kCreate, c.rule);
-    }
-    KJ_CASE_ONEOF(c, DeleteRule) {
-      return encodeRule(RTM_DELRULE, kRequest, c.rule);
-    }
-    KJ_CASE_ONEOF(c, AddNeighbour) {
-      return encodeNeighbour(RTM_NEWNEIGH, c.replace ? kReplace : kCreate, c.neighbour);
-    }
-    KJ_CASE_ONEOF(c, DeleteNeighbour) {
-      return encodeNeighbour(RTM_DELNEIGH, kRequest, c.neighbour);
-    }
   }
   KJ_UNREACHABLE;
 }
@@ -213,7 +199,6 @@ kj::Array<kj::byte> encodeRouteDump() {
 }
 
 // --- decoding
-// --------------------------------------------------------------------------------------
 namespace {
 
 // An address of this family, or none when the length is another.
@@ -532,22 +517,6 @@ Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
 
 Generic::~Generic() noexcept(false) {
   if (attributes.size() > 0) explicit_bzero(attributes.begin(), attributes.asBytes().size());
-}
-
-namespace {
-Decoded decodeAs(kj::ArrayPtr<const kj::byte> datagram, Format format) {
-  Decoded result;
-  result.problem = eachMessage(datagram, format,
-                               [&](Message&& message) { result.messages.add(kj::mv(message)); });
-  return result;
-}
-}  // namespace
-
-Decoded decode(kj::ArrayPtr<const kj::byte> datagram) {
-  return decodeAs(datagram, Format::kRoute);
-}
-Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram) {
-  return decodeAs(datagram, Format::kGeneric);
 }
 
 }  // namespace talos::netlink

@@ -1,7 +1,7 @@
 // rtnetlink messages as bytes: encoded from changes, decoded into links, addresses, routes, rules
 // and neighbours. Pure.
 //
-// decode() takes any bytes whatever: lengths are checked against what is there, an attribute that
+// eachMessage() takes any bytes whatever: lengths are checked against what is there, an attribute that
 // is too short for its type is ignored, and a message that cannot be read is reported, never
 // trusted. Formats: RFC 3549 and the kernel's linux/rtnetlink.h; host byte order, addresses in
 // network order.
@@ -67,13 +67,15 @@ struct Ack {
   int code = 0;
   kj::String message;
 };
+// The end of a dump.
 struct Done {
   int code = 0;
   kj::String message;
-};  // end of a dump
+};
+// An RTM_DEL*.
 struct Removed {
   uint16_t type;
-};  // RTM_DEL*
+};
 struct Other {
   uint16_t type;
 };
@@ -95,15 +97,8 @@ struct Message {
   uint16_t flags = 0;
   kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic> body;
 };
-struct Decoded {
-  kj::Vector<Message> messages;
-  kj::Maybe<kj::String> problem;  // why reading stopped before the end
-};
-// All messages of one datagram of rtnetlink, or of generic netlink (whose numbers mean other
-// things).
-Decoded decode(kj::ArrayPtr<const kj::byte> datagram);
-Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram);
-// The same, each message as it is read. Why reading stopped before the end, if it did.
+// Calls `handle` with each message of one datagram, of rtnetlink or of generic netlink (whose numbers
+// mean other things). Why reading stopped before the end, if it did.
 enum class Format { kRoute, kGeneric };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "common/base/error.h"
-#include "common/netlink/netlink-model.h"
 #include "common/netlink/netlink-socket.h"
-#include "common/netlink/tap.h"
+#include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/test-namespace.h"
 
@@ -50,10 +50,11 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
   inNamespace([] {
     auto kernel = openKernel();
     unsigned bridge = addLink(*kernel, "br-test", Bridge{});
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     unsigned right = indexOf(*kernel, "right");
     setMaster(*kernel, right, bridge);
-    change(*kernel, SetLink{.index = veth, .up = true, .mtu = 1400, .name = kj::str("wan0")});
+    rename(veth, "wan0");
+    change(*kernel, SetLink{.index = veth, .up = true, .mtu = 1400});
     for (unsigned index : {bridge, right}) setUp(*kernel, index);
 
     auto wan = KJ_ASSERT_NONNULL(findLink(*kernel, "wan0"));
@@ -95,7 +96,7 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
 TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     BondOptions tooMuch;
     tooMuch.arpTargets = std::vector<Ip>(4000, ip("10.0.0.1"));
     Change changes[] = {SetLink{.index = veth, .mtu = 1400},
@@ -121,7 +122,7 @@ TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
 TEST(NetlinkKernel, EachChangeOfABatchHasItsOwnAnswer) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     setUp(*kernel, veth);
     Address good{.link = veth, .prefix = prefix("10.5.0.2/24")};
     Route lost{.destination = prefix("10.9.0.0/16"), .gateway = ip("192.0.2.1"), .link = veth};
@@ -143,7 +144,7 @@ TEST(NetlinkKernel, EachChangeOfABatchHasItsOwnAnswer) {
 TEST(NetlinkKernel, ListsAndBatchesOfAnySize) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     setUp(*kernel, veth);
     kj::Vector<Change> changes;
     constexpr unsigned kCount = 2000;
@@ -162,7 +163,7 @@ TEST(NetlinkKernel, ListsAndBatchesOfAnySize) {
 TEST(NetlinkKernel, ListsAreConsistentWhileTheyChange) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     constexpr size_t kFixed = 1500;
     kj::Vector<Change> fill;
     for (unsigned i = 0; i < kFixed; ++i) {
@@ -198,49 +199,12 @@ TEST(NetlinkKernel, ListsAreConsistentWhileTheyChange) {
   });
 }
 
-// Catches: a tap device that stays after its owner, or that is not the link that was asked for.
-TEST(NetlinkKernel, ATapLivesAsLongAsItsDescriptor) {
-  inNamespace([] {
-    auto kernel = openKernel();
-    unsigned bridge = addLink(*kernel, "br-test", Bridge{});
-    {
-      auto tap = makeTap("tap-test");
-      unsigned index = indexOf(*kernel, "tap-test");
-      setMaster(*kernel, index, bridge);
-      setUp(*kernel, index);
-      EXPECT_EQ(KJ_ASSERT_NONNULL(findLink(*kernel, "tap-test")).master, bridge);
-      auto again = kj::runCatchingExceptions([] { makeTap("tap-test"); });
-      EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(again)), ErrorKind::kFailedPrecondition);
-    }
-    EXPECT_TRUE(findLink(*kernel, "tap-test") == nullptr);
-  });
-}
-
-// Catches: moving a link that ends up nowhere.
-TEST(NetlinkKernel, MovesALinkToAnotherNamespace) {
-  inNamespace([] {
-    int first = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    KJ_SYSCALL(unshare(CLONE_NEWNET));
-    auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("moved")});
-    unsigned moved = indexOf(*kernel, "moved");
-    change(*kernel, SetLink{.index = moved, .namespaceFd = first});
-    EXPECT_TRUE(findLink(*kernel, "moved") == nullptr);
-    EXPECT_TRUE(findLink(*kernel, "left") != nullptr);
-    KJ_SYSCALL(setns(first, CLONE_NEWNET));
-    auto there = openKernel();
-    EXPECT_TRUE(findLink(*there, "moved") != nullptr);
-    close(first);
-    (void)veth;
-  });
-}
-
 // Catches: a refusal that is given to another change, or lost, when many go together and only the
 // last of each write is acknowledged.
 TEST(NetlinkKernel, SaysOfManyChangesWhichWereRefused) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     constexpr unsigned kMany = 700;
     auto fails = [](unsigned i) { return i % 97 == 5 || i % 128 == 127 || i + 1 == kMany; };
     kj::Vector<Change> many;
@@ -268,7 +232,7 @@ TEST(NetlinkKernel, SaysOfManyChangesWhichWereRefused) {
 TEST(NetlinkKernel, RefusesAnyNumberOfAnySize) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     kj::Vector<Change> small, large;
     for (unsigned i = 0; i < 10'000; ++i) small.add(DeleteLink{9999});
     BondOptions options;
@@ -291,7 +255,7 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
     auto monitor = openMonitor(io.unixEventPort);
     auto next = monitor->next();
     EXPECT_FALSE(next.poll(io.waitScope));
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
+    unsigned veth = addVeth(*kernel, "left", "right");
     ASSERT_TRUE(next.poll(io.waitScope));  // the kernel tells before it answers the change
     EXPECT_TRUE(next.wait(io.waitScope).links);
 
@@ -303,7 +267,7 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
     // What happens while it does not listen is not told; what happens after that is.
     monitor->take();
     monitor->listen(false);
-    addLink(*kernel, "unheard", Veth{kj::str("too")});
+    addVeth(*kernel, "unheard", "too");
     monitor->listen(true);
     change(*kernel, DeleteAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
     auto heard = monitor->take();
@@ -377,8 +341,8 @@ kj::String story(Kernel& kernel, unsigned link) {
 TEST(NetlinkKernel, TheModelBehavesAsLinuxDoes) {
   inNamespace([] {
     auto kernel = openKernel();
-    unsigned veth = addLink(*kernel, "left", Veth{kj::str("right")});
-    ModelKernel model;
+    unsigned veth = addVeth(*kernel, "left", "right");
+    TestKernel model;
     // The same index, so that the texts can be compared.
     unsigned hardware = 0;
     for (unsigned i = 0; hardware != veth; ++i) hardware = model.plug(kj::str("eth", i));
@@ -390,7 +354,7 @@ TEST(NetlinkKernel, TheModelBehavesAsLinuxDoes) {
 TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
   inNamespace([] {
     auto kernel = openKernel();
-    ModelKernel model;
+    TestKernel model;
     for (Kernel* each : std::initializer_list<Kernel*>{kernel.get(), &model}) {
       EXPECT_FALSE(has(*each, 1, "127.0.0.1/8"));
       setUp(*each, 1);

@@ -6,8 +6,7 @@
 #include <linux/if_link.h>
 #include <linux/wireguard.h>
 
-#include "common/netlink/netlink-codec.h"
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::netlink {
@@ -96,7 +95,6 @@ TEST(NetlinkLink, ReadsWhatABondSaysOfItsMember) {
 }
 
 // --- WireGuard
-// ------------------------------------------------------------------------------------
 WireguardSecret secret(kj::byte last = 1) {
   kj::byte bytes[32] = {1};
   bytes[31] = last;

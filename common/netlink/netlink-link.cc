@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <linux/if_link.h>
-#include <linux/veth.h>
 #include <net/if.h>
 
 #include "common/base/error.h"
@@ -11,7 +10,6 @@
 namespace talos::netlink {
 
 // --- encoding
-// --------------------------------------------------------------------------------------
 namespace {
 
 constexpr size_t kMaxName = IFNAMSIZ - 1;
@@ -39,15 +37,6 @@ void putKind(MessageBuilder& out, const LinkKind& kind) {
     }
     KJ_CASE_ONEOF(dummy, Dummy) {
       named("dummy");
-    }
-    KJ_CASE_ONEOF(veth, Veth) {
-      named("veth");
-      data([&] {
-        out.nest(VETH_INFO_PEER, [&] {
-          out.header<ifinfomsg>();
-          putName(out, IFLA_IFNAME, veth.peer);
-        });
-      });
     }
     KJ_CASE_ONEOF(vlan, Vlan) {
       named("vlan");
@@ -90,9 +79,6 @@ kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
   }
   KJ_IF_MAYBE (mtu, set.mtu) out.putU32(IFLA_MTU, *mtu);
   KJ_IF_MAYBE (master, set.master) out.putU32(IFLA_MASTER, *master);
-  KJ_IF_MAYBE (name, set.name) putName(out, IFLA_IFNAME, *name);
-  KJ_IF_MAYBE (group, set.group) out.putU32(IFLA_GROUP, *group);
-  KJ_IF_MAYBE (fd, set.namespaceFd) out.putU32(IFLA_NET_NS_FD, *fd);
   return out.finish();
 }
 
@@ -116,7 +102,6 @@ kj::Array<kj::byte> encodeSetBridge(const SetBridge& set) {
 }
 
 // --- decoding
-// --------------------------------------------------------------------------------------
 namespace {
 
 VlanTag readVlan(const nlattr* data) {

@@ -44,7 +44,7 @@ uint32_t& valueOf(BondOptions& options, BondOption option) {
 }  // namespace
 
 // --- hardware
-// --------------------------------------------------------------------------------------
+
 unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
   Device added;
   added.link.index = nextIndex++;
@@ -64,19 +64,11 @@ unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
   return index;
 }
 
-unsigned ModelKernel::plug(kj::StringPtr name) {
-  unsigned index = make(name, "");
-  auto& link = device(index)->link;
-  link.permanentAddress = kj::heapArray<kj::byte>(link.hardwareAddress);
-  return index;
-}
-
 // The link goes, and with it what stands on it or cannot be without it.
 void ModelKernel::unplug(unsigned index) {
   kj::Vector<unsigned> upper, members;
   for (auto& other : devices) {
     if (other.link.kind == "vlan" && other.link.parent == index) upper.add(other.link.index);
-    if (other.link.kind == "veth" && other.link.parent == index) other.link.parent = 0;
     if (other.link.master == index) members.add(other.link.index);
   }
   for (auto vlan : upper) unplug(vlan);
@@ -86,7 +78,6 @@ void ModelKernel::unplug(unsigned index) {
   }
   removeIf(addressList, [&](auto& a) { return a.link == index; });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
-  dropNeighbours(index, true);
   removeIf(devices, [&](auto& d) { return d.link.index == index; });
   dropSources();
   notify({.links = true, .addresses = true, .routes = true});
@@ -95,7 +86,6 @@ void ModelKernel::unplug(unsigned index) {
 void ModelKernel::setCarrier(unsigned index, bool carrier) {
   auto& link = KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).link;
   link.carrier = carrier;
-  if (!carrier) dropNeighbours(index, false);
   link.operState = carrier && link.up() ? IF_OPER_UP : IF_OPER_DOWN;
   if (link.master != 0) refreshCarrier(link.master);
   for (auto& other : devices) {  // a VLAN has that of its parent
@@ -106,28 +96,20 @@ void ModelKernel::setCarrier(unsigned index, bool carrier) {
   notify({.links = true});
 }
 
-void ModelKernel::refuse(unsigned index, int code) {
-  KJ_ASSERT_NONNULL(kj::Maybe<Device&>(device(index))).refused = code;
-}
-
 // --- changes of one link
-// ------------------------------------------------------------------------------
+
 int ModelKernel::set(const SetLink& set, kj::String& message) {
   auto found = device(set.index);
   if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   KJ_IF_MAYBE (mtu, set.mtu) {
     if (int code = setMtu(*found, *mtu)) return code;
   }
   KJ_IF_MAYBE (master, set.master) {
     if (int code = setMaster(set.index, *master, message)) return code;
   }
-  KJ_IF_MAYBE (name, set.name) found->link.name = kj::str(*name);
-  KJ_IF_MAYBE (group, set.group) found->link.group = *group;
   KJ_IF_MAYBE (up, set.up) {
     if (int code = setUp(*found, *up)) return code;
   }
-  if (set.namespaceFd != nullptr) unplug(set.index);
   notify({.links = true});
   return 0;
 }
@@ -218,14 +200,13 @@ void ModelKernel::goDown(Device& device) {
   device.link.operState = IF_OPER_DOWN;
   removeIf(addressList, [&](auto& a) { return a.link == index && !is4(a.prefix); });
   removeIf(routeList, [&](auto& r) { return r.link == index; });
-  dropNeighbours(index, true);
   dropSources();
   if (device.link.master != 0) refreshCarrier(device.link.master);
   notify({.links = true, .addresses = true, .routes = true});
 }
 
 // --- bonds and bridges
-// --------------------------------------------------------------------------------
+
 size_t ModelKernel::memberCount(unsigned master) const {
   size_t count = 0;
   for (auto& other : devices) count += other.link.master == master;
@@ -303,7 +284,6 @@ int ModelKernel::join(unsigned index, unsigned master, kj::String& message) {
 int ModelKernel::set(const SetBond& set, kj::String& message) {
   auto found = device(set.index);
   if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   if (!isBond(found->link)) return EOPNOTSUPP;
   auto& options = *found->link.bond;
   // What was set before the one that fails stays set.
@@ -426,7 +406,7 @@ int ModelKernel::set(const SetBridge& set) {
 }
 
 // --- WireGuard
-// ------------------------------------------------------------------------------------
+
 WireguardDevice ModelKernel::wireguard(unsigned index) {
   auto found = device(index);
   KJ_REQUIRE(found != nullptr && found->link.kind == "wireguard", index, "is no WireGuard link");
@@ -436,7 +416,6 @@ WireguardDevice ModelKernel::wireguard(unsigned index) {
 int ModelKernel::set(const SetWireguard& set) {
   auto found = device(set.index);
   if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   if (found->link.kind != "wireguard") return EOPNOTSUPP;
   auto& state = found->wireguard;
   if (set.listenPort) state.listenPort = *set.listenPort;
@@ -470,7 +449,7 @@ int ModelKernel::set(const SetWireguard& set) {
 }
 
 // --- new links
-// ------------------------------------------------------------------------------------
+
 int ModelKernel::add(const AddLink& add, kj::String& message) {
   for (auto& device : devices) {
     if (device.link.name == add.name) return EEXIST;
@@ -485,12 +464,6 @@ int ModelKernel::add(const AddLink& add, kj::String& message) {
     }
     KJ_CASE_ONEOF(k, Dummy) {
       index = make(add.name, "dummy");
-    }
-    KJ_CASE_ONEOF(k, Veth) {
-      index = make(add.name, "veth");
-      unsigned peer = make(k.peer, "veth");
-      device(peer)->link.parent = index;
-      device(index)->link.parent = peer;
     }
     KJ_CASE_ONEOF(k, Vlan) {
       index = make(add.name, "vlan");

@@ -14,67 +14,11 @@
 
 namespace talos::netlink {
 
-class ModelKernel::ModelMonitor final : public Monitor {
- public:
-  ModelMonitor(ModelKernel& kernel, Subjects subjects) : kernel(kernel), subjects(subjects) {
-    kernel.monitors.add(this);
-  }
-  ~ModelMonitor() noexcept(false) {
-    removeIf(kernel.monitors, [this](auto monitor) { return monitor == this; });
-  }
-
-  kj::Promise<Notice> next() override {
-    if (pending.any()) return take();
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    waiting = kj::mv(paf.fulfiller);
-    return paf.promise.then([this] { return next(); });  // somebody may have taken it
-  }
-
-  Notice take() override {
-    auto result = pending;
-    pending = {};
-    return result;
-  }
-
-  void listen(bool on) override { listening = on; }
-
-  void tell(Notice notice) {
-    if (!listening) return;
-    notice.links &= subjects.links;
-    notice.addresses &= subjects.addresses;
-    notice.routes &= subjects.routes;
-    notice.rules &= subjects.rules;
-    notice.neighbours &= subjects.neighbours;
-    if (!notice.any()) return;
-    pending |= notice;
-    KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();
-  }
-
- private:
-  ModelKernel& kernel;
-  Subjects subjects;
-  Notice pending;
-  bool listening = true;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
-};
-
 namespace {
 
 constexpr unsigned kDefaultMetric6 = 1024, kConnectedMetric6 = 256;
 
 }  // namespace
-
-ModelKernel::ModelKernel(bool ipv6) : ipv6(ipv6) {
-  Device lo;
-  lo.link.index = nextIndex++;
-  lo.link.name = kj::str("lo");
-  lo.link.type = ARPHRD_LOOPBACK;
-  lo.link.flags = IFF_LOOPBACK;
-  lo.link.mtu = 65536;
-  lo.link.carrier = true;
-  devices.add(kj::mv(lo));
-  makeFirstRules();
-}
 
 ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
                          const kj::Vector<Route>& routes, bool ipv6)
@@ -88,14 +32,11 @@ ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address
   }
   addressList.addAll(addresses);
   routeList.addAll(routes);
-  makeFirstRules();
 }
 
 void ModelKernel::have(unsigned index, const WireguardDevice& device) {
   KJ_ASSERT_NONNULL(this->device(index)).wireguard = device;
 }
-
-ModelKernel::~ModelKernel() noexcept(false) = default;
 
 kj::Vector<Link> ModelKernel::links() {
   kj::Vector<Link> result;
@@ -118,17 +59,9 @@ kj::Vector<Route> ModelKernel::routes() {
 kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> changes) {
   kj::Vector<kj::Maybe<Failure>> result;
   for (auto& change : changes) {
-    ++changeCount;
     kj::String message;
     int code = applyOne(change, message);
-    if (code == 0) {
-      result.add(nullptr);
-    } else {
-      auto why = message.size() > 0 ? kj::str(message, " (", strerror(code), ")")
-                                    : kj::str(strerror(code));
-      auto text = kj::str(describe(change), ": ", why);
-      result.add(Failure{code, kj::mv(why), kj::mv(text)});
-    }
+    result.add(failureOf(change, code, message));
   }
   return result;
 }
@@ -168,18 +101,6 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return remove(c.route);
     }
-    KJ_CASE_ONEOF(c, AddRule) {
-      return add(c.rule, message);
-    }
-    KJ_CASE_ONEOF(c, DeleteRule) {
-      return remove(c.rule, message);
-    }
-    KJ_CASE_ONEOF(c, AddNeighbour) {
-      return add(c.neighbour, c.replace, message);
-    }
-    KJ_CASE_ONEOF(c, DeleteNeighbour) {
-      return remove(c.neighbour);
-    }
   }
   KJ_UNREACHABLE;
 }
@@ -192,7 +113,7 @@ ModelKernel::Device* ModelKernel::device(unsigned index) {
 }
 
 // --- addresses
-// ---------------------------------------------------------------------------------------
+
 void ModelKernel::addConnected(const Address& address) {
   bool v4 = is4(address.prefix);
   Route route{.destination = address.prefix.masked(),
@@ -224,7 +145,6 @@ void ModelKernel::dropConnected(const Address& address) {
 int ModelKernel::add(Address address) {
   auto found = device(address.link);
   if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   bool v4 = is4(address.prefix);
   if (!v4 && !ipv6) return EOPNOTSUPP;
   for (auto& other : addressList) {
@@ -270,7 +190,7 @@ int ModelKernel::remove(const Address& address) {
 }
 
 // --- routes
-// ------------------------------------------------------------------------------------------
+
 bool ModelKernel::reachable(unsigned link, const Ip& gateway) const {
   for (auto& route : routeList) {
     if (route.link == link && route.gateway == nullptr && route.destination.contains(gateway)) {
@@ -310,7 +230,6 @@ int ModelKernel::nowhereFits(const Route& wanted, kj::String& message) {
 int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
   auto found = device(wanted.link);
   if (found == nullptr) return ENODEV;
-  if (found->refused != 0) return found->refused;
   bool v4 = is4(wanted.destination);
   KJ_IF_MAYBE (gateway, wanted.gateway) {
     if ((wanted.flags & RTNH_F_ONLINK) == 0 && !reachable(wanted.link, *gateway)) {
@@ -361,26 +280,6 @@ int ModelKernel::remove(const Route& route) {
   });
   if (done) notify({.routes = true});
   return done ? 0 : ESRCH;
-}
-
-// --- for tests
-// -----------------------------------------------------------------------------------------
-void ModelKernel::notify(Notice notice) {
-  for (auto monitor : monitors) monitor->tell(notice);
-}
-
-void ModelKernel::overrun() {
-  notify({.overrun = true});
-}
-
-size_t ModelKernel::takeChangeCount() {
-  auto result = changeCount;
-  changeCount = 0;
-  return result;
-}
-
-kj::Own<Monitor> ModelKernel::monitor(Subjects subjects) {
-  return kj::heap<ModelMonitor>(*this, subjects);
 }
 
 }  // namespace talos::netlink

@@ -2,7 +2,6 @@
 
 #include <linux/rtnetlink.h>
 
-#include "common/base/error.h"
 #include "common/base/named-bits.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
@@ -36,42 +35,6 @@ kj::Vector<kj::StringPtr> neighbourFlagNames(const Neighbour& neighbour) {
   auto result = namesOf(neighbour.flags, kFlags);
   result.addAll(namesOf(neighbour.moreFlags, kMoreFlags));
   return result;
-}
-
-kj::String describe(const Neighbour& neighbour) {
-  auto hardware = hardwareText(neighbour.hardware());
-  return kj::str(neighbour.address, " (", hardware, hardware.size() > 0 ? ", " : "",
-                 neighbourStateName(neighbour.state), ")");
-}
-
-kj::Maybe<kj::String> mistakeOf(const Neighbour& neighbour) {
-  if (neighbour.hardwareAddress.size() > kLongestHardwareAddress) {
-    return kj::str("a hardware address has at most ", kLongestHardwareAddress, " octets");
-  }
-  if ((neighbour.flags & (NTF_PROXY | NTF_USE)) != 0) {
-    return kj::str("proxied addresses and requests to resolve are not made here");
-  }
-  return nullptr;
-}
-
-kj::Array<kj::byte> encodeNeighbour(uint16_t type, uint16_t flags, const Neighbour& neighbour) {
-  KJ_IF_MAYBE (mistake, mistakeOf(neighbour)) {
-    fail(ErrorKind::kInvalidArgument, kj::str("neighbour: ", *mistake));
-  }
-  MessageBuilder out(type, flags);
-  auto& header = out.header<ndmsg>();
-  header.ndm_family = neighbour.address.family();
-  header.ndm_ifindex = neighbour.link;
-  out.put(NDA_DST, neighbour.address.bytes());
-  if (type == RTM_DELNEIGH) return out.finish();
-  header.ndm_state = neighbour.state;
-  header.ndm_flags = neighbour.flags;
-  if (!neighbour.hardwareAddress.empty()) {
-    out.put(NDA_LLADDR, neighbour.hardware());
-  }
-  if (neighbour.protocol != 0) out.putU8(NDA_PROTOCOL, neighbour.protocol);
-  if (neighbour.moreFlags != 0) out.putU32(NDA_FLAGS_EXT, neighbour.moreFlags);
-  return out.finish();
 }
 
 kj::Array<kj::byte> encodeNeighbourDump() {

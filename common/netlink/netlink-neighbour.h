@@ -1,8 +1,9 @@
 // Neighbours: the hardware addresses behind the addresses of a link (ARP, IPv6 neighbour discovery;
-// linux/neighbour.h, ip-neighbour(8)). The type, its words and its messages. Pure.
+// linux/neighbour.h, ip-neighbour(8)). They are read, not written. The type, its words and its
+// messages. Pure.
 //
 // Entries of the kernel's own making come, go and change their state all the time. Proxied
-// addresses are not entries: they are neither listed nor made here. Of AF_BRIDGE (a bridge's table
+// addresses are not entries, and are not listed. Of AF_BRIDGE (a bridge's table
 // of hardware addresses), which uses the same messages, nothing is read.
 #pragma once
 
@@ -33,22 +34,10 @@ struct Neighbour {
   auto operator<=>(const Neighbour&) const = default;
 };
 
-// States in which the hardware address is known.
-constexpr uint16_t kKnownStates =
-    NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
-
 // "reachable", "stale" ...: as ip-neighbour(8) says it.
 kj::StringPtr neighbourStateName(uint16_t state);
 // "router", "externallyLearned" ...
 kj::Vector<kj::StringPtr> neighbourFlagNames(const Neighbour& neighbour);
-// "10.5.0.1 (52:54:00:00:00:01, reachable)"
-kj::String describe(const Neighbour& neighbour);
-
-// Why it cannot be asked for.
-kj::Maybe<kj::String> mistakeOf(const Neighbour& neighbour);
-
-// RTM_NEWNEIGH or RTM_DELNEIGH. Throws kInvalidArgument with the mistake.
-kj::Array<kj::byte> encodeNeighbour(uint16_t type, uint16_t flags, const Neighbour& neighbour);
 kj::Array<kj::byte> encodeNeighbourDump();
 // None of other families.
 kj::Maybe<Neighbour> decodeNeighbour(const nlmsghdr* message);

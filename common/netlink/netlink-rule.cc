@@ -3,14 +3,13 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include "common/base/error.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
 
 namespace talos::netlink {
 
 // --- words
-// -----------------------------------------------------------------------------------------
+
 kj::StringPtr ruleActionName(uint8_t action) {
   switch (action) {
     case FR_ACT_TO_TBL:
@@ -119,110 +118,7 @@ kj::String describe(const Rule& rule) {
   return kj::strArray(words, " ");
 }
 
-// --- what can be asked for
-// -------------------------------------------------------------------------
-namespace {
-
-constexpr uint8_t kEcn = 3;  // bits of the TOS that are not for routing
-
-bool fits(const std::optional<Prefix>& prefix, int family) {
-  return !prefix ||
-         (prefix->address.family() == family && prefix->length <= prefix->address.bits());
-}
-
-bool fits(const std::optional<Span<uint16_t>>& ports) {
-  return !ports || (ports->first > 0 && ports->last < 0xffff && ports->first <= ports->last);
-}
-
-}  // namespace
-
-kj::Maybe<kj::String> mistakeOf(const Rule& rule, bool deleting) {
-  if (rule.family != AF_INET && rule.family != AF_INET6) return kj::str("must be IPv4 or IPv6");
-  if (!fits(rule.from, rule.family) || !fits(rule.to, rule.family)) {
-    return kj::str("its prefixes must be of its own family");
-  }
-  if (rule.iif.size() >= IFNAMSIZ || rule.oif.size() >= IFNAMSIZ) {
-    return kj::str("names of links have at most ", IFNAMSIZ - 1, " characters");
-  }
-  if ((rule.tos & kEcn) != 0) return kj::str("the TOS must be a multiple of 4");
-  if (!fits(rule.sourcePorts) || !fits(rule.destinationPorts)) {
-    return kj::str("ports must be from 1 to 65534, the first not above the last");
-  }
-  if (rule.users && rule.users->first > rule.users->last) {
-    return kj::str("the first user must not be above the last");
-  }
-  if (rule.more) return kj::str("it has a condition that is not known here");
-  if (rule.l3mdev && rule.table != RT_TABLE_UNSPEC) {
-    return kj::str("the table of a VRF's rule is that of the VRF");
-  }
-  if (deleting) return nullptr;
-  if (rule.action == FR_ACT_UNSPEC) return kj::str("must have an action");
-  if (rule.action == FR_ACT_TO_TBL && rule.table == RT_TABLE_UNSPEC && !rule.l3mdev) {
-    return kj::str("must name a table: the kernel would choose one");
-  }
-  return nullptr;
-}
-
-Rule normalized(const Rule& rule) {
-  auto result = rule;
-  if (result.mark != 0 && result.mask == 0) result.mask = 0xffffffff;
-  for (auto prefix : {&result.from, &result.to}) {
-    if (*prefix && (*prefix)->length == 0) *prefix = {};
-    if (*prefix) *prefix = (*prefix)->masked();
-  }
-  return result;
-}
-
 // --- messages
-// --------------------------------------------------------------------------------------
-namespace {
-
-template <typename T>
-void putSpan(MessageBuilder& out, uint16_t attribute, const std::optional<T>& span) {
-  if (span) {
-    out.put(attribute, kj::arrayPtr(reinterpret_cast<const kj::byte*>(&*span), sizeof(*span)));
-  }
-}
-
-void putConditions(MessageBuilder& out, const Rule& rule) {
-  if (rule.from) out.put(FRA_SRC, rule.from->address.bytes());
-  if (rule.to) out.put(FRA_DST, rule.to->address.bytes());
-  if (!rule.iif.empty()) out.putText(FRA_IIFNAME, rule.iif.c_str());
-  if (!rule.oif.empty()) out.putText(FRA_OIFNAME, rule.oif.c_str());
-  if (rule.mark != 0 || rule.mask != 0) out.putU32(FRA_FWMARK, rule.mark);
-  if (rule.mask != 0) out.putU32(FRA_FWMASK, rule.mask);
-  if (rule.l3mdev) out.putU8(FRA_L3MDEV, 1);
-  if (rule.ipProtocol != 0) out.putU8(FRA_IP_PROTO, rule.ipProtocol);
-  putSpan(out, FRA_SPORT_RANGE, rule.sourcePorts);
-  putSpan(out, FRA_DPORT_RANGE, rule.destinationPorts);
-  putSpan(out, FRA_UID_RANGE, rule.users);
-}
-
-}  // namespace
-
-kj::Array<kj::byte> encodeRule(uint16_t type, uint16_t flags, const Rule& asked) {
-  KJ_IF_MAYBE (mistake, mistakeOf(asked, type == RTM_DELRULE)) {
-    fail(ErrorKind::kInvalidArgument, kj::str("rule: ", *mistake));
-  }
-  auto rule = normalized(asked);
-  MessageBuilder out(type, flags);
-  auto& header = out.header<fib_rule_hdr>();
-  header.family = rule.family;
-  header.src_len = rule.from ? rule.from->length : 0;
-  header.dst_len = rule.to ? rule.to->length : 0;
-  header.tos = rule.tos;
-  header.table = rule.table < 256 ? rule.table : uint8_t(RT_TABLE_UNSPEC);
-  header.action = rule.action;
-  header.flags = rule.inverted ? FIB_RULE_INVERT : 0;
-  out.putU32(FRA_PRIORITY, rule.priority);  // without it the kernel would choose one
-  putConditions(out, rule);
-  if (rule.action == FR_ACT_GOTO) out.putU32(FRA_GOTO, rule.target);
-  if (rule.table >= 256) out.putU32(FRA_TABLE, rule.table);
-  if (rule.protocol != RTPROT_UNSPEC) out.putU8(FRA_PROTOCOL, rule.protocol);
-  if (rule.suppressPrefixLength) out.putU32(FRA_SUPPRESS_PREFIXLEN, *rule.suppressPrefixLength);
-  if (rule.suppressGroup) out.putU32(FRA_SUPPRESS_IFGROUP, *rule.suppressGroup);
-  return out.finish();
-}
 
 kj::Array<kj::byte> encodeRuleDump() {
   MessageBuilder out(RTM_GETRULE, NLM_F_REQUEST | NLM_F_DUMP);
@@ -232,6 +128,7 @@ kj::Array<kj::byte> encodeRuleDump() {
 
 namespace {
 
+constexpr uint32_t kAllBits = 0xffffffff;        // of a mark that is given without a mask
 constexpr uint32_t kNotSuppressed = 0xffffffff;  // the kernel sends it where nothing is given
 
 std::optional<Prefix> prefixOf(const nlattr* attribute, const Rule& rule, uint8_t length) {
@@ -335,7 +232,11 @@ kj::Maybe<Rule> decodeRule(const nlmsghdr* message) {
     // What is said to be a prefix and is none must not look like "any".
     rule.more =
         rule.more || (header->src_len > 0 && !rule.from) || (header->dst_len > 0 && !rule.to);
-    return normalized(rule);
+    if (rule.mark != 0 && rule.mask == 0) rule.mask = kAllBits;
+    for (auto prefix : {&rule.from, &rule.to}) {
+      if (*prefix && (*prefix)->length == 0) prefix->reset();
+    }
+    return kj::mv(rule);
   }
   return nullptr;
 }

@@ -1,11 +1,8 @@
 // Routing rules: which table is asked for a route, of what packet (rtnetlink, linux/fib_rules.h;
-// ip-rule(8)). The type, its words and its messages. Pure.
+// ip-rule(8)). They are read, not written. The type, its words and its messages. Pure.
 //
 // The kernel knows no key of a rule: several may have one priority, and are tried in the order in
-// which they came. It compares only what a request gives, which has two consequences that callers
-// must know and ModelKernel shares: a rule is refused (EEXIST) while one with the same priority,
-// action, table, mark, names and protocol is there whose prefixes the new one does not give; and a
-// deletion takes the first rule that has everything given, also if it has more.
+// which they came.
 #pragma once
 
 #include <kj/array.h>
@@ -33,8 +30,8 @@ struct Rule {
   int family = AF_INET;
   uint32_t priority = 0;                     // the lowest is tried first
   std::optional<Prefix> from = {}, to = {};  // host bits zero; none: any
-  uint32_t mark = 0, mask = 0;               // mask 0 with a mark: all bits
-  std::string iif = {}, oif = {};            // names of links that need not be there; empty: any
+  uint32_t mark = 0, mask = 0;
+  std::string iif = {}, oif = {};  // names of links that need not be there; empty: any
   uint8_t action = FR_ACT_TO_TBL;
   uint32_t table = RT_TABLE_UNSPEC;  // of FR_ACT_TO_TBL
   uint32_t target = 0;               // of FR_ACT_GOTO: the priority to go on with
@@ -47,7 +44,7 @@ struct Rule {
   std::optional<Span<uint16_t>> sourcePorts = {}, destinationPorts = {};
   std::optional<Span<uint32_t>> users = {};
   std::optional<uint32_t> suppressPrefixLength = {}, suppressGroup = {};
-  bool more = false;  // it has a condition that is not known here; read only
+  bool more = false;  // it has a condition that is not known here
 
   auto operator<=>(const Rule&) const = default;
 };
@@ -59,14 +56,6 @@ kj::String tableName(uint32_t table);
 // "from 10.1.0.0/16 fwmark 0x1/0xff lookup 5": as ip-rule(8) says it, without the priority.
 kj::String describe(const Rule& rule);
 
-// Why it is no rule that can be asked for; also what the kernel would understand in another way (a
-// table that it would choose). `deleting`: nothing but the priority must be given.
-kj::Maybe<kj::String> mistakeOf(const Rule& rule, bool deleting);
-// With the mask that the kernel gives to a mark without one, and prefixes without host bits.
-Rule normalized(const Rule& rule);
-
-// RTM_NEWRULE or RTM_DELRULE. Throws kInvalidArgument with the mistake.
-kj::Array<kj::byte> encodeRule(uint16_t type, uint16_t flags, const Rule& rule);
 kj::Array<kj::byte> encodeRuleDump();
 // None for rules of other families (multicast routing).
 kj::Maybe<Rule> decodeRule(const nlmsghdr* message);

@@ -43,25 +43,6 @@ void putGenericHeader(MessageBuilder& out, uint8_t command, uint8_t version) {
   header.version = version;
 }
 
-void putEndpoint(MessageBuilder& out, const Endpoint& endpoint) {
-  auto bytes = endpoint.address.bytes();
-  if (endpoint.address.family() == AF_INET) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(endpoint.port);
-    memcpy(&address.sin_addr, bytes.begin(), bytes.size());
-    out.put(WGPEER_A_ENDPOINT,
-            kj::arrayPtr(reinterpret_cast<kj::byte*>(&address), sizeof(address)));
-  } else {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(endpoint.port);
-    memcpy(&address.sin6_addr, bytes.begin(), bytes.size());
-    out.put(WGPEER_A_ENDPOINT,
-            kj::arrayPtr(reinterpret_cast<kj::byte*>(&address), sizeof(address)));
-  }
-}
-
 void putNetwork(MessageBuilder& out, const Prefix& network) {
   out.nest(0, [&] {
     out.putU16(WGALLOWEDIP_A_FAMILY, network.address.family());
@@ -80,7 +61,7 @@ void putPeer(MessageBuilder& out, const SetPeer& peer, size_t first, size_t coun
     if (peer.replaceAllowed && first == 0) flags |= WGPEER_F_REPLACE_ALLOWEDIPS;
     if (flags != 0) out.putU32(WGPEER_A_FLAGS, flags);
     if (first == 0) {
-      if (peer.endpoint) putEndpoint(out, *peer.endpoint);
+      if (peer.endpoint) out.put(WGPEER_A_ENDPOINT, peer.endpoint->socketName().bytes());
       if (peer.keepalive) out.putU16(WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL, *peer.keepalive);
     }
     if (count > 0) {
@@ -89,27 +70,6 @@ void putPeer(MessageBuilder& out, const SetPeer& peer, size_t first, size_t coun
       });
     }
   });
-}
-
-std::optional<Endpoint> readEndpoint(const nlattr* attribute) {
-  auto bytes = payload(attribute);
-  uint16_t family = 0;
-  KJ_IF_MAYBE (f, number<uint16_t>(attribute)) family = *f;
-  Endpoint endpoint;
-  auto take = [&](size_t portAt, size_t addressAt, size_t length) {
-    endpoint.port = bytes[portAt] << 8 | bytes[portAt + 1];
-    KJ_IF_MAYBE (ip, Ip::fromBytes(bytes.slice(addressAt, addressAt + length))) {
-      endpoint.address = *ip;
-    }
-  };
-  if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
-    take(offsetof(sockaddr_in, sin_port), offsetof(sockaddr_in, sin_addr), 4);
-  } else if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
-    take(offsetof(sockaddr_in6, sin6_port), offsetof(sockaddr_in6, sin6_addr), 16);
-  } else {
-    return {};
-  }
-  return endpoint;
 }
 
 std::optional<Prefix> readNetwork(const nlattr* nest) {
@@ -138,7 +98,7 @@ WireguardPeer readPeer(const nlattr* nest) {
         readKey(attribute, peer.publicKey);
         break;
       case WGPEER_A_ENDPOINT:
-        peer.endpoint = readEndpoint(attribute);
+        KJ_IF_MAYBE (there, Endpoint::fromBytes(payload(attribute))) peer.endpoint = *there;
         break;
       case WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL:
         read(attribute, peer.keepalive);
@@ -174,7 +134,6 @@ void eachOf(const Generic& message, F&& handle) {
 }  // namespace
 
 // --- keys
-// ------------------------------------------------------------------------------------------
 kj::String toText(const WireguardKey& key) {
   return kj::encodeBase64(kj::arrayPtr(key.data(), key.size()));
 }
@@ -226,12 +185,7 @@ WireguardKey WireguardSecret::publicKey() const {
   return result;
 }
 
-kj::String Endpoint::toString() const {
-  return address.family() == AF_INET ? kj::str(address, ':', port)
-                                     : kj::str('[', address, "]:", port);
-}
-
-kj::String describe(const SetWireguard& set) {
+kj::String describe(const SetWireguard& set, const NameOfLink& nameOf) {
   kj::Vector<kj::String> parts;
   if (set.privateKey != nullptr) parts.add(kj::str("private key"));
   if (set.listenPort) parts.add(kj::str("port ", *set.listenPort));
@@ -251,11 +205,10 @@ kj::String describe(const SetWireguard& set) {
     }
     parts.add(kj::mv(text));
   }
-  return kj::str("set WireGuard of link ", set.index, ": ", kj::strArray(parts, ", "));
+  return kj::str("set WireGuard of link ", nameOf(set.index), ": ", kj::strArray(parts, ", "));
 }
 
 // --- messages
-// --------------------------------------------------------------------------------------
 kj::Vector<kj::Array<kj::byte>> encodeWireguard(uint16_t family, const SetWireguard& set) {
   kj::Vector<kj::Array<kj::byte>> messages;
   size_t peer = 0, network = 0;  // where the next message begins

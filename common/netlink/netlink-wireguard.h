@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/net/ip.h"
+#include "common/netlink/link-names.h"
 
 namespace talos::netlink {
 
@@ -42,13 +43,6 @@ class WireguardSecret {
  private:
   WireguardSecret() = default;
   WireguardKey key{};
-};
-
-struct Endpoint {
-  Ip address;
-  uint16_t port = 0;
-  kj::String toString() const;  // "10.0.0.1:51820", "[fd00::1]:51820"
-  bool operator==(const Endpoint&) const = default;
 };
 
 struct WireguardPeer {
@@ -85,7 +79,7 @@ struct SetWireguard {
   std::vector<SetPeer> peers = {};
 };
 // Without keys.
-kj::String describe(const SetWireguard& set);
+kj::String describe(const SetWireguard& set, const NameOfLink& nameOf = indexText);
 
 // As many messages as its peers and networks need, in order; each with NLM_F_ACK. `family` is the
 // number that the kernel gave to "wireguard".

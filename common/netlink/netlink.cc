@@ -59,10 +59,9 @@ kj::StringPtr routeTypeName(uint8_t type) {
 }
 
 // --- describing
-// ------------------------------------------------------------------------------------
 namespace {
 
-kj::String kindName(const LinkKind& kind) {
+kj::String kindName(const LinkKind& kind, const NameOfLink& nameOf) {
   KJ_SWITCH_ONEOF(kind) {
     KJ_CASE_ONEOF(k, Bridge) {
       return kj::str("bridge");
@@ -70,14 +69,13 @@ kj::String kindName(const LinkKind& kind) {
     KJ_CASE_ONEOF(k, Dummy) {
       return kj::str("dummy");
     }
-    KJ_CASE_ONEOF(k, Veth) {
-      return kj::str("veth with peer ", k.peer);
-    }
     KJ_CASE_ONEOF(k, Vlan) {
-      return kj::str(k.protocol == 0x88a8 ? "802.1ad vlan " : "vlan ", k.id, " on link ", k.parent);
+      return kj::str(k.protocol == 0x88a8 ? "802.1ad vlan " : "vlan ", k.id, " on link ",
+                     nameOf(k.parent));
     }
     KJ_CASE_ONEOF(k, Bond) {
-      return k.options.empty() ? kj::str("bond") : kj::str("bond with ", describe(k.options));
+      return k.options.empty() ? kj::str("bond")
+                               : kj::str("bond with ", describe(k.options, nameOf));
     }
     KJ_CASE_ONEOF(k, Wireguard) {
       return kj::str("wireguard");
@@ -86,34 +84,36 @@ kj::String kindName(const LinkKind& kind) {
   KJ_UNREACHABLE;
 }
 
-kj::String describeSet(const SetLink& set) {
-  auto text = kj::str("set link ", set.index);
+kj::String describeSet(const SetLink& set, const NameOfLink& nameOf) {
+  auto text = kj::str("set link ", nameOf(set.index));
   KJ_IF_MAYBE (mtu, set.mtu) text = kj::str(text, " mtu ", *mtu);
-  KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", *master);
-  KJ_IF_MAYBE (name, set.name) text = kj::str(text, " name ", *name);
-  KJ_IF_MAYBE (group, set.group) text = kj::str(text, " group ", *group);
-  if (set.namespaceFd != nullptr) text = kj::str(text, " to another namespace");
+  KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", nameOf(*master));
   KJ_IF_MAYBE (up, set.up) text = kj::str(text, *up ? " up" : " down");
   return text;
 }
 
-kj::String describeRoute(const Route& route) {
+kj::String describeSet(const SetBridge& set, const NameOfLink& nameOf) {
+  auto text = kj::str("set bridge ", nameOf(set.index));
+  auto option = [&](const std::optional<bool>& value, kj::StringPtr name) {
+    if (value) text = kj::str(text, *value ? " with " : " without ", name);
+  };
+  option(set.options.stp, "STP");
+  option(set.options.vlanFiltering, "VLAN filtering");
+  return text;
+}
+
+kj::String describeRoute(const Route& route, const NameOfLink& nameOf) {
   if (route.nowhere()) {
     return kj::str(routeTypeName(route.type), " route ", route.destination, " metric ",
                    route.metric);
   }
   auto text = kj::str("route ", route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
-  text = kj::str(text, " link ", route.link, " metric ", route.metric);
+  text = kj::str(text, " link ", nameOf(route.link), " metric ", route.metric);
   if ((route.flags & RTNH_F_ONLINK) != 0) text = kj::str(text, " onlink");
   KJ_IF_MAYBE (source, route.source) text = kj::str(text, " source ", *source);
   if (route.mtu != 0) text = kj::str(text, " mtu ", route.mtu);
   return text;
-}
-
-kj::String describeRule(const Rule& rule) {
-  return kj::str(rule.family == AF_INET6 ? "IPv6 rule " : "rule ", rule.priority, ": ",
-                 describe(rule));
 }
 
 }  // namespace
@@ -131,62 +131,87 @@ kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
   return result;
 }
 
-kj::String describe(const Change& change) {
+kj::String describe(const Change& change, const NameOfLink& nameOf) {
   KJ_SWITCH_ONEOF(change) {
     KJ_CASE_ONEOF(c, SetLink) {
-      return describeSet(c);
+      return describeSet(c, nameOf);
     }
     KJ_CASE_ONEOF(c, AddLink) {
-      return kj::str("add link ", c.name, ", ", kindName(c.kind));
+      return kj::str("add link ", c.name, ", ", kindName(c.kind, nameOf));
     }
     KJ_CASE_ONEOF(c, SetBond) {
-      return kj::str("set bond ", c.index, ": ", describe(c.options));
+      return kj::str("set bond ", nameOf(c.index), ": ", describe(c.options, nameOf));
     }
     KJ_CASE_ONEOF(c, SetBridge) {
-      auto text = kj::str("set bridge ", c.index);
-      if (c.options.stp) text = kj::str(text, *c.options.stp ? " with" : " without", " STP");
-      if (c.options.vlanFiltering) {
-        text = kj::str(text, *c.options.vlanFiltering ? " with" : " without", " VLAN filtering");
-      }
-      return text;
+      return describeSet(c, nameOf);
     }
     KJ_CASE_ONEOF(c, SetWireguard) {
-      return describe(c);
+      return describe(c, nameOf);
     }
     KJ_CASE_ONEOF(c, DeleteLink) {
-      return kj::str("delete link ", c.index);
+      return kj::str("delete link ", nameOf(c.index));
     }
     KJ_CASE_ONEOF(c, AddAddress) {
-      return kj::str("add address ", c.address.prefix, " to link ", c.address.link);
+      return kj::str("add address ", c.address.prefix, " to link ", nameOf(c.address.link));
     }
     KJ_CASE_ONEOF(c, DeleteAddress) {
-      return kj::str("delete address ", c.address.prefix, " of link ", c.address.link);
+      return kj::str("delete address ", c.address.prefix, " of link ", nameOf(c.address.link));
     }
     KJ_CASE_ONEOF(c, AddRoute) {
-      return kj::str(c.replace ? "replace " : "add ", describeRoute(c.route));
+      return kj::str(c.replace ? "replace " : "add ", describeRoute(c.route, nameOf));
     }
     KJ_CASE_ONEOF(c, DeleteRoute) {
-      return kj::str("delete ", describeRoute(c.route));
-    }
-    KJ_CASE_ONEOF(c, AddRule) {
-      return kj::str("add ", describeRule(c.rule));
-    }
-    KJ_CASE_ONEOF(c, DeleteRule) {
-      return kj::str("delete ", describeRule(c.rule));
-    }
-    KJ_CASE_ONEOF(c, AddNeighbour) {
-      return kj::str(c.replace ? "replace" : "add", " neighbour ", describe(c.neighbour),
-                     " of link ", c.neighbour.link);
-    }
-    KJ_CASE_ONEOF(c, DeleteNeighbour) {
-      return kj::str("delete neighbour ", c.neighbour.address, " of link ", c.neighbour.link);
+      return kj::str("delete ", describeRoute(c.route, nameOf));
     }
   }
   KJ_UNREACHABLE;
 }
 
+unsigned linkOf(const Change& change) {
+  KJ_SWITCH_ONEOF(change) {
+    KJ_CASE_ONEOF(c, AddLink) {
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, AddAddress) {
+      return c.address.link;
+    }
+    KJ_CASE_ONEOF(c, DeleteAddress) {
+      return c.address.link;
+    }
+    KJ_CASE_ONEOF(c, AddRoute) {
+      return c.route.link;
+    }
+    KJ_CASE_ONEOF(c, DeleteRoute) {
+      return c.route.link;
+    }
+    KJ_CASE_ONEOF(c, SetLink) {
+      return c.index;
+    }
+    KJ_CASE_ONEOF(c, SetBond) {
+      return c.index;
+    }
+    KJ_CASE_ONEOF(c, SetBridge) {
+      return c.index;
+    }
+    KJ_CASE_ONEOF(c, SetWireguard) {
+      return c.index;
+    }
+    KJ_CASE_ONEOF(c, DeleteLink) {
+      return c.index;
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::Maybe<Failure> failureOf(const Change& change, int code, kj::StringPtr explanation) {
+  if (code == 0) return nullptr;
+  auto why = explanation.size() > 0 ? kj::str(explanation, " (", strerror(code), ")")
+                                    : kj::str(strerror(code));
+  auto message = kj::str(describe(change), ": ", why);
+  return Failure{code, kj::mv(why), kj::mv(message)};
+}
+
 // --- the machine's kernel
-// ----------------------------------------------------------------------------
 namespace {
 
 class MachineKernel final : public Kernel {
@@ -236,7 +261,8 @@ class MachineKernel final : public Kernel {
       applyLinks(changes.slice(0, count), result);
       changes = changes.slice(count, changes.size());
       if (changes.size() == 0) break;
-      result.add(failureOf(changes[0], setWireguard(changes[0].get<SetWireguard>())));
+      auto ack = setWireguard(changes[0].get<SetWireguard>());
+      result.add(failureOf(changes[0], ack.code, ack.message));
       changes = changes.slice(1, changes.size());
     }
     return result;
@@ -264,14 +290,6 @@ class MachineKernel final : public Kernel {
     fail(ErrorKind::kUnavailable, "the kernel did not say how to talk to WireGuard");
   }
 
-  static kj::Maybe<Failure> failureOf(const Change& change, const Ack& ack) {
-    if (ack.code == 0) return nullptr;
-    auto why = ack.message.size() > 0 ? kj::str(ack.message, " (", strerror(ack.code), ")")
-                                      : kj::str(strerror(ack.code));
-    auto message = kj::str(describe(change), ": ", why);
-    return Failure{ack.code, kj::mv(why), kj::mv(message)};
-  }
-
   void applyLinks(kj::ArrayPtr<const Change> changes, kj::Vector<kj::Maybe<Failure>>& result) {
     kj::Vector<kj::Array<kj::byte>> requests(changes.size());
     auto unsaid = kj::heapArray<kj::Maybe<Ack>>(changes.size());  // what is no message
@@ -289,7 +307,8 @@ class MachineKernel final : public Kernel {
         auto message = kj::str(describe(changes[i]), ": ", why->message);
         result.add(Failure{why->code, kj::mv(why->message), kj::mv(message)});
       } else {
-        result.add(failureOf(changes[i], acks[next++]));
+        auto& ack = acks[next++];
+        result.add(failureOf(changes[i], ack.code, ack.message));
       }
     }
   }
@@ -402,7 +421,6 @@ kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer, Subjects 
 }
 
 // --- conveniences
-// ------------------------------------------------------------------------------------
 void change(Kernel& kernel, Change change) {
   auto failures = kernel.apply(kj::arrayPtr(&change, 1));
   KJ_IF_MAYBE (failure, failures[0]) {

@@ -1,12 +1,11 @@
-// The kernel's network configuration, typed: links, addresses, routes, routing rules and neighbours
-// over rtnetlink.
+// The kernel's network configuration, typed, over rtnetlink: links, addresses and routes, which are
+// read and changed, and routing rules and neighbours, which are only read.
 //
 // Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
-// (common/netlink/netlink-model.h) one in memory for tests. Messages are encoded and decoded by pure
-// functions in common/netlink/netlink-codec.h and carried by common/netlink/netlink-socket.h. A new kind of link is
-// one more variant of LinkKind and its attributes in common/netlink/netlink-link.cc; bonds, WireGuard,
-// rules and neighbours have files of their own (netlink-bond.h, netlink-wireguard.h,
-// netlink-rule.h, netlink-neighbour.h).
+// (netlink-model.h) one in memory for looking ahead, and TestKernel (test-kernel.h) that with what
+// tests do to it. Messages are encoded and decoded by pure functions (netlink-codec.h) and carried
+// by netlink-socket.h. A new kind of link is one more variant of LinkKind and its attributes in
+// netlink-link.cc; bonds, WireGuard, rules and neighbours have files of their own.
 //
 // Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
 // loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
@@ -101,14 +100,10 @@ struct Route {
 kj::StringPtr routeTypeName(uint8_t type);
 
 // --- changes
-// ---------------------------------------------------------------------------------------
 struct Bridge {
   BridgeOptions options = {};
 };
 struct Dummy {};
-struct Veth {
-  kj::String peer;
-};  // name of the other end
 struct Vlan {
   unsigned parent;
   uint16_t id;
@@ -117,18 +112,16 @@ struct Vlan {
 struct Bond {
   BondOptions options = {};
 };
-struct Wireguard {};  // its keys and peers: SetWireguard
-using LinkKind = kj::OneOf<Bridge, Dummy, Veth, Vlan, Bond, Wireguard>;
+// Its keys and peers: SetWireguard.
+struct Wireguard {};
+using LinkKind = kj::OneOf<Bridge, Dummy, Vlan, Bond, Wireguard>;
 
-// Only what is given is changed; several in one request, in the order mtu, master, up.
+// Only what is given is changed, in the order mtu, master, up.
 struct SetLink {
   unsigned index;
   kj::Maybe<bool> up = nullptr;
   kj::Maybe<unsigned> mtu = nullptr;
   kj::Maybe<unsigned> master = nullptr;  // 0 releases
-  kj::Maybe<kj::String> name = nullptr;
-  kj::Maybe<uint32_t> group = nullptr;
-  kj::Maybe<int> namespaceFd = nullptr;  // moves it there (an open /proc/<pid>/ns/net)
 };
 struct AddLink {
   kj::String name;
@@ -149,50 +142,38 @@ struct SetBridge {
 struct DeleteLink {
   unsigned index;
 };
+// EEXIST when it is there.
 struct AddAddress {
   Address address;
-};  // EEXIST when it is there
+};
 struct DeleteAddress {
   Address address;
 };
 struct AddRoute {
   Route route;
-  bool replace = false;
-};  // replace: the one with this destination and metric
+  bool replace = false;  // the one with this destination and metric
+};
 struct DeleteRoute {
   Route route;
 };
-// EEXIST when it is there. There is no replacing: a rule is added, and the old one deleted.
-struct AddRule {
-  Rule rule;
-};
-// The first of this family and priority that has all that is given; ENOENT when none has. Of the
-// rest, what is 0 or empty is not compared.
-struct DeleteRule {
-  Rule rule;
-};
-// EEXIST when the link has one with this address. replace: that one, if there is.
-struct AddNeighbour {
-  Neighbour neighbour;
-  bool replace = false;
-};
-struct DeleteNeighbour {
-  Neighbour neighbour;
-};
 using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, AddAddress,
-                         DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule, AddNeighbour,
-                         DeleteNeighbour>;
+                         DeleteAddress, AddRoute, DeleteRoute>;
+// The index of the link that it is about; 0 when there is none yet.
+unsigned linkOf(const Change& change);
 
 // "52:54:00:00:00:02"; empty where there is none.
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
-// "add address 10.5.0.2/24 to link 2": for logs and problems.
-kj::String describe(const Change& change);
+// "add address 10.5.0.2/24 to link 2": for logs and problems. Links are told by their index where
+// no names are given.
+kj::String describe(const Change& change, const NameOfLink& nameOf = indexText);
 
 struct Failure {
   int code = 0;        // errno, positive
   kj::String reason;   // the kernel's explanation, or the errno's text
   kj::String message;  // "add address ...: " and the reason
 };
+// None for code 0. `explanation`: the kernel's, may be empty.
+kj::Maybe<Failure> failureOf(const Change& change, int code, kj::StringPtr explanation);
 
 class Kernel {
  public:
@@ -251,8 +232,7 @@ kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
                              Subjects subjects = {});
 
 // --- conveniences for programs that make a few things in order
-// --------------------------------------- All throw: kNotFound, or kFailedPrecondition with the
-// kernel's words.
+// All throw: kNotFound, or kFailedPrecondition with the kernel's words.
 void change(Kernel& kernel, Change change);
 kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);
 unsigned indexOf(Kernel& kernel, kj::StringPtr name);

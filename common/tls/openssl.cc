@@ -1,12 +1,12 @@
 #include "common/tls/openssl.h"
 
-#include <arpa/inet.h>
 #include <kj/debug.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
 #include "common/base/error.h"
+#include "common/net/ip.h"
 
 namespace talos::pki {
 namespace {
@@ -223,12 +223,10 @@ void readAlternativeNames(const GENERAL_NAMES* names, kj::Vector<kj::String>& dn
       }
       dnsNames.add(kj::mv(name));
     } else {
-      char text[INET6_ADDRSTRLEN];
-      if (size != 4 && size != 16) {
-        fail(ErrorKind::kInvalidArgument, kj::str("invalid IP address of ", size, " bytes"));
-      }
-      KJ_ASSERT(inet_ntop(size == 4 ? AF_INET : AF_INET6, data, text, sizeof text) != nullptr);
-      addresses.add(kj::str(text));
+      auto address = KJ_UNWRAP_OR(Ip::fromBytes(kj::arrayPtr(data, size)), {
+        fail(ErrorKind::kInvalidArgument, kj::str("an IP address of ", size, " bytes"));
+      });
+      addresses.add(address.toString());
     }
   }
 }

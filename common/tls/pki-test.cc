@@ -189,7 +189,7 @@ TEST(Pki, BadOptionsAreRefusedByName) {
   memset(tooLong.begin(), 'o', 65);
   EXPECT_TRUE(
       contains(refusal([&] { issue(authority, key, {.addresses = kj::arr(kj::str("10.5.0"))}); }),
-               "\"10.5.0\" is not an IP address"));
+               "\"10.5.0\" is not an IPv4 or IPv6 address"));
   EXPECT_TRUE(
       contains(refusal([&] { issue(authority, key, {.dnsNames = kj::arr(kj::str("a b"))}); }),
                "\"a b\" is not a DNS name"));

@@ -1,6 +1,5 @@
 #include "common/tls/pki.h"
 
-#include <arpa/inet.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>
 #include <openssl/crypto.h>
@@ -14,6 +13,7 @@
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
+#include "common/net/ip.h"
 #include "common/tls/openssl.h"
 
 namespace talos::pki {
@@ -134,15 +134,7 @@ Names alternativeNames(const LeafOptions& options) {
     addAlternativeName(names.get(), GEN_DNS, name.asBytes());
   }
   for (auto& address : options.addresses) {
-    kj::byte bytes[16];
-    size_t size = 4;
-    if (inet_pton(AF_INET, address.cStr(), bytes) != 1) {
-      size = 16;
-      if (inet_pton(AF_INET6, address.cStr(), bytes) != 1) {
-        fail(ErrorKind::kInvalidArgument, kj::str("\"", address, "\" is not an IP address"));
-      }
-    }
-    addAlternativeName(names.get(), GEN_IPADD, kj::arrayPtr(bytes, size));
+    addAlternativeName(names.get(), GEN_IPADD, Ip::require(address).bytes());
   }
   return names;
 }

@@ -14,15 +14,6 @@ namespace {
 // server's is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
-// Wakes who waits for it, if anybody does.
-void fulfil(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiting) {
-  KJ_IF_MAYBE (waiter, waiting) {
-    auto fulfiller = kj::mv(*waiter);
-    waiting = nullptr;
-    fulfiller->fulfill();
-  }
-}
-
 }  // namespace
 
 GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
@@ -92,7 +83,7 @@ void GuardedStream::finished(uint32_t question, bool releases) {
     }
     questions.erase(question);
   }
-  fulfil(progressed);
+  progressed.raise();
 }
 
 void GuardedStream::released(uint32_t id, uint32_t references) {
@@ -138,11 +129,7 @@ size_t GuardedStream::queued() const {
 
 // Whenever something is queued a write is under way, and its end looks here again.
 kj::Promise<void> GuardedStream::room() {
-  while (queued() > limits.queuedBytes) {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    drained = kj::mv(paf.fulfiller);
-    co_await paf.promise;
-  }
+  while (queued() > limits.queuedBytes) co_await drained.next();
 }
 
 bool GuardedStream::settled() const {
@@ -155,9 +142,7 @@ bool GuardedStream::settled() const {
 
 kj::Promise<void> GuardedStream::leave() {
   while (!settled()) {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    progressed = kj::mv(paf.fulfiller);
-    co_await paf.promise;
+    co_await progressed.next();
     co_await kj::evalLast([]() {});  // the network takes off its queue what was just written
   }
   left = true;
@@ -194,8 +179,8 @@ kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) 
   writing += bytes;
   co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
   writing -= bytes;
-  fulfil(drained);
-  fulfil(progressed);
+  drained.raise();
+  progressed.raise();
 }
 
 kj::Promise<void> GuardedStream::writeMessage(

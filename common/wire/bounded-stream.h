@@ -15,6 +15,8 @@
 #include <capnp/serialize-async.h>
 #include <kj/map.h>
 
+#include "common/base/signal.h"
+
 namespace talos {
 
 class GuardedStream final : public capnp::MessageStream {
@@ -71,7 +73,7 @@ class GuardedStream final : public capnp::MessageStream {
   kj::Maybe<kj::String> failureText;
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> drained, progressed;
+  Signal drained, progressed;
 
   [[noreturn]] void failWith(kj::Exception&& e);
   size_t queued() const;

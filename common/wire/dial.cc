@@ -8,7 +8,7 @@
 #include <sys/un.h>
 
 #include "common/base/within.h"
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "common/wire/bounded-stream.h"
 #include "common/wire/rpc-server.h"
 
@@ -76,7 +76,7 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
 }
 
 kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, Secure secure,
-                                        Address::SocketName name, kj::String where) {
+                                        SocketName name, kj::String where) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto stream =
@@ -193,10 +193,9 @@ kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLev
 kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                             kj::StringPtr address, uint16_t port, Secure secure,
                                             kj::Duration deadline) {
-  auto parsed = Address::parse(address);
-  auto where = kj::str(parsed.isIpv4() ? ""_kj : "["_kj, parsed.toString(),
-                       parsed.isIpv4() ? ""_kj : "]"_kj, ":", port);
-  auto trying = tryTcp(lowLevel, kj::mv(secure), parsed.withPort(port), kj::str(where));
+  Endpoint endpoint{Ip::require(address).unmapped(), port};
+  auto where = endpoint.toString();
+  auto trying = tryTcp(lowLevel, kj::mv(secure), endpoint.socketName(), kj::str(where));
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::mv(where));

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/signal.h"
 #include "common/base/within.h"
-#include "common/net/address.h"
+#include "common/net/ip.h"
 #include "common/net/tcp-info.h"
 #include "common/wire/bounded-stream.h"
 
@@ -159,7 +160,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   unsigned total = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> placeFreed;
+  Signal placeFreed;
   class Handshake;
   kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
   kj::TaskSet tasks;                             // goes before what its connections refer to
@@ -174,7 +175,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
     ~Place() noexcept(false) {
       --listener.total;
-      KJ_IF_MAYBE (f, listener.placeFreed) (*f)->fulfill();
+      listener.placeFreed.raise();
       auto& count = KJ_ASSERT_NONNULL(listener.perKey.find(key));
       if (--count == 0) listener.perKey.erase(key);
     }
@@ -241,10 +242,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         }
       }
       for (auto number : overdue) giveUp(number);
-      auto paf = kj::newPromiseAndFulfiller<void>();
-      placeFreed = kj::mv(paf.fulfiller);
-      co_await paf.promise.exclusiveJoin(timer.atTime(next));
-      placeFreed = nullptr;
+      co_await placeFreed.next().exclusiveJoin(timer.atTime(next));
     }
   }
 
@@ -390,7 +388,7 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
     sockaddr_storage name{};
     kj::uint length = sizeof name;
     stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
-    auto address = Address::of(reinterpret_cast<sockaddr&>(name));
+    auto address = KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
     return Caller{address.toString(), address.toString()};
   };
   auto establish = [&tls, welcome = kj::mv(welcome)](
@@ -442,8 +440,7 @@ kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsign
 }
 
 kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog) {
-  auto parsed = Address::parse(address);
-  auto name = parsed.withPort(port);
+  auto name = Endpoint{Ip::require(address), port}.socketName();
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "common/base/signal.h"
+
 namespace talos {
 namespace {
 
@@ -54,7 +56,7 @@ struct UvLoop::Impl {
   uint64_t turns = 0;
   kj::List<Work, &Work::link> pending;
   kj::Own<kj::UnixEventPort::FdObserver> observer;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> kicker;
+  Signal kicked;
   kj::Promise<void> pumping;
 
   Impl(kj::UnixEventPort& port, kj::Timer& timer)
@@ -79,24 +81,17 @@ struct UvLoop::Impl {
   }
 
   // libuv registers what was started only in its next run.
-  void kick() {
-    KJ_IF_MAYBE (waiting, kicker) {
-      auto fulfiller = kj::mv(*waiting);
-      kicker = nullptr;
-      fulfiller->fulfill();
-    }
-  }
+  void kick() { kicked.raise(); }
 
   kj::Promise<void> pump() {
     for (;;) {
       auto readable = observer->whenBecomesReadable();  // before uv_run: an edge must not be lost
-      auto kicked = kj::newPromiseAndFulfiller<void>();
-      kicker = kj::mv(kicked.fulfiller);
+      auto kick = kicked.next();
       uv_run(&loop, UV_RUN_NOWAIT);
       ++turns;
       // A loop with nothing alive says 0 ("run me now"), which would spin.
       int timeout = uv_loop_alive(&loop) ? uv_backend_timeout(&loop) : -1;
-      auto wake = readable.exclusiveJoin(kj::mv(kicked.promise));
+      auto wake = readable.exclusiveJoin(kj::mv(kick));
       if (timeout == 0) {
         wake = wake.exclusiveJoin(kj::evalLast([]() {}));
       } else if (timeout > 0) {

@@ -111,7 +111,7 @@ struct ControllerRuntime::Impl final {
 
     kj::Promise<void> drive() {
       for (;;) {
-        if (!wanted) co_await signal.wait();
+        if (!wanted) co_await signal.next();
         // Changes that this turn of the loop still brings belong to this run.
         co_await kj::evalLast([] {});
         wanted = false;

@@ -369,7 +369,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       }
       auto batch = nextBatch(cursor, id);
       if (batch.empty()) {
-        if (cursor.peek() == nullptr && cursor.lag() == 0) co_await kind.changed.wait();
+        if (cursor.peek() == nullptr && cursor.lag() == 0) co_await kind.changed.next();
         continue;
       }
       auto request = sink.changesRequest();

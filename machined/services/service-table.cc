@@ -1,6 +1,5 @@
 #include "machined/services/service-table.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <kj/debug.h>
 #include <netinet/in.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/net/ip.h"
 
 namespace talos::machined {
 namespace {
@@ -110,15 +110,12 @@ ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowL
 }
 
 kj::Promise<void> serverTakesConnections(kj::LowLevelAsyncIoProvider& lowLevel, uint16_t port) {
+  auto server = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
   int fd;
-  KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  KJ_SYSCALL(fd = socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  struct sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto stream = co_await lowLevel.wrapConnectingSocketFd(
-      kj::mv(owned), reinterpret_cast<struct sockaddr*>(&address), sizeof(address));
+  auto stream =
+      co_await lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(), server.size());
   stream->shutdownWrite();
   char byte;
   // A reset is an answer as well.

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/signal.h"
 #include "machined/services/service.h"
 
 namespace talos::machined {
@@ -19,13 +20,11 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   kj::TreeMap<kj::String, kj::Own<Service>> services;
   kj::Vector<Process1::Survivor> survivors;
   bool stopping = false;  // stopAll() was called
-  kj::Own<kj::PromiseFulfiller<void>> changeFulfiller;
-  kj::ForkedPromise<void> nextChange = nullptr;
+  Signal changes;
   kj::TaskSet aside;
 
   explicit Impl(Dependencies w)
       : surroundings(kj::mv(w)), survivors(surroundings.process1.takeSurvivors()), aside(*this) {
-    renewChange();
     aside.add(reap());
   }
 
@@ -35,12 +34,8 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   kj::TaskSet& tasks() override { return aside; }
   void failed(kj::Exception&& e) override { taskFailed(kj::mv(e)); }
   bool closed() const override { return stopping; }
-  kj::Promise<void> change() override { return nextChange.addBranch(); }
-  void changed() override {
-    auto fulfiller = kj::mv(changeFulfiller);
-    renewChange();
-    fulfiller->fulfill();
-  }
+  kj::Promise<void> change() override { return changes.next(); }
+  void changed() override { changes.raise(); }
   bool isUp(kj::StringPtr id) const override {
     KJ_IF_MAYBE (found, services.find(id)) return (*found)->isUp();
     return false;
@@ -48,11 +43,6 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
 
   void taskFailed(kj::Exception&& e) override {
     log::error("error in the service supervisor", {{"error", messageOf(e)}});
-  }
-  void renewChange() {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    changeFulfiller = kj::mv(paf.fulfiller);
-    nextChange = paf.promise.fork();
   }
 
   // --- all of them ---

@@ -98,7 +98,7 @@ struct Events::Impl : public kj::Refcounted {
         missed = 0;
         co_await request.send();
       } else if (cursor == next) {
-        co_await published.wait();
+        co_await published.next();
       } else {
         auto count = kj::min(next - cursor, kBatch);
         auto request = sink.eventsRequest();

@@ -99,7 +99,7 @@ kj::Promise<void> readLog(kj::Own<Log> log, bool follow, int tailLines, uint64_t
     auto until = follow ? ring.newest() : stopAt;
     if (cursor >= until) {
       if (!follow) co_return;
-      co_await log->written.wait();
+      co_await log->written.next();
       continue;
     }
     auto next = ring.chunkEnd(cursor, kChunk, until);

@@ -87,7 +87,7 @@ class TimeFollower::Session {
     kj::Promise<void> work = nullptr;
   };
   kj::Vector<kj::Own<Resolution>> resolutions;
-  kj::Own<kj::PromiseFulfiller<void>> oneDone;
+  Signal oneDone;
 
   kj::Promise<void> resolve(Resolution& r) {
     auto late =
@@ -99,7 +99,7 @@ class TimeFollower::Session {
                         return nullptr;
                       });
     r.done = true;
-    if (oneDone.get() != nullptr) oneDone->fulfill();
+    oneDone.raise();
   }
 
   void startResolving() {
@@ -136,9 +136,7 @@ class TimeFollower::Session {
       takeResolved();
       if (resolutions.empty()) break;
       if (deps.timer.now() >= patience && sources.size() > 0) break;
-      auto paf = kj::newPromiseAndFulfiller<void>();
-      oneDone = kj::mv(paf.fulfiller);
-      auto wait = kj::mv(paf.promise);
+      auto wait = oneDone.next();
       if (deps.timer.now() < patience) {
         wait = wait.exclusiveJoin(deps.timer.atTime(patience));
       }
@@ -303,17 +301,16 @@ void TimeFollower::setServers(kj::Array<kj::String> fresh) {
   if (fresh.asPtr() == names.asPtr()) return;
   names = kj::mv(fresh);
   followed = nullptr;
-  if (renamed.get() != nullptr) renamed->fulfill();
+  renamed.raise();
 }
 
 kj::Promise<void> TimeFollower::run() {
   KJ_DEFER(forget());
   for (;;) {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    renamed = kj::mv(paf.fulfiller);
+    auto otherNames = renamed.next();
     forget();
     Session session(*this);
-    co_await session.run().exclusiveJoin(kj::mv(paf.promise));
+    co_await session.run().exclusiveJoin(kj::mv(otherNames));
   }
 }
 
@@ -327,22 +324,13 @@ void TimeFollower::forget() {
 
 void TimeFollower::setSynced() {
   status.synced = true;
-  auto all = kj::mv(waiting);
-  waiting = {};
-  for (auto& w : all) w->fulfill();
+  synced.raise();
   deps.changed();
 }
 
 kj::Promise<void> TimeFollower::whenSynced() {
   if (status.synced) return kj::READY_NOW;
-  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> still;
-  for (auto& w : waiting) {
-    if (w->isWaiting()) still.add(kj::mv(w));
-  }
-  waiting = kj::mv(still);
-  auto paf = kj::newPromiseAndFulfiller<void>();
-  waiting.add(kj::mv(paf.fulfiller));
-  return kj::mv(paf.promise);
+  return synced.next();
 }
 
 kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {

@@ -18,6 +18,7 @@
 // frequency that it has learned.
 #pragma once
 
+#include "common/base/signal.h"
 #include "machined/time/time-query.h"
 #include "machined/time/time-sources.h"
 
@@ -70,8 +71,7 @@ class TimeFollower {
   TimeState status;
   kj::Array<kj::String> names;
   kj::String followed;  // its address
-  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;
-  kj::Own<kj::PromiseFulfiller<void>> renamed;
+  Signal synced, renamed;
 
   class Session;
   void setSynced();

@@ -10,11 +10,9 @@
 namespace talos::networkd {
 namespace {
 
-using netlink::AddNeighbour;
-using netlink::AddRule;
-using netlink::ModelKernel;
 using netlink::Neighbour;
 using netlink::Rule;
+using netlink::TestKernel;
 
 kj::String ids(const Records& records) {
   kj::Vector<kj::String> result;
@@ -36,16 +34,17 @@ Neighbour entry(unsigned link, Ip address, uint16_t state = NUD_REACHABLE) {
 // Catches: two rules with one id, of which the store would keep only one; fields under the wrong
 // name.
 TEST(BystandersView, Rules) {
-  ModelKernel kernel;
+  TestKernel kernel;
   Rule first{.priority = 100,
              .from = prefix("10.1.0.0/16"),
              .mark = 1,
+             .mask = 0xffffffff,
              .iif = "eth0",
              .table = 5,
              .protocol = kMark};
   Rule second{.priority = 100, .to = prefix("10.2.0.0/16"), .oif = "eth1", .action = FR_ACT_GOTO};
   second.target = 200;
-  for (auto& rule : {first, second}) netlink::change(kernel, AddRule{rule});
+  for (auto& rule : {first, second}) kernel.put(rule);
   auto records = ruleStatuses(shownRules(kernel.rules()));
   EXPECT_STREQ(ids(records).cStr(),
                "inet4/0 inet4/100/1 inet4/100/2 inet4/32766 inet4/32767 inet6/0 inet6/32766");
@@ -76,7 +75,7 @@ TEST(BystandersView, Rules) {
 
 // Catches: entries shown that `ip neigh` hides, and a link that is gone without a name.
 TEST(BystandersView, Neighbours) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   kj::Vector<Neighbour> there;
   auto router = entry(eth0, ip("fe80::1"), NUD_STALE);
@@ -101,7 +100,7 @@ TEST(BystandersView, Neighbours) {
 
 // Catches: a store that grows with the network, and a list that looks whole when it is not.
 TEST(BystandersView, NoMoreThanTheMost) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   for (size_t extra : {size_t(0), size_t(7)}) {
     kj::Vector<Neighbour> there;
@@ -151,7 +150,7 @@ class BystandersTest : public ModelMachine {
     running = watched(bystanders.run());
     settle();
   }
-  void set(Neighbour neighbour) { netlink::change(kernel, AddNeighbour{neighbour, true}); }
+  void set(Neighbour neighbour) { kernel.put(kj::mv(neighbour)); }
   kj::String shown() { return ids(KJ_ASSERT_NONNULL(neighbours)); }
 };
 
@@ -216,18 +215,17 @@ TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   EXPECT_GE(toldNeighbours, 2u);
   EXPECT_LE(toldNeighbours, kSeconds / 3 + 1);  // a second, and two for reading
 
-  for (unsigned i = 1; i <= kMany; ++i)
-    netlink::change(kernel, AddRule{{.priority = i, .table = 7}});
+  for (unsigned i = 1; i <= kMany; ++i) kernel.put(Rule{.priority = i, .table = 7});
   pass(60 * kj::SECONDS);
   toldRules = 0;
   for (unsigned second = 0; second < 130; ++second) {  // all of them are written: 40 s and more
-    netlink::change(kernel, AddRule{{.priority = 1, .table = 100 + second}});
+    kernel.put(Rule{.priority = 1, .table = 100 + second});
     pass(1 * kj::SECONDS);
   }
   EXPECT_LE(toldRules, 130u / 40);
   for (unsigned i = 0; i < 3; ++i) pass(60 * kj::SECONDS);  // it waits for the kernel
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i), NUD_STALE));
-  netlink::change(kernel, AddRule{{.priority = 6000, .table = 7}});
+  kernel.put(Rule{.priority = 6000, .table = 7});
   auto before = attempts;
   pass(60 * kj::SECONDS);
   EXPECT_EQ(attempts, before + 1);
@@ -257,11 +255,11 @@ TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   set(entry(eth0, ip("10.5.0.1")));
   start();
   EXPECT_STREQ(shown().cStr(), "eth0/10.5.0.1");
-  netlink::change(kernel, netlink::SetLink{.index = eth0, .name = kj::str("wan0")});
+  kernel.rename(eth0, "wan0");
   pass(2 * kj::SECONDS);
   EXPECT_STREQ(shown().cStr(), "wan0/10.5.0.1");
   pass(2 * kj::SECONDS);
-  netlink::change(kernel, AddRule{{.priority = 7, .table = 7}});
+  kernel.put(Rule{.priority = 7, .table = 7});
   pass(2 * kj::SECONDS);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(rules).find("inet4/7"_kj) != nullptr);
   pass(2 * kj::SECONDS);
@@ -269,7 +267,7 @@ TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   kernel.overrun();
   pass(2 * kj::SECONDS);
   EXPECT_EQ(attempts, before);  // nothing is different
-  netlink::change(kernel, netlink::DeleteNeighbour{entry(eth0, ip("10.5.0.1"))});
+  kernel.forgetNeighbours();
   pass(2 * kj::SECONDS);
   EXPECT_STREQ(shown().cStr(), "");
 }
@@ -296,11 +294,11 @@ TEST_F(BystandersTest, AStoreThatIsAwayIsToldLater) {
 
 // Catches: one list that cannot be read, and nothing is told ever after.
 TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
-  struct Sick final : ModelKernel {
+  struct Sick final : TestKernel {
     bool sick = true;
     kj::Vector<Rule> rules() override {
       KJ_REQUIRE(!sick, "no memory");
-      return ModelKernel::rules();
+      return TestKernel::rules();
     }
   } kernel;
   kj::EventLoop loop;

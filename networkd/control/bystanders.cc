@@ -25,7 +25,6 @@ kj::String moreText(size_t count) {
 }  // namespace
 
 // --- rules
-// ---------------------------------------------------------------------------------------
 ShownRules shownRules(kj::Vector<Rule> rules) {
   ShownRules shown;
   auto count = kj::min(rules.size(), kMostBystanders);
@@ -86,7 +85,6 @@ Records ruleStatuses(const ShownRules& shown) {
 }
 
 // --- neighbours
-// ----------------------------------------------------------------------------------
 ShownNeighbours shownNeighbours(const kj::Vector<Link>& links, kj::Vector<Neighbour> neighbours) {
   auto end = std::remove_if(neighbours.begin(), neighbours.end(), [](const Neighbour& each) {
     return each.state == NUD_NONE || each.state == NUD_NOARP;
@@ -138,7 +136,6 @@ Records neighbourStatuses(const ShownNeighbours& shown) {
 }
 
 // --- the loop
-// -------------------------------------------------------------------------------------
 struct Bystanders::Look {
   ShownRules rules;
   ShownNeighbours neighbours;

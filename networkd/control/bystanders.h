@@ -30,7 +30,6 @@ namespace talos::networkd {
 constexpr size_t kMostBystanders = 4096;
 
 // --- the pure part
-// --------------------------------------------------------------------------------
 struct ShownRules {
   std::vector<netlink::Rule> rules;  // in the order in which they are tried
   size_t more = 0;                   // that are not among them
@@ -59,7 +58,6 @@ Records ruleStatuses(const ShownRules& shown);
 Records neighbourStatuses(const ShownNeighbours& shown);
 
 // --- the loop
-// -------------------------------------------------------------------------------------
 class Bystanders {
  public:
   struct Report {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/test-namespace.h"
 #include "networkd/control/test-board.h"
@@ -49,7 +50,7 @@ struct Machine {
   kj::Promise<void> running = nullptr;
 
   Machine() {
-    eth0 = netlink::addLink(kernel, "eth0", netlink::Veth{kj::str("peer")});
+    eth0 = netlink::addVeth(kernel, "eth0", "peer");
     peer = netlink::indexOf(kernel, "peer");
     netlink::setUp(kernel, peer);
     board.synced = true;
@@ -169,7 +170,7 @@ TEST(NetworkdKernel, RepairsWhatOthersBreak) {
     // The link goes away and comes back as another.
     netlink::change(m.kernel, netlink::DeleteLink{m.eth0});
     m.until([&] { return m.board.network().getProblems().size() > 0; });
-    netlink::addLink(m.kernel, "eth0", netlink::Veth{kj::str("peer")});
+    netlink::addVeth(m.kernel, "eth0", "peer");
     m.until([&] { return m.configured(); });
   });
 }
@@ -188,7 +189,7 @@ TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
                  "eth0: no carrier: its other end is down; waiting for carrier");
     EXPECT_EQ(m.board.network().getApplied(), 3u);
     m.board.addresses.add(kj::str("10.6.0.2/24"));
-    m.work.set();
+    m.work.raise();
     m.until([&] { return m.has("10.6.0.2/24"); });
     netlink::setUp(m.kernel, m.peer);
     m.until([&] { return m.board.network().getProblems().size() == 0; });

@@ -21,7 +21,7 @@ TEST_F(ControllerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
   EXPECT_TRUE(hasDefault());
   board.synced = true;
-  work.set();
+  work.raise();
   EXPECT_TRUE(ready.poll(scope));
 }
 
@@ -31,7 +31,7 @@ TEST_F(ControllerTest, ASecondPassAndARestartSendNothing) {
   specs();
   start();
   EXPECT_GT(kernel.takeChangeCount(), 0u);
-  work.set();
+  work.raise();
   settle();
   pass(1 * kj::SECONDS);
   kill();
@@ -53,7 +53,7 @@ TEST_F(ControllerTest, WhatItDidItselfIsNoReasonToLookAgain) {
   EXPECT_EQ(board.published, 2u);  // but what somebody else does is
   pass(1 * kj::SECONDS);
   board.addresses.add(kj::str("10.8.0.2/24"));  // while it waits for the kernel
-  work.set();
+  work.raise();
   auto before = host.looks;
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24"));
@@ -76,7 +76,7 @@ TEST_F(ControllerTest, HardwareGoesBackToTheMtuThatItHad) {
   EXPECT_EQ(mtu(), 1450u);
   EXPECT_STREQ(host.firstMtus.cStr(), "");
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1300u});
-  work.set();
+  work.raise();
   pass(1 * kj::SECONDS);
   EXPECT_EQ(mtu(), 1300u);
 }
@@ -100,7 +100,7 @@ TEST_F(ControllerTest, FollowsTheSpecs) {
   specs();
   start();
   board.addresses[0] = kj::str("10.5.0.3/24");
-  work.set();
+  work.raise();
   settle();
   EXPECT_FALSE(has("10.5.0.2/24"));
   EXPECT_TRUE(has("10.5.0.3/24"));
@@ -201,7 +201,7 @@ TEST_F(ControllerTest, TheServerTellsTheKernelAsItIs) {
   auto ready = server.readyRequest().send();
   EXPECT_FALSE(ready.poll(scope));
   specs();
-  work.set();
+  work.raise();
   ready.wait(scope);
   auto network = server.networkRequest().send().wait(scope).getNetwork();
   EXPECT_EQ(network.interfacesRequest().send().wait(scope).getInterfaces().size(), 2u);

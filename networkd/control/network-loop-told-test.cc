@@ -133,14 +133,14 @@ TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
     wg0.wireguard.privateKey = RandomNetwork::secret(key);
     wg0.wireguard.peers.add(
         WantedPeer{.publicKey = RandomNetwork::secret(10).publicKey(),
-                   .resolved = netlink::Endpoint{KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1")), 9},
+                   .resolved = Endpoint{KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1")), 9},
                    .allowed = {prefix("10.7.1.0/24")}});
     wg0.wireguard.peers.add(WantedPeer{.publicKey = RandomNetwork::secret(11).publicKey()});
   };
   start();
   auto wg0 = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "wg0")).index;
   auto look = [&] {
-    work.set();
+    work.raise();
     pass(1 * kj::SECONDS);
     return kernel.wireguard(wg0);
   };
@@ -250,11 +250,11 @@ TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
   EXPECT_EQ(own.getRetry().size(), 0u) << "there is nothing to try";
   // Other things happen; this one was told.
   for (unsigned i = 0; i < 5; ++i) {
-    work.set();
+    work.raise();
     pass(20 * kj::SECONDS);
   }
   board.addresses.add(kj::str("10.8.0.2/24"));
-  work.set();
+  work.raise();
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24")) << "what can be done is done";
   EXPECT_EQ(kernel.takeChangeCount(), 1u);
@@ -321,7 +321,7 @@ TEST_F(ControllerTest, TellsWhenTheHostNameIsSet) {
   start();
   EXPECT_FALSE(board.network().getHostnameReady());
   host.name = kj::str("node-1");
-  host.nameChanged.set();
+  host.nameChanged.raise();
   settle();
   EXPECT_TRUE(board.network().getHostnameReady());
 }
@@ -334,7 +334,7 @@ TEST_F(ControllerTest, TheDefaultAddressIsChosenOnce) {
   board.addresses.add(kj::str("10.5.0.9/24"));
   start();
   board.addresses.add(kj::str("10.5.0.2/24"));
-  work.set();
+  work.raise();
   settle();
   auto chosen = [&](kj::StringPtr id) {
     auto& report = KJ_ASSERT_NONNULL(board.last);

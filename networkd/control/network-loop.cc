@@ -128,7 +128,6 @@ Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board
 Controller::~Controller() noexcept(false) = default;
 
 // --- loops
-// -----------------------------------------------------------------------------------------------
 kj::Promise<void> Controller::run() {
   return applyLoop()
       .exclusiveJoin(publishLoop())
@@ -173,7 +172,7 @@ kj::Promise<void> Controller::publishLoop() {
         log::warn("cannot report the state of the network; retrying", {{"error", *why}});
         // The kernel may be another by then: look again, which makes a new report.
         next = next.exclusiveJoin(
-            timer.afterDelay(backoff.next(random())).then([this] { work.set(); }));
+            timer.afterDelay(backoff.next(random())).then([this] { work.raise(); }));
       } else {
         backoff.reset();
       }
@@ -184,7 +183,7 @@ kj::Promise<void> Controller::publishLoop() {
 kj::Promise<void> Controller::kernelLoop() {
   for (;;) {
     heard(co_await monitor.next());
-    work.set();
+    work.raise();
     co_await timer.afterDelay(kKernelPause);
   }
 }
@@ -198,12 +197,11 @@ void Controller::heard(netlink::Notice notice) {
 kj::Promise<void> Controller::hostLoop() {
   for (;;) {
     co_await host.hostnameChanged();
-    work.set();
+    work.raise();
   }
 }
 
 // --- one pass
-// ----------------------------------------------------------------------------------------------
 Observed Controller::observe() {
   auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
   observed.firstMtus = firstMtus;
@@ -272,7 +270,7 @@ void Controller::tell(Intent& intent, const Outcome& reached, Undone undone) {
                   records(addresses),
                   records(health),
                   records(undone)};
-  report.set();
+  report.raise();
 }
 
 // What the store knows of before, and what it was told but has not said back yet.

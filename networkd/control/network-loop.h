@@ -4,20 +4,21 @@
 // exponential back-off; then it reads the kernel, plans, applies, and repeats until nothing is left
 // to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
 // before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
-// could lose: what is its own the kernel knows (networkd/plan/network-plan.h), what was chosen for good the store knows.
-// A second pass sends nothing; when it does although nothing else is wanted, somebody else changed
-// something, which is made good, logged, counted and told (repaired). The count goes on from what
-// the store has, so that its readers know what is new.
+// could lose: what is its own the kernel knows (network-plan.h), what was chosen for good the store
+// knows. A second pass sends nothing; when it does although nothing else is wanted, somebody else
+// changed something, which is made good, logged, counted and told (repaired). The count goes on from
+// what the store has, so that its readers know what is new.
 #pragma once
 
 #include <kj/async.h>
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/base/signal.h"
+#include "networkd/control/network-host.h"
 #include "networkd/control/wireguard-endpoints.h"
 #include "networkd/plan/carrier.h"
 #include "networkd/plan/first-mtus.h"
-#include "networkd/plan/network-host.h"
 #include "networkd/plan/network-status.h"
 #include "networkd/plan/plan-preview.h"
 #include "networkd/plan/wanted-specs.h"

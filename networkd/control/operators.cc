@@ -176,7 +176,7 @@ Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& sto
       random(kj::mv(randomGiven)),
       changed(kj::mv(changedGiven)),
       around{port, timer, directory, random},
-      specs(store.watch(kSpecs, [this] { adjust.set(); })) {}
+      specs(store.watch(kSpecs, [this] { adjust.raise(); })) {}
 
 Operators::~Operators() noexcept(false) = default;
 
@@ -215,7 +215,7 @@ void Operators::adjustAll() {
   for (auto& id : over) leaving.erase(id);
   for (auto& [id, held] : specs->resources()) adjustOne(id, held.spec<rpc::OperatorSpecSpec>());
   seeAddresses();
-  tell.set();
+  tell.raise();
 }
 
 void Operators::end(kj::StringPtr id) {
@@ -268,8 +268,8 @@ void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) 
       entry.problem = kj::str("not an Ethernet link");
     } else {
       entry.begin(around, kj::mv(*now), [this] {
-        tell.set();
-        if (leaving.size() > 0) adjust.set();  // one of them may have ended
+        tell.raise();
+        if (leaving.size() > 0) adjust.raise();  // one of them may have ended
         changed();
       });
     }
@@ -317,7 +317,7 @@ kj::Promise<void> Operators::publishLoop() {
     KJ_IF_MAYBE (why, failure) {
       log::warn("cannot report leases; retrying", {{"error", *why}});
       co_await timer.afterDelay(kPublishPause);
-      tell.set();
+      tell.raise();
     }
   }
 }

@@ -16,11 +16,11 @@
 
 #include <kj/map.h>
 
+#include "common/base/signal.h"
 #include "common/netlink/netlink.h"
 #include "common/wire/store-client.h"
 #include "networkd/dhcp/dhcp-operator4.h"
 #include "networkd/dhcp/dhcp-operator6.h"
-#include "networkd/plan/network-host.h"
 #include "networkd/plan/network-plan.h"
 #include "rpc/types.capnp.h"
 

@@ -1,4 +1,5 @@
-// The store as networkd's board: specs in, statuses out. Thin; rules are in networkd/plan/wanted-specs.h and networkd/plan/network-status.h.
+// The store as networkd's board: specs in, statuses out. Thin; rules are in wanted-specs.h and
+// network-status.h.
 #pragma once
 
 #include "common/wire/store-client.h"

@@ -77,7 +77,7 @@ class FakeBoard final : public Board {
     KJ_REQUIRE(!broken, "store is away");
     ++published;
     last = kj::mv(report);
-    told.set();
+    told.raise();
     return kj::READY_NOW;
   }
   rpc::NetworkStatusSpec::Reader network() {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::networkd {
@@ -17,7 +17,7 @@ class ModelMachine : public ::testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  netlink::ModelKernel kernel;
+  netlink::TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
 
   void settle() { scope.poll(); }

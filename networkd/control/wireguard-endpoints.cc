@@ -93,10 +93,10 @@ kj::Promise<void> Endpoints::keepLooking(Name& name) {
 bool Endpoints::take(Name& name, kj::ArrayPtr<const kj::String> addresses) {
   bool news = name.problem.size() > 0;
   name.problem = kj::String();
-  std::optional<netlink::Endpoint> first;
+  std::optional<Endpoint> first;
   for (auto& text : addresses) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
-      netlink::Endpoint found{*ip, name.port};
+      Endpoint found{*ip, name.port};
       if (name.found && *name.found == found) return news;
       if (!first) first = found;
     }

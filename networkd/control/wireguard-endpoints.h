@@ -40,7 +40,7 @@ class Endpoints {
   struct Name {
     kj::String host;
     uint16_t port = 0;
-    std::optional<netlink::Endpoint> found;
+    std::optional<Endpoint> found;
     kj::String problem;
     bool wanted = true;
     kj::Promise<void> looking = nullptr;
@@ -49,8 +49,8 @@ class Endpoints {
   Resolve resolve;
   kj::Function<void()> changed;
   kj::String servers;
-  kj::TreeMap<kj::String, kj::Own<Name>> names;          // by the endpoint's text
-  kj::TreeMap<kj::String, netlink::Endpoint> reachedAt;  // by link and key
+  kj::TreeMap<kj::String, kj::Own<Name>> names;  // by the endpoint's text
+  kj::TreeMap<kj::String, Endpoint> reachedAt;   // by link and key
 
   Name& nameFor(kj::StringPtr text);
   void begin(Name& name);

@@ -2,8 +2,6 @@
 
 #include <kj/debug.h>
 
-#include <algorithm>
-
 namespace talos::networkd::dhcp {
 
 using Type4 = Message4::Type;
@@ -26,14 +24,6 @@ constexpr kj::byte kWanted4[] = {1, 121, 3, 6, 12, 15, 26, 42, 51, 58, 59, 119};
 kj::Duration pauseBehind(unsigned n, uint64_t random) {
   auto pause = kj::min(kFirstPause * (1u << kj::min(n, 5u)), kLongestPause);
   return pause + (static_cast<int64_t>((random >> 32) % 2001) - 1000) * kj::MILLISECONDS;
-}
-
-kj::Maybe<kj::TimePoint> earlier(kj::Maybe<kj::TimePoint> a, kj::Maybe<kj::TimePoint> b) {
-  KJ_IF_MAYBE (x, a) {
-    KJ_IF_MAYBE (y, b) return kj::min(*x, *y);
-    return *x;
-  }
-  return b;
 }
 
 // Whether the answer is to this exchange of this client.
@@ -75,7 +65,7 @@ bool Client4::listens() const {
 kj::Maybe<kj::TimePoint> Client4::deadline() const {
   kj::Maybe<kj::TimePoint> end;
   KJ_IF_MAYBE (lease, held) end = lease->expires;
-  return earlier(earlier(next, announceAt), end);
+  return earliest({next, announceAt, end});
 }
 
 // --- inputs
@@ -105,66 +95,57 @@ Client4::Actions Client4::linkDown(Moment now) {
 
 Client4::Actions Client4::timeout(Moment now) {
   Actions out;
+  if (expire(now, out)) return out;
+  if (reached(announceAt, now.time)) announce(now, out);
+  if (reached(next, now.time)) goOn(now, out);
+  return out;
+}
+
+// Whether the lease is over.
+bool Client4::expire(Moment now, Actions& out) {
   KJ_IF_MAYBE (lease, held) {
-    if (lease->expired(now.time)) {
-      lose("it has expired", out);
-      if (current != State::kDown) discover(now, out);
-      return out;
-    }
+    if (!lease->expired(now.time)) return false;
+    lose("it has expired", out);
+    if (current != State::kDown) discover(now, out);
+    return true;
   }
-  if (reached(announceAt, now.time)) {
-    KJ_IF_MAYBE (lease, held) {
-      out.add(SendArp{announcement(settings.hardwareAddress, lease->address.address)});
-    }
-    announceAt = nullptr;
-    if (++announcements < kAnnouncements) announceAt = now.time + kAnnouncePause;
+  return false;
+}
+
+void Client4::announce(Moment now, Actions& out) {
+  KJ_IF_MAYBE (lease, held) {
+    out.add(SendArp{announcement(settings.hardwareAddress, lease->address.address)});
   }
-  if (!reached(next, now.time)) return out;
+  announceAt = nullptr;
+  if (++announcements < kAnnouncements) announceAt = now.time + kAnnouncePause;
+}
+
+// What each state does when its time has come.
+void Client4::goOn(Moment now, Actions& out) {
+  bool rebind = false;
+  KJ_IF_MAYBE (lease, held) rebind = reached(lease->rebind, now.time);
   switch (current) {
     case State::kDown:
       next = nullptr;
-      break;
+      return;
     case State::kInit:
-      discover(now, out);
-      break;
+      return discover(now, out);
     case State::kSelecting:
-      sendDiscover(now, out);
-      break;
+      return sendDiscover(now, out);
     case State::kRequesting:
-      if (tries >= kTries) {
-        discover(now, out);
-      } else {
-        sendRequest(now, out);
-      }
-      break;
+      return tries < kTries ? sendRequest(now, out) : discover(now, out);
     case State::kProbing:
-      probeNext(now, out);
-      break;
+      return probeNext(now, out);
     case State::kBound:
-      renew(State::kRenewing, now, out);
-      break;
+      return renew(State::kRenewing, now, out);
     case State::kRenewing:
-      KJ_IF_MAYBE (lease, held) {
-        if (reached(lease->rebind, now.time)) {
-          renew(State::kRebinding, now, out);
-          break;
-        }
-      }
-      sendRenewal(now, out);
-      break;
+      return rebind ? renew(State::kRebinding, now, out) : sendRenewal(now, out);
     case State::kRebinding:
-      sendRenewal(now, out);
-      break;
+      return sendRenewal(now, out);
     case State::kRebooting:
       // Nobody says that it is wrong: it holds as long as it was given (RFC 2131 §3.2).
-      if (tries >= kTries) {
-        settle(now);
-      } else {
-        sendRequest(now, out);
-      }
-      break;
+      return tries < kTries ? sendRequest(now, out) : settle(now);
   }
-  return out;
 }
 
 Client4::Actions Client4::hear(const Message4& message, Moment now) {

@@ -10,15 +10,14 @@
 //     it: the server is told (DECLINE) and asked again after 10 s or more. Afterwards it is
 //     announced twice.
 //   * A lease that is known already, because the cable was out or the process has been killed,
-//   holds
-//     until it expires, while the server is asked to confirm it (INIT-REBOOT). When nobody answers
-//     it is kept; when a server refuses it, it goes.
+//     holds until it expires, while the server is asked to confirm it (INIT-REBOOT). When nobody
+//     answers it is kept; when a server refuses it, it goes.
 //   * A lease that is no longer wanted is given back to the server that gave it (RELEASE, §4.4.6),
 //     once: nobody answers to that. Without a cable nobody is told, and the server waits until its
 //     end.
 //   * Nothing is given up: pauses between messages are 4, 8, 16, 32, 64, 64 ... s, each +-1 s,
-//   those
-//     of renewals half of what is left, at least a minute (a 20th of the lease when that is less).
+//     those of renewals half of what is left, at least a minute (a 20th of the lease when that is
+//     less).
 // The client is known by its hardware address (option 61, type 1), so a machine that is installed
 // anew, or network-booted, is the same; an identifier as in RFC 4361 would not match the
 // reservations that administrators make by that address.
@@ -26,8 +25,8 @@
 
 #include <kj/one-of.h>
 
+#include "networkd/dhcp/dhcp-client.h"
 #include "networkd/dhcp/dhcp-lease4.h"
-#include "networkd/dhcp/dhcp-moment.h"
 #include "networkd/dhcp/dhcp-packet4.h"
 
 namespace talos::networkd::dhcp {
@@ -51,10 +50,6 @@ struct Release {  // to the server that gave it, while the address is perhaps go
 };
 struct SendArp {
   Arp arp;
-};
-struct Bound {};  // lease() holds from now, or has other content
-struct Lost {     // there is none any more
-  kj::String why;
 };
 using Action = kj::OneOf<Broadcast, Unicast, Release, SendArp, Bound, Lost>;
 
@@ -109,6 +104,9 @@ class Client4 {
   unsigned failures = 0;  // refusals and conflicts in a row
   unsigned announcements = 0;
 
+  bool expire(Moment now, Actions& out);
+  void announce(Moment now, Actions& out);
+  void goOn(Moment now, Actions& out);
   void discover(Moment now, Actions& out);
   void startExchange(Moment now);
   void sendDiscover(Moment now, Actions& out);

@@ -47,6 +47,41 @@ kj::Duration spread(kj::Duration pause, uint64_t random, bool onlyMore) {
   return pause + pause * share / 10000;
 }
 
+Type6 typeOf(Client6::State state) {
+  using State = Client6::State;
+  switch (state) {
+    case State::kSoliciting:
+      return Type6::kSolicit;
+    case State::kRequesting:
+      return Type6::kRequest;
+    case State::kRenewing:
+      return Type6::kRenew;
+    case State::kRebinding:
+      return Type6::kRebind;
+    case State::kConfirming:
+      return Type6::kConfirm;
+    case State::kReleasing:
+      return Type6::kRelease;
+    case State::kDeclining:
+      return Type6::kDecline;
+    default:
+      return Type6::kInformationRequest;
+  }
+}
+
+kj::ArrayPtr<const uint16_t> wantedIn(Type6 type) {
+  switch (type) {
+    case Type6::kConfirm:
+    case Type6::kRelease:
+    case Type6::kDecline:
+      return nullptr;
+    case Type6::kInformationRequest:
+      return kWantedInformation;
+    default:
+      return kWanted6;
+  }
+}
+
 uint32_t numberOf(Bytes hardwareAddress) {
   Reader in(hardwareAddress);
   in.u16();
@@ -91,13 +126,9 @@ kj::Maybe<const Ip&> Client6::leaving() const {
 }
 
 kj::Maybe<kj::TimePoint> Client6::deadline() const {
-  kj::Maybe<kj::TimePoint> end = next;
-  KJ_IF_MAYBE (lease, held) {
-    KJ_IF_MAYBE (expiry, lease->expires) {
-      end = kj::min(*expiry, end.orDefault(*expiry));
-    }
-  }
-  return end;
+  kj::Maybe<kj::TimePoint> end;
+  KJ_IF_MAYBE (lease, held) end = lease->expires;
+  return earliest({next, end});
 }
 
 // --- inputs
@@ -131,64 +162,73 @@ Client6::Actions Client6::linkDown() {
 
 Client6::Actions Client6::timeout(Moment now) {
   Actions out;
-  KJ_IF_MAYBE (lease, held) {
-    if (lease->expired(now.time)) {
-      lose("it has expired", out);
-      if (current != State::kDown) enter(State::kSoliciting, now, out);
-      return out;
-    }
-  }
-  if (!reached(next, now.time)) return out;
-  if (onLink) {
-    onLink = false;
-    if (current == State::kReleasing) return linkDown();  // it stays so: not ours to give back
-    enter(State::kDeclining, now, out);
-    return out;
-  }
+  if (expire(now, out) || !reached(next, now.time)) return out;
   auto count = pausesOf(current, longest).count;
-  if (count != 0 && tries >= count) {
-    // Nobody says that a known address is wrong; a server that does not give what it offered is
-    // left.
-    if (current == State::kConfirming) {
-      settle();
-    } else if (current == State::kReleasing) {
-      linkDown();
-    } else if (current == State::kDeclining) {
-      askAnew(conflicts, now, out);
-    } else {
-      enter(State::kSoliciting, now, out);
-    }
-    return out;
+  if (onLink) {
+    stillOnLink(now, out);
+  } else if (count != 0 && tries >= count) {
+    giveUp(now, out);
+  } else {
+    goOn(now, out);
   }
+  return out;
+}
+
+// Whether the lease is over.
+bool Client6::expire(Moment now, Actions& out) {
+  KJ_IF_MAYBE (lease, held) {
+    if (!lease->expired(now.time)) return false;
+    lose("it has expired", out);
+    if (current != State::kDown) enter(State::kSoliciting, now, out);
+    return true;
+  }
+  return false;
+}
+
+// The address that is not wanted any more stays on the link.
+void Client6::stillOnLink(Moment now, Actions& out) {
+  if (current == State::kReleasing) {
+    linkDown();  // it is not ours to give back
+  } else {
+    onLink = false;
+    enter(State::kDeclining, now, out);
+  }
+}
+
+// Nobody has answered. Nobody says that a known address is wrong; a server that does not give what
+// it offered is left.
+void Client6::giveUp(Moment now, Actions& out) {
+  switch (current) {
+    case State::kConfirming:
+      return settle();
+    case State::kReleasing:
+      linkDown();
+      return;
+    case State::kDeclining:
+      return askAnew(conflicts, now, out);
+    default:
+      return enter(State::kSoliciting, now, out);
+  }
+}
+
+// What each state does when its time has come.
+void Client6::goOn(Moment now, Actions& out) {
+  bool rebind = false;
+  KJ_IF_MAYBE (lease, held) rebind = reached(lease->rebind, now.time);
   switch (current) {
     case State::kBound:
-      enter(State::kRenewing, now, out);
-      return out;
+      return enter(State::kRenewing, now, out);
     case State::kInformed:
-      enter(State::kAsking, now, out);
-      return out;
+      return enter(State::kAsking, now, out);
     case State::kInit:
-      enter(State::kSoliciting, now, out);
-      return out;
+      return enter(State::kSoliciting, now, out);
     case State::kSoliciting:
-      if (best != nullptr) {
-        enter(State::kRequesting, now, out);
-        return out;
-      }
-      break;
+      return best != nullptr ? enter(State::kRequesting, now, out) : send(now, out);
     case State::kRenewing:
-      KJ_IF_MAYBE (lease, held) {
-        if (reached(lease->rebind, now.time)) {
-          enter(State::kRebinding, now, out);
-          return out;
-        }
-      }
-      break;
+      return rebind ? enter(State::kRebinding, now, out) : send(now, out);
     default:
-      break;
+      return send(now, out);
   }
-  send(now, out);
-  return out;
 }
 
 Client6::Actions Client6::duplicated(Moment now) {
@@ -366,77 +406,64 @@ void Client6::askAnew(unsigned& reasons, Moment now, Actions& out) {
 }
 
 void Client6::send(Moment now, Actions& out) {
-  Message6 message;
-  message.exchange = exchange;
-  message.client = copyOf(identifier);
-  auto elapsed = (now.time - began) / (10 * kj::MILLISECONDS);
-  message.elapsed = static_cast<uint16_t>(kj::min(elapsed, int64_t(0xffff)));
-  message.wanted.addAll(kj::arrayPtr(kWanted6, kj::size(kWanted6)));
-  Association6 association;
-  association.id = number;
-  auto withAddress = [&](const Ip& address) {
-    association.addresses.add(Address6{address, 0, 0, nullptr});
-  };
-  kj::Maybe<kj::TimePoint> limit;
-  KJ_IF_MAYBE (lease, held) {
-    if (current != State::kSoliciting && current != State::kRequesting) {
-      KJ_IF_MAYBE (address, lease->address) withAddress(*address);
-    }
-    if (current == State::kRenewing) {
-      message.server = copyOf(lease->server);
-      limit = lease->rebind;
-    }
-  }
-  switch (current) {
-    case State::kSoliciting:
-      message.type = Type6::kSolicit;
-      message.rapidCommit = true;
-      break;
-    case State::kRequesting:
-      message.type = Type6::kRequest;
-      KJ_IF_MAYBE (offer, best) {
-        message.server = copyOf(offer->server);
-        KJ_IF_MAYBE (lease, leaseOf(*offer, number, now.time)) {
-          KJ_IF_MAYBE (address, lease->address) withAddress(*address);
-        }
-      }
-      break;
-    case State::kRenewing:
-      message.type = Type6::kRenew;
-      break;
-    case State::kRebinding:
-      message.type = Type6::kRebind;
-      break;
-    case State::kConfirming:
-      message.type = Type6::kConfirm;
-      message.wanted.clear();
-      break;
-    case State::kReleasing:
-    case State::kDeclining:
-      message.type = current == State::kReleasing ? Type6::kRelease : Type6::kDecline;
-      message.wanted.clear();
-      KJ_IF_MAYBE (there, past) {
-        message.server = copyOf(there->server);
-        withAddress(there->address);
-      }
-      break;
-    default:
-      message.type = Type6::kInformationRequest;
-      message.wanted.clear();
-      message.wanted.addAll(kj::arrayPtr(kWantedInformation, kj::size(kWantedInformation)));
-      break;
-  }
-  if (message.type != Type6::kInformationRequest) message.associations.add(kj::mv(association));
-  out.add(Send{kj::mv(message)});
-
+  out.add(Send{message(now)});
   auto pauses = pausesOf(current, longest);
   auto base = tries == 0 ? pauses.first : kj::min(pause * 2, pauses.longest);
   pause = spread(base, now.random, tries == 0 && current == State::kSoliciting);
   ++tries;
   sent = now.time;
   next = now.time + pause;
-  KJ_IF_MAYBE (end, limit) {
-    if (*end > now.time) next = kj::min(*end, now.time + pause);
+  if (current != State::kRenewing) return;
+  KJ_IF_MAYBE (lease, held) {
+    KJ_IF_MAYBE (rebind, lease->rebind) {
+      if (*rebind > now.time) next = kj::min(*rebind, now.time + pause);
+    }
+  }
+}
+
+Message6 Client6::message(Moment now) const {
+  Message6 message;
+  message.type = typeOf(current);
+  message.exchange = exchange;
+  message.client = copyOf(identifier);
+  auto elapsed = (now.time - began) / (10 * kj::MILLISECONDS);
+  message.elapsed = static_cast<uint16_t>(kj::min(elapsed, int64_t(0xffff)));
+  message.rapidCommit = current == State::kSoliciting;
+  message.wanted.addAll(wantedIn(message.type));
+  auto about = subject(now);
+  message.server = copyOf(about.server);
+  if (message.type == Type6::kInformationRequest) return message;
+  Association6 association;
+  association.id = number;
+  KJ_IF_MAYBE (address, about.address) {
+    association.addresses.add(Address6{*address, 0, 0, nullptr});
+  }
+  message.associations.add(kj::mv(association));
+  return message;
+}
+
+Client6::Subject Client6::subject(Moment now) const {
+  switch (current) {
+    case State::kRequesting:
+      KJ_IF_MAYBE (offer, best) {
+        Subject result{nullptr, offer->server};
+        KJ_IF_MAYBE (lease, leaseOf(*offer, number, now.time)) result.address = lease->address;
+        return result;
+      }
+      return {};
+    case State::kRenewing:
+    case State::kRebinding:
+    case State::kConfirming:
+      KJ_IF_MAYBE (lease, held) {
+        return {lease->address, current == State::kRenewing ? Bytes(lease->server) : Bytes()};
+      }
+      return {};
+    case State::kReleasing:
+    case State::kDeclining:
+      KJ_IF_MAYBE (there, past) return {there->address, there->server};
+      return {};
+    default:
+      return {};
   }
 }
 

@@ -21,8 +21,8 @@
 #include <kj/one-of.h>
 #include <kj/time.h>
 
+#include "networkd/dhcp/dhcp-client.h"
 #include "networkd/dhcp/dhcp-message6.h"
-#include "networkd/dhcp/dhcp-moment.h"
 
 namespace talos::networkd::dhcp {
 
@@ -39,8 +39,8 @@ struct Lease6 {
   kj::Vector<kj::String> search;
   kj::String hostname;
   kj::TimePoint obtained = kj::origin<kj::TimePoint>();
-  kj::Maybe<kj::TimePoint> renew, rebind,
-      expires;  // none: never; without address: when to ask again
+  // None: never. Without address `renew` is when to ask again.
+  kj::Maybe<kj::TimePoint> renew, rebind, expires;
   kj::Array<kj::byte> message;
 
   bool expired(kj::TimePoint now) const;
@@ -50,7 +50,7 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
 // Of the answer to an INFORMATION-REQUEST.
 Lease6 informationOf(const Message6& message, kj::TimePoint obtained);
 
-// The file, as that of dhcp-lease4.h.
+// The file (dhcp-lease-file.h).
 kj::Array<kj::byte> encode(const Lease6& lease);
 kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now);
 
@@ -73,10 +73,6 @@ class Client6 {
   struct Send {  // to all servers of the link
     Message6 message;
   };
-  struct Bound {};
-  struct Lost {  // a lease with an address
-    kj::String why;
-  };
   using Action = kj::OneOf<Send, Bound, Lost>;
   using Actions = kj::Vector<Action>;
 
@@ -96,6 +92,7 @@ class Client6 {
 
   State state() const { return current; }
   kj::Maybe<kj::TimePoint> deadline() const;
+  // Lost tells the end only of one with an address.
   kj::Maybe<const Lease6&> lease() const;
   // What is to be given back, or is refused.
   kj::Maybe<const Ip&> leaving() const;
@@ -127,7 +124,19 @@ class Client6 {
   unsigned conflicts = 0;  // addresses in a row that others have
 
   void enter(State state, Moment now, Actions& out);
+  bool expire(Moment now, Actions& out);
+  void stillOnLink(Moment now, Actions& out);
+  void giveUp(Moment now, Actions& out);
+  void goOn(Moment now, Actions& out);
   void send(Moment now, Actions& out);
+  // Of the state.
+  Message6 message(Moment now) const;
+  // The address that it is about, and the only server that is meant.
+  struct Subject {
+    kj::Maybe<Ip> address;
+    Bytes server;
+  };
+  Subject subject(Moment now) const;
   void advertised(const Message6& message, Moment now, Actions& out);
   void replied(const Message6& message, Moment now, Actions& out);
   void bind(Lease6 lease, Moment now, Actions& out);

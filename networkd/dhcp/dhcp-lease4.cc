@@ -1,6 +1,7 @@
 #include "networkd/dhcp/dhcp-lease4.h"
 
-#include <zlib.h>
+#include "networkd/dhcp/dhcp-client.h"
+#include "networkd/dhcp/dhcp-lease-file.h"
 
 namespace talos::networkd::dhcp {
 namespace {
@@ -64,8 +65,7 @@ void setTimes(Lease4& lease, const Message4& message) {
 }  // namespace
 
 bool Lease4::expired(kj::TimePoint now) const {
-  KJ_IF_MAYBE (end, expires) return now >= *end;
-  return false;
+  return reached(expires, now);
 }
 
 Lease4 Lease4::clone() const {
@@ -95,30 +95,14 @@ kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
 }
 
 kj::Array<kj::byte> encode(const Lease4& lease) {
-  uint64_t since = (lease.obtained - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
-  Writer out;
-  out.bytes(kLeaseMagic4.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
-  out.u32(lease.message.size()).bytes(lease.message);
-  auto sum = crc32(0, out.written().begin(), out.size());
-  out.u32(static_cast<uint32_t>(sum));
-  return out.finish();
+  return encode(kLeaseMagic4, {lease.obtained, lease.message});
 }
 
 kj::Maybe<Lease4> decodeLease4(Bytes file, kj::TimePoint now) {
-  Reader in(file);
-  auto magic = in.take(kLeaseMagic4.size());
-  uint64_t since = in.u32();
-  since = since << 32 | in.u32();
-  auto message = in.take(in.u32());
-  auto covered = file.size() - in.left();
-  auto sum = in.u32();
-  bool whole = !in.bad() && in.left() == 0 && magic == kLeaseMagic4.asBytes() &&
-               sum == crc32(0, file.begin(), covered);
-  if (!whole || since > static_cast<uint64_t>(INT64_MAX)) return nullptr;
-  auto obtained = kj::origin<kj::TimePoint>() + static_cast<int64_t>(since) * kj::NANOSECONDS;
-  if (obtained > now) return nullptr;
-  auto parsed = parse4(message);
-  KJ_IF_MAYBE (m, parsed.message) return leaseOf(*m, obtained);
+  KJ_IF_MAYBE (content, decodeLeaseFile(kLeaseMagic4, file, now)) {
+    auto parsed = parse4(content->message);
+    KJ_IF_MAYBE (message, parsed.message) return leaseOf(*message, content->obtained);
+  }
   return nullptr;
 }
 

@@ -1,8 +1,5 @@
 // What a DHCPv4 server gave, with the moments at which it has to be renewed and at which it ends;
-// and its form in a file, so that it outlives the process. Pure.
-//
-// Times are those of the monotonic clock (kj::TimePoint of kj::Timer), which all processes of one
-// boot share; the file therefore belongs in a folder that is empty after a boot.
+// and its form in a file (dhcp-lease-file.h). Pure.
 #pragma once
 
 #include <kj/time.h>
@@ -37,9 +34,7 @@ struct Lease4 {
 // T2 is before it in the same proportion.
 kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained);
 
-// The file: magic, time, message, CRC-32 of all of that.
 kj::Array<kj::byte> encode(const Lease4& lease);
-// None when it is not what encode() made, or is from the future of `now`.
 kj::Maybe<Lease4> decodeLease4(Bytes file, kj::TimePoint now);
 
 }  // namespace talos::networkd::dhcp

@@ -1,6 +1,5 @@
-#include <zlib.h>
-
 #include "networkd/dhcp/dhcp-client6.h"
+#include "networkd/dhcp/dhcp-lease-file.h"
 
 namespace talos::networkd::dhcp {
 namespace {
@@ -37,8 +36,7 @@ void setTimes(Lease6& lease, const Association6& association, const Address6& ad
 }  // namespace
 
 bool Lease6::expired(kj::TimePoint now) const {
-  KJ_IF_MAYBE (end, expires) return now >= *end;
-  return false;
+  return reached(expires, now);
 }
 
 Lease6 informationOf(const Message6& message, kj::TimePoint obtained) {
@@ -74,30 +72,16 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
 }
 
 kj::Array<kj::byte> encode(const Lease6& lease) {
-  uint64_t since = (lease.obtained - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
-  Writer out;
-  out.bytes(kLeaseMagic6.asBytes()).u32(since >> 32).u32(static_cast<uint32_t>(since));
-  out.u32(lease.message.size()).bytes(lease.message);
-  auto sum = crc32(0, out.written().begin(), out.size());
-  out.u32(static_cast<uint32_t>(sum));
-  return out.finish();
+  return encode(kLeaseMagic6, {lease.obtained, lease.message});
 }
 
 kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now) {
-  Reader in(file);
-  auto magic = in.take(kLeaseMagic6.size());
-  uint64_t since = in.u32();
-  since = since << 32 | in.u32();
-  auto message = in.take(in.u32());
-  auto covered = file.size() - in.left();
-  auto sum = in.u32();
-  bool whole = !in.bad() && in.left() == 0 && magic == kLeaseMagic6.asBytes() &&
-               sum == crc32(0, file.begin(), covered);
-  if (!whole || since > static_cast<uint64_t>(INT64_MAX)) return nullptr;
-  auto obtained = kj::origin<kj::TimePoint>() + static_cast<int64_t>(since) * kj::NANOSECONDS;
-  if (obtained > now) return nullptr;
-  auto parsed = parse6(message);
-  KJ_IF_MAYBE (m, parsed.message) return leaseOf(*m, association, obtained);
+  KJ_IF_MAYBE (content, decodeLeaseFile(kLeaseMagic6, file, now)) {
+    auto parsed = parse6(content->message);
+    KJ_IF_MAYBE (message, parsed.message) {
+      return leaseOf(*message, association, content->obtained);
+    }
+  }
   return nullptr;
 }
 

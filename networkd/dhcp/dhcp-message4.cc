@@ -120,9 +120,7 @@ void fill(Message4& message, const Options& options) {
   message.lease = number(options, Option4::kLease, 4);
   message.renewal = number(options, Option4::kRenewal, 4);
   message.rebinding = number(options, Option4::kRebinding, 4);
-  KJ_IF_MAYBE (mask, address(options, Option4::kMask)) {
-    message.prefixLength = maskLength(mask->toString());
-  }
+  KJ_IF_MAYBE (mask, address(options, Option4::kMask)) message.prefixLength = maskLength(*mask);
   message.routers = addressesIn(options.get(Option4::kRouter), AF_INET);
   message.resolvers = serversIn(options.get(Option4::kResolver), AF_INET);
   message.timeServers = serversIn(options.get(Option4::kTimeServer), AF_INET);
@@ -176,11 +174,6 @@ class OptionWriter {
  private:
   Writer& out;
 };
-
-Ip maskOf(unsigned length) {
-  kj::byte ones[4] = {255, 255, 255, 255};
-  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(ones, 4))).masked(length);
-}
 
 void writeOptions(Writer& out, const Message4& message) {
   OptionWriter options(out);

@@ -1,10 +1,7 @@
 #include "networkd/dhcp/dhcp-operator4.h"
 
 #include <net/ethernet.h>
-#include <unistd.h>
 
-#include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
 
 namespace talos::networkd::dhcp {
@@ -17,37 +14,21 @@ Ip broadcastAddress() {
 
 }  // namespace
 
-Operator4::Operator4(Surroundings aroundGiven, kj::StringPtr nameGiven, LinkState link,
-                     kj::StringPtr hostname, kj::Function<void()> changedGiven)
-    : around(aroundGiven),
-      name(kj::str(nameGiven)),
-      path(kj::str(around.directory, "/dhcp4-", name)),
-      state(kj::mv(link)),
-      changed(kj::mv(changedGiven)),
+Operator4::Operator4(Surroundings around, kj::StringPtr name, LinkState link,
+                     kj::StringPtr hostname, kj::Function<void()> changed)
+    : Operator(around, "DHCP", "dhcp4", name, kj::mv(link), kj::mv(changed)),
       machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname)}, load()) {
   bool starts = state.running;
   state.running = false;
   setRunning(starts);
   running = run().eagerlyEvaluate([this](kj::Exception&& e) {
-    log::error("DHCP stopped", {{"link", name}, {"error", messageOf(e)}});
+    log::error("DHCP stopped", {{"link", this->name}, {"error", messageOf(e)}});
   });
-}
-
-Moment Operator4::moment() {
-  return {around.timer.now(), around.random()};
 }
 
 // A lease of another card that had this name is none.
-kj::Maybe<Lease4> Operator4::load() const {
-  kj::Maybe<Lease4> result;
-  auto failure = kj::runCatchingExceptions([&] {
-    KJ_IF_MAYBE (content, tryReadFile(path, kLargestLease)) {
-      result = decodeLease4(content->asBytes(), around.timer.now());
-    }
-  });
-  KJ_IF_MAYBE (e, failure) {
-    log::warn("cannot read the lease file", {{"file", path}, {"error", messageOf(*e)}});
-  }
+kj::Maybe<Lease4> Operator4::load() {
+  auto result = decodeLease4(readFile(), around.timer.now());
   KJ_IF_MAYBE (lease, result) {
     auto parsed = parse4(lease->message);
     if (KJ_ASSERT_NONNULL(parsed.message).hardwareAddress != state.hardwareAddress) return nullptr;
@@ -68,28 +49,18 @@ void Operator4::stop() {
   perform(machine.stop(moment()));
 }
 
-kj::Promise<void> Operator4::run() {
-  for (;;) {
-    // Nobody waits for these now.
-    if (!machine.listens()) packets = nullptr;
-    if (!machine.probes()) arp = nullptr;
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    wake = kj::mv(paf.fulfiller);
-    auto next = kj::mv(paf.promise);
-    for (auto* listener : {&packets, &arp}) {
-      KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
-    }
-    bool more = drain();  // behind the promises, which tell of what comes after this
-    KJ_IF_MAYBE (deadline, machine.deadline()) {
-      next = next.exclusiveJoin(around.timer.atTime(*deadline));
-    }
-    // By the timer, so that in a flood the rest of the program has its turn.
-    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
-    co_await next;
-    KJ_IF_MAYBE (deadline, machine.deadline()) {
-      if (around.timer.now() >= *deadline) perform(machine.timeout(moment()));
-    }
+kj::Vector<Listener*> Operator4::sockets() {
+  if (!machine.listens()) packets = nullptr;
+  if (!machine.probes()) arp = nullptr;
+  kj::Vector<Listener*> open;
+  for (auto* listener : {&packets, &arp}) {
+    KJ_IF_MAYBE (there, *listener) open.add(there->get());
   }
+  return open;
+}
+
+void Operator4::timeout() {
+  if (reached(deadline(), around.timer.now())) perform(machine.timeout(moment()));
 }
 
 // Each packet as if it had come alone: what the one before it changed counts.
@@ -124,20 +95,8 @@ void Operator4::perform(Client4::Actions actions) {
   for (auto& action : actions) perform(action);
   if (actions.size() == 0 && machine.state() == told) return;
   told = machine.state();
-  if (wake.get() != nullptr) wake->fulfill();
+  wake();
   changed();
-}
-
-// A socket that cannot be opened, or sends nothing, is as a lost packet: the machine tries again.
-template <typename F>
-void Operator4::attempt(kj::StringPtr what, F&& f) {
-  auto failure = kj::runCatchingExceptions(kj::fwd<F>(f));
-  kj::String text;
-  KJ_IF_MAYBE (e, failure) text = kj::str(what, ": ", messageOf(*e));
-  if (text.size() > 0 && text != lastFailure) {
-    log::warn("DHCP failed; retrying", {{"link", name}, {"error", text}});
-  }
-  lastFailure = kj::mv(text);
 }
 
 void Operator4::openSockets() {
@@ -195,24 +154,18 @@ void Operator4::perform(const Action& action) {
       });
     }
     KJ_CASE_ONEOF(bound, Bound) {
-      save();
+      KJ_IF_MAYBE (lease, machine.lease()) {
+        log::info("lease", {{"link", name},
+                            {"address", lease->address},
+                            {"server", lease->server},
+                            {"seconds", lease->seconds}});
+        writeFile(encode(*lease));
+      }
     }
     KJ_CASE_ONEOF(lost, Lost) {
-      log::warn("lease lost", {{"link", name}, {"error", lost.why}});
       server = nullptr;
-      ::unlink(path.cStr());
+      leaseEnds(lost.why);
     }
-  }
-}
-
-void Operator4::save() {
-  KJ_IF_MAYBE (lease, machine.lease()) {
-    log::info("lease", {{"link", name},
-                        {"address", lease->address},
-                        {"server", lease->server},
-                        {"seconds", lease->seconds}});
-    attempt("cannot write the lease file",
-            [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
   }
 }
 

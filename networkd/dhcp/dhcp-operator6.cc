@@ -1,10 +1,7 @@
 #include "networkd/dhcp/dhcp-operator6.h"
 
 #include <linux/if_addr.h>
-#include <unistd.h>
 
-#include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
 
 namespace talos::networkd::dhcp {
@@ -16,38 +13,25 @@ constexpr auto kSolicitPause = 4 * kj::SECONDS;
 constexpr unsigned kQuickLooks = 300;
 constexpr auto kQuickLook = 100 * kj::MILLISECONDS, kSlowLook = 1 * kj::SECONDS;
 
-Ip constant(kj::StringPtr text) {
-  return KJ_ASSERT_NONNULL(Ip::parse(text));
-}
-
 }  // namespace
 
-Operator6::Operator6(Kind kind, Surroundings around, kj::StringPtr nameGiven, LinkState link,
-                     kj::Function<void()> changedGiven)
-    : kind(kind),
-      around(around),
-      name(kj::str(nameGiven)),
-      path(kj::str(around.directory, "/dhcp6-", name)),
-      state(kj::mv(link)),
-      changed(kj::mv(changedGiven)) {
+Operator6::Operator6(Kind kind, Surroundings around, kj::StringPtr name, LinkState link,
+                     kj::Function<void()> changed)
+    : Operator(around, "DHCPv6", "dhcp6", name, kj::mv(link), kj::mv(changed)), kind(kind) {
   if (kind == Kind::kDhcp) startClient(true);
   bool starts = state.running;
   state.running = false;
   setRunning(starts);
   running = run().eagerlyEvaluate([this](kj::Exception&& e) {
-    log::error("DHCPv6 stopped", {{"link", name}, {"error", messageOf(e)}});
+    log::error("DHCPv6 stopped", {{"link", this->name}, {"error", messageOf(e)}});
   });
 }
 
 void Operator6::startClient(bool address) {
   kj::Maybe<Lease6> kept;
-  Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
   if (address) {
-    attempt("cannot read the lease file", [&] {
-      KJ_IF_MAYBE (content, tryReadFile(path, kLargestLease)) {
-        kept = decodeLease6(content->asBytes(), plain.association(), around.timer.now());
-      }
-    });
+    Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
+    kept = decodeLease6(readFile(), plain.association(), around.timer.now());
   }
   machine = kj::heap<Client6>(Settings6{copyOf(state.hardwareAddress), address}, kj::mv(kept));
 }
@@ -57,10 +41,6 @@ kj::Maybe<const Client6&> Operator6::client() const {
   return nullptr;
 }
 
-Moment Operator6::moment() {
-  return {around.timer.now(), around.random()};
-}
-
 void Operator6::setRunning(bool running) {
   if (running == state.running) return;
   state.running = running;
@@ -68,18 +48,17 @@ void Operator6::setRunning(bool running) {
   if (running) {
     look();
   } else {
-    ready = false;
     lookAt = solicitAt = nullptr;
     KJ_IF_MAYBE (client, machine) perform((*client)->linkDown());
   }
-  if (wake.get() != nullptr) wake->fulfill();
+  wake();
   changed();
 }
 
 void Operator6::stop() {
   lookAt = solicitAt = nullptr;
   KJ_IF_MAYBE (client, machine) perform((*client)->release(moment()));
-  if (kind == Kind::kDhcp) ::unlink(path.cStr());
+  if (kind == Kind::kDhcp) removeFile();
 }
 
 bool Operator6::ended() const {
@@ -127,7 +106,6 @@ void Operator6::look() {
     ++looks;
     return;
   }
-  ready = true;
   solicitations = 0;
   if (kind == Kind::kRouters) solicit();
   KJ_IF_MAYBE (client, machine) perform((*client)->linkUp(moment()));
@@ -137,7 +115,7 @@ void Operator6::solicit() {
   listen();
   KJ_IF_MAYBE (listener, icmp) {  // else it was said why there is none
     attempt("cannot send to the routers", [&] {
-      sendTo((*listener)->get(), constant("ff02::2"), 0, state.index,
+      sendTo((*listener)->get(), Ip::require("ff02::2"), 0, state.index,
              routerSolicitation(state.hardwareAddress));
     });
   }
@@ -146,15 +124,9 @@ void Operator6::solicit() {
 }
 
 kj::Maybe<kj::TimePoint> Operator6::deadline() const {
-  kj::Maybe<kj::TimePoint> first;
-  auto consider = [&](const kj::Maybe<kj::TimePoint>& moment) {
-    KJ_IF_MAYBE (m, moment) first = kj::min(*m, first.orDefault(*m));
-  };
-  consider(lookAt);
-  consider(solicitAt);
-  consider(routers.deadline());
-  KJ_IF_MAYBE (client, machine) consider((*client)->deadline());
-  return first;
+  kj::Maybe<kj::TimePoint> clients;
+  KJ_IF_MAYBE (client, machine) clients = (*client)->deadline();
+  return earliest({lookAt, solicitAt, routers.deadline(), clients});
 }
 
 void Operator6::timeout() {
@@ -167,25 +139,19 @@ void Operator6::timeout() {
   }
 }
 
-kj::Promise<void> Operator6::run() {
-  for (;;) {
-    bool asks = false;
-    KJ_IF_MAYBE (client, machine) asks = (*client)->listens();
-    if (!asks) udp = nullptr;
-    if (!state.running) icmp = nullptr;
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    wake = kj::mv(paf.fulfiller);
-    auto next = kj::mv(paf.promise);
-    for (auto* listener : {&udp, &icmp}) {
-      KJ_IF_MAYBE (l, *listener) next = next.exclusiveJoin((*l)->readable());
-    }
-    bool more = drain();  // behind the promises, which tell of what comes after this
-    KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(around.timer.atTime(*moment));
-    // By the timer, so that in a flood the rest of the program has its turn.
-    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
-    co_await next;
-    timeout();
+bool Operator6::asks() const {
+  KJ_IF_MAYBE (client, machine) return (*client)->listens();
+  return false;
+}
+
+kj::Vector<Listener*> Operator6::sockets() {
+  if (!asks()) udp = nullptr;
+  if (!state.running) icmp = nullptr;
+  kj::Vector<Listener*> open;
+  for (auto* listener : {&udp, &icmp}) {
+    KJ_IF_MAYBE (there, *listener) open.add(there->get());
   }
+  return open;
 }
 
 bool Operator6::drain() {
@@ -214,65 +180,49 @@ bool Operator6::drain() {
   return more;
 }
 
-template <typename F>
-void Operator6::attempt(kj::StringPtr what, F&& f) {
-  auto failure = kj::runCatchingExceptions(kj::fwd<F>(f));
-  kj::String text;
-  KJ_IF_MAYBE (e, failure) text = kj::str(what, ": ", messageOf(*e));
-  if (text.size() > 0 && text != lastFailure) {
-    log::warn("DHCPv6", {{"link", name}, {"error", text}});
-  }
-  lastFailure = kj::mv(text);
-}
-
 void Operator6::listen() {
   if (kind == Kind::kRouters && icmp == nullptr) {
     attempt("socket",
             [&] { icmp = kj::heap<Listener>(around.port, openAdvertisements(name, state.index)); });
   }
-  bool asks = false;
-  KJ_IF_MAYBE (client, machine) asks = (*client)->listens();
-  if (asks && udp == nullptr) {
+  if (asks() && udp == nullptr) {
     attempt("socket", [&] { udp = kj::heap<Listener>(around.port, openUdp6(name)); });
   }
 }
 
 void Operator6::perform(Client6::Actions actions) {
   listen();
-  for (auto& action : actions) {
-    KJ_SWITCH_ONEOF(action) {
-      KJ_CASE_ONEOF(send, Client6::Send) {
-        KJ_IF_MAYBE (listener, udp) {
-          attempt("cannot send to all servers", [&] {
-            sendTo((*listener)->get(), constant("ff02::1:2"), kServerPort6, state.index,
-                   encode(send.message));
-          });
-        }
-      }
-      KJ_CASE_ONEOF(bound, Client6::Bound) {
-        KJ_IF_MAYBE (client, machine) {
-          KJ_IF_MAYBE (lease, (*client)->lease()) {
-            KJ_IF_MAYBE (address, lease->address) {
-              log::info("lease",
-                        {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
-              attempt("cannot write the lease file",
-                      [&] { writeFileAtomically(path, encode(*lease).asChars(), 0600); });
-            }
-          }
-        }
-      }
-      KJ_CASE_ONEOF(lost, Client6::Lost) {
-        log::warn("lease lost", {{"link", name}, {"error", lost.why}});
-        ::unlink(path.cStr());
-      }
-    }
-  }
+  for (auto& action : actions) perform(action);
   auto state = Client6::State::kDown;
   KJ_IF_MAYBE (client, machine) state = (*client)->state();
   if (actions.size() == 0 && state == told) return;
   told = state;
-  if (wake.get() != nullptr) wake->fulfill();
+  wake();
   changed();
+}
+
+void Operator6::perform(const Client6::Action& action) {
+  KJ_SWITCH_ONEOF(action) {
+    KJ_CASE_ONEOF(send, Client6::Send) {
+      KJ_IF_MAYBE (listener, udp) {
+        attempt("to all servers", [&] {
+          sendTo((*listener)->get(), Ip::require("ff02::1:2"), kServerPort6, state.index,
+                 encode(send.message));
+        });
+      }
+    }
+    KJ_CASE_ONEOF(bound, Bound) {
+      KJ_IF_MAYBE (lease, KJ_ASSERT_NONNULL(machine)->lease()) {
+        KJ_IF_MAYBE (address, lease->address) {
+          log::info("lease", {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
+          writeFile(encode(*lease));
+        }
+      }
+    }
+    KJ_CASE_ONEOF(lost, Lost) {
+      leaseEnds(lost.why);
+    }
+  }
 }
 
 }  // namespace talos::networkd::dhcp

@@ -1,9 +1,8 @@
 // What a link's network tells by IPv6. Two kinds of operators:
 //   kDhcp     asks a DHCPv6 server for an address (dhcp-client6.h); its lease is kept in
-//             <directory>/dhcp6-<link>, as dhcp-operator4.h does it
+//             <directory>/dhcp6-<link>
 //   kRouters  hears router advertisements for resolvers and search domains, and asks DHCPv6 for
-//   what
-//             else there is when a router says that it knows (the flag O)
+//             what else there is when a router says that it knows (the flag O)
 // Addresses by autoconfiguration, routes and the MTU of advertisements are the kernel's work: it
 // solicits routers, and takes them down when their time is over. We solicit as well, because what
 // the kernel asked for may have come before we listened.
@@ -18,12 +17,12 @@
 
 #include "common/netlink/netlink.h"
 #include "networkd/dhcp/dhcp-client6.h"
-#include "networkd/dhcp/dhcp-operator4.h"
+#include "networkd/dhcp/dhcp-operator.h"
 #include "networkd/dhcp/router-advertised.h"
 
 namespace talos::networkd::dhcp {
 
-class Operator6 {
+class Operator6 final : public Operator {
  public:
   enum class Kind { kDhcp, kRouters };
   Operator6(Kind kind, Surroundings around, kj::StringPtr name, LinkState link,
@@ -38,40 +37,31 @@ class Operator6 {
   void see(kj::ArrayPtr<const netlink::Address> addresses);
   // Its state in a word.
   kj::StringPtr word() const;
-  const LinkState& link() const { return state; }
   // None: nobody has been asked.
   kj::Maybe<const Client6&> client() const;
   const Advertised& advertised() const { return routers; }
 
  private:
   Kind kind;
-  Surroundings around;
-  kj::String name, path;
-  LinkState state;
-  kj::Function<void()> changed;
   kj::Maybe<kj::Own<Client6>> machine;
   Client6::State told = Client6::State::kDown;
   Advertised routers;
   kj::Maybe<kj::Own<Listener>> udp, icmp;
   kj::Maybe<kj::TimePoint> lookAt, solicitAt;
-  bool ready = false;  // carrier and a link-local address
   unsigned looks = 0, solicitations = 0;
-  kj::String lastFailure;
-  kj::Own<kj::PromiseFulfiller<void>> wake;
   kj::Promise<void> running = nullptr;
 
-  kj::Promise<void> run();
-  kj::Maybe<kj::TimePoint> deadline() const;
-  void timeout();
-  bool drain();
+  kj::Vector<Listener*> sockets() override;
+  bool drain() override;
+  kj::Maybe<kj::TimePoint> deadline() const override;
+  void timeout() override;
+  bool asks() const;  // a server
   void look();
   void solicit();
   void listen();
   void perform(Client6::Actions actions);
-  Moment moment();
+  void perform(const Client6::Action& action);
   void startClient(bool address);
-  template <typename F>
-  void attempt(kj::StringPtr what, F&& f);
 };
 
 }  // namespace talos::networkd::dhcp

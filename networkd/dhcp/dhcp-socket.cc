@@ -1,6 +1,5 @@
 #include "networkd/dhcp/dhcp-socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <kj/debug.h>
 #include <linux/filter.h>
@@ -53,35 +52,8 @@ void bindToLink(int fd, kj::StringPtr link) {
   KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, link.begin(), link.size()), link);
 }
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-SocketAddress socketAddress(const Ip& ip, uint16_t port, unsigned index) {
-  SocketAddress result;
-  if (ip.family() == AF_INET) {
-    auto& in = reinterpret_cast<sockaddr_in&>(result.storage);
-    in.sin_family = AF_INET;
-    in.sin_port = htons(port);
-    memcpy(&in.sin_addr, ip.bytes().begin(), 4);
-    result.size = sizeof(in);
-  } else {
-    auto& in = reinterpret_cast<sockaddr_in6&>(result.storage);
-    in.sin6_family = AF_INET6;
-    in.sin6_port = htons(port);
-    in.sin6_scope_id = index;
-    memcpy(&in.sin6_addr, ip.bytes().begin(), 16);
-    result.size = sizeof(in);
-  }
-  return result;
-}
-
-Ip addressIn(const sockaddr_storage& storage) {
-  if (storage.ss_family == AF_INET6) {
-    auto& in = reinterpret_cast<const sockaddr_in6&>(storage);
-    return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(in.sin6_addr.s6_addr, 16)));
-  }
-  return Ip::any(AF_INET);
+Ip addressIn(const sockaddr_storage& name) {
+  return Endpoint::of(name).orDefault({}).address;
 }
 
 Bytes hardwareIn(const sockaddr_storage& storage) {
@@ -153,8 +125,8 @@ kj::AutoCloseFd openUnicast4(kj::StringPtr link, const Ip& from) {
   filter(fd, kNothing);
   set(fd, SOL_SOCKET, SO_REUSEADDR, kOn);
   bindToLink(fd, link);
-  auto address = socketAddress(from, kClientPort4, 0);
-  KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&address.storage), address.size), from);
+  auto name = Endpoint{from, kClientPort4}.socketName();
+  KJ_SYSCALL(bind(fd, name.get(), name.size()), from);
   return fd;
 }
 
@@ -163,8 +135,8 @@ kj::AutoCloseFd openUdp6(kj::StringPtr link) {
   set(fd, IPPROTO_IPV6, IPV6_V6ONLY, kOn);
   set(fd, SOL_SOCKET, SO_REUSEADDR, kOn);
   bindToLink(fd, link);
-  auto address = socketAddress(Ip::any(AF_INET6), kClientPort6, 0);
-  KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&address.storage), address.size));
+  auto name = Endpoint{Ip::any(AF_INET6), kClientPort6}.socketName();
+  KJ_SYSCALL(bind(fd, name.get(), name.size()));
   return fd;
 }
 
@@ -180,7 +152,8 @@ kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index) {
   bindToLink(fd, link);
   ipv6_mreq group{};
   group.ipv6mr_interface = index;
-  KJ_ASSERT(inet_pton(AF_INET6, "ff02::1", &group.ipv6mr_multiaddr) == 1);
+  auto all = Ip::require("ff02::1");
+  memcpy(&group.ipv6mr_multiaddr, all.bytes().begin(), all.bytes().size());
   set(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, group);
   return fd;
 }
@@ -191,10 +164,10 @@ bool hasLinkLocal(kj::StringPtr link, unsigned index) {
   auto failure = kj::runCatchingExceptions([&] {
     auto fd = open(AF_INET6, SOCK_DGRAM, 0);
     bindToLink(fd, link);
-    auto to = socketAddress(KJ_ASSERT_NONNULL(Ip::parse("ff02::2")), kServerPort6, index);
+    auto to = Endpoint{Ip::require("ff02::2"), kServerPort6}.socketName(index);
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
-    found = connect(fd, reinterpret_cast<sockaddr*>(&to.storage), to.size) == 0 &&
+    found = connect(fd, to.get(), to.size()) == 0 &&
             getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
             addressIn(own).isLinkLocal();
   });
@@ -245,10 +218,8 @@ void sendTo(int fd, Bytes hardwareAddress, unsigned index, uint16_t protocol, By
 }
 
 void sendTo(int fd, const Ip& to, uint16_t port, unsigned index, Bytes payload) {
-  auto address = socketAddress(to, port, index);
-  KJ_SYSCALL(sendto(fd, payload.begin(), payload.size(), 0,
-                    reinterpret_cast<sockaddr*>(&address.storage), address.size),
-             to);
+  auto name = Endpoint{to, port}.socketName(index);
+  KJ_SYSCALL(sendto(fd, payload.begin(), payload.size(), 0, name.get(), name.size()), to);
 }
 
 }  // namespace talos::networkd::dhcp

@@ -64,7 +64,6 @@ kj::Vector<Ip> serversIn(Bytes field, int family);
 uint16_t internetChecksum(std::initializer_list<Bytes> parts);
 
 // --- names
-// -----------------------------------------------------------------------------------------
 // Names are what files of this machine will contain, so only letters, digits, '-' and '_' between
 // the dots count as one. Whatever else a server sends is left out.
 

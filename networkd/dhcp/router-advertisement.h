@@ -1,9 +1,6 @@
-// Router advertisements as values: parsed from any bytes. Pure. RFC 4861 §4.2, 4.6, 6.1.2; RFC 8106
-// (resolvers and search list).
-//
-// The kernel acts on addresses, routes and the MTU in them by itself; what it does not know, and
-// only user space can use, are the resolvers, the search list, and the two flags that ask for
-// DHCPv6.
+// What only user space can use of router advertisements, parsed from any bytes: resolvers, the search
+// list (RFC 8106), and whether DHCPv6 knows more. Addresses, routes and the MTU are the kernel's
+// part. Pure. RFC 4861 §4.2, 4.6, 6.1.2.
 #pragma once
 
 #include "networkd/dhcp/dhcp-wire.h"
@@ -11,11 +8,6 @@
 namespace talos::networkd::dhcp {
 
 struct Advertisement {
-  struct OnPrefix {
-    Prefix prefix;
-    bool onLink = false, autonomous = false;
-    uint32_t valid = 0, preferred = 0;  // seconds
-  };
   struct Resolvers {
     uint32_t lifetime = 0;  // seconds; 0: no longer to be used
     kj::Vector<Ip> servers;
@@ -25,12 +17,7 @@ struct Advertisement {
     kj::Vector<kj::String> names;
   };
 
-  uint8_t hopLimit = 0;
-  bool managed = false, other = false;     // ask DHCPv6 for addresses; for anything else
-  uint16_t lifetime = 0;                   // of the router as default one, seconds; 0: it is none
-  uint32_t reachable = 0, retransmit = 0;  // milliseconds
-  kj::Maybe<uint32_t> mtu;
-  kj::Vector<OnPrefix> prefixes;
+  bool other = false;  // DHCPv6 knows more (the flag O)
   kj::Vector<Resolvers> resolvers;
   kj::Vector<Search> search;
 };

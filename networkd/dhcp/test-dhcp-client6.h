@@ -108,10 +108,10 @@ struct Client6Bench {
           KJ_REQUIRE(sent.size() < 2000, "a flood");
           if (!silent) say(replyTo(read));
         }
-        KJ_CASE_ONEOF(bound, Client6::Bound) {
+        KJ_CASE_ONEOF(bound, Bound) {
           log.add(kj::str("bound"));
         }
-        KJ_CASE_ONEOF(lost, Client6::Lost) {
+        KJ_CASE_ONEOF(lost, Lost) {
           EXPECT_TRUE(client().lease() == nullptr);
           log.add(kj::str("lost: ", lost.why));
         }

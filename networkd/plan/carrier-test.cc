@@ -4,18 +4,18 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 
 namespace talos::networkd {
 namespace {
 
-using netlink::ModelKernel;
+using netlink::TestKernel;
 
 constexpr auto kWaits = "; waiting for carrier";
 
 // A kernel on which a config is applied, and what is told of it.
 struct CarrierBench {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
   Wanted wanted;
   Carriers carriers;

@@ -6,15 +6,15 @@
 
 #include <random>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::networkd {
 namespace {
 
-using netlink::ModelKernel;
+using netlink::TestKernel;
 
-Observed observe(ModelKernel& kernel, bool ipv6 = true) {
+Observed observe(TestKernel& kernel, bool ipv6 = true) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), ipv6};
 }
 
@@ -50,7 +50,7 @@ kj::String text(const Plan& plan) {
 }
 
 // Plans and applies until nothing is left; the number of rounds that it took.
-unsigned settle(const Wanted& wanted, ModelKernel& kernel, bool mayFail = false) {
+unsigned settle(const Wanted& wanted, TestKernel& kernel, bool mayFail = false) {
   for (unsigned round = 0; round < 8; ++round) {
     auto todo = plan(wanted, observe(kernel));
     if (todo.steps.size() == 0) return round;
@@ -67,14 +67,14 @@ unsigned settle(const Wanted& wanted, ModelKernel& kernel, bool mayFail = false)
   return 8;
 }
 
-size_t count(ModelKernel& kernel, kj::StringPtr destination, kj::StringPtr via) {
+size_t count(TestKernel& kernel, kj::StringPtr destination, kj::StringPtr via) {
   size_t result = 0;
   for (auto& r : kernel.routes())
     result += r.destination == prefix(destination) && r.gateway == ip(via);
   return result;
 }
 
-bool has(ModelKernel& kernel, kj::StringPtr text) {
+bool has(TestKernel& kernel, kj::StringPtr text) {
   for (auto& a : kernel.addresses()) {
     if (a.prefix == prefix(text)) return true;
   }
@@ -84,7 +84,7 @@ bool has(ModelKernel& kernel, kj::StringPtr text) {
 // Catches: a wrong order (routes before their address, an address before its link) and steps too
 // many.
 TEST(Plan, StepsOfANewMachineInOrder) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   kernel.plug("eth1");
   EXPECT_STREQ(text(plan(ordinary(), observe(kernel))).cStr(),
@@ -98,7 +98,7 @@ TEST(Plan, StepsOfANewMachineInOrder) {
 
 // Catches: what networkd did not make being removed, or what it made being left behind.
 TEST(Plan, RemovesOnlyWhatIsItsOwn) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   settle(ordinary(), kernel);
   netlink::addAddress(kernel, eth0, prefix("192.0.2.7/24"));  // another program's
@@ -118,7 +118,7 @@ TEST(Plan, RemovesOnlyWhatIsItsOwn) {
 
 // Catches: deleting and adding a route instead of replacing it, which leaves a moment without one.
 TEST(Plan, ANewGatewayReplacesTheRouteInOneStep) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   settle(ordinary(), kernel);
   auto wanted = ordinary();
@@ -132,7 +132,7 @@ TEST(Plan, ANewGatewayReplacesTheRouteInOneStep) {
 
 // Catches: replacing another program's route because it has the same destination and metric.
 TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   auto wanted = ordinary();
   wanted.routes.clear();
@@ -149,7 +149,7 @@ TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
 
 // Catches: an exact match that somebody else made being made again, or later taken for our own.
 TEST(Plan, WhatIsThereAlreadyIsLeftAndNeverRemoved) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::setUp(kernel, eth0);
@@ -186,7 +186,7 @@ TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
        "link lo: loopback stays up"},
   };
   for (auto& row : rows) {
-    ModelKernel kernel;
+    TestKernel kernel;
     kernel.plug("eth0");
     kernel.plug("eth1");
     auto wanted = ordinary();
@@ -200,7 +200,7 @@ TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
 
 // Catches: a route without a link ending up on the wrong one.
 TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   kernel.plug("eth1");
   Wanted wanted;
@@ -218,7 +218,7 @@ TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
 // Catches: comparing the metric 0 of a spec with the 1024 that the kernel makes of it for IPv6: the
 // route would be added again for ever.
 TEST(Plan, Ipv6RoutesSettleWithTheDefaultMetric) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   auto wanted = ordinary();
   wanted.addresses.add(address("eth0", "fd00::2/64"));
@@ -229,7 +229,7 @@ TEST(Plan, Ipv6RoutesSettleWithTheDefaultMetric) {
 
 // Catches: trying ::1 for ever on a machine without IPv6.
 TEST(Plan, WithoutIpv6NothingOfItIsTried) {
-  ModelKernel kernel(false);
+  TestKernel kernel(false);
   kernel.plug("eth0");
   auto wanted = ordinary();
   wanted.addresses.add(address("eth0", "fd00::2/64"));
@@ -244,7 +244,7 @@ TEST(Plan, WithoutIpv6NothingOfItIsTried) {
 
 // Catches: an address that the kernel gave up (another machine has it) being reported as working.
 TEST(Plan, ADuplicatedAddressIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   Wanted wanted;
   wanted.links.add(link("eth0"));
@@ -285,7 +285,7 @@ Wanted randomWanted(std::minstd_rand& random) {
   return wanted;
 }
 
-kj::String foreign(ModelKernel& kernel) {
+kj::String foreign(TestKernel& kernel) {
   kj::Vector<kj::String> lines;
   for (auto& a : kernel.addresses()) {
     if (a.protocol == 0) lines.add(kj::str(a.link, " ", a.prefix));
@@ -301,7 +301,7 @@ TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
     SCOPED_TRACE(seed);
     std::minstd_rand random(seed);
     random.discard(4);
-    ModelKernel kernel;
+    TestKernel kernel;
     for (auto name : {"eth0", "eth1", "eth2"}) kernel.plug(name);
     netlink::addAddress(kernel, 3, prefix("192.0.2.9/24"));
     // From nothing to the first, to the second, and back. Routes whose gateway is nowhere fail:

@@ -19,7 +19,6 @@
 #include <kj/vector.h>
 
 #include "common/netlink/netlink.h"
-#include "networkd/plan/network-host.h"
 #include "networkd/plan/positions.h"
 
 namespace talos::networkd {
@@ -30,8 +29,8 @@ constexpr uint8_t kMark = 116;
 
 struct WantedPeer {
   netlink::WireguardKey publicKey{};
-  kj::String endpoint = nullptr;                   // as it was given; empty: it calls us
-  std::optional<netlink::Endpoint> resolved = {};  // what the endpoint is now
+  kj::String endpoint = nullptr;          // as it was given; empty: it calls us
+  std::optional<Endpoint> resolved = {};  // what the endpoint is now
   bool moved = false;      // it was set to another one by us: a peer that roams is not called back
   uint16_t keepalive = 0;  // s
   std::vector<Prefix> allowed = {};
@@ -87,6 +86,13 @@ struct FirstMtu {
   unsigned link;  // index
   unsigned mtu;
   bool operator==(const FirstMtu&) const = default;
+};
+
+// What a card says of itself.
+struct Hardware {
+  kj::String driver;   // virtio_net
+  kj::String busPath;  // 0000:00:03.0
+  kj::String pciId;    // 1af4:1000
 };
 
 struct Observed {

@@ -4,15 +4,15 @@
 #include <kj/debug.h>
 #include <linux/if_addr.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::networkd {
 namespace {
 
-using netlink::ModelKernel;
+using netlink::TestKernel;
 
-Observed observe(ModelKernel& kernel) {
+Observed observe(TestKernel& kernel) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), true};
 }
 kj::String ids(const Records& records) {
@@ -30,7 +30,7 @@ typename Spec::Reader at(Records& records, kj::StringPtr id) {
 
 // Catches: ids or fields other than `get links`, `get addresses` and `get routes` document.
 TEST(Status, ViewsOfAnOrdinaryMachine) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::setUp(kernel, eth0);
@@ -65,7 +65,7 @@ TEST(Status, ViewsOfAnOrdinaryMachine) {
 // link.
 TEST(Status, LinksAreShownWithWhatTheyAre) {
   using O = netlink::BondOption;
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::BondOptions options;
   options[O::kMode] = 1;
@@ -112,7 +112,7 @@ TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
 
 // Catches: two routes with one id, of which the store would keep only one.
 TEST(Status, RoutesThatShareAnIdAreBothThere) {
-  ModelKernel kernel;
+  TestKernel kernel;
   for (auto name : {"eth0", "eth1"}) netlink::setUp(kernel, kernel.plug(name));
   auto observed = observe(kernel);
   auto routes = routeStatuses(observed);
@@ -121,7 +121,7 @@ TEST(Status, RoutesThatShareAnIdAreBothThere) {
 
 // Catches: offering addresses that no other node can reach.
 TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
-  ModelKernel kernel;
+  TestKernel kernel;
   netlink::setUp(kernel, 1);
   unsigned eth1 = kernel.plug("eth1"), eth0 = kernel.plug("eth0"), down = kernel.plug("eth9");
   for (unsigned index : {eth0, eth1}) netlink::setUp(kernel, index);
@@ -147,14 +147,14 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
 
 // Catches: an empty default that a reader takes for the answer.
 TEST(Status, NoDefaultBeforeThereIsAnAddress) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto none = records(nodeAddresses(observe(kernel), {}));
   EXPECT_STREQ(ids(none).cStr(), "accumulative current");
 }
 
 // Catches: the API's texts differing from the tables that are printed from them.
 TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
-  ModelKernel kernel;
+  TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, eth0);
   netlink::addAddress(kernel, eth0, prefix("10.5.0.2/24"));

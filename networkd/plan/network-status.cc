@@ -15,7 +15,6 @@ using netlink::Link;
 using netlink::Route;
 
 // --- words
-// -------------------------------------------------------------------------------------------
 namespace {
 
 kj::StringPtr scopeName(uint8_t scope) {
@@ -103,7 +102,6 @@ kj::StringPtr familyName(int family) {
 }
 
 // --- statuses
-// ------------------------------------------------------------------------------------------
 Records addressStatuses(const Observed& observed) {
   Records records;
   for (auto& address : observed.addresses) {
@@ -166,7 +164,6 @@ Records routeStatuses(const Observed& observed) {
 }
 
 // --- addresses of the node
-// ------------------------------------------------------------------------------
 namespace {
 
 bool usable(const Address& address, const Link& link) {
@@ -305,7 +302,6 @@ bool hasDefaultRoute(const Observed& observed) {
 }
 
 // --- the API
-// --------------------------------------------------------------------------------------------
 void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out) {
   auto list = out.initInterfaces(observed.links.size());
   for (size_t i = 0; i < observed.links.size(); ++i) {

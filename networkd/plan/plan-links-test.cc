@@ -8,14 +8,14 @@
 
 #include <algorithm>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "networkd/plan/test-random-network.h"
 
 namespace talos::networkd {
 namespace {
 
 using netlink::BondMode;
-using netlink::ModelKernel;
+using netlink::TestKernel;
 using O = netlink::BondOption;
 
 constexpr int64_t kNow = 1000000000;
@@ -30,12 +30,12 @@ kj::String text(const Plan& plan) {
   return kj::str(kj::strArray(steps, ""), kj::strArray(problems, ""));
 }
 
-Plan planFor(const Wanted& wanted, ModelKernel& kernel) {
+Plan planFor(const Wanted& wanted, TestKernel& kernel) {
   return plan(wanted, observe(kernel, true, kNow));
 }
 
 // Plans and applies until nothing is left; everything that was done, one step a line.
-kj::String settle(const Wanted& wanted, ModelKernel& kernel) {
+kj::String settle(const Wanted& wanted, TestKernel& kernel) {
   kj::Vector<kj::String> done;
   for (unsigned round = 0; round < 6; ++round) {
     auto todo = planFor(wanted, kernel);
@@ -80,7 +80,7 @@ Wanted bonded(BondMode mode, uint32_t miimon = 100) {
   return wanted;
 }
 
-struct TwoCards : ModelKernel {
+struct TwoCards : TestKernel {
   unsigned eth0 = plug("eth0"), eth1 = plug("eth1");
   netlink::Link at(kj::StringPtr name) { return KJ_ASSERT_NONNULL(netlink::findLink(*this, name)); }
 };
@@ -151,7 +151,7 @@ TEST(PlanLinks, ANewModeEmptiesTheBondAndFillsItAgain) {
 
 // Catches: one member that is missing keeping the others out.
 TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   auto wanted = bonded(BondMode::kActiveBackup);
   settle(wanted, kernel);
@@ -179,7 +179,7 @@ TEST(PlanLinks, RemovesOwnLinksAndNoOthers) {
 
 // Catches: a bridge without a hardware address, on which no VLAN could ever go up, being kept.
 TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
-  ModelKernel kernel;
+  TestKernel kernel;
   Wanted wanted;
   wanted.links.add(link("br0", "bridge"));
   settle(wanted, kernel);
@@ -197,7 +197,7 @@ TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
 
 // Catches: a link of another program being taken for ours because of its name.
 TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   netlink::addLink(kernel, "bond0", netlink::Dummy{});
   Wanted wanted;
   wanted.links.add(link("bond0", "bond"));
@@ -287,7 +287,6 @@ TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
 }
 
 // --- WireGuard
-// ------------------------------------------------------------------------------------
 WantedPeer peer(kj::byte number, kj::StringPtr network) {
   WantedPeer peer;
   peer.publicKey = RandomNetwork::secret(number).publicKey();
@@ -306,7 +305,7 @@ Wanted tunnel() {
 
 // Catches: peers that lose their session because another one changed.
 TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
-  ModelKernel kernel;
+  TestKernel kernel;
   settle(tunnel(), kernel);
   auto wanted = tunnel();
   wanted.links[0].wireguard.peers[1].keepalive = 25;
@@ -321,7 +320,6 @@ TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
 // Catches: calling a peer back that moved to another address, and never calling it again when it is
 // gone from there.
 TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
-  using netlink::Endpoint;
   auto at = [](kj::StringPtr ip) { return Endpoint{KJ_ASSERT_NONNULL(Ip::parse(ip)), 9}; };
   WantedWireguard wanted;
   wanted.privateKey = RandomNetwork::secret(1);
@@ -346,7 +344,7 @@ TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
 
 // Catches: two peers that take a network from each other for ever.
 TEST(PlanLinks, ANetworkBehindTwoPeersIsTheFirstOnes) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto wanted = tunnel();
   wanted.links[0].wireguard.peers[1].allowed = wanted.links[0].wireguard.peers[0].allowed;
   settle(wanted, kernel);
@@ -358,7 +356,7 @@ TEST(PlanLinks, ANetworkBehindTwoPeersIsTheFirstOnes) {
 
 // Catches: a plan without an end, because the kernel passes over the machine's own key.
 TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto wanted = tunnel();
   auto& wireguard = wanted.links[0].wireguard;
   wireguard.peers[1].publicKey = KJ_ASSERT_NONNULL(wireguard.privateKey).publicKey();
@@ -370,7 +368,6 @@ TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
 }
 
 // --- any network to any other
-// ---------------------------------------------------------------------
 // Catches: every order that the kernel refuses, every plan that does not end, and every trace that
 // one config leaves in the next: after A, B, A all is as on a machine that had only A.
 TEST(PlanLinks, RandomNetworksFromOneToAnotherAndBack) {
@@ -379,11 +376,11 @@ TEST(PlanLinks, RandomNetworksFromOneToAnotherAndBack) {
     SCOPED_TRACE(seed);
     RandomNetwork generate(seed);
     auto a = generate.make(kHardware), b = generate.make(kHardware);
-    auto machine = [&](ModelKernel& kernel) {
+    auto machine = [&](TestKernel& kernel) {
       for (unsigned i = 0; i < kHardware; ++i) kernel.plug(kj::str("eth", i));
       netlink::addLink(kernel, "cni0", netlink::Bridge{});
     };
-    ModelKernel fresh, used;
+    TestKernel fresh, used;
     machine(fresh);
     machine(used);
     settle(a, fresh);

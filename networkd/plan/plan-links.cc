@@ -141,7 +141,6 @@ class LinkPlanner::Impl {
   }
 
   // --- what is there, and is it what is wanted
-  // ----------------------------------------------------
   // Whether the link is made as it is wanted; what differs cannot be changed, only made anew.
   bool fits(const Now& link) {
     auto& want = *link.want;
@@ -209,7 +208,6 @@ class LinkPlanner::Impl {
   }
 
   // --- new links
-  // --------------------------------------------------------------------------------
   void makeLink(const WantedLink& want) {
     if (find(want.name) != nullptr) return;
     auto what = kj::str("link ", want.name);
@@ -260,7 +258,6 @@ class LinkPlanner::Impl {
   }
 
   // --- bonds and bridges
-  // ------------------------------------------------------------------------
   // The link that this one is to belong to; null: none, or not there yet.
   Now* wantedMaster(const Now& member) {
     if (!configured(member) || member.want->master.size() == 0) return nullptr;
@@ -375,7 +372,6 @@ class LinkPlanner::Impl {
   }
 
   // --- WireGuard
-  // --------------------------------------------------------------------------------
   void setWireguard(Now& link) {
     for (auto& tunnel : observed.tunnels) {
       if (tunnel.link != link.link->index) continue;
@@ -388,7 +384,6 @@ class LinkPlanner::Impl {
   }
 
   // --- MTU, up and down
-  // -------------------------------------------------------------------------
   unsigned wantedMtu(const Now& link) {
     auto& want = *link.want;
     // The bond gives its members its own.

@@ -2,17 +2,15 @@
 // order that the kernel accepts and that takes down no more than it must. Pure.
 //
 // The rules, in the order of the steps:
-//   a link of ours that is not wanted goes, VLANs before what they stand on
-//   a new link is made with all its options at once; what stands on it, or in it, comes with the
-//   next
-//     plan, which knows its index
-//   a bond is emptied only for an option that wants it empty (mode, failOverMac) and taken down
-//   only
-//     for one that wants it down; all its options go in one message
-//   a link enters a bond down, after the bond's options and MTU; the bond opens it
-//   `primary` is set when its link is in
-//   a parent's MTU before that of its VLANs, a parent up before its VLANs
-//   peers of WireGuard are changed one by one; those that stay the same are not touched
+//   * A link of ours that is not wanted goes, VLANs before what they stand on.
+//   * A new link is made with all its options at once; what stands on it, or in it, comes with the
+//     next plan, which knows its index.
+//   * A bond is emptied only for an option that wants it empty (mode, failOverMac) and taken down
+//     only for one that wants it down; all its options go in one message.
+//   * A link enters a bond down, after the bond's options and MTU; the bond opens it.
+//   * `primary` is set when its link is in.
+//   * A parent's MTU is set before that of its VLANs, and a parent goes up before its VLANs.
+//   * Peers of WireGuard are changed one by one; those that stay the same are not touched.
 //
 // What cannot be met (no such link, a name that is taken, an option that has no meaning in the
 // mode) is a problem in words and does not stop the rest.

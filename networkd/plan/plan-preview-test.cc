@@ -5,7 +5,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "networkd/plan/change-words.h"
 #include "networkd/plan/test-random-network.h"
 #include "rpc/local.capnp.h"
@@ -14,11 +14,11 @@
 namespace talos::networkd {
 namespace {
 
-using netlink::ModelKernel;
+using netlink::TestKernel;
 
 constexpr int64_t kNow = 1000000000;
 
-std::string previewed(const Wanted& wanted, ModelKernel& kernel) {
+std::string previewed(const Wanted& wanted, TestKernel& kernel) {
   auto result = preview(wanted, observe(kernel, true, kNow));
   for (auto& problem : result.problems) result.steps.add(kj::str("! ", problem));
   return kj::strArray(result.steps, "\n").cStr();
@@ -27,7 +27,7 @@ std::string previewed(const Wanted& wanted, ModelKernel& kernel) {
 // Catches: a plan that ends where the next round of the real one would begin, links without names,
 // and a look that changes something.
 TEST(Preview, ShowsWhatStandsOnLinksThatAreYetToBeMade) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
   kernel.plug("eth1");
   netlink::setUp(kernel, 1);
@@ -76,7 +76,7 @@ std::string foreseeable(const kj::Vector<kj::String>& steps) {
 TEST(Preview, IsWhatIsDone) {
   RandomNetwork random(7);
   for (unsigned i = 0; i < 200; ++i) {
-    ModelKernel kernel;
+    TestKernel kernel;
     for (auto name : {"eth0", "eth1", "eth2", "eth3"}) kernel.plug(name);
     for (unsigned twice = 0; twice < 2; ++twice) {
       auto wanted = random.make(4);
@@ -98,7 +98,7 @@ TEST(Preview, IsWhatIsDone) {
 
 // Catches: a preview of what cannot be done that never ends, or hides it.
 TEST(Preview, WhatCannotBeIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   kernel.plug("eth0");
   Wanted wanted;
   wanted.addresses.add(WantedAddress{.link = kj::str("eth9"),
@@ -112,7 +112,7 @@ TEST(Preview, WhatCannotBeIsAProblem) {
 
 // Catches: an MTU that would go back, and is not foreseen.
 TEST(Preview, KnowsWhatMtuHardwareHad) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
@@ -125,7 +125,7 @@ TEST(Preview, KnowsWhatMtuHardwareHad) {
 
 // Catches: a step that the kernel would refuse, shown as if it would be done.
 TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
-  ModelKernel kernel;
+  TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::setUp(kernel, eth0);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 #include "networkd/plan/first-mtus.h"
 #include "networkd/plan/network-status.h"
@@ -13,10 +13,10 @@
 namespace talos::networkd {
 namespace {
 
-using netlink::ModelKernel;
+using netlink::TestKernel;
 
 struct RouteBench {
-  ModelKernel kernel;
+  TestKernel kernel;
   std::vector<FirstMtu> firstMtus;
   unsigned eth0 = kernel.plug("eth0");
 
@@ -173,7 +173,7 @@ TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
 }
 
 // The addresses of eth0, the primary first.
-std::string held(ModelKernel& kernel) {
+std::string held(TestKernel& kernel) {
   std::string primaries, secondaries;
   for (auto& address : kernel.addresses()) {
     if (address.link == 1 || address.prefix.address.family() != AF_INET) continue;

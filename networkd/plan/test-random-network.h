@@ -147,9 +147,8 @@ class RandomNetwork {
       WantedPeer peer;
       peer.publicKey = secret(100 + i).publicKey();
       if (chance(60)) {
-        peer.resolved =
-            netlink::Endpoint{KJ_ASSERT_NONNULL(Ip::parse(kj::str("192.0.2.", 1 + below(3)))),
-                              uint16_t(9 + below(2))};
+        peer.resolved = Endpoint{KJ_ASSERT_NONNULL(Ip::parse(kj::str("192.0.2.", 1 + below(3)))),
+                                 uint16_t(9 + below(2))};
       }
       peer.keepalive = 5 * below(3);
       for (unsigned n = below(4); n > 0; --n) {

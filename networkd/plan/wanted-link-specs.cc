@@ -9,22 +9,6 @@ namespace {
 constexpr uint16_t kTag = 0x8100, kServiceTag = 0x88a8;
 constexpr uint32_t kLongestKeepalive = 65535;
 
-// "10.0.0.1:51820", "[fd00::1]:51820"; none when its host is a name.
-std::optional<netlink::Endpoint> parseEndpoint(kj::StringPtr text) {
-  KJ_IF_MAYBE (colon, text.findLast(':')) {
-    auto host = kj::str(text.slice(0, *colon));
-    if (host.startsWith("[") && host.endsWith("]")) host = kj::str(host.slice(1, host.size() - 1));
-    auto port = kj::StringPtr(text.slice(*colon + 1)).tryParseAs<uint16_t>();
-    auto address = Ip::parse(host);
-    KJ_IF_MAYBE (a, address) {
-      KJ_IF_MAYBE (p, port) {
-        if (*p != 0) return netlink::Endpoint{*a, *p};
-      }
-    }
-  }
-  return {};
-}
-
 template <typename... Parts>
 void problem(Wanted& wanted, kj::StringPtr name, Parts&&... parts) {
   wanted.problems.add(kj::str("LinkSpec ", name, ": ", kj::fwd<Parts>(parts)...));
@@ -48,7 +32,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
     }
   }
   peer.endpoint = kj::str(spec.getEndpoint());
-  peer.resolved = parseEndpoint(peer.endpoint);
+  KJ_IF_MAYBE (there, Endpoint::parse(peer.endpoint)) peer.resolved = *there;  // else it is a name
   peer.keepalive = kj::min(spec.getPersistentKeepaliveInterval(), kLongestKeepalive);
   for (auto text : spec.getAllowedIPs()) {
     KJ_IF_MAYBE (network, Prefix::parse(text)) {

@@ -3,7 +3,6 @@
 #include <kj/debug.h>
 
 #include "common/netlink/netlink.h"
-#include "common/netlink/tap.h"
 
 namespace talos::cluster {
 

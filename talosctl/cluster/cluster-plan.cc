@@ -58,11 +58,6 @@ kj::String host(const Prefix& network, uint32_t number) {
   return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
 }
 
-kj::String netmask(unsigned length) {
-  uint32_t raw = htonl(~0u << (32 - length));
-  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
-}
-
 // Locally administered, as QEMU's own are; unlike those it differs between clusters.
 kj::String mac(uint32_t seed, unsigned number) {
   char text[18];
@@ -111,7 +106,7 @@ kj::String usualArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Rea
   // would be a third of the time that an emulated processor takes to boot.
   return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
                  "init_on_alloc=1 talos.platform=metal", source, " ip=", node.getAddress(),
-                 "::", cluster.getGateway(), ":", netmask(cidr.length), ":", node.getName(),
+                 "::", cluster.getGateway(), ":", maskOf(cidr.length), ":", node.getName(),
                  ":eth0:off");
 }
 

@@ -41,7 +41,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
                                 cluster.getMtu());
     serveConfigFiles();
     tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
-                                                Address::parse(cluster.getGateway()), ntp::kPort)));
+                                                {Ip::require(cluster.getGateway()), ntp::kPort})));
     auto doorOf = doors.begin();
     for (auto node : cluster.getNodes()) {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(*doorOf++), kj::str(node.getAddress()),

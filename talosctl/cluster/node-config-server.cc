@@ -1,22 +1,20 @@
 #include "talosctl/cluster/node-config-server.h"
 
-#include <arpa/inet.h>
 #include <kj/compat/http.h>
 #include <kj/debug.h>
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/net/ip.h"
 
 namespace talos::cluster {
 namespace {
 
 kj::String addressOf(kj::AsyncIoStream& stream) {
-  sockaddr_in peer = {};
+  sockaddr_storage peer{};
   kj::uint length = sizeof peer;
   stream.getpeername(reinterpret_cast<sockaddr*>(&peer), &length);
-  char text[INET_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET, &peer.sin_addr, text, sizeof text);
-  return kj::str(text);
+  return Endpoint::of(peer).orDefault({}).address.toString();
 }
 
 // One connection: it knows who asks.

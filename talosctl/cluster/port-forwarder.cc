@@ -1,11 +1,12 @@
 #include "talosctl/cluster/port-forwarder.h"
 
-#include <arpa/inet.h>
 #include <kj/async.h>
 #include <kj/debug.h>
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/signal.h"
+#include "common/net/ip.h"
 
 namespace talos::cluster {
 namespace {
@@ -28,16 +29,12 @@ class Forwarder final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> run() {
     for (;;) {
-      while (open >= limit) {
-        auto paf = kj::newPromiseAndFulfiller<void>();
-        freed = kj::mv(paf.fulfiller);
-        co_await paf.promise;
-      }
+      while (open >= limit) co_await freed.next();
       auto client = co_await receiver->accept();
       ++open;
       connections.add(serve(kj::mv(client)).attach(kj::defer([this]() {
         --open;
-        if (freed) freed->fulfill();
+        freed.raise();
       })));
     }
   }
@@ -50,19 +47,15 @@ class Forwarder final : private kj::TaskSet::ErrorHandler {
   uint16_t port;
   unsigned limit;
   unsigned open = 0;
-  kj::Own<kj::PromiseFulfiller<void>> freed;
+  Signal freed;
   kj::TaskSet connections;
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
+    auto target = Endpoint{Ip::require(address), port}.socketName();
     int raw;
-    KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    KJ_SYSCALL(raw = socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     kj::AutoCloseFd fd(raw);
-    sockaddr_in target = {};
-    target.sin_family = AF_INET;
-    target.sin_port = htons(port);
-    KJ_REQUIRE(inet_pton(AF_INET, address.cStr(), &target.sin_addr) == 1, address);
-    return lowLevel.wrapConnectingSocketFd(kj::mv(fd), reinterpret_cast<sockaddr*>(&target),
-                                           sizeof target,
+    return lowLevel.wrapConnectingSocketFd(kj::mv(fd), target.get(), target.size(),
                                            kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                                                kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
   }

@@ -12,9 +12,9 @@ namespace {
 TEST(TimeServer, AnswersQueriesAndNothingElse) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  auto loopback = Address::parse("127.0.0.1");
-  auto socket = UdpSocket::bound(io.unixEventPort, loopback, 0);
-  auto client = UdpSocket::connected(io.unixEventPort, loopback, socket->localPort());
+  auto loopback = Ip::require("127.0.0.1");
+  auto socket = UdpSocket::bound(io.unixEventPort, {loopback});
+  auto client = UdpSocket::connected(io.unixEventPort, socket->own());
   auto running = serveTime(timer, kj::mv(socket)).eagerlyEvaluate(nullptr);
   for (uint64_t nonce = 1; nonce <= 200; ++nonce) {
     client->send("nonsense"_kj.asBytes());

@@ -149,7 +149,7 @@ class ScaleBoard final : public Board {
   }
   kj::Promise<void> publish(Report report) override {
     last = kj::mv(report);
-    told.set();
+    told.raise();
     return kj::READY_NOW;
   }
   rpc::NetworkStatusSpec::Reader status() {
@@ -246,7 +246,7 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   kernel.changes = 0;
   board.last = nullptr;
   begin = processorTime();
-  work.set();
+  work.raise();
   while (board.last == nullptr) board.told.wait().wait(io.waitScope);
   times.again = processorTime() - begin;
   times.sentAgain = kernel.changes;

@@ -2,7 +2,7 @@
 // texts that are not plain would show here.
 #include <kj/debug.h>
 
-#include "common/netlink/netlink-codec.h"
+#include "common/netlink/test-netlink.h"
 
 using namespace talos::netlink;
 
@@ -11,31 +11,21 @@ void checkText(kj::StringPtr text) {
   for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c != 0x7f);
 }
 
-// What was read can be asked for again, if it can be said, and is then the same.
+// What was read can be said again, and is then the same.
 void checkRule(const Rule& rule) {
   checkText(describe(rule));
-  KJ_ASSERT(normalized(rule) == rule);
   for (auto& prefix : {rule.from, rule.to}) {
     KJ_ASSERT(!prefix || (prefix->address.family() == rule.family && prefix->length > 0));
   }
-  if (mistakeOf(rule, true) == nullptr) {
-    KJ_ASSERT(decode(encode(DeleteRule{rule})).messages[0].body.is<Removed>());
-  }
-  if (mistakeOf(rule, false) != nullptr) return;
-  auto sent = decode(encode(AddRule{rule}));
-  auto expected = rule;
-  if (rule.action != FR_ACT_GOTO) expected.target = 0;  // of others it is not said
-  KJ_ASSERT(sent.messages[0].body.get<Rule>() == expected);
+  if (rule.more) return;
+  KJ_ASSERT(decode(ruleMessage(RTM_NEWRULE, rule)).messages[0].body.get<Rule>() == rule);
 }
 
 void checkNeighbour(const Neighbour& neighbour) {
-  checkText(describe(neighbour));
   for (auto name : neighbourFlagNames(neighbour)) checkText(name);
   KJ_ASSERT(neighbour.hardwareAddress.size() <= 32);
-  if (mistakeOf(neighbour) != nullptr) return;
-  auto sent = decode(encode(AddNeighbour{neighbour}));
+  auto sent = decode(neighbourMessage(RTM_NEWNEIGH, neighbour));
   KJ_ASSERT(sent.messages[0].body.get<Neighbour>() == neighbour);
-  KJ_ASSERT(decode(encode(DeleteNeighbour{neighbour})).messages[0].body.is<Removed>());
 }
 
 // As generic netlink, every message is taken for one of WireGuard and for the answer of the

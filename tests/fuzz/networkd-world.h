@@ -2,7 +2,7 @@
 // to it (rpc Networkd).
 #pragma once
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/test-board.h"
 #include "tests/fuzz/conversation.h"
@@ -43,12 +43,12 @@ class NetworkdWorld {
   static constexpr unsigned kResults = 11;  // to the calls of the conversation
 
  private:
-  netlink::ModelKernel kernel;
+  netlink::TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   kj::Own<netlink::Monitor> monitor = kernel.monitor();
   networkd::FakeBoard board;
   networkd::FakeHost host;
-  networkd::Signal work;
+  Signal work;
   networkd::Controller controller;
   kj::Promise<void> running = nullptr;
 };

@@ -21,7 +21,7 @@ struct FuzzedServer {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Model model;
   Self self;
-  Fleet fleet{timer, [](const Address& address) -> kj::Promise<Remote> {
+  Fleet fleet{timer, [](const Ip& address) -> kj::Promise<Remote> {
                 return error(ErrorKind::kUnavailable, address.toString());
               }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};

@@ -58,8 +58,8 @@ struct HostileTrustd : Hostile {
     kj::AutoCloseFd owned(fd);
     int yes = 1;
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-    auto own = Address::parse(from).withPort(0),
-         to = Address::parse("127.0.0.1").withPort(node.port);
+    auto own = Endpoint{Ip::require(from)}.socketName(),
+         to = Endpoint{Ip::require("127.0.0.1"), node.port}.socketName();
     KJ_SYSCALL(bind(fd, own.get(), own.size()), from);
     if (connect(fd, to.get(), to.size()) != 0 && errno != EINPROGRESS) {
       KJ_FAIL_SYSCALL("connect", errno);

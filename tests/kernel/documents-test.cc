@@ -1,6 +1,7 @@
 // The network snippets of the users' documents, from their text to the kernel, read back by
 // programs that are not ours: iproute2 and the files of the drivers.
 #include "common/base/file.h"
+#include "common/netlink/test-netlink.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "networkd/plan/wanted-specs.h"
 #include "tests/kernel/namespaces.h"
@@ -89,7 +90,7 @@ class Documents : public testing::Test {
     ns.run([&] {
       auto kernel = netlink::openKernel();
       for (auto name : {"eth0"_kj, "eth1"_kj}) {
-        netlink::addLink(*kernel, name, netlink::Veth{kj::str("far-", name)});
+        netlink::addVeth(*kernel, name, kj::str("far-", name));
         netlink::setUp(*kernel, netlink::indexOf(*kernel, kj::str("far-", name)));
       }
       body();

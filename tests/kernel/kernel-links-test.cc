@@ -1,7 +1,7 @@
 // The typed layer and the model kernel against the real one.
 #include <errno.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::netlink {
@@ -121,7 +121,7 @@ TEST(KernelLinks, TheModelRefusesWhatLinuxRefuses) {
     for (unsigned state = 0; state < 4; ++state) {
       for (unsigned mode = 0; mode < kBondModes; ++mode) {
         bool up = (state & 1) != 0, filled = (state & 2) != 0;
-        ModelKernel model;
+        TestKernel model;
         for (auto& rule : bondRules()) {
           if (rule.option == O::kActiveMember) continue;
           Bonded a(*real, BondMode(mode), up, filled), b(model, BondMode(mode), up, filled);
@@ -222,7 +222,7 @@ TEST(KernelLinks, TheModelMovesLinksAsLinuxDoes) {
   Namespace ns;
   ns.run([&] {
     auto real = openKernel();
-    ModelKernel model;
+    TestKernel model;
     auto text = [](Kernel& k) {
       kj::Vector<kj::String> lines;
       auto links = k.links();

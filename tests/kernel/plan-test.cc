@@ -1,7 +1,8 @@
 // The planner on the real kernel.
 #include <time.h>
 
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
 #include "networkd/plan/test-random-network.h"
 #include "tests/kernel/namespaces.h"
 
@@ -57,7 +58,7 @@ class AsHardware final : public netlink::Kernel {
 
 void plugReal(netlink::Kernel& kernel) {
   for (unsigned i = 0; i < kHardware; ++i) {
-    netlink::addLink(kernel, kj::str("eth", i), netlink::Veth{kj::str("peer", i)});
+    netlink::addVeth(kernel, kj::str("eth", i), kj::str("peer", i));
     netlink::setUp(kernel, netlink::indexOf(kernel, kj::str("peer", i)));
   }
 }
@@ -71,7 +72,7 @@ TEST(KernelPlan, RandomNetworksFromOneToAnother) {
     ++pairs;
     RandomNetwork generate(seed);
     auto a = generate.make(kHardware), b = generate.make(kHardware);
-    netlink::ModelKernel model;
+    netlink::TestKernel model;
     for (unsigned i = 0; i < kHardware; ++i) model.plug(kj::str("eth", i));
     Namespace ns;
     ns.run([&] {

@@ -1,6 +1,7 @@
 // Bonds and tunnels that are changed while traffic flows through them.
 #include <kj/encoding.h>
 
+#include "common/netlink/test-netlink.h"
 #include "networkd/plan/plan-links.h"
 #include "tests/kernel/flow.h"
 #include "tests/kernel/programs.h"
@@ -46,14 +47,12 @@ WantedAddress address(kj::StringPtr link, kj::StringPtr text) {
 void cable(Namespace& a, Namespace& b, kj::StringPtr name) {
   a.run([&] {
     auto kernel = netlink::openKernel();
-    netlink::addLink(*kernel, name, netlink::Veth{kj::str("far")});
-    netlink::change(*kernel, netlink::SetLink{.index = netlink::indexOf(*kernel, "far"),
-                                              .namespaceFd = b.descriptor()});
+    netlink::addVeth(*kernel, name, "far");
+    netlink::move(netlink::indexOf(*kernel, "far"), b.descriptor());
   });
   b.run([&] {
     auto kernel = netlink::openKernel();
-    netlink::change(*kernel, netlink::SetLink{.index = netlink::indexOf(*kernel, "far"),
-                                              .name = kj::str(name)});
+    netlink::rename(netlink::indexOf(*kernel, "far"), name);
   });
 }
 
@@ -192,7 +191,7 @@ Wanted tunnel(const Side& side) {
     entry.publicKey = secret(peer.key).publicKey();
     entry.allowed = {prefix(peer.network)};
     if (peer.endpoint.size() > 0) {
-      entry.resolved = netlink::Endpoint{ip(peer.endpoint), 51820};
+      entry.resolved = Endpoint{ip(peer.endpoint), 51820};
       entry.keepalive = 5;
     }
     wg0.wireguard.peers.add(kj::mv(entry));

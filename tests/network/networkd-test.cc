@@ -66,8 +66,8 @@ TEST(Networkd, ShowsRulesAndNeighbours) {
                                  .address = Ip::parse("10.5.0.77").orDefault({}),
                                  .hardwareAddress = {2, 0, 0, 0, 0, 1},
                                  .state = NUD_PERMANENT};
-    netlink::change(*node.kernel, netlink::AddRule{rule});
-    netlink::change(*node.kernel, netlink::AddNeighbour{neighbour});
+    netlink::demand(netlink::ruleMessage(RTM_NEWRULE, rule));
+    netlink::demand(netlink::neighbourMessage(RTM_NEWNEIGH, neighbour));
     node.until("the new rule and neighbour", [&] {
       return node.store.tryGet("", kRules, "inet4/100") != nullptr &&
              node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") != nullptr;
@@ -78,8 +78,8 @@ TEST(Networkd, ShowsRulesAndNeighbours) {
         KJ_ASSERT_NONNULL(node.spec<rpc::NeighbourStatusSpec>(kNeighbours, "eth0/10.5.0.77"));
     EXPECT_STREQ(kj::str(known.getHardwareAddress(), " ", known.getState()).cStr(),
                  "02:00:00:00:00:01 permanent");
-    netlink::change(*node.kernel, netlink::DeleteRule{rule});
-    netlink::change(*node.kernel, netlink::DeleteNeighbour{neighbour});
+    netlink::demand(netlink::ruleMessage(RTM_DELRULE, rule));
+    netlink::demand(netlink::neighbourMessage(RTM_DELNEIGH, neighbour));
     node.until("them gone", [&] {
       return node.store.tryGet("", kRules, "inet4/100") == nullptr &&
              node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") == nullptr;

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/netlink/netlink.h"
+#include "common/base/signal.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/sanitizers.h"
 #include "common/wire/rpc-server.h"
 #include "machined/resources/store-server.h"
@@ -62,19 +63,15 @@ class Node {
     networkdSocket = listenUnix(path("networkd.sock"), 0666);
     for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj, "RuleStatuses.net.talos.dev"_kj,
                       "NeighbourStatuses.net.talos.dev"_kj}) {
-      handles.add(store.onChange("", type, [this] {
-        KJ_IF_MAYBE (waiting, changed) (*waiting)->fulfill();
-      }));
+      handles.add(store.onChange("", type, [this] { changed.raise(); }));
     }
     // The kernel's own work on IPv6 addresses takes a second and would look like somebody's
     // changes.
     kj::AutoCloseFd off(open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC));
     KJ_SYSCALL(write(off, "1", 1), "disable_ipv6");
-    eth0 = netlink::addLink(*kernel, "eth0", netlink::Veth{kj::str("peer")});
+    eth0 = netlink::addVeth(*kernel, "eth0", "peer");
     KJ_IF_MAYBE (place, peerPlace) {
-      netlink::SetLink away{.index = netlink::indexOf(*kernel, "peer")};
-      away.namespaceFd = *place;
-      netlink::change(*kernel, kj::mv(away));
+      netlink::move(netlink::indexOf(*kernel, "peer"), *place);
     } else {
       netlink::setUp(*kernel, netlink::indexOf(*kernel, "peer"));
     }
@@ -196,12 +193,11 @@ class Node {
   void until(kj::StringPtr what, F&& condition) {
     auto deadline = timer.now() + kPatience;
     while (!condition()) {
-      auto paf = kj::newPromiseAndFulfiller<void>();
-      changed = kj::mv(paf.fulfiller);
+      auto storeChanged = changed.next();
       auto kernelChanged = monitor->next().then([](netlink::Notice) {});
       KJ_ASSERT(timer.now() < deadline, "did not happen within two minutes", what);
       timer.afterDelay(20 * kj::MILLISECONDS)
-          .exclusiveJoin(kj::mv(paf.promise))
+          .exclusiveJoin(kj::mv(storeChanged))
           .exclusiveJoin(kj::mv(kernelChanged))
           .wait(io.waitScope);
     }
@@ -228,7 +224,7 @@ class Node {
   kj::Promise<void> serving = nullptr;
   kj::Vector<kj::Own<void>> handles;
   kj::Own<Connection> connection;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> changed;
+  Signal changed;
   pid_t pid = 0;
 
   static kj::StringPtr required(const char* variable) {

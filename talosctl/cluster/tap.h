@@ -8,15 +8,10 @@
 #include <kj/io.h>
 #include <kj/string.h>
 
-namespace talos {
+namespace talos::cluster {
 
-struct TapOptions {
-  // Each frame has a virtio-net header in front, as QEMU wants it; off: bare frames.
-  bool virtioHeader = true;
-};
-
-// Close-on-exec. Throws kFailedPrecondition naming the device and the kernel's reason,
+// Each frame has a virtio-net header in front, as QEMU wants it. Close-on-exec. Throws kFailedPrecondition naming the device and the kernel's reason,
 // kInvalidArgument for a name that is not 1 to 15 characters.
-kj::AutoCloseFd makeTap(kj::StringPtr name, TapOptions options = {});
+kj::AutoCloseFd makeTap(kj::StringPtr name);
 
-}  // namespace talos
+}  // namespace talos::cluster

@@ -1,20 +1,12 @@
-// What networkd needs of the machine besides its links: the host name, files, what hardware is, a
-// signal.
+// What networkd needs of the machine besides its links: the host name, files, what hardware is.
 #pragma once
 
 #include <kj/async-unix.h>
-#include <kj/async.h>
 #include <kj/string.h>
 
-#include "common/netlink/netlink.h"
+#include "networkd/plan/network-plan.h"
 
 namespace talos::networkd {
-
-struct Hardware {
-  kj::String driver;   // virtio_net
-  kj::String busPath;  // 0000:00:03.0
-  kj::String pciId;    // 1af4:1000
-};
 
 class Host {
  public:
@@ -34,16 +26,5 @@ class Host {
 
 // The machine, with resolv.conf in `directory` (which exists and may be written).
 kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory);
-
-// Wakes one waiter; several set() before wait() are one.
-class Signal {
- public:
-  void set();
-  kj::Promise<void> wait();  // by one caller at a time
-
- private:
-  bool raised = false;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiter;
-};
 
 }  // namespace talos::networkd

@@ -1,4 +1,4 @@
-#include "common/netlink/tap.h"
+#include "talosctl/cluster/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +9,9 @@
 
 #include "common/base/error.h"
 
-namespace talos {
+namespace talos::cluster {
 
-kj::AutoCloseFd makeTap(kj::StringPtr name, TapOptions options) {
+kj::AutoCloseFd makeTap(kj::StringPtr name) {
   if (name.size() == 0 || name.size() >= IFNAMSIZ) {
     fail(ErrorKind::kInvalidArgument, kj::str("tap device \"", name, "\": the name must have 1 to ",
                                               IFNAMSIZ - 1, " characters"));
@@ -24,7 +24,7 @@ kj::AutoCloseFd makeTap(kj::StringPtr name, TapOptions options) {
   kj::AutoCloseFd fd(raw);
   ifreq request{};
   memcpy(request.ifr_name, name.begin(), name.size());
-  request.ifr_flags = IFF_TAP | IFF_NO_PI | (options.virtioHeader ? IFF_VNET_HDR : 0);
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   if (::ioctl(fd, TUNSETIFF, &request) < 0) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("tap device \"", name, "\": cannot be made: ", strerror(errno)));
@@ -32,4 +32,4 @@ kj::AutoCloseFd makeTap(kj::StringPtr name, TapOptions options) {
   return fd;
 }
 
-}  // namespace talos
+}  // namespace talos::cluster

@@ -1,4 +1,4 @@
-#include "networkd/plan/network-host.h"
+#include "networkd/control/network-host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,20 +135,6 @@ class MachineHost final : public Host {
 
 kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory) {
   return kj::heap<MachineHost>(port, directory);
-}
-
-void Signal::set() {
-  raised = true;
-  KJ_IF_MAYBE (fulfiller, waiter) (*fulfiller)->fulfill();
-}
-
-kj::Promise<void> Signal::wait() {
-  if (!raised) {
-    auto paf = kj::newPromiseAndFulfiller<void>();
-    waiter = kj::mv(paf.fulfiller);
-    co_await paf.promise;
-  }
-  raised = false;
 }
 
 }  // namespace talos::networkd

@@ -1,0 +1,71 @@
+#include "common/base/signal.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace talos {
+namespace {
+
+class SignalTest : public ::testing::Test {
+ public:
+  ~SignalTest() noexcept override {}
+
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  Signal signal;
+};
+
+// Catches: a waiter that is left behind because another one was woken, and one that wakes for what
+// was before it came.
+TEST_F(SignalTest, TheNextRaiseWakesAllThatWait) {
+  signal.raise();
+  auto one = signal.next(), two = signal.next();
+  EXPECT_FALSE(one.poll(scope));
+  signal.raise();
+  signal.raise();
+  auto late = signal.next();
+  one.wait(scope);
+  two.wait(scope);
+  EXPECT_FALSE(late.poll(scope));
+}
+
+// Catches: news that is lost while the one who waits does something else, and news told twice.
+TEST_F(SignalTest, ARaiseIsKeptForWhoIsBusy) {
+  signal.raise();
+  signal.raise();
+  signal.wait().wait(scope);
+  auto again = signal.wait();
+  EXPECT_FALSE(again.poll(scope));
+  signal.raise();
+  signal.raise();  // before it runs: one with the first
+  again.wait(scope);
+  EXPECT_FALSE(signal.wait().poll(scope));
+}
+
+// Catches: a raise taken for told because somebody had waited, and had given up.
+TEST_F(SignalTest, ARaiseIsKeptWhenTheWaitWasDropped) {
+  {
+    auto dropped = signal.wait();
+  }
+  signal.raise();
+  signal.wait().wait(scope);
+  {
+    auto overtaken = signal.wait();
+    signal.raise();
+  }
+  signal.wait().wait(scope);
+}
+
+// Catches: a waiter that hangs for ever when what it waits for is gone.
+TEST_F(SignalTest, ItsEndRejectsWhoWaits) {
+  std::optional<Signal> gone(std::in_place);
+  auto next = gone->next(), wait = gone->wait();
+  gone.reset();
+  EXPECT_ANY_THROW(next.wait(scope));
+  EXPECT_ANY_THROW(wait.wait(scope));
+}
+
+}  // namespace
+}  // namespace talos

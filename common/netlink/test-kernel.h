@@ -1,0 +1,167 @@
+// For tests: a whole machine's kernel in memory, with hardware that is plugged and pulled, routing
+// rules and neighbours that somebody else makes, and monitors of what happens.
+#pragma once
+
+#include <kj/debug.h>
+#include <kj/map.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "common/base/signal.h"
+#include "common/netlink/netlink-model.h"
+
+namespace talos::netlink {
+
+class TestKernel : public ModelKernel {
+ public:
+  // With a loopback link, down, as in a new network namespace.
+  explicit TestKernel(bool ipv6 = true) : ModelKernel(loopback(), {}, {}, ipv6) {
+    for (int family : {AF_INET, AF_INET6}) {
+      if (family == AF_INET6 && !ipv6) break;
+      put(Rule{.family = family, .table = RT_TABLE_LOCAL, .protocol = RTPROT_KERNEL});
+      put(Rule{
+          .family = family, .priority = 32766, .table = RT_TABLE_MAIN, .protocol = RTPROT_KERNEL});
+      if (family == AF_INET6) break;
+      put(Rule{.family = family,
+               .priority = 32767,
+               .table = RT_TABLE_DEFAULT,
+               .protocol = RTPROT_KERNEL});
+    }
+  }
+
+  // Hardware appears (down, with carrier), goes, or loses its cable.
+  unsigned plug(kj::StringPtr name) {
+    unsigned index = make(name, "");
+    auto& link = device(index)->link;
+    link.permanentAddress = kj::heapArray<kj::byte>(link.hardwareAddress);
+    return index;
+  }
+  using ModelKernel::setCarrier;
+  using ModelKernel::unplug;
+  void rename(unsigned index, kj::StringPtr name) {
+    device(index)->link.name = kj::str(name);
+    notify({.links = true});
+  }
+  // The errno of changes that this link does not accept, or 0 again. It can still lose what it has.
+  void refuse(unsigned index, int code) {
+    refused.upsert(index, code, [](int& there, int now) { there = now; });
+  }
+
+  // Beside those that are there; instead of the one with its link and address.
+  void put(Rule rule) {
+    auto before = [](auto& a, auto& b) {
+      return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
+    };
+    ruleList.insert(std::upper_bound(ruleList.begin(), ruleList.end(), rule, before), rule);
+    notify({.rules = true});
+  }
+  void put(Neighbour neighbour) {
+    KJ_DEFER(notify({.neighbours = true}));
+    for (auto& there : neighbourList) {
+      if (there.link == neighbour.link && there.address == neighbour.address) {
+        there = kj::mv(neighbour);
+        return;
+      }
+    }
+    neighbourList.push_back(kj::mv(neighbour));
+  }
+  void forgetNeighbours() {
+    neighbourList.clear();
+    notify({.neighbours = true});
+  }
+  kj::Vector<Rule> rules() override { return copy(ruleList); }
+  kj::Vector<Neighbour> neighbours() override { return copy(neighbourList); }
+
+  kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override {
+    changeCount += changes.size();
+    kj::Vector<kj::Maybe<Failure>> result;
+    for (auto& change : changes) {
+      auto code = refused.find(linkOf(change)).orDefault(0);
+      bool deletes =
+          change.is<DeleteAddress>() || change.is<DeleteRoute>() || change.is<DeleteLink>();
+      if (code == 0 || deletes) {
+        result.add(kj::mv(ModelKernel::apply(kj::arrayPtr(&change, 1))[0]));
+      } else {
+        result.add(failureOf(change, code, ""));
+      }
+    }
+    return result;
+  }
+  // How many changes were asked for since the last call.
+  size_t takeChangeCount() { return std::exchange(changeCount, 0); }
+
+  // Of what changes in this kernel, which must outlive it.
+  kj::Own<Monitor> monitor(Subjects subjects = {}) {
+    return kj::heap<TestMonitor>(*this, subjects);
+  }
+  // The next monitors' notice says that events were lost.
+  void overrun() { notify({.overrun = true}); }
+
+ private:
+  class TestMonitor final : public Monitor {
+   public:
+    TestMonitor(TestKernel& kernel, Subjects subjects) : kernel(kernel), subjects(subjects) {
+      kernel.monitors.push_back(this);
+    }
+    ~TestMonitor() noexcept(false) { std::erase(kernel.monitors, this); }
+
+    kj::Promise<Notice> next() override {
+      if (pending.any()) return take();
+      return told.wait().then([this] { return next(); });  // somebody may have taken it
+    }
+    Notice take() override { return std::exchange(pending, {}); }
+    void listen(bool on) override { listening = on; }
+
+    void tell(Notice notice) {
+      if (!listening) return;
+      notice.links &= subjects.links;
+      notice.addresses &= subjects.addresses;
+      notice.routes &= subjects.routes;
+      notice.rules &= subjects.rules;
+      notice.neighbours &= subjects.neighbours;
+      if (!notice.any()) return;
+      pending |= notice;
+      told.raise();
+    }
+
+   private:
+    TestKernel& kernel;
+    Subjects subjects;
+    Notice pending;
+    bool listening = true;
+    Signal told;
+  };
+
+  kj::HashMap<unsigned, int> refused;
+  std::vector<Rule> ruleList;  // by family and priority, then as they came
+  std::vector<Neighbour> neighbourList;
+  std::vector<TestMonitor*> monitors;
+  size_t changeCount = 0;
+
+  void notify(Notice notice) override {
+    for (auto monitor : monitors) monitor->tell(notice);
+  }
+  template <typename T>
+  static kj::Vector<T> copy(const std::vector<T>& list) {
+    kj::Vector<T> result;
+    for (auto& item : list) result.add(item);
+    return result;
+  }
+  static kj::Vector<Link> loopback() {
+    Link lo;
+    lo.index = 1;
+    lo.name = kj::str("lo");
+    lo.type = ARPHRD_LOOPBACK;
+    lo.flags = IFF_LOOPBACK;
+    lo.mtu = 65536;
+    lo.carrier = true;
+    kj::Vector<Link> links;
+    links.add(kj::mv(lo));
+    return links;
+  }
+};
+
+}  // namespace talos::netlink
