@@ -35,7 +35,10 @@ class JoinService {
   };
   kj::Maybe<Untold> untold;
   kj::Own<kj::PromiseFulfiller<void>> somethingToTell;
-  kj::Own<Watched> specs, certificates, times, addresses;
+  Watched<rpc::JoinSpec> specs;
+  Watched<rpc::ApiCertificateSpec> certificates;
+  Watched<rpc::TimeStatusSpec> times;
+  Watched<rpc::NodeAddressSpec> addresses;
 
   Joiner::World world(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);
   void specChanged();

@@ -151,18 +151,16 @@ kj::Promise<void> RealTasks::loadConfig() {
 // Whether there is an address, where a network has to be asked for one: that takes longer than to
 // apply what is known. One is enough; the other cards may have no cable.
 bool RealTasks::addressed(kj::String& waitingFor) {
-  if (world.store.list("network", "AddressSpecs.net.talos.dev").size() > 0) return true;
+  if (!world.store.list<rpc::AddressSpecSpec>().empty()) return true;
   // One that the kernel made of a router's advertisement counts as well.
-  KJ_IF_MAYBE (there, world.store.tryGet("network", "NodeAddresses.net.talos.dev", "current")) {
-    if (there->getSpec().getAs<rpc::NodeAddressSpec>().getAddresses().size() > 0) return true;
+  KJ_IF_MAYBE (current, world.store.tryGet<rpc::NodeAddressSpec>("current")) {
+    if (current->getAddresses().size() > 0) return true;
   }
-  auto operators = world.store.list("network", "OperatorSpecs.net.talos.dev");
-  for (auto resource : operators) {
-    auto id = resource.getMetadata().getId();
-    waitingFor = kj::str(id, " has given no address");
-    KJ_IF_MAYBE (status, world.store.tryGet("network", "OperatorStatuses.net.talos.dev", id)) {
-      auto spec = status->getSpec().getAs<rpc::OperatorStatusSpec>();
-      waitingFor = kj::str(waitingFor, " (", spec.getState(), ")");
+  auto operators = world.store.list<rpc::OperatorSpecSpec>();
+  for (auto asked : operators) {
+    waitingFor = kj::str(asked.id(), " has given no address");
+    KJ_IF_MAYBE (status, world.store.tryGet<rpc::OperatorStatusSpec>(asked.id())) {
+      waitingFor = kj::str(waitingFor, " (", status->getState(), ")");
     }
   }
   return operators.size() == 0;
@@ -171,18 +169,14 @@ bool RealTasks::addressed(kj::String& waitingFor) {
 // Whether the kernel has what the specs ask for, as networkd tells.
 bool RealTasks::networkApplied(kj::String& waitingFor) {
   uint64_t wanted = 0;
-  for (auto type : {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj,
-                    "RouteSpecs.net.talos.dev"_kj}) {
-    for (auto resource : world.store.list("network", type)) {
-      wanted += resource.getMetadata().getVersion();
-    }
-  }
-  KJ_IF_MAYBE (resource, world.store.tryGet("network", "NetworkStatuses.net.talos.dev", "status")) {
-    auto status = resource->getSpec().getAs<rpc::NetworkStatusSpec>();
-    if (status.getApplied() == wanted) return addressed(waitingFor);
+  for (auto link : world.store.list<rpc::LinkSpecSpec>()) wanted += link.version();
+  for (auto address : world.store.list<rpc::AddressSpecSpec>()) wanted += address.version();
+  for (auto route : world.store.list<rpc::RouteSpecSpec>()) wanted += route.version();
+  KJ_IF_MAYBE (status, world.store.tryGet<rpc::NetworkStatusSpec>("status")) {
+    if (status->getApplied() == wanted) return addressed(waitingFor);
     waitingFor =
-        kj::str("networkd has applied ", status.getApplied(), " of ", wanted, " spec versions");
-    for (auto problem : status.getProblems()) waitingFor = kj::str(waitingFor, "; ", problem);
+        kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
+    for (auto problem : status->getProblems()) waitingFor = kj::str(waitingFor, "; ", problem);
     return false;
   }
   waitingFor = kj::str("networkd has not told its status");

@@ -407,7 +407,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
 
   void watchDebug() {
     readDebug();
-    configChanged = store.onChange("config", kMachineConfigs, [this]() { readDebug(); });
+    configChanged = store.onChange<rpc::MachineConfigSpec>([this]() { readDebug(); });
     logs.tee([this](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
       if (debugging && id != kSelf) console.show(id, lines);
     });

@@ -7,9 +7,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kApiCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
-
 // What the machine has now, without what only itself or its link can reach.
 kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
   kj::Vector<kj::String> result;
@@ -44,18 +41,16 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 
 MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say)
     : store(store), say(kj::mv(say)), said(kj::str()) {
-  certificates = store.onChange("", kApiCertificates, [this]() { look(); });
-  addresses = store.onChange("", kAddresses, [this]() { look(); });
+  certificates = store.onChange<rpc::ApiCertificateSpec>([this]() { look(); });
+  addresses = store.onChange<rpc::NodeAddressSpec>([this]() { look(); });
 }
 
 void MaintenanceNotice::look() {
-  KJ_IF_MAYBE (stored, store.tryGet("", kApiCertificates, "api")) {
-    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
-    if (!spec.getMaintenance()) return;
-    KJ_IF_MAYBE (told, store.tryGet("", kAddresses, "current")) {
-      auto notice =
-          maintenanceNotice(reachable(told->getSpec().getAs<rpc::NodeAddressSpec>()),
-                            pki::fingerprint(kj::str(spec.getServer().getCrt().asChars())));
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (!stored->getMaintenance()) return;
+    KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
+      auto notice = maintenanceNotice(
+          reachable(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
       if (notice == said) return;
       say(notice);
       said = kj::mv(notice);

@@ -50,7 +50,6 @@ kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr n
 
 // Throws InvalidArgument unless the word of the user means machine configs.
 void checkEditable(const Invocation& call, kj::StringPtr type);
-constexpr kj::StringPtr kConfigType = "MachineConfigs.config.talos.dev"_kj;
 constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
 
 // Pure: what `result` says of one node, as text. Warnings are apart: they go to stderr.

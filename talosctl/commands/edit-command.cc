@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/base/resource.h"
 #include "common/config/config.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
@@ -43,7 +44,8 @@ bool mayPass(const kj::Exception& e) {
 
 kj::Vector<kj::String> introduction(const Subject& subject) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str(kConfigType, " ", subject.id, " of the node ", printable(subject.node)));
+  lines.add(kj::str(typeName<rpc::MachineConfigSpec>(), " ", subject.id, " of the node ",
+                    printable(subject.node)));
   lines.add(
       kj::str("Saved and left, this is applied to the node; these comments are not part of "
               "it. An empty or"));

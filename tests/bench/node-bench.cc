@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/resource.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
@@ -78,7 +79,7 @@ class Door {
   }
   kj::String machineConfig(rpc::Node::Client& node) {
     auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
-    request.initKind().setType("MachineConfigs.config.talos.dev");
+    request.initKind().setType(typeName<rpc::MachineConfigSpec>());
     request.setId("v1alpha1");
     auto answer = request.send().wait(io.waitScope);
     auto spec = answer.getResource().getSpec().getAs<rpc::MachineConfigSpec>();

@@ -14,6 +14,7 @@
 #include "common/netlink/netlink.h"
 #include "common/testing/sanitizers.h"
 #include "common/wire/rpc-server.h"
+#include "machined/resources/store-records.h"
 #include "machined/resources/store-server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
@@ -24,7 +25,6 @@ constexpr unsigned kUid = 52;
 // How long a test waits for what happens in milliseconds: for a machine that is many times slower,
 // and stops now and then (somebody holds the kernel's lock of all networks).
 constexpr auto kPatience = 120 * kj::SECONDS;
-constexpr kj::StringPtr kStatus = "NetworkStatuses.net.talos.dev"_kj;
 
 class MachinedServer final : public rpc::Machined::Server {
  public:
@@ -60,8 +60,8 @@ class Node {
     KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
     machinedSocket = listenUnix(path("machined.sock"), 0666);
     networkdSocket = listenUnix(path("networkd.sock"), 0666);
-    for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj, "RuleStatuses.net.talos.dev"_kj,
-                      "NeighbourStatuses.net.talos.dev"_kj}) {
+    for (auto type : typeNames<rpc::NetworkStatusSpec, rpc::OperatorStatusSpec, rpc::RuleStatusSpec,
+                               rpc::NeighbourStatusSpec>()) {
       handles.add(store.onChange("", type, [this] {
         KJ_IF_MAYBE (waiting, changed) (*waiting)->fulfill();
       }));
@@ -130,49 +130,31 @@ class Node {
   }
 
   template <typename Spec, typename Fill>
-  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(type);
-    metadata.setId(id);
-    metadata.setOwner("test");
-    KJ_IF_MAYBE (there, store.tryGet("", type, id)) {
-      metadata.setVersion(there->getMetadata().getVersion());
-    }
-    fill(resource.getSpec().initAs<Spec>());
-    store.put(resource.asReader());
+  void put(kj::StringPtr id, Fill&& fill) {
+    machined::putRecord<Spec>(store, id, kj::fwd<Fill>(fill), "test");
   }
   void putLink() {
-    put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", "eth0", [](rpc::LinkSpecSpec::Builder spec) {
+    put<rpc::LinkSpecSpec>("eth0", [](rpc::LinkSpecSpec::Builder spec) {
       spec.setName("eth0");
       spec.setUp(true);
     });
   }
   void putAddress(kj::StringPtr address) {
-    put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", "first",
-                              [&](rpc::AddressSpecSpec::Builder spec) {
-                                spec.setAddress(address);
-                                spec.setLinkName("eth0");
-                              });
+    put<rpc::AddressSpecSpec>("first", [&](rpc::AddressSpecSpec::Builder spec) {
+      spec.setAddress(address);
+      spec.setLinkName("eth0");
+    });
   }
   void putRoute(kj::StringPtr gateway) {
-    put<rpc::RouteSpecSpec>("RouteSpecs.net.talos.dev", "default",
-                            [&](rpc::RouteSpecSpec::Builder spec) {
-                              spec.setGateway(gateway);
-                              spec.setLinkName("eth0");
-                              spec.setMetric(10);
-                            });
+    put<rpc::RouteSpecSpec>("default", [&](rpc::RouteSpecSpec::Builder spec) {
+      spec.setGateway(gateway);
+      spec.setLinkName("eth0");
+      spec.setMetric(10);
+    });
   }
 
-  // What the store says; none before networkd has written it.
-  template <typename Spec>
-  kj::Maybe<typename Spec::Reader> spec(kj::StringPtr type, kj::StringPtr id) {
-    KJ_IF_MAYBE (there, store.tryGet("", type, id)) return there->getSpec().getAs<Spec>();
-    return nullptr;
-  }
   bool applied(uint64_t versions) {
-    KJ_IF_MAYBE (status, spec<rpc::NetworkStatusSpec>(kStatus, "status")) {
+    KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
       return status->getApplied() == versions && status->getProblems().size() == 0;
     }
     return false;
