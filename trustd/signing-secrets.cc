@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 
 namespace talos::trustd {
@@ -115,7 +116,7 @@ void Secrets::certify() {
     KJ_IF_MAYBE (reason, why) {
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {
-        log::error("no certificate for port 50001", {{"reason", messageOf(*e)}});
+        log::error(kj::str("no certificate for port ", kTrustdPort), {{"reason", messageOf(*e)}});
         return;
       }
       log::info("a new certificate is in use", {{"why", *reason}});

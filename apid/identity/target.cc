@@ -2,6 +2,7 @@
 
 #include "common/base/ascii.h"
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 
 namespace talos::apid {
 namespace {
@@ -36,7 +37,8 @@ kj::OneOf<ThisNode, Address> resolveTarget(kj::StringPtr target, const Self& sel
   }
   if (hasPort(target)) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", target, "\": a node is named without a port; the port is always 50000"));
+         kj::str("\"", target, "\": a node is named without a port; the port is always ",
+                 kApidPort));
   }
   auto name = lowerCase(target);
   if (name == "localhost") return ThisNode();

@@ -10,6 +10,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/base/version.h"
 #include "common/wire/rpc-server.h"
 #include "machined/controllers/join-controller.h"

@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 #include "common/base/version.h"
 #include "common/config/config.h"
@@ -237,7 +238,7 @@ struct Brain::Impl final : private SequenceListener, private kj::TaskSet::ErrorH
   }
 
   kj::Promise<void> openDoors() {
-    makeDirectories("/run/talos", 0755);
+    makeDirectories(kRunFolder, 0755);
     auto own = co_await listener(kSelf, []() { return listenUnix(kMachinedSocket, 0666); });
     networkdListener =
         co_await listener("networkd", []() { return listenUnix(kNetworkdSocket, 0600); });

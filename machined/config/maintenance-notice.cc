@@ -1,5 +1,6 @@
 #include "machined/config/maintenance-notice.h"
 
+#include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
 #include "rpc/types.capnp.h"
@@ -23,7 +24,7 @@ kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
 
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str("this machine waits for its config, on port 50000 of"));
+  lines.add(kj::str("this machine waits for its config, on port ", kApidPort, " of"));
   for (auto& address : addresses) lines.add(kj::str("  ", address));
   if (addresses.size() == 0) {
     lines.add(

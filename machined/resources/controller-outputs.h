@@ -14,7 +14,6 @@ class OutputSet {
   virtual ~OutputSet() noexcept(false);  // overwrites the specs: some are secret
   KJ_DISALLOW_COPY_AND_MOVE(OutputSet);
 
-  bool has(kj::StringPtr id) const { return wanted.find(id) != nullptr; }
   size_t size() const { return wanted.size(); }
   void each(kj::FunctionParam<void(rpc::Resource::Reader)> see) {
     for (auto& entry : wanted) see(entry.value->getRoot<rpc::Resource>().asReader());

@@ -1,6 +1,7 @@
 #include "machined/resources/resource-access.h"
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -13,19 +14,19 @@ struct Daemon {
 };
 
 const Daemon kDaemons[] = {
-    {50, "apid"_kj,
+    {kApidUid, "apid"_kj,
      [](Access& may) {
        may.allowRead<rpc::ApiCertificateSpec, rpc::NodeAddressSpec, rpc::HostnameSpecSpec,
                      rpc::JoinSpec, rpc::TimeStatusSpec>();
        may.allowWrite<rpc::ApiCertificateSpec, rpc::JoinStatusSpec>();
      }},
-    {51, "trustd"_kj,
+    {kTrustdUid, "trustd"_kj,
      [](Access& may) {
        may.allowRead("", typeName<rpc::RootSecretSpec>(), "os");
        may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::IssuedCertificateSpec>();
      }},
-    {52, "networkd"_kj,
+    {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
                      rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,

@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 #include "common/base/resource.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
@@ -31,7 +32,6 @@
 namespace talos {
 namespace {
 
-constexpr uint16_t kPort = 50000;
 constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
 constexpr auto kAttempt = 20 * kj::SECONDS;
 
@@ -67,7 +67,7 @@ class Door {
 
   rpc::Node::Client node() {
     auto& timer = io.provider->getTimer();
-    connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kPort,
+    connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kApidPort,
                             context.endpoints[0], kAttempt)
                      .wait(io.waitScope);
     auto& c = *KJ_ASSERT_NONNULL(connection);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/netlink/netlink.h"
 #include "common/testing/sanitizers.h"
 #include "common/wire/rpc-server.h"
@@ -21,7 +22,6 @@
 
 namespace talos {
 
-constexpr unsigned kUid = 52;
 // How long a test waits for what happens in milliseconds: for a machine that is many times slower,
 // and stops now and then (somebody holds the kernel's lock of all networks).
 constexpr auto kPatience = 120 * kj::SECONDS;
@@ -57,7 +57,7 @@ class Node {
     directory = kj::str(made);
     KJ_SYSCALL(chmod(made, 0755));
     makeDirectories(path("state"));
-    KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
+    KJ_SYSCALL(chown(path("state").cStr(), kNetworkdUid, kNetworkdUid));
     machinedSocket = listenUnix(path("machined.sock"), 0666);
     networkdSocket = listenUnix(path("networkd.sock"), 0666);
     for (auto type : typeNames<rpc::NetworkStatusSpec, rpc::OperatorStatusSpec, rpc::RuleStatusSpec,
@@ -99,7 +99,7 @@ class Node {
     // As on a node: an own uid, few capabilities, and only the calls and files that it needs.
     kj::Vector<kj::String> line;
     line.add(kj::str(wrapper));
-    line.add(kj::str("--uid=", kUid));
+    line.add(kj::str("--uid=", kNetworkdUid));
     line.add(kj::str("--capabilities=net_admin,net_raw,net_bind_service"));
     line.add(kj::str("--seccomp=network"));
     // With sanitizers it is not static, and Landlock's rules would refuse it its loader.
@@ -111,9 +111,9 @@ class Node {
     line.add(kj::str(program));
     auto arguments = line.releaseAsArray();
     // Its leaks cannot be looked for: that takes ptrace.
-    auto variables =
-        kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
-                kj::str("TALOS_STATE=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
+    auto variables = kj::arr(
+        kj::str(kListenUnixVariable, "=9"), kj::str(kStoreVariable, "=", path("machined.sock")),
+        kj::str(kStateVariable, "=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
     auto argv = pointers(arguments), environment = pointers(variables);
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
