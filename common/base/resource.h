@@ -17,7 +17,7 @@ inline kj::StringPtr typeName(capnp::StructSchema spec) {
   auto declared = KJ_ASSERT_NONNULL(annotation::find(spec, annotation::kResource), spec);
   return declared.getStruct().getAs<schema::ResourceType>().getType();
 }
-// "LinkSpecs.net.talos.dev" of rpc::LinkSpecSpec.
+// As LinkSpecs.net.talos.dev of rpc::LinkSpecSpec.
 template <typename Spec>
 kj::StringPtr typeName() {
   static const kj::StringPtr name = typeName(capnp::Schema::from<Spec>());
