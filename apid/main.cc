@@ -2,10 +2,9 @@
 //
 // SIGTERM ends it when the calls under way are answered, at the latest after kLimits.farewell.
 //
-// Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
-// (default /run/talos/machined.sock). Needs no capability and writes no file.
+// Its environment tells it the listening socket that its supervisor holds and where machined
+// listens (common/base/node-layout.h). Needs no capability and writes no file.
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/utsname.h>
 
 #include "apid/gate/gate.h"
@@ -13,13 +12,13 @@
 #include "apid/join/join-service.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::apid {
 
-constexpr uint16_t kPort = 50000;
 // Fewer than machined lets apid have (kMostClients there): every client has a connection to it.
 constexpr ServerLimits kLimits = {
     .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
@@ -32,10 +31,9 @@ void run() {
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;
   auto& timer = io.provider->getTimer();
-  auto listening = inheritedSocket("TALOS_LISTEN_TCP_FD");
+  auto listening = inheritedSocket(kListenTcpVariable);
   auto stop = io.unixEventPort.onSignal(SIGTERM).ignoreResult().fork();
-  auto setting = getenv("TALOS_STORE");
-  auto machined = kj::str(setting == nullptr ? "/run/talos/machined.sock" : setting);
+  auto machined = machinedSocket();
   utsname kernel{};
   uname(&kernel);
 
@@ -44,7 +42,7 @@ void run() {
   JoinService join(lowLevel, timer, kj::systemPreciseCalendarClock(), store, trust);
   Fleet fleet(timer, [&](const Ip& address) {
     if (!trust.mayForward()) refuseToForward();
-    return dialMachine(lowLevel, timer, trust.client(), address, kPort, address.toString());
+    return dialMachine(lowLevel, timer, trust.client(), address, kApidPort, address.toString());
   });
   MaintenanceDoor door{
       [&] { return trust.inMaintenance(); },

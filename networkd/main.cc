@@ -1,15 +1,14 @@
 // networkd: the network of a node. Wiring only; what it does is told in network-loop.h.
 //
-// Environment: TALOS_LISTEN_FD, the listening unix socket that its supervisor holds; TALOS_STORE
-// (default /run/talos/machined.sock); TALOS_STATE, the folder of resolv.conf and of leases (default
-// /run/talos/networkd). Wants CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else;
-// started by the exec wrapper that takes the rest away.
-#include <stdlib.h>
-
+// Its environment tells it the listening unix socket that its supervisor holds, where machined
+// listens, and the folder of resolv.conf and of leases (common/base/node-layout.h). Wants
+// CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper
+// that takes the rest away.
 #include <random>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/net/resolver.h"
 #include "common/wire/rpc-server.h"
 #include "networkd/control/networkd-server.h"
@@ -18,17 +17,12 @@
 
 namespace talos::networkd {
 
-kj::StringPtr setting(const char* name, kj::StringPtr otherwise) {
-  auto value = getenv(name);
-  return value == nullptr ? otherwise : kj::StringPtr(value);
-}
-
 kj::Promise<kj::Array<kj::String>> lookUp(kj::String host, kj::String servers) {
   co_return co_await resolve(host, {.servers = servers});
 }
 
 void run() {
-  auto listening = inheritedSocket("TALOS_LISTEN_FD");
+  auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   std::mt19937 generator(std::random_device{}());
@@ -36,10 +30,9 @@ void run() {
 
   auto kernel = netlink::openKernel();
   auto monitor = netlink::openMonitor(io.unixEventPort);
-  auto state = setting("TALOS_STATE", "/run/talos/networkd");
+  auto state = networkdState();
   auto host = openHost(io.unixEventPort, state);
-  StoreClient store(*io.lowLevelProvider, timer, setting("TALOS_STORE", "/run/talos/machined.sock"),
-                    kj::str("networkd"));
+  StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("networkd"));
   Signal changed;
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
   Operators operators(

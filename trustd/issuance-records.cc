@@ -10,7 +10,6 @@
 namespace talos::trustd {
 namespace {
 
-constexpr kj::StringPtr kIssued = "IssuedCertificates.runtime.talos.dev"_kj;
 constexpr auto kRecallPatience = 20 * kj::SECONDS, kRecallPause = 500 * kj::MILLISECONDS;
 constexpr auto kCleaning = 10 * kj::MINUTES;
 constexpr unsigned kRecordWords = 96;  // of a usual one; a message grows when it has to
@@ -30,10 +29,9 @@ void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
 }
 
 // None for what this program has not written.
-kj::Maybe<Record> recordOf(rpc::Resource::Reader resource) {
-  auto spec = resource.getSpec().getAs<rpc::IssuedCertificateSpec>();
+kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
   Record record;
-  record.serial = kj::str(resource.getMetadata().getId());
+  record.serial = kj::str(spec.id());
   record.caller = KJ_UNWRAP_OR_RETURN(Ip::parse(spec.getCaller()), nullptr);
   record.notBefore = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotBefore()), nullptr);
   record.notAfter = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotAfter()), nullptr);
@@ -72,8 +70,8 @@ kj::Promise<void> Records::recall(Issuer& issuer) {
 }
 
 kj::Promise<void> Records::recallOnce(Issuer& issuer) {
-  return store.visit(kIssued, [this, &issuer](rpc::Resource::Reader resource) {
-    KJ_IF_MAYBE (record, recordOf(resource)) {
+  return store.visit<rpc::IssuedCertificateSpec>([this, &issuer](auto stored) {
+    KJ_IF_MAYBE (record, recordOf(stored)) {
       if (expiry.add(record->serial, record->notAfter)) issuer.remember(*record);
     }
   });
@@ -93,7 +91,7 @@ kj::Promise<void> Records::keep(const Record& record) {
   });
   kj::Maybe<kj::String> reason;
   co_await within(timer, kKeepPatience,
-                  store.create<rpc::IssuedCertificateSpec>(kIssued, serial, spec.asReader()),
+                  store.create<rpc::IssuedCertificateSpec>(serial, spec.asReader()),
                   kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
       .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
   KJ_IF_MAYBE (r, reason) {
@@ -123,7 +121,7 @@ kj::Promise<void> Records::removeDue() {
   for (;;) {
     KJ_IF_MAYBE (due, expiry.takeDue(clock.now())) {
       kj::Maybe<kj::Exception> failure;
-      co_await within(timer, kKeepPatience, store.destroy(kIssued, due->serial),
+      co_await within(timer, kKeepPatience, store.destroy<rpc::IssuedCertificateSpec>(due->serial),
                       kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
           .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       KJ_IF_MAYBE (e, failure) {

@@ -1,12 +1,11 @@
 // trustd: signs the certificates of machines that do not have the authority's key. Wiring only;
 // what it signs is told in signing-policy.h, who may ask how often in trustd-server.h.
 //
-// Environment: TALOS_LISTEN_TCP_FD, the listening socket that its supervisor holds; TALOS_STORE
-// (default /run/talos/machined.sock). Needs no capability and writes no file.
-#include <stdlib.h>
-
+// Its environment tells it the listening socket that its supervisor holds and where machined
+// listens (common/base/node-layout.h). Needs no capability and writes no file.
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 #include "trustd/issuance-records.h"
 #include "trustd/signing-secrets.h"
@@ -20,11 +19,9 @@ void run() {
   auto& lowLevel = *io.lowLevelProvider;
   auto& timer = io.provider->getTimer();
   auto& clock = kj::systemPreciseCalendarClock();
-  auto listening = inheritedSocket("TALOS_LISTEN_TCP_FD");
-  auto setting = getenv("TALOS_STORE");
+  auto listening = inheritedSocket(kListenTcpVariable);
 
-  StoreClient store(lowLevel, timer, setting == nullptr ? "/run/talos/machined.sock" : setting,
-                    kj::str("trustd"));
+  StoreClient store(lowLevel, timer, machinedSocket(), kj::str("trustd"));
   Issuer issuer(clock, kj::systemPreciseMonotonicClock());
   Secrets secrets(store, timer, clock, issuer);
   Records records(store, timer, clock);

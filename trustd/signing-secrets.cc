@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 
 namespace talos::trustd {
@@ -39,26 +40,24 @@ Secrets::Secrets(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, I
   auto paf = kj::newPromiseAndFulfiller<void>();
   becameReady = kj::mv(paf.fulfiller);
   readiness = paf.promise.fork();
-  secrets = store.watch("RootSecrets.secrets.talos.dev", [this]() { secretsChanged(); }, "os");
-  addresses = store.watch("NodeAddresses.net.talos.dev", [this]() { certify(); });
-  names = store.watch("HostnameSpecs.net.talos.dev", [this]() { certify(); });
+  secrets = store.watch<rpc::RootSecretSpec>([this]() { secretsChanged(); }, "os");
+  addresses = store.watch<rpc::NodeAddressSpec>([this]() { certify(); });
+  names = store.watch<rpc::HostnameSpecSpec>([this]() { certify(); });
   renewal = certifyRegularly().eagerlyEvaluate(nullptr);
 }
 
 Secrets::~Secrets() noexcept(false) {}
 
 kj::Maybe<rpc::RootSecretSpec::OsRoot::Reader> Secrets::find() const {
-  KJ_IF_MAYBE (held, secrets->resources().find("os"_kj)) {
-    auto spec = held->spec<rpc::RootSecretSpec>();
-    if (spec.isOs()) return spec.getOs();
+  KJ_IF_MAYBE (spec, secrets.find("os")) {
+    if (spec->isOs()) return spec->getOs();
   }
   return nullptr;
 }
 
 void Secrets::secretsChanged() {
   KJ_IF_MAYBE (os, find()) {
-    auto stored =
-        KJ_ASSERT_NONNULL(secrets->resources().find("os"_kj)).get().getMetadata().getVersion();
+    auto stored = KJ_ASSERT_NONNULL(secrets.find("os")).version();
     if (stored == version) return;
     version = stored;
     usable = false;
@@ -89,16 +88,13 @@ void Secrets::secretsChanged() {
 
 NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
   kj::StringPtr hostname, domain;
-  for (auto& entry : names->resources()) {
-    auto spec = entry.value.spec<rpc::HostnameSpecSpec>();
+  for (auto spec : names) {
     hostname = spec.getHostname();
     domain = spec.getDomainname();
   }
   kj::Vector<kj::String> own;
-  for (auto& entry : addresses->resources()) {
-    for (auto address : entry.value.spec<rpc::NodeAddressSpec>().getAddresses()) {
-      own.add(kj::str(address));
-    }
+  for (auto spec : addresses) {
+    for (auto address : spec.getAddresses()) own.add(kj::str(address));
   }
   auto sans = KJ_MAP(san, os.getCertSANs()) {
     return kj::str(san);
@@ -109,7 +105,7 @@ NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
 // Makes a certificate if the one in use cannot stay. Nothing as long as the store has not told all
 // that is in it: what is not known yet would only have to be made anew.
 void Secrets::certify() {
-  if (!usable || !addresses->synced() || !names->synced()) return;
+  if (!usable || !addresses.synced() || !names.synced()) return;
   KJ_IF_MAYBE (os, find()) {
     auto named = namesOf(*os);
     kj::Maybe<kj::StringPtr> why = "there is none yet"_kj;
@@ -120,7 +116,8 @@ void Secrets::certify() {
     KJ_IF_MAYBE (reason, why) {
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {
-        log::error("cannot make a certificate for port 50001", {{"error", messageOf(*e)}});
+        log::error(kj::str("cannot make a certificate for port ", kTrustdPort),
+                   {{"error", messageOf(*e)}});
         return;
       }
       log::info(kj::str("certificate of port 50001 renewed: ", *reason));

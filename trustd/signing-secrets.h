@@ -40,7 +40,9 @@ class Secrets {
   bool usable = false;    // they are
   kj::Own<kj::PromiseFulfiller<void>> becameReady;
   kj::ForkedPromise<void> readiness;
-  kj::Own<Watched> secrets, addresses, names;
+  Watched<rpc::RootSecretSpec> secrets;
+  Watched<rpc::NodeAddressSpec> addresses;
+  Watched<rpc::HostnameSpecSpec> names;
   kj::Promise<void> renewal = nullptr;
 
   void secretsChanged();

@@ -44,7 +44,7 @@ struct ModelStore {
   kj::Vector<Watch> watches;
 
   void fill(rpc::ResourceSink::SnapshotParams::Builder out, kj::StringPtr type) {
-    if (type == "RootSecrets.secrets.talos.dev") {
+    if (type == typeName<rpc::RootSecretSpec>()) {
       if (!withSecrets) return;
       auto resource = out.initResources(1)[0];
       resource.initMetadata().setId("os");
@@ -59,7 +59,7 @@ struct ModelStore {
       os.setDnsDomain("cluster.local");
       os.setCertLifetimeS(lifetime / kj::SECONDS);
       os.initCertSANs(1).set(0, "vip.example.org");
-    } else if (type == "HostnameSpecs.net.talos.dev") {
+    } else if (type == typeName<rpc::HostnameSpecSpec>()) {
       auto resource = out.initResources(1)[0];
       resource.initMetadata().setId("hostname");
       resource.initSpec().initAs<rpc::HostnameSpecSpec>().setHostname(hostname);

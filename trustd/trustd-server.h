@@ -10,7 +10,6 @@
 
 namespace talos::trustd {
 
-constexpr uint16_t kPort = 50001;
 constexpr auto kIdle = 2 * kj::SECONDS;
 constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
                                   .connections = 48,

@@ -147,10 +147,10 @@ class ModelStore final : public rpc::Store::Server {
     auto sink = context.getParams().getSink();
     kj::StringPtr type = context.getParams().getKind().getType();
     auto request = sink.snapshotRequest();
-    if (type == "ApiCertificates.secrets.talos.dev") {
+    if (type == typeName<rpc::ApiCertificateSpec>()) {
       model.sinks.add(sink);
       if (model.certificates != nullptr) fillCertificates(model, request.initResources(1)[0]);
-    } else if (type == "NodeAddresses.net.talos.dev") {
+    } else if (type == typeName<rpc::NodeAddressSpec>()) {
       auto resource = request.initResources(1)[0];
       resource.initMetadata().setId("current");
       auto list =

@@ -25,30 +25,27 @@ Trust::Trust(StoreClient& store, kj::StringPtr hostname)
   auto paf = kj::newPromiseAndFulfiller<void>();
   becameReady = kj::mv(paf.fulfiller);
   readiness = paf.promise.fork();
-  certificates =
-      store.watch("ApiCertificates.secrets.talos.dev", [this]() { certificatesChanged(); });
-  addresses = store.watch("NodeAddresses.net.talos.dev", [this]() { selfChanged(); });
-  names = store.watch("HostnameSpecs.net.talos.dev", [this]() { selfChanged(); });
+  certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificatesChanged(); });
+  addresses = store.watch<rpc::NodeAddressSpec>([this]() { selfChanged(); });
+  names = store.watch<rpc::HostnameSpecSpec>([this]() { selfChanged(); });
 }
 
 Trust::~Trust() noexcept(false) {}
 
 void Trust::certificatesChanged() {
-  KJ_IF_MAYBE (held, certificates->resources().find("api"_kj)) {
-    auto stored = held->get().getMetadata().getVersion();
-    if (stored == version) return;
-    version = stored;
-    auto spec = held->spec<rpc::ApiCertificateSpec>();
-    if (!spec.getMaintenance()) endMaintenance();
-    auto failure = kj::runCatchingExceptions([&]() { use(spec); });
+  KJ_IF_MAYBE (stored, certificates.find("api")) {
+    if (stored->version() == version) return;
+    version = stored->version();
+    if (!stored->getMaintenance()) endMaintenance();
+    auto failure = kj::runCatchingExceptions([&]() { use(*stored); });
     KJ_IF_MAYBE (e, failure) {
       log::error("cannot use the API certificates; the previous ones stay",
-                 {{"version", stored}, {"error", messageOf(*e)}});
+                 {{"version", version}, {"error", messageOf(*e)}});
       return;
     }
-    log::info(spec.getMaintenance() ? "maintenance mode: clients need no certificate"_kj
+    log::info(stored->getMaintenance() ? "maintenance mode: clients need no certificate"_kj
                                     : "API certificates loaded"_kj,
-              {{"version", stored}});
+              {{"version", version}});
     becameReady->fulfill();
   } else {
     version = 0;
@@ -125,8 +122,7 @@ kj::Promise<void> Trust::maintenanceOver() {
 void Trust::selfChanged() {
   Self fresh;
   fresh.names.add(kj::str(hostname));
-  for (auto& entry : names->resources()) {
-    auto spec = entry.value.spec<rpc::HostnameSpecSpec>();
+  for (auto spec : names) {
     auto name = lowerCase(spec.getHostname());
     if (name.size() == 0) continue;
     if (spec.getDomainname().size() > 0)
@@ -134,8 +130,8 @@ void Trust::selfChanged() {
     fresh.names.add(kj::mv(name));
   }
   // Only what the node has now: another machine may have what it once had.
-  KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
-    for (kj::StringPtr written : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
+  KJ_IF_MAYBE (current, addresses.find("current")) {
+    for (kj::StringPtr written : current->getAddresses()) {
       auto end = written.findFirst('/').orDefault(written.size());
       KJ_IF_MAYBE (address, Ip::parse(kj::heapString(written.slice(0, end)))) {
         fresh.addresses.add(address->unmapped());

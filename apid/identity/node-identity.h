@@ -58,7 +58,9 @@ class Trust {
   kj::String joinAuthority;
   kj::Own<kj::PromiseFulfiller<void>> becameReady;
   kj::ForkedPromise<void> readiness;
-  kj::Own<Watched> certificates, addresses, names;
+  Watched<rpc::ApiCertificateSpec> certificates;
+  Watched<rpc::NodeAddressSpec> addresses;
+  Watched<rpc::HostnameSpecSpec> names;
 
   void certificatesChanged();
   void use(rpc::ApiCertificateSpec::Reader spec);

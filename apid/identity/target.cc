@@ -2,6 +2,7 @@
 
 #include "common/base/ascii.h"
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 
 namespace talos::apid {
 namespace {
@@ -37,7 +38,8 @@ kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
   }
   if (hasPort(target)) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", target, "\" has a port; leave it out, the port of a node is always 50000"));
+         kj::str("\"", target, "\" has a port; leave it out, the port of a node is always ",
+                 kApidPort));
   }
   auto name = lowerCase(target);
   if (name == "localhost") return ThisNode();

@@ -12,11 +12,6 @@
 namespace talos::apid {
 namespace {
 
-constexpr kj::StringPtr kSpecs = "JoinSpecs.secrets.talos.dev"_kj,
-                        kStatuses = "JoinStatuses.runtime.talos.dev"_kj,
-                        kCertificates = "ApiCertificates.secrets.talos.dev"_kj,
-                        kTimes = "TimeStatuses.v1alpha1.talos.dev"_kj,
-                        kAddresses = "NodeAddresses.net.talos.dev"_kj;
 constexpr kj::StringPtr kId = "api"_kj;
 
 kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
@@ -52,10 +47,10 @@ void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
 JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                          const kj::Clock& clock, StoreClient& store, Trust& trust)
     : timer(timer), store(store), trust(trust), joiner(deps(lowLevel, clock)) {
-  specs = store.watch(kSpecs, [this]() { specChanged(); });
-  certificates = store.watch(kCertificates, [this]() { certificateChanged(); });
-  times = store.watch(kTimes, [this]() { timeChanged(); });
-  addresses = store.watch(kAddresses, [this]() { addressesChanged(); });
+  specs = store.watch<rpc::JoinSpec>([this]() { specChanged(); });
+  certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificateChanged(); });
+  times = store.watch<rpc::TimeStatusSpec>([this]() { timeChanged(); });
+  addresses = store.watch<rpc::NodeAddressSpec>([this]() { addressesChanged(); });
 }
 
 JoinService::~JoinService() noexcept(false) {}
@@ -75,8 +70,8 @@ Joiner::Dependencies JoinService::deps(kj::LowLevelAsyncIoProvider& lowLevel,
 }
 
 void JoinService::specChanged() {
-  KJ_IF_MAYBE (held, specs->resources().find(kId)) {
-    auto wish = wishOf(held->spec<rpc::JoinSpec>());
+  KJ_IF_MAYBE (spec, specs.find(kId)) {
+    auto wish = wishOf(*spec);
     trust.joins(wish.authority);
     joiner.want(kj::mv(wish));
   } else {
@@ -86,11 +81,10 @@ void JoinService::specChanged() {
 }
 
 void JoinService::certificateChanged() {
-  KJ_IF_MAYBE (held, certificates->resources().find(kId)) {
-    auto spec = held->spec<rpc::ApiCertificateSpec>();
-    if (!spec.getMaintenance()) {
-      auto server = spec.getServer();
-      joiner.have(Identity{kj::str(spec.getCa().asChars()), kj::str(server.getCrt().asChars()),
+  KJ_IF_MAYBE (spec, certificates.find(kId)) {
+    if (!spec->getMaintenance()) {
+      auto server = spec->getServer();
+      joiner.have(Identity{kj::str(spec->getCa().asChars()), kj::str(server.getCrt().asChars()),
                            pki::Pem(kj::str(server.getKey().asChars()))});
       return;
     }
@@ -99,16 +93,13 @@ void JoinService::certificateChanged() {
 }
 
 void JoinService::timeChanged() {
-  for (auto& entry : times->resources()) {
-    auto spec = entry.value.spec<rpc::TimeStatusSpec>();
-    joiner.clockIs(spec.getSynced(), spec.getEpoch());
-  }
+  for (auto time : times) joiner.clockIs(time.getSynced(), time.getEpoch());
 }
 
 void JoinService::addressesChanged() {
-  KJ_IF_MAYBE (held, addresses->resources().find("current"_kj)) {
+  KJ_IF_MAYBE (current, addresses.find("current")) {
     kj::Vector<Ip> found;
-    for (kj::StringPtr text : held->spec<rpc::NodeAddressSpec>().getAddresses()) {
+    for (kj::StringPtr text : current->getAddresses()) {
       KJ_IF_MAYBE (prefix, Prefix::parse(text)) found.add(prefix->address.unmapped());
     }
     joiner.addressesAre(found);
@@ -123,7 +114,7 @@ kj::Promise<void> JoinService::keep(const Identity& identity) {
   spec.getServer().setKey(identity.key.bytes());
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kId), kj::mv(message));
-  return store.replaceAll<rpc::ApiCertificateSpec>(kCertificates, kj::mv(wanted));
+  return store.replaceAll<rpc::ApiCertificateSpec>(kj::mv(wanted));
 }
 
 void JoinService::tell(kj::Maybe<JoinReport> report) {
@@ -143,10 +134,9 @@ kj::Promise<void> JoinService::tellTheStore() {
       fill(message->initRoot<rpc::JoinStatusSpec>(), *report);
       wanted.insert(kj::str(kId), kj::mv(message));
     }
-    co_await store.replaceAll<rpc::JoinStatusSpec>(kStatuses, kj::mv(wanted))
-        .catch_([](kj::Exception&& e) {
-          log::warn("cannot store the status of joining; retrying", {{"error", messageOf(e)}});
-        });
+    co_await store.replaceAll<rpc::JoinStatusSpec>(kj::mv(wanted)).catch_([](kj::Exception&& e) {
+      log::warn("cannot store the status of joining; retrying", {{"error", messageOf(e)}});
+    });
   }
 }
 

@@ -36,7 +36,10 @@ class JoinService {
   };
   kj::Maybe<Untold> untold;
   Signal somethingToTell;
-  kj::Own<Watched> specs, certificates, times, addresses;
+  Watched<rpc::JoinSpec> specs;
+  Watched<rpc::ApiCertificateSpec> certificates;
+  Watched<rpc::TimeStatusSpec> times;
+  Watched<rpc::NodeAddressSpec> addresses;
 
   Joiner::Dependencies deps(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);
   void specChanged();

@@ -4,10 +4,9 @@
 #include <kj/async-io.h>
 
 #include "apid/join/join.h"
+#include "common/base/node-layout.h"
 
 namespace talos::apid {
-
-constexpr uint16_t kTrustdPort = 50001;
 
 // Connects, verifies by the pin, asks, and hangs up. Rejects as rpc/trust.capnp tells; Unavailable,
 // or Unauthenticated when the pin refuses, when it does not get so far. Without a deadline of its

@@ -59,6 +59,17 @@ kj::StringPtr nameOf(const T& node) {
   return name.size() == 0 ? kj::StringPtr(node.getProto().getName()) : name;
 }
 
+// The word for a value of an enum; none for a number that this schema does not know.
+inline kj::Maybe<kj::StringPtr> wordOf(capnp::EnumSchema schema, unsigned value) {
+  auto words = schema.getEnumerants();
+  if (value >= words.size()) return nullptr;
+  return nameOf(words[value]);
+}
+template <typename Enum>
+kj::Maybe<kj::StringPtr> wordOf(Enum value) {
+  return wordOf(capnp::Schema::from<Enum>(), unsigned(value));
+}
+
 inline bool inUnion(capnp::StructSchema::Field field) {
   return field.getProto().getDiscriminantValue() != capnp::schema::Field::NO_DISCRIMINANT;
 }

@@ -1,5 +1,6 @@
 #include "common/config/bond-options.h"
 
+#include <capnp/dynamic.h>
 #include <kj/vector.h>
 
 namespace talos::netlink {
@@ -40,6 +41,41 @@ bool matters(const BondRule& rule, BondMode mode) {
   return rule.fits(mode);
 }
 
+// The field of the machine config that has the option as a number; some options have none.
+kj::Maybe<capnp::StructSchema::Field> numberOf(const BondRule& rule) {
+  KJ_IF_MAYBE (field, capnp::Schema::from<config::Bond>().findFieldByName(rule.name)) {
+    if (!field->getType().isText()) return *field;
+  }
+  return nullptr;
+}
+
+uint32_t valueOf(capnp::DynamicValue::Reader value) {
+  switch (value.getType()) {
+    case capnp::DynamicValue::BOOL:
+      return value.as<bool>();
+    case capnp::DynamicValue::ENUM:
+      return value.as<capnp::DynamicEnum>().getRaw();
+    default:
+      return value.as<uint32_t>();
+  }
+}
+
+void setValue(capnp::DynamicStruct::Builder to, capnp::StructSchema::Field field, uint32_t value) {
+  auto type = field.getType();
+  if (type.isBool()) {
+    to.set(field, value != 0);
+  } else if (type.isEnum()) {
+    to.set(field, capnp::DynamicEnum(type.asEnum(), value));
+  } else {
+    to.set(field, value);
+  }
+}
+
+// Where the config's zero stands for the standard, it is not given.
+bool meansZero(const BondRule& rule) {
+  return rule.option == O::kMode || (rule.standard != 0 && rule.least == 0);
+}
+
 // Set apart: they name links, which have to be members first.
 bool namesLink(O option) {
   return option == O::kPrimary || option == O::kActiveMember;
@@ -58,35 +94,14 @@ kj::String modesOf(const BondRule& rule) {
   return kj::str("modes ", kj::strArray(names, ", "), " and ", last);
 }
 
-// Where the config's zero stands for the standard, it is not given.
 BondOptions bondOptions(config::Bond::Reader bond) {
   BondOptions options;
-  auto some = [&](O option, uint32_t value) {
-    if (value != 0) options[option] = value;
-  };
-  options[O::kMode] = uint32_t(bond.getMode());
-  some(O::kMiimon, bond.getMiimon());
-  some(O::kUpDelay, bond.getUpdelay());
-  some(O::kDownDelay, bond.getDowndelay());
-  options[O::kUseCarrier] = bond.getUseCarrier() ? 1 : 0;
-  some(O::kArpInterval, bond.getArpInterval());
-  some(O::kArpValidate, uint32_t(bond.getArpValidate()));
-  some(O::kArpAllTargets, uint32_t(bond.getArpAllTargets()));
-  some(O::kPrimaryReselect, uint32_t(bond.getPrimaryReselect()));
-  some(O::kFailOverMac, uint32_t(bond.getFailOverMac()));
-  some(O::kXmitHashPolicy, uint32_t(bond.getXmitHashPolicy()));
-  options[O::kResendIgmp] = bond.getResendIgmp();
-  options[O::kNumPeerNotif] = bond.getNumPeerNotif();
-  some(O::kAllMembersActive, bond.getAllSlavesActive());
-  some(O::kMinLinks, bond.getMinLinks());
-  some(O::kLpInterval, bond.getLpInterval());
-  options[O::kPacketsPerMember] = bond.getPacketsPerSlave();
-  some(O::kLacpRate, uint32_t(bond.getLacpRate()));
-  some(O::kAdSelect, uint32_t(bond.getAdSelect()));
-  some(O::kAdActorSysPrio, bond.getAdActorSysPrio());
-  some(O::kAdUserPortKey, bond.getAdUserPortKey());
-  options[O::kTlbDynamicLb] = bond.getTlbDynamicLb();
-  some(O::kPeerNotifDelay, bond.getPeerNotifyDelay());
+  for (auto& rule : bondRules()) {
+    KJ_IF_MAYBE (field, numberOf(rule)) {
+      auto value = valueOf(capnp::DynamicStruct::Reader(bond).get(*field));
+      if (value != 0 || meansZero(rule)) options[rule.option] = value;
+    }
+  }
   std::vector<Ip> targets;
   for (auto text : bond.getArpIPTarget()) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
@@ -101,33 +116,14 @@ BondOptions bondOptions(config::Bond::Reader bond) {
 }
 
 void fillBond(config::Bond::Builder out, const BondOptions& options) {
-  auto take = [&](O option, auto&& set) {
-    if (options[option]) set(*options[option]);
-  };
+  capnp::DynamicStruct::Builder fields = out;
+  for (auto& rule : bondRules()) {
+    auto value = options[rule.option];
+    KJ_IF_MAYBE (field, numberOf(rule)) {
+      if (value) setValue(fields, *field, *value);
+    }
+  }
   out.setMode(config::BondMode(options.mode()));
-  take(O::kMiimon, [&](auto v) { out.setMiimon(v); });
-  take(O::kUpDelay, [&](auto v) { out.setUpdelay(v); });
-  take(O::kDownDelay, [&](auto v) { out.setDowndelay(v); });
-  take(O::kUseCarrier, [&](auto v) { out.setUseCarrier(v != 0); });
-  take(O::kArpInterval, [&](auto v) { out.setArpInterval(v); });
-  take(O::kArpValidate, [&](auto v) { out.setArpValidate(config::BondArpValidate(v)); });
-  take(O::kArpAllTargets, [&](auto v) { out.setArpAllTargets(config::BondArpAllTargets(v)); });
-  take(O::kPrimaryReselect,
-       [&](auto v) { out.setPrimaryReselect(config::BondPrimaryReselect(v)); });
-  take(O::kFailOverMac, [&](auto v) { out.setFailOverMac(config::BondFailOverMac(v)); });
-  take(O::kXmitHashPolicy, [&](auto v) { out.setXmitHashPolicy(config::BondXmitHashPolicy(v)); });
-  take(O::kResendIgmp, [&](auto v) { out.setResendIgmp(v); });
-  take(O::kNumPeerNotif, [&](auto v) { out.setNumPeerNotif(v); });
-  take(O::kAllMembersActive, [&](auto v) { out.setAllSlavesActive(v); });
-  take(O::kMinLinks, [&](auto v) { out.setMinLinks(v); });
-  take(O::kLpInterval, [&](auto v) { out.setLpInterval(v); });
-  take(O::kPacketsPerMember, [&](auto v) { out.setPacketsPerSlave(v); });
-  take(O::kLacpRate, [&](auto v) { out.setLacpRate(config::BondLacpRate(v)); });
-  take(O::kAdSelect, [&](auto v) { out.setAdSelect(config::BondAdSelect(v)); });
-  take(O::kAdActorSysPrio, [&](auto v) { out.setAdActorSysPrio(v); });
-  take(O::kAdUserPortKey, [&](auto v) { out.setAdUserPortKey(v); });
-  take(O::kTlbDynamicLb, [&](auto v) { out.setTlbDynamicLb(v); });
-  take(O::kPeerNotifDelay, [&](auto v) { out.setPeerNotifyDelay(v); });
   if (options.arpTargets && !options.arpTargets->empty()) {
     auto list = out.initArpIPTarget(options.arpTargets->size());
     for (size_t i = 0; i < list.size(); ++i) list.set(i, (*options.arpTargets)[i].toString());

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/base/node-layout.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
@@ -194,7 +195,7 @@ void checkTrustd(Report& report, Trustd::Reader trustd) {
     if (!isHost(host)) {
       report.error(kj::str("cluster.trustd.endpoints[", i, "]"),
                    kj::str("\"", host, "\" is neither an IP address nor a DNS name"),
-                   "leave out the port; trustd listens on 50001");
+                   kj::str("leave out the port; trustd listens on ", kTrustdPort));
     }
     ++i;
   }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "common/base/annotation.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
+#include "rpc/config.capnp.h"
 
 namespace talos::netlink {
 namespace {
@@ -49,9 +51,9 @@ constexpr BondRule kRules[] = {
     {O::kCoupledControl, "coupledControl"_kj, 1, 1, true, false, kLacpModes, 1},
 };
 
-constexpr kj::StringPtr kModeNames[] = {"balance-rr"_kj, "active-backup"_kj, "balance-xor"_kj,
-                                        "broadcast"_kj,  "802.3ad"_kj,       "balance-tlb"_kj,
-                                        "balance-alb"_kj};
+// The schema of the machine config has the words, in the order of the kernel's numbers.
+static_assert(unsigned(config::BondMode::LACP) == unsigned(BondMode::kLacp) &&
+              unsigned(config::BondMode::BALANCE_ALB) == unsigned(BondMode::kBalanceAlb));
 
 std::vector<Ip> readTargets(const nlattr* list) {
   std::vector<Ip> targets;
@@ -117,7 +119,7 @@ BondMode BondOptions::mode() const {
 }
 
 kj::StringPtr nameOf(BondMode mode) {
-  return size_t(mode) < kBondModes ? kModeNames[size_t(mode)] : "unknown"_kj;
+  return annotation::wordOf(config::BondMode(mode)).orDefault("unknown");
 }
 
 kj::StringPtr miiStatusName(uint8_t status) {

@@ -87,7 +87,7 @@ struct BondOptions {
 // What must hold for an option to be set, and what it is when nobody sets it.
 struct BondRule {
   BondOption option;
-  kj::StringPtr name;  // as in the machine config
+  kj::StringPtr name;  // as in the machine config: a field of its Bond, if it is one of its keys
   uint8_t bytes;       // of the attribute
   uint32_t standard;   // in modes that say nothing else
   bool down;           // the bond must be down, else EBUSY
@@ -107,7 +107,7 @@ constexpr size_t kMostBondTargets = 16;
 // The modes in which bond-wide settings of ARP and of LACP can be made.
 constexpr uint8_t kArpModes = 0b0001111, kLacpModes = 0b0010000;
 
-kj::StringPtr nameOf(BondMode mode);
+kj::StringPtr nameOf(BondMode mode);  // as in the machine config
 // "mode 802.3ad, miimon 100": for logs and problems.
 kj::String describe(const BondOptions& options, const NameOfLink& nameOf = indexText);
 

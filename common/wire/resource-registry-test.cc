@@ -5,6 +5,7 @@
 #include "common/testing/printing.h"
 
 #include "common/base/error.h"
+#include "common/base/resource.h"
 #include "rpc/types.capnp.h"
 
 namespace talos {
@@ -19,6 +20,20 @@ kj::String failureOf(const Registry& registry, kj::StringPtr word) {
     return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
   }
   return kj::str("found");
+}
+
+// Catches: a reader that asks the store for another type than that of its spec.
+TEST(Resource, AStructKnowsItsTypeAndAResourceIsReadAsItsSpec) {
+  EXPECT_EQ(typeName<rpc::LinkSpecSpec>(), "LinkSpecs.net.talos.dev");
+  EXPECT_EQ(typeName<rpc::JoinSpec>(), "JoinSpecs.secrets.talos.dev");
+  EXPECT_ANY_THROW(typeName<rpc::VlanSpec>());
+  capnp::MallocMessageBuilder message;
+  auto resource = message.initRoot<rpc::Resource>();
+  resource.initMetadata().setId("eth0");
+  resource.getMetadata().setVersion(3);
+  resource.getSpec().initAs<rpc::LinkSpecSpec>().setKind("bond");
+  ResourceOf<rpc::LinkSpecSpec> link(resource.asReader());
+  EXPECT_EQ(kj::str(link.id(), "@", link.version(), " ", link.getKind()), "eth0@3 bond");
 }
 
 // Catches: a derivation rule that is missing, out of order or applied to the wrong part of the

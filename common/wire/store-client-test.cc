@@ -13,7 +13,7 @@
 namespace talos {
 namespace {
 
-constexpr kj::StringPtr kType = "HostnameSpecs.net.talos.dev"_kj;
+constexpr kj::StringPtr kType = "HostnameSpecs.net.talos.dev"_kj;  // as it is on the wire
 
 // What a machined would keep, with the mishaps that a test asks for.
 struct FakeState {
@@ -164,24 +164,25 @@ struct Client : testing::Test {
       message->initRoot<rpc::HostnameSpecSpec>().setHostname(hostname);
       wanted.insert(kj::str(id), kj::mv(message));
     }
-    wait(client.replaceAll<rpc::HostnameSpecSpec>(kType, kj::mv(wanted)));
+    wait(client.replaceAll<rpc::HostnameSpecSpec>(kj::mv(wanted)));
   }
   // "id=hostname@version ..." of what the store holds.
-  kj::String stored() { return show(state.resources); }
-  static kj::String show(const kj::TreeMap<kj::String, HeldResource>& resources) {
+  kj::String stored() {
     kj::Vector<kj::String> parts;
-    for (auto& entry : resources) {
-      parts.add(kj::str(entry.key, '=', entry.value.spec<rpc::HostnameSpecSpec>().getHostname(),
-                        '@', entry.value.get().getMetadata().getVersion()));
+    for (auto& entry : state.resources) {
+      parts.add(show(ResourceOf<rpc::HostnameSpecSpec>(entry.value.get())));
     }
     return kj::strArray(parts, " ");
+  }
+  static kj::String show(ResourceOf<rpc::HostnameSpecSpec> one) {
+    return kj::str(one.id(), '=', one.getHostname(), '@', one.version());
   }
 };
 
 // A watch whose next batch can be waited for.
 struct Watching {
   explicit Watching(Client& test)
-      : test(test), watched(test.client.watch(kType, [this] {
+      : test(test), watched(test.client.watch<rpc::HostnameSpecSpec>([this] {
           ++batches;
           KJ_IF_MAYBE (f, next) {
             (*f)->fulfill();
@@ -194,10 +195,15 @@ struct Watching {
       test.wait(kj::mv(paf.promise));
     }
   }
+  kj::String seen() const {
+    kj::Vector<kj::String> parts;
+    for (auto one : watched) parts.add(Client::show(one));
+    return kj::strArray(parts, " ");
+  }
   Client& test;
   unsigned batches = 0;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> next;
-  kj::Own<Watched> watched;
+  Watched<rpc::HostnameSpecSpec> watched;
 };
 
 // Catches: changes applied wrongly, or a batch told more than once.
@@ -206,10 +212,10 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   state.set("b", "two", "", 4);
   start();
   Watching w(*this);
-  EXPECT_FALSE(w.watched->synced());
+  EXPECT_FALSE(w.watched.synced());
   w.waitForBatch(1);
-  EXPECT_TRUE(w.watched->synced());
-  EXPECT_EQ(Client::show(w.watched->resources()), "a=one@1 b=two@4"_kj);
+  EXPECT_TRUE(w.watched.synced());
+  EXPECT_EQ(w.seen(), "a=one@1 b=two@4"_kj);
 
   auto request = state.sinks[0].changesRequest();
   auto changes = request.initChanges(3);
@@ -221,7 +227,9 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   changes[2].setResource(state.set("c", "four", "", 1).get());
   wait(request.send());
   w.waitForBatch(2);
-  EXPECT_EQ(Client::show(w.watched->resources()), "b=three@5 c=four@1"_kj);
+  EXPECT_EQ(w.seen(), "b=three@5 c=four@1"_kj);
+  EXPECT_EQ(Client::show(KJ_ASSERT_NONNULL(w.watched.find("c"))), "c=four@1"_kj);
+  EXPECT_TRUE(w.watched.find("a") == nullptr);
   EXPECT_EQ(w.batches, 2u);
 }
 
@@ -234,14 +242,14 @@ TEST_F(Client, SnapshotAfterLagReplacesEverything) {
   auto lagged = state.sinks[0].laggedRequest();
   lagged.setMissed(7);
   wait(lagged.send());
-  EXPECT_EQ(Client::show(w.watched->resources()), "a=one@1"_kj);  // still the best there is
+  EXPECT_EQ(w.seen(), "a=one@1"_kj);  // still the best there is
   state.resources.clear();
   state.set("z", "new", "", 9);
   auto snapshot = state.sinks[0].snapshotRequest();
   state.fill(snapshot.initResources(1));
   wait(snapshot.send());
   w.waitForBatch(2);
-  EXPECT_EQ(Client::show(w.watched->resources()), "z=new@9"_kj);
+  EXPECT_EQ(w.seen(), "z=new@9"_kj);
 }
 
 // Catches: a daemon that has to be restarted after machined was, or that forgets all in between.
@@ -251,11 +259,11 @@ TEST_F(Client, WatchStartsOverAfterARestart) {
   start();
   w.waitForBatch(1);
   stop();
-  EXPECT_EQ(Client::show(w.watched->resources()), "a=one@1"_kj);
+  EXPECT_EQ(w.seen(), "a=one@1"_kj);
   state.set("a", "other", "", 2);
   start();
   w.waitForBatch(2);
-  EXPECT_EQ(Client::show(w.watched->resources()), "a=other@2"_kj);
+  EXPECT_EQ(w.seen(), "a=other@2"_kj);
   EXPECT_EQ(state.watches, 2u);
 }
 
@@ -332,7 +340,7 @@ TEST_F(Client, ReplaceAllWaitsForMachined) {
   auto message = kj::heap<capnp::MallocMessageBuilder>();
   message->initRoot<rpc::HostnameSpecSpec>().setHostname("n");
   wanted.insert(kj::str("a"), kj::mv(message));
-  auto replacing = client.replaceAll<rpc::HostnameSpecSpec>(kType, kj::mv(wanted));
+  auto replacing = client.replaceAll<rpc::HostnameSpecSpec>(kj::mv(wanted));
   EXPECT_FALSE(replacing.poll(io.waitScope));
   start();
   wait(kj::mv(replacing));

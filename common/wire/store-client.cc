@@ -24,7 +24,7 @@ void keep(ById& resources, rpc::Resource::Reader resource) {
                    [](HeldResource& old, HeldResource&& fresh) { old = kj::mv(fresh); });
 }
 
-class WatchedImpl final : public Watched {
+class WatchedImpl final : public WatchedResources {
  public:
   WatchedImpl(rpc::Store::Client store, kj::Timer& timer, kj::StringPtr type, kj::StringPtr id,
               kj::Function<void()> changed)
@@ -236,13 +236,13 @@ StoreClient::StoreClient(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
     : impl(kj::heap<Impl>(lowLevel, timer, socketPath, kj::mv(owner))) {}
 StoreClient::~StoreClient() noexcept(false) = default;
 
-kj::Own<Watched> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed,
-                                    kj::StringPtr id) {
+kj::Own<WatchedResources> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed,
+                                             kj::StringPtr id) {
   return kj::heap<WatchedImpl>(impl->store, impl->timer, type, id, kj::mv(changed));
 }
 
-kj::Promise<void> StoreClient::createErased(kj::StringPtr type, kj::StringPtr id,
-                                            capnp::AnyStruct::Reader spec) {
+kj::Promise<void> StoreClient::create(kj::StringPtr type, kj::StringPtr id,
+                                      capnp::AnyStruct::Reader spec) {
   return impl->put(type, id, spec, 0);
 }
 
@@ -258,7 +258,7 @@ kj::Promise<void> StoreClient::visit(kj::StringPtr type,
   for (auto resource : stored.getResources()) visitor(resource);
 }
 
-kj::Promise<void> StoreClient::replaceAllErased(kj::StringPtr typeRef, Wanted wanted) {
+kj::Promise<void> StoreClient::replaceAll(kj::StringPtr typeRef, Wanted wanted) {
   auto type = kj::str(typeRef);
   auto started = impl->timer.now();
   Backoff backoff(kStorePace);

@@ -14,7 +14,7 @@
 
 #include <utility>
 
-#include "rpc/resources.capnp.h"
+#include "common/base/resource.h"
 
 namespace talos {
 
@@ -29,24 +29,55 @@ class HeldResource {
     return *this;
   }
   rpc::Resource::Reader get() const;
-  template <typename Spec>
-  typename Spec::Reader spec() const {
-    return get().getSpec().template getAs<Spec>();
-  }
 
  private:
   kj::Own<capnp::MallocMessageBuilder> message;
 };
 
-// The current resources of one kind, kept up to date until it is dropped. `changed` is called once
-// per batch, after it was applied; it must not drop the Watched that calls it.
-class Watched {
+// What a watch keeps up to date, of whatever type.
+class WatchedResources {
  public:
-  virtual ~Watched() noexcept(false) = default;
-  virtual bool synced() const = 0;  // a snapshot has arrived
+  virtual ~WatchedResources() noexcept(false) = default;
+  virtual bool synced() const = 0;
   virtual const kj::TreeMap<kj::String, HeldResource>& resources() const = 0;  // by id
 };
 
+// The current resources of one type, in the order of their ids, kept up to date until it is
+// dropped. What it gives is valid until the loop runs again.
+template <typename Spec>
+class Watched {
+ public:
+  Watched() = default;  // of nothing: to be assigned before it is used
+  explicit Watched(kj::Own<WatchedResources> held) : held(kj::mv(held)) {}
+
+  bool synced() const { return held->synced(); }  // a snapshot has arrived
+  kj::Maybe<ResourceOf<Spec>> find(kj::StringPtr id) const {
+    return held->resources().find(id).map(
+        [](const HeldResource& found) { return ResourceOf<Spec>(found.get()); });
+  }
+
+  class Iterator {
+   public:
+    using Place = decltype(kj::instance<const kj::TreeMap<kj::String, HeldResource>&>().begin());
+    explicit Iterator(Place place) : place(place) {}
+    ResourceOf<Spec> operator*() const { return ResourceOf<Spec>((*place).value.get()); }
+    Iterator& operator++() {
+      ++place;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return place != other.place; }
+
+   private:
+    Place place;
+  };
+  Iterator begin() const { return Iterator(held->resources().begin()); }
+  Iterator end() const { return Iterator(held->resources().end()); }
+
+ private:
+  kj::Own<WatchedResources> held;
+};
+
+// Which type a call is about, its Spec says: a struct of rpc/types.capnp.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.
@@ -54,38 +85,53 @@ class StoreClient {
               kj::String owner);
   ~StoreClient() noexcept(false);
 
-  // The client must outlive it. With an id: that one resource alone, if there is one.
-  kj::Own<Watched> watch(kj::StringPtr type, kj::Function<void()> changed, kj::StringPtr id = "");
+  // The client must outlive it. With an id: that one resource alone, if there is one. `changed` is
+  // called once per batch, after it was applied; it must not drop the Watched that calls it.
+  template <typename Spec>
+  Watched<Spec> watch(kj::Function<void()> changed, kj::StringPtr id = "") {
+    return Watched<Spec>(watch(typeName<Spec>(), kj::mv(changed), id));
+  }
 
-  // id -> spec, a message whose root is the Spec: a struct of rpc/types.capnp.
+  // id -> spec, a message whose root is the Spec.
   using Wanted = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
 
-  // Makes the stored set of `type` owned by this owner exactly `wanted`: creates, updates only what
+  // Makes the stored set that belongs to this owner exactly `wanted`: creates, updates only what
   // differs, destroys the rest. What others still hold by finalizers is marked as tearing down and
   // goes with a later call. Rejects with Unavailable when machined does not come back within half a
   // minute, and with Conflict when somebody else keeps changing the same resources.
   template <typename Spec>
-  kj::Promise<void> replaceAll(kj::StringPtr type, Wanted wanted) {
-    return replaceAllErased(type, kj::mv(wanted));
+  kj::Promise<void> replaceAll(Wanted wanted) {
+    return replaceAll(typeName<Spec>(), kj::mv(wanted));
   }
 
   // For sets that are too large to be replaced as a whole. Each is one call: Unavailable when
   // machined is away, Conflict when the resource is there already. Destroying what is not there, or
   // is another's, is refused too.
   template <typename Spec>
-  kj::Promise<void> create(kj::StringPtr type, kj::StringPtr id, typename Spec::Reader spec) {
-    return createErased(type, id, spec);
+  kj::Promise<void> create(kj::StringPtr id, typename Spec::Reader spec) {
+    return create(typeName<Spec>(), id, spec);
   }
-  kj::Promise<void> destroy(kj::StringPtr type, kj::StringPtr id);
+  template <typename Spec>
+  kj::Promise<void> destroy(kj::StringPtr id) {
+    return destroy(typeName<Spec>(), id);
+  }
   // What there is of it, one after the other, and forgotten again.
-  kj::Promise<void> visit(kj::StringPtr type, kj::Function<void(rpc::Resource::Reader)> visitor);
+  template <typename Spec>
+  kj::Promise<void> visit(kj::Function<void(ResourceOf<Spec>)> visitor) {
+    return visit(typeName<Spec>(), [visitor = kj::mv(visitor)](auto resource) mutable {
+      visitor(ResourceOf<Spec>(resource));
+    });
+  }
 
  private:
   struct Impl;
   kj::Own<Impl> impl;
-  kj::Promise<void> replaceAllErased(kj::StringPtr type, Wanted wanted);
-  kj::Promise<void> createErased(kj::StringPtr type, kj::StringPtr id,
-                                 capnp::AnyStruct::Reader spec);
+  kj::Own<WatchedResources> watch(kj::StringPtr type, kj::Function<void()> changed,
+                                  kj::StringPtr id);
+  kj::Promise<void> replaceAll(kj::StringPtr type, Wanted wanted);
+  kj::Promise<void> create(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec);
+  kj::Promise<void> destroy(kj::StringPtr type, kj::StringPtr id);
+  kj::Promise<void> visit(kj::StringPtr type, kj::Function<void(rpc::Resource::Reader)> visitor);
 };
 
 }  // namespace talos

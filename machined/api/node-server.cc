@@ -1,11 +1,12 @@
 #include "machined/api/node-server.h"
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 
 namespace talos::machined {
 namespace {
 
-constexpr unsigned kRootUid = 0, kApidUid = 50;
+constexpr unsigned kRootUid = 0;
 
 class NodeServer final : public rpc::Node::Server {
  public:

@@ -147,9 +147,8 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
 // Catches: a version that the wire loses.
 TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
   booted(document("a"));
-  auto version = KJ_ASSERT_NONNULL(brain().store.tryGet("", kMachineConfigs, kMachineConfigId))
-                     .getMetadata()
-                     .getVersion();
+  auto version =
+      KJ_ASSERT_NONNULL(brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)).version();
   auto request = [&](uint64_t from) {
     return applyB([&](auto request) {
       request.setMode(ApplyMode::NO_REBOOT);

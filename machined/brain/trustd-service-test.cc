@@ -71,8 +71,7 @@ struct TrustdServiceTest : testing::Test {
   void run() { advance(timer, io.waitScope, 1 * kj::SECONDS); }
 
   void putSecrets(kj::StringPtr id, kj::StringPtr token = "abcdef.0123456789abcdef") {
-    putRecord<rpc::RootSecretSpec>(store, "", "RootSecrets.secrets.talos.dev", id,
-                                   [&](auto spec) { spec.initOs().setToken(token); });
+    putRecord<rpc::RootSecretSpec>(store, id, [&](auto spec) { spec.initOs().setToken(token); });
     run();
   }
   bool isThere() const {

@@ -7,21 +7,16 @@
 #include "machined/services/service-table.h"
 
 namespace talos::machined {
-namespace {
-
-constexpr kj::StringPtr kRootSecrets = "RootSecrets.secrets.talos.dev"_kj;
-
-}  // namespace
 
 // Whether it has become wanted just now.
 bool TrustdService::look() {
-  if (wanted || world.store.tryGet("", kRootSecrets, "os") == nullptr) return false;
+  if (wanted || world.store.tryGet<rpc::RootSecretSpec>("os") == nullptr) return false;
   wanted = true;
   return true;
 }
 
 kj::Promise<void> TrustdService::follow() {
-  secretsChanged = world.store.onChange("", kRootSecrets, [this]() {
+  secretsChanged = world.store.onChange<rpc::RootSecretSpec>([this]() {
     if (!look()) return;
     loading = load().eagerlyEvaluate([this](kj::Exception&& e) {
       wanted = false;  // the next change tries again

@@ -149,7 +149,7 @@ TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   putRecord<rpc::ApiCertificateSpec>(
-      brain().store, "", kCertificates, "api",
+      brain().store, "api",
       [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
   loading = kj::NEVER_DONE;
   auto& second = start();

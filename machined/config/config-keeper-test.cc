@@ -363,7 +363,7 @@ TEST_F(KeeperTest, ACrashAtAnyStep) {
       if (step >= 2) disk.content = kj::str(document("b"));
       if (step >= 3 && row.mode == ApplyMode::NO_REBOOT) {
         putRecord<rpc::MachineConfigSpec>(
-            brain().store, "config", kMachineConfigs, kMachineConfigId,
+            brain().store, kMachineConfigId,
             [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document("b")); });
       }
       call = ConfigKeeper::Outcome();

@@ -15,7 +15,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
 // Between searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
@@ -29,14 +28,12 @@ constexpr size_t kCheckedAtOnce = 64u << 10;
 constexpr unsigned kMostChecks = 4;
 
 bool toldMaintenance(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
-    return stored->getSpec().getAs<rpc::ApiCertificateSpec>().getMaintenance();
-  }
+  KJ_IF_MAYBE (told, store.tryGet<rpc::ApiCertificateSpec>("api")) return told->getMaintenance();
   return false;
 }
 
 bool published(Store& store) {
-  return store.tryGet("", kMachineConfigs, kMachineConfigId) != nullptr;
+  return store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId) != nullptr;
 }
 
 void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
@@ -255,7 +252,7 @@ void ConfigKeeper::publish(config::MachineConfig config) {
   KJ_DEFER(zeroize(text));
   deps.reader.know(kj::mv(config));
   putRecord<rpc::MachineConfigSpec>(
-      deps.store, "config", kMachineConfigs, kMachineConfigId,
+      deps.store, kMachineConfigId,
       [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(text); });
   KJ_IF_MAYBE (m, ended) {
     m->end->fulfill();
@@ -321,8 +318,8 @@ void ConfigKeeper::checkFree(Caller caller) {
 void ConfigKeeper::checkVersion(uint64_t ifVersion) {
   if (ifVersion == 0) return;
   uint64_t version = 0;
-  KJ_IF_MAYBE (running, deps.store.tryGet("", kMachineConfigs, kMachineConfigId)) {
-    version = running->getMetadata().getVersion();
+  KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    version = running->version();
   }
   if (version == ifVersion) return;
   fail(ErrorKind::kConflict,

@@ -270,9 +270,8 @@ TEST_F(KeeperTest, NonsenseUnderTheNameOfATrial) {
 TEST_F(KeeperTest, ADocumentOfAnotherVersionIsRefused) {
   booted(document("a"));
   auto version = [&]() {
-    return KJ_ASSERT_NONNULL(brain().store.tryGet("", kMachineConfigs, kMachineConfigId))
-        .getMetadata()
-        .getVersion();
+    return KJ_ASSERT_NONNULL(brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId))
+        .version();
   };
   auto from = version();
   auto send = [&](kj::StringPtr name, uint64_t ifVersion, bool dryRun) {

@@ -9,9 +9,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
-
 // Catches: lines that cannot be pasted, and a machine without an address that proposes them.
 TEST(MaintenanceNoticeText, SaysWhereWhoAndWhat) {
   auto addresses = kj::arr(kj::str("10.5.0.2"), kj::str("fd00::2"));
@@ -39,20 +36,18 @@ struct MaintenanceNoticeTest : public StoreTest {
 
   void certificate(bool maintenance) {
     auto pem = pki::selfSign(key, {.commonName = "maintenance"});
-    putRecord<rpc::ApiCertificateSpec>(store, "", kCertificates, "api",
-                                       [&](rpc::ApiCertificateSpec::Builder spec) {
-                                         spec.setMaintenance(maintenance);
-                                         spec.initServer().setCrt(pem.asBytes());
-                                       });
+    putRecord<rpc::ApiCertificateSpec>(store, "api", [&](rpc::ApiCertificateSpec::Builder spec) {
+      spec.setMaintenance(maintenance);
+      spec.initServer().setCrt(pem.asBytes());
+    });
     settle();
   }
   void addresses(std::initializer_list<kj::StringPtr> list) {
-    putRecord<rpc::NodeAddressSpec>(store, "", kAddresses, "current",
-                                    [&](rpc::NodeAddressSpec::Builder spec) {
-                                      auto out = spec.initAddresses(list.size());
-                                      unsigned i = 0;
-                                      for (auto text : list) out.set(i++, text);
-                                    });
+    putRecord<rpc::NodeAddressSpec>(store, "current", [&](rpc::NodeAddressSpec::Builder spec) {
+      auto out = spec.initAddresses(list.size());
+      unsigned i = 0;
+      for (auto text : list) out.set(i++, text);
+    });
     settle();
   }
   void settle() {

@@ -1,14 +1,12 @@
 #include "machined/config/maintenance-notice.h"
 
+#include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr kj::StringPtr kApiCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kAddresses = "NodeAddresses.net.talos.dev"_kj;
 
 // What the machine has now, without what only itself or its link can reach.
 kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
@@ -26,7 +24,7 @@ kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
 
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str("this node is waiting for its config, on port 50000 of"));
+  lines.add(kj::str("this node is waiting for its config, on port ", kApidPort, " of"));
   for (auto& address : addresses) lines.add(kj::str("  ", address));
   if (addresses.size() == 0) {
     lines.add(kj::str("  no address yet; set one with the kernel parameter ip="));
@@ -42,18 +40,16 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 
 MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say)
     : store(store), say(kj::mv(say)), said(kj::str()) {
-  certificates = store.onChange("", kApiCertificates, [this]() { look(); });
-  addresses = store.onChange("", kAddresses, [this]() { look(); });
+  certificates = store.onChange<rpc::ApiCertificateSpec>([this]() { look(); });
+  addresses = store.onChange<rpc::NodeAddressSpec>([this]() { look(); });
 }
 
 void MaintenanceNotice::look() {
-  KJ_IF_MAYBE (stored, store.tryGet("", kApiCertificates, "api")) {
-    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
-    if (!spec.getMaintenance()) return;
-    KJ_IF_MAYBE (told, store.tryGet("", kAddresses, "current")) {
-      auto notice =
-          maintenanceNotice(reachable(told->getSpec().getAs<rpc::NodeAddressSpec>()),
-                            pki::fingerprint(kj::str(spec.getServer().getCrt().asChars())));
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (!stored->getMaintenance()) return;
+    KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
+      auto notice = maintenanceNotice(
+          reachable(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
       if (notice == said) return;
       say(notice);
       said = kj::mv(notice);

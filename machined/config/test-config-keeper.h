@@ -16,7 +16,6 @@
 namespace talos::machined {
 
 using rpc::ApplyMode;
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
 
 // A worker's config for mode cloud, told from others by its host name.
 inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool persist = true) {
@@ -222,8 +221,8 @@ struct KeeperTest : public testing::Test {
     return parsed.get().getMachine().getNetwork().getHostname().cStr();
   }
   std::string running() {
-    KJ_IF_MAYBE (r, brain().store.tryGet("", kMachineConfigs, kMachineConfigId)) {
-      return named(r->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+    KJ_IF_MAYBE (r, brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+      return named(r->getDocument());
     }
     return "-";
   }

@@ -10,33 +10,30 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kRoots = "RootSecrets.secrets.talos.dev"_kj;
-
 struct CertificatesTest : public ConfigTest {
   ~CertificatesTest() noexcept override {}
 
   // Until the API certificates have this version.
   void awaitCertificates(uint64_t version) {
     for (;;) {
-      KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
-        if (stored->getMetadata().getVersion() >= version) return;
+      KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+        if (stored->version() >= version) return;
       }
       auto paf = kj::newPromiseAndFulfiller<void>();
-      auto handle = store.onChange("", kCertificates, [&] { paf.fulfiller->fulfill(); });
+      auto handle = store.onChange<rpc::ApiCertificateSpec>([&] { paf.fulfiller->fulfill(); });
       io.provider->getTimer().timeoutAfter(2 * kj::MINUTES, kj::mv(paf.promise)).wait(io.waitScope);
     }
   }
-  rpc::ApiCertificateSpec::Reader certificates() {
-    return store.get("", kCertificates, "api").getSpec().getAs<rpc::ApiCertificateSpec>();
+  ResourceOf<rpc::ApiCertificateSpec> certificates() {
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::ApiCertificateSpec>("api"));
   }
-  uint64_t version() { return store.get("", kCertificates, "api").getMetadata().getVersion(); }
+  uint64_t version() { return certificates().version(); }
   static pki::CertificateInfo inspect(capnp::Data::Reader pem) {
     return pki::inspect(kj::str(pem.asChars()));
   }
 
   void putAddress(kj::StringPtr address) {
-    put<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev", "accumulative",
+    put<rpc::NodeAddressSpec>("accumulative",
                               [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
   void addApi() { runtime.add(kj::heap<ApiController>(uv, timer, clock, reader())); }
@@ -118,17 +115,17 @@ TEST_F(CertificatesTest, ApiCertificatesHaveTheLifetimeOfTheConfig) {
 TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   auto version = [&]() -> uint64_t {
     poll();
-    KJ_IF_MAYBE (stored, store.tryGet("", kRoots, "os")) return stored->getMetadata().getVersion();
+    KJ_IF_MAYBE (stored, store.tryGet<rpc::RootSecretSpec>("os")) return stored->version();
     return 0;
   };
   putAddress("10.5.0.2/24");
-  put<rpc::HostnameSpecSpec>(kHostnames, "hostname", [](auto spec) {
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) {
     spec.setHostname("cp1");
     spec.setDomainname("example.org");
   });
   runtime.add(kj::heap<RootController>(reader()));
   ASSERT_EQ(version(), 1u);
-  auto os = store.get("", kRoots, "os").getSpec().getAs<rpc::RootSecretSpec>().getOs();
+  auto os = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
   EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
   EXPECT_EQ(os.getToken(), token);
   EXPECT_EQ(kj::strArray(os.getReserved(), " "),
@@ -166,11 +163,11 @@ TEST_F(CertificatesTest, WithoutTheAuthoritysKeyTheCertificatesAreApids) {
   withKey = false;
   runtime.poke("secrets.ApiController");
   poll();
-  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
-  put<rpc::ApiCertificateSpec>(kCertificates, "api", [](auto spec) { spec.initServer(); });
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
+  put<rpc::ApiCertificateSpec>("api", [](auto spec) { spec.initServer(); });
   runtime.poke("secrets.ApiController");
   poll();
-  EXPECT_TRUE(store.tryGet("", kCertificates, "api") != nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") != nullptr);
   EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
 }
 
@@ -227,14 +224,14 @@ TEST_F(CertificatesTest, AConfigEndsTheThrowAwayCertificateInAnyCase) {
   withKey = false;
   runtime.poke("secrets.ApiController");
   poll();
-  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
 }
 
 TEST_F(CertificatesTest, NothingIsIssuedBeforeThereIsAConfig) {
   present = false;
   addApi();
   poll();
-  EXPECT_TRUE(store.tryGet("", kCertificates, "api") == nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
   EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
 }
 }  // namespace

@@ -10,11 +10,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kCertificates = "ApiCertificates.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kCertificateOutputs[] = {kCertificates};
-const Controller::Input kCertificateInputs[] = {
-    {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
-
 constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
 
 // The wall clock may be set meanwhile: so often it is looked at again.
@@ -51,11 +46,12 @@ ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& cloc
       readConfig(kj::mv(readConfig)),
       inMaintenance(kj::mv(inMaintenance)) {}
 
-kj::ArrayPtr<const Controller::Input> ApiController::inputs() const {
-  return kCertificateInputs;
+kj::Array<Controller::Input> ApiController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>());
 }
-kj::ArrayPtr<const kj::StringPtr> ApiController::outputs() const {
-  return kCertificateOutputs;
+kj::Array<kj::StringPtr> ApiController::outputs() const {
+  return typeNames<rpc::ApiCertificateSpec>();
 }
 
 void ApiController::scheduleRenewal(kj::Date due) {
@@ -64,7 +60,7 @@ void ApiController::scheduleRenewal(kj::Date due) {
 }
 
 kj::Promise<void> ApiController::reconcile(Store& store) {
-  Outputs outputs("", kCertificates, name());
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto found = readConfig(store);
   if (found == nullptr) {
     if (inMaintenance()) return maintain(store);
@@ -77,11 +73,10 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
     return kj::READY_NOW;
   }
   auto names = storedNames(store, config.certSans);
-  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
-    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
-    if (whyIssue(spec, config.authority, names, config.trust.certLifetime, clock.now()) ==
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (whyIssue(*stored, config.authority, names, config.trust.certLifetime, clock.now()) ==
         nullptr) {
-      scheduleRenewal(halfLife(spec));
+      scheduleRenewal(halfLife(*stored));
       return kj::READY_NOW;
     }
   }
@@ -92,20 +87,19 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
 kj::Promise<void> ApiController::maintain(Store& store) {
   auto names = storedNames(store, nullptr);
   pki::Pem key;
-  KJ_IF_MAYBE (stored, store.tryGet("", kCertificates, "api")) {
-    auto spec = stored->getSpec().getAs<rpc::ApiCertificateSpec>();
-    if (isGoodForMaintenance(spec, names, clock.now())) {
-      scheduleRenewal(maintenanceHalfLife(spec));
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (isGoodForMaintenance(*stored, names, clock.now())) {
+      scheduleRenewal(maintenanceHalfLife(*stored));
       return kj::READY_NOW;
     }
-    if (spec.getMaintenance()) key = pki::Pem(kj::str(spec.getServer().getKey().asChars()));
+    if (stored->getMaintenance()) key = pki::Pem(kj::str(stored->getServer().getKey().asChars()));
   }
   if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
   auto options = serverOptions(names, kDefaultLifetime, clock.now());
   if (names.commonName.size() == 0) options.commonName = kMaintenanceName;
   auto certificate = pki::selfSign(key, options);
-  Outputs outputs("", kCertificates, name());
-  auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
+  auto spec = outputs.add("api");
   spec.initServer().setCrt(certificate.asBytes());
   spec.getServer().setKey(key.bytes());
   spec.setMaintenance(true);
@@ -120,8 +114,8 @@ kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, N
                                       now = clock.now()] {
     return issueBoth(config.authority, config.authorityKey, names, config.trust.certLifetime, now);
   });
-  Outputs outputs("", kCertificates, name());
-  auto spec = outputs.add<rpc::ApiCertificateSpec>("api");
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
+  auto spec = outputs.add("api");
   spec.setCa(authority.asBytes());
   fill(spec.initServer(), issued.server);
   fill(spec.initClient(), issued.client);

@@ -29,8 +29,8 @@ class ApiController final : public Controller {
       kj::Function<bool()> inMaintenance = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
   void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
 

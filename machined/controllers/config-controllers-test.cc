@@ -10,7 +10,7 @@ namespace {
 TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
   auto shown = [&] {
     poll();
-    return store.get("", "mt", "machine-type").getSpec().getAs<rpc::MachineTypeSpec>().getType();
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineTypeSpec>("machine-type")).getType();
   };
   present = false;
   runtime.add(kj::heap<MachineTypeController>(reader()));
@@ -106,7 +106,7 @@ TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   publish("machine:\n    type: worker\n");
   auto& second = KJ_ASSERT_NONNULL(reader.document(store));
   EXPECT_EQ(kj::str(second.bytes()), "machine:\n    type: worker\n");
-  store.destroy("", kMachineConfigs, kMachineConfigId, kBrainOwner);
+  destroyRecord<rpc::MachineConfigSpec>(store, kMachineConfigId);
   EXPECT_TRUE(reader.document(store) == nullptr);
   EXPECT_TRUE(reader.view(store) == nullptr);
 }

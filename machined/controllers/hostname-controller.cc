@@ -3,21 +3,13 @@
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
-namespace {
-
-constexpr kj::StringPtr kType = "HostnameSpecs.net.talos.dev"_kj;
-
-}  // namespace
-
-kj::ArrayPtr<const Controller::Input> HostnameController::inputs() const {
-  static const Input kInputs[] = {{"", kType}};
-  return kInputs;
+kj::Array<Controller::Input> HostnameController::inputs() const {
+  return kj::arr(input<rpc::HostnameSpecSpec>());
 }
 
 // There is one spec, or none before anybody named the machine: then it keeps the name that it has.
 kj::Promise<void> HostnameController::reconcile(Store& store) {
-  for (auto resource : store.list("", kType)) {
-    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     if (spec.getHostname() == hostname && spec.getDomainname() == domainname) continue;
     apply(spec.getHostname(), spec.getDomainname());
     hostname = kj::heapString(spec.getHostname());

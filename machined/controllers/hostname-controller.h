@@ -13,8 +13,8 @@ class HostnameController final : public Controller {
   explicit HostnameController(Apply apply) : apply(kj::mv(apply)) {}
 
   kj::StringPtr name() const override { return "network.HostnameController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

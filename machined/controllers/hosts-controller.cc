@@ -1,19 +1,14 @@
 #include "machined/controllers/hosts-controller.h"
 
-#include "rpc/types.capnp.h"
+#include "machined/controllers/machine-config-reader.h"
 
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kHostnames = "HostnameSpecs.net.talos.dev"_kj,
-                        kAddresses = "NodeAddresses.net.talos.dev"_kj,
-                        kConfigs = "MachineConfigs.config.talos.dev"_kj;
-
 kj::Vector<kj::String> addresses(Store& store, kj::StringPtr id) {
   kj::Vector<kj::String> result;
-  KJ_IF_MAYBE (resource, store.tryGet("", kAddresses, id)) {
-    for (auto address : resource->getSpec().getAs<rpc::NodeAddressSpec>().getAddresses())
-      result.add(kj::str(address));
+  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
+    for (auto address : known->getAddresses()) result.add(kj::str(address));
   }
   return result;
 }
@@ -31,17 +26,16 @@ kj::String ownAddress(Store& store) {
 
 }  // namespace
 
-kj::ArrayPtr<const Controller::Input> HostsController::inputs() const {
-  static const Input kInputs[] = {{"", kHostnames}, {"", kAddresses}, {"", kConfigs, "v1alpha1"}};
-  return kInputs;
+kj::Array<Controller::Input> HostsController::inputs() const {
+  return kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::NodeAddressSpec>(),
+                 input<rpc::MachineConfigSpec>(kMachineConfigId));
 }
 
 kj::Promise<void> HostsController::reconcile(Store& store) {
   auto entries = readEntries(store);
   auto address = ownAddress(store);
   // One, or none before anybody named the machine: then the file stays as the boot made it.
-  for (auto resource : store.list("", kHostnames)) {
-    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     auto content = hostsFile(spec.getHostname(), spec.getDomainname(), address, entries);
     if (content == written) continue;
     write(content);

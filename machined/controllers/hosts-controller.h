@@ -15,8 +15,8 @@ class HostsController final : public Controller {
       : readEntries(kj::mv(readEntries)), write(kj::mv(write)) {}
 
   kj::StringPtr name() const override { return "network.HostsController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

@@ -36,7 +36,7 @@ struct JoinTest : testing::Test {
     return kj::mv(view);
   }
   void start() {
-    putRecord<rpc::HostnameSpecSpec>(store, "", kHostnames, "hostname", [](auto spec) {
+    putRecord<rpc::HostnameSpecSpec>(store, "hostname", [](auto spec) {
       spec.setHostname("w1");
       spec.setDomainname("example.org");
     });
@@ -52,7 +52,7 @@ struct JoinTest : testing::Test {
 // Catches: names that trustd signs for nobody, which would make it refuse the whole request.
 TEST_F(JoinTest, ASpecOfConfigAndNames) {
   start();
-  auto spec = store.get("", kJoinSpecs, kJoinId).getSpec().getAs<rpc::JoinSpec>();
+  auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId));
   EXPECT_EQ(joined(spec.getEndpoints()), "api.example.org 10.5.0.2");
   EXPECT_EQ(spec.getToken(), kToken);
   EXPECT_EQ(kj::str(spec.getCa().asChars()), authority.certificate);
@@ -66,13 +66,13 @@ TEST_F(JoinTest, ASpecOfConfigAndNames) {
 TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
   withKey = true;
   start();
-  EXPECT_TRUE(store.tryGet("", kJoinSpecs, kJoinId) == nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
   withKey = false;
   poke();
-  EXPECT_TRUE(store.tryGet("", kJoinSpecs, kJoinId) != nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) != nullptr);
   present = false;
   poke();
-  EXPECT_TRUE(store.tryGet("", kJoinSpecs, kJoinId) == nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
 }
 
 // What the service apid says of itself.
@@ -81,7 +81,7 @@ TEST_F(JoinTest, WhyNotJoined) {
   start();
   EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "has no certificate yet");
   auto tell = [&](bool ready) {
-    putRecord<rpc::JoinStatusSpec>(store, "", kJoinStatuses, kJoinId, [&](auto spec) {
+    putRecord<rpc::JoinStatusSpec>(store, kJoinId, [&](auto spec) {
       spec.setReady(ready);
       spec.setMessage("10.5.0.2: connection refused");
     });

@@ -6,10 +6,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kJoinOutputs[] = {kJoinSpecs};
-const Controller::Input kJoinInputs[] = {{"", kMachineConfigs, kMachineConfigId},
-                                         {"", kHostnameSpecs}};
-
 // What reaches a machine from itself only; trustd signs it for nobody.
 bool isLocal(kj::StringPtr name) {
   return name == "localhost" || name == "127.0.0.1" || name == "::1";
@@ -43,27 +39,25 @@ void fill(rpc::JoinSpec::Builder out, const MachineConfigView& config, NodeNames
 
 JoinController::JoinController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
-kj::ArrayPtr<const Controller::Input> JoinController::inputs() const {
-  return kJoinInputs;
+kj::Array<Controller::Input> JoinController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::HostnameSpecSpec>());
 }
-kj::ArrayPtr<const kj::StringPtr> JoinController::outputs() const {
-  return kJoinOutputs;
+kj::Array<kj::StringPtr> JoinController::outputs() const {
+  return typeNames<rpc::JoinSpec>();
 }
 
 kj::Promise<void> JoinController::reconcile(Store& store) {
-  Outputs outputs("", kJoinSpecs, name());
+  Outputs<rpc::JoinSpec> outputs(name());
   auto config = readConfig(store);
   KJ_IF_MAYBE (c, config) {
     if (asksTrustd(*c)) {
       kj::StringPtr hostname, domain;
-      for (auto resource : store.list("", kHostnameSpecs)) {
-        auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+      for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
         hostname = spec.getHostname();
         domain = spec.getDomainname();
       }
       // Of the machine's own addresses the certificate has the one that trustd sees.
-      fill(outputs.add<rpc::JoinSpec>(kJoinId), *c,
-           nodeNames(hostname, domain, nullptr, c->certSans));
+      fill(outputs.add(kJoinId), *c, nodeNames(hostname, domain, nullptr, c->certSans));
     }
   }
   outputs.apply(store);
@@ -75,11 +69,10 @@ bool asksTrustd(const MachineConfigView& config) {
 }
 
 kj::Maybe<kj::String> whyNotJoined(Store& store) {
-  if (store.tryGet("", kJoinSpecs, kJoinId) == nullptr) return nullptr;
-  KJ_IF_MAYBE (held, store.tryGet("", kJoinStatuses, kJoinId)) {
-    auto status = held->getSpec().getAs<rpc::JoinStatusSpec>();
-    if (status.getReady()) return nullptr;
-    return kj::str(status.getMessage());
+  if (store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr) return nullptr;
+  KJ_IF_MAYBE (status, store.tryGet<rpc::JoinStatusSpec>(kJoinId)) {
+    if (status->getReady()) return nullptr;
+    return kj::str(status->getMessage());
   }
   return kj::str("has no certificate yet");
 }

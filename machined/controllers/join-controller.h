@@ -9,8 +9,6 @@
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kJoinSpecs = "JoinSpecs.secrets.talos.dev"_kj;
-constexpr kj::StringPtr kJoinStatuses = "JoinStatuses.runtime.talos.dev"_kj;
 constexpr kj::StringPtr kJoinId = "api"_kj;
 
 class JoinController final : public Controller {
@@ -19,8 +17,8 @@ class JoinController final : public Controller {
   explicit JoinController(ReadConfig readConfig = storedMachineConfig);
 
   kj::StringPtr name() const override { return "secrets.JoinController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

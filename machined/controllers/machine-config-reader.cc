@@ -148,8 +148,8 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
 }
 
 kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
-    return viewMachineConfig(stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    return viewMachineConfig(stored->getDocument());
   }
   return nullptr;
 }
@@ -165,10 +165,10 @@ bool MachineConfigReader::isParsed(kj::ArrayPtr<const char> text) const {
 }
 
 kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet("", kMachineConfigs, kMachineConfigId)) {
-    auto metadata = stored->getMetadata();
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    auto metadata = stored->metadata();
     if (parsed == nullptr || metadata.getVersion() != version || metadata.getUpdated() != updated) {
-      auto text = stored->getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
+      auto text = stored->getDocument();
       if (!isParsed(text.asArray())) parsed = config::parse(text.asArray(), "machine config");
       version = metadata.getVersion();
       updated = metadata.getUpdated();

@@ -9,7 +9,6 @@
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kMachineConfigs = "MachineConfigs.config.talos.dev"_kj;
 constexpr kj::StringPtr kMachineConfigId = "v1alpha1"_kj;
 
 // What machines that ask for a certificate are answered with.

@@ -6,30 +6,27 @@
 
 namespace talos::machined {
 namespace {
-constexpr kj::StringPtr kServices = "Services.v1alpha1.talos.dev"_kj;
 // Less than that is a matter of when each is read.
 constexpr auto kClocksDiffer = 2 * kj::SECONDS;
-constexpr kj::StringPtr kMachineStatusOutputs[] = {"MachineStatuses.runtime.talos.dev"_kj};
-const Controller::Input kMachineStatusInputs[] = {{"", kServices}};
 }  // namespace
 
-kj::ArrayPtr<const Controller::Input> MachineStatusController::inputs() const {
-  return kMachineStatusInputs;
+kj::Array<Controller::Input> MachineStatusController::inputs() const {
+  return kj::arr(input<rpc::ServiceSpec>());
 }
-kj::ArrayPtr<const kj::StringPtr> MachineStatusController::outputs() const {
-  return kMachineStatusOutputs;
+kj::Array<kj::StringPtr> MachineStatusController::outputs() const {
+  return typeNames<rpc::MachineStatusSpec>();
 }
 
 kj::Promise<void> MachineStatusController::reconcile(Store& store) {
   auto now = state();
   kj::Vector<kj::String> problems;
   for (auto& problem : now.problems) problems.add(kj::str(problem));
-  for (auto service : store.list("", kServices)) {
-    if (service.getSpec().getAs<rpc::ServiceSpec>().getHealthy()) continue;
-    problems.add(kj::str("service ", service.getMetadata().getId(), " is not healthy"));
+  for (auto service : store.list<rpc::ServiceSpec>()) {
+    if (service.getHealthy()) continue;
+    problems.add(kj::str("service ", service.id(), " is not healthy"));
   }
-  Outputs outputs("", kMachineStatusOutputs[0], name());
-  auto spec = outputs.add<rpc::MachineStatusSpec>("machine");
+  Outputs<rpc::MachineStatusSpec> outputs(name());
+  auto spec = outputs.add("machine");
   spec.setStage(now.stage);
   spec.setReady(now.stage == "running" && problems.empty());
   auto list = spec.initProblems(problems.size());

@@ -22,8 +22,8 @@ class MachineStatusController final : public Controller {
   explicit MachineStatusController(kj::Function<State()> state) : state(kj::mv(state)) {}
 
   kj::StringPtr name() const override { return "runtime.MachineStatusController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

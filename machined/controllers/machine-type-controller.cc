@@ -3,16 +3,11 @@
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
-namespace {
-constexpr kj::StringPtr kMachineTypeOutputs[] = {"MachineTypes.config.talos.dev"_kj};
-const Controller::Input kMachineTypeInputs[] = {{"", kMachineConfigs, kMachineConfigId}};
-}  // namespace
-
-kj::ArrayPtr<const Controller::Input> MachineTypeController::inputs() const {
-  return kMachineTypeInputs;
+kj::Array<Controller::Input> MachineTypeController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
 }
-kj::ArrayPtr<const kj::StringPtr> MachineTypeController::outputs() const {
-  return kMachineTypeOutputs;
+kj::Array<kj::StringPtr> MachineTypeController::outputs() const {
+  return typeNames<rpc::MachineTypeSpec>();
 }
 
 kj::Promise<void> MachineTypeController::reconcile(Store& store) {
@@ -20,8 +15,8 @@ kj::Promise<void> MachineTypeController::reconcile(Store& store) {
   KJ_IF_MAYBE (config, readConfig(store)) {
     type = config->type;
   }
-  Outputs outputs("", kMachineTypeOutputs[0], name());
-  outputs.add<rpc::MachineTypeSpec>("machine-type").setType(type);
+  Outputs<rpc::MachineTypeSpec> outputs(name());
+  outputs.add("machine-type").setType(type);
   outputs.apply(store);
   return kj::READY_NOW;
 }

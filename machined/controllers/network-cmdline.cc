@@ -60,8 +60,8 @@ kj::String configValue(capnp::StructSchema::Field field, kj::StringPtr value) {
   if (type.isList()) return kj::str("[", kj::strArray(splitFields(value, ';'), ", "), "]");
   if (!isNumber(value)) return kj::str(value);
   auto number = value.tryParseAs<unsigned>().orDefault(~0u);
-  if (type.isEnum() && number < type.asEnum().getEnumerants().size()) {
-    return kj::str(annotation::nameOf(type.asEnum().getEnumerants()[number]));
+  if (type.isEnum()) {
+    KJ_IF_MAYBE (word, annotation::wordOf(type.asEnum(), number)) return kj::str(*word);
   }
   if (type.isBool() && number < 2) return kj::str(number == 1 ? "true" : "false");
   return kj::str(value);

@@ -29,35 +29,30 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   auto ids = [&] {
     poll();
     kj::Vector<kj::String> result;
-    for (auto type : {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj,
-                      "RouteSpecs.net.talos.dev"_kj}) {
-      for (auto r : store.list("", type)) result.add(kj::str(r.getMetadata().getId()));
-    }
+    for (auto link : store.list<rpc::LinkSpecSpec>()) result.add(kj::str(link.id()));
+    for (auto address : store.list<rpc::AddressSpecSpec>()) result.add(kj::str(address.id()));
+    for (auto route : store.list<rpc::RouteSpecSpec>()) result.add(kj::str(route.id()));
     return joined(result);
   };
   auto hostname = [&] {
-    return kj::str(store.get("", kHostnames, "hostname")
-                       .getSpec()
-                       .getAs<rpc::HostnameSpecSpec>()
-                       .getHostname());
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::HostnameSpecSpec>("hostname"));
+    return kj::str(spec.getHostname());
   };
   present = false;
   KernelArguments arguments("ip=10.5.0.2::10.5.0.1:255.255.255.0:node"_kj.asArray());
   runtime.add(kj::heap<NetworkController>(arguments, reader()));
   EXPECT_EQ(ids(), "") << "no link is known yet";
   EXPECT_EQ(hostname(), "node");
-  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "lo", [](auto spec) {
+  put<rpc::LinkStatusSpec>("lo", [](auto spec) {
     spec.setIndex(1);
     spec.setType("loopback");
   });
-  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0", [](auto spec) {
+  put<rpc::LinkStatusSpec>("eth0", [](auto spec) {
     spec.setIndex(2);
     spec.setType("ether");
   });
   EXPECT_EQ(ids(), "eth0 eth0/10.5.0.2/24 eth0/inet4/10.5.0.1//10");
-  auto route = store.get("", "RouteSpecs.net.talos.dev", "eth0/inet4/10.5.0.1//10")
-                   .getSpec()
-                   .getAs<rpc::RouteSpecSpec>();
+  auto route = KJ_ASSERT_NONNULL(store.tryGet<rpc::RouteSpecSpec>("eth0/inet4/10.5.0.1//10"));
   EXPECT_EQ(route.getDestination(), "");
   EXPECT_EQ(route.getGateway(), "10.5.0.1");
   EXPECT_EQ(route.getMetric(), 10u);
@@ -74,9 +69,7 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   runtime.poke("network.ConfigController");
   EXPECT_EQ(ids(), "eth0 eth0/192.168.1.5/24 eth0/inet4/192.168.1.9/10.9.0.0/16/77");
   EXPECT_EQ(hostname(), "configured");
-  auto address = store.get("", "AddressSpecs.net.talos.dev", "eth0/192.168.1.5/24")
-                     .getSpec()
-                     .getAs<rpc::AddressSpecSpec>();
+  auto address = KJ_ASSERT_NONNULL(store.tryGet<rpc::AddressSpecSpec>("eth0/192.168.1.5/24"));
   EXPECT_EQ(address.getScope(), "global");
   EXPECT_EQ(address.getFamily(), "inet4");
   EXPECT_EQ(address.getLinkName(), "eth0");
@@ -85,7 +78,7 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
 // Catches: specs for a look ahead that are others than those that would be stored, or that are
 // stored.
 TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
-  put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0", [](auto spec) {
+  put<rpc::LinkStatusSpec>("eth0", [](auto spec) {
     spec.setIndex(2);
     spec.setType("ether");
   });
@@ -97,7 +90,7 @@ TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   kj::Vector<kj::String> ids;
   auto look = [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
     ids.add(kj::str(type, " ", id));
-    if (type == "AddressSpecs.net.talos.dev") {
+    if (type == typeName<rpc::AddressSpecSpec>()) {
       EXPECT_EQ(spec.getAs<rpc::AddressSpecSpec>().getAddress(), "192.168.1.5/24");
     }
   };
@@ -105,7 +98,7 @@ TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   EXPECT_EQ(kj::strArray(ids, ", "),
             "LinkSpecs.net.talos.dev eth0, AddressSpecs.net.talos.dev eth0/192.168.1.5/24, "
             "RouteSpecs.net.talos.dev eth0/inet4/192.168.1.9/10.9.0.0/16/77");
-  EXPECT_EQ(store.list("", "LinkSpecs.net.talos.dev").size(), 0u);
+  EXPECT_EQ(store.list<rpc::LinkSpecSpec>().size(), 0u);
 }
 
 // Catches: an option of a route or a VLAN that ends somewhere between the config and the spec.
@@ -127,10 +120,10 @@ TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
   vlan.mtu = 1380;
   kj::Vector<kj::String> seen;
   eachSpec(config, [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
-    if (type == "LinkSpecs.net.talos.dev" && id == "eth0.5") {
+    if (type == typeName<rpc::LinkSpecSpec>() && id == "eth0.5") {
       seen.add(kj::str("mtu ", spec.getAs<rpc::LinkSpecSpec>().getMtu()));
     }
-    if (type != "RouteSpecs.net.talos.dev") return;
+    if (type != typeName<rpc::RouteSpecSpec>()) return;
     auto route = spec.getAs<rpc::RouteSpecSpec>();
     seen.add(kj::str(id, ": ", route.getLinkName(), " ", route.getSource(), " ", route.getMtu(),
                      " ", route.getOnlink(), " ", route.getType()));
@@ -153,7 +146,7 @@ TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
                     Row{"eth2", "02:00:00:00:00:08", "", "bond", "", false},
                     Row{"bond0", "02:00:00:00:00:99", "", "", "bond", true},
                     Row{"veth0", "02:00:00:00:00:04", "", "", "veth", false}}) {
-    put<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", row.name, [&](auto spec) {
+    put<rpc::LinkStatusSpec>(row.name, [&](auto spec) {
       spec.setIndex(++index);
       spec.setType("ether");
       spec.setHardwareAddress(row.address);
@@ -172,11 +165,11 @@ TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
     device.addresses.add(kj::str("10.0.0.2/24"));
     kj::Vector<kj::String> seen;
     eachSpec(config, [&](kj::StringPtr type, kj::StringPtr, capnp::AnyPointer::Reader spec) {
-      if (type == "LinkSpecs.net.talos.dev") {
+      if (type == typeName<rpc::LinkSpecSpec>()) {
         auto problem = spec.getAs<rpc::LinkSpecSpec>().getProblem();
         if (problem.size() > 0) seen.add(kj::str(problem));
       }
-      if (type != "AddressSpecs.net.talos.dev") return;
+      if (type != typeName<rpc::AddressSpecSpec>()) return;
       seen.add(kj::str(spec.getAs<rpc::AddressSpecSpec>().getLinkName()));
     });
     return joined(seen);

@@ -3,20 +3,12 @@
 #include <kj/encoding.h>
 #include <string.h>
 
-#include <array>
-#include <utility>
-
 #include "common/base/log.h"
 #include "common/base/zeroize.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr kj::StringPtr kLinkStatuses = "LinkStatuses.net.talos.dev"_kj;
-constexpr kj::StringPtr kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj;
-const Controller::Input kNetworkInputs[] = {
-    {"", kMachineConfigs, kMachineConfigId}, {"", kLinkStatuses}, {"", kOperatorStatuses}};
 
 kj::StringPtr familyOf(const Ip& address) {
   return address.family() == AF_INET ? "inet4"_kj : "inet6"_kj;
@@ -30,13 +22,12 @@ kj::StringPtr scopeOf(const Ip& address) {
 
 kj::Vector<KnownLink> knownLinks(Store& store) {
   kj::Vector<KnownLink> links;
-  for (auto resource : store.list("", kLinkStatuses)) {
-    auto spec = resource.getSpec().getAs<rpc::LinkStatusSpec>();
+  for (auto spec : store.list<rpc::LinkStatusSpec>()) {
     // A bond gives its members its own address.
     bool own = spec.getMemberKind() != "bond" || spec.getPermanentAddress().size() == 0;
     links.add(KnownLink{
         .index = spec.getIndex(),
-        .name = kj::str(resource.getMetadata().getId()),
+        .name = kj::str(spec.id()),
         .loopback = spec.getType() == "loopback",
         .hardware = spec.getType() == "ether" && spec.getKind().size() == 0,
         .made = spec.getLogical(),
@@ -54,8 +45,7 @@ kj::Vector<KnownLink> knownLinks(Store& store) {
 // out all the same.
 kj::Vector<Lease> knownLeases(Store& store) {
   kj::Vector<Lease> leases;
-  for (auto resource : store.list("", kOperatorStatuses)) {
-    auto spec = resource.getSpec().getAs<rpc::OperatorStatusSpec>();
+  for (auto spec : store.list<rpc::OperatorStatusSpec>()) {
     Lease lease;
     lease.kind = kj::str(spec.getOperator());
     lease.link = kj::str(spec.getLinkName());
@@ -80,20 +70,20 @@ kj::Vector<Lease> knownLeases(Store& store) {
   return leases;
 }
 
-void addKeys(Outputs& outputs, const NetworkPlan& plan) {
+void addKeys(Outputs<rpc::WireguardKeySpec>& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
     if (link.making.wireguard == nullptr) continue;
     KJ_IF_MAYBE (secret, link.making.wireguard->privateKey) {
       auto text = kj::encodeBase64(secret->bytes());
       KJ_DEFER(zeroize(text));
-      outputs.add<rpc::WireguardKeySpec>(link.name).setPrivateKey(text);
+      outputs.add(link.name).setPrivateKey(text);
     }
   }
 }
 
-void addLinks(Outputs& outputs, const NetworkPlan& plan) {
+void addLinks(Outputs<rpc::LinkSpecSpec>& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
-    auto spec = outputs.add<rpc::LinkSpecSpec>(link.name);
+    auto spec = outputs.add(link.name);
     spec.setName(link.name);
     spec.setUp(true);
     spec.setMtu(link.mtu);
@@ -101,15 +91,15 @@ void addLinks(Outputs& outputs, const NetworkPlan& plan) {
     link.making.fill(spec);
   }
   for (auto& entry : plan.unresolved) {
-    auto spec = outputs.add<rpc::LinkSpecSpec>(kj::str("deviceSelector:", entry.selector));
+    auto spec = outputs.add(kj::str("deviceSelector:", entry.selector));
     spec.setLayer(kLayerConfiguration);
     spec.setProblem(entry.problem);
   }
 }
 
-void addAddresses(Outputs& outputs, const NetworkPlan& plan) {
+void addAddresses(Outputs<rpc::AddressSpecSpec>& outputs, const NetworkPlan& plan) {
   for (auto& address : plan.addresses) {
-    auto spec = outputs.add<rpc::AddressSpecSpec>(kj::str(address.link, "/", address.prefix));
+    auto spec = outputs.add(kj::str(address.link, "/", address.prefix));
     spec.setAddress(address.prefix.toString());
     spec.setLinkName(address.link);
     spec.setFamily(familyOf(address.prefix.address));
@@ -119,7 +109,7 @@ void addAddresses(Outputs& outputs, const NetworkPlan& plan) {
   }
 }
 
-void addRoutes(Outputs& outputs, const NetworkPlan& plan) {
+void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
   for (auto& route : plan.routes) {
     auto family = familyOf(route.destination.address);
     auto gateway = kj::str(), destination = kj::str();
@@ -130,8 +120,8 @@ void addRoutes(Outputs& outputs, const NetworkPlan& plan) {
     auto type = capnp::Schema::from<config::RouteType>().getEnumerants()[unsigned(route.type)];
     kj::StringPtr place = route.link.size() > 0 ? kj::StringPtr(route.link)
                                                 : kj::StringPtr(type.getProto().getName());
-    auto spec = outputs.add<rpc::RouteSpecSpec>(
-        kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric));
+    auto spec =
+        outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric));
     spec.setFamily(family);
     spec.setDestination(destination);
     spec.setGateway(gateway);
@@ -145,16 +135,16 @@ void addRoutes(Outputs& outputs, const NetworkPlan& plan) {
   }
 }
 
-void addHostname(Outputs& outputs, const NetworkPlan& plan) {
+void addHostname(Outputs<rpc::HostnameSpecSpec>& outputs, const NetworkPlan& plan) {
   if (plan.hostname.size() == 0) return;
-  auto spec = outputs.add<rpc::HostnameSpecSpec>("hostname");
+  auto spec = outputs.add("hostname");
   spec.setHostname(plan.hostname);
   spec.setDomainname(plan.domain);
   spec.setLayer(plan.hostnameLayer);
 }
 
-void addResolvers(Outputs& outputs, const NetworkPlan& plan) {
-  auto spec = outputs.add<rpc::ResolverSpecSpec>("resolvers");
+void addResolvers(Outputs<rpc::ResolverSpecSpec>& outputs, const NetworkPlan& plan) {
+  auto spec = outputs.add("resolvers");
   auto servers = spec.initDnsServers(plan.resolvers.size());
   for (auto i : kj::indices(plan.resolvers)) servers.set(i, plan.resolvers[i].toString());
   spec.setLayer(plan.resolversLayer);
@@ -162,11 +152,11 @@ void addResolvers(Outputs& outputs, const NetworkPlan& plan) {
   for (auto i : kj::indices(plan.search)) search.set(i, plan.search[i]);
 }
 
-void addOperators(Outputs& outputs, const NetworkPlan& plan) {
+void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& plan) {
   // A name that was made up, or that DHCP gave, is not the machine's to tell.
   bool named = plan.hostnameLayer == kLayerConfiguration || plan.hostnameLayer == kLayerCmdline;
   for (auto& o : plan.operators) {
-    auto spec = outputs.add<rpc::OperatorSpecSpec>(kj::str(o.kind, "/", o.link));
+    auto spec = outputs.add(kj::str(o.kind, "/", o.link));
     spec.setOperator(o.kind);
     spec.setLinkName(o.link);
     spec.setRequireUp(true);
@@ -176,33 +166,38 @@ void addOperators(Outputs& outputs, const NetworkPlan& plan) {
   }
 }
 
-void addTimeServers(Outputs& outputs, const NetworkPlan& plan) {
-  auto spec = outputs.add<rpc::TimeServerSpecSpec>("timeservers");
+void addTimeServers(Outputs<rpc::TimeServerSpecSpec>& outputs, const NetworkPlan& plan) {
+  auto spec = outputs.add("timeservers");
   auto servers = spec.initTimeServers(plan.timeServers.size());
   for (auto i : kj::indices(plan.timeServers)) servers.set(i, plan.timeServers[i]);
   spec.setLayer(plan.timeServersLayer);
 }
 
 struct Kind {
-  kj::StringPtr type;
-  void (*add)(Outputs&, const NetworkPlan&);
+  kj::StringPtr (*type)();
+  kj::Own<OutputSet> (*make)(const NetworkPlan& plan, kj::StringPtr owner);
   bool changesKernel;  // a plan of what would be done looks at these
 };
+template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
+kj::Own<OutputSet> make(const NetworkPlan& plan, kj::StringPtr owner) {
+  auto outputs = kj::heap<Outputs<Spec>>(owner);
+  add(*outputs, plan);
+  return outputs;
+}
+template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
+constexpr Kind kind(bool changesKernel) {
+  return {typeName<Spec>, make<Spec, add>, changesKernel};
+}
 // The operators first: a lease is given back while its link is still there. The keys before the
 // links that want them.
-constexpr Kind kKinds[] = {{"OperatorSpecs.net.talos.dev"_kj, addOperators, false},
-                           {"WireguardKeys.secrets.talos.dev"_kj, addKeys, true},
-                           {"LinkSpecs.net.talos.dev"_kj, addLinks, true},
-                           {"AddressSpecs.net.talos.dev"_kj, addAddresses, true},
-                           {"RouteSpecs.net.talos.dev"_kj, addRoutes, true},
-                           {"HostnameSpecs.net.talos.dev"_kj, addHostname, false},
-                           {"ResolverSpecs.net.talos.dev"_kj, addResolvers, false},
-                           {"TimeServerSpecs.net.talos.dev"_kj, addTimeServers, false}};
-template <size_t... place>
-constexpr auto typesOf(std::index_sequence<place...>) {
-  return std::array{kKinds[place].type...};
-}
-constexpr auto kNetworkOutputs = typesOf(std::make_index_sequence<kj::size(kKinds)>());
+constexpr Kind kKinds[] = {kind<rpc::OperatorSpecSpec, addOperators>(false),
+                           kind<rpc::WireguardKeySpec, addKeys>(true),
+                           kind<rpc::LinkSpecSpec, addLinks>(true),
+                           kind<rpc::AddressSpecSpec, addAddresses>(true),
+                           kind<rpc::RouteSpecSpec, addRoutes>(true),
+                           kind<rpc::HostnameSpecSpec, addHostname>(false),
+                           kind<rpc::ResolverSpecSpec, addResolvers>(false),
+                           kind<rpc::TimeServerSpecSpec, addTimeServers>(false)};
 
 }  // namespace
 
@@ -210,8 +205,7 @@ NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig
                            Store& store)
     : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
   for (auto& kind : kKinds) {
-    if (!kind.changesKernel) continue;
-    kind.add(*outputs.add(kj::heap<Outputs>("", kind.type, "dry run")), plan);
+    if (kind.changesKernel) outputs.add(kind.make(plan, "dry run"));
   }
 }
 
@@ -233,11 +227,14 @@ void NetworkSpecs::fill(capnp::List<rpc::Resource>::Builder out) {
 NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig)
     : arguments(arguments), readConfig(kj::mv(readConfig)) {}
 
-kj::ArrayPtr<const Controller::Input> NetworkController::inputs() const {
-  return kNetworkInputs;
+kj::Array<Controller::Input> NetworkController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::LinkStatusSpec>(),
+                 input<rpc::OperatorStatusSpec>());
 }
-kj::ArrayPtr<const kj::StringPtr> NetworkController::outputs() const {
-  return kj::arrayPtr(kNetworkOutputs.data(), kNetworkOutputs.size());
+kj::Array<kj::StringPtr> NetworkController::outputs() const {
+  return KJ_MAP(kind, kKinds) {
+    return kind.type();
+  };
 }
 
 kj::Promise<void> NetworkController::reconcile(Store& store) {
@@ -245,11 +242,7 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto plan =
       planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
                   knownLinks(store), knownLeases(store));
-  for (auto& kind : kKinds) {
-    Outputs outputs("", kind.type, name());
-    kind.add(outputs, plan);
-    outputs.apply(store);
-  }
+  for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)
     log::warn("problems in the network config", {{"problems", problems}});

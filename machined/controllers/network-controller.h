@@ -24,7 +24,7 @@ class NetworkSpecs {
 
  private:
   NetworkPlan plan;
-  kj::Vector<kj::Own<Outputs>> outputs;
+  kj::Vector<kj::Own<OutputSet>> outputs;
 };
 
 class NetworkController final : public Controller {
@@ -35,8 +35,8 @@ class NetworkController final : public Controller {
                              ReadConfig readConfig = storedMachineConfig);
 
   kj::StringPtr name() const override { return "network.ConfigController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

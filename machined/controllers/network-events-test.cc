@@ -34,16 +34,15 @@ struct NetworkEventsTest : public StoreTest {
   }
   // networkd has made good `count` things, and still tells of those from `first` on.
   void repaired(uint64_t first, uint64_t count) {
-    putRecord<rpc::NetworkStatusSpec>(store, "", "NetworkStatuses.net.talos.dev", "status",
-                                      [&](rpc::NetworkStatusSpec::Builder spec) {
-                                        spec.setRepairs(count);
-                                        auto list = spec.initRepaired(count - first + 1);
-                                        for (auto i : kj::indices(list)) {
-                                          list[i].setNumber(first + i);
-                                          list[i].setLink("eth0");
-                                          list[i].setWhat(kj::str("repair ", first + i));
-                                        }
-                                      });
+    putRecord<rpc::NetworkStatusSpec>(store, "status", [&](rpc::NetworkStatusSpec::Builder spec) {
+      spec.setRepairs(count);
+      auto list = spec.initRepaired(count - first + 1);
+      for (auto i : kj::indices(list)) {
+        list[i].setNumber(first + i);
+        list[i].setLink("eth0");
+        list[i].setWhat(kj::str("repair ", first + i));
+      }
+    });
     scope.poll();
   }
   kj::String news() {

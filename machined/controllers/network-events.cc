@@ -5,24 +5,21 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kNetworkStatuses = "NetworkStatuses.net.talos.dev"_kj;
-const Controller::Input kEventInputs[] = {{"", kNetworkStatuses}};
-
 struct Repair {
   kj::String link, what;
 };
 
 }  // namespace
 
-kj::ArrayPtr<const Controller::Input> NetworkEventController::inputs() const {
-  return kEventInputs;
+kj::Array<Controller::Input> NetworkEventController::inputs() const {
+  return kj::arr(input<rpc::NetworkStatusSpec>());
 }
 
 kj::Promise<void> NetworkEventController::reconcile(Store& store) {
   kj::Vector<Repair> fresh;
   uint64_t newest = told;
-  for (auto resource : store.list("", kNetworkStatuses)) {
-    for (auto one : resource.getSpec().getAs<rpc::NetworkStatusSpec>().getRepaired()) {
+  for (auto status : store.list<rpc::NetworkStatusSpec>()) {
+    for (auto one : status.getRepaired()) {
       if (one.getNumber() <= told) continue;
       newest = kj::max(newest, one.getNumber());
       fresh.add(Repair{kj::str(one.getLink()), kj::str(one.getWhat())});

@@ -21,8 +21,8 @@ class NetworkEventController final : public Controller {
       : told(told), keep(kj::mv(keep)), tell(kj::mv(tell)) {}
 
   kj::StringPtr name() const override { return "network.EventController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

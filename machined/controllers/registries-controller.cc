@@ -1,10 +1,11 @@
 #include "machined/controllers/registries-controller.h"
 
+#include "machined/controllers/machine-config-reader.h"
+
 namespace talos::machined {
 
-kj::ArrayPtr<const Controller::Input> RegistriesController::inputs() const {
-  static const Input kInputs[] = {{"", "MachineConfigs.config.talos.dev"_kj, "v1alpha1"}};
-  return kInputs;
+kj::Array<Controller::Input> RegistriesController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
 }
 
 kj::Promise<void> RegistriesController::reconcile(Store& store) {

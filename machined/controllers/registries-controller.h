@@ -15,8 +15,8 @@ class RegistriesController final : public Controller {
       : uv(uv), render(kj::mv(render)), folder(kj::str(folder)) {}
 
   kj::StringPtr name() const override { return "cri.RegistriesController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

@@ -8,10 +8,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kRootSecretOutputs[] = {"RootSecrets.secrets.talos.dev"_kj};
-const Controller::Input kRootSecretInputs[] = {
-    {"", kMachineConfigs, kMachineConfigId}, {"", kNodeAddresses}, {"", kHostnameSpecs}};
-
 // In an order of its own, so that the resource is the same whatever came first.
 void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
@@ -33,8 +29,7 @@ void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> texts) {
 // What nobody else may have a certificate for, as far as this machine knows.
 kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
   kj::Vector<kj::String> hosts;
-  for (auto resource : store.list("", kHostnameSpecs)) {
-    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     auto name = spec.getHostname();
     if (name.size() == 0) continue;
     hosts.add(kj::str(name));
@@ -56,18 +51,19 @@ bool signsForOthers(const MachineConfigView& config) {
          kj::StringPtr(config.trust.token).size() > 0;
 }
 
-kj::ArrayPtr<const Controller::Input> RootController::inputs() const {
-  return kRootSecretInputs;
+kj::Array<Controller::Input> RootController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>());
 }
-kj::ArrayPtr<const kj::StringPtr> RootController::outputs() const {
-  return kRootSecretOutputs;
+kj::Array<kj::StringPtr> RootController::outputs() const {
+  return typeNames<rpc::RootSecretSpec>();
 }
 
 kj::Promise<void> RootController::reconcile(Store& store) {
-  Outputs outputs("", kRootSecretOutputs[0], name());
+  Outputs<rpc::RootSecretSpec> outputs(name());
   KJ_IF_MAYBE (config, readConfig(store)) {
     if (signsForOthers(*config)) {
-      auto os = outputs.add<rpc::RootSecretSpec>("os").initOs();
+      auto os = outputs.add("os").initOs();
       os.initCa().setCrt(config->authority.asBytes());
       os.getCa().setKey(config->authorityKey.bytes());
       os.setToken(kj::StringPtr(config->trust.token));

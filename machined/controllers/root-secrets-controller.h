@@ -19,8 +19,8 @@ class RootController final : public Controller {
       : readConfig(kj::mv(readConfig)) {}
 
   kj::StringPtr name() const override { return "secrets.RootController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

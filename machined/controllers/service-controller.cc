@@ -7,10 +7,6 @@
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
-namespace {
-constexpr kj::StringPtr kServiceOutputs[] = {"Services.v1alpha1.talos.dev"_kj};
-}
-
 // Shared with the listener, which the ring of events keeps longer than the controller lives.
 struct ServiceController::Heard : public kj::Refcounted {
   kj::TreeMap<kj::String, bool> running;  // by service id
@@ -37,8 +33,8 @@ ServiceController::~ServiceController() noexcept(false) {
   heard->wake = nullptr;
 }
 
-kj::ArrayPtr<const kj::StringPtr> ServiceController::outputs() const {
-  return kServiceOutputs;
+kj::Array<kj::StringPtr> ServiceController::outputs() const {
+  return typeNames<rpc::ServiceSpec>();
 }
 
 void ServiceController::wakeBy(kj::Function<void()> wake) {
@@ -46,10 +42,10 @@ void ServiceController::wakeBy(kj::Function<void()> wake) {
 }
 
 kj::Promise<void> ServiceController::reconcile(Store& store) {
-  Outputs outputs("", kServiceOutputs[0], name());
+  Outputs<rpc::ServiceSpec> outputs(name());
   for (auto& entry : heard->running) {
     if (!entry.value) continue;
-    auto spec = outputs.add<rpc::ServiceSpec>(entry.key);
+    auto spec = outputs.add(entry.key);
     spec.setRunning(true);
     spec.setHealthy(isUp(entry.key));
   }

@@ -18,8 +18,8 @@ class ServiceController final : public Controller {
   ~ServiceController() noexcept(false);
 
   kj::StringPtr name() const override { return "v1alpha1.ServiceController"; }
-  kj::ArrayPtr<const Input> inputs() const override { return nullptr; }
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override { return nullptr; }
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
   void wakeBy(kj::Function<void()> wake) override;
 

@@ -25,10 +25,9 @@ struct StateTest : public StoreTest {
   // "apid+ networkd-" : healthy or not
   kj::String services() {
     kj::Vector<kj::String> parts;
-    for (auto r : store.list("", kServices)) {
-      auto spec = r.getSpec().getAs<rpc::ServiceSpec>();
+    for (auto spec : store.list<rpc::ServiceSpec>()) {
       EXPECT_TRUE(spec.getRunning());
-      parts.add(kj::str(r.getMetadata().getId(), spec.getHealthy() ? "+" : "-"));
+      parts.add(kj::str(spec.id(), spec.getHealthy() ? "+" : "-"));
     }
     return kj::strArray(parts, " ");
   }
@@ -82,9 +81,7 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   addServices();
   auto shown = [&] {
     scope.poll();
-    auto spec = store.get("", "MachineStatuses.runtime.talos.dev", "machine")
-                    .getSpec()
-                    .getAs<rpc::MachineStatusSpec>();
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineStatusSpec>("machine"));
     return kj::str(spec.getStage(), spec.getReady() ? " ready" : "", " [",
                    kj::strArray(spec.getProblems(), ", "), "]", spec.getRevertsAt());
   };

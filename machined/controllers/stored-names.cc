@@ -6,8 +6,8 @@ namespace talos::machined {
 
 kj::Vector<kj::String> storedAddresses(Store& store) {
   kj::Vector<kj::String> result;
-  for (auto resource : store.list("", kNodeAddresses)) {
-    for (auto text : resource.getSpec().getAs<rpc::NodeAddressSpec>().getAddresses()) {
+  for (auto known : store.list<rpc::NodeAddressSpec>()) {
+    for (auto text : known.getAddresses()) {
       auto slash = text.findFirst('/').orDefault(text.size());
       result.add(kj::heapString(text.begin(), slash));
     }
@@ -17,8 +17,7 @@ kj::Vector<kj::String> storedAddresses(Store& store) {
 
 NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans) {
   kj::StringPtr hostname, domain;
-  for (auto resource : store.list("", kHostnameSpecs)) {
-    auto spec = resource.getSpec().getAs<rpc::HostnameSpecSpec>();
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     hostname = spec.getHostname();
     domain = spec.getDomainname();
   }

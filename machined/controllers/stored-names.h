@@ -6,9 +6,6 @@
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kNodeAddresses = "NodeAddresses.net.talos.dev"_kj;
-constexpr kj::StringPtr kHostnameSpecs = "HostnameSpecs.net.talos.dev"_kj;
-
 // All addresses that the node had since its boot, without prefix lengths: one that comes and goes
 // needs no new certificate.
 kj::Vector<kj::String> storedAddresses(Store& store);

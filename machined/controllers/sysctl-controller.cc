@@ -1,12 +1,12 @@
 #include "machined/controllers/sysctl-controller.h"
 
 #include "common/base/error.h"
+#include "machined/controllers/machine-config-reader.h"
 
 namespace talos::machined {
 
-kj::ArrayPtr<const Controller::Input> SysctlController::inputs() const {
-  static const Input kInputs[] = {{"", "MachineConfigs.config.talos.dev"_kj, "v1alpha1"}};
-  return kInputs;
+kj::Array<Controller::Input> SysctlController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
 }
 
 kj::Promise<void> SysctlController::reconcile(Store& store) {

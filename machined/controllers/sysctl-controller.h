@@ -16,8 +16,8 @@ class SysctlController final : public Controller {
       : uv(uv), sysctls(sysctls), read(kj::mv(read)), warn(kj::mv(warn)) {}
 
   kj::StringPtr name() const override { return "runtime.SysctlController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

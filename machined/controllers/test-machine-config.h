@@ -43,7 +43,7 @@ struct ConfigTest : public testing::Test {
                             clock, [] { return 0.5; }};
 
   void publish(kj::StringPtr document) {
-    putRecord<rpc::MachineConfigSpec>(store, "", kMachineConfigs, kMachineConfigId,
+    putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,
                                       [&](auto spec) { spec.setDocument(document); });
   }
 
@@ -74,8 +74,8 @@ struct ConfigTest : public testing::Test {
   }
   // A status as networkd writes it.
   template <typename Spec, typename Fill>
-  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
-    putRecord<Spec>(store, "", type, id, kj::fwd<Fill>(fill), "networkd");
+  void put(kj::StringPtr id, Fill&& fill) {
+    putRecord<Spec>(store, id, kj::fwd<Fill>(fill), "networkd");
   }
 };
 

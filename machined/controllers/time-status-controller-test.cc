@@ -46,7 +46,7 @@ struct TimeStatusTest : public StoreTest {
     scope.poll();
   }
   void timed(bool healthy) {
-    putRecord<rpc::ServiceSpec>(store, "", kServices, "timed", [&](auto spec) {
+    putRecord<rpc::ServiceSpec>(store, "timed", [&](auto spec) {
       spec.setRunning(true);
       spec.setHealthy(healthy);
     });
@@ -54,8 +54,7 @@ struct TimeStatusTest : public StoreTest {
   }
   // "synced epoch 1 s +1us: problem"
   std::string status() {
-    auto resource = store.get("", "TimeStatuses.v1alpha1.talos.dev", "node");
-    auto s = resource.getSpec().getAs<rpc::TimeStatusSpec>();
+    auto s = KJ_ASSERT_NONNULL(store.tryGet<rpc::TimeStatusSpec>("node"));
     return kj::str(s.getSynced() ? "synced" : "not", s.getSyncDisabled() ? " disabled" : "",
                    " epoch ", s.getEpoch(), " ", s.getServer(), " ", s.getOffset(), ": ",
                    s.getProblem())

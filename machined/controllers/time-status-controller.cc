@@ -6,23 +6,15 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kServiceRecords = "Services.v1alpha1.talos.dev"_kj;
-constexpr kj::StringPtr kTimeServers = "TimeServerSpecs.net.talos.dev"_kj,
-                        kTimeServersId = "timeservers"_kj;
-constexpr kj::StringPtr kTimeStatusOutputs[] = {"TimeStatuses.v1alpha1.talos.dev"_kj};
+constexpr kj::StringPtr kTimeServersId = "timeservers"_kj;
 constexpr kj::StringPtr kId = "node"_kj;
-const Controller::Input kTimeStatusInputs[] = {{"", kMachineConfigs, kMachineConfigId},
-                                               {"", kServiceRecords, "timed"},
-                                               {"", kTimeServers, kTimeServersId}};
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
 // What the network gave (DHCP) or the default, as the specs say.
 kj::Array<kj::String> defaultServers(Store& store) {
-  KJ_IF_MAYBE (there, store.tryGet("", kTimeServers, kTimeServersId)) {
+  KJ_IF_MAYBE (there, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
     kj::Vector<kj::String> names;
-    for (auto server : there->getSpec().getAs<rpc::TimeServerSpecSpec>().getTimeServers()) {
-      names.add(kj::str(server));
-    }
+    for (auto server : there->getTimeServers()) names.add(kj::str(server));
     if (names.size() > 0) return names.releaseAsArray();
   }
   return kj::arr(kj::str(kDefaultServer));
@@ -36,26 +28,23 @@ kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
 }
 
 bool timedIsHealthy(Store& store) {
-  KJ_IF_MAYBE (service, store.tryGet("", kServiceRecords, "timed")) {
-    return service->getSpec().getAs<rpc::ServiceSpec>().getHealthy();
-  }
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>("timed")) return service->getHealthy();
   return false;
 }
 
 uint64_t storedEpoch(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet("", kTimeStatusOutputs[0], kId)) {
-    return stored->getSpec().getAs<rpc::TimeStatusSpec>().getEpoch();
-  }
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::TimeStatusSpec>(kId)) return stored->getEpoch();
   return 0;
 }
 
 }  // namespace
 
-kj::ArrayPtr<const Controller::Input> TimeStatusController::inputs() const {
-  return kTimeStatusInputs;
+kj::Array<Controller::Input> TimeStatusController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::ServiceSpec>("timed"),
+                 input<rpc::TimeServerSpecSpec>(kTimeServersId));
 }
-kj::ArrayPtr<const kj::StringPtr> TimeStatusController::outputs() const {
-  return kTimeStatusOutputs;
+kj::Array<kj::StringPtr> TimeStatusController::outputs() const {
+  return typeNames<rpc::TimeStatusSpec>();
 }
 
 kj::Promise<void> TimeStatusController::reconcile(Store& store) {
@@ -76,8 +65,8 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   }
 
   auto seen = deps.seen();
-  Outputs outputs("", kTimeStatusOutputs[0], name());
-  auto spec = outputs.add<rpc::TimeStatusSpec>(kId);
+  Outputs<rpc::TimeStatusSpec> outputs(name());
+  auto spec = outputs.add(kId);
   spec.setSyncDisabled(disabled);
   spec.setSynced(disabled || timedIsHealthy(store));
   spec.setEpoch(int64_t(KJ_ASSERT_NONNULL(stepsBefore) + seen.steps));

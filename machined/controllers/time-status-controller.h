@@ -30,8 +30,8 @@ class TimeStatusController final : public Controller {
   explicit TimeStatusController(Dependencies deps) : deps(kj::mv(deps)) {}
 
   kj::StringPtr name() const override { return "v1alpha1.TimeStatusController"; }
-  kj::ArrayPtr<const Input> inputs() const override;
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override;
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
 
  private:

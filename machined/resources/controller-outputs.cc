@@ -4,26 +4,25 @@
 
 namespace talos::machined {
 
-Outputs::~Outputs() noexcept(false) {
+OutputSet::~OutputSet() noexcept(false) {
   for (auto& entry : wanted) zeroize(*entry.value);
 }
 
-rpc::Resource::Builder Outputs::resource(kj::StringPtr id) {
+rpc::Resource::Builder OutputSet::resource(kj::StringPtr id) {
   auto& message = wanted.findOrCreate(id, [&] {
     return kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>::Entry{
         kj::str(id), kj::heap<capnp::MallocMessageBuilder>()};
   });
   auto resource = message->getRoot<rpc::Resource>();
   auto metadata = resource.getMetadata();
-  metadata.setNamespace(ns);
   metadata.setType(type);
   metadata.setId(id);
   metadata.setOwner(owner);
   return resource;
 }
 
-void Outputs::apply(Store& store) {
-  for (auto stored : store.list(ns, type)) {
+void OutputSet::apply(Store& store) {
+  for (auto stored : store.list("", type)) {
     auto metadata = stored.getMetadata();
     if (metadata.getOwner() != owner) continue;
     auto id = metadata.getId();
@@ -32,11 +31,11 @@ void Outputs::apply(Store& store) {
       (*message)->getRoot<rpc::Resource>().getMetadata().setVersion(metadata.getVersion());
       if (!tearing) continue;
     }
-    if (!store.teardown(ns, type, id, owner)) {
+    if (!store.teardown("", type, id, owner)) {
       wanted.erase(id);
       continue;
     }
-    store.destroy(ns, type, id, owner);
+    store.destroy("", type, id, owner);
     KJ_IF_MAYBE (message, wanted.find(id)) {
       (*message)->getRoot<rpc::Resource>().getMetadata().setVersion(0);
     }

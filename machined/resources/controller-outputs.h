@@ -9,20 +9,11 @@
 
 namespace talos::machined {
 
-class Outputs {
+class OutputSet {
  public:
-  // An empty ns: the type's own.
-  Outputs(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr owner)
-      : ns(kj::str(ns)), type(kj::str(type)), owner(kj::str(owner)) {}
-  ~Outputs() noexcept(false);  // overwrites the specs: some are secret
-  KJ_DISALLOW_COPY_AND_MOVE(Outputs);
+  virtual ~OutputSet() noexcept(false);  // overwrites the specs: some are secret
+  KJ_DISALLOW_COPY_AND_MOVE(OutputSet);
 
-  // The spec of a resource that shall be there. Again with the same id: the same builder.
-  template <typename Spec>
-  typename Spec::Builder add(kj::StringPtr id) {
-    return resource(id).getSpec().template initAs<Spec>();
-  }
-  bool has(kj::StringPtr id) const { return wanted.find(id) != nullptr; }
   size_t size() const { return wanted.size(); }
   void each(kj::FunctionParam<void(rpc::Resource::Reader)> see) {
     for (auto& entry : wanted) see(entry.value->getRoot<rpc::Resource>().asReader());
@@ -33,11 +24,25 @@ class Outputs {
   // until a later call finds it free; one that is wanted again meanwhile is made anew after that.
   void apply(Store& store);
 
- private:
-  kj::String ns, type, owner;
-  kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> wanted;
-
+ protected:
+  OutputSet(kj::StringPtr type, kj::StringPtr owner) : type(type), owner(kj::str(owner)) {}
   rpc::Resource::Builder resource(kj::StringPtr id);
+
+ private:
+  kj::StringPtr type;
+  kj::String owner;
+  kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> wanted;
+};
+
+template <typename Spec>
+class Outputs final : public OutputSet {
+ public:
+  explicit Outputs(kj::StringPtr owner) : OutputSet(typeName<Spec>(), owner) {}
+
+  // The spec of a resource that shall be there. Again with the same id: the same builder.
+  typename Spec::Builder add(kj::StringPtr id) {
+    return resource(id).getSpec().template initAs<Spec>();
+  }
 };
 
 }  // namespace talos::machined

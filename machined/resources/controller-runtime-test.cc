@@ -20,8 +20,10 @@ class Scripted final : public Controller {
   };
   explicit Scripted(Script& script) : script(script) {}
   kj::StringPtr name() const override { return script.name; }
-  kj::ArrayPtr<const Input> inputs() const override { return script.inputs; }
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return script.outputs; }
+  kj::Array<Input> inputs() const override { return kj::heapArray(script.inputs.asPtr()); }
+  kj::Array<kj::StringPtr> outputs() const override {
+    return kj::heapArray(script.outputs.asPtr());
+  }
   kj::Promise<void> reconcile(Store& store) override {
     ++script.runs;
     return script.run(store);
@@ -50,7 +52,7 @@ struct ControllerTest : public StoreTest {
 
 TEST_F(ControllerTest, RunsOnceAtTheStartAndOncePerBurst) {
   Scripted::Script script;
-  script.inputs.add(Controller::Input{"", kHostnames});
+  script.inputs.add(Controller::input<rpc::HostnameSpecSpec>());
   add(script);
   EXPECT_EQ(script.runs, 1u);
   put("a", "x");
@@ -68,7 +70,7 @@ TEST_F(ControllerTest, RunsOnceAtTheStartAndOncePerBurst) {
 // A change that comes while it runs must lead to another run: it may have been read before.
 TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   Scripted::Script script;
-  script.inputs.add(Controller::Input{"", kHostnames});
+  script.inputs.add(Controller::input<rpc::HostnameSpecSpec>());
   kj::Own<kj::PromiseFulfiller<void>> finish;
   script.run = [&](Store&) -> kj::Promise<void> {
     auto paf = kj::newPromiseAndFulfiller<void>();
@@ -145,8 +147,8 @@ TEST_F(ControllerTest, MayDoOnlyWhatItDeclared) {
   put("a", "x");
   put("b", "x");
   Scripted::Script script;
-  script.inputs.add(Controller::Input{"network", kHostnames, "a"});
-  script.outputs.add("MachineTypes.config.talos.dev"_kj);
+  script.inputs.add(Controller::input<rpc::HostnameSpecSpec>("a"));
+  script.outputs.add(typeName<rpc::MachineTypeSpec>());
   kj::Vector<kj::StringPtr> results;
   script.run = [&](Store& view) -> kj::Promise<void> {
     results.add(kindOfFailure([&] { view.get("", kHostnames, "a"); }));
@@ -173,7 +175,7 @@ TEST_F(ControllerTest, AnOutputHasOneWriter) {
   EXPECT_EQ(kindOfFailure([&] { add(two); }), "Conflict");
   EXPECT_EQ(kindOfFailure([&] { add(one); }), "Conflict");
   two.outputs.clear();
-  two.inputs.add(Controller::Input{"", "Nonsense.talos.dev"_kj});
+  two.inputs.add(Controller::Input{"Nonsense.talos.dev"_kj});
   EXPECT_EQ(kindOfFailure([&] { add(two); }), "NotFound");
   EXPECT_EQ(two.runs, 0u);
 }
@@ -182,8 +184,8 @@ TEST_F(ControllerTest, AnOutputHasOneWriter) {
 TEST_F(ControllerTest, OutputsBecomeExactlyWhatIsWanted) {
   put("foreign", "x", 0, "somebody");
   auto want = [&](std::initializer_list<kj::StringPtr> ids) {
-    Outputs outputs("", kHostnames, "me");
-    for (auto id : ids) outputs.add<rpc::HostnameSpecSpec>(id).setHostname(kj::str("h-", id));
+    Outputs<rpc::HostnameSpecSpec> outputs("me");
+    for (auto id : ids) outputs.add(id).setHostname(kj::str("h-", id));
     outputs.apply(store);
   };
   want({"a", "b"});
@@ -207,8 +209,8 @@ TEST_F(ControllerTest, IsWokenWhenATornDownOutputBecomesFree) {
   script.outputs.add(kHostnames);
   bool wanted = true;
   script.run = [&](Store& view) -> kj::Promise<void> {
-    Outputs outputs("", kHostnames, script.name);
-    if (wanted) outputs.add<rpc::HostnameSpecSpec>("a").setHostname("x");
+    Outputs<rpc::HostnameSpecSpec> outputs(script.name);
+    if (wanted) outputs.add("a").setHostname("x");
     outputs.apply(view);
     return kj::READY_NOW;
   };

@@ -62,9 +62,8 @@ struct ControllerRuntime::Impl final {
       auto access = Access::none(controller->name());
       for (auto& input : controller->inputs()) {
         auto& type = runtime.store.typeOf(input.type);
-        auto ns = input.ns.size() == 0 ? kj::StringPtr(type.defaultNamespace) : input.ns;
-        access.allowRead(ns, type.name, input.id);
-        if (input.strong) access.allowFinalizers(ns, type.name, input.id);
+        access.allowRead(type.defaultNamespace, type.name, input.id);
+        if (input.strong) access.allowFinalizers(type.defaultNamespace, type.name, input.id);
       }
       for (auto output : controller->outputs())
         access.allowWrite(runtime.store.typeOf(output).name);
@@ -73,7 +72,7 @@ struct ControllerRuntime::Impl final {
 
     void subscribe() {
       for (auto& input : controller->inputs()) {
-        subscriptions.add(runtime.store.onChange(input.ns, input.type, [this] { wake(); }));
+        subscriptions.add(runtime.store.onChange("", input.type, [this] { wake(); }));
       }
       for (auto output : controller->outputs()) {
         subscriptions.add(runtime.store.onChange("", output, [this, output] {

@@ -19,18 +19,21 @@ namespace talos::machined {
 class Controller {
  public:
   virtual ~Controller() noexcept(false) = default;
-  // An empty ns: the type's own; an empty id: the whole kind. Only strong inputs may be given
+  // Of the type's own namespace; an empty id: the whole kind. Only strong inputs may be given
   // finalizers.
   struct Input {
-    kj::StringPtr ns;
     kj::StringPtr type;
     kj::StringPtr id = "";
     bool strong = false;
   };
+  template <typename Spec>
+  static Input input(kj::StringPtr id = "") {
+    return {typeName<Spec>(), id};
+  }
   virtual kj::StringPtr name() const = 0;  // "config.MachineTypeController"
-  virtual kj::ArrayPtr<const Input> inputs() const = 0;
-  // Full names of the types that it alone writes; may be empty.
-  virtual kj::ArrayPtr<const kj::StringPtr> outputs() const = 0;
+  virtual kj::Array<Input> inputs() const = 0;
+  // Full names of the types that it alone writes (typeNames<Spec...>()); may be empty.
+  virtual kj::Array<kj::StringPtr> outputs() const = 0;
   // Reads inputs, makes the outputs so. Idempotent. Owner of what it writes is name(). A run that
   // has not ended after kReconcileDeadline is dropped and counts as failed.
   virtual kj::Promise<void> reconcile(Store& store) = 0;

@@ -1,46 +1,40 @@
 #include "machined/resources/resource-access.h"
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
+#include "rpc/types.capnp.h"
 
 namespace talos::machined {
 namespace {
 
-// A type, or one resource of it.
-struct Readable {
-  Readable(kj::StringPtr type, kj::StringPtr id = ""_kj) : type(type), id(id) {}
-  kj::StringPtr type, id;
-};
-
-struct Row {
+struct Daemon {
   unsigned uid;
-  kj::StringPtr daemon;
-  std::initializer_list<Readable> reads;
-  std::initializer_list<kj::StringPtr> writes;
+  kj::StringPtr name;
+  void (*allow)(Access& may);
 };
 
-const Row kDaemons[] = {
-    {50,
-     "apid"_kj,
-     {"ApiCertificates.secrets.talos.dev"_kj, "NodeAddresses.net.talos.dev"_kj,
-      "HostnameSpecs.net.talos.dev"_kj, "JoinSpecs.secrets.talos.dev"_kj,
-      "TimeStatuses.v1alpha1.talos.dev"_kj},
-     {"ApiCertificates.secrets.talos.dev"_kj, "JoinStatuses.runtime.talos.dev"_kj}},
-    {51,
-     "trustd"_kj,
-     {{"RootSecrets.secrets.talos.dev"_kj, "os"_kj},
-      "NodeAddresses.net.talos.dev"_kj,
-      "HostnameSpecs.net.talos.dev"_kj},
-     {"IssuedCertificates.runtime.talos.dev"_kj}},
-    {52,
-     "networkd"_kj,
-     {"LinkSpecs.net.talos.dev"_kj, "AddressSpecs.net.talos.dev"_kj, "RouteSpecs.net.talos.dev"_kj,
-      "HostnameSpecs.net.talos.dev"_kj, "ResolverSpecs.net.talos.dev"_kj,
-      "OperatorSpecs.net.talos.dev"_kj, "WireguardKeys.secrets.talos.dev"_kj},
-     {"LinkPlans.net.talos.dev"_kj, "LinkStatuses.net.talos.dev"_kj,
-      "AddressStatuses.net.talos.dev"_kj, "RouteStatuses.net.talos.dev"_kj,
-      "RuleStatuses.net.talos.dev"_kj, "NeighbourStatuses.net.talos.dev"_kj,
-      "NetworkStatuses.net.talos.dev"_kj, "NodeAddresses.net.talos.dev"_kj,
-      "OperatorStatuses.net.talos.dev"_kj}},
+const Daemon kDaemons[] = {
+    {kApidUid, "apid"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::ApiCertificateSpec, rpc::NodeAddressSpec, rpc::HostnameSpecSpec,
+                     rpc::JoinSpec, rpc::TimeStatusSpec>();
+       may.allowWrite<rpc::ApiCertificateSpec, rpc::JoinStatusSpec>();
+     }},
+    {kTrustdUid, "trustd"_kj,
+     [](Access& may) {
+       may.allowRead("", typeName<rpc::RootSecretSpec>(), "os");
+       may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
+       may.allowWrite<rpc::IssuedCertificateSpec>();
+     }},
+    {kNetworkdUid, "networkd"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
+                     rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
+                     rpc::WireguardKeySpec>();
+       may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,
+                      rpc::RouteStatusSpec, rpc::RuleStatusSpec, rpc::NeighbourStatusSpec,
+                      rpc::NetworkStatusSpec, rpc::NodeAddressSpec, rpc::OperatorStatusSpec>();
+     }},
 };
 
 }  // namespace
@@ -64,11 +58,10 @@ Access Access::none(kj::StringPtr who) {
 
 Access Access::ofUid(unsigned uid) {
   if (uid == 0) return all("uid 0");
-  for (auto& row : kDaemons) {
-    if (row.uid != uid) continue;
-    Access access(kj::str(row.daemon, " (uid ", uid, ")"));
-    for (auto& read : row.reads) access.allowRead("", read.type, read.id);
-    for (auto type : row.writes) access.allowWrite(type);
+  for (auto& daemon : kDaemons) {
+    if (daemon.uid != uid) continue;
+    Access access(kj::str(daemon.name, " (uid ", uid, ")"));
+    daemon.allow(access);
     return access;
   }
   return Access(kj::str("uid ", uid));

@@ -8,6 +8,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/base/resource.h"
 #include "common/wire/resource-registry.h"
 
 namespace talos::machined {
@@ -26,6 +27,14 @@ class Access {
   // An empty ns or id: any. Writing includes reading.
   void allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
   void allowWrite(kj::StringPtr type);
+  template <typename... Specs>
+  void allowRead() {
+    (allowRead("", typeName<Specs>()), ...);
+  }
+  template <typename... Specs>
+  void allowWrite() {
+    (allowWrite(typeName<Specs>()), ...);
+  }
   void allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
 
   // Throw PermissionDenied, saying who may not do what. An empty id asks for the whole kind.

@@ -11,21 +11,23 @@ constexpr kj::StringPtr kBrainOwner = "machined"_kj;
 
 // Creates or replaces; an equal spec changes nothing.
 template <typename Spec>
-void putRecord(Store& store, kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id,
-               kj::FunctionParam<void(typename Spec::Builder)> fill,
+void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> fill,
                kj::StringPtr owner = kBrainOwner) {
   capnp::MallocMessageBuilder scratch;
   auto resource = scratch.initRoot<rpc::Resource>();
   auto metadata = resource.initMetadata();
-  metadata.setNamespace(ns);
-  metadata.setType(type);
+  metadata.setType(typeName<Spec>());
   metadata.setId(id);
   metadata.setOwner(owner);
-  KJ_IF_MAYBE (there, store.tryGet(ns, type, id)) {
-    metadata.setVersion(there->getMetadata().getVersion());
-  }
+  KJ_IF_MAYBE (there, store.tryGet<Spec>(id)) metadata.setVersion(there->version());
   fill(resource.getSpec().initAs<Spec>());
   store.put(resource.asReader());
+}
+
+// Absent is fine.
+template <typename Spec>
+void destroyRecord(Store& store, kj::StringPtr id) {
+  if (store.tryGet<Spec>(id) != nullptr) store.destroy("", typeName<Spec>(), id, kBrainOwner);
 }
 
 }  // namespace talos::machined

@@ -18,10 +18,10 @@
 #include <kj/time.h>
 #include <kj/vector.h>
 
+#include "common/base/resource.h"
 #include "common/wire/resource-registry.h"
 #include "machined/process1/process1.h"
 #include "machined/resources/resource-access.h"
-#include "rpc/resources.capnp.h"
 
 namespace talos::machined {
 
@@ -51,6 +51,18 @@ class Store {
                                           kj::StringPtr id) const;
   kj::Vector<rpc::Resource::Reader> list(kj::StringPtr ns, kj::StringPtr type) const;  // by id
 
+  // The same where the type is known; the namespace is the type's own.
+  template <typename Spec>
+  kj::Maybe<ResourceOf<Spec>> tryGet(kj::StringPtr id) const {
+    return tryGet("", typeName<Spec>(), id).map([](auto found) { return ResourceOf<Spec>(found); });
+  }
+  template <typename Spec>
+  kj::Vector<ResourceOf<Spec>> list() const {
+    kj::Vector<ResourceOf<Spec>> result;
+    for (auto found : list("", typeName<Spec>())) result.add(found);
+    return result;
+  }
+
   // Rules: rpc/resources.capnp, Store.put. Of the metadata namespace, type, id, version and owner
   // count; phase and finalizers are changed by the methods below only. A resource that is being
   // torn down takes no new spec (Conflict).
@@ -72,6 +84,10 @@ class Store {
   // For controllers in this process: called after each change of the kind (never synchronously
   // inside a write; changes of one turn of the loop are one call). Dropping the handle ends it.
   kj::Own<void> onChange(kj::StringPtr ns, kj::StringPtr type, kj::Function<void()> changed);
+  template <typename Spec>
+  kj::Own<void> onChange(kj::Function<void()> changed) {
+    return onChange("", typeName<Spec>(), kj::mv(changed));
+  }
 
   // Full names of all types.
   kj::Vector<kj::StringPtr> types() const;

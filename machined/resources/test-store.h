@@ -51,10 +51,9 @@ struct StoreTest : public testing::Test {
   // "a=x@1 b=y@3-" : id, hostname, version, '-' when torn down.
   static kj::String shown(const Store& store) {
     kj::Vector<kj::String> parts;
-    for (auto r : store.list("", kHostnames)) {
-      auto m = r.getMetadata();
-      parts.add(kj::str(m.getId(), "=", r.getSpec().getAs<rpc::HostnameSpecSpec>().getHostname(),
-                        "@", m.getVersion(),
+    for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
+      auto m = spec.metadata();
+      parts.add(kj::str(spec.id(), "=", spec.getHostname(), "@", spec.version(),
                         m.getPhase() == rpc::Metadata::Phase::TEARING_DOWN ? "-" : "",
                         m.getFinalizers().size() > 0 ? "!" : ""));
     }

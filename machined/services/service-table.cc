@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 #include "common/net/ip.h"
 
 namespace talos::machined {
@@ -58,9 +59,9 @@ ServiceDefinition networkdService(int listening, rpc::Networkd::Client networkd)
                            {"/proc/sys/kernel/hostname", "/sys/devices"},
                            kNetworkdState},
                     d.command);
-  d.environment =
-      kj::arr(kj::str("TALOS_LISTEN_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket),
-              kj::str("TALOS_STATE=", kNetworkdState));
+  d.environment = kj::arr(kj::str(kListenUnixVariable, "=", kListenAs),
+                          kj::str(kStoreVariable, "=", kMachinedSocket),
+                          kj::str(kStateVariable, "=", kNetworkdState));
   d.cgroup = serviceCgroup(d.id);
   d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   d.mayBeStopped = false;
@@ -78,8 +79,8 @@ ServiceDefinition apidService(int listening, kj::LowLevelAsyncIoProvider& lowLev
   d.command = kj::str("/usr/bin/apid");
   // It resolves the names of control-plane machines: the files are links to here.
   d.argv = confined(Rights{kApidUid, "", "server", {"/system/etc", kNetworkdState}, ""}, d.command);
-  d.environment =
-      kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
+  d.environment = kj::arr(kj::str(kListenTcpVariable, "=", kListenAs),
+                          kj::str(kStoreVariable, "=", kMachinedSocket));
   d.cgroup = serviceCgroup(d.id);
   d.dependsOn.add(kj::str("networkd"));
   d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
@@ -99,8 +100,8 @@ ServiceDefinition trustdService(int listening, kj::LowLevelAsyncIoProvider& lowL
   d.id = kj::str("trustd");
   d.command = kj::str("/usr/bin/trustd");
   d.argv = confined(Rights{kTrustdUid, "", "server", {}, ""}, d.command);
-  d.environment =
-      kj::arr(kj::str("TALOS_LISTEN_TCP_FD=", kListenAs), kj::str("TALOS_STORE=", kMachinedSocket));
+  d.environment = kj::arr(kj::str(kListenTcpVariable, "=", kListenAs),
+                          kj::str(kStoreVariable, "=", kMachinedSocket));
   d.cgroup = serviceCgroup(d.id);
   d.dependsOn.add(kj::str("networkd"));
   d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});

@@ -9,12 +9,6 @@
 
 namespace talos::machined {
 
-constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52;
-constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
-constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
-constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;
-constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
-
 // Where a service's processes are accounted for, below /sys/fs/cgroup. The brain shares one with
 // process 1.
 kj::String serviceCgroup(kj::StringPtr id);

@@ -220,7 +220,7 @@ struct HostsTest : public StoreTest {
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 
   void addresses(kj::StringPtr id, std::initializer_list<kj::StringPtr> list) {
-    putRecord<rpc::NodeAddressSpec>(store, "", "NodeAddresses.net.talos.dev", id, [&](auto spec) {
+    putRecord<rpc::NodeAddressSpec>(store, id, [&](auto spec) {
       auto out = spec.initAddresses(list.size());
       unsigned i = 0;
       for (auto a : list) out.set(i++, a);

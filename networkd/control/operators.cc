@@ -11,8 +11,6 @@
 namespace talos::networkd {
 namespace {
 
-constexpr kj::StringPtr kSpecs = "OperatorSpecs.net.talos.dev"_kj,
-                        kStatuses = "OperatorStatuses.net.talos.dev"_kj;
 constexpr auto kPublishPause = 1 * kj::SECONDS;
 
 template <typename Builder, typename List>
@@ -176,7 +174,7 @@ Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& sto
       random(kj::mv(randomGiven)),
       changed(kj::mv(changedGiven)),
       around{port, timer, directory, random},
-      specs(store.watch(kSpecs, [this] { adjust.raise(); })) {}
+      specs(store.watch<rpc::OperatorSpecSpec>([this] { adjust.raise(); })) {}
 
 Operators::~Operators() noexcept(false) = default;
 
@@ -201,19 +199,19 @@ kj::Promise<void> Operators::linkLoop() {
 }
 
 void Operators::adjustAll() {
-  if (!specs->synced()) return;
+  if (!specs.synced()) return;
   kj::Vector<kj::String> gone;
   for (auto& entry : running) {
-    if (specs->resources().find(entry.key) == nullptr) gone.add(kj::str(entry.key));
+    if (specs.find(entry.key) == nullptr) gone.add(kj::str(entry.key));
   }
   for (auto& id : gone) end(id);
   kj::Vector<kj::String> over;
   for (auto& entry : leaving) {
-    bool again = specs->resources().find(entry.key) != nullptr;
+    bool again = specs.find(entry.key) != nullptr;
     if (again || entry.value->ended()) over.add(kj::str(entry.key));
   }
   for (auto& id : over) leaving.erase(id);
-  for (auto& [id, held] : specs->resources()) adjustOne(id, held.spec<rpc::OperatorSpecSpec>());
+  for (auto spec : specs) adjustOne(spec.id(), spec);
   seeAddresses();
   tell.raise();
 }
@@ -310,7 +308,7 @@ kj::Promise<void> Operators::publishLoop() {
     kj::Maybe<kj::String> failure;
     try {
       co_await timer.timeoutAfter(kPublishDeadline,
-                                  store.replaceAll<rpc::OperatorStatusSpec>(kStatuses, statuses()));
+                                  store.replaceAll<rpc::OperatorStatusSpec>(statuses()));
     } catch (...) {
       failure = messageOf(kj::getCaughtExceptionAsKj());
     }

@@ -50,7 +50,7 @@ class Operators {
   kj::Function<void()> changed;
   dhcp::Surroundings around;
   Signal adjust, tell;
-  kj::Own<Watched> specs;
+  Watched<rpc::OperatorSpecSpec> specs;
   kj::TreeMap<kj::String, kj::Own<Running>> running;          // by the spec's id
   kj::TreeMap<kj::String, kj::Own<dhcp::Operator6>> leaving;  // the same; giving their leases back
 

@@ -6,71 +6,59 @@ namespace talos::networkd {
 
 StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction, Lost lostFunction)
     : store(store), changed(kj::mv(changedFunction)), lost(kj::mv(lostFunction)) {
-  auto watch = [&](kj::StringPtr type) { return store.watch(type, [this] { changed(); }); };
-  links = watch("LinkSpecs.net.talos.dev");
-  wireguardKeys = watch("WireguardKeys.secrets.talos.dev");
-  addresses = watch("AddressSpecs.net.talos.dev");
-  routes = watch("RouteSpecs.net.talos.dev");
-  hostnames = watch("HostnameSpecs.net.talos.dev");
-  resolvers = watch("ResolverSpecs.net.talos.dev");
-  nodeAddresses = watch("NodeAddresses.net.talos.dev");
+  auto watch = [&]<typename Spec>(Watched<Spec>& watched) {
+    watched = store.watch<Spec>([this] { changed(); });
+  };
+  watch(links);
+  watch(wireguardKeys);
+  watch(addresses);
+  watch(routes);
+  watch(hostnames);
+  watch(resolvers);
+  watch(nodeAddresses);
   // Its own writing is no reason to look again.
-  networkStatuses = store.watch("NetworkStatuses.net.talos.dev", [this] {
+  networkStatuses = store.watch<rpc::NetworkStatusSpec>([this] {
     if (!heardOfRepairs) changed();
-    heardOfRepairs = networkStatuses->synced();
+    heardOfRepairs = networkStatuses.synced();
   });
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
 
+bool StoreBoard::synced() const {
+  return links.synced() && wireguardKeys.synced() && addresses.synced() && routes.synced() &&
+         hostnames.synced() && resolvers.synced() && nodeAddresses.synced() &&
+         networkStatuses.synced();
+}
+
 kj::Maybe<Intent> StoreBoard::intent() {
-  for (auto watched : {&links, &wireguardKeys, &addresses, &routes, &hostnames, &resolvers,
-                       &nodeAddresses, &networkStatuses}) {
-    if (!(*watched)->synced()) return nullptr;
-  }
+  if (!synced()) return nullptr;
   Intent intent;
-  for (auto& [id, held] : links->resources()) {
-    addLink(intent.wanted, id, held.get().getMetadata().getVersion(),
-            held.spec<rpc::LinkSpecSpec>());
-  }
-  for (auto& [id, held] : wireguardKeys->resources()) {
-    addWireguardKey(intent.wanted, id, held.spec<rpc::WireguardKeySpec>());
-  }
-  for (auto& [id, held] : addresses->resources()) {
-    auto spec = held.spec<rpc::AddressSpecSpec>();
-    if (spec.getLayer() == "operator") {
-      KJ_IF_MAYBE (prefix, Prefix::parse(spec.getAddress())) {
-        if (lost(spec.getLinkName(), *prefix)) continue;
+  for (auto link : links) addLink(intent.wanted, link.id(), link.version(), link);
+  for (auto key : wireguardKeys) addWireguardKey(intent.wanted, key.id(), key);
+  for (auto address : addresses) {
+    if (address.getLayer() == "operator") {
+      KJ_IF_MAYBE (prefix, Prefix::parse(address.getAddress())) {
+        if (lost(address.getLinkName(), *prefix)) continue;
       }
     }
-    addAddress(intent.wanted, id, held.get().getMetadata().getVersion(), spec);
+    addAddress(intent.wanted, address.id(), address.version(), address);
   }
-  for (auto& [id, held] : routes->resources()) {
-    addRoute(intent.wanted, id, held.get().getMetadata().getVersion(),
-             held.spec<rpc::RouteSpecSpec>());
+  for (auto route : routes) addRoute(intent.wanted, route.id(), route.version(), route);
+  for (auto name : hostnames) intent.hostname = kj::str(name.getHostname());
+  for (auto resolver : resolvers) {
+    for (auto server : resolver.getDnsServers()) intent.resolvers.add(kj::str(server));
+    for (auto domain : resolver.getSearchDomains()) intent.search.add(kj::str(domain));
   }
-  for (auto& [id, held] : hostnames->resources()) {
-    auto spec = held.spec<rpc::HostnameSpecSpec>();
-    intent.hostname = kj::str(spec.getHostname());
-  }
-  for (auto& [id, held] : resolvers->resources()) {
-    for (auto server : held.spec<rpc::ResolverSpecSpec>().getDnsServers()) {
-      intent.resolvers.add(kj::str(server));
-    }
-    for (auto domain : held.spec<rpc::ResolverSpecSpec>().getSearchDomains()) {
-      intent.search.add(kj::str(domain));
-    }
-  }
-  for (auto& [id, held] : nodeAddresses->resources()) {
-    for (auto text : held.spec<rpc::NodeAddressSpec>().getAddresses()) {
+  for (auto known : nodeAddresses) {
+    for (auto text : known.getAddresses()) {
       KJ_IF_MAYBE (ip, Ip::parse(text)) {
-        if (id == "default") intent.previous.chosen.add(*ip);
-        if (id == "accumulative") intent.previous.known.add(*ip);
+        if (known.id() == "default") intent.previous.chosen.add(*ip);
+        if (known.id() == "accumulative") intent.previous.known.add(*ip);
       }
     }
   }
-  for (auto& [id, held] : networkStatuses->resources()) {
-    auto status = held.spec<rpc::NetworkStatusSpec>();
+  for (auto status : networkStatuses) {
     intent.repairs.count = status.getRepairs();
     for (auto one : status.getRepaired()) {
       intent.repairs.newest.add(
@@ -81,29 +69,23 @@ kj::Maybe<Intent> StoreBoard::intent() {
 }
 
 kj::Promise<void> StoreBoard::publish(Report report) {
-  co_await store.replaceAll<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev",
-                                                 kj::mv(report.links));
-  co_await store.replaceAll<rpc::AddressStatusSpec>("AddressStatuses.net.talos.dev",
-                                                    kj::mv(report.addresses));
-  co_await store.replaceAll<rpc::RouteStatusSpec>("RouteStatuses.net.talos.dev",
-                                                  kj::mv(report.routes));
-  co_await store.replaceAll<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev",
-                                                  kj::mv(report.nodeAddresses));
-  co_await store.replaceAll<rpc::LinkPlanSpec>("LinkPlans.net.talos.dev", kj::mv(report.plans));
+  co_await store.replaceAll<rpc::LinkStatusSpec>(kj::mv(report.links));
+  co_await store.replaceAll<rpc::AddressStatusSpec>(kj::mv(report.addresses));
+  co_await store.replaceAll<rpc::RouteStatusSpec>(kj::mv(report.routes));
+  co_await store.replaceAll<rpc::NodeAddressSpec>(kj::mv(report.nodeAddresses));
+  co_await store.replaceAll<rpc::LinkPlanSpec>(kj::mv(report.plans));
   // What a large network took while it was compared and told is not needed until the next change.
   malloc_trim(0);
   // Last: who waits for `applied` finds everything else already told.
-  co_await store.replaceAll<rpc::NetworkStatusSpec>("NetworkStatuses.net.talos.dev",
-                                                    kj::mv(report.network));
+  co_await store.replaceAll<rpc::NetworkStatusSpec>(kj::mv(report.network));
 }
 
 kj::Promise<void> publish(StoreClient& store, Bystanders::Report report) {
   KJ_IF_MAYBE (rules, report.rules) {
-    co_await store.replaceAll<rpc::RuleStatusSpec>("RuleStatuses.net.talos.dev", kj::mv(*rules));
+    co_await store.replaceAll<rpc::RuleStatusSpec>(kj::mv(*rules));
   }
   KJ_IF_MAYBE (neighbours, report.neighbours) {
-    co_await store.replaceAll<rpc::NeighbourStatusSpec>("NeighbourStatuses.net.talos.dev",
-                                                        kj::mv(*neighbours));
+    co_await store.replaceAll<rpc::NeighbourStatusSpec>(kj::mv(*neighbours));
   }
 }
 

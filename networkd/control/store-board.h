@@ -5,6 +5,7 @@
 #include "common/wire/store-client.h"
 #include "networkd/control/bystanders.h"
 #include "networkd/control/network-loop.h"
+#include "rpc/types.capnp.h"
 
 namespace talos::networkd {
 
@@ -25,8 +26,16 @@ class StoreBoard final : public Board {
   bool heardOfRepairs = false;
   kj::Function<void()> changed;
   Lost lost;
-  kj::Own<Watched> links, wireguardKeys, addresses, routes, hostnames, resolvers, nodeAddresses,
-      networkStatuses;
+  Watched<rpc::LinkSpecSpec> links;
+  Watched<rpc::WireguardKeySpec> wireguardKeys;
+  Watched<rpc::AddressSpecSpec> addresses;
+  Watched<rpc::RouteSpecSpec> routes;
+  Watched<rpc::HostnameSpecSpec> hostnames;
+  Watched<rpc::ResolverSpecSpec> resolvers;
+  Watched<rpc::NodeAddressSpec> nodeAddresses;
+  Watched<rpc::NetworkStatusSpec> networkStatuses;
+
+  bool synced() const;
 };
 
 // What Bystanders tell.

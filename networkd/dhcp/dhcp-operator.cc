@@ -34,7 +34,7 @@ kj::Promise<void> Operator::run() {
 }
 
 void Operator::failed(kj::String why) {
-  if (why.size() > 0 && why != lastFailure) log::warn(protocol, {{"link", name}, {"error", why}});
+  if (why.size() > 0 && why != lastFailure) log::warn(kj::str(protocol, " failed; retrying"), {{"link", name}, {"error", why}});
   lastFailure = kj::mv(why);
 }
 
@@ -55,7 +55,7 @@ void Operator::removeFile() {
 }
 
 void Operator::leaseEnds(kj::StringPtr why) {
-  log::warn("no lease any more", {{"link", name}, {"why", why}});
+  log::warn("lease lost", {{"link", name}, {"error", why}});
   removeFile();
 }
 

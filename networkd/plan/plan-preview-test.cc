@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
+#include "common/base/resource.h"
 #include "common/netlink/test-kernel.h"
 #include "networkd/plan/change-words.h"
 #include "networkd/plan/test-random-network.h"
@@ -150,24 +151,23 @@ TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
 TEST(Preview, ReadsResources) {
   capnp::MallocMessageBuilder message;
   auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(5);
-  auto fill = [&](unsigned i, kj::StringPtr type, kj::StringPtr id) {
-    list[i].initMetadata().setType(type);
+  auto fill = [&]<typename Spec>(Spec*, unsigned i, kj::StringPtr id) {
+    list[i].initMetadata().setType(typeName<Spec>());
     list[i].getMetadata().setId(id);
-    return list[i].getSpec();
+    return list[i].getSpec().initAs<Spec>();
   };
-  auto address =
-      fill(0, "AddressSpecs.net.talos.dev", "eth0/10.0.0.2/24").initAs<rpc::AddressSpecSpec>();
+  auto address = fill((rpc::AddressSpecSpec*)nullptr, 0, "eth0/10.0.0.2/24");
   address.setAddress("10.0.0.2/24");
   address.setLinkName("eth0");
-  auto route = fill(1, "RouteSpecs.net.talos.dev", "r").initAs<rpc::RouteSpecSpec>();
+  auto route = fill((rpc::RouteSpecSpec*)nullptr, 1, "r");
   route.setGateway("10.0.0.1");
   route.setLinkName("eth0");
   route.setFamily("inet4");
-  auto link = fill(2, "LinkSpecs.net.talos.dev", "eth0").initAs<rpc::LinkSpecSpec>();
+  auto link = fill((rpc::LinkSpecSpec*)nullptr, 2, "eth0");
   link.setName("eth0");
   link.setUp(true);
-  fill(3, "HostnameSpecs.net.talos.dev", "hostname").initAs<rpc::HostnameSpecSpec>();
-  fill(4, "AddressSpecs.net.talos.dev", "bad").initAs<rpc::AddressSpecSpec>().setAddress("x");
+  fill((rpc::HostnameSpecSpec*)nullptr, 3, "hostname");
+  fill((rpc::AddressSpecSpec*)nullptr, 4, "bad").setAddress("x");
   auto wanted = wantedOf(list.asReader());
   EXPECT_EQ(wanted.links.size(), 1u);
   EXPECT_EQ(wanted.addresses.size(), 1u);

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "common/base/resource.h"
 #include "common/netlink/netlink-model.h"
 #include "networkd/plan/change-words.h"
 #include "networkd/plan/wanted-specs.h"
@@ -12,6 +13,13 @@ namespace talos::networkd {
 namespace {
 
 constexpr unsigned kMaxRounds = 8;
+
+template <typename Spec>
+void each(capnp::List<rpc::Resource>::Reader specs, auto&& take) {
+  for (auto resource : specs) {
+    if (resource.getMetadata().getType() == typeName<Spec>()) take(ResourceOf<Spec>(resource));
+  }
+}
 
 }  // namespace
 
@@ -52,25 +60,13 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
 
 Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs) {
   Wanted wanted;
-  auto each = [&](kj::StringPtr type, auto&& take) {
-    for (auto resource : specs) {
-      auto metadata = resource.getMetadata();
-      if (metadata.getType() == type)
-        take(metadata.getId(), metadata.getVersion(), resource.getSpec());
-    }
-  };
-  each("LinkSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
-    addLink(wanted, id, version, spec.template getAs<rpc::LinkSpecSpec>());
-  });
-  each("WireguardKeys.secrets.talos.dev", [&](auto id, auto, auto spec) {
-    addWireguardKey(wanted, id, spec.template getAs<rpc::WireguardKeySpec>());
-  });
-  each("AddressSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
-    addAddress(wanted, id, version, spec.template getAs<rpc::AddressSpecSpec>());
-  });
-  each("RouteSpecs.net.talos.dev", [&](auto id, auto version, auto spec) {
-    addRoute(wanted, id, version, spec.template getAs<rpc::RouteSpecSpec>());
-  });
+  each<rpc::LinkSpecSpec>(specs,
+                          [&](auto link) { addLink(wanted, link.id(), link.version(), link); });
+  each<rpc::WireguardKeySpec>(specs, [&](auto key) { addWireguardKey(wanted, key.id(), key); });
+  each<rpc::AddressSpecSpec>(
+      specs, [&](auto address) { addAddress(wanted, address.id(), address.version(), address); });
+  each<rpc::RouteSpecSpec>(
+      specs, [&](auto route) { addRoute(wanted, route.id(), route.version(), route); });
   return wanted;
 }
 

@@ -27,6 +27,8 @@
 
 #include <vector>
 
+#include "common/base/node-layout.h"
+
 namespace talos::talosctl {
 
 // The two standard streams and what is known about them. Both calls return when the text is
@@ -50,8 +52,8 @@ struct Dependencies {
   const kj::Clock& clock;  // wall clock: ages of events, RFC 3339 times
   Console& console;
   kj::Function<kj::Maybe<kj::String>(kj::StringPtr name)> environment;
-  uint16_t apiPort = 50000;  // of every node; another one only in tests
-  int input = 0;             // standard input
+  uint16_t apiPort = kApidPort;  // of every node; another one only in tests
+  int input = 0;                 // standard input
   // A child has the terminal: Ctrl-C is meant for it, not for us.
   bool terminalLent = false;
 };

@@ -2,6 +2,7 @@
 #include <kj/map.h>
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 #include "common/base/problem.h"
 #include "common/config/talosconfig.h"
 #include "common/net/resolver.h"
@@ -33,9 +34,8 @@ void checkHost(kj::StringPtr host, kj::StringPtr what) {
   if (asAddress(host) != nullptr) return;
   KJ_IF_MAYBE (colon, host.findLast(':')) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str(what, " \"", host,
-                 "\" must not have a port (the API is always on port 50000); use \"",
-                 host.slice(0, *colon), "\""));
+         kj::str(what, " \"", host, "\" must not have a port (the API is always on port ", kApidPort,
+                 "); use \"", host.slice(0, *colon), "\""));
   }
   for (char c : host) {
     if (c <= ' ' || c == '/' || c == 0x7f) {

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
 #include "common/yaml/yaml-codec.h"
@@ -130,7 +131,7 @@ cluster::Request requestOf(Invocation& call) {
 }
 
 bool canBind(kj::StringPtr address) {
-  return kj::runCatchingExceptions([&] { listenTcp(address, cluster::kApiPort); }) == nullptr;
+  return kj::runCatchingExceptions([&] { listenTcp(address, kApidPort); }) == nullptr;
 }
 
 // Whether port 50000 can be bound on 127.a.b.2 and the following addresses.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
 
 namespace talos::cluster {
 namespace {
@@ -35,8 +36,8 @@ void chooseLoopback(kj::StringPtr name, unsigned nodes,
     if (free(a, b, nodes)) return;
   }
   fail(ErrorKind::kUnavailable,
-       "no free loopback addresses 127.x.y.2… for port 50000: destroy other "
-       "clusters, or find out what listens there with `ss -ltnp`");
+       kj::str("no free loopback addresses 127.x.y.2… for port ", kApidPort,
+               ": destroy other clusters, or find out what listens there with `ss -ltnp`"));
 }
 
 // The form only; QEMU knows the calendar.

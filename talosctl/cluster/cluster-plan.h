@@ -11,7 +11,6 @@
 
 namespace talos::cluster {
 
-constexpr uint16_t kApiPort = 50000;
 constexpr uint16_t kConfigPort = 8080;  // the supervisor's, on the bridge: machine configs
 
 struct Request {

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/net/ntp.h"
 #include "common/wire/rpc-server.h"
 #include "talosctl/cluster/cluster-network.h"
@@ -35,7 +36,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   // The order matters: sockets of the host first, then this thread leaves the host's network.
   void start() {
     kj::Vector<kj::AutoCloseFd> doors;
-    for (auto node : cluster.getNodes()) doors.add(listenTcp(node.getEndpoint(), kApiPort));
+    for (auto node : cluster.getNodes()) doors.add(listenTcp(node.getEndpoint(), kApidPort));
     KJ_SYSCALL(unshare(CLONE_NEWNET));
     network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
                                 cluster.getMtu());
@@ -45,7 +46,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     auto doorOf = doors.begin();
     for (auto node : cluster.getNodes()) {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(*doorOf++), kj::str(node.getAddress()),
-                        kApiPort));
+                        kApidPort));
     }
     auto qemu = findQemu(cluster.getQemuRoot());
     int log = STDERR_FILENO;  // already supervisor.log

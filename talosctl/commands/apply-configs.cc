@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/types.capnp.h"
@@ -280,7 +281,7 @@ kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr n
   auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
   auto kind = request.initKind();
   kind.setNamespace(namespace_);
-  kind.setType(kConfigType);
+  kind.setType(typeName<rpc::MachineConfigSpec>());
   request.setId(id);
   auto answer = co_await request.send();
   auto resource = answer.getResource();
@@ -291,7 +292,7 @@ kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr n
 void checkEditable(const Invocation& call, kj::StringPtr type) {
   Registry registry;
   auto& found = registry.find(type);
-  if (found.name == kConfigType) return;
+  if (found.name == typeName<rpc::MachineConfigSpec>()) return;
   fail(ErrorKind::kInvalidArgument,
        kj::str("\"", call.command.name, "\" works on machine configs (mc) only; ", found.name,
                " are written by the node itself"));

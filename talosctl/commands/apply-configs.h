@@ -50,7 +50,6 @@ kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr n
 
 // Throws InvalidArgument unless `type` means machine configs.
 void checkEditable(const Invocation& call, kj::StringPtr type);
-constexpr kj::StringPtr kConfigType = "MachineConfigs.config.talos.dev"_kj;
 constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
 
 // Pure: `result` of one node as text. Warnings are separate: they go to stderr.

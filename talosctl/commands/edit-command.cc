@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/base/resource.h"
 #include "common/base/zeroize.h"
 #include "common/config/config.h"
 #include "talosctl/cli/cli-text.h"
@@ -44,7 +45,7 @@ bool mayPass(const kj::Exception& e) {
 
 kj::Vector<kj::String> introduction(const Subject& subject) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str(kConfigType, " ", subject.id, " of the node ", printable(subject.node)));
+  lines.add(kj::str(typeName<rpc::MachineConfigSpec>(), " ", subject.id, " of the node ", printable(subject.node)));
   lines.add(kj::str(
       "Save and quit to apply this config to the node. These comments are not part of it; an"));
   lines.add(kj::str("empty or unchanged text is not applied."));

@@ -1,4 +1,5 @@
 // get <type> [<id>]
+#include "common/base/resource.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
@@ -127,7 +128,7 @@ kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr na
 
 // The links of each node as a drawing.
 kj::Promise<int> drawTree(Invocation& call, const Wanted& wanted) {
-  if (wanted.type.name != "LinkStatuses.net.talos.dev" || wanted.id.size() > 0 ||
+  if (wanted.type.name != typeName<rpc::LinkStatusSpec>() || wanted.id.size() > 0 ||
       call.on("watch")) {
     failUsage("--output=tree works only for all links at once; use \"get links -o tree\"");
   }

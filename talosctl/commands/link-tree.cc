@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "common/base/annotation.h"
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
@@ -16,11 +17,9 @@ kj::String detailsOf(rpc::LinkStatusSpec::Reader link) {
   kj::Vector<kj::String> parts;
   if (link.getKind() == "vlan") parts.add(kj::str("id ", link.getVlan().getVlanID()));
   if (link.hasBondMaster()) {
-    constexpr kj::StringPtr kModes[] = {"balance-rr"_kj, "active-backup"_kj, "balance-xor"_kj,
-                                        "broadcast"_kj,  "802.3ad"_kj,       "balance-tlb"_kj,
-                                        "balance-alb"_kj};
-    auto mode = size_t(link.getBondMaster().getMode());
-    if (mode < kj::size(kModes)) parts.add(kj::str(kModes[mode]));
+    KJ_IF_MAYBE (mode, annotation::wordOf(link.getBondMaster().getMode())) {
+      parts.add(kj::str(*mode));
+    }
     auto primary = link.getBondMaster().getPrimary();
     if (primary.size() > 0) parts.add(kj::str("primary ", primary));
   }

@@ -10,6 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/resource.h"
 #include "common/wire/resource-registry.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
@@ -250,11 +251,11 @@ class FakeResources final : public rpc::Resources::Server {
   // Two services, and one machine type.
   kj::Promise<void> list(ListContext context) override {
     auto type = context.getParams().getKind().getType();
-    if (type == "Services.v1alpha1.talos.dev") {
+    if (type == typeName<rpc::ServiceSpec>()) {
       auto list = context.getResults().initResources(2);
       fillService(list[0], "apid", 3);
       fillService(list[1], "machined", 1);
-    } else if (type == "MachineTypes.config.talos.dev") {
+    } else if (type == typeName<rpc::MachineTypeSpec>()) {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "config", type, "machine-type", 1);
       resource.getSpec().initAs<rpc::MachineTypeSpec>().setType(rpc::MachineType::CONTROLPLANE);
@@ -263,7 +264,7 @@ class FakeResources final : public rpc::Resources::Server {
   }
   kj::Promise<void> get(GetContext context) override {
     auto params = context.getParams();
-    if (params.getKind().getType() == "MachineConfigs.config.talos.dev") {
+    if (params.getKind().getType() == typeName<rpc::MachineConfigSpec>()) {
       if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
       ++node_.config.readings;
       auto resource = context.getResults().initResource();
@@ -301,7 +302,7 @@ class FakeResources final : public rpc::Resources::Server {
     metadata.setVersion(version);
   }
   static void fillService(rpc::Resource::Builder resource, kj::StringPtr id, uint64_t version) {
-    fill(resource.initMetadata(), "runtime", "Services.v1alpha1.talos.dev", id, version);
+    fill(resource.initMetadata(), "runtime", typeName<rpc::ServiceSpec>(), id, version);
     auto spec = resource.getSpec().initAs<rpc::ServiceSpec>();
     spec.setRunning(true);
     spec.setHealthy(id == "apid");

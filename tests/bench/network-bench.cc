@@ -77,16 +77,14 @@ void memory(unsigned links) {
     node.kernel->apply(made);
     for (unsigned i = 0; i < links; ++i) {
       auto name = kj::str("net", i);
-      node.put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", name,
-                                  [&](rpc::LinkSpecSpec::Builder spec) {
-                                    spec.setName(name);
-                                    spec.setUp(true);
-                                  });
-      node.put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", name,
-                                     [&](rpc::AddressSpecSpec::Builder spec) {
-                                       spec.setAddress(scaleAddress(i).c_str());
-                                       spec.setLinkName(name);
-                                     });
+      node.put<rpc::LinkSpecSpec>(name, [&](rpc::LinkSpecSpec::Builder spec) {
+        spec.setName(name);
+        spec.setUp(true);
+      });
+      node.put<rpc::AddressSpecSpec>(name, [&](rpc::AddressSpecSpec::Builder spec) {
+        spec.setAddress(scaleAddress(i).c_str());
+        spec.setLinkName(name);
+      });
     }
     node.putLink();
     node.serve();

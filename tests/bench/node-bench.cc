@@ -21,6 +21,8 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/node-layout.h"
+#include "common/base/resource.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/test-connect.h"
@@ -31,7 +33,6 @@
 namespace talos {
 namespace {
 
-constexpr uint16_t kPort = 50000;
 constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
 constexpr auto kAttempt = 20 * kj::SECONDS;
 
@@ -67,7 +68,7 @@ class Door {
 
   rpc::Node::Client node() {
     auto& timer = io.provider->getTimer();
-    connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kPort,
+    connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kApidPort,
                             context.endpoints[0], kAttempt)
                      .wait(io.waitScope);
     auto& c = *KJ_ASSERT_NONNULL(connection);
@@ -79,7 +80,7 @@ class Door {
   }
   kj::String machineConfig(rpc::Node::Client& node) {
     auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
-    request.initKind().setType("MachineConfigs.config.talos.dev");
+    request.initKind().setType(typeName<rpc::MachineConfigSpec>());
     request.setId("v1alpha1");
     auto answer = request.send().wait(io.waitScope);
     auto spec = answer.getResource().getSpec().getAs<rpc::MachineConfigSpec>();

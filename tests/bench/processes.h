@@ -15,6 +15,7 @@
 
 #include <algorithm>
 
+#include "common/base/node-layout.h"
 #include "common/testing/test-port.h"
 
 namespace talos::bench {
@@ -48,8 +49,8 @@ inline kj::String besideThis(kj::StringPtr name) {
 inline void execDaemon(kj::StringPtr name, int tcpSocket, kj::StringPtr socketPath) {
   auto program = besideThis(name);
   KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
-  setenv("TALOS_LISTEN_TCP_FD", kj::str(tcpSocket).cStr(), 1);
-  setenv("TALOS_STORE", socketPath.cStr(), 1);
+  setenv(kListenTcpVariable.cStr(), kj::str(tcpSocket).cStr(), 1);
+  setenv(kStoreVariable.cStr(), socketPath.cStr(), 1);
   int null;
   KJ_SYSCALL(null = open("/dev/null", O_WRONLY));
   dup2(null, STDERR_FILENO);

@@ -29,6 +29,7 @@
 
 #include "common/base/error.h"
 #include "machined/process1/test-process1.h"
+#include "machined/resources/store-records.h"
 #include "machined/resources/store-server.h"
 #include "machined/resources/store.h"
 #include "tests/bench/arguments.h"
@@ -200,18 +201,14 @@ void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket) {
   machined::FakeProcess1 process1(machine);
   machined::Store store(registry, kj::systemPreciseCalendarClock());
   store.attachJournal(process1).wait(io.waitScope);
-  capnp::MallocMessageBuilder message;
-  auto resource = message.initRoot<rpc::Resource>();
-  resource.initMetadata().setType("RootSecrets.secrets.talos.dev");
-  resource.getMetadata().setId("os");
-  resource.getMetadata().setOwner("bench");
-  auto os = resource.getSpec().initAs<rpc::RootSecretSpec>().initOs();
-  os.initCa().setCrt(authority.certificate.asBytes());
-  os.getCa().setKey(authority.key.bytes());
-  os.setToken(kToken);
-  os.setDnsDomain("cluster.local");
-  os.setCertLifetimeS(24 * 3600);
-  store.put(resource.asReader());
+  machined::putRecord<rpc::RootSecretSpec>(store, "os", [&](auto spec) {
+    auto os = spec.initOs();
+    os.initCa().setCrt(authority.certificate.asBytes());
+    os.getCa().setKey(authority.key.bytes());
+    os.setToken(kToken);
+    os.setDnsDomain("cluster.local");
+    os.setCertLifetimeS(24 * 3600);
+  });
   serveUnix(
       *io.lowLevelProvider, io.provider->getTimer(), kj::AutoCloseFd(unixSocket),
       [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<StoreOnly>(store); })

@@ -13,8 +13,6 @@
 
 namespace talos {
 
-constexpr kj::StringPtr kLeases = "OperatorStatuses.net.talos.dev"_kj;
-
 kj::AutoCloseFd thisNamespace() {
   int fd;
   KJ_SYSCALL(fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -175,7 +173,7 @@ class Cable {
   }
 
   kj::Maybe<rpc::OperatorStatusSpec::Reader> lease() {
-    return node.spec<rpc::OperatorStatusSpec>(kLeases, kj::str("dhcp4/", asked));
+    return node.store.tryGet<rpc::OperatorStatusSpec>(kj::str("dhcp4/", asked));
   }
   kj::String address() {
     KJ_IF_MAYBE (status, lease()) {

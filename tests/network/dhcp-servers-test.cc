@@ -42,10 +42,11 @@ TEST(Dhcp, EverythingThatDnsmasqGivesReachesTheKernelAndTheStore) {
       return tryReadFile(node.path("state/resolv.conf")).orDefault(nullptr) ==
              "nameserver 10.7.0.3\nnameserver 10.7.0.4\nsearch a.example b.a.example\n";
     });
-    auto address = node.store.get("", "AddressSpecs.net.talos.dev", "eth0/10.7.0.100/24");
-    EXPECT_EQ(address.getSpec().getAs<rpc::AddressSpecSpec>().getLayer(), "operator");
-    auto route = node.store.get("", "RouteSpecs.net.talos.dev", "eth0/inet4/10.7.0.1//1024");
-    EXPECT_EQ(route.getSpec().getAs<rpc::RouteSpecSpec>().getLayer(), "operator");
+    auto address = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::AddressSpecSpec>("eth0/10.7.0.100/24"));
+    EXPECT_EQ(address.getLayer(), "operator");
+    auto route =
+        KJ_ASSERT_NONNULL(node.store.tryGet<rpc::RouteSpecSpec>("eth0/inet4/10.7.0.1//1024"));
+    EXPECT_EQ(route.getLayer(), "operator");
   });
 }
 
@@ -259,7 +260,7 @@ TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");
     auto& node = cable.node;
     node.start();
-    auto of = [&](kj::StringPtr id) { return node.spec<rpc::OperatorStatusSpec>(kLeases, id); };
+    auto of = [&](kj::StringPtr id) { return node.store.tryGet<rpc::OperatorStatusSpec>(id); };
     auto bound = [&] {
       KJ_IF_MAYBE (lease, of("dhcp6/eth0")) {
         return texts(lease->getAddresses()) == "fd00:7::100/128" && lease->getState() == "bound";
@@ -357,7 +358,7 @@ TEST(Dhcp, TheKernelMakesTheAddressAndDhcpv6TellsTheRest) {
       return false;
     });
     node.until("what the server knows", [&] {
-      KJ_IF_MAYBE (router, node.spec<rpc::OperatorStatusSpec>(kLeases, "ra/eth0")) {
+      KJ_IF_MAYBE (router, node.store.tryGet<rpc::OperatorStatusSpec>("ra/eth0")) {
         return texts(router->getDnsServers()) == "fd00:7::53" &&
                texts(router->getTimeServers()) == "fd00:7::7b";
       }

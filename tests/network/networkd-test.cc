@@ -26,14 +26,11 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
   onNode([](Node& node) {
     EXPECT_TRUE(node.has("10.5.0.2/24"));
     EXPECT_TRUE(node.hasDefault());
-    auto link =
-        KJ_ASSERT_NONNULL(node.spec<rpc::LinkStatusSpec>("LinkStatuses.net.talos.dev", "eth0"));
+    auto link = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::LinkStatusSpec>("eth0"));
     EXPECT_STREQ(link.getKind().cStr(), "veth");
-    EXPECT_TRUE(node.store.tryGet("", "AddressStatuses.net.talos.dev", "eth0/10.5.0.2/24") !=
-                nullptr);
-    EXPECT_TRUE(node.store.tryGet("", "RouteStatuses.net.talos.dev", "10.5.0.1/") != nullptr);
-    auto address = KJ_ASSERT_NONNULL(
-        node.spec<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev", "default"));
+    EXPECT_TRUE(node.store.tryGet<rpc::AddressStatusSpec>("eth0/10.5.0.2/24") != nullptr);
+    EXPECT_TRUE(node.store.tryGet<rpc::RouteStatusSpec>("10.5.0.1/") != nullptr);
+    auto address = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::NodeAddressSpec>("default"));
     EXPECT_STREQ(address.getAddresses()[0].cStr(), "10.5.0.2");
 
     node.awaitReady();
@@ -41,9 +38,9 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
     auto interfaces = network.interfacesRequest().send().wait(node.io.waitScope);
     EXPECT_EQ(interfaces.getInterfaces().size(), 3u);
 
-    node.put<rpc::ResolverSpecSpec>(
-        "ResolverSpecs.net.talos.dev", "resolvers",
-        [](rpc::ResolverSpecSpec::Builder spec) { spec.initDnsServers(1).set(0, "10.5.0.1"); });
+    node.put<rpc::ResolverSpecSpec>("resolvers", [](rpc::ResolverSpecSpec::Builder spec) {
+      spec.initDnsServers(1).set(0, "10.5.0.1");
+    });
     node.putAddress("10.5.0.3/24");
     node.until("the new address", [&] { return node.applied(4); });
     EXPECT_STREQ(readFile(node.path("state/resolv.conf")).cStr(), "nameserver 10.5.0.1\n");
@@ -54,11 +51,9 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
 // when they are gone.
 TEST(Networkd, ShowsRulesAndNeighbours) {
   onNode([](Node& node) {
-    constexpr auto kRules = "RuleStatuses.net.talos.dev"_kj,
-                   kNeighbours = "NeighbourStatuses.net.talos.dev"_kj;
     node.until("the rules that are there", [&] {
-      return node.store.tryGet("", kRules, "inet4/0") != nullptr &&
-             node.store.tryGet("", kRules, "inet6/32766") != nullptr;
+      return node.store.tryGet<rpc::RuleStatusSpec>("inet4/0") != nullptr &&
+             node.store.tryGet<rpc::RuleStatusSpec>("inet6/32766") != nullptr;
     });
     netlink::Rule rule{
         .priority = 100, .from = Prefix::parse("10.9.0.0/16").orDefault({}), .table = 7};
@@ -69,20 +64,19 @@ TEST(Networkd, ShowsRulesAndNeighbours) {
     netlink::demand(netlink::ruleMessage(RTM_NEWRULE, rule));
     netlink::demand(netlink::neighbourMessage(RTM_NEWNEIGH, neighbour));
     node.until("the new rule and neighbour", [&] {
-      return node.store.tryGet("", kRules, "inet4/100") != nullptr &&
-             node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") != nullptr;
+      return node.store.tryGet<rpc::RuleStatusSpec>("inet4/100") != nullptr &&
+             node.store.tryGet<rpc::NeighbourStatusSpec>("eth0/10.5.0.77") != nullptr;
     });
-    auto there = KJ_ASSERT_NONNULL(node.spec<rpc::RuleStatusSpec>(kRules, "inet4/100"));
+    auto there = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::RuleStatusSpec>("inet4/100"));
     EXPECT_STREQ(there.getRule().cStr(), "from 10.9.0.0/16 lookup 7");
-    auto known =
-        KJ_ASSERT_NONNULL(node.spec<rpc::NeighbourStatusSpec>(kNeighbours, "eth0/10.5.0.77"));
+    auto known = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::NeighbourStatusSpec>("eth0/10.5.0.77"));
     EXPECT_STREQ(kj::str(known.getHardwareAddress(), " ", known.getState()).cStr(),
                  "02:00:00:00:00:01 permanent");
     netlink::demand(netlink::ruleMessage(RTM_DELRULE, rule));
     netlink::demand(netlink::neighbourMessage(RTM_DELNEIGH, neighbour));
     node.until("them gone", [&] {
-      return node.store.tryGet("", kRules, "inet4/100") == nullptr &&
-             node.store.tryGet("", kNeighbours, "eth0/10.5.0.77") == nullptr;
+      return node.store.tryGet<rpc::RuleStatusSpec>("inet4/100") == nullptr &&
+             node.store.tryGet<rpc::NeighbourStatusSpec>("eth0/10.5.0.77") == nullptr;
     });
   });
 }
@@ -103,10 +97,10 @@ TEST(Networkd, IsKilledAndNobodyNotices) {
     }
     // Not of links: their state settles when the kernel likes.
     auto versions = [&] {
-      auto of = [&](kj::StringPtr type, kj::StringPtr id) {
-        return node.store.get("", type, id).getMetadata().getVersion();
-      };
-      return of(kStatus, "status") * 100 + of("AddressStatuses.net.talos.dev", "eth0/10.5.0.2/24");
+      auto& store = node.store;
+      auto status = KJ_ASSERT_NONNULL(store.tryGet<rpc::NetworkStatusSpec>("status"));
+      auto address = KJ_ASSERT_NONNULL(store.tryGet<rpc::AddressStatusSpec>("eth0/10.5.0.2/24"));
+      return status.version() * 100 + address.version();
     };
     auto before = versions();
     for (unsigned i = 0; i < 3; ++i) {

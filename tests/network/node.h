@@ -11,21 +11,21 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/base/signal.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/sanitizers.h"
 #include "common/wire/rpc-server.h"
+#include "machined/resources/store-records.h"
 #include "machined/resources/store-server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 
 namespace talos {
 
-constexpr unsigned kUid = 52;
 // How long a test waits for what happens in milliseconds: for a machine that is many times slower,
 // and stops now and then (somebody holds the kernel's lock of all networks).
 constexpr auto kPatience = 120 * kj::SECONDS;
-constexpr kj::StringPtr kStatus = "NetworkStatuses.net.talos.dev"_kj;
 
 class MachinedServer final : public rpc::Machined::Server {
  public:
@@ -58,11 +58,11 @@ class Node {
     directory = kj::str(made);
     KJ_SYSCALL(chmod(made, 0755));
     makeDirectories(path("state"));
-    KJ_SYSCALL(chown(path("state").cStr(), kUid, kUid));
+    KJ_SYSCALL(chown(path("state").cStr(), kNetworkdUid, kNetworkdUid));
     machinedSocket = listenUnix(path("machined.sock"), 0666);
     networkdSocket = listenUnix(path("networkd.sock"), 0666);
-    for (auto type : {kStatus, "OperatorStatuses.net.talos.dev"_kj, "RuleStatuses.net.talos.dev"_kj,
-                      "NeighbourStatuses.net.talos.dev"_kj}) {
+    for (auto type : typeNames<rpc::NetworkStatusSpec, rpc::OperatorStatusSpec, rpc::RuleStatusSpec,
+                               rpc::NeighbourStatusSpec>()) {
       handles.add(store.onChange("", type, [this] { changed.raise(); }));
     }
     // The kernel's own work on IPv6 addresses takes a second and would look like somebody's
@@ -96,7 +96,7 @@ class Node {
     // As on a node: an own uid, few capabilities, and only the calls and files that it needs.
     kj::Vector<kj::String> line;
     line.add(kj::str(wrapper));
-    line.add(kj::str("--uid=", kUid));
+    line.add(kj::str("--uid=", kNetworkdUid));
     line.add(kj::str("--capabilities=net_admin,net_raw,net_bind_service"));
     line.add(kj::str("--seccomp=network"));
     // With sanitizers it is not static, and Landlock's rules would refuse it its loader.
@@ -108,9 +108,9 @@ class Node {
     line.add(kj::str(program));
     auto arguments = line.releaseAsArray();
     // Its leaks cannot be looked for: that takes ptrace.
-    auto variables =
-        kj::arr(kj::str("TALOS_LISTEN_FD=9"), kj::str("TALOS_STORE=", path("machined.sock")),
-                kj::str("TALOS_STATE=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
+    auto variables = kj::arr(
+        kj::str(kListenUnixVariable, "=9"), kj::str(kStoreVariable, "=", path("machined.sock")),
+        kj::str(kStateVariable, "=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
     auto argv = pointers(arguments), environment = pointers(variables);
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
@@ -127,49 +127,31 @@ class Node {
   }
 
   template <typename Spec, typename Fill>
-  void put(kj::StringPtr type, kj::StringPtr id, Fill&& fill) {
-    capnp::MallocMessageBuilder message;
-    auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setType(type);
-    metadata.setId(id);
-    metadata.setOwner("test");
-    KJ_IF_MAYBE (there, store.tryGet("", type, id)) {
-      metadata.setVersion(there->getMetadata().getVersion());
-    }
-    fill(resource.getSpec().initAs<Spec>());
-    store.put(resource.asReader());
+  void put(kj::StringPtr id, Fill&& fill) {
+    machined::putRecord<Spec>(store, id, kj::fwd<Fill>(fill), "test");
   }
   void putLink() {
-    put<rpc::LinkSpecSpec>("LinkSpecs.net.talos.dev", "eth0", [](rpc::LinkSpecSpec::Builder spec) {
+    put<rpc::LinkSpecSpec>("eth0", [](rpc::LinkSpecSpec::Builder spec) {
       spec.setName("eth0");
       spec.setUp(true);
     });
   }
   void putAddress(kj::StringPtr address) {
-    put<rpc::AddressSpecSpec>("AddressSpecs.net.talos.dev", "first",
-                              [&](rpc::AddressSpecSpec::Builder spec) {
-                                spec.setAddress(address);
-                                spec.setLinkName("eth0");
-                              });
+    put<rpc::AddressSpecSpec>("first", [&](rpc::AddressSpecSpec::Builder spec) {
+      spec.setAddress(address);
+      spec.setLinkName("eth0");
+    });
   }
   void putRoute(kj::StringPtr gateway) {
-    put<rpc::RouteSpecSpec>("RouteSpecs.net.talos.dev", "default",
-                            [&](rpc::RouteSpecSpec::Builder spec) {
-                              spec.setGateway(gateway);
-                              spec.setLinkName("eth0");
-                              spec.setMetric(10);
-                            });
+    put<rpc::RouteSpecSpec>("default", [&](rpc::RouteSpecSpec::Builder spec) {
+      spec.setGateway(gateway);
+      spec.setLinkName("eth0");
+      spec.setMetric(10);
+    });
   }
 
-  // What the store says; none before networkd has written it.
-  template <typename Spec>
-  kj::Maybe<typename Spec::Reader> spec(kj::StringPtr type, kj::StringPtr id) {
-    KJ_IF_MAYBE (there, store.tryGet("", type, id)) return there->getSpec().getAs<Spec>();
-    return nullptr;
-  }
   bool applied(uint64_t versions) {
-    KJ_IF_MAYBE (status, spec<rpc::NetworkStatusSpec>(kStatus, "status")) {
+    KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
       return status->getApplied() == versions && status->getProblems().size() == 0;
     }
     return false;

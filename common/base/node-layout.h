@@ -1,0 +1,37 @@
+// Where the programs of a node meet each other: their users, ports, sockets and folders, and the
+// environment in which machined tells its daemons of them. Each is written down here only.
+#pragma once
+
+#include <kj/string.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+namespace talos {
+
+constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52;
+constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
+
+constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
+constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
+constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
+constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
+
+// The listening socket that a daemon inherits, where machined listens, and networkd's own folder.
+constexpr kj::StringPtr kListenTcpVariable = "TALOS_LISTEN_TCP_FD"_kj;
+constexpr kj::StringPtr kListenUnixVariable = "TALOS_LISTEN_FD"_kj;
+constexpr kj::StringPtr kStoreVariable = "TALOS_STORE"_kj;
+constexpr kj::StringPtr kStateVariable = "TALOS_STATE"_kj;
+
+// For a daemon: what its environment says, or what is usual on a node.
+inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr usual) {
+  auto value = getenv(variable.cStr());
+  return value == nullptr ? usual : kj::StringPtr(value);
+}
+inline kj::StringPtr machinedSocket() {
+  return fromEnvironment(kStoreVariable, kMachinedSocket);
+}
+inline kj::StringPtr networkdState() {
+  return fromEnvironment(kStateVariable, kNetworkdState);
+}
+
+}  // namespace talos
