@@ -1,12 +1,15 @@
 # The entry point. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
 #
-#   make            build every program            make demo          boot a node and show it
-#   make test       lint, unit, fuzz, VM, cluster  make demo-destroy  remove it completely
-#   make image      kernel, initramfs, squashfs    make bench         figures, next to those of peers
-#   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
+#   make            build everything               make demo          boot a node and show it
+#   make check      after an edit: format, unit    make demo-destroy  remove it completely
+#                   tests, lint of what changed    make bench         figures, next to those of peers
+#   make test       everything once                make soak          everything that takes long
+#   make image      kernel, initramfs, squashfs    make format        run clang-format on all sources
+#   make lint       clang-format and clang-tidy    make clean         remove what was built
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
-#   SAN=address,undefined    build and test with these sanitizers (unit tests and fuzz replay)
+#   SAN=address,undefined    build and test with these sanitizers (unit tests only)
+#   HOURS=2                  of `make soak`, at most
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
@@ -21,9 +24,11 @@ NAME     := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out)
 OUT      := $(BUILD)/$(NAME)
 # In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
 INNER    := /build/$(NAME)
+HOURS    ?= 2
 export MIRROR SECURITY_MIRROR
+export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure image test unit fuzz vm cluster bench lint format demo demo-destroy clean
+.PHONY: all root configure programs image check test soak bench lint format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -34,16 +39,21 @@ configure: root
 	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) >/dev/null
 	@[ -n "$(SAN)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
 	  sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
-    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
+	    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
 	    $(OUT)/compile_commands.json >compile_commands.json
 
-image: all
+# What users run and what the image is made of: no tests.
+programs: configure
+	@$(IN_ROOT) ninja -C $(INNER) arrows init node talosctl
+
+image: programs
 	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image
 
-test:
-	@CHECKOUT=$(CHECKOUT) ROOT=$(ROOT) OUT=$(OUT) INNER=$(INNER) SAN=$(SAN) tests/run.sh
+check test soak:
+	@tests/run.sh $@
 
 lint: configure
+	@$(IN_ROOT) ninja -C $(INNER) rpc version-data
 	@$(IN_ROOT) tests/lint.sh $(INNER)
 
 format: root
@@ -59,7 +69,7 @@ demo: image
 demo-destroy:
 	@$(OUT)/talosctl cluster destroy --name demo
 
-bench: image
+bench: image all
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
 
 clean:

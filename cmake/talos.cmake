@@ -1,6 +1,7 @@
-# talos_library(NAME deps... [PLAIN] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
+# talos_library(NAME deps... [PLAIN] [FOR_TESTS] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
 #          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it has
-#          nothing to do with the large schemas, and is not compiled again when one of them changes
+#          nothing to do with the large schemas, and is not compiled again when one of them changes.
+#          FOR_TESTS: only tests link it
 # talos_program(NAME deps...)   main.cc of this folder, installed under NAME in the build folder's top
 #
 # Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
@@ -40,10 +41,14 @@ function(talos_precompiled target)
 endfunction()
 
 function(talos_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN" "" "TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS" "" "TESTS")
   set(plain)
   if(room_PLAIN)
     set(plain PLAIN)
+  endif()
+  set(kind ${plain})
+  if(room_FOR_TESTS)
+    list(APPEND kind TEST)
   endif()
   set(links ${room_UNPARSED_ARGUMENTS})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
@@ -52,7 +57,7 @@ function(talos_library name)
   list(FILTER sources EXCLUDE REGEX "(-test|/main)\\.cc$")
   if(sources)
     add_library(${name} STATIC ${sources})
-    talos_precompiled(${name} ${plain})
+    talos_precompiled(${name} ${kind})
     target_link_libraries(${name} PUBLIC ${links})
   else()   # headers and tests only
     add_library(${name} INTERFACE)

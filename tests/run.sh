@@ -1,11 +1,13 @@
 #!/bin/bash
-# All tests, in order: build, lint, unit tests, fuzzing, virtual machines.
-# Called by `make test` with CHECKOUT, ROOT, OUT, INNER and SAN set. With SAN only the unit tests
-# run, and those that cannot run under sanitizers are listed.
+# All tests, in order:  run.sh check|test|soak   (called by make, which sets CHECKOUT,
+# ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
+#   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
+#   test    everything once: build, lint, image, unit tests, fuzz targets for a moment, machines
+#   soak    what takes long: fuzz targets for a million runs each, the machines again and again
+# With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
-root=$ROOT   # OUT is INNER in there (rootfs/enter.sh)
 began=$SECONDS
 step() {  # step "what" command...
   local what=$1 from=$SECONDS
@@ -14,27 +16,68 @@ step() {  # step "what" command...
   "$@" || { printf '== %s: FAILED after %s s\n' "$what" $((SECONDS - from)); exit 1; }
   printf '== %s: %s s\n' "$what" $((SECONDS - from))
 }
-in_root() { rootfs/enter.sh "$root" "$CHECKOUT" "$@"; }
+in_root() { rootfs/enter.sh "$ROOT" "$CHECKOUT" "$@"; }
 ctest() { in_root /usr/bin/ctest --output-on-failure "$@"; }
-fuzz_configure() {
+make() { command make --no-print-directory "$@"; }
+fuzz_build() {
   [ -e build/fuzz/build.ninja ] ||
     in_root cmake -S . -B /build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
+  in_root ninja -C /build/fuzz fuzz
+}
+# Virtual machines side by side: each test has at most three of up to 1.5 GiB.
+machines() {
+  local memory jobs
+  memory=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+  jobs=$((memory / 5))
+  [ "$jobs" -le "$(nproc)" ] || jobs=$(nproc)
+  [ "$jobs" -ge 1 ] || jobs=1
+  ctest --test-dir "$INNER" -L machine -j "$jobs" "$@"
+}
+units() { ctest --test-dir "$INNER" -L unit -j "$(nproc)"; }
+
+check() {
+  step "build" make all
+  step "lint of what changed" in_root tests/lint.sh "$INNER" changed
+  units
 }
 
-if [ -n "${SAN:-}" ]; then
-  step "build with $SAN" make --no-print-directory all SAN="$SAN"
+everything() {
+  step "build" make all
+  step "lint" make lint
+  step "image" make image
+  step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
+  step "unit tests" units
+  step "build of the fuzz targets" fuzz_build
+  step "fuzzing" ctest --test-dir /build/fuzz -L fuzz -j "$(nproc)"
+  printf '== machines (after %s s)\n' $((SECONDS - began))
+  machines
+}
+
+soak() {
+  local name until=$((SECONDS + HOURS * 3600))
+  step "build" make all
+  step "image" make image
+  step "build of the fuzz targets" fuzz_build
+  for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
+    step "a million runs of $name" in_root /build/fuzz/parts/tests/fuzz/fuzz "$name" -runs=1000000 \
+      -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
+      "/build/fuzz/parts/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
+  done
+  printf '== machines until %s s have passed\n' $((HOURS * 3600))
+  while machines; [ "$SECONDS" -lt "$until" ]; do :; done
+}
+
+if [ -n "$SAN" ]; then
+  step "build with $SAN" make all
   ctest --test-dir "$INNER" -L unit
   printf '== skipped with sanitizers:\n'
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' \
     "$OUT/Testing/Temporary/LastTest.log"
   exit
 fi
-step "build" make --no-print-directory image
-step "lint" make --no-print-directory lint
-step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$root" "$INNER" /build/image
-step "unit tests" ctest --test-dir "$INNER" -L unit
-fuzz_configure
-step "build of the fuzz targets" in_root ninja -C /build/fuzz
-step "fuzzing" ctest --test-dir /build/fuzz -L fuzz
-printf '== machines (after %s s)\n' $((SECONDS - began))
-ctest --test-dir "$INNER" -L machine
+case ${1:-} in
+  check) check ;;
+  test) everything ;;
+  soak) soak ;;
+  *) echo "run.sh: say check, test or soak" >&2; exit 1 ;;
+esac

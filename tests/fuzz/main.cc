@@ -1,0 +1,43 @@
+// All fuzz targets as one program:  fuzz NAME [libFuzzer's options and corpus folders]
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+using Target = int (*)(const uint8_t* data, size_t size);
+
+#define X(name) extern "C" int fuzz_##name(const uint8_t* data, size_t size);
+#include "fuzz-targets.inc"
+#undef X
+
+struct Named {
+  const char* name;
+  Target run;
+};
+constexpr Named kTargets[] = {
+#define X(name) {#name, fuzz_##name},
+#include "fuzz-targets.inc"
+#undef X
+};
+
+static Target chosen = nullptr;  // libFuzzer's interface has no place for it
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  for (auto& target : kTargets) {
+    if (*argc > 1 && strcmp((*argv)[1], target.name) == 0) chosen = target.run;
+  }
+  if (chosen == nullptr) {
+    fprintf(stderr, "fuzz: name a target:");
+    for (auto& target : kTargets) fprintf(stderr, " %s", target.name);
+    fprintf(stderr, "\n");
+    exit(1);
+  }
+  (*argv)[1] = (*argv)[0];
+  ++*argv;
+  --*argc;
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return chosen(data, size);
+}
