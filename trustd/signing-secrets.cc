@@ -120,7 +120,7 @@ void Secrets::certify() {
                    {{"error", messageOf(*e)}});
         return;
       }
-      log::info(kj::str("certificate of port 50001 renewed: ", *reason));
+      log::info(kj::str("certificate of port ", kTrustdPort, " renewed: ", *reason));
       becameReady->fulfill();
     }
   }

@@ -44,7 +44,7 @@ void Trust::certificatesChanged() {
       return;
     }
     log::info(stored->getMaintenance() ? "maintenance mode: clients need no certificate"_kj
-                                    : "API certificates loaded"_kj,
+                                       : "API certificates loaded"_kj,
               {{"version", version}});
     becameReady->fulfill();
   } else {

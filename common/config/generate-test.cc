@@ -227,9 +227,10 @@ TEST(Generate, ShowsExamplesOfAbsentKeys) {
                  "        # extraArgs:\n        #     feature-gates: ServerSideApply=true\n"));
     EXPECT_TRUE(contains(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
   }
-  EXPECT_TRUE(contains(write(MachineType::WORKER, true, true),
-                       "    # # Additional names and addresses for the certificate of the machine API, "
-                       "besides those of\n    # # the machine.\n    # certSANs:\n"));
+  EXPECT_TRUE(
+      contains(write(MachineType::WORKER, true, true),
+               "    # # Additional names and addresses for the certificate of the machine API, "
+               "besides those of\n    # # the machine.\n    # certSANs:\n"));
   EXPECT_FALSE(contains(write(MachineType::WORKER, true, true), "apiServer"));
 }
 

@@ -11,7 +11,7 @@ void DebugConsole::look() {
 
 void DebugConsole::follow(kj::StringPtr self) {
   look();
-  configChanged = store.onChange("config", kMachineConfigs, [this]() { look(); });
+  configChanged = store.onChange<rpc::MachineConfigSpec>([this]() { look(); });
   logs.tee([this, self = kj::str(self)](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
     if (wanted && id != self) console.show(id, lines);
   });

@@ -1,6 +1,7 @@
 #include "machined/brain/doors.h"
 
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/wire/rpc-server.h"
 #include "machined/brain/surroundings.h"
 #include "machined/services/service-table.h"
@@ -23,7 +24,7 @@ kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr servic
 }
 
 kj::Promise<Doors> openDoors(Process1& process1) {
-  makeDirectories("/run/talos", 0755);
+  makeDirectories(kRunFolder, 0755);
   Doors doors;
   doors.machined =
       co_await heldSocket(process1, "machined", [] { return listenUnix(kMachinedSocket, 0666); });

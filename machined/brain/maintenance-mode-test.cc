@@ -12,8 +12,8 @@ class Certificates final : public Controller {
  public:
   explicit Certificates(unsigned& runs) : runs(runs) {}
   kj::StringPtr name() const override { return "secrets.ApiController"; }
-  kj::ArrayPtr<const Input> inputs() const override { return nullptr; }
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override { return nullptr; }
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store&) override {
     ++runs;
     return kj::READY_NOW;

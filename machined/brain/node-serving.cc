@@ -1,5 +1,6 @@
 #include "machined/brain/node-serving.h"
 
+#include "common/base/node-layout.h"
 #include "common/base/version.h"
 #include "common/wire/rpc-server.h"
 #include "machined/api/audit-line.h"

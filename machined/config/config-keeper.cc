@@ -114,8 +114,8 @@ kj::Promise<void> ConfigKeeper::recover() {
   KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
     deps.say(kj::str("machine config: finishing the change that a restart of machined ",
-                      "interrupted (mode ", nameOf(mode), ")"),
-              Tone::kInfo);
+                     "interrupted (mode ", nameOf(mode), ")"),
+             Tone::kInfo);
     auto checked = check(pending->text, "machine config", deps.mode);
     if (checked.errors.empty()) {
       co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
@@ -123,7 +123,7 @@ kj::Promise<void> ConfigKeeper::recover() {
       });
     } else {  // it was good a moment ago
       deps.say("machine config: cannot read the interrupted change; the config stays as it was",
-                Tone::kAlarm);
+               Tone::kAlarm);
     }
     co_await dropPending(deps.process1);
   }
@@ -399,10 +399,9 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
                                                        Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
-  deps.say(
-      kj::str("machine config: applying a new config, mode ", nameOf(mode),
-              first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
-      Tone::kInfo);
+  deps.say(kj::str("machine config: applying a new config, mode ", nameOf(mode),
+                   first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
+           Tone::kInfo);
   auto document = kj::mv(request.document);
   auto doing =
       (mode == rpc::ApplyMode::TRY ? beginTrial(request.trial, kj::mv(config), kj::mv(document))

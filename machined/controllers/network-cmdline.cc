@@ -173,7 +173,8 @@ kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::Strin
     }
     kj::Maybe<unsigned> length;
     KJ_IF_MAYBE (mask, Ip::parse(field(3))) length = maskLength(*mask);
-    if (length == nullptr) return refuse("\"", field(3), "\" is not a valid netmask; use for example 255.255.255.0");
+    if (length == nullptr)
+      return refuse("\"", field(3), "\" is not a valid netmask; use for example 255.255.255.0");
     IpParameter result{
         Prefix{*c, KJ_ASSERT_NONNULL(length)}, nullptr, kj::str(field(4)), kj::str(field(5)), {}};
     if (field(2).size() > 0) {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "machined/services/service-table.h"
+#include "common/base/node-layout.h"
 #include "machined/system/etc-files.h"
 #include "machined/tasks/task.h"
 

@@ -14,8 +14,8 @@ class Slow final : public Controller {
  public:
   explicit Slow(kj::Promise<void> until) : until(kj::mv(until)) {}
   kj::StringPtr name() const override { return "test.Slow"; }
-  kj::ArrayPtr<const Input> inputs() const override { return nullptr; }
-  kj::ArrayPtr<const kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Array<Input> inputs() const override { return nullptr; }
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
   kj::Promise<void> reconcile(Store&) override { return kj::mv(until); }
 
  private:
@@ -36,28 +36,25 @@ struct NetworkCompleteTest : testing::Test {
     return networkComplete(store, controllers, timer, kPatience);
   }
   template <typename Spec>
-  void put(kj::StringPtr type, kj::StringPtr id,
-           kj::FunctionParam<void(typename Spec::Builder)> f) {
-    putRecord<Spec>(store, "network", type, id, kj::mv(f));
+  void put(kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> f) {
+    putRecord<Spec>(store, id, kj::mv(f));
   }
   void want(kj::StringPtr route) {
-    put<rpc::RouteSpecSpec>("RouteSpecs.net.talos.dev", route, [](auto) {});
+    put<rpc::RouteSpecSpec>(route, [](auto) {});
   }
   void lease(kj::StringPtr link, kj::StringPtr state = "") {
-    put<rpc::OperatorSpecSpec>("OperatorSpecs.net.talos.dev", link, [](auto) {});
+    put<rpc::OperatorSpecSpec>(link, [](auto) {});
     if (state.size() == 0) return;
-    put<rpc::OperatorStatusSpec>("OperatorStatuses.net.talos.dev", link,
-                                 [&](auto spec) { spec.setState(state); });
+    put<rpc::OperatorStatusSpec>(link, [&](auto spec) { spec.setState(state); });
   }
   void applied(uint64_t versions, kj::StringPtr problem = "") {
-    put<rpc::NetworkStatusSpec>("NetworkStatuses.net.talos.dev", "status", [&](auto spec) {
+    put<rpc::NetworkStatusSpec>("status", [&](auto spec) {
       spec.setApplied(versions);
       if (problem.size() > 0) spec.initProblems(1).set(0, problem);
     });
   }
   void address(kj::StringPtr address) {
-    put<rpc::NodeAddressSpec>("NodeAddresses.net.talos.dev", "current",
-                              [&](auto spec) { spec.initAddresses(1).set(0, address); });
+    put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
   // What was still waited for when the patience was over.
   kj::String lackingAtTheEnd() {

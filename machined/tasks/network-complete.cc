@@ -6,23 +6,11 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kNamespace = "network"_kj;
-constexpr kj::StringPtr kAddressSpecs = "AddressSpecs.net.talos.dev"_kj,
-                        kNodeAddresses = "NodeAddresses.net.talos.dev"_kj,
-                        kOperatorSpecs = "OperatorSpecs.net.talos.dev"_kj,
-                        kOperatorStatuses = "OperatorStatuses.net.talos.dev"_kj,
-                        kNetworkStatuses = "NetworkStatuses.net.talos.dev"_kj;
-// What networkd applies, and counts the versions of.
-constexpr kj::StringPtr kApplied[] = {"LinkSpecs.net.talos.dev"_kj, kAddressSpecs,
-                                      "RouteSpecs.net.talos.dev"_kj};
-constexpr kj::StringPtr kOthers[] = {kNodeAddresses, kOperatorSpecs, kOperatorStatuses,
-                                     kNetworkStatuses};
-
 bool hasAddress(Store& store) {
-  if (store.list(kNamespace, kAddressSpecs).size() > 0) return true;
+  if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
   // One that the kernel made of a router's advertisement counts as well.
-  KJ_IF_MAYBE (there, store.tryGet(kNamespace, kNodeAddresses, "current")) {
-    return there->getSpec().getAs<rpc::NodeAddressSpec>().getAddresses().size() > 0;
+  KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
+    return current->getAddresses().size() > 0;
   }
   return false;
 }
@@ -32,44 +20,50 @@ bool hasAddress(Store& store) {
 kj::Maybe<kj::String> lackingAddress(Store& store) {
   if (hasAddress(store)) return nullptr;
   kj::Maybe<kj::String> lacking;
-  for (auto resource : store.list(kNamespace, kOperatorSpecs)) {
-    auto id = resource.getMetadata().getId();
-    auto text = kj::str(id, " has assigned no address");
-    KJ_IF_MAYBE (status, store.tryGet(kNamespace, kOperatorStatuses, id)) {
-      auto spec = status->getSpec().getAs<rpc::OperatorStatusSpec>();
-      text = kj::str(text, " (", spec.getState(), ")");
+  for (auto asked : store.list<rpc::OperatorSpecSpec>()) {
+    auto text = kj::str(asked.id(), " has assigned no address");
+    KJ_IF_MAYBE (status, store.tryGet<rpc::OperatorStatusSpec>(asked.id())) {
+      text = kj::str(text, " (", status->getState(), ")");
     }
     lacking = kj::mv(text);
   }
   return lacking;
 }
 
+template <typename... Specs>
+uint64_t versions(Store& store) {
+  uint64_t sum = 0;
+  auto add = [&sum](const auto& list) {
+    for (auto& resource : list) sum += resource.version();
+  };
+  (add(store.list<Specs>()), ...);
+  return sum;
+}
+
 kj::Maybe<kj::String> lacking(Store& store) {
-  uint64_t wanted = 0;
-  for (auto type : kApplied) {
-    for (auto resource : store.list(kNamespace, type)) {
-      wanted += resource.getMetadata().getVersion();
-    }
-  }
-  KJ_IF_MAYBE (resource, store.tryGet(kNamespace, kNetworkStatuses, "status")) {
-    auto status = resource->getSpec().getAs<rpc::NetworkStatusSpec>();
-    if (status.getApplied() == wanted) return lackingAddress(store);
+  // What networkd applies, and counts the versions of.
+  auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
+  KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
+    if (status->getApplied() == wanted) return lackingAddress(store);
     auto text =
-        kj::str("networkd has applied ", status.getApplied(), " of ", wanted, " spec versions");
-    for (auto problem : status.getProblems()) text = kj::str(text, "; ", problem);
+        kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
+    for (auto problem : status->getProblems()) text = kj::str(text, "; ", problem);
     return kj::mv(text);
   }
   return kj::str("networkd has not reported its status");
 }
 
+template <typename... Specs>
+void follow(Store& store, Signal& changed, kj::Vector<kj::Own<void>>& subscriptions) {
+  (subscriptions.add(store.onChange<Specs>([&changed]() { changed.raise(); })), ...);
+}
+
 kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   Signal changed;
   kj::Vector<kj::Own<void>> subscriptions;
-  auto follow = [&](kj::StringPtr type) {
-    subscriptions.add(store.onChange(kNamespace, type, [&changed]() { changed.raise(); }));
-  };
-  for (auto type : kApplied) follow(type);
-  for (auto type : kOthers) follow(type);
+  follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
+         rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec>(store, changed,
+                                                                                 subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;

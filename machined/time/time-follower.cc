@@ -257,7 +257,7 @@ class TimeFollower::Session {
     auto by = choice.sample.offset;
     deps.clock.step(by);
     deps.log(kj::str("clock stepped by ", ntp::showOffset(by), " to the time of ",
-                      choice.source.shown()));
+                     choice.source.shown()));
     ++status.steps;
     steadyPolls = 0;
     corrected = nullptr;

@@ -34,7 +34,8 @@ kj::Promise<void> Operator::run() {
 }
 
 void Operator::failed(kj::String why) {
-  if (why.size() > 0 && why != lastFailure) log::warn(kj::str(protocol, " failed; retrying"), {{"link", name}, {"error", why}});
+  if (why.size() > 0 && why != lastFailure)
+    log::warn(kj::str(protocol, " failed; retrying"), {{"link", name}, {"error", why}});
   lastFailure = kj::mv(why);
 }
 

@@ -34,8 +34,8 @@ void checkHost(kj::StringPtr host, kj::StringPtr what) {
   if (asAddress(host) != nullptr) return;
   KJ_IF_MAYBE (colon, host.findLast(':')) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str(what, " \"", host, "\" must not have a port (the API is always on port ", kApidPort,
-                 "); use \"", host.slice(0, *colon), "\""));
+         kj::str(what, " \"", host, "\" must not have a port (the API is always on port ",
+                 kApidPort, "); use \"", host.slice(0, *colon), "\""));
   }
   for (char c : host) {
     if (c <= ' ' || c == '/' || c == 0x7f) {

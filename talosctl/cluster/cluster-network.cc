@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/netlink/netlink.h"
+#include "talosctl/cluster/tap.h"
 
 namespace talos::cluster {
 

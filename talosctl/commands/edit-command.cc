@@ -45,7 +45,8 @@ bool mayPass(const kj::Exception& e) {
 
 kj::Vector<kj::String> introduction(const Subject& subject) {
   kj::Vector<kj::String> lines;
-  lines.add(kj::str(typeName<rpc::MachineConfigSpec>(), " ", subject.id, " of the node ", printable(subject.node)));
+  lines.add(kj::str(typeName<rpc::MachineConfigSpec>(), " ", subject.id, " of the node ",
+                    printable(subject.node)));
   lines.add(kj::str(
       "Save and quit to apply this config to the node. These comments are not part of it; an"));
   lines.add(kj::str("empty or unchanged text is not applied."));

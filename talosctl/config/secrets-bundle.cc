@@ -49,8 +49,7 @@ void check(Report& report, SecretsBundle::Reader bundle) {
     if (!given) return;
     auto path = kj::str("certs.", name);
     auto need = [&](kj::StringPtr part, size_t size) {
-      if (size == 0)
-        report.error(kj::str(path, ".", part), kj::str("required key is missing"));
+      if (size == 0) report.error(kj::str(path, ".", part), kj::str("required key is missing"));
     };
     need("crt", pair.getCrt().size());
     need("key", pair.getKey().size());
