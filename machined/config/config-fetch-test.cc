@@ -201,7 +201,7 @@ TEST_F(FetchTest, OneByteASecond) {
   };
   auto why = fetch(here(server));
   EXPECT_THAT(why, HasSubstr("within 70 s: timed out after "));
-  EXPECT_THAT(said[0], HasSubstr("timed out after 10 s: reading the answer, 9 bytes came"));
+  EXPECT_THAT(said[0], HasSubstr("timed out after 10 s: reading the answer, 9 bytes received"));
   EXPECT_LE(now(), 70);
 }
 

@@ -48,7 +48,7 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
 
   auto visitor = ConfigKeeper::Caller::kVisitor;
   auto text = refusal(apply(document("b"), ApplyMode::STAGED, false, visitor));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: in maintenance mode")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
   text = refusal(apply("machine: {}\n", ApplyMode::REBOOT, false, visitor));
   EXPECT_TRUE(contains(text, "InvalidArgument")) << text;
   EXPECT_TRUE(b.keeper.inMaintenance());

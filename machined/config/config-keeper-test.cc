@@ -144,7 +144,7 @@ TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
       EXPECT_FALSE(calls.back().poll(io.waitScope));
     }
     auto text = refusal(apply(large, ApplyMode::NO_REBOOT, true));
-    EXPECT_TRUE(contains(text, "ResourceExhausted: 4 documents")) << text;
+    EXPECT_TRUE(contains(text, "ResourceExhausted: 4 configs")) << text;
     calls.removeLast();  // its caller goes away, its work does not
     EXPECT_TRUE(contains(refusal(apply(large, ApplyMode::NO_REBOOT, true)), "ResourceExhausted"));
     apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);  // a usual one
@@ -296,7 +296,7 @@ TEST_F(KeeperTest, NotDuringAnotherSequence) {
   booted(document("a"));
   brain().sequence = kj::str("boot");
   auto text = refusal(apply(document("b"), ApplyMode::STAGED));
-  EXPECT_TRUE(contains(text, "Conflict: the sequence boot runs")) << text;
+  EXPECT_TRUE(contains(text, "Conflict: the sequence boot is running")) << text;
   EXPECT_EQ("a/a", state());
 }
 
@@ -331,7 +331,7 @@ TEST_F(KeeperTest, AContainerDoesNotReboot) {
   mode = config::Mode::kContainer;
   booted(document("a"));
   auto text = refusal(apply(document("b", kEnv), ApplyMode::AUTO));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: in mode container")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a node in a container")) << text;
   EXPECT_TRUE(contains(text, "machine.env.a")) << text;
   apply(document("b", kEnv), ApplyMode::STAGED).wait(io.waitScope);
   EXPECT_EQ("a/b", state());

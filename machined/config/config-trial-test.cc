@@ -224,7 +224,7 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   auto loading = b.keeper.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
   text = refusal(tryOut(document("b")));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: in maintenance mode")) << text;
+  EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
 }
 
 // Catches: a trial that needs what only a copy on disk needs.
@@ -250,7 +250,7 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
   outcome = apply(document("d"), ApplyMode::STAGED, true).wait(io.waitScope);
   ASSERT_EQ(2u, outcome.warnings.size());
   EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "this config replaces"));
-  EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "on trial"));
+  EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "the trial of another config"));
   pass(1 * kj::MINUTES);
   EXPECT_EQ("a/b", state());
 }

@@ -150,7 +150,7 @@ TEST(NetworkLinksTest, WhatCannotBeIsSaidAndTheRestCounts) {
       kj::strArray(plan.problems, "\n"),
       "bond0: its link eth2 is set to be ignored and is left out\n"
       "bond1: its link eth1 is in bond0 already\n"
-      "bond0: it is a bond already and cannot also be a dummy too\n"
+      "bond0: it is a bond already and cannot also be a dummy\n"
       "averylongname0: the link name of VLAN 100, averylongname0.100, would have more than 15 "
       "characters\n"
       "eth0: is part of bond0 and cannot have the address 10.0.0.2/24");

@@ -43,9 +43,9 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   EXPECT_THAT(told,
               ElementsAre("p Initialized Service loaded", "p Preparing Running pre state",
                           "p Preparing Creating service runner", "p Running Started the part",
-                          "p Stopping Ending the part", "p Finished Service stopped",
+                          "p Stopping Stopping the part", "p Finished Service stopped",
                           "p Preparing Running pre state", "p Preparing Creating service runner",
-                          "p Running Started the part", "p Stopping Ending the part",
+                          "p Running Started the part", "p Stopping Stopping the part",
                           "p Finished Service stopped", "p Preparing Running pre state",
                           "p Preparing Creating service runner", "p Running Started the part"));
   // At every moment of a start.

@@ -138,7 +138,7 @@ TEST_F(SupervisorTest, AFirstStartThatFailsIsFinal) {
   supervisor->start("a");
   run();
   EXPECT_THAT(told.back(),
-              HasSubstr("a Failed Starting /usr/bin/a failed: exec /usr/bin/a: No such"));
+              HasSubstr("a Failed Cannot start /usr/bin/a: exec /usr/bin/a: No such"));
   advance(60 * kj::SECONDS);
   EXPECT_EQ(1u, machine.spawns);
   auto up = supervisor->whenUp("a");

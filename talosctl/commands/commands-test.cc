@@ -435,7 +435,7 @@ TEST_F(Runs, ConfigNew) {
   EXPECT_EQ(readFile(path), before);
   auto other = kj::str(c.folder, "/other");
   EXPECT_EQ(c.run({"config", "new", other, "--roles", "os:impersonator"}), 1);
-  EXPECT_THAT(err(), HasSubstr("right are os:admin, os:operator"));
+  EXPECT_THAT(err(), HasSubstr("use os:admin, os:operator"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", other}), 1);
   EXPECT_THAT(err(), HasSubstr("no key here"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "config", "new", other}), 1);

@@ -114,7 +114,7 @@ TEST_F(Validate, SaysWhatIsWrongWithAFile) {
   rows.add(Row{file("binary",
                     "\x7f"
                     "ELF\x02\x01"),
-               "@/binary:1:1: byte 0x7f is no text; "});
+               "@/binary:1:1: byte 0x7f is not text; "});
   rows.add(Row{file("large", large),
                "@/large: the document has 5242880 bytes; at most 4194304 are read\n"});
   rows.add(Row{file("text", "hello\n"), "@/text:1:1: not a machine config: "});
