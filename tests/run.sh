@@ -67,7 +67,7 @@ soak() {
   while machines; [ "$SECONDS" -lt "$until" ]; do :; done
 }
 
-if [ -n "$SAN" ]; then
+if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make all
   ctest --test-dir "$INNER" -L unit
   printf '== skipped with sanitizers:\n'

@@ -15,7 +15,7 @@ using netlink::Link;
 
 namespace {
 
-kj::StringPtr typeName(uint16_t type) {
+kj::StringPtr linkTypeName(uint16_t type) {
   switch (type) {
     case ARPHRD_ETHER:
       return "ether";
@@ -103,7 +103,7 @@ void fillTunnel(rpc::WireguardSpec::Builder out, const netlink::WireguardDevice&
 
 void fillLink(rpc::LinkStatusSpec::Builder spec, const Observed& observed, const Link& link) {
   spec.setIndex(link.index);
-  spec.setType(typeName(link.type));
+  spec.setType(linkTypeName(link.type));
   spec.setKind(link.kind);
   spec.setHardwareAddress(hardwareText(link.hardwareAddress));
   spec.setBroadcastAddress(hardwareText(link.broadcastAddress));
