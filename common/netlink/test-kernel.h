@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "common/base/signal.h"
 #include "common/netlink/netlink-model.h"
