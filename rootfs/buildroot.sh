@@ -1,10 +1,10 @@
 #!/bin/bash
-# Makes the hermetic build root: a Debian trixie tree in which everything is compiled, packed and tested.
+# Creates the hermetic build root: a Debian trixie tree in which everything is compiled, packed and tested.
 #   buildroot.sh ROOT CACHE [LIST]
-# ROOT is made anew when the package lists or this script changed; otherwise nothing happens.
+# ROOT is created again when the package lists or this script have changed; otherwise nothing happens.
 # LIST names the package list (default: packages/build.list). The mirror is the one that this host's apt
 # uses; MIRROR= (and SECURITY_MIRROR=) override it. Cap'n Proto comes from forky (packages/forky.list);
-# the downloaded packages stay in CACHE, so a root can be made again after forky has moved on.
+# the downloaded packages stay in CACHE, so a root can be created again when forky has newer versions.
 set -euo pipefail
 umask 022
 
@@ -17,20 +17,20 @@ names() { sed 's/#.*//' "$@" | tr -s ' \t\n' '\n' | sed '/^$/d' | sort -u; }
 
 stamp=$(cat "$0" "$list" "$here/packages/forky.list" | sha256sum | cut -d' ' -f1)
 [ "$(cat "$root/.stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
-[ "$(id -u)" = 0 ] || die "must run as root: it makes a Debian tree with device files and foreign owners"
+[ "$(id -u)" = 0 ] || die "must run as root: it creates a Debian tree with device files and other owners"
 
 host_mirror() {  # the URI from which this host's apt takes a suite whose codename ends in $1
   . /etc/os-release
   apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: ${VERSION_CODENAME:-none}$1" | sed -n 1p   # head would end the pipe early
 }
-# apt tells its sources only of lists that it has: a fresh machine has none yet.
+# apt shows only sources whose lists it has; a new machine has none yet.
 if [ -z "${MIRROR:-}" ] && [ -z "$(host_mirror '')" ]; then
   say "updating this host's package lists"
   apt-get update -qq
 fi
 mirror=${MIRROR:-$(host_mirror '')}
 security=${SECURITY_MIRROR:-$(host_mirror -security)}
-[ -n "$mirror" ] || die "this host's apt names no Debian mirror; say one: make MIRROR=http://<mirror>/debian"
+[ -n "$mirror" ] || die "apt on this host has no Debian mirror; use make MIRROR=http://<mirror>/debian"
 
 if ! command -v mmdebstrap >/dev/null || [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
   say "installing on this host: mmdebstrap debian-archive-keyring"
@@ -46,7 +46,7 @@ sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirro
 [ -z "$security" ] || sources+=("deb $security trixie-security main")
 
 started=$SECONDS
-say "making $root from $mirror (about 800 MiB, half a minute on a fast mirror)"
+say "creating $root from $mirror (about 800 MiB, half a minute on a fast mirror)"
 mkdir -p "$cache" "$(dirname "$root")"
 rm -rf "$root.new"
 if ! mmdebstrap --quiet --variant=minbase --mode=root \
@@ -60,7 +60,7 @@ if ! mmdebstrap --quiet --variant=minbase --mode=root \
   --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" \
   --include="$(names "$list" | paste -sd,)" trixie "$root.new" "${sources[@]}"; then
   rm -rf "$root.new"
-  die "mmdebstrap failed (its words are above). If it could not find one of: $pinned- then forky has moved on:
+  die "mmdebstrap failed (see its output above). If it could not find one of ${pinned% }, forky has a newer version:
   put the three packages of Cap'n Proto 1.5 into $cache/debs, or raise the version in rootfs/packages/forky.list"
 fi
 for name in $pinned; do cp -n "$root.new/var/cache/apt/archives/${name}_"*.deb "$cache/debs/" 2>/dev/null || true; done
