@@ -137,8 +137,7 @@ TEST_F(SupervisorTest, AFirstStartThatFailsIsFinal) {
   machine.failNextSpawn = kj::str("exec /usr/bin/a: No such file or directory");
   supervisor->start("a");
   run();
-  EXPECT_THAT(told.back(),
-              HasSubstr("a Failed Cannot start /usr/bin/a: exec /usr/bin/a: No such"));
+  EXPECT_THAT(told.back(), HasSubstr("a Failed Cannot start /usr/bin/a: exec /usr/bin/a: No such"));
   advance(60 * kj::SECONDS);
   EXPECT_EQ(1u, machine.spawns);
   auto up = supervisor->whenUp("a");

@@ -168,7 +168,8 @@ TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
   auto said = world.settle(routed([](WantedRoute& r) { r.mtu = 1400; }));
   EXPECT_NE(std::string::npos, said.find("metric 10 is used by another route, on eth0")) << said;
   said = world.settle(routed([](WantedRoute& r) { nowhere(r, RTN_BLACKHOLE); }));
-  EXPECT_NE(std::string::npos, said.find("! blackhole route 10.9.0.0/16: metric 10 is used by another route"))
+  EXPECT_NE(std::string::npos,
+            said.find("! blackhole route 10.9.0.0/16: metric 10 is used by another route"))
       << said;
 }
 
