@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "common/base/signal.h"
 #include "common/netlink/netlink-model.h"

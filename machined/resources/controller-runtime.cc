@@ -198,7 +198,7 @@ kj::Promise<void> ControllerRuntime::whenIdle() {
     // What the store was told reaches the controllers in the next turns of the loop.
     co_await kj::evalLast([] {});
     if (idle()) co_return;
-    co_await impl->ended.wait();
+    co_await impl->ended.next();
   }
 }
 
