@@ -5,7 +5,8 @@
 #                   tests, lint of what changed    make bench         figures, next to those of peers
 #   make test       everything once                make soak          everything that takes long
 #   make image      kernel, initramfs, squashfs    make format        run clang-format on all sources
-#   make lint       clang-format and clang-tidy    make clean         remove what was built
+#   make lint       clang-format and clang-tidy    make docs          write the generated pages
+#   make clean      remove what was built
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
@@ -28,7 +29,7 @@ HOURS    ?= 2
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure programs image check test soak bench lint format demo demo-destroy clean
+.PHONY: all root configure programs image check test soak bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -56,8 +57,14 @@ lint: configure
 	@$(IN_ROOT) ninja -C $(INNER) rpc version-data
 	@$(IN_ROOT) tests/lint.sh $(INNER)
 
+# The pages that are made of the schemas.
+docs: configure
+	@$(IN_ROOT) ninja -C $(INNER) common-config-test common-wire-test
+	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/config/common-config-test --gtest_brief=1 --gtest_filter='ConfigReference.*'
+	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/wire/common-wire-test --gtest_brief=1 --gtest_filter='RolesReference.*'
+
 format: root
-	@$(IN_ROOT) bash -c "set -o pipefail; git -c safe.directory=* ls-files '*.cc' '*.h' | xargs clang-format-19 -i"
+	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
 # A cluster that is not running (the host was rebooted) is created again.
 demo: image

@@ -76,7 +76,7 @@ void run() {
 
 }  // namespace talos::apid
 
-int main() {
+int main(int, char**) {
   auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -2,7 +2,8 @@
 #          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it has
 #          nothing to do with the large schemas, and is not compiled again when one of them changes.
 #          FOR_TESTS: only tests link it
-# talos_program(NAME deps...)   main.cc of this folder, installed under NAME in the build folder's top
+# talos_program(NAME deps... [AT path])   main.cc of this folder, installed under NAME in the build folder's top;
+#          AT: and in the image at this path (rootfs/node)
 #
 # Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
 # schemas (pch-rpc.h), without the schemas where it says PLAIN (pch.h), each with GoogleTest for tests.
@@ -74,12 +75,25 @@ function(talos_library name)
 endfunction()
 
 function(talos_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 program "" "AT" "")
+  set(links ${program_UNPARSED_ARGUMENTS})
   if(FUZZ)
     return()
   endif()
+  if(program_AT)
+    set_property(GLOBAL APPEND PROPERTY TALOS_NODE_NAMES ${name})
+    set_property(GLOBAL APPEND PROPERTY TALOS_NODE_PATHS ${program_AT})
+    set_property(GLOBAL APPEND PROPERTY TALOS_NODE_LINKS ${links})
+    # The same main.cc under another name, for the one file that holds all of them.
+    if(NOT SANITIZE)
+      add_library(node-${name} OBJECT EXCLUDE_FROM_ALL main.cc)
+      target_compile_definitions(node-${name} PRIVATE main=${name}Main)
+      target_link_libraries(node-${name} PRIVATE ${links})
+    endif()
+  endif()
   add_executable(${name} main.cc)
   talos_precompiled(${name})
-  target_link_libraries(${name} PRIVATE ${ARGN})
+  target_link_libraries(${name} PRIVATE ${links})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
 

@@ -8,7 +8,7 @@
 #include "machined/brain/wiring.h"
 #include "machined/process1/process1-socket.h"
 
-int main() {
+int main(int, char**) {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
     refuseCoreDumps();  // the machine config is in it

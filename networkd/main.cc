@@ -60,7 +60,7 @@ void run() {
 
 }  // namespace talos::networkd
 
-int main() {
+int main(int, char**) {
   auto failure = kj::runCatchingExceptions([] { talos::networkd::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -39,7 +39,7 @@ while read -r path; do
     wrong "$path: executable, but not a program"
   fi
 done < <(cd "$work" && find tree ramfs -type f -printf '%p\n')
-expected=$(($(sed 's/#.*//; /^[[:space:]]*$/d; s/^[^ ]* *//' "$here/packages/programs.list" | wc -w) + 1))   # and /init
+expected=$(($(sed 's/#.*//; /^[[:space:]]*$/d; s/^[^ ]* *//' "$out/programs.list" | wc -w) + 1))   # and /init
 [ "$programs" = "$expected" ] || wrong "$programs programs in the image, expected $expected"
 
 while read -r path; do wrong "$path: setuid or setgid"; done < <(cd "$work" && find tree ramfs -type f -perm /6000)

@@ -126,7 +126,7 @@ while read -r name path links; do
     mkdir -p "$tree$(dirname "$link")"
     ln "$tree$path" "$tree$link"
   done
-done < <(rows "$here/packages/programs.list")
+done < <(rows "$out/programs.list")
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
@@ -178,6 +178,6 @@ while read -r name path _; do
   small=$(zstd -q -c "-$level" "$tree$path" | wc -c)
   printf 'image:   %-10s %10d bytes stripped, %9d compressed\n' "$name" "$size" "$small"
   own=$((own + size)) packed=$((packed + small))
-done < <(rows "$here/packages/programs.list")
+done < <(rows "$out/programs.list")
 printf 'image:   %-10s %10d bytes stripped, %9d compressed: all our programs\n' total "$own" "$packed"
 printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

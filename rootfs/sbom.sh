@@ -9,7 +9,7 @@ tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 
 sums=$(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do sha256sum "$f"; done)
-key=$(cat "$0" "$here"/packages/*.list "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
+key=$(cat "$0" "$here"/packages/*.list "$out/programs.list" "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
 [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ] || [ ! -e "$result" ] || exit 0
 
 # The libraries in our programs: -l names and archives outside the checkout, in the link commands of our programs.
@@ -18,7 +18,7 @@ libraries() {
   [ -e "$out/build.ninja" ] || return 0
   while read -r name _; do
     ninja -C "$out" -t commands "$name" 2>/dev/null | tail -n 1 | tr ' ' '\n' | grep -E '^(-l.+|/usr/.+\.a)$' || true
-  done < <(rows "$here/packages/programs.list") | sort -u
+  done < <(rows "$out/programs.list") | sort -u
   printf '%s\n' -lc -lm -lstdc++ -lgcc -lgcc_eh   # the compiler's own additions
 }
 packages=$(libraries | while read -r item; do
@@ -38,7 +38,7 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
     + (if $p != "" then {externalRefs: [{referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: $p}]} else {} end)'
 }
 {
-  rows "$here/packages/programs.list" | while read -r name paths; do entry "$name" "$version" NOASSERTION "this project; installed as $paths" ""; done
+  rows "$out/programs.list" | while read -r name paths; do entry "$name" "$version" NOASSERTION "this project; installed as $paths" ""; done
   for p in $packages; do
     IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
     entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"

@@ -1,7 +1,7 @@
 // talosctl: the client.
-#include <signal.h>
 #include <stdlib.h>
 
+#include "talosctl/cli/interrupt-signals.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/standard-console.h"
 #include "talosctl/cluster/cluster-command.h"
@@ -12,35 +12,8 @@ namespace talos::talosctl {
 
 namespace {
 
-// Whether SIGHUP (the terminal was closed) ends this process; nohup makes it ignored.
-bool hangUpEnds() {
-  struct sigaction usual;
-  return sigaction(SIGHUP, nullptr, &usual) == 0 && usual.sa_handler != SIG_IGN;
-}
-
-// Resolves at the first SIGINT, SIGTERM or SIGHUP for this process; the next one ends it.
-kj::Promise<void> interrupt(Dependencies& deps, bool hangUp) {
-  for (;;) {
-    auto signal = deps.port.onSignal(SIGINT).exclusiveJoin(deps.port.onSignal(SIGTERM));
-    if (hangUp) signal = signal.exclusiveJoin(deps.port.onSignal(SIGHUP));
-    auto info = co_await signal;
-    if (info.si_signo != SIGINT || !deps.terminalLent) break;
-  }
-  sigset_t set;
-  sigemptyset(&set);
-  for (int s : {SIGINT, SIGTERM, SIGHUP}) {
-    if (s == SIGHUP && !hangUp) continue;
-    signal(s, SIG_DFL);
-    sigaddset(&set, s);
-  }
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);
-}
-
 int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
-  kj::UnixEventPort::captureSignal(SIGINT);
-  kj::UnixEventPort::captureSignal(SIGTERM);
-  bool hangUp = hangUpEnds();
-  if (hangUp) kj::UnixEventPort::captureSignal(SIGHUP);
+  InterruptSignals interrupt;
   auto io = kj::setupAsyncIo();
   StandardConsole console;
   Dependencies deps{.lowLevel = *io.lowLevelProvider,
@@ -56,7 +29,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  return run(deps, *root, words, interrupt(deps, hangUp)).wait(io.waitScope);
+  return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ set -uo pipefail
 out=$1 only=${2:-} failed=0
 # The checkout may be somebody else's than root's, who runs this.
 git() { command git -c safe.directory='*' "$@"; }
-mapfile -t files < <(git ls-files '*.cc' '*.h')
+mapfile -t files < <(git ls-files '*.cc' '*.h' | xargs ls 2>/dev/null)   # not what is deleted
 [ "${#files[@]}" -gt 0 ] || { echo "lint: git lists no files here" >&2; exit 1; }
 if [ "$only" = changed ]; then
   mapfile -t files < <({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } |

@@ -73,7 +73,7 @@ class Issuing : public ::testing::Test {
   void patience() { steady.time += 10 * kj::MINUTES; }
 };
 
-// Would catch: a subject, a usage or a lifetime that the caller chose.
+// Catches: a subject, a usage or a lifetime that the caller chose.
 TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
   for (auto type : {pki::KeyType::kEd25519, pki::KeyType::kEcdsaP256}) {
     auto asked = ask("10.0.0.9", "w1", type);
@@ -97,7 +97,7 @@ TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
   }
 }
 
-// Would catch: a certificate of a machine that is good for calling others, as an administrator
+// Catches: a certificate of a machine that is good for calling others, as an administrator
 // does.
 TEST_F(Issuing, TheCertificateIsAServersOnly) {
   auto issued = issuer.issue(ask("10.0.0.9").request, kToken, worker);
@@ -106,7 +106,7 @@ TEST_F(Issuing, TheCertificateIsAServersOnly) {
   EXPECT_EQ(X509_get_key_usage(certificate.get()), uint32_t(KU_DIGITAL_SIGNATURE));
 }
 
-// Would catch: a name that two machines get one after the other, or that stays taken for ever.
+// Catches: a name that two machines get one after the other, or that stays taken for ever.
 TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
   auto other = [&]() {
@@ -152,7 +152,7 @@ TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
   EXPECT_EQ(recorded.size(), 1u);
 }
 
-// Would catch: a comparison of a part of what the tokens are compared by.
+// Catches: a comparison of a part of what the tokens are compared by.
 TEST_F(Issuing, NoneOfManyTokensIsTaken) {
   auto asked = ask("10.0.0.9");
   ::testing::internal::CaptureStderr();  // a line for each
@@ -165,7 +165,7 @@ TEST_F(Issuing, NoneOfManyTokensIsTaken) {
   EXPECT_EQ(refused, 2000u);
 }
 
-// Would catch: an empty machine.token that lets everybody in.
+// Catches: an empty machine.token that lets everybody in.
 TEST_F(Issuing, AnEmptyTokenIsNobodys) {
   Authority a;
   a.certificate = kj::str(authority.certificate);
@@ -217,7 +217,7 @@ TEST_F(Issuing, NamesStayTakenOverARestart) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
 }
 
-// Would catch: a lifetime of the config that is not that of the certificates.
+// Catches: a lifetime of the config that is not that of the certificates.
 TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
   Authority a;
   a.certificate = kj::str(authority.certificate);
@@ -230,7 +230,7 @@ TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
   EXPECT_EQ((halfLife(info) - wall.date) / kj::SECONDS, 5);
 }
 
-// Would catch: a clock ten years off that ends the process, or that names stay taken by.
+// Catches: a clock ten years off that ends the process, or that names stay taken by.
 TEST_F(Issuing, AClockThatIsYearsOffMakesCertificatesOfItsOwnTime) {
   for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
     wall.date += off;
@@ -241,7 +241,7 @@ TEST_F(Issuing, AClockThatIsYearsOffMakesCertificatesOfItsOwnTime) {
   }
 }
 
-// Would catch: an authority that cannot sign in the place of one that can.
+// Catches: an authority that cannot sign in the place of one that can.
 TEST_F(Issuing, AnAuthorityWithAnothersKeyIsRefusedAndTheOldOneStays) {
   auto other = pki::makeAuthority({.organization = "talos", .notBefore = wall.date});
   Authority a;

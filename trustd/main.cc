@@ -39,7 +39,7 @@ void run() {
 
 }  // namespace talos::trustd
 
-int main() {
+int main(int, char**) {
   auto failure = kj::runCatchingExceptions([] { talos::trustd::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

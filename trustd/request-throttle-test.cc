@@ -34,7 +34,7 @@ TEST(Throttle, SuccessAndTimeMakeGood) {
   EXPECT_EQ(throttle.wait(ip("10.0.0.9"), later) / kj::MILLISECONDS, 500);
 }
 
-// Would catch: an attacker that has all addresses of a subnet, or fills the memory with them.
+// Catches: an attacker that has all addresses of a subnet, or fills the memory with them.
 TEST(Throttle, CountsIpv6BySubnetAndIsBounded) {
   Throttle throttle(2);
   throttle.failed(ip("fd00::1"), kStart);

@@ -35,7 +35,7 @@ struct Row {
   const char* caller = "10.0.0.9";
 };
 
-// Would catch: a rule that is left out; each row breaks exactly one.
+// Catches: a rule that is left out; each row breaks exactly one.
 TEST(Policy, OnlyWhatTheCallerHasShown) {
   auto denied = ErrorKind::kPermissionDenied;
   auto invalid = ErrorKind::kInvalidArgument;
@@ -106,7 +106,7 @@ TEST(Policy, WhatIsGrantedIsCanonicalAndOnce) {
   EXPECT_EQ(grant.addresses[0], "fd00::9");
 }
 
-// Would catch: a worker that takes over another one's name, and one that cannot renew its own.
+// Catches: a worker that takes over another one's name, and one that cannot renew its own.
 TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   NameBook book;
   book.enter("w1", ip("10.0.0.9"), at(0), at(100));
@@ -121,7 +121,7 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   EXPECT_TRUE(ask("10.0.0.10", 100));
 }
 
-// Would catch: records of before a restart that are entered in another order than they were made.
+// Catches: records of before a restart that are entered in another order than they were made.
 TEST(NameBook, TheNewestCertificateOfANameCounts) {
   NameBook book;
   book.enter("w1", ip("10.0.0.10"), at(0), at(200));
@@ -131,7 +131,7 @@ TEST(NameBook, TheNewestCertificateOfANameCounts) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(250), at(350)) == ip("10.0.0.10"));
 }
 
-// Would catch: a name that is taken for ten years because a clock was wrong for a minute.
+// Catches: a name that is taken for ten years because a clock was wrong for a minute.
 TEST(NameBook, ACertificateOfAnotherTimeTakesNoName) {
   constexpr int64_t kTenYears = 315'576'000;
   NameBook book;
@@ -141,7 +141,7 @@ TEST(NameBook, ACertificateOfAnotherTimeTakesNoName) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(50), at(150)) == ip("10.0.0.10"));
 }
 
-// Would catch: a name that two machines get because the clock was set back by an hour, when the
+// Catches: a name that two machines get because the clock was set back by an hour, when the
 // first one's certificate begins to be valid again while the second one's still is.
 TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
   NameBook book;

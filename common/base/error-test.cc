@@ -5,7 +5,7 @@
 namespace talos {
 namespace {
 
-// Would catch: a kind that does not survive the one string that RPC carries.
+// Catches: a kind that does not survive the one string that RPC carries.
 TEST(Error, KindSurvivesTheWire) {
   for (auto kind :
        {ErrorKind::kInternal, ErrorKind::kInvalidArgument, ErrorKind::kNotFound,
@@ -20,7 +20,7 @@ TEST(Error, KindSurvivesTheWire) {
   }
 }
 
-// Would catch: taking any text with a colon for a kind, and losing its first word.
+// Catches: taking any text with a colon for a kind, and losing its first word.
 TEST(Error, ForeignExceptionsKeepTheirText) {
   kj::Exception plain(kj::Exception::Type::FAILED, "f", 1, kj::str("open(\"/x\"): No such file"));
   EXPECT_EQ(kindOf(plain), ErrorKind::kInternal);

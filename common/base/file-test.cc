@@ -18,7 +18,7 @@ struct Scratch {
   kj::String in(kj::StringPtr name) { return kj::str(path, "/", name); }
 };
 
-// Would catch: a mode widened or narrowed by the umask, and temporary files left behind.
+// Catches: a mode widened or narrowed by the umask, and temporary files left behind.
 TEST(File, AtomicWriteHasTheExactModeAndLeavesNothing) {
   Scratch scratch;
   mode_t old = umask(077);
@@ -33,7 +33,7 @@ TEST(File, AtomicWriteHasTheExactModeAndLeavesNothing) {
   EXPECT_EQ(rmdir(scratch.path), 0) << "something besides the file was in the directory";
 }
 
-// Would catch: a failed write that damages or removes what was there.
+// Catches: a failed write that damages or removes what was there.
 TEST(File, AFailedWriteChangesNothing) {
   Scratch scratch;
   makeDirectories(scratch.in("d/e"), 0755);
@@ -55,7 +55,7 @@ TEST(File, ReadingSaysWhatIsWrong) {
   EXPECT_EQ(readFile("/proc/self/status").size() > 100, true) << "files without a size are empty";
 }
 
-// Would catch: removing what a symbolic link points to.
+// Catches: removing what a symbolic link points to.
 TEST(File, RemoveTreeDoesNotFollowLinks) {
   Scratch scratch;
   makeDirectories(scratch.in("keep/x"));

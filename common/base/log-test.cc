@@ -5,7 +5,7 @@
 namespace talos::log {
 namespace {
 
-// Would catch: a value that forges a second line or a second field.
+// Catches: a value that forges a second line or a second field.
 TEST(Log, ALineIsAlwaysOneLine) {
   EXPECT_STREQ(format(Level::kInfo, "listening", {{"address", "0.0.0.0:50000"}}).cStr(),
                "level=info message=listening address=0.0.0.0:50000");

@@ -227,7 +227,7 @@ TEST(Config, TellsNothingFromWrong) {
 }
 
 // Catches: a disk that is demanded where nothing is installed, or not demanded where it is.
-// Would catch: more variables than process 1 can hand to a child, so that no service starts.
+// Catches: more variables than process 1 can hand to a child, so that no service starts.
 TEST(Config, BoundsTheEnvironment) {
   auto problems = [](unsigned count, size_t size) {
     auto text = kj::str("machine:\n  env:\n");

@@ -311,7 +311,8 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
   return 0;
 }
 
-int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t value,
+// What the kernel checks of every option before it looks at the value.
+int ModelKernel::checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
                                const BondOptions& request, kj::String& message) {
   using O = BondOption;
   auto& options = *bond.link.bond;
@@ -333,8 +334,18 @@ int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t valu
     message = kj::str("unable to set because the bond device is up");
     return EBUSY;
   }
-  if (value > rule.most || value < rule.least) return EINVAL;
+  return value > rule.most || value < rule.least ? EINVAL : 0;
+}
+
+int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t value,
+                               const BondOptions& request, kj::String& message) {
+  using O = BondOption;
+  if (int code = checkBondRule(bond, rule, value, request, message)) return code;
+  auto& options = *bond.link.bond;
   uint32_t miimon = options[O::kMiimon].value_or(0);
+  auto isMember = [&] {
+    return device(value) != nullptr && device(value)->link.master == bond.link.index;
+  };
   switch (rule.option) {
     case O::kMode:
       options[O::kMode] = value;
@@ -376,14 +387,10 @@ int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t valu
     case O::kPrimary:
       bond.preferred = value;
       options[rule.option].reset();
-      if (device(value) != nullptr && device(value)->link.master == bond.link.index) {
-        options[rule.option] = value;
-      }
+      if (isMember()) options[rule.option] = value;
       return 0;
     case O::kActiveMember:
-      if (value != 0 &&
-          (device(value) == nullptr || device(value)->link.master != bond.link.index ||
-           !device(value)->link.up() || !device(value)->link.carrier)) {
+      if (value != 0 && !(isMember() && device(value)->link.up() && device(value)->link.carrier)) {
         return EINVAL;
       }
       options[rule.option] = value;

@@ -68,6 +68,8 @@ class ModelKernel : public Kernel {
   void refreshCarrier(unsigned index);
   size_t memberCount(unsigned master) const;
   int set(const SetBond& set, kj::String& message);
+  int checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
+                    const BondOptions& request, kj::String& message);
   int setBondNumber(Device& bond, const BondRule& rule, uint32_t value, const BondOptions& request,
                     kj::String& message);
   int set(const SetBridge& set);

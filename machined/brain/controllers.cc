@@ -1,62 +1,26 @@
 // The controllers of this machine, and what each of them is connected to.
 #include "machined/brain/wiring.h"
-#include "machined/controllers/api-certificates.h"
 #include "machined/controllers/hostname-controller.h"
-#include "machined/controllers/hosts-controller.h"
-#include "machined/controllers/join-controller.h"
-#include "machined/controllers/machine-type-controller.h"
-#include "machined/controllers/network-controller.h"
 #include "machined/controllers/network-events.h"
-#include "machined/controllers/registries-controller.h"
-#include "machined/controllers/root-secrets-controller.h"
 #include "machined/controllers/service-controller.h"
-#include "machined/controllers/sysctl-controller.h"
 #include "machined/controllers/time-status-controller.h"
 
 namespace talos::machined {
-namespace {
-
-kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {
-  kj::Vector<HostLine> lines;
-  for (auto entry : machine.getNetwork().getExtraHostEntries()) {
-    HostLine line{kj::str(entry.getIp()), {}};
-    for (auto alias : entry.getAliases()) line.names.add(kj::str(alias));
-    lines.add(kj::mv(line));
-  }
-  return lines;
-}
-
-}  // namespace
 
 void Wiring::addControllers() {
-  addConfigControllers();
+  addTo(controllers, controllerParts);
   addStateControllers();
 }
 
-// Those that make something of the machine config. What one may read is up to its own view of the
-// store.
-void Wiring::addConfigControllers() {
-  auto entries = [this](Store& view) {
-    return configReader.tryMachine(view).map(hostLines).orDefault(kj::Vector<HostLine>());
-  };
-  auto registries = [this](Store& view) {
-    return configReader.tryMachine(view).map(
-        [](config::Machine::Reader m) { return registryFiles(m.getRegistries()); });
-  };
-  auto wanted = [this](Store& view) { return configReader.tryMachine(view).map(wantedSysctls); };
-  auto warn = [this](kj::StringPtr problem) { console.say(kj::str("warning: ", problem)); };
-  auto inMaintenance = [this]() { return config.inMaintenance(); };
-
-  controllers.add(kj::heap<HostsController>(
-      kj::mv(entries), [](kj::StringPtr content) { writeEtcFile("", "hosts", content); }));
-  controllers.add(kj::heap<RegistriesController>(uv, kj::mv(registries)));
-  controllers.add(kj::heap<SysctlController>(uv, sysctls, kj::mv(wanted), kj::mv(warn)));
-  controllers.add(kj::heap<MachineTypeController>(KJ_BIND_METHOD(configReader, view)));
-  controllers.add(kj::heap<NetworkController>(arguments, KJ_BIND_METHOD(configReader, view)));
-  controllers.add(kj::heap<ApiController>(uv, timer, clock, KJ_BIND_METHOD(configReader, view),
-                                          kj::mv(inMaintenance)));
-  controllers.add(kj::heap<RootController>(KJ_BIND_METHOD(configReader, view)));
-  controllers.add(kj::heap<JoinController>(KJ_BIND_METHOD(configReader, view)));
+ControllerParts Wiring::partsOfControllers() {
+  return {arguments,
+          uv,
+          timer,
+          clock,
+          configReader,
+          sysctls,
+          [this](kj::StringPtr problem) { console.say(kj::str("warning: ", problem)); },
+          KJ_BIND_METHOD(config, inMaintenance)};
 }
 
 // Those that tell how the machine is.

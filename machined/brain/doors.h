@@ -4,9 +4,7 @@
 // brain, and the next one makes it.
 #pragma once
 
-#include <kj/async.h>
-#include <kj/function.h>
-
+#include "machined/brain/daemon-table.h"
 #include "machined/process1/process1.h"
 
 namespace talos::machined {
@@ -15,12 +13,7 @@ namespace talos::machined {
 kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr service,
                                         kj::Function<kj::AutoCloseFd()> make);
 
-struct Doors {
-  kj::AutoCloseFd machined, networkd, apid;
-};
-kj::Promise<Doors> openDoors(Process1& process1);
-
-// TCP 50001, which not every machine listens on.
-kj::Promise<kj::AutoCloseFd> openTrustdDoor(Process1& process1);
+kj::Promise<kj::AutoCloseFd> openMachinedDoor(Process1& process1);
+kj::Promise<kj::AutoCloseFd> openDoor(Process1& process1, const Daemon& daemon);
 
 }  // namespace talos::machined

@@ -4,8 +4,7 @@
 #include "common/base/process-memory.h"
 #include "common/net/resolver.h"
 #include "machined/api/audit-line.h"
-#include "machined/controllers/join-controller.h"
-#include "machined/services/service-table.h"
+#include "machined/brain/doors.h"
 #include "machined/system/service-environment.h"
 
 namespace talos::machined {
@@ -22,11 +21,10 @@ kj::Promise<void> Wiring::run() {
   co_await config.recover();               // a change that it had begun, a config on trial
   debugConsole.follow(kSelf);
   logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
-  doors = co_await openDoors(process1);
-  tasks.add(serving.serve(kj::mv(doors.machined)));
+  tasks.add(serving.serve(co_await openMachinedDoor(process1)));
   addControllers();
-  loadServices();            // adopts those that run
-  co_await trustd.follow();  // where there is something to sign with
+  supervisor.loadSelf(kSelf);
+  co_await daemons.follow();  // adopts those that run
   maintenance.begin();
   life.begin();  // or goes on
   co_await followWishes();
@@ -36,13 +34,6 @@ void Wiring::sayIfStartedAgain() {
   if (process1.brainRestarts() == 0) return;
   console.openKernelLog();
   console.say(kj::str("machined restarted (", process1.brainRestarts(), ")"));
-}
-
-void Wiring::loadServices() {
-  supervisor.loadSelf(kSelf);
-  supervisor.load(networkdService(doors.networkd, serving.networkd()));
-  supervisor.load(
-      apidService(doors.apid, *io.lowLevelProvider, [this]() { return whyNotJoined(store); }));
 }
 
 kj::Promise<void> Wiring::followWishes() {

@@ -16,15 +16,16 @@
 
 #include "common/base/kernel-arguments.h"
 #include "machined/brain/announcements.h"
+#include "machined/brain/daemon-loader.h"
 #include "machined/brain/debug-console.h"
 #include "machined/brain/doors.h"
 #include "machined/brain/machine-life.h"
 #include "machined/brain/maintenance-mode.h"
 #include "machined/brain/node-serving.h"
 #include "machined/brain/surroundings.h"
-#include "machined/brain/trustd-service.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-status-controller.h"
 #include "machined/process1/held.h"
 #include "machined/storage/state-volume.h"
@@ -91,6 +92,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   MaintenanceNotice notice{store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }};
   DebugConsole debugConsole{store, configReader, logs, console};
 
+  ControllerParts controllerParts{partsOfControllers()};
+
   // Its life.
   TaskParts parts{arguments,   uv,     timer,        process1,    events,
                   console,     store,  configReader, controllers, supervisor,
@@ -100,9 +103,10 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   // Its doors.
   NodeServing serving{servingWorld()};
-  Doors doors;
-  TrustdService trustd{TrustdService::World{store, supervisor, *io.lowLevelProvider,
-                                            [this]() { return openTrustdDoor(process1); }}};
+  DaemonLoader daemons{machined::daemons(),
+                       {supervisor,
+                        {*io.lowLevelProvider, store, serving.networkd()},
+                        [this](const Daemon& daemon) { return openDoor(process1, daemon); }}};
   kj::TaskSet tasks{*this};
 
   // What the parts are connected by.
@@ -122,13 +126,12 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   // The steps of run().
   void sayIfStartedAgain();
-  void loadServices();
   kj::Promise<void> followWishes();
   void taskFailed(kj::Exception&& e) override;
 
   // controllers.cc
   void addControllers();
-  void addConfigControllers();
+  ControllerParts partsOfControllers();
   void addStateControllers();
   kj::Own<Controller> timeController();
   kj::Own<Controller> repairController();

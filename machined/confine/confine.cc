@@ -35,7 +35,8 @@ bool contains(kj::ArrayPtr<const unsigned> list, unsigned value) {
 
 void dropBoundingSet(kj::ArrayPtr<const unsigned> kept) {
   for (unsigned c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c) {
-    if (!contains(kept, c)) KJ_SYSCALL(prctl(PR_CAPBSET_DROP, c, 0, 0, 0), c);
+    if (contains(kept, c)) continue;
+    KJ_SYSCALL(prctl(PR_CAPBSET_DROP, c, 0, 0, 0), c);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/wire/roles.h"
 #include "machined/controllers/api-names.h"
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/join-controller.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
@@ -121,6 +122,12 @@ kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, N
   fill(spec.initClient(), issued.client);
   scheduleRenewal(halfLife(spec.asReader()));
   outputs.apply(store);
+}
+
+kj::Own<Controller> apiController(ControllerParts& parts) {
+  return kj::heap<ApiController>(parts.uv, parts.timer, parts.clock,
+                                 KJ_BIND_METHOD(parts.config, view),
+                                 [&parts]() { return parts.inMaintenance(); });
 }
 
 }  // namespace talos::machined

@@ -1,36 +1,21 @@
 // What is read of the machine config, and the machine type that follows it.
 #include <kj/encoding.h>
 
-#include "machined/controllers/machine-type-controller.h"
 #include "machined/controllers/test-machine-config.h"
 
 namespace talos::machined {
 namespace {
 
-TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
-  auto shown = [&] {
-    poll();
-    return KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineTypeSpec>("machine-type")).getType();
-  };
-  present = false;
-  runtime.add(kj::heap<MachineTypeController>(reader()));
-  EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
-  present = true;
-  runtime.poke("config.MachineTypeController");
-  EXPECT_EQ(shown(), rpc::MachineType::CONTROLPLANE);
-  type = rpc::MachineType::JOIN;
-  runtime.poke("config.MachineTypeController");
-  EXPECT_EQ(shown(), rpc::MachineType::JOIN);
-}
-// The document as machined stores it, to what the controllers read.
-TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
+kj::String wholeDocument(const pki::CertificateAndKey& authority, kj::StringPtr type) {
   auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
   auto pair =
       kj::str("{crt: ", base64(authority.certificate), ", key: ", base64(authority.key), "}");
-  auto document = kj::str(
+  return kj::str(
       "version: v1alpha1\n"
       "machine:\n"
-      "  type: controlplane\n"
+      "  type: ",
+      type,
+      "\n"
       "  token: abcdef.0123456789abcdef\n"
       "  ca: ",
       pair,
@@ -67,6 +52,26 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
       "}\n"
       "  etcd: {ca: ",
       pair, "}\n");
+}
+
+TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
+  auto shown = [&] {
+    poll();
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineTypeSpec>("machine-type")).getType();
+  };
+  runtime.add(machineTypeController(parts));
+  EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
+  publish(wholeDocument(authority, "controlplane"));
+  EXPECT_EQ(shown(), rpc::MachineType::CONTROLPLANE);
+  publish(wholeDocument(authority, "init"));
+  EXPECT_EQ(shown(), rpc::MachineType::INIT);
+  destroyRecord<rpc::MachineConfigSpec>(store, kMachineConfigId);
+  EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
+}
+
+// The document as machined stores it, to what the controllers read.
+TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
+  auto document = wholeDocument(authority, "controlplane");
   EXPECT_TRUE(storedMachineConfig(store) == nullptr);
   publish(document);
   auto found = storedMachineConfig(store);
@@ -95,7 +100,7 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
             "InvalidArgument");
 }
 
-// Would catch: a document that is parsed again for every reader, or one that stays when it was
+// Catches: a document that is parsed again for every reader, or one that stays when it was
 // replaced.
 TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   MachineConfigReader reader;
@@ -111,7 +116,7 @@ TEST_F(ConfigTest, ADocumentIsParsedOncePerVersion) {
   EXPECT_TRUE(reader.view(store) == nullptr);
 }
 
-// Would catch: what was checked before it is published parsed a second time, or taken for what
+// Catches: what was checked before it is published parsed a second time, or taken for what
 // another wrote.
 TEST_F(ConfigTest, ADocumentThatIsKnownIsParsedOnce) {
   MachineConfigReader reader;

@@ -1,6 +1,6 @@
 #include "machined/controllers/hosts-controller.h"
 
-#include "machined/controllers/machine-config-reader.h"
+#include "machined/controllers/controller-parts.h"
 
 namespace talos::machined {
 namespace {
@@ -24,6 +24,16 @@ kj::String ownAddress(Store& store) {
   return current.empty() ? kj::str() : kj::mv(current[0]);
 }
 
+kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {
+  kj::Vector<HostLine> lines;
+  for (auto entry : machine.getNetwork().getExtraHostEntries()) {
+    HostLine line{kj::str(entry.getIp()), {}};
+    for (auto alias : entry.getAliases()) line.names.add(kj::str(alias));
+    lines.add(kj::mv(line));
+  }
+  return lines;
+}
+
 }  // namespace
 
 kj::Array<Controller::Input> HostsController::inputs() const {
@@ -42,6 +52,14 @@ kj::Promise<void> HostsController::reconcile(Store& store) {
     written = kj::mv(content);
   }
   return kj::READY_NOW;
+}
+
+kj::Own<Controller> hostsController(ControllerParts& parts) {
+  return kj::heap<HostsController>(
+      [&config = parts.config](Store& store) {
+        return config.tryMachine(store).map(hostLines).orDefault(kj::Vector<HostLine>());
+      },
+      [](kj::StringPtr content) { writeEtcFile("", "hosts", content); });
 }
 
 }  // namespace talos::machined

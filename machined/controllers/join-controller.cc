@@ -1,5 +1,6 @@
 #include "machined/controllers/join-controller.h"
 
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
@@ -75,6 +76,10 @@ kj::Maybe<kj::String> whyNotJoined(Store& store) {
     return kj::str(status->getMessage());
   }
   return kj::str("has no certificate yet");
+}
+
+kj::Own<Controller> joinController(ControllerParts& parts) {
+  return kj::heap<JoinController>(KJ_BIND_METHOD(parts.config, view));
 }
 
 }  // namespace talos::machined

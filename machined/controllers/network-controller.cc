@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/zeroize.h"
+#include "machined/controllers/controller-parts.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
@@ -248,6 +249,10 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
     log::warn("problems in the network config", {{"problems", problems}});
   reported = kj::mv(problems);
   return kj::READY_NOW;
+}
+
+kj::Own<Controller> networkController(ControllerParts& parts) {
+  return kj::heap<NetworkController>(parts.arguments, KJ_BIND_METHOD(parts.config, view));
 }
 
 }  // namespace talos::machined

@@ -1,5 +1,6 @@
 #include "machined/controllers/registries-controller.h"
 
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-config-reader.h"
 
 namespace talos::machined {
@@ -15,6 +16,13 @@ kj::Promise<void> RegistriesController::reconcile(Store& store) {
     });
   }
   return kj::READY_NOW;
+}
+
+kj::Own<Controller> registriesController(ControllerParts& parts) {
+  return kj::heap<RegistriesController>(parts.uv, [&config = parts.config](Store& store) {
+    return config.tryMachine(store).map(
+        [](config::Machine::Reader machine) { return registryFiles(machine.getRegistries()); });
+  });
 }
 
 }  // namespace talos::machined

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
@@ -80,6 +81,10 @@ kj::Promise<void> RootController::reconcile(Store& store) {
   }
   outputs.apply(store);
   return kj::READY_NOW;
+}
+
+kj::Own<Controller> rootController(ControllerParts& parts) {
+  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, view));
 }
 
 }  // namespace talos::machined

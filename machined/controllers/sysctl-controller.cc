@@ -1,6 +1,7 @@
 #include "machined/controllers/sysctl-controller.h"
 
 #include "common/base/error.h"
+#include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-config-reader.h"
 
 namespace talos::machined {
@@ -23,6 +24,15 @@ kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
   }
   if (!problems.list.empty())
     fail(ErrorKind::kFailedPrecondition, kj::strArray(problems.list, "\n"));
+}
+
+kj::Own<Controller> sysctlController(ControllerParts& parts) {
+  return kj::heap<SysctlController>(
+      parts.uv, parts.sysctls,
+      [&config = parts.config](Store& store) {
+        return config.tryMachine(store).map(wantedSysctls);
+      },
+      [&parts](kj::StringPtr problem) { parts.warn(problem); });
 }
 
 }  // namespace talos::machined

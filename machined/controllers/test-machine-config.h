@@ -4,9 +4,7 @@
 
 #include <kj/async-io.h>
 
-#include "machined/controllers/machine-config-reader.h"
-#include "machined/process1/uv-loop.h"
-#include "machined/resources/controller-runtime.h"
+#include "machined/controllers/controller-parts.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 
@@ -41,6 +39,20 @@ struct ConfigTest : public testing::Test {
   kj::Function<void(NetworkConfig&)> network = [](NetworkConfig&) {};
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
+
+  // For controllers that read what is published.
+  KernelArguments arguments{""_kj.asArray()};
+  UserSysctls sysctls{"/nowhere", "/nowhere"};
+  MachineConfigReader config;
+  kj::Vector<kj::String> warnings;
+  ControllerParts parts{arguments,
+                        uv,
+                        timer,
+                        clock,
+                        config,
+                        sysctls,
+                        [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
+                        [] { return false; }};
 
   void publish(kj::StringPtr document) {
     putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,

@@ -2,23 +2,20 @@
 #include <stdio.h>
 #include <string.h>
 
-int machinedMain();
-int apidMain();
-int trustdMain();
-int networkdMain();
-int confineMain(int argc, char** argv);
-int modprobeMain(int argc, char** argv);
+#include <string_view>
+
+// Each is the main() of a program; whether it takes the arguments is its own affair.
+#define PROGRAM(name) int name##Main(int argc, char** argv);
+#include "node-programs.inc"
+#undef PROGRAM
 
 int main(int argc, char** argv) {
-  const char* path = argc > 0 ? argv[0] : "";
-  const char* slash = strrchr(path, '/');
-  const char* name = slash == nullptr ? path : slash + 1;
-  if (strcmp(name, "machined") == 0) return machinedMain();
-  if (strcmp(name, "apid") == 0) return apidMain();
-  if (strcmp(name, "trustd") == 0) return trustdMain();
-  if (strcmp(name, "networkd") == 0) return networkdMain();
-  if (strcmp(name, "confine") == 0) return confineMain(argc, argv);
-  if (strcmp(name, "modprobe") == 0) return modprobeMain(argc, argv);
-  fprintf(stderr, "no program of this node is called \"%s\"\n", name);
+  std::string_view path = argc > 0 ? argv[0] : "";
+  auto name = path.substr(path.rfind('/') + 1);
+#define PROGRAM(program) \
+  if (name == #program) return program##Main(argc, argv);
+#include "node-programs.inc"
+#undef PROGRAM
+  fprintf(stderr, "no program of this node is called \"%s\"\n", name.data());
   return 127;
 }

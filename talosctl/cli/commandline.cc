@@ -95,6 +95,13 @@ const Declared& find(const std::vector<Declared>& all, const CLI::App* app) {
   KJ_UNREACHABLE;
 }
 
+const Declared& find(const std::vector<Declared>& all, const Command& command) {
+  for (auto& d : all) {
+    if (d.command == &command) return d;
+  }
+  KJ_UNREACHABLE;
+}
+
 kj::Maybe<kj::String> checkValue(const Flag& flag, kj::StringPtr text) {
   auto wrong = [&](kj::StringPtr what) {
     return kj::str("invalid value \"", text, "\" for flag --", flag.name, ": ", what);
@@ -265,14 +272,7 @@ Parsed parseCommandLine(Dependencies& deps, const Command& root,
     }
   }
   for (auto* c = &command; c != nullptr; c = c->parent) {
-    for (auto& [flag, option] : find(all,
-                                     [&] {
-                                       for (auto& d : all) {
-                                         if (d.command == c) return d.app;
-                                       }
-                                       return static_cast<CLI::App*>(nullptr);
-                                     }())
-                                    .flags) {
+    for (auto& [flag, option] : find(all, *c).flags) {
       KJ_IF_MAYBE (mistake, take(*parsed.call, *flag, *option)) {
         wrong(kj::mv(*mistake));
       }

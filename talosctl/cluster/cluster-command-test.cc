@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Would catch: an empty variable of a script, or "..", that removes the folders of all clusters.
+// Catches: an empty variable of a script, or "..", that removes the folders of all clusters.
 TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   char path[] = "/tmp/talosctl-cluster-XXXXXX";
   kj::String folder = kj::str(mkdtemp(path));

@@ -61,7 +61,7 @@ TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
   EXPECT_TRUE(out.asReader().getNodes()[0].getEndpoint().startsWith("127."));
 }
 
-// Would catch: two clusters that are given the same loopback addresses.
+// Catches: two clusters that are given the same loopback addresses.
 TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
   capnp::MallocMessageBuilder one, two;
   unsigned a = 0, b = 0;
@@ -107,7 +107,7 @@ kj::String argumentsOf(const Request& r) {
   return kernelArguments(out, out.asReader().getNodes()[0]);
 }
 
-// Would catch: an own talos.config that stands behind the usual one, of which the node takes the
+// Catches: an own talos.config that stands behind the usual one, of which the node takes the
 // first; a key taken for another that it begins; the words lost when there is no usual one.
 TEST(ClusterPlan, AnExtraKernelArgumentReplacesTheUsualOne) {
   auto r = request();
@@ -137,7 +137,7 @@ std::string qemuOf(const Request& r, kj::StringPtr state) {
   return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7), " ").cStr();
 }
 
-// Would catch: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where
+// Catches: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where
 // there is none, a vfat volume in a drive whose sectors are too large for it, a writable medium, a
 // path with a comma that becomes an option.
 TEST(ClusterPlan, DisksAndMedia) {
@@ -156,7 +156,7 @@ TEST(ClusterPlan, DisksAndMedia) {
                                          "virtio-scsi-pci -device scsi-cd,drive=medium"));
 }
 
-// Would catch: an option of QEMU's own in the value, a clock that is set though nobody asked.
+// Catches: an option of QEMU's own in the value, a clock that is set though nobody asked.
 TEST(ClusterPlan, AClockThatIsWrong) {
   auto r = request();
   EXPECT_THAT(qemuOf(r, "/s"), Not(HasSubstr("-rtc")));

@@ -46,7 +46,7 @@ struct Disks : public ::testing::Test {
   }
 };
 
-// Would catch: a state disk that is no XFS, has no label, holds on to the 64 MiB that mkfs reserves
+// Catches: a state disk that is no XFS, has no label, holds on to the 64 MiB that mkfs reserves
 // for its log, or that others may read.
 TEST_F(Disks, TheStateDiskIsAnEmptyXfs) {
   makeDisks(cluster(), folder);
@@ -64,7 +64,7 @@ TEST_F(Disks, TheStateDiskIsAnEmptyXfs) {
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
 }
 
-// Would catch: a failure of mkfs that is taken for success, or that does not say why.
+// Catches: a failure of mkfs that is taken for success, or that does not say why.
 TEST_F(Disks, WhatMkfsSaysIsInTheFailure) {
   auto c = cluster();
   c.getNodes()[0].setStateDisk(1 << 20);

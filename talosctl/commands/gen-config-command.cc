@@ -39,6 +39,14 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
   return config::generate(cluster, endpoint, options);
 }
 
+kj::String installImage(Invocation& call) {
+  auto image = kj::str(call.text("install-image"));
+  if (image.size() > 0) return image;
+  auto tag = call.deps.environment("TAG").orDefault(kj::str());
+  if (tag.size() == 0) return image;
+  return kj::str("ghcr.io/talos-systems/installer:", tag);
+}
+
 kj::Promise<int> runGenConfig(Invocation& call) {
   if (call.text("version") != "v1alpha1") {
     fail(ErrorKind::kInvalidArgument,
@@ -60,11 +68,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     }
   }
 
-  auto image = kj::str(call.text("install-image"));
-  if (image.size() == 0) {
-    auto tag = call.deps.environment("TAG").orDefault(kj::str());
-    if (tag.size() > 0) image = kj::str("ghcr.io/talos-systems/installer:", tag);
-  }
+  auto image = installImage(call);
   config::GenerateOptions options{.installDisk = call.text("install-disk"),
                                   .installImage = image,
                                   .additionalSans = call.list("additional-sans"),

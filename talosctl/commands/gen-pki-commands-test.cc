@@ -107,7 +107,7 @@ TEST_F(GenPki, OpensslAgrees) {
   EXPECT_THAT(openssl({"verify", "-CAfile", "ext.crt", "x.crt"}), HasSubstr("x.crt: OK"));
 }
 
-// Would catch: something of a request that is not in its certificate, a lifetime or a role that was
+// Catches: something of a request that is not in its certificate, a lifetime or a role that was
 // given and is not used.
 TEST_F(GenPki, ACertificateIsWhatTheRequestAndTheFlagsSay) {
   ASSERT_EQ(run({"gen", "ca", "--organization", "ca", "--hours", "96"}), 0) << err();
@@ -159,7 +159,7 @@ TEST_F(GenPki, KeypairSignsItself) {
   EXPECT_EQ((info.notAfter - info.notBefore) / kj::HOURS, 24);
 }
 
-// Would catch: a key that is lost by a command said twice, or files outside of the folder.
+// Catches: a key that is lost by a command said twice, or files outside of the folder.
 TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
   ASSERT_EQ(run({"gen", "key", "--name", "admin"}), 0);
   ASSERT_EQ(run({"gen", "ca", "--organization", "ca"}), 0);

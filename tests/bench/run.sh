@@ -177,7 +177,7 @@ figure "initramfs (the squashfs is in it)" MiB "$(stat -c %s "$image/initramfs" 
 # Our programs as they are in the image, hard links once, packed as the image is.
 own=$(in_root bash -euc '
   cd /build/image/work/tree
-  files=$(sed "s/#.*//" /src/rootfs/packages/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
+  files=$(cat /build/out/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
   rm -f /tmp/own.sqsh
   mksquashfs $files /tmp/own.sqsh -noappend -quiet -no-progress -comp zstd -Xcompression-level 3 -all-root -no-xattrs >&2
   stat -c %s /tmp/own.sqsh')

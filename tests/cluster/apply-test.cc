@@ -151,7 +151,7 @@ TEST_F(Config, A1_TheConsoleSaysHowToReachTheMachine) {
   EXPECT_NE(fingerprintIn(console(kNodes[0])), fingerprintIn(console(kNodes[1])));
 }
 
-// Would catch: a machine that serves more than it must to people whom it does not know.
+// Catches: a machine that serves more than it must to people whom it does not know.
 TEST_F(Config, A2_OnlyWhatIsNeededIsServed) {
   auto node = cluster->endpoint(kNodes[0]);
   auto disks = cluster->talosctl({"-n", node, "disks", "--insecure"});
@@ -181,7 +181,7 @@ TEST_F(Config, A3_AWrongFingerprintIsRefused) {
       << "the machine left maintenance mode";
 }
 
-// Would catch: a machine that leaves maintenance mode with a document that it cannot use.
+// Catches: a machine that leaves maintenance mode with a document that it cannot use.
 TEST_F(Config, A4_AWrongDocumentIsRefusedWithItsPlace) {
   auto text = slurp(fileFor(kNodes[0]));
   auto at = text.find("op: append");
@@ -265,7 +265,7 @@ TEST_F(Config, C1_ALiveChangeOfBothAtOnce) {
   EXPECT_FALSE(contains(again.out, "patched mc at")) << again.out;
 }
 
-// Would catch: a change that is half made, or made although it was refused.
+// Catches: a change that is half made, or made although it was refused.
 TEST_F(Config, C2_WhatNeedsARebootIsRefusedWithoutOne) {
   auto before = running(kNodes[0]);
   auto patch = R"([{"op":"add","path":"/machine/env/NEW","value":"1"},
@@ -328,7 +328,7 @@ TEST_F(Config, C4_EditBothWithAnEditorThatFirstErrs) {
   EXPECT_EQ(nothing.status, 0) << nothing.err;
 }
 
-// Would catch: an automatic choice that reboots for nothing, or that does not where it has to.
+// Catches: an automatic choice that reboots for nothing, or that does not where it has to.
 TEST_F(Config, C5_AutomaticallyWithOrWithoutAReboot) {
   auto before = bootId(kNodes[0]) + bootId(kNodes[1]);
   auto live = cluster->talosctl(
@@ -379,7 +379,7 @@ std::string asWrongAddress(const std::string& node) {
          std::string(node == kNodes[0] ? "10.99.0.2/24" : "10.99.0.3/24") + R"("}])";
 }
 
-// Would catch: a plan that is not what would be done, or that is done.
+// Catches: a plan that is not what would be done, or that is done.
 TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   auto dry = cluster->talosctl({"-n", kNodes[1], "patch", "mc", "--dry-run", "--mode=auto", "-p",
                                 asWrongAddress(kNodes[1])});
@@ -390,7 +390,7 @@ TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[1], "interfaces"}), "10.5.0.3/24"));
 }
 
-// Would catch: a machine that a wrong address makes unreachable for ever, or until it is rebooted.
+// Catches: a machine that a wrong address makes unreachable for ever, or until it is rebooted.
 TEST_F(Config, C8_ATriedWrongAddressComesBackByItself) {
   auto document = [&] {  // its version counts the trial
     auto text = running(kNodes[1]);
@@ -415,7 +415,7 @@ TEST_F(Config, C8_ATriedWrongAddressComesBackByItself) {
       << tail(console(kNodes[1]));
 }
 
-// Would catch: a trial that nobody can see, that a crash of machined makes permanent, or that comes
+// Catches: a trial that nobody can see, that a crash of machined makes permanent, or that comes
 // back over what was applied after it.
 TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   auto disk = onDisk(kNodes[0]);
@@ -466,7 +466,7 @@ std::string variant(const std::string& base, const std::string& ttl) {
                             "net.ipv4.ip_default_ttl: \"" + ttl + "\"");
 }
 
-// Would catch: two applies that mix, one that overtakes the other on disk only, or a caller that is
+// Catches: two applies that mix, one that overtakes the other on disk only, or a caller that is
 // told what did not happen.
 TEST_F(Config, D1_TwoAppliesAtOnce) {
   auto base = onDisk(kNodes[0]);
@@ -500,7 +500,7 @@ TEST_F(Config, D1_TwoAppliesAtOnce) {
   }
 }
 
-// Would catch: work that hangs on its caller's connection.
+// Catches: work that hangs on its caller's connection.
 TEST_F(Config, D2_ACallerThatGoesAwayHalfWay) {
   auto base = onDisk(kNodes[0]);
   for (int round = 0; round < 10; ++round) {
@@ -527,7 +527,7 @@ TEST_F(Config, D2_ACallerThatGoesAwayHalfWay) {
   }
 }
 
-// Would catch: an apply that is answered with success and lost, because a boot goes on over it.
+// Catches: an apply that is answered with success and lost, because a boot goes on over it.
 TEST_F(Config, D3_AppliesDuringABoot) {
   auto base = onDisk(kNodes[1]);
   auto before = bootId(kNodes[1]);

@@ -67,7 +67,7 @@ TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
   EXPECT_TRUE(contains(nobody.err, "10.5.0.77")) << nobody.err;
 }
 
-// Would catch: a message without the place, a hang, or a wrong exit status.
+// Catches: a message without the place, a hang, or a wrong exit status.
 TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
   char folder[] = "/tmp/talos-test-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
@@ -139,7 +139,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   EXPECT_FALSE(contains(mounts, "talos-test"));
 }
 
-// Would catch: a supervisor or its machines that outlive an interrupted creation.
+// Catches: a supervisor or its machines that outlive an interrupted creation.
 TEST(Clusters, InterruptedCreationLeavesNothing) {
   char folder[] = "/tmp/talos-test-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
@@ -161,7 +161,7 @@ TEST(Clusters, InterruptedCreationLeavesNothing) {
   fs::remove_all(folder);
 }
 
-// Would catch: machines that go on after their supervisor was killed without a word.
+// Catches: machines that go on after their supervisor was killed without a word.
 TEST(Clusters, AKilledSupervisorTakesItsMachinesAlong) {
   Cluster cluster("orphan", size("1"));
   auto all = processesWith(cluster.stateFolder());

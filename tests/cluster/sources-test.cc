@@ -67,7 +67,7 @@ std::string tail(const std::string& text) {
   return text.size() < 4000 ? text : text.substr(text.size() - 4000);
 }
 
-// Would catch: a fetch that gives up, that takes half a document for a whole one, or that hangs on
+// Catches: a fetch that gives up, that takes half a document for a whole one, or that hangs on
 // a server which trickles.
 TEST(Sources, AServerThatIsLateSlowOrGoneHalfWay) {
   Cluster cluster("late", machines("3", {"--wait=false", "--extra-boot-kernel-args",
@@ -100,7 +100,7 @@ TEST(Sources, AServerThatIsLateSlowOrGoneHalfWay) {
   EXPECT_TRUE(runs(cluster, "10.5.0.3", 180)) << tail(cluster.console("late-master-2"));
 }
 
-// Would catch: a machine that takes a stranger's page for a config, dies of it, or waits without a
+// Catches: a machine that takes a stranger's page for a config, dies of it, or waits without a
 // word.
 TEST(Sources, AServerThatSendsSomethingElse) {
   Cluster cluster("else", machines("2", {"--wait=false", "--extra-boot-kernel-args",
@@ -143,7 +143,7 @@ std::string base64(kj::StringPtr text) {
   return kj::encodeBase64(text.asBytes(), false).cStr();
 }
 
-// Would catch: https that verifies nothing, or that does not know the private authority.
+// Catches: https that verifies nothing, or that does not know the private authority.
 TEST(Sources, HttpsWithAPrivateAuthority) {
   auto authority =
       pki::makeAuthority({.organization = "example", .keyType = pki::KeyType::kEcdsaP256});

@@ -202,7 +202,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
       {"trust-master-1", "trust-master-2", "trust-master-3", "trust-worker-1", "trust-worker-2"});
 }
 
-// Would catch: a worker that has to be looked at with a screwdriver.
+// Catches: a worker that has to be looked at with a screwdriver.
 TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
   Cluster cluster("token", {"--masters", "1", "--workers", "1", "--memory", "384", "--wait=false",
                             "--config-patch-join",
@@ -225,7 +225,7 @@ TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
   EXPECT_FALSE(contains(cluster.ok({"-n", "10.5.0.2", "logs", "trustd"}), "wwwwww.0123"));
 }
 
-// Would catch: a machine that needs the right time to get what it needs to be reached.
+// Catches: a machine that needs the right time to get what it needs to be reached.
 TEST(Trust, AMachineTenYearsOffJoins) {
   Cluster cluster("clock",
                   {"--masters", "1", "--workers", "1", "--memory", "384", "--wait-timeout", "8m",

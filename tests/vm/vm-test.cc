@@ -99,7 +99,7 @@ TEST(Vm, A3_ProcessOneIsInitAndRootIsReadOnlySquashfs) {
   EXPECT_EQ(machine().servicePids().count("init"), 1) << processes;
 }
 
-// Would catch: a package that drags a shell, an interpreter or a package manager into the image.
+// Catches: a package that drags a shell, an interpreter or a package manager into the image.
 TEST(Vm, A4_NoShellNoInterpreterNoPackageManager) {
   std::set<std::string> names;
   for (auto& line : lines(machine().ok({"ls", "-r", "/"}, 120))) {
@@ -113,7 +113,7 @@ TEST(Vm, A4_NoShellNoInterpreterNoPackageManager) {
   }
 }
 
-// Would catch: a clock that stays wrong, one that is right until the next start only.
+// Catches: a clock that stays wrong, one that is right until the next start only.
 TEST(Vm, A4_TheClockIsSetFromTheConfigsServer) {
   auto& m = machine();
   auto status = m.ok({"get", "timestatus", "node", "-o", "yaml"});
@@ -144,7 +144,7 @@ TEST(Vm, A4_TheClockIsSetFromTheConfigsServer) {
   EXPECT_TRUE(contains(nobody.err, "10.5.0.77: ")) << nobody.err;
 }
 
-// Would catch: a service of the config that needs a reboot to come or go.
+// Catches: a service of the config that needs a reboot to come or go.
 TEST(Vm, A4_TheServiceTimedFollowsTheConfig) {
   auto& m = machine();
   auto disable = [&](const char* value) {
@@ -232,7 +232,7 @@ bool anotherRuns(const std::string& service, int pid) {
       30);
 }
 
-// Would catch: a daemon that is not started again, that takes others with it, or a log stream that
+// Catches: a daemon that is not started again, that takes others with it, or a log stream that
 // dies silently.
 void killAndSeeItComeBack(const std::string& victim) {
   ASSERT_TRUE(allUp(60));
@@ -268,7 +268,7 @@ TEST(Vm, B1_NetworkdComesBackAndNothingElseIsDisturbed) {
 TEST(Vm, B2_ApidComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("apid");
 }
-// Would catch: an apid that cuts off what is under way when it is restarted.
+// Catches: an apid that cuts off what is under way when it is restarted.
 TEST(Vm, B2_ApidEndsInGoodOrder) {
   ASSERT_TRUE(allUp(60));
   auto apid = machine().servicePids()["apid"];
@@ -283,7 +283,7 @@ TEST(Vm, B2_TrustdComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("trustd");
 }
 
-// Would catch: a process that holds the authority's key with a right more than it needs, or whose
+// Catches: a process that holds the authority's key with a right more than it needs, or whose
 // memory ends in a core file.
 TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
   ASSERT_TRUE(allUp(60));

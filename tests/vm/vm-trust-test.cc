@@ -101,7 +101,7 @@ int dial() {
 
 }  // namespace
 
-// Would catch: a listener that asks for a certificate and goes on without one.
+// Catches: a listener that asks for a certificate and goes on without one.
 TEST(Trust, NoCertificateIsRefusedAndLogged) {
   // Reads until the node closes: in TLS 1.3 the refusal comes behind the handshake.
   auto anonymous = harness::run(
@@ -172,7 +172,7 @@ talosctl gen crt --ca ca --csr admin.csr --name admin
 cat admin.crt | base64
 )";
 
-// Would catch: a certificate of the chapter that the machine does not take, or that openssl reads
+// Catches: a certificate of the chapter that the machine does not take, or that openssl reads
 // otherwise than the documents say.
 TEST(Trust, TheChapterManagingPki) {
   auto authority = clusterAuthority();
@@ -215,7 +215,7 @@ TEST(Trust, TheChapterManagingPki) {
   EXPECT_FALSE(contains(text, "CA:TRUE")) << text;
 }
 
-// Would catch: rights that grow, a change that leaves no trace, and a trace that a crash wipes out.
+// Catches: rights that grow, a change that leaves no trace, and a trace that a crash wipes out.
 TEST(Trust, ARoleForSomebodyElseAndItsTraces) {
   auto path = machine().folder() + "/operator";
   machine().ok({"config", "new", path, "--roles", "os:operator", "--crt-ttl", "1h"});
@@ -255,7 +255,7 @@ TEST(Trust, ARoleForSomebodyElseAndItsTraces) {
   expectUnharmed();
 }
 
-// Would catch: a listener that a peer without TLS can block, crash or fill.
+// Catches: a listener that a peer without TLS can block, crash or fill.
 TEST(Trust, GarbageOnThePortHarmsNobody) {
   std::mt19937 random(20211);
   for (int round = 0; round < 300; ++round) {

@@ -1,5 +1,5 @@
-// When the service trustd comes to be, on a model of process 1 and a real store.
-#include "machined/brain/trustd-service.h"
+// When the services of the daemons come to be, on a model of process 1 and a real store.
+#include "machined/brain/daemon-loader.h"
 
 #include <fcntl.h>
 #include <kj/debug.h>
@@ -15,8 +15,8 @@
 namespace talos::machined {
 namespace {
 
-struct TrustdServiceTest : testing::Test {
-  ~TrustdServiceTest() noexcept override { crash(); }
+struct DaemonLoaderTest : testing::Test {
+  ~DaemonLoaderTest() noexcept override { crash(); }
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Registry registry;
@@ -25,7 +25,7 @@ struct TrustdServiceTest : testing::Test {
   FakeMachine machine;
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
-  kj::Own<TrustdService> trustd;
+  kj::Own<DaemonLoader> loader;
   unsigned listened = 0;
   bool cannotListen = false;
   kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // what it listens with
@@ -39,6 +39,12 @@ struct TrustdServiceTest : testing::Test {
   }
   kj::AutoCloseFd anything() { return kj::AutoCloseFd(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
+  static kj::ArrayPtr<const Daemon> onlyTrustd() {
+    for (auto& daemon : daemons()) {
+      if (daemon.id == "trustd") return kj::arrayPtr(&daemon, 1);
+    }
+    KJ_FAIL_REQUIRE("trustd is not in the table");
+  }
   // A brain, the first one or the next.
   void start() {
     process1 = kj::heap<FakeProcess1>(machine);
@@ -52,19 +58,23 @@ struct TrustdServiceTest : testing::Test {
     networkd.argv = kj::arr(kj::str("/usr/bin/networkd"));
     supervisor->load(kj::mv(networkd));
     supervisor->start("networkd");
-    trustd = kj::heap<TrustdService>(TrustdService::World{
-        store, *supervisor, *io.lowLevelProvider, [this]() -> kj::Promise<kj::AutoCloseFd> {
-          ++listened;
-          if (cannotListen) {
-            return error(ErrorKind::kUnavailable, "port 50001 is in use");
-          }
-          return FakeMachine::duplicate(port);
-        }});
-    trustd->follow().wait(io.waitScope);
+    loader = kj::heap<DaemonLoader>(
+        onlyTrustd(), DaemonLoader::Dependencies{
+                          *supervisor,
+                          {*io.lowLevelProvider, store, nullptr},
+                          [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
+                            EXPECT_EQ(daemon.door.port, 50001);
+                            ++listened;
+                            if (cannotListen) {
+                              return error(ErrorKind::kUnavailable, "port 50001 is in use");
+                            }
+                            return FakeMachine::duplicate(port);
+                          }});
+    loader->follow().wait(io.waitScope);
     run();
   }
   void crash() {
-    trustd = nullptr;
+    loader = nullptr;
     supervisor = nullptr;
     process1 = nullptr;
   }
@@ -84,7 +94,7 @@ struct TrustdServiceTest : testing::Test {
 
 // Catches: a port that a worker listens on for nothing, and a machine that signs nothing although
 // it has got its authority.
-TEST_F(TrustdServiceTest, IsThereWhereThereIsSomethingToSignWith) {
+TEST_F(DaemonLoaderTest, IsThereWhereThereIsSomethingToSignWith) {
   start();
   putSecrets("k8s");
   EXPECT_FALSE(isThere());
@@ -99,7 +109,7 @@ TEST_F(TrustdServiceTest, IsThereWhereThereIsSomethingToSignWith) {
 }
 
 // Catches: a second socket or service when the secrets change.
-TEST_F(TrustdServiceTest, AChangeOfTheSecretsChangesNothing) {
+TEST_F(DaemonLoaderTest, AChangeOfTheSecretsChangesNothing) {
   putSecrets("os");
   start();
   auto pid = machine.child("trustd").pid;
@@ -108,7 +118,7 @@ TEST_F(TrustdServiceTest, AChangeOfTheSecretsChangesNothing) {
   EXPECT_EQ(machine.child("trustd").pid, pid);
 }
 
-TEST_F(TrustdServiceTest, ANewBrainGoesOnWithIt) {
+TEST_F(DaemonLoaderTest, ANewBrainGoesOnWithIt) {
   putSecrets("os");
   start();
   auto pid = machine.child("trustd").pid;
@@ -119,7 +129,7 @@ TEST_F(TrustdServiceTest, ANewBrainGoesOnWithIt) {
 }
 
 // Catches: what a user stopped and a crash of the brain starts again.
-TEST_F(TrustdServiceTest, ANewBrainLeavesItStopped) {
+TEST_F(DaemonLoaderTest, ANewBrainLeavesItStopped) {
   putSecrets("os");
   start();
   auto stopping = supervisor->stop("trustd");
@@ -133,7 +143,7 @@ TEST_F(TrustdServiceTest, ANewBrainLeavesItStopped) {
 }
 
 // Catches: a machine without trustd for ever because its port was taken for a moment.
-TEST_F(TrustdServiceTest, WithoutASocketTheNextChangeTriesAgain) {
+TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   start();
   cannotListen = true;
   ::testing::internal::CaptureStderr();

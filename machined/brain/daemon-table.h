@@ -1,0 +1,55 @@
+// The daemons of a node: a table of program, uid, rights, door, health and when it is wanted (spec
+// boot-and-services.md §7.3-7.4). A new daemon is a row of it.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "machined/resources/store.h"
+#include "machined/services/supervisor.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+
+// Where a daemon listens: at a Unix socket, at a TCP port of every address, or nowhere.
+struct DaemonDoor {
+  kj::StringPtr socket = nullptr;
+  unsigned mode = 0;
+  uint16_t port = 0;
+  int queue = 512;  // connections that the kernel takes before they are accepted
+};
+
+// What a health check can ask.
+struct DaemonParts {
+  kj::LowLevelAsyncIoProvider& lowLevel;
+  Store& store;
+  rpc::Networkd::Client networkd;
+};
+
+struct Daemon {
+  kj::StringPtr id;  // the program is /usr/bin/<id>
+  unsigned uid;
+  kj::StringPtr capabilities = nullptr;  // none
+  kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)
+  // The only files that it can read, beside the program; and the folder that it can write.
+  kj::ArrayPtr<const kj::StringPtr> read = nullptr;
+  kj::StringPtr state = nullptr;
+  DaemonDoor door = {};
+  kj::StringPtr after = nullptr;  // the service that must be up
+  bool mayBeStopped = true;       // by the API
+  // Wanted from the moment on that this resource is there; without a type: always.
+  struct {
+    kj::StringPtr type = nullptr, id = nullptr;
+  } wantedWith = {};
+  kj::Promise<void> (*check)(DaemonParts& parts) = nullptr;  // rejects with the reason
+};
+
+kj::ArrayPtr<const Daemon> daemons();
+
+// `listening`: its door, which outlives it; -1 without one.
+ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts& parts);
+
+// Where a service's processes are accounted for, below /sys/fs/cgroup. The brain shares one with
+// process 1.
+kj::String serviceCgroup(kj::StringPtr id);
+
+}  // namespace talos::machined
