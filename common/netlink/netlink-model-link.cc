@@ -393,8 +393,7 @@ int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t valu
       if (value != 0 && !(isMember() && device(value)->link.up() && device(value)->link.carrier)) {
         return EINVAL;
       }
-      options[rule.option] = value;
-      return 0;
+      [[fallthrough]];
     default:
       options[rule.option] = value;
       return 0;
