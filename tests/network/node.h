@@ -126,6 +126,15 @@ class Node {
     pid = 0;
   }
 
+  // What could not start, or ended by itself, is not waited for.
+  void requireRunning() {
+    int status;
+    if (pid <= 0 || waitpid(pid, &status, WNOHANG) != pid) return;
+    pid = 0;
+    KJ_FAIL_REQUIRE("networkd has ended (127: the wrapper cannot be run, 126: the program)",
+                    WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  }
+
   template <typename Spec, typename Fill>
   void put(kj::StringPtr id, Fill&& fill) {
     machined::putRecord<Spec>(store, id, kj::fwd<Fill>(fill), "test");
@@ -175,6 +184,7 @@ class Node {
   void until(kj::StringPtr what, F&& condition) {
     auto deadline = timer.now() + kPatience;
     while (!condition()) {
+      requireRunning();
       auto storeChanged = changed.next();
       auto kernelChanged = monitor->next().then([](netlink::Notice) {});
       KJ_ASSERT(timer.now() < deadline, "did not happen within two minutes", what);
