@@ -53,7 +53,7 @@ annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.
 
 annotation noun @0xc1c8a1f3f0a3d010 (enum) :Text;
-# What a word of the enum is, with its article, for messages: "a bonding mode".
+# What a word of the enum is, for messages: "bonding mode".
 
 annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
 # A number that YAML writes in octal (0o644); any notation is read.

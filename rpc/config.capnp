@@ -58,7 +58,7 @@ struct Machine {
              "hexadecimal, as talosctl gen ca writes it. The CA of trustd must have this hash.");
 }
 
-enum MachineType $A.noun("a machine type") {
+enum MachineType $A.noun("machine type") {
   worker @0 $A.alias(["join", ""]);
   init @1;
   controlplane @2;
@@ -212,7 +212,7 @@ struct Bond {
       $A.doc("Interval of peer notifications in milliseconds; a multiple of miimon.");
 }
 
-enum BondMode $A.noun("a bonding mode") {
+enum BondMode $A.noun("bonding mode") {
   balanceRr @0 $A.name("balance-rr") $A.alias([""]);
   activeBackup @1 $A.name("active-backup");
   balanceXor @2 $A.name("balance-xor");
@@ -221,38 +221,38 @@ enum BondMode $A.noun("a bonding mode") {
   balanceTlb @5 $A.name("balance-tlb");
   balanceAlb @6 $A.name("balance-alb");
 }
-enum BondArpValidate $A.noun("a choice of links to check") {
+enum BondArpValidate $A.noun("ARP validation mode") {
   none @0 $A.alias([""]);
   active @1;
   backup @2;
   all @3;
 }
-enum BondArpAllTargets $A.noun("a choice of targets") {
+enum BondArpAllTargets $A.noun("ARP target mode") {
   any @0 $A.alias([""]);
   all @1;
 }
-enum BondPrimaryReselect $A.noun("a rule for the preferred link") {
+enum BondPrimaryReselect $A.noun("primary reselection policy") {
   always @0 $A.alias([""]);
   better @1;
   failure @2;
 }
-enum BondFailOverMac $A.noun("a rule for the MAC address") {
+enum BondFailOverMac $A.noun("failover MAC policy") {
   none @0 $A.alias([""]);
   active @1;
   follow @2;
 }
-enum BondXmitHashPolicy $A.noun("a hash policy") {
+enum BondXmitHashPolicy $A.noun("hash policy") {
   layer2 @0 $A.alias([""]);
   layer34 @1 $A.name("layer3+4");
   layer23 @2 $A.name("layer2+3");
   encap23 @3 $A.name("encap2+3");
   encap34 @4 $A.name("encap3+4");
 }
-enum BondLacpRate $A.noun("a LACP rate") {
+enum BondLacpRate $A.noun("LACP rate") {
   slow @0 $A.alias([""]);
   fast @1;
 }
-enum BondAdSelect $A.noun("a rule for aggregators") {
+enum BondAdSelect $A.noun("aggregator selection policy") {
   stable @0 $A.alias([""]);
   bandwidth @1;
   count @2;
@@ -268,7 +268,7 @@ struct Route {
   type @6 :RouteType $A.default("unicast") $A.doc("What happens to packets for this destination.");
 }
 
-enum RouteType $A.noun("a type of route") {
+enum RouteType $A.noun("route type") {
   unicast @0 $A.alias([""]);
   blackhole @1;      # dropped
   unreachable @2;    # dropped; the sender gets "host unreachable"
@@ -296,7 +296,7 @@ struct DiskSelector {
   type @7 :DiskType $A.doc("Kind of disk.");
 }
 
-enum DiskType $A.noun("a kind of disk") {
+enum DiskType $A.noun("disk type") {
   any @0 $A.alias([""]);
   ssd @1;
   hdd @2;
@@ -324,7 +324,7 @@ struct File {
       $A.doc("create writes a new file below /var; overwrite replaces an existing file; append adds to its end.");
 }
 
-enum FileOp $A.noun("a way to write a file") {
+enum FileOp $A.noun("file operation") {
   create @0;
   append @1;
   overwrite @2;
@@ -457,7 +457,7 @@ struct Cni {
   name @0 :CniName $A.keepEmpty $A.required $A.doc("flannel, custom (uses the manifests in urls), or none.");
   urls @1 :List(Text) $A.doc("URLs of the manifests of a custom CNI.");
 }
-enum CniName $A.noun("a name of a CNI") {
+enum CniName $A.noun("CNI name") {
   flannel @0;
   custom @1;
   none @2 $A.since("v0.10");
@@ -502,7 +502,7 @@ struct Proxy {
   mode @2 :ProxyMode $A.default("iptables") $A.doc("Proxy mode: how services are implemented.");
   extraArgs @3 :List(StringPair) $A.map $A.doc("Additional arguments, without the leading dashes.");
 }
-enum ProxyMode $A.noun("a mode of kube-proxy") {
+enum ProxyMode $A.noun("kube-proxy mode") {
   iptables @0 $A.alias([""]);
   ipvs @1;
   userspace @2;

@@ -17,16 +17,15 @@ Problem problem(unsigned line, kj::StringPtr message) {
 
 // Catches: a place that editors cannot jump to, a hint that is glued to the message.
 TEST(Problem, IsOneLineWithPlacePathAndHint) {
-  Problem p = problem(31, "\"masterr\" is not a machine type");
+  Problem p = problem(31, "\"masterr\" is not a valid machine type");
   p.column = 14;
   p.file = kj::str("controlplane.yaml");
   p.path = kj::str("machine.type");
   p.hint = kj::str("did you mean \"master\"?");
-  EXPECT_EQ(
-      kj::str(
-          "controlplane.yaml:31:14: machine.type: \"masterr\" is not a machine type; did you mean "
-          "\"master\"?"),
-      p.toString());
+  EXPECT_EQ(kj::str("controlplane.yaml:31:14: machine.type: \"masterr\" is not a valid machine "
+                    "type; did you mean "
+                    "\"master\"?"),
+            p.toString());
 }
 
 // Catches: "0:0" or a lone colon where there is no place or no file.

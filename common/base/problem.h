@@ -16,7 +16,7 @@ struct Problem {
   kj::String message;   // what is wrong
   kj::String hint;      // what would be right; may be empty
 
-  // "controlplane.yaml:31:14: machine.type: "masterr" is not a machine type; did you mean
+  // "controlplane.yaml:31:14: machine.type: "masterr" is not a valid machine type; did you mean
   // "master"?"
   kj::String toString() const;
 };

@@ -103,7 +103,7 @@ TEST(Config, FindsEachMistake) {
     const char* problem;
   } table[] = {
       {"type: controlplane", "type: controlplan",
-       "c.yaml:4:9: machine.type: \"controlplan\" is not a machine type; did you mean "
+       "c.yaml:4:9: machine.type: \"controlplan\" is not a valid machine type; did you mean "
        "\"controlplane\"? (worker, init, controlplane)\n"},
       {"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
        "c.yaml:5:3: machine.token: not a valid token; use 6 characters, a dot and 16 characters of "

@@ -386,7 +386,7 @@ class TreeReader {
     }
     report(node.place, path,
            noun.size() == 0 ? kj::str(quoted(node, secret), " is not a valid value")
-                            : kj::str(quoted(node, secret), " is not ", noun),
+                            : kj::str(quoted(node, secret), " is not a valid ", noun),
            kj::mv(hint));
     return nullptr;
   }

@@ -46,11 +46,12 @@ TEST(Cmdline, BondsAsDracutHasThem) {
       {"bond0:eth0::9000", R"(bond0 mtu 9000 {"interfaces":["eth0"],"mode":"balance-rr"})"},
       {"bond0:eth0:mode=fast,miimon=100",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\",\"miimon\":100}\n"
-       "bond=bond0:eth0:mode=fast,miimon=100: mode=fast: \"fast\" is not a bonding mode; use one "
+       "bond=bond0:eth0:mode=fast,miimon=100: mode=fast: \"fast\" is not a valid bonding mode; use "
+       "one "
        "of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb"},
       {"bond0:eth0:mode=9",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0:mode=9: mode=9: \"9\" is not a bonding mode; use one of balance-rr, "
+       "bond=bond0:eth0:mode=9: mode=9: \"9\" is not a valid bonding mode; use one of balance-rr, "
        "active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb"},
       {"bond0:eth0:use_carrier=2",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"

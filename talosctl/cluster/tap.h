@@ -10,8 +10,9 @@
 
 namespace talos::cluster {
 
-// Each frame has a virtio-net header in front, as QEMU wants it. Close-on-exec. Throws kFailedPrecondition naming the device and the kernel's reason,
-// kInvalidArgument for a name that is not 1 to 15 characters.
+// Each frame has a virtio-net header in front, as QEMU wants it. Close-on-exec. Throws
+// kFailedPrecondition naming the device and the kernel's reason, kInvalidArgument for a name that
+// is not 1 to 15 characters.
 kj::AutoCloseFd makeTap(kj::StringPtr name);
 
 }  // namespace talos::cluster

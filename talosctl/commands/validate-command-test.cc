@@ -211,7 +211,7 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
 
   auto none = in("none");
   EXPECT_EQ(generate({"-o", none, "--config-patch-join", "machine: {type: boss}"}), 1);
-  EXPECT_THAT(err(), HasSubstr("machine.type: \"boss\" is not a machine type"));
+  EXPECT_THAT(err(), HasSubstr("machine.type: \"boss\" is not a valid machine type"));
   EXPECT_EQ(generate({"-o", none, "--config-patch",
                       R"([{"op":"replace","path":"/machine/typ","value":"x"}])"}),
             1);
