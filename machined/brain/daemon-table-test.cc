@@ -1,0 +1,84 @@
+// What the rows of the table become: the rights with which each daemon is started.
+#include "machined/brain/daemon-table.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+struct DaemonTableTest : StoreTest {
+  ~DaemonTableTest() noexcept override {}
+  ServiceDefinition definition(kj::StringPtr id, int listening = 7) {
+    for (auto& daemon : daemons()) {
+      if (daemon.id == id) return definitionOf(daemon, listening, parts);
+    }
+    KJ_FAIL_REQUIRE("not in the table", id);
+  }
+  static bool has(const kj::Array<kj::String>& words, kj::StringPtr word) {
+    for (auto& it : words) {
+      if (it == word) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct NoIo final : kj::LowLevelAsyncIoProvider {
+    kj::Own<kj::AsyncInputStream> wrapInputFd(Fd, kj::uint) override { KJ_UNIMPLEMENTED("none"); }
+    kj::Own<kj::AsyncOutputStream> wrapOutputFd(Fd, kj::uint) override { KJ_UNIMPLEMENTED("none"); }
+    kj::Own<kj::AsyncIoStream> wrapSocketFd(Fd, kj::uint) override { KJ_UNIMPLEMENTED("none"); }
+    kj::Promise<kj::Own<kj::AsyncIoStream>> wrapConnectingSocketFd(Fd, const sockaddr*, kj::uint,
+                                                                   kj::uint) override {
+      KJ_UNIMPLEMENTED("none");
+    }
+    kj::Own<kj::ConnectionReceiver> wrapListenSocketFd(Fd, NetworkFilter&, kj::uint) override {
+      KJ_UNIMPLEMENTED("none");
+    }
+    kj::Timer& getTimer() override { KJ_UNIMPLEMENTED("none"); }
+  };
+  NoIo io;
+  DaemonParts parts{io, store, nullptr};
+};
+
+// Catches: a daemon that is started as root, without a filter, or with files that it does not need.
+TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
+  for (auto& daemon : daemons()) {
+    auto d = definition(daemon.id);
+    EXPECT_EQ(d.argv[0], "/usr/libexec/talos/confine");
+    EXPECT_NE(daemon.uid, 0u) << daemon.id.cStr();
+    EXPECT_TRUE(has(d.argv, kj::str("--uid=", daemon.uid)));
+    EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
+    EXPECT_TRUE(has(d.argv, kj::str("--landlock-read=/usr/bin/", daemon.id)));
+    EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
+  }
+  EXPECT_TRUE(
+      has(definition("networkd").argv, "--capabilities=net_admin,net_raw,net_bind_service"));
+  for (auto id : {"apid"_kj, "trustd"_kj}) {
+    for (auto& word : definition(id).argv) {
+      EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();
+      EXPECT_FALSE(word.startsWith("--landlock-write")) << id.cStr();
+    }
+  }
+}
+
+// Catches: a node that an API call makes unreachable for the next one.
+TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
+  EXPECT_FALSE(definition("networkd").mayBeStopped);
+  EXPECT_FALSE(definition("apid").mayBeStopped);
+  EXPECT_TRUE(definition("trustd").mayBeStopped);
+}
+
+// Catches: a daemon that waits for a socket that it was not given, and one without a door that gets
+// a descriptor which does not exist.
+TEST_F(DaemonTableTest, TheDoorIsHandedOver) {
+  auto d = definition("networkd");
+  ASSERT_EQ(d.sockets.size(), 1u);
+  EXPECT_EQ(d.sockets[0].fd, 7);
+  EXPECT_TRUE(has(d.environment, kj::str("TALOS_LISTEN_FD=", d.sockets[0].as)));
+  EXPECT_EQ(definition("networkd", -1).sockets.size(), 0u);
+}
+
+}  // namespace
+}  // namespace talos::machined
