@@ -46,5 +46,20 @@ TEST_F(DebugConsoleTest, FollowsTheConfig) {
   EXPECT_FALSE(shown("again"));
 }
 
+// Catches: a machine that waits for its config and floods its console.
+TEST_F(DebugConsoleTest, IsSilentWithoutAConfig) {
+  FakeProcess1 process1(machine);
+  Logs logs(process1, io.unixEventPort);
+  Console console(logs, clock);
+  console.openKernelLog(path);
+  Registry registry;
+  Store store(registry, clock);
+  MachineConfigReader reader;
+  DebugConsole debug(store, reader, logs, console);
+  debug.follow("machined");
+  logs.append("apid", "early\n"_kj.asArray());
+  EXPECT_FALSE(shown("early"));
+}
+
 }  // namespace
 }  // namespace talos::machined

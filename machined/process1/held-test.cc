@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "machined/process1/test-process1.h"
 #include "rpc/held.capnp.h"
@@ -129,6 +130,16 @@ TEST_F(HeldTest, ALargerOneIsRefused) {
   auto e = kj::runCatchingExceptions([&]() { hold(brain, tooMuch).wait(scope); });
   EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(KJ_ASSERT_NONNULL(e)));
   EXPECT_EQ(most, found());
+}
+
+// Catches: a value that changes under process 1 after it was held.
+TEST_F(HeldTest, NobodyCanChangeIt) {
+  FakeProcess1 first(machine);
+  hold(first, "one").wait(scope);
+  auto fd = machine.heldFd(kName);
+  EXPECT_EQ(-1, pwrite(fd, "x", 1, 0));
+  EXPECT_EQ(EPERM, errno);
+  EXPECT_EQ(-1, ftruncate(fd, 0));
 }
 
 }  // namespace
