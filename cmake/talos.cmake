@@ -16,6 +16,11 @@ if(NOT SANITIZE)
   set(test_options -O0 -U_FORTIFY_SOURCE)
 endif()
 
+set(test_flags)   # of every unit test
+if(NOT SANITIZE)   # there the log names the tests that are skipped, and why
+  set(test_flags --gtest_brief=1)
+endif()
+
 foreach(kind pch pch-rpc pch-test pch-rpc-test)
   add_library(${kind} OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
   target_precompile_headers(${kind} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${kind}.h)

@@ -1,6 +1,6 @@
 @0x84e571175f7ba1e1;
-# What the brain of machined leaves with process 1 for its successor (machined/process1/held.h). Read by another
-# version of it after an update of the programs; the histories of services are held as machine.capnp's Service.
+# What the brain of machined leaves with process 1 for its successor (machined/process1/held.h). Read by
+# its successor only; the histories of services are held as machine.capnp's Service.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");

@@ -3,7 +3,7 @@
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    everything once: build, lint, image, unit tests, fuzz targets for a moment, machines
-#   soak    what takes long: fuzz targets for a million runs each, the machines again and again
+#   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
@@ -59,12 +59,15 @@ soak() {
   step "image" make image
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
-    step "a million runs of $name" in_root /build/fuzz/parts/tests/fuzz/fuzz "$name" -runs=1000000 \
+    step "up to a million runs of $name" in_root /build/fuzz/parts/tests/fuzz/fuzz "$name" -runs=1000000 \
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
       "/build/fuzz/parts/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
   done
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
-  while machines; [ "$SECONDS" -lt "$until" ]; do :; done
+  while :; do
+    machines
+    [ "$SECONDS" -lt "$until" ] || break
+  done
 }
 
 if [ -n "${SAN:-}" ]; then

@@ -114,13 +114,15 @@ void Secrets::certify() {
       if (servingFor != textOf(os->getCa().getCrt())) why = "the CA changed"_kj;
     }
     KJ_IF_MAYBE (reason, why) {
+      bool first = serving == nullptr;
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {
         log::error(kj::str("cannot make a certificate for port ", kTrustdPort),
                    {{"error", messageOf(*e)}});
         return;
       }
-      log::info(kj::str("certificate of port ", kTrustdPort, " renewed: ", *reason));
+      log::info(first ? kj::str("certificate of port ", kTrustdPort, " issued")
+                      : kj::str("certificate of port ", kTrustdPort, " renewed: ", *reason));
       becameReady->fulfill();
     }
   }

@@ -135,7 +135,7 @@ kj::Promise<void> JoinService::tellTheStore() {
       wanted.insert(kj::str(kId), kj::mv(message));
     }
     co_await store.replaceAll<rpc::JoinStatusSpec>(kj::mv(wanted)).catch_([](kj::Exception&& e) {
-      log::warn("cannot store the status of joining; retrying", {{"error", messageOf(e)}});
+      log::warn("cannot store the status of joining", {{"error", messageOf(e)}});
     });
   }
 }

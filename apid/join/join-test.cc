@@ -430,7 +430,7 @@ TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
     kj::Function<void(pki::LeafOptions&)> bend;
   } rows[] = {
       {"no names", [](pki::LeafOptions& options) { options.dnsNames = nullptr; }},
-      {"half of its life is over",
+      {"half of its lifetime has passed",
        [](pki::LeafOptions& options) {
          options.notBefore = KJ_ASSERT_NONNULL(options.notBefore) - 13 * kj::HOURS;
        }},

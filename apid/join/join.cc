@@ -327,7 +327,7 @@ struct Joiner::State {
         }
         // Better than none, but to ask again at once would give the same.
         reasons.add(kj::str(from, ": its certificate is not what was requested, or half of its ",
-                            "lifetime is over by this node's clock"));
+                            "lifetime has passed by this node's clock"));
         break;
       }
       for (auto& reason : more) reasons.add(kj::mv(reason));

@@ -66,7 +66,7 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
 void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   if (peer.getPublicKey().size() > 0 && !isKey(peer.getPublicKey(), kWireguardKeyBytes)) {
     report.warn(kj::str(path, ".publicKey"),
-                kj::str("not the base64 of 32 bytes; the link will not come up"));
+                kj::str("not valid base64 of 32 bytes; the link will not come up"));
   }
   auto endpoint = peer.getEndpoint();
   if (endpoint.size() > 0 && !isHostAndPort(endpoint, true)) {
@@ -129,8 +129,8 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
   auto key = wireguard.getPrivateKey();
   if (key.size() > 0 && !isKey(key, kWireguardKeyBytes)) {
     report.warn(kj::str(path, ".privateKey"),
-                kj::str("not the base64 of 32 bytes; the link will not come up"),
-                "`wg genkey` makes one");
+                kj::str("not valid base64 of 32 bytes; the link will not come up"),
+                "use the output of `wg genkey`");
   }
   std::set<std::string> keys;
   size_t i = 0;

@@ -99,13 +99,13 @@ void checkSecrets(Report& report, Cluster::Reader cluster, bool controlPlane) {
   if (cluster.getToken().size() == 0) {
     report.warn("cluster.token", kj::str("token is missing"));
   } else if (!isToken(cluster.getToken())) {
-    report.error("cluster.token", kj::str("not a valid token"),
-                 "use 6 characters, a dot and 16 characters of a-z and 0-9");
+    report.error("cluster.token", kj::str("not a valid token"), kTokenForm);
   }
   auto secret = cluster.getAescbcEncryptionSecret();
   if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
-    report.error("cluster.aescbcEncryptionSecret", kj::str("not the base64 of 32 bytes"),
-                 "`head -c 32 /dev/urandom | base64` makes one");
+    report.error("cluster.aescbcEncryptionSecret",
+                 kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
+                 kEncryptionKeyForm);
   }
   report.authority("cluster.ca", cluster.getCa(), controlPlane);
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), controlPlane);

@@ -69,7 +69,7 @@ void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
     } else if (group) {
       report.error(keyPath("machine.sysctls", name),
                    kj::str("\"", name, "\" is a group of kernel parameters"),
-                   "for example net.ipv4.ip_forward");
+                   "use the name of one, for example net.ipv4.ip_forward");
     }
   }
 }
@@ -102,8 +102,7 @@ void checkIdentity(Report& report, Machine::Reader machine) {
   if (machine.getToken().size() == 0) {
     report.warn("machine.token", kj::str("token is missing"));
   } else if (!isToken(machine.getToken())) {
-    report.error("machine.token", kj::str("not a valid token"),
-                 "use 6 characters, a dot and 16 characters of a-z and 0-9");
+    report.error("machine.token", kj::str("not a valid token"), kTokenForm);
   }
   report.authority("machine.ca", machine.getCa(), controlPlane);
   if (controlPlane && !machine.hasCa()) {

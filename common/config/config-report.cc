@@ -94,7 +94,7 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool 
   auto certificate = kj::heapString(pair.getCrt().asChars());
   auto thrown = kj::runCatchingExceptions([&]() {
     if (!pki::inspect(certificate).authority) {
-      error(kj::str(path, ".crt"), kj::str("not a CA certificate (CA:true)"));
+      error(kj::str(path, ".crt"), kj::str("not a CA certificate (CA:true is missing)"));
     }
   });
   KJ_IF_MAYBE (e, thrown) {

@@ -43,7 +43,7 @@ void checkPartitions(Report& report, kj::StringPtr disk, capnp::List<Partition>:
     }
     if (good && size == 0 && !last) {
       report.error(place, kj::str("only the last partition can take the rest of the disk"),
-                   "set its size, for example 10GB");
+                   "set the size of this one, for example 10GB");
     }
     place = kj::str(path, ".mountpoint");
     auto mountpoint = partition.getMountpoint();

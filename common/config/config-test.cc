@@ -106,8 +106,8 @@ TEST(Config, FindsEachMistake) {
        "c.yaml:4:9: machine.type: \"controlplan\" is not a valid machine type; did you mean "
        "\"controlplane\"? (worker, init, controlplane)\n"},
       {"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
-       "c.yaml:5:3: machine.token: not a valid token; use 6 characters, a dot and 16 characters of "
-       "a-z and 0-9\n"},
+       "c.yaml:5:3: machine.token: not a valid token; use 6 characters, a dot and 16 "
+       "characters, all of a-z and 0-9\n"},
       {"hostname: master-1", "hostname: master_1!",
        "c.yaml:8:5: machine.network.hostname: \"master_1!\" is not a host name; use labels of at "
        "most 63 letters, digits and dashes, 253 characters in all\n"},

@@ -17,6 +17,12 @@ namespace talos::config {
 
 constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret
 
+// What messages about them say that they should be.
+constexpr kj::StringPtr kTokenForm =
+    "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
+constexpr kj::StringPtr kEncryptionKeyForm =
+    "use the output of `head -c 32 /dev/urandom | base64`"_kj;
+
 class MachineConfig {
  public:
   // The view, complete only when there are no errors. The memory behind it is zeroed on

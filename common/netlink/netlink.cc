@@ -451,10 +451,6 @@ void setUp(Kernel& kernel, unsigned index, bool up) {
   change(kernel, SetLink{.index = index, .up = up});
 }
 
-void setMaster(Kernel& kernel, unsigned index, unsigned master) {
-  change(kernel, SetLink{.index = index, .master = master});
-}
-
 void addAddress(Kernel& kernel, unsigned index, Prefix prefix) {
   change(kernel, AddAddress{{.link = index, .prefix = prefix}});
 }

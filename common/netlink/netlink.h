@@ -239,7 +239,6 @@ unsigned indexOf(Kernel& kernel, kj::StringPtr name);
 // Makes the link and returns its index.
 unsigned addLink(Kernel& kernel, kj::StringPtr name, LinkKind kind);
 void setUp(Kernel& kernel, unsigned index, bool up = true);
-void setMaster(Kernel& kernel, unsigned index, unsigned master);
 void addAddress(Kernel& kernel, unsigned index, Prefix prefix);
 
 }  // namespace talos::netlink

@@ -53,6 +53,10 @@ inline unsigned addVeth(Kernel& kernel, kj::StringPtr name, kj::StringPtr peer) 
   return indexOf(kernel, name);
 }
 
+inline void setMaster(Kernel& kernel, unsigned index, unsigned master) {
+  change(kernel, SetLink{.index = index, .master = master});
+}
+
 inline void rename(unsigned link, kj::StringPtr name) {
   MessageBuilder out(RTM_NEWLINK, kAsk);
   out.header<ifinfomsg>().ifi_index = link;

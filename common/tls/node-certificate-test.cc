@@ -51,8 +51,8 @@ TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {
     };
     EXPECT_EQ(why(0 * kj::SECONDS), "it stays");
     EXPECT_EQ(why(lifetime / 2 - 1 * kj::SECONDS), "it stays");
-    EXPECT_EQ(why(lifetime / 2), "half of its life is over");
-    EXPECT_EQ(why(87'600 * kj::HOURS), "half of its life is over");
+    EXPECT_EQ(why(lifetime / 2), "half of its lifetime has passed");
+    EXPECT_EQ(why(87'600 * kj::HOURS), "half of its lifetime has passed");
     EXPECT_EQ(why(-87'600 * kj::HOURS), "it is not yet valid: the clock was set back");
   }
 }

@@ -81,7 +81,7 @@ kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration
   if (difference > 1 * kj::SECONDS || difference < -1 * kj::SECONDS) {
     return "its lifetime in the config changed"_kj;
   }
-  if (now >= halfLife(info)) return "half of its life is over"_kj;
+  if (now >= halfLife(info)) return "half of its lifetime has passed"_kj;
   if (now < info.notBefore) return "it is not yet valid: the clock was set back"_kj;
   return nullptr;
 }

@@ -34,7 +34,7 @@ struct Peer {
 
 // The words of OpenSSL in the failure of a handshake, or of a read or write after it (a client
 // learns only there that its certificate was refused): "certificate has expired: it is valid from …
-// until …, and the clock here says …".
+// until …, and the clock here shows …".
 kj::String tlsReason(const kj::Exception& e);
 
 // accept() and connect() are virtual so that code which merely passes an endpoint on

@@ -435,7 +435,10 @@ class TreeReader {
     }
     auto range = kj::str("must be ", int64_t(std::numeric_limits<T>::min()), " to ",
                          uint64_t(std::numeric_limits<T>::max()));
-    if (parsed == nullptr && scalarType(node.text) == ScalarType::kText) {
+    // More digits than 64 bits hold are a whole number too, and out of range.
+    auto digits = node.text.slice(node.text.startsWith("-") || node.text.startsWith("+") ? 1 : 0);
+    bool tooLarge = digits.size() > 0 && strspn(digits.cStr(), "0123456789") == digits.size();
+    if (parsed == nullptr && !tooLarge) {
       report(node.place, path, kj::str(quoted(node, secret), " is not a whole number"),
              kj::mv(range));
     } else {

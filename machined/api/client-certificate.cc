@@ -33,7 +33,8 @@ kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringP
   auto asked = pki::inspectRequest(text);
   auto left = pki::inspect(authorityCertificate).notAfter - now;
   if (left < int64_t(kShortestLifetimeS) * kj::SECONDS) {
-    fail(ErrorKind::kFailedPrecondition, "the CA certificate has expired");
+    fail(ErrorKind::kFailedPrecondition,
+         "the CA certificate has expired or expires within a minute");
   }
   pki::LeafOptions options;
   options.commonName = asked.commonName;

@@ -242,17 +242,5 @@ TEST_F(SequencerTest, DroppingTheCallReleasesTheLock) {
   EXPECT_EQ("sequence boot stop", events.back());
 }
 
-// Catches: a lock-free sequence that is refused, or that frees the lock of another.
-TEST_F(SequencerTest, LockFreeRunsBeside) {
-  bool dropped = false;
-  auto boot = sequencer.run(sequenceOf("boot", phaseOf("p", endless("a", dropped))), Start::kPlain);
-  auto p = sequencer.run(sequenceOf("bootstrap", phaseOf("p", wait("b", 0 * kj::SECONDS))),
-                         Start::kLockFree);
-  advance(0 * kj::SECONDS);
-  p.wait(scope);
-  EXPECT_FALSE(dropped);
-  EXPECT_EQ("boot"_kj, sequencer.currentSequence());
-}
-
 }  // namespace
 }  // namespace talos::machined

@@ -169,8 +169,6 @@ Sequencer::~Sequencer() noexcept(false) = default;
 
 kj::Promise<void> Sequencer::run(Sequence sequence, Start how) {
   switch (how) {
-    case Start::kLockFree:
-      return impl->execute(kj::mv(sequence), nullptr);
     case Start::kTakeOver:
       return impl->takeOver(kj::mv(sequence));
     case Start::kPlain:

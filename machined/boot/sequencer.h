@@ -31,7 +31,6 @@ struct Sequence {
 enum class Start {
   kPlain,     // the lock is taken: Conflict, and an event with `locked`
   kTakeOver,  // drops the running sequence, then takes the lock; of two the later one wins
-  kLockFree,  // neither looks at the lock nor takes it
 };
 
 // Hears what a sequencer does: the event ring, the console, the log.

@@ -68,8 +68,8 @@ TEST(Cmdline, BondsAsDracutHasThem) {
        "bond=bond0:eth0:primary=}: primary=}: \"}\" is not a valid value"},
       {"bond0:eth0,bond0,a/b:",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
-       "bond=bond0:eth0,bond0,a/b:: \"bond0\" is not a valid link of it\n"
-       "bond=bond0:eth0,bond0,a/b:: \"a/b\" is not a valid link of it"},
+       "bond=bond0:eth0,bond0,a/b:: \"bond0\" is not a valid member of bond0\n"
+       "bond=bond0:eth0,bond0,a/b:: \"a/b\" is not a valid member of bond0"},
       {"bond0:eth0::40",
        "bond0 {\"interfaces\":[\"eth0\"],\"mode\":\"balance-rr\"}\n"
        "bond=bond0:eth0::40: \"40\" is not a valid MTU; must be 68 to 65536"},

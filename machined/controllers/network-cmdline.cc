@@ -111,7 +111,7 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
     if (config::isLinkName(member) && member != result.name) {
       good.add(member);
     } else {
-      problem("\"", member, "\" is not a valid link of it");
+      problem("\"", member, "\" is not a valid member of ", result.name);
     }
   }
   auto list = bond.initInterfaces(good.size());

@@ -167,7 +167,7 @@ class Planner {
         addAddress(link, *prefix, kLayerConfiguration);
       } else {
         problem(link, ": cidr \"", text,
-                "\" is not a valid address with a prefix length, for example 10.5.0.2/24");
+                "\" is not a valid address with a prefix length; for example 10.5.0.2/24");
       }
     }
   }
@@ -279,7 +279,7 @@ class Planner {
     if (!makes(link, "wireguard")) return;
     link.making.wireguard = device.wireguard;
     if (device.wireguard->privateKey == nullptr) {
-      problem(name, ": its private key is not the base64 of 32 bytes");
+      problem(name, ": its private key is not valid base64 of 32 bytes");
     }
   }
 

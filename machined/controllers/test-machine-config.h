@@ -20,6 +20,11 @@ inline kj::String joined(kj::ArrayPtr<const kj::String> list) {
   return kj::strArray(list, " ");
 }
 
+template <typename Spec>
+void destroyRecord(Store& store, kj::StringPtr id) {
+  store.destroy("", typeName<Spec>(), id, kBrainOwner);
+}
+
 struct ConfigTest : public testing::Test {
   ~ConfigTest() noexcept override {}
 

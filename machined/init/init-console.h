@@ -37,7 +37,6 @@ class Console {
   void error(Parts... parts) const {
     write(3, parts...);
   }
-  int descriptor() const { return fd; }
 
  private:
   int fd;

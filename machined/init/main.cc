@@ -25,7 +25,12 @@ void writeText(const char* path, const char* text, size_t size) {
 }
 
 void prepare(const Console& console) {
-  if (auto* failed = mountAll(kMoreMounts, console)) stayForEver(console, failed->target, errno);
+  if (auto* failed = mountAll(kMoreMounts, console)) {
+    int error = errno;
+    Line line;
+    line.add("cannot mount ").add(failed->target);
+    stayForEver(console, line.text(), error);
+  }
   writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
   // Children inherit it: a modest default that each service may raise for itself.
   struct rlimit files = {1024, 1048576};

@@ -158,7 +158,7 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
   } else {
     console.error("not process 1: not stopping or unmounting anything");
   }
-  console.info("stopped all processes and unmounted all file systems in ", now() - started, " ms");
+  console.info("shutting down after ", now() - started, " ms");
   syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, command, nullptr);
   // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is
   // next.

@@ -63,7 +63,6 @@ struct ControllerRuntime::Impl final {
       for (auto& input : controller->inputs()) {
         auto& type = runtime.store.typeOf(input.type);
         access.allowRead(type.defaultNamespace, type.name, input.id);
-        if (input.strong) access.allowFinalizers(type.defaultNamespace, type.name, input.id);
       }
       for (auto output : controller->outputs())
         access.allowWrite(runtime.store.typeOf(output).name);

@@ -19,12 +19,10 @@ namespace talos::machined {
 class Controller {
  public:
   virtual ~Controller() noexcept(false) = default;
-  // Of the type's own namespace; an empty id: the whole kind. Only strong inputs may be given
-  // finalizers.
+  // Of the type's own namespace; an empty id: the whole kind.
   struct Input {
     kj::StringPtr type;
     kj::StringPtr id = "";
-    bool strong = false;
   };
   template <typename Spec>
   static Input input(kj::StringPtr id = "") {

@@ -74,9 +74,6 @@ void Access::allowWrite(kj::StringPtr type) {
   allowRead("", type);
   rules.add(Rule{Verb::kWrite, kj::str(), kj::str(type), kj::str()});
 }
-void Access::allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
-  rules.add(Rule{Verb::kFinalizers, kj::str(ns), kj::str(type), kj::str(id)});
-}
 
 bool Access::permits(Verb verb, const ResourceType& type, kj::StringPtr ns,
                      kj::StringPtr id) const {

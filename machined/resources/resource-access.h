@@ -35,7 +35,6 @@ class Access {
   void allowWrite() {
     (allowWrite(typeName<Specs>()), ...);
   }
-  void allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
 
   // Throw PermissionDenied, saying who may not do what. An empty id asks for the whole kind.
   void requireRead(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;

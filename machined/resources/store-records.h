@@ -24,10 +24,4 @@ void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename S
   store.put(resource.asReader());
 }
 
-// Absent is fine.
-template <typename Spec>
-void destroyRecord(Store& store, kj::StringPtr id) {
-  if (store.tryGet<Spec>(id) != nullptr) store.destroy("", typeName<Spec>(), id, kBrainOwner);
-}
-
 }  // namespace talos::machined

@@ -94,6 +94,7 @@ class Supervisor {
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
+  // Running and healthy, or stopped on request: who waits for it is then let go.
   bool isUp(kj::StringPtr id) const;
   bool isAwaited(kj::StringPtr id) const;
   bool mayBeStarted(kj::StringPtr id) const;  // and restarted

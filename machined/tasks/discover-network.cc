@@ -1,7 +1,6 @@
 // setupDiscoveryNetwork of initialize, discoverNetwork: the network as far as it is known without a
 // config, for a config that has to be fetched. networkd makes it.
 #include "common/base/within.h"
-#include "common/wire/rpc-server.h"
 #include "machined/services/supervisor.h"
 #include "machined/tasks/task.h"
 

@@ -1,7 +1,6 @@
 // startAllServices (boot, startEverything): every service is started, and those that the boot
 // depends on are up.
 #include "common/base/within.h"
-#include "common/wire/rpc-server.h"
 #include "machined/controllers/join-controller.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/services/supervisor.h"

@@ -115,7 +115,8 @@ kj::Promise<kj::Array<kj::String>> UdpTimeNetwork::resolve(kj::StringPtr name) {
 }
 
 kj::Own<TimeConversation> UdpTimeNetwork::open(kj::StringPtr address) {
-  return kj::heap<Conversation>(UdpSocket::connected(port, {Ip::require(address), ntp::kPort}));
+  return kj::heap<Conversation>(
+      UdpSocket::connected(port, {Ip::require(address).unmapped(), ntp::kPort}));
 }
 
 uint64_t randomNonce() {

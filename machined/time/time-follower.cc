@@ -337,8 +337,8 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
   if (server.size() == 0) {
     if (names.size() == 0) {
       fail(ErrorKind::kFailedPrecondition,
-           "this node has no time servers: it has no config yet, or machine.time.disabled is set; "
-           "name a server");
+           "this node has no time servers: it has no config yet, or it does not set its clock "
+           "(machine.time.disabled, or a container); name a server");
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }

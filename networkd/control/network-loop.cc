@@ -353,7 +353,8 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
       repairs.add(linkOf(changes[i], observed), kj::mv(what));
     }
   }
-  if (done > kMostLogged) log::info("more changes restored", {{"changes", done - kMostLogged}});
+  if (done > kMostLogged)
+    log::info("more network changes, not logged one by one", {{"count", done - kMostLogged}});
   return failures;
 }
 

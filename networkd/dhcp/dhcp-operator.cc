@@ -41,14 +41,18 @@ void Operator::failed(kj::String why) {
 
 kj::Array<kj::byte> Operator::readFile() {
   kj::Array<kj::byte> content;
-  attempt("lease's file", [&] {
+  auto failure = kj::runCatchingExceptions([&] {
     KJ_IF_MAYBE (there, tryReadFile(path, kLargestFile)) content = copyOf(there->asBytes());
   });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("cannot read the lease file",
+              {{"link", name}, {"file", path}, {"error", messageOf(*e)}});
+  }
   return content;
 }
 
 void Operator::writeFile(Bytes lease) {
-  attempt("lease's file", [&] { writeFileAtomically(path, lease.asChars(), 0600); });
+  attempt("cannot write the lease file", [&] { writeFileAtomically(path, lease.asChars(), 0600); });
 }
 
 void Operator::removeFile() {
@@ -56,7 +60,7 @@ void Operator::removeFile() {
 }
 
 void Operator::leaseEnds(kj::StringPtr why) {
-  log::warn("lease lost", {{"link", name}, {"error", why}});
+  log::warn(kj::str("lease lost: ", why), {{"link", name}});
   removeFile();
 }
 

@@ -102,7 +102,8 @@ void Operator4::perform(Client4::Actions actions) {
 void Operator4::openSockets() {
   auto adjust = [&](kj::Maybe<kj::Own<Listener>>& socket, bool wanted, auto&& open) {
     if (wanted && socket == nullptr) {
-      attempt("socket", [&] { socket = kj::heap<Listener>(around.port, open(state.index)); });
+      attempt("cannot open the socket",
+              [&] { socket = kj::heap<Listener>(around.port, open(state.index)); });
     }
   };
   adjust(packets, machine.listens(), openPackets4);
@@ -113,7 +114,7 @@ void Operator4::perform(const Action& action) {
   KJ_SWITCH_ONEOF(action) {
     KJ_CASE_ONEOF(broadcast, Broadcast) {
       KJ_IF_MAYBE (listener, packets) {  // else it was said why there is none
-        attempt("cannot send to all", [&] {
+        attempt("cannot send to all servers", [&] {
           // A renewal by broadcast comes from our address, everything else from none.
           auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
                               kServerPort4, encode(broadcast.message));
@@ -142,7 +143,7 @@ void Operator4::perform(const Action& action) {
       });
     }
     KJ_CASE_ONEOF(packet, SendArp) {
-      attempt("ARP", [&] {
+      attempt("cannot send ARP", [&] {
         kj::AutoCloseFd own;
         int fd = -1;
         KJ_IF_MAYBE (listener, arp) {
@@ -155,10 +156,10 @@ void Operator4::perform(const Action& action) {
     }
     KJ_CASE_ONEOF(bound, Bound) {
       KJ_IF_MAYBE (lease, machine.lease()) {
-        log::info("lease", {{"link", name},
-                            {"address", lease->address},
-                            {"server", lease->server},
-                            {"seconds", lease->seconds}});
+        log::info("lease obtained", {{"link", name},
+                                     {"address", lease->address},
+                                     {"server", lease->server},
+                                     {"seconds", lease->seconds}});
         writeFile(encode(*lease));
       }
     }

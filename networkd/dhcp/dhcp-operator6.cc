@@ -182,11 +182,12 @@ bool Operator6::drain() {
 
 void Operator6::listen() {
   if (kind == Kind::kRouters && icmp == nullptr) {
-    attempt("socket",
+    attempt("cannot open the socket",
             [&] { icmp = kj::heap<Listener>(around.port, openAdvertisements(name, state.index)); });
   }
   if (asks() && udp == nullptr) {
-    attempt("socket", [&] { udp = kj::heap<Listener>(around.port, openUdp6(name)); });
+    attempt("cannot open the socket",
+            [&] { udp = kj::heap<Listener>(around.port, openUdp6(name)); });
   }
 }
 
@@ -205,7 +206,7 @@ void Operator6::perform(const Client6::Action& action) {
   KJ_SWITCH_ONEOF(action) {
     KJ_CASE_ONEOF(send, Client6::Send) {
       KJ_IF_MAYBE (listener, udp) {
-        attempt("to all servers", [&] {
+        attempt("cannot send to all servers", [&] {
           sendTo((*listener)->get(), Ip::require("ff02::1:2"), kServerPort6, state.index,
                  encode(send.message));
         });
@@ -214,7 +215,8 @@ void Operator6::perform(const Client6::Action& action) {
     KJ_CASE_ONEOF(bound, Bound) {
       KJ_IF_MAYBE (lease, KJ_ASSERT_NONNULL(machine)->lease()) {
         KJ_IF_MAYBE (address, lease->address) {
-          log::info("lease", {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
+          log::info("lease obtained",
+                    {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
           writeFile(encode(*lease));
         }
       }

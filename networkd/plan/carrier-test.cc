@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 
 #include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
 
 namespace talos::networkd {
 namespace {

@@ -5,6 +5,7 @@
 #include <linux/if_addr.h>
 
 #include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::networkd {

@@ -22,7 +22,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
     peer.publicKey = *key;
   } else {
     problem(wanted, name, "the public key \"", spec.getPublicKey(),
-            "\" of a peer is not the base64 of 32 bytes");
+            "\" of a peer is not valid base64 of 32 bytes");
     return;
   }
   for (auto& other : tunnel.peers) {
@@ -102,7 +102,7 @@ void addWireguardKey(Wanted& wanted, kj::StringPtr id, rpc::WireguardKeySpec::Re
     if (link.name != id || link.kind != "wireguard") continue;
     link.wireguard.privateKey = netlink::WireguardSecret::parse(spec.getPrivateKey());
     if (link.wireguard.privateKey == nullptr) {
-      problem(wanted, id, "its private key is not the base64 of 32 bytes");
+      problem(wanted, id, "its private key is not valid base64 of 32 bytes");
     }
   }
 }

@@ -65,7 +65,7 @@ TEST(Specs, WhatCannotBeReadIsAProblemThatNamesTheSpec) {
     kj::StringPtr problem;
   } rows[] = {
       {readAddress("10.5.0.2"),
-       "AddressSpec cmdline/x: \"10.5.0.2\" is not a valid address with a prefix length, for "
+       "AddressSpec cmdline/x: \"10.5.0.2\" is not a valid address with a prefix length; for "
        "example 10.5.0.2/24"},
       {readAddress("10.5.0.2/24", "inet6"),
        "AddressSpec cmdline/x: family \"inet6\" does not fit 10.5.0.2/24"},
@@ -179,11 +179,12 @@ TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   auto text = kj::strArray(wanted.problems, "\n");
   EXPECT_STREQ(
       text.cStr(),
-      kj::str("LinkSpec wg0: duplicate peer: two have the key ", kOne, "\n",
-              "LinkSpec wg0: the public key \"nonsense\" of a peer is not the base64 of 32 bytes\n",
-              "LinkSpec wg0: \"10.4.0.0\" of the peer ", kTwo,
-              " is not a valid network; use for example 192.168.88.0/24\n",
-              "LinkSpec wg0: its private key is not the base64 of 32 bytes")
+      kj::str(
+          "LinkSpec wg0: duplicate peer: two have the key ", kOne, "\n",
+          "LinkSpec wg0: the public key \"nonsense\" of a peer is not valid base64 of 32 bytes\n",
+          "LinkSpec wg0: \"10.4.0.0\" of the peer ", kTwo,
+          " is not a valid network; use for example 192.168.88.0/24\n",
+          "LinkSpec wg0: its private key is not valid base64 of 32 bytes")
           .cStr());
   ASSERT_EQ(wanted.links[0].wireguard.peers.size(), 2u);
   EXPECT_EQ(wanted.links[0].wireguard.peers[0].allowed[0].toString(), "10.1.0.0/16");

@@ -89,7 +89,7 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
     }
   } else {
     problem(wanted, "AddressSpec ", id, ": \"", spec.getAddress(),
-            "\" is not a valid address with a prefix length, for example 10.5.0.2/24");
+            "\" is not a valid address with a prefix length; for example 10.5.0.2/24");
   }
 }
 

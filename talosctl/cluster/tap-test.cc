@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/netlink/netlink.h"
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"
 
 namespace talos::cluster {

@@ -27,7 +27,7 @@ kj::AutoCloseFd makeTap(kj::StringPtr name) {
   request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   if (::ioctl(fd, TUNSETIFF, &request) < 0) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("tap device \"", name, "\": cannot be made: ", strerror(errno)));
+         kj::str("tap device \"", name, "\": cannot create it: ", strerror(errno)));
   }
   return fd;
 }

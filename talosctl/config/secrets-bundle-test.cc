@@ -82,8 +82,8 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
             "s.yaml:3:9: certs.os.key: required key is missing");
   EXPECT_EQ(problemsOf(with(text, "",
                             "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
-            "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32 bytes; generate "
-            "one with: head -c32 /dev/urandom | base64");
+            "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32 bytes; use the "
+            "output of `head -c 32 /dev/urandom | base64`");
   auto other = makeSecrets();
   auto key = kj::encodeBase64(other.etcdAuthority.key.bytes());
   auto mixed =

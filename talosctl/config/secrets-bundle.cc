@@ -5,15 +5,12 @@
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
 #include "common/config/config-check.h"
+#include "common/config/config.h"
 #include "common/net/text-values.h"
 #include "rpc/secrets.capnp.h"
 
 namespace talos::config {
 namespace {
-
-constexpr size_t kEncryptionKeyBytes = 32;
-constexpr kj::StringPtr kTokenForm =
-    "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
 
 constexpr codec::LaterKey kLaterKeys[] = {
     {"cluster"_kj, "v0.12"_kj},
@@ -42,7 +39,7 @@ void check(Report& report, SecretsBundle::Reader bundle) {
   if (encryption.size() > 0 && !isKey(encryption, kEncryptionKeyBytes)) {
     report.error("secrets.aescbcencryptionsecret",
                  kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
-                 "generate one with: head -c32 /dev/urandom | base64");
+                 kEncryptionKeyForm);
   }
   auto certs = bundle.getCerts();
   auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::netlink {

@@ -2,6 +2,7 @@
 // against the servers that people run: dnsmasq and isc-dhcp-server, in another network namespace.
 #include <linux/if_addr.h>
 
+#include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"
 #include "tests/network/cable.h"
 
