@@ -3,12 +3,13 @@
 // A server accepts until it is destroyed or told to stop. Limits (all in ServerLimits) keep a
 // hostile or broken peer from costing more than its own connection: handshake deadline, connections
 // in total and per peer address, bytes of one message, words of calls in flight, calls at once,
-// bytes that wait to be sent. A peer over a limit is closed and logged; the listener itself never
-// ends because of a peer. When all connections are taken, the oldest that has not finished its
-// handshake makes room (when a peer has all that one may have, the oldest of its own); or, with
-// `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was heard of for
-// a moment make room. Each connection gets its own bootstrap capability from a factory that knows
-// who is calling.
+// bytes that wait to be sent. A peer over a limit is closed and logged, in so many lines for each
+// peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
+// connections are taken, one on which nothing is asked (Welcome::idleSince) makes room, or else the
+// oldest that has not finished its handshake (when a peer has all that one may have, one of its
+// own); or, with `queue`, newer ones wait in the kernel's queue, and only those make room that
+// nothing was asked on, or heard of, for a moment. Each connection gets its own bootstrap
+// capability from a factory that knows who is calling.
 #pragma once
 
 #include <capnp/capability.h>
@@ -25,7 +26,7 @@ namespace talos {
 struct ServerLimits {
   kj::Duration handshake = 10 * kj::SECONDS;
   unsigned connections = 1024;
-  unsigned connectionsPerPeer = 256;  // TCP: per address; Unix: per uid
+  unsigned connectionsPerPeer = 256;  // TCP: per address, of IPv6 per /64; Unix: per uid
   uint64_t messageWords = 1u << 20;   // 8 MiB
   uint64_t inFlightWords = 4u << 20;
   unsigned questions = 4096;      // unfinished calls of one connection
@@ -47,12 +48,18 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                             kj::AutoCloseFd listening,
                             kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
                             ServerLimits limits = {});
-// What one connection gets, and how long it may last: it is closed when `until` resolves.
+// Since when nothing was asked on a connection that its peer had a right to; none while something
+// is under way.
+using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
+// What one connection gets, and how long it may last: it is closed when `until` resolves, and, if
+// the server can tell what it is good for, when newer ones need its place.
 struct Welcome {
-  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE)
-      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)) {}
+  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
+          kj::Maybe<IdleSince> idleSince = nullptr)
+      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)), idleSince(kj::mv(idleSince)) {}
   capnp::Capability::Client bootstrap;
   kj::Promise<void> until;
+  kj::Maybe<IdleSince> idleSince;
 };
 // `welcome` may throw: the connection is closed and the reason logged.
 // When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
