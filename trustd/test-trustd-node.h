@@ -265,6 +265,7 @@ class TestTrustd {
   kj::Timer& timer;
   MovableClock clock;
   ModelStore model;
+  Expiry::Limits keeps;  // from the next start() on
   uint16_t port = 0;
 
  private:
@@ -279,7 +280,7 @@ class TestTrustd {
         : store(*t.io.lowLevelProvider, t.timer, t.socketPath, kj::str("trustd")),
           issuer(t.clock, kj::systemPreciseMonotonicClock()),
           secrets(store, t.timer, t.clock, issuer),
-          records(store, t.timer, t.clock) {}
+          records(store, t.timer, t.clock, t.keeps) {}
     StoreClient store;
     Issuer issuer;
     Secrets secrets;

@@ -112,6 +112,33 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   EXPECT_EQ(trustd.model.destroyed, 1u);
 }
 
+// Catches: somebody with the token whose flood washes out the records of what was issued before, or
+// keeps others from joining; records that a restart forgets to count.
+TEST_F(Serving, AFloodWashesNoRecordOut) {
+  trustd.keeps = {.bytes = 64u << 10, .perHolder = 16u << 10, .fair = 4u << 10};
+  wait(trustd.start());
+  auto issue = [&](kj::StringPtr from, kj::StringPtr name) {
+    auto caller = wait(trustd.call(from));
+    return refusal(caller.certificate(ask({from}, {name}).request));
+  };
+  EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr);
+  auto evidence = kj::str(trustd.model.records.begin()->key);
+  auto flood = [&] {
+    kj::Maybe<ErrorKind> last;
+    for (unsigned i = 0; i < 40; ++i) last = issue("10.0.0.66", kj::str("flood-", i));
+    return last;
+  };
+  EXPECT_TRUE(flood() == ErrorKind::kResourceExhausted);
+  trustd.stop();
+  wait(trustd.start());
+  EXPECT_TRUE(flood() == ErrorKind::kResourceExhausted);
+  EXPECT_TRUE(trustd.model.records.find(evidence) != nullptr);
+  EXPECT_TRUE(issue("10.0.0.66", "flood-0") == nullptr) << "renewal is refused";
+  EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr) << "renewal is refused";
+  EXPECT_TRUE(issue("10.0.0.10", "w2") == nullptr) << "nobody else can join";
+  EXPECT_LT(trustd.model.records.size(), 40u);
+}
+
 // Catches: a record that is gone already and keeps all others from going; one that could not be
 // removed once and stays for ever.
 TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
