@@ -29,10 +29,11 @@ namespace {
 // One served connection. Ends when the peer goes or breaks a rule.
 class Session {
  public:
-  Session(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+  Session(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
           const ServerLimits& limits)
       : stream(kj::mv(stream)),
-        guard(*this->stream, {limits.questions, limits.capabilities, limits.queuedBytes}),
+        guard(*this->stream, timer,
+              {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords}),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
     guard.watch(network);
@@ -360,7 +361,7 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
                                                    ServerLimits limits, kj::Promise<void> stop) {
-  auto session = kj::heap<Session>(kj::mv(stream), kj::mv(bootstrap), limits);
+  auto session = kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits);
   auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
 }

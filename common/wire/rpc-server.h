@@ -95,22 +95,48 @@ class Connection {
  public:
   virtual ~Connection() noexcept(false) = default;
   virtual capnp::Capability::Client bootstrap() = 0;
+  // The server went, or has broken a limit and is to be left: whatever is left of the connection
+  // goes with this object.
   virtual kj::Promise<void> onDisconnect() = 0;
   // False from the moment that the end was seen, which is before calls in flight fail.
   virtual bool alive() const = 0;
 };
 
+// What a server may cost its client: as much as a client may cost a server. Nothing that our
+// servers say is larger: of what a daemon may keep in machined's store a list has 7 MiB
+// (machined/resources/resource-access.h), and one resource, like a config, at most 4 MiB.
+struct DialLimits {
+  uint64_t messageWords = 1u << 20;   // 8 MiB
+  uint64_t inFlightWords = 1u << 20;  // of calls of the server: sinks of streams
+  unsigned questions = 4096;
+  unsigned capabilities = 16384;
+  size_t queuedBytes = 8u << 20;
+
+  // Of a server that nobody has verified, or that is asked for little: 256 KiB, with no calls of
+  // its own to speak of.
+  static constexpr DialLimits small() {
+    return {.messageWords = 1u << 15,
+            .inFlightWords = 1u << 15,
+            .questions = 16,
+            .capabilities = 64,
+            .queuedBytes = 256u << 10};
+  }
+};
+
 kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
                                              kj::Timer& timer, kj::StringPtr path,
-                                             kj::Duration deadline = 5 * kj::SECONDS);
+                                             kj::Duration deadline = 5 * kj::SECONDS,
+                                             DialLimits limits = {});
 // What makes a connection that is up a secure one.
 using Secure =
     kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
 // `address` is numeric (IPv4 or IPv6, no port). Unavailable naming address, port and cause
-// ("connection refused", "no answer within 5 s", the TLS alert).
-kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                            kj::StringPtr address, uint16_t port, Secure secure,
-                                            kj::Duration deadline = 10 * kj::SECONDS);
+// ("connection refused", "no answer within 5 s", the TLS alert). The deadline is that of the
+// handshake too. `limits` is asked when `secure` is done and knows who that is.
+kj::Promise<kj::Own<Connection>> connectTcp(
+    kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::StringPtr address, uint16_t port,
+    Secure secure, kj::Duration deadline = 10 * kj::SECONDS,
+    kj::Function<DialLimits()> limits = [] { return DialLimits(); });
 
 // A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next
 // call dials anew. For daemons of the same machine that may restart at any time. What came from it
