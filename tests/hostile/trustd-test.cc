@@ -1,6 +1,7 @@
 // Attacks on trustd's port, each refused, told in its log, and followed by an honest machine that
 // gets its certificate. Real sockets and TLS; the attackers have many addresses.
 #include <errno.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -118,15 +119,19 @@ TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
        kToken, "PermissionDenied"_kj, "control plane"_kj},
       {"a name that another machine has", ask({"10.1.0.8"}, {"theirs"}).request, kToken,
        "PermissionDenied"_kj, "theirs"_kj},
-      {"a forged signature", forged("10.1.0.9").request, kToken, "InvalidArgument"_kj, ""_kj},
+      {"a forged signature", forged("10.1.0.9").request, kToken, "InvalidArgument"_kj,
+       "signature"_kj},
       {"an authority", authorityRequest(), kToken, "InvalidArgument"_kj, "CA"_kj},
       {"an RSA key", ask({"10.1.0.11"}, {}, pki::KeyType::kRsa4096).request, kToken,
        "InvalidArgument"_kj, "RSA"_kj},
       {"more than is read", kj::mv(large), kToken, "InvalidArgument"_kj, "bytes"_kj},
-      {"no request", kj::str("hello"), kToken, "InvalidArgument"_kj, ""_kj},
+      {"no request", kj::str("hello"), kToken, "InvalidArgument"_kj, "no PEM block"_kj},
       {"a certificate in the place of a request", kj::str(node.model.authority.certificate), kToken,
-       "InvalidArgument"_kj, ""_kj},
+       "InvalidArgument"_kj, "CERTIFICATE"_kj},
   };
+  // Of the key, what is in the middle of its only line.
+  kj::StringPtr key = node.model.authority.key;
+  auto secret = kj::heapString(key.slice(KJ_ASSERT_NONNULL(key.findFirst('\n')) + 20).slice(0, 20));
   unsigned number = 0;
   auto before = node.model.records.size();
   for (auto& row : rows) {
@@ -135,9 +140,10 @@ TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
     EXPECT_EQ(kj::StringPtr(refusal.kind), row.kind) << row.what << ": " << refusal.message.cStr();
     EXPECT_NE(refusal.log.find("certificate request refused"), std::string::npos) << row.what;
     EXPECT_NE(refusal.log.find(from.cStr()), std::string::npos) << row.what;
+    ASSERT_GT(row.logged.size(), 0u) << "every text has an empty one";
     EXPECT_NE(refusal.log.find(row.logged.cStr()), std::string::npos) << row.what << refusal.log;
     EXPECT_EQ(refusal.log.find("0123456789abcde"), std::string::npos) << "the token is in the log";
-    EXPECT_EQ(refusal.log.find("PRIVATE"), std::string::npos);
+    EXPECT_EQ(refusal.log.find(secret.cStr()), std::string::npos) << "the key is in the log";
     honest();
   }
   EXPECT_EQ(node.model.records.size(), before + number) << "one for each honest machine";
@@ -165,13 +171,18 @@ TEST_F(HostileTrustd, AMegabyteOfNamesEndsItsConnection) {
 
 // Catches: a clock years off that ends trustd, or that certificates of no use are left by.
 TEST_F(HostileTrustd, AWrongClockEndsNothing) {
-  for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
-    node.clock.ahead = off;
+  struct Row {
+    kj::Duration off;
+    const char* said;
+  };
+  for (auto& row :
+       {Row{87'600 * kj::HOURS, "not yet valid"}, Row{-87'600 * kj::HOURS, "expired"}}) {
+    node.clock.ahead = row.off;
     wait(node.tell());
     // Its own certificate is of another time, so a machine that knows the authority refuses it.
     auto failure = kj::runCatchingExceptions([&] { wait(node.call("10.4.0.1")); });
     auto text = messageOf(KJ_REQUIRE_NONNULL(failure));
-    EXPECT_TRUE(text.findFirst('t') != nullptr) << text.cStr();
+    EXPECT_NE(strstr(text.cStr(), row.said), nullptr) << text.cStr();
     node.clock.ahead = 0 * kj::SECONDS;
     wait(node.tell());
     honest();
@@ -207,16 +218,16 @@ TEST_F(HostileTrustd, SilentConnectionsMakeRoom) {
   constexpr unsigned kSilent = 100;
   TlsVerifier verifier(node.model.authority.certificate);
   unsigned held = 0;
+  auto silent = [&](kj::String from) -> kj::Promise<void> {
+    auto raw = co_await trustd::testing::dialFrom(*io.lowLevelProvider, from, node.port);
+    auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
+    ++held;
+    kj::byte nothing;
+    co_await stream->tryRead(&nothing, 1, 1);
+  };
   auto hold = [&](unsigned i) -> kj::Promise<void> {
     for (;;) {
-      co_await trustd::testing::Caller::connect(*io.lowLevelProvider, verifier,
-                                                kj::str("10.7.", i, ".1"), node.port)
-          .then([&](trustd::testing::Caller&& caller) {
-            ++held;
-            auto gone = caller.onDisconnect();
-            return gone.attach(kj::mv(caller));
-          })
-          .catch_([](kj::Exception&&) {});
+      co_await silent(kj::str("10.7.", i, ".1")).catch_([](kj::Exception&&) {});
       co_await timer.afterDelay(1 * kj::MILLISECONDS);
     }
   };
@@ -235,18 +246,24 @@ TEST_F(HostileTrustd, SilentConnectionsMakeRoom) {
 
 // Catches: one subnet of IPv6, all of which one machine can use, that has a place for each address.
 TEST_F(HostileTrustd, ASubnetOfIpv6IsOneCaller) {
+  constexpr unsigned kMore = 4;
   kj::Vector<trustd::testing::Caller> callers;
-  unsigned served = 0;
-  for (unsigned i = 1; i <= kLimits.connectionsPerPeer + 4; ++i) {
+  kj::Vector<kj::Promise<void>> ends;
+  unsigned ended = 0;
+  for (unsigned i = 1; i <= kLimits.connectionsPerPeer + kMore; ++i) {
     auto address = kj::str("fd00::", i);
-    auto failure = kj::runCatchingExceptions([&] {
+    kj::runCatchingExceptions([&] {
       auto caller = wait(node.call(address));
       wait(caller.certificate(ask({address}).request));
+      ends.add(caller.onDisconnect().then([&] { ++ended; }).eagerlyEvaluate([&](kj::Exception&&) {
+        ++ended;
+      }));
       callers.add(kj::mv(caller));
-      ++served;
     });
   }
-  EXPECT_EQ(served, kLimits.connectionsPerPeer);
+  auto open = callers.size() - ended;
+  EXPECT_LE(open, kLimits.connectionsPerPeer);
+  EXPECT_GT(open, kLimits.connectionsPerPeer / 2);
   auto other = wait(node.call("fd00:0:0:1::1"));
   wait(other.certificate(ask({"fd00:0:0:1::1"}).request));
 }
