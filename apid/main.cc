@@ -51,8 +51,9 @@ void run() {
       },
       [&] { return maintenanceNode(lowLevel, timer, machined); }};
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
-  Gate gate([&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
-            kj::mv(door));
+  Gate gate(
+      timer, [&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
+      kj::mv(door));
   log::info("waiting for certificates");
   bool serves = false;
   auto serving = trust.ready().then([&]() {

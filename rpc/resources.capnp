@@ -55,7 +55,7 @@ interface Store extends(Resources) {
   put @0 (resource :Resource) -> (version :UInt64);
   # metadata.version 0: create (Conflict if it exists); otherwise the version that is replaced (Conflict
   # if it is not the stored one; NotFound if it is gone). An equal spec changes nothing and bumps nothing.
-  # Another owner's resource: PermissionDenied.
+  # Another owner's resource: PermissionDenied. More than a daemon may keep of a type: ResourceExhausted.
   destroy @1 (kind :Kind, id :Text, owner :Text) -> ();
   # Conflict while finalizers are left.
   teardown @2 (kind :Kind, id :Text, owner :Text) -> (ready :Bool);

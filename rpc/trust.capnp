@@ -12,5 +12,6 @@ interface Trust {
   #   Unauthenticated: the token is wrong.
   #   PermissionDenied: the request has addresses or names that are not proved to be the caller's.
   #   InvalidArgument: the request is not valid, or nobody may have such a certificate.
-  #   Unavailable: this address failed before and must wait, or trustd has no CA (yet); the message says more.
+  #   ResourceExhausted: the caller has as many names or records as one may have. Not to renew a certificate.
+  #   Unavailable: a wrong token, as before from this address, or trustd has no CA (yet); the message says more.
 }

@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/printing.h"
+#include "common/testing/test-ip.h"
 
 namespace talos::trustd {
 namespace {
 
 const kj::Date kNow = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+
+Expiry::Record record(kj::StringPtr serial, kj::Date end, kj::StringPtr holder = "10.0.0.9",
+                      kj::byte subject = 0, size_t bytes = 1) {
+  return {kj::str(serial), end, ip(holder), {subject}, bytes};
+}
 
 kj::String taken(Expiry& expiry, kj::Date now) {
   kj::Vector<kj::String> result;
@@ -23,31 +29,71 @@ kj::String taken(Expiry& expiry, kj::Date now) {
 // Catches: records that stay for ever, or go while their certificate can still be used.
 TEST(Expiry, ARecordGoesADayAfterItsCertificate) {
   Expiry expiry;
-  EXPECT_TRUE(expiry.add("0b", kNow + 2 * kj::HOURS));
-  EXPECT_TRUE(expiry.add("0a", kNow + 1 * kj::HOURS));
-  EXPECT_TRUE(expiry.add("00ff", kNow + 3 * kj::HOURS));
+  EXPECT_TRUE(expiry.add(record("0b", kNow + 2 * kj::HOURS)));
+  EXPECT_TRUE(expiry.add(record("0a", kNow + 1 * kj::HOURS)));
+  EXPECT_TRUE(expiry.add(record("00ff", kNow + 3 * kj::HOURS)));
   EXPECT_EQ(taken(expiry, kNow + 24 * kj::HOURS), "");
   EXPECT_EQ(taken(expiry, kNow + 26 * kj::HOURS), "0a 0b");
   EXPECT_EQ(taken(expiry, kNow + 87'600 * kj::HOURS), "00ff");
   EXPECT_EQ(expiry.size(), 0u);
 }
 
-TEST(Expiry, OfTooManyTheFirstToEndGo) {
-  Expiry expiry(2);
-  for (auto hours : {3, 1, 2, 4}) {
-    EXPECT_TRUE(expiry.add(kj::str("0", hours), kNow + hours * kj::HOURS));
+// Catches: somebody who washes out the record of what he got, or of what others got, by asking for
+// more.
+TEST(Expiry, AHolderThatIsFullGetsNoMoreAndLosesNothing) {
+  Expiry expiry({.bytes = 100, .perHolder = 3, .fair = 1});
+  for (auto i : {1, 2, 3}) {
+    auto next = record(kj::str("0", i), kNow + i * kj::HOURS, "10.0.0.9", i);
+    EXPECT_TRUE(expiry.whyNoRoom(next, 0, 0) == nullptr);
+    expiry.add(next);
   }
-  EXPECT_EQ(taken(expiry, kNow), "01 02");
+  auto fourth = record("04", kNow + 4 * kj::HOURS, "10.0.0.9", 4);
+  EXPECT_TRUE(expiry.whyNoRoom(fourth, 0, 0) != nullptr);
+  EXPECT_EQ(taken(expiry, kNow), "");
+  auto other = record("05", kNow + 4 * kj::HOURS, "10.0.0.10", 4);
+  EXPECT_TRUE(expiry.whyNoRoom(other, 0, 0) == nullptr);
+  EXPECT_TRUE(expiry.whyNoRoom(other, 3, 3) != nullptr) << "those that are being written count";
+}
+
+// Catches: a machine that cannot renew because it has renewed often; one that by renewing loses the
+// record of another certificate.
+TEST(Expiry, RenewalTakesThePlaceOfTheSame) {
+  Expiry expiry({.bytes = 100, .perHolder = 2, .fair = 1});
+  expiry.add(record("01", kNow + 1 * kj::HOURS, "10.0.0.9", 1));
+  expiry.add(record("02", kNow + 2 * kj::HOURS, "10.0.0.9", 2));
+  auto renewed = record("03", kNow + 3 * kj::HOURS, "10.0.0.9", 2);
+  EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+  expiry.add(renewed);
+  EXPECT_EQ(taken(expiry, kNow), "02");
   EXPECT_EQ(expiry.size(), 2u);
+}
+
+// Catches: records without a bound; the record of somebody with few that goes for one with many.
+TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
+  Expiry expiry({.bytes = 4, .perHolder = 4, .fair = 2});
+  expiry.add(record("01", kNow + 1 * kj::HOURS, "10.0.0.9", 1));
+  expiry.add(record("02", kNow + 2 * kj::HOURS, "10.0.0.66", 2));
+  expiry.add(record("03", kNow + 3 * kj::HOURS, "10.0.0.66", 3));
+  expiry.add(record("04", kNow + 4 * kj::HOURS, "10.0.0.66", 4));
+  auto next = record("05", kNow + 5 * kj::HOURS, "10.0.0.7", 5);
+  EXPECT_TRUE(expiry.whyNoRoom(next, 0, 0) == nullptr);
+  expiry.add(next);
+  EXPECT_EQ(taken(expiry, kNow), "02");
+  // Now nobody has more than is fair, and nothing is superfluous.
+  EXPECT_TRUE(expiry.whyNoRoom(record("06", kNow, "10.0.0.8", 6), 0, 0) != nullptr);
+  auto renewed = record("07", kNow + 7 * kj::HOURS, "10.0.0.9", 1);
+  EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+  expiry.add(renewed);
+  EXPECT_EQ(taken(expiry, kNow), "01");
 }
 
 TEST(Expiry, WhatIsNoSerialNumberIsNotTaken) {
   Expiry expiry;
   for (auto text : {"", "xy", "0", "000102030405060708090a0b0c0d0e0f10"}) {
-    EXPECT_FALSE(expiry.add(text, kNow)) << text;
+    EXPECT_FALSE(expiry.add(record(text, kNow))) << text;
   }
-  EXPECT_TRUE(expiry.add("000102030405060708090a0b0c0d0e0f", kNow));
-  EXPECT_FALSE(expiry.add("000102030405060708090a0b0c0d0e0f", kNow));
+  EXPECT_TRUE(expiry.add(record("000102030405060708090a0b0c0d0e0f", kNow)));
+  EXPECT_FALSE(expiry.add(record("000102030405060708090a0b0c0d0e0f", kNow)));
 }
 
 }  // namespace

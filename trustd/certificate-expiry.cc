@@ -3,26 +3,109 @@
 #include <kj/encoding.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace talos::trustd {
 
-bool Expiry::add(kj::StringPtr serial, kj::Date end) {
-  auto bytes = kj::decodeHex(serial);
-  Entry entry{(end - kj::UNIX_EPOCH) / kj::SECONDS, bytes.size(), {}};
-  if (bytes.hadErrors || bytes.size() == 0 || bytes.size() > entry.serial.size()) return false;
-  std::copy(bytes.begin(), bytes.end(), entry.serial.begin());
-  return entries.insert(entry).second;
+size_t Expiry::bytesOf(const Ip& holder) const {
+  return perHolder.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
 }
 
-kj::Maybe<Expiry::Due> Expiry::takeDue(kj::Date now) {
+bool Expiry::hasOlder(const Ip& holder, const Subject& subject) const {
+  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return entry.holder == holder && entry.subject == subject;
+  });
+}
+
+kj::Maybe<kj::String> Expiry::whyNoRoom(const Record& record, size_t underWayOfHolder,
+                                        size_t underWay) const {
+  auto mine = bytesOf(record.holder) + underWayOfHolder + record.bytes;
+  bool full = total + underWay + record.bytes > limits.bytes;
+  if (mine <= limits.perHolder && !full) return nullptr;
+  if (hasOlder(record.holder, record.subject)) return nullptr;  // which makes room
+  if (mine > limits.perHolder) {
+    return kj::str("the records of certificates that ", record.holder.toString(),
+                   " has got fill its quota of ", limits.perHolder, " bytes");
+  }
+  if (victim() == entries.end()) {
+    return kj::str("the records of certificates fill all ", limits.bytes, " bytes");
+  }
+  return nullptr;
+}
+
+bool Expiry::add(const Record& record) {
+  auto bytes = kj::decodeHex(record.serial);
+  Entry entry{(record.end - kj::UNIX_EPOCH) / kj::SECONDS,
+              bytes.size(),
+              {},
+              record.holder,
+              record.subject,
+              uint32_t(record.bytes)};
+  if (bytes.hadErrors || bytes.size() == 0 || bytes.size() > entry.serial.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), entry.serial.begin());
+  if (!entries.insert(entry).second) return false;
+  total += entry.bytes;
+  perHolder.upsert(entry.holder, entry.bytes, [](size_t& old, size_t more) { old += more; });
+  return true;
+}
+
+// The first to end, of this holder or of any, that has a later one of the same subject.
+Expiry::Entries::const_iterator Expiry::superseded(kj::Maybe<Ip> holder) const {
+  for (auto at = entries.begin(); at != entries.end(); ++at) {
+    if (at->holder != holder.orDefault(at->holder)) continue;
+    bool later = std::any_of(std::next(at), entries.end(), [&](const Entry& other) {
+      return other.holder == at->holder && other.subject == at->subject;
+    });
+    if (later) return at;
+  }
+  return entries.end();
+}
+
+Expiry::Entries::const_iterator Expiry::victim() const {
+  kj::Maybe<Ip> holder;
+  size_t most = 0;
+  for (auto& row : perHolder) {
+    if (row.value <= most) continue;
+    most = row.value;
+    holder = row.key;
+  }
+  KJ_IF_MAYBE (h, holder) {
+    auto found = superseded(*h);
+    if (found != entries.end()) return found;
+    if (most > limits.fair) {
+      return std::find_if(entries.begin(), entries.end(),
+                          [&](const Entry& entry) { return entry.holder == *h; });
+    }
+  }
+  return superseded(nullptr);
+}
+
+Expiry::Record Expiry::take(Entries::const_iterator entry) {
+  Record record{kj::encodeHex(kj::arrayPtr(entry->serial.data(), entry->length)),
+                kj::UNIX_EPOCH + entry->end * kj::SECONDS, entry->holder, entry->subject,
+                entry->bytes};
+  total -= entry->bytes;
+  auto& mine = KJ_ASSERT_NONNULL(perHolder.find(record.holder));
+  mine -= entry->bytes;
+  if (mine == 0) perHolder.erase(record.holder);
+  entries.erase(entry);
+  return record;
+}
+
+kj::Maybe<Expiry::Record> Expiry::takeDue(kj::Date now) {
   if (entries.empty()) return nullptr;
-  auto& first = *entries.begin();
   auto over = (now - kKeptAfterEnd - kj::UNIX_EPOCH) / kj::SECONDS;
-  if (entries.size() <= most && first.end > over) return nullptr;
-  Due due{kj::encodeHex(kj::arrayPtr(first.serial.data(), first.length)),
-          kj::UNIX_EPOCH + first.end * kj::SECONDS};
-  entries.erase(entries.begin());
-  return kj::mv(due);
+  if (entries.begin()->end <= over) return take(entries.begin());
+  for (auto& row : perHolder) {
+    if (row.value <= limits.perHolder) continue;
+    auto found = superseded(row.key);
+    if (found != entries.end()) return take(found);
+  }
+  if (total > limits.bytes) {
+    auto found = victim();
+    if (found != entries.end()) return take(found);
+  }
+  return nullptr;
 }
 
 }  // namespace talos::trustd

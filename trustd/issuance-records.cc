@@ -1,5 +1,9 @@
 #include "trustd/issuance-records.h"
 
+#include <openssl/sha.h>
+
+#include <algorithm>
+
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -12,7 +16,8 @@ namespace {
 
 constexpr auto kRecallPatience = 20 * kj::SECONDS, kRecallPause = 500 * kj::MILLISECONDS;
 constexpr auto kCleaning = 10 * kj::MINUTES;
-constexpr unsigned kRecordWords = 96;  // of a usual one; a message grows when it has to
+constexpr unsigned kRecordWords = 96;    // of a usual one; a message grows when it has to
+constexpr unsigned kMetadataWords = 40;  // that the store adds: type, id, owner, times
 
 void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
@@ -36,16 +41,59 @@ kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
   record.notBefore = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotBefore()), nullptr);
   record.notAfter = KJ_UNWRAP_OR_RETURN(parseDate(spec.getNotAfter()), nullptr);
   for (auto name : spec.getDnsNames()) record.dnsNames.add(kj::str(name));
+  for (auto address : spec.getAddresses()) record.addresses.add(kj::str(address));
   return kj::mv(record);
+}
+
+// Of what this certificate says.
+Expiry::Subject subjectOf(const Record& record) {
+  kj::Vector<kj::StringPtr> texts;
+  for (auto& name : record.dnsNames) texts.add(name);
+  for (auto& address : record.addresses) texts.add(address);
+  std::sort(texts.begin(), texts.end());
+  auto all = kj::strArray(texts, "\n");
+  kj::byte digest[SHA256_DIGEST_LENGTH];
+  SHA256(all.asBytes().begin(), all.size(), digest);
+  Expiry::Subject subject;
+  std::copy(digest, digest + subject.size(), subject.begin());
+  return subject;
+}
+
+Expiry::Record counted(const Record& record, size_t words) {
+  return {kj::str(record.serial), record.notAfter, holderOf(record.caller), subjectOf(record),
+          (words + kMetadataWords) * sizeof(capnp::word)};
 }
 
 }  // namespace
 
-Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, size_t most)
+// A record that is counted as long as it is being written.
+class Records::Writing {
+ public:
+  Writing(Records& records, const Expiry::Record& record)
+      : records(records), holder(record.holder), bytes(record.bytes) {
+    records.allUnderWay += bytes;
+    records.underWay.upsert(holder, bytes, [](size_t& old, size_t more) { old += more; });
+  }
+  ~Writing() noexcept(false) {
+    records.allUnderWay -= bytes;
+    auto& mine = KJ_ASSERT_NONNULL(records.underWay.find(holder));
+    mine -= bytes;
+    if (mine == 0) records.underWay.erase(holder);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Writing);
+
+ private:
+  Records& records;
+  const Ip holder;
+  const size_t bytes;
+};
+
+Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
+                 Expiry::Limits limits)
     : store(store),
       timer(timer),
       clock(clock),
-      expiry(most),
+      expiry(limits),
       regularly(cleanRegularly().eagerlyEvaluate(nullptr)) {}
 
 kj::Promise<void> Records::recall(Issuer& issuer) {
@@ -72,7 +120,7 @@ kj::Promise<void> Records::recall(Issuer& issuer) {
 kj::Promise<void> Records::recallOnce(Issuer& issuer) {
   return store.visit<rpc::IssuedCertificateSpec>([this, &issuer](auto stored) {
     KJ_IF_MAYBE (record, recordOf(stored)) {
-      if (expiry.add(record->serial, record->notAfter)) issuer.remember(*record);
+      if (expiry.add(counted(*record, stored.totalSize().wordCount))) issuer.remember(*record);
     }
   });
 }
@@ -84,9 +132,15 @@ kj::Promise<void> Records::keep(const Record& record) {
   capnp::MallocMessageBuilder message(kRecordWords);
   auto spec = message.initRoot<rpc::IssuedCertificateSpec>();
   fill(spec, record);
+  auto entry = counted(record, spec.asReader().totalSize().wordCount);
+  auto mine = underWay.find(entry.holder).map([](size_t& n) { return n; }).orDefault(0);
+  KJ_IF_MAYBE (why, expiry.whyNoRoom(entry, mine, allUnderWay)) {
+    fail(ErrorKind::kResourceExhausted, *why);
+  }
+  Writing writing(*this, entry);
   // Whatever becomes of this, the record may be there: when its caller hangs up, too.
   KJ_DEFER({
-    expiry.add(serial, end);
+    expiry.add(entry);
     clean();
   });
   kj::Maybe<kj::String> reason;
@@ -126,7 +180,7 @@ kj::Promise<void> Records::removeDue() {
           .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       KJ_IF_MAYBE (e, failure) {
         if (kindOf(*e) == ErrorKind::kNotFound) continue;
-        expiry.add(due->serial, due->end);  // the next round tries again
+        expiry.add(*due);  // the next round tries again
         kj::throwFatalException(kj::mv(*e));
       }
     } else {

@@ -145,11 +145,55 @@ TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
   for (kj::StringPtr wrong : {""_kj, "abcdef.0123456789abcdeg"_kj, "abcdef.0123456789abcdef0"_kj,
                               "abcdef.0123456789abcde"_kj}) {
     EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnauthenticated) << wrong.cStr();
-    EXPECT_TRUE(refusal(asked.request) == ErrorKind::kUnavailable) << "heard at once again";
+    EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnavailable) << "heard at once again";
     patience();
   }
   EXPECT_TRUE(refusal(asked.request) == nullptr);
   EXPECT_EQ(recorded.size(), 1u);
+}
+
+// Catches: a node that cannot join because another one behind the same address, or in the same /64,
+// guesses tokens.
+TEST_F(Issuing, ARightTokenPassesWhoeverFailedBefore) {
+  for (int i = 0; i < 5; ++i) refusal(ask("10.0.0.9").request, "wrong");
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+  auto from = [&](kj::StringPtr address, kj::StringPtr name, kj::StringPtr token) {
+    return kj::runCatchingExceptions(
+               [&] { issuer.issue(ask(address, name).request, token, ip(address)); })
+        .map([](const kj::Exception& e) { return kindOf(e); });
+  };
+  for (int i = 0; i < 5; ++i) from("fd00::1", "bad", "wrong");
+  EXPECT_TRUE(from("fd00::2", "bad", "wrong") == ErrorKind::kUnavailable) << "guessing is fast";
+  EXPECT_TRUE(from("fd00::2", "good", kToken) == nullptr);
+}
+
+// Catches: somebody with the token who makes trustd forget whose a name is, by asking for many; and
+// one that keeps others from joining, or from renewing what they have.
+TEST_F(Issuing, WhoAsksForManyNamesTakesNoneFromOthers) {
+  auto from = [&](kj::StringPtr address, kj::Array<kj::String> names) {
+    pki::LeafOptions options;
+    options.addresses = kj::arr(kj::str(address));
+    options.dnsNames = kj::mv(names);
+    auto request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
+    return kj::runCatchingExceptions([&] { issuer.issue(request, kToken, ip(address)); })
+        .map([](const kj::Exception& e) { return kindOf(e); });
+  };
+  EXPECT_TRUE(from("10.0.0.9", kj::arr(kj::str("w1"))) == nullptr);
+  wall.date += 1 * kj::HOURS;  // what others get ends later
+  ::testing::internal::CaptureStderr();
+  kj::Maybe<ErrorKind> last;
+  for (unsigned i = 0; i < 700; ++i) {
+    auto names = kj::heapArrayBuilder<kj::String>(30);
+    for (unsigned n = 0; n < 30; ++n) names.add(kj::str("flood-", i, "-", n));
+    last = from("10.0.0.66", names.finish());
+  }
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(last == ErrorKind::kResourceExhausted);
+  EXPECT_TRUE(from("10.0.0.10", kj::arr(kj::str("w1"))) == ErrorKind::kPermissionDenied)
+      << "the name was forgotten while its certificate is valid";
+  EXPECT_TRUE(from("10.0.0.9", kj::arr(kj::str("w1"))) == nullptr) << "its holder cannot renew";
+  EXPECT_TRUE(from("10.0.0.10", kj::arr(kj::str("w2"))) == nullptr) << "nobody else can join";
+  EXPECT_TRUE(from("10.0.0.66", kj::arr(kj::str("flood-0-0"))) == nullptr) << "renewal is refused";
 }
 
 // Catches: a comparison of a part of what the tokens are compared by.

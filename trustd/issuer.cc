@@ -22,7 +22,7 @@ bool sameToken(kj::StringPtr a, kj::StringPtr b) {
 }  // namespace
 
 Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
-    : clock(clock), monotonic(monotonic) {}
+    : clock(clock), monotonic(monotonic), lines(monotonic) {}
 
 void Issuer::use(Authority next) {
   pki::Signer signer(next.certificate, next.key);
@@ -40,31 +40,36 @@ void Issuer::remember(const Record& record) {
 }
 
 Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {
+  auto& by = KJ_UNWRAP_OR(held, {
+    fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
+  });
+  // Before any back-off: whoever fails does not keep out its neighbours behind the same address.
+  if (!sameToken(token, by.authority.token)) refuseToken(caller);
+  kj::Maybe<Issued> issued;
+  auto refusal = kj::runCatchingExceptions([&]() { issued = sign(by, request, caller); });
+  KJ_IF_MAYBE (e, refusal) {
+    tellRefused(caller, messageOf(*e));
+    kj::throwFatalException(kj::mv(*e));
+  }
+  throttle.succeeded(caller);
+  return kj::mv(KJ_ASSERT_NONNULL(issued));
+}
+
+void Issuer::refuseToken(const Ip& caller) {
   auto now = monotonic.now();
   auto wait = throttle.wait(caller, now);
   if (wait > 0 * kj::SECONDS) {
     fail(ErrorKind::kUnavailable, kj::str("too many failed requests from ", caller.toString(),
                                           "; retry in ", wait / kj::MILLISECONDS, " ms"));
   }
-  auto& by = KJ_UNWRAP_OR(held, {
-    fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
-  });
-  kj::Maybe<Issued> issued;
-  auto refusal = kj::runCatchingExceptions([&]() {
-    if (!sameToken(token, by.authority.token)) {
-      fail(ErrorKind::kUnauthenticated,
-           "wrong token; use machine.token of the control-plane nodes");
-    }
-    issued = sign(by, request, caller);
-  });
-  KJ_IF_MAYBE (e, refusal) {
-    throttle.failed(caller, now);
-    log::warn("certificate request refused",
-              {{"peer", caller.toString()}, {"error", messageOf(*e)}});
-    kj::throwFatalException(kj::mv(*e));
-  }
-  throttle.succeeded(caller);
-  return kj::mv(KJ_ASSERT_NONNULL(issued));
+  throttle.failed(caller, now);
+  constexpr kj::StringPtr kWrong = "wrong token; use machine.token of the control-plane nodes"_kj;
+  tellRefused(caller, kWrong);
+  fail(ErrorKind::kUnauthenticated, kWrong);
+}
+
+void Issuer::tellRefused(const Ip& caller, kj::StringPtr why) {
+  lines.warn("certificate request refused", holderOf(caller).toString(), caller.toString(), why);
 }
 
 Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller) {

@@ -2,11 +2,13 @@
 //
 // Owns the CA key while the process lives. After a restart the names in use are restored from the
 // records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
-// in back-off is told how long, at no cost.
+// without the token that is in back-off is told how long, at no cost. A right token is always
+// heard.
 #pragma once
 
 #include <kj/timer.h>
 
+#include "common/base/line-limit.h"
 #include "common/tls/node-certificate.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"
@@ -58,7 +60,10 @@ class Issuer {
   kj::Maybe<Held> held;
   NameBook book;
   Throttle throttle;
+  LineLimit lines;
 
+  [[noreturn]] void refuseToken(const Ip& caller);
+  void tellRefused(const Ip& caller, kj::StringPtr why);
   Issued sign(const Held& by, kj::StringPtr request, const Ip& caller);
 };
 

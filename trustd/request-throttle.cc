@@ -1,23 +1,15 @@
 #include "trustd/request-throttle.h"
 
 namespace talos::trustd {
-namespace {
-
-Ip keyOf(const Ip& caller) {
-  return caller.family() == AF_INET6 ? caller.masked(64) : caller;
-}
-
-}  // namespace
-
 kj::Duration Throttle::wait(const Ip& caller, kj::TimePoint now) const {
-  KJ_IF_MAYBE (entry, entries.find(keyOf(caller))) {
+  KJ_IF_MAYBE (entry, entries.find(holderOf(caller))) {
     if (entry->heardAgain > now) return entry->heardAgain - now;
   }
   return 0 * kj::SECONDS;
 }
 
 void Throttle::failed(const Ip& caller, kj::TimePoint now) {
-  auto key = keyOf(caller);
+  auto key = holderOf(caller);
   if (entries.find(key) == nullptr && entries.size() >= most) {
     kj::Maybe<Ip> oldest;
     kj::TimePoint when = now;
@@ -38,7 +30,7 @@ void Throttle::failed(const Ip& caller, kj::TimePoint now) {
 }
 
 void Throttle::succeeded(const Ip& caller) {
-  auto key = keyOf(caller);
+  auto key = holderOf(caller);
   if (entries.find(key) != nullptr) entries.erase(key);
 }
 

@@ -22,8 +22,8 @@ pki::RequestInfo request(std::initializer_list<kj::StringPtr> names,
 }
 
 Reserved controlPlane() {
-  auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"), kj::str("api.example.org"),
-                       kj::str("*.wild.example.org"));
+  auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("::ffff:10.0.0.2"), kj::str("cp1"),
+                       kj::str("api.example.org"), kj::str("*.wild.example.org"));
   return reservedBy(hosts, "cluster.local");
 }
 
@@ -72,7 +72,15 @@ TEST(Policy, OnlyWhatTheCallerHasShown) {
       {"an address as a name", request({"10.0.0.10"}, {"10.0.0.9"}), invalid},
       {"no address in fact", request({}, {"10.0.0.9", "ten"}), invalid},
       {"IPv6 of its own", request({}, {"fd00:0::9"}), nullptr, false, "fd00::9"},
-      {"the control plane itself", request({}, {"10.0.0.1"}), nullptr, false, "10.0.0.1"},
+      {"the control plane's address from that address", request({}, {"10.0.0.1"}), denied, false,
+       "10.0.0.1"},
+      {"the same behind translation", request({}, {"10.0.0.1"}), denied, true, "10.0.0.1"},
+      {"the control plane's address that the config has in words of IPv6",
+       request({}, {"10.0.0.2"}), denied, false, "10.0.0.2"},
+      {"loopback from loopback", request({}, {"127.0.0.1"}), invalid, false, "127.0.0.1"},
+      {"another loopback from there", request({}, {"127.7.7.7"}), invalid, false, "127.7.7.7"},
+      {"loopback of IPv6 from there", request({}, {"::1"}), invalid, false, "::1"},
+      {"no address from none", request({}, {"0.0.0.0"}), invalid, false, "0.0.0.0"},
   };
   auto reserved = controlPlane();
   NameBook book;
@@ -151,15 +159,45 @@ TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(0), at(3600)) == nullptr);
 }
 
-TEST(NameBook, IsBoundedAndForgetsWhatEndsFirst) {
-  NameBook book(3);
-  book.enter("a", ip("10.0.0.2"), at(0), at(300));
-  book.enter("b", ip("10.0.0.3"), at(0), at(100));
-  book.enter("c", ip("10.0.0.4"), at(0), at(200));
+// Catches: a book that grows; one that forgets a name of somebody who has few, for one who has many.
+TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
+  NameBook book({.most = 4, .perHolder = 4, .fair = 1});
+  book.enter("a", ip("10.0.0.2"), at(0), at(100));
+  book.enter("b", ip("fd00::3"), at(0), at(300));
+  book.enter("c", ip("fd00::4"), at(0), at(200));  // the same subnet
   book.enter("d", ip("10.0.0.5"), at(0), at(400));
-  EXPECT_EQ(book.size(), 3u);
-  EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0), at(100)) == nullptr);
+  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("e")), ip("10.0.0.6"), at(0)) == nullptr);
+  book.enter("e", ip("10.0.0.6"), at(0), at(500));
+  EXPECT_EQ(book.size(), 4u);
+  EXPECT_TRUE(book.holder("c", ip("10.0.0.9"), at(0), at(100)) == nullptr);
   EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0), at(100)) != nullptr);
+  // Now nobody has more than one: who is new waits, who is known does not.
+  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("f")), ip("10.0.0.7"), at(0)) != nullptr);
+  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("a")), ip("10.0.0.2"), at(0)) == nullptr);
+  // Until a name is over.
+  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("f")), ip("10.0.0.7"), at(100)) == nullptr);
+  book.enter("f", ip("10.0.0.7"), at(100), at(500));
+  EXPECT_EQ(book.size(), 4u);
+  EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0), at(300)) != nullptr) << "a valid one went";
+}
+
+// Catches: one holder that has the whole book; a quota that counts what is over, or what a holder
+// has already.
+TEST(NameBook, AHolderHasItsQuota) {
+  NameBook book({.most = 100, .perHolder = 3, .fair = 1});
+  auto room = [&](kj::StringPtr name, kj::StringPtr address, int64_t now) {
+    return book.whyNoRoom(kj::arr(kj::str(name)), ip(address), at(now)) == nullptr;
+  };
+  for (auto i : {1, 2, 3}) {
+    auto name = kj::str("w", i);
+    auto address = kj::str("fd00::", i);
+    EXPECT_TRUE(room(name, address, 0));
+    book.enter(name, ip(address), at(0), at(100 * i));
+  }
+  EXPECT_FALSE(room("w4", "fd00::4", 0));
+  EXPECT_TRUE(room("w1", "fd00::1", 0)) << "renewal";
+  EXPECT_TRUE(room("w4", "fd00:0:0:1::4", 0)) << "another subnet";
+  EXPECT_TRUE(room("w4", "fd00::4", 100)) << "one is over";
 }
 
 }  // namespace

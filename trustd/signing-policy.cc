@@ -41,21 +41,21 @@ bool isMapped(const Ip& address) {
   return kMapped.contains(address);
 }
 
+// Nothing excepts an address from the first two: whoever has the token may call from an address of
+// the control plane, too, by taking it from the network or from behind the same translation.
 void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved, bool anyAddress) {
   for (auto& other : reserved.addresses) {
-    if (address == other && address != caller) {
+    if (address == other) {
       deny(kj::str("the address ", address.toString(), " belongs to the control plane"));
     }
   }
-  if (address == caller) return;
-  if (address.isAny() || address.isLoopback() || address.isMulticast() || isMapped(address)) {
+  if (!address.isUnicast() || address.isLoopback() || isMapped(address)) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request names ", address.toString(), ", which is not an address of a node"));
   }
-  if (!anyAddress) {
-    deny(kj::str("the request names the address ", address.toString(), ", but comes from ",
-                 caller.toString(), "; only the address that a node calls from is signed"));
-  }
+  if (address == caller || anyAddress) return;
+  deny(kj::str("the request names the address ", address.toString(), ", but comes from ",
+               caller.toString(), "; only the address that a node calls from is signed"));
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
   Reserved result;
   for (auto& host : hosts) {
     KJ_IF_MAYBE (address, Ip::parse(host)) {
-      result.addresses.add(*address);
+      result.addresses.add(address->unmapped());
     } else if (host.size() > 0) {
       // A wildcard covers names below it.
       addOnce(result.names, canonicalName(host.startsWith("*.") ? host.slice(2) : host));
@@ -87,25 +87,94 @@ kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date fr
   return nullptr;
 }
 
-void NameBook::makeRoom() {
-  const kj::String* first = nullptr;
-  kj::Date earliest = kj::UNIX_EPOCH;
+size_t NameBook::countOf(const Ip& holder) const {
+  return counts.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
+}
+
+void NameBook::count(const Ip& address, int change) {
+  auto holder = holderOf(address);
+  auto& n =
+      counts.findOrCreate(holder, [&]() { return kj::TreeMap<Ip, size_t>::Entry{holder, 0}; });
+  n += change;
+  if (n == 0) counts.erase(holder);
+}
+
+kj::Maybe<Ip> NameBook::holderOfMost() const {
+  kj::Maybe<Ip> holder;
+  size_t most = 0;
+  for (auto& row : counts) {
+    if (row.value <= most) continue;
+    most = row.value;
+    holder = row.key;
+  }
+  return holder;
+}
+
+kj::Maybe<kj::String> NameBook::whyNoRoom(kj::ArrayPtr<const kj::String> names, const Ip& asking,
+                                          kj::Date from) const {
+  auto holder = holderOf(asking);
+  size_t fresh = 0;
+  for (auto& name : names) {
+    bool known = false;
+    KJ_IF_MAYBE (entry, entries.find(name)) {
+      known = holderOf(entry->holder) == holder;
+    }
+    if (!known) ++fresh;
+  }
+  if (fresh == 0) return nullptr;
+  bool full = entries.size() + fresh > limits.most;
+  bool many = countOf(holder) + fresh > limits.perHolder;
+  if (!full && !many) return nullptr;
+  size_t over = 0, mine = 0;
   for (auto& row : entries) {
-    if (first == nullptr || row.value.until < earliest) {
-      first = &row.key;
+    bool ended = row.value.until <= from;
+    if (ended) ++over;
+    if (!ended && holderOf(row.value.holder) == holder) ++mine;
+  }
+  if (mine + fresh > limits.perHolder) {
+    return kj::str(holder.toString(), " has ", mine, " names with valid certificates; at most ",
+                   limits.perHolder);
+  }
+  size_t most = 0;
+  for (auto& row : counts) most = kj::max(most, row.value);
+  if (full && over < fresh && most <= limits.fair) {
+    return kj::str("all ", limits.most, " names that this node can remember are in use");
+  }
+  return nullptr;
+}
+
+void NameBook::makeRoom(kj::Date from) {
+  // The book is full, so there is one.
+  auto most = KJ_ASSERT_NONNULL(holderOfMost());
+  const kj::String* victim = nullptr;
+  kj::Date earliest = kj::UNIX_EPOCH;
+  bool victimIsOver = false;
+  for (auto& row : entries) {
+    bool over = row.value.until <= from;
+    if (!over && (victimIsOver || holderOf(row.value.holder) != most)) continue;
+    if (victim == nullptr || (over && !victimIsOver) || row.value.until < earliest) {
+      victim = &row.key;
       earliest = row.value.until;
+      victimIsOver = over;
     }
   }
-  if (first != nullptr) entries.erase(kj::str(*first));
+  if (victim == nullptr) return;
+  auto name = kj::str(*victim);
+  count(KJ_ASSERT_NONNULL(entries.find(name)).holder, -1);
+  entries.erase(name);
 }
 
 void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until) {
   KJ_IF_MAYBE (entry, entries.find(name)) {
-    if (until >= entry->until || entry->from >= until) *entry = Entry{holder, from, until};
+    if (until < entry->until && entry->from < until) return;
+    count(entry->holder, -1);
+    *entry = Entry{holder, from, until};
+    count(holder, 1);
     return;
   }
-  if (entries.size() >= most) makeRoom();
+  if (entries.size() >= limits.most) makeRoom(from);
   entries.insert(kj::str(name), Entry{holder, from, until});
+  count(holder, 1);
 }
 
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
@@ -143,6 +212,9 @@ Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& r
     auto name = canonicalName(text);
     checkName(name, caller, reserved, book, now, until);
     addOnce(grant.dnsNames, kj::mv(name));
+  }
+  KJ_IF_MAYBE (why, book.whyNoRoom(grant.dnsNames, caller, now)) {
+    fail(ErrorKind::kResourceExhausted, *why);
   }
   return grant;
 }

@@ -5,7 +5,8 @@
 // address, and names that nobody else has: no name of the control plane, and no name in a valid
 // certificate of another address. Subject, key usages and lifetime are never the caller's choice.
 // Behind address translation the caller's address proves nothing: with `anyAddress` the addresses
-// in a request are accepted, but never those of the control plane.
+// in a request are accepted. What belongs to the control plane, and what is no machine's alone
+// (loopback, groups), is signed for nobody, wherever a request comes from.
 #pragma once
 
 #include <kj/map.h>
@@ -15,6 +16,7 @@
 
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
+#include "trustd/holder.h"
 
 namespace talos::trustd {
 
@@ -30,14 +32,28 @@ struct Reserved {
 // APIs, and the names of the Kubernetes service.
 Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomain);
 
-// Who has which name, as long as its certificate is valid. Bounded: of more than `most` names the
-// one that ends first makes room.
+// Who has which name, as long as its certificate is valid.
+//
+// Bounded in total and for each holder (trustd/holder.h), so that whoever asks for many names loses
+// what is its own and nobody else's: a holder with `perHolder` valid names gets no more of them.
+// When the book is full, names that are over make room, then those of the holder with most names
+// that end first; while no holder has more than `fair`, nobody makes room and new names are
+// refused. A name that its holder has already is always there for it.
 class NameBook {
  public:
-  explicit NameBook(size_t most = 20'000) : most(most) {}
+  struct Limits {
+    size_t most = 20'000;     // a machine has two or three; some 5 MB with the longest names
+    size_t perHolder = 5000;  // a whole site of machines can be behind one address
+    size_t fair = 32;         // those of one request
+  };
+  NameBook() : NameBook(Limits()) {}
+  explicit NameBook(Limits limits) : limits(limits) {}
   // The address that another machine has the name with at some time of this span; none when it is
   // free for this one.
   kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date from, kj::Date until) const;
+  // Why these cannot all be entered for this one at this time.
+  kj::Maybe<kj::String> whyNoRoom(kj::ArrayPtr<const kj::String> names, const Ip& asking,
+                                  kj::Date from) const;
   // A certificate that is valid in this span. In any order: of two the one that ends last counts,
   // unless it begins after the other's end: then the clock was wrong.
   void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
@@ -48,9 +64,14 @@ class NameBook {
     Ip holder;
     kj::Date from, until;
   };
-  size_t most;
+  Limits limits;
   kj::TreeMap<kj::String, Entry> entries;
-  void makeRoom();
+  kj::TreeMap<Ip, size_t> counts;  // of a holder's entries
+
+  size_t countOf(const Ip& holder) const;
+  void count(const Ip& address, int change);
+  kj::Maybe<Ip> holderOfMost() const;
+  void makeRoom(kj::Date from);
 };
 
 struct Grant {
@@ -59,8 +80,8 @@ struct Grant {
 };
 
 // Throws PermissionDenied (what the caller has not shown to be its own) or InvalidArgument (what
-// nobody may ask for), each saying what would be right. The certificate is to be valid from now
-// until `until`. Enters nothing.
+// nobody may ask for), each saying what would be right, or ResourceExhausted (the caller has too
+// many names). The certificate is to be valid from now until `until`. Enters nothing.
 Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
 

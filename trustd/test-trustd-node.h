@@ -1,5 +1,5 @@
 // A trustd of its own in a test's process: a real socket, real TLS, a model of machined's store
-// behind it, and callers from any address of loopback.
+// behind it, and callers from any address of 10.0.0.0/8 and fd00::/16, in a network of its own.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -9,6 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/net/ip.h"
+#include "common/testing/own-network.h"
 #include "common/testing/test-port.h"
 #include "rpc/local.capnp.h"
 #include "rpc/trust.capnp.h"
@@ -147,21 +148,35 @@ inline Asked ask(std::initializer_list<kj::StringPtr> addresses,
   return {kj::mv(key), kj::mv(request)};
 }
 
-// A TCP connection from this address of loopback.
+// A socket that comes from this address, and where it is to go.
+struct Dialling {
+  Dialling(kj::StringPtr from, uint16_t port) {
+    auto address = Ip::require(from);
+    auto loopback = address.family() == AF_INET6 ? "::1"_kj : "127.0.0.1"_kj;
+    to = Endpoint{Ip::require(loopback), port}.socketName();
+    int fd;
+    KJ_SYSCALL(fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    own = kj::AutoCloseFd(fd);
+    int yes = 1;
+    KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
+    // What is local by a route only, IPv6 does not bind to otherwise.
+    KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes));
+    auto name = Endpoint{address}.socketName();
+    KJ_SYSCALL(bind(fd, name.get(), name.size()), from);
+  }
+  kj::AutoCloseFd own;
+  SocketName to;
+};
+
+// A TCP connection from this address.
 inline kj::Promise<kj::Own<kj::AsyncIoStream>> dialFrom(kj::LowLevelAsyncIoProvider& lowLevel,
                                                         kj::StringPtr from, uint16_t port) {
-  int fd;
-  KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  kj::AutoCloseFd owned(fd);
-  int yes = 1;
-  KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-  auto own = Endpoint{Ip::require(from)}.socketName();
-  KJ_SYSCALL(bind(fd, own.get(), own.size()), from);
-  auto to = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
-  co_return co_await lowLevel.wrapConnectingSocketFd(kj::mv(owned), to.get(), to.size());
+  Dialling dialling(from, port);
+  co_return co_await lowLevel.wrapConnectingSocketFd(kj::mv(dialling.own), dialling.to.get(),
+                                                     dialling.to.size());
 }
 
-// A machine at one address of loopback: a connection that is kept.
+// A machine at one address: a connection that is kept.
 class Caller {
  public:
   Caller(kj::Own<kj::AsyncIoStream> stream)
@@ -197,7 +212,7 @@ class TestTrustd {
       : io(io),
         timer(io.provider->getTimer()),
         limits(limits),
-        listening(listenTcp("127.0.0.1", 0, 4096)),
+        listening(listenTcp("::", 0, 4096)),
         machined(serveUnix(*io.lowLevelProvider, timer, listenUnix(socketPath, 0600),
                            [this](const UnixPeer&) -> capnp::Capability::Client {
                              return kj::heap<MachinedServer>(model);
@@ -241,7 +256,7 @@ class TestTrustd {
     auto expected = model.withSecrets ? model.version : 0;
     while (secrets.seen() != expected) co_await timer.afterDelay(1 * kj::MILLISECONDS);
   }
-  kj::Promise<Caller> call(kj::StringPtr from = "127.0.0.1") {
+  kj::Promise<Caller> call(kj::StringPtr from = "10.0.0.1") {
     TlsVerifier verifier(model.authority.certificate);
     co_return co_await Caller::connect(*io.lowLevelProvider, verifier, from, port);
   }
@@ -250,9 +265,11 @@ class TestTrustd {
   kj::Timer& timer;
   MovableClock clock;
   ModelStore model;
+  Expiry::Limits keeps;  // from the next start() on
   uint16_t port = 0;
 
  private:
+  OwnNetwork network;
   ServerLimits limits;
   kj::String directory = makeDirectory();
   kj::String socketPath = kj::str(directory, "/machined.sock");
@@ -263,7 +280,7 @@ class TestTrustd {
         : store(*t.io.lowLevelProvider, t.timer, t.socketPath, kj::str("trustd")),
           issuer(t.clock, kj::systemPreciseMonotonicClock()),
           secrets(store, t.timer, t.clock, issuer),
-          records(store, t.timer, t.clock) {}
+          records(store, t.timer, t.clock, t.keeps) {}
     StoreClient store;
     Issuer issuer;
     Secrets secrets;

@@ -41,8 +41,8 @@ struct Serving : ::testing::Test {
 
 TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   wait(trustd.start());
-  auto caller = wait(trustd.call("127.0.0.9"));
-  auto asked = ask({"127.0.0.9"}, {"w1"});
+  auto caller = wait(trustd.call("10.0.0.9"));
+  auto asked = ask({"10.0.0.9"}, {"w1"});
   auto answer = wait(caller.certificate(asked.request));
   EXPECT_EQ(answer.authority, trustd.model.authority.certificate);
   pki::checkPair(answer.certificate, asked.key);
@@ -52,9 +52,9 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   EXPECT_EQ(entry.key, info.serial);
   auto resource = entry.value->getRoot<rpc::Resource>().asReader();
   auto spec = resource.getSpec().getAs<rpc::IssuedCertificateSpec>();
-  EXPECT_EQ(spec.getCaller(), "127.0.0.9");
+  EXPECT_EQ(spec.getCaller(), "10.0.0.9");
   EXPECT_EQ(kj::strArray(spec.getDnsNames(), " "), "w1");
-  EXPECT_EQ(kj::strArray(spec.getAddresses(), " "), "127.0.0.9");
+  EXPECT_EQ(kj::strArray(spec.getAddresses(), " "), "10.0.0.9");
   EXPECT_EQ(kj::str(spec.getFingerprint()), pki::fingerprint(answer.certificate));
   EXPECT_EQ(kj::str(spec.getIssued()).size(), "2026-11-20T12:00:00Z"_kj.size());
 }
@@ -63,7 +63,7 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
 TEST_F(Serving, WithoutARecordNoCertificateIsGivenAway) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
-  auto asked = ask({"127.0.0.1"});
+  auto asked = ask({"10.0.0.1"});
   trustd.model.refusesWrites = true;
   EXPECT_TRUE(refusal(caller.certificate(asked.request)) == ErrorKind::kUnavailable);
   trustd.model.refusesWrites = false;
@@ -81,16 +81,16 @@ TEST_F(Serving, WithoutARecordNoCertificateIsGivenAway) {
 TEST_F(Serving, ARestartKnowsWhoseNamesAreTaken) {
   wait(trustd.start());
   {
-    auto first = wait(trustd.call("127.0.0.9"));
-    wait(first.certificate(ask({"127.0.0.9"}, {"w1"}).request));
+    auto first = wait(trustd.call("10.0.0.9"));
+    wait(first.certificate(ask({"10.0.0.9"}, {"w1"}).request));
   }
   trustd.stop();
   wait(trustd.start());
-  auto other = wait(trustd.call("127.0.0.10"));
-  EXPECT_TRUE(refusal(other.certificate(ask({"127.0.0.10"}, {"w1"}).request)) ==
+  auto other = wait(trustd.call("10.0.0.10"));
+  EXPECT_TRUE(refusal(other.certificate(ask({"10.0.0.10"}, {"w1"}).request)) ==
               ErrorKind::kPermissionDenied);
-  auto same = wait(trustd.call("127.0.0.9"));
-  wait(same.certificate(ask({"127.0.0.9"}, {"w1"}).request));
+  auto same = wait(trustd.call("10.0.0.9"));
+  wait(same.certificate(ask({"10.0.0.9"}, {"w1"}).request));
 }
 
 // Catches: records that pile up for ever, over a restart too.
@@ -98,7 +98,7 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   wait(trustd.start());
   {
     auto caller = wait(trustd.call());
-    wait(caller.certificate(ask({"127.0.0.1"}).request));
+    wait(caller.certificate(ask({"10.0.0.1"}).request));
   }
   trustd.stop();
   trustd.clock.ahead = 47 * kj::HOURS;
@@ -110,6 +110,33 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   wait(trustd.start());
   until([&] { return trustd.model.records.size() == 0; });
   EXPECT_EQ(trustd.model.destroyed, 1u);
+}
+
+// Catches: somebody with the token whose flood washes out the records of what was issued before, or
+// keeps others from joining; records that a restart forgets to count.
+TEST_F(Serving, AFloodWashesNoRecordOut) {
+  trustd.keeps = {.bytes = 64u << 10, .perHolder = 16u << 10, .fair = 4u << 10};
+  wait(trustd.start());
+  auto issue = [&](kj::StringPtr from, kj::StringPtr name) {
+    auto caller = wait(trustd.call(from));
+    return refusal(caller.certificate(ask({from}, {name}).request));
+  };
+  EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr);
+  auto evidence = kj::str(trustd.model.records.begin()->key);
+  auto flood = [&] {
+    kj::Maybe<ErrorKind> last;
+    for (unsigned i = 0; i < 40; ++i) last = issue("10.0.0.66", kj::str("flood-", i));
+    return last;
+  };
+  EXPECT_TRUE(flood() == ErrorKind::kResourceExhausted);
+  trustd.stop();
+  wait(trustd.start());
+  EXPECT_TRUE(flood() == ErrorKind::kResourceExhausted);
+  EXPECT_TRUE(trustd.model.records.find(evidence) != nullptr);
+  EXPECT_TRUE(issue("10.0.0.66", "flood-0") == nullptr) << "renewal is refused";
+  EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr) << "renewal is refused";
+  EXPECT_TRUE(issue("10.0.0.10", "w2") == nullptr) << "nobody else can join";
+  EXPECT_LT(trustd.model.records.size(), 40u);
 }
 
 // Catches: a record that is gone already and keeps all others from going; one that could not be
@@ -125,7 +152,7 @@ TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
     trustd.clock.ahead = ahead;
     wait(trustd.tell());
     auto caller = wait(trustd.call());
-    wait(caller.certificate(ask({"127.0.0.1"}).request));
+    wait(caller.certificate(ask({"10.0.0.1"}).request));
   };
   trustd.model.refusesRemoval = true;
   issue();
@@ -149,7 +176,7 @@ TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
   trustd.model.losesAnswers = true;
   {
     auto caller = wait(trustd.call());
-    auto asking = caller.certificate(ask({"127.0.0.1"}).request).eagerlyEvaluate(nullptr);
+    auto asking = caller.certificate(ask({"10.0.0.1"}).request).eagerlyEvaluate(nullptr);
     until([&] { return trustd.model.records.size() == 1; });
     trustd.clock.ahead = 49 * kj::HOURS;
   }
@@ -163,14 +190,14 @@ TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   auto kept = wait(trustd.call());
   auto works = [&] {
     auto caller = wait(trustd.call());
-    wait(caller.certificate(ask({"127.0.0.1"}).request));
+    wait(caller.certificate(ask({"10.0.0.1"}).request));
   };
   works();
-  wait(kept.certificate(ask({"127.0.0.1"}).request));
+  wait(kept.certificate(ask({"10.0.0.1"}).request));
   trustd.model.authority = pki::makeAuthority({.organization = "talos"});
   wait(trustd.tell());
   works();  // verified by the new one
-  wait(kept.certificate(ask({"127.0.0.1"}).request));
+  wait(kept.certificate(ask({"10.0.0.1"}).request));
 
   // The verifier's clock is the real one, so a certificate of another time is refused.
   trustd.clock.ahead = 87'600 * kj::HOURS;
@@ -204,7 +231,7 @@ TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
   wait(trustd.tell());
   trustd.model.authority.certificate = kj::mv(right);
   auto caller = wait(trustd.call());
-  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  wait(caller.certificate(ask({"10.0.0.1"}).request));
   auto log = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("cannot use the CA; the previous one stays"), std::string::npos);
   EXPECT_EQ(log.find("cannot make a certificate for port 50001"), std::string::npos)
@@ -216,17 +243,17 @@ TEST_F(Serving, WithoutSecretsItRefusesAndWithThemItServesAgain) {
   auto caller = wait(trustd.call());
   trustd.model.withSecrets = false;
   wait(trustd.tell());
-  EXPECT_TRUE(refusal(caller.certificate(ask({"127.0.0.1"}).request)) == ErrorKind::kUnavailable);
+  EXPECT_TRUE(refusal(caller.certificate(ask({"10.0.0.1"}).request)) == ErrorKind::kUnavailable);
   trustd.model.withSecrets = true;
   wait(trustd.tell());
-  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  wait(caller.certificate(ask({"10.0.0.1"}).request));
 }
 
 // Catches: somebody who holds connections and asks nothing.
 TEST_F(Serving, AnIdleConnectionEnds) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
-  wait(caller.certificate(ask({"127.0.0.1"}).request));
+  wait(caller.certificate(ask({"10.0.0.1"}).request));
   wait(caller.onDisconnect());
 }
 
@@ -235,7 +262,7 @@ TEST_F(Serving, AnIdleConnectionEnds) {
 TEST_F(Serving, AConnectionThatIsUsedStays) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
-  auto asked = ask({"127.0.0.1"});
+  auto asked = ask({"10.0.0.1"});
   trustd.model.beforeWrite = [this] { return timer.afterDelay(kIdle + 500 * kj::MILLISECONDS); };
   wait(caller.certificate(asked.request));
   trustd.model.beforeWrite = [] { return kj::READY_NOW; };

@@ -13,6 +13,11 @@ struct Activity : kj::Refcounted {
   kj::TimePoint last;  // certificate
   unsigned calls = 0;
 
+  kj::Maybe<kj::TimePoint> idleSince() const {
+    if (calls > 0) return nullptr;
+    return last;
+  }
+
   struct Call {
     explicit Call(Activity& activity) : activity(kj::addRef(activity)) { ++activity.calls; }
     ~Call() noexcept(false) { --activity->calls; }
@@ -24,7 +29,7 @@ struct Activity : kj::Refcounted {
 kj::Promise<void> idle(kj::Own<Activity> activity) {
   for (;;) {
     auto now = activity->timer.now();
-    auto due = activity->calls > 0 ? now + kIdle : activity->last + kIdle;
+    auto due = activity->idleSince().orDefault(now) + kIdle;
     if (due <= now) co_return;
     co_await activity->timer.atTime(due);
   }
@@ -64,7 +69,9 @@ Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer) 
       KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "the peer has no IP address", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idle(kj::addRef(*activity));
-  return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until));
+  IdleSince idleSince = [activity = kj::addRef(*activity)] { return activity->idleSince(); };
+  return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until),
+                 kj::mv(idleSince));
 }
 
 }  // namespace talos::trustd

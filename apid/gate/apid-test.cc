@@ -2,6 +2,8 @@
 #include <capnp/rpc-twoparty.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apid/gate/test-apid.h"
 
 namespace talos::apid {
@@ -33,6 +35,21 @@ TEST_F(Apid, RolesOfTheCertificate) {
   auto admin = connectAs(a, {"os:admin"});
   wait(machine(admin.cluster).rebootRequest().send().ignoreResult());
   EXPECT_EQ(a.model.reboots, 1u);
+}
+
+// Catches: a client that washes everything else out of apid's own log by calls that are denied, over
+// one connection or many.
+TEST_F(Apid, DeniedCallsAreABoundedNumberOfLines) {
+  start(a);
+  ::testing::internal::CaptureStderr();
+  for (int connection = 0; connection < 10; ++connection) {
+    auto reader = connectAs(a, {"os:reader"});
+    auto nobody = connectAs(a, {"nothing"});
+    for (int i = 0; i < 20; ++i) rebootFailure(machine(reader.cluster));
+  }
+  std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_GE(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 20) << log;
 }
 
 // Catches: a certificate without a role, or with an O that only looks like one, that may do

@@ -16,7 +16,9 @@ struct FleetBench {
   bool refuse = false, dead = false;
   kj::Maybe<kj::String> unproven;  // of the next one that is dialled
   kj::Maybe<kj::Promise<void>> gate;
-  kj::Vector<kj::String> asked;  // roles that a remote was asked for
+  kj::String caller = kj::str("someone");
+  kj::Vector<kj::String> asked;                          // roles that a remote was asked for
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> ends;  // of the connections
 
   void pass(kj::Duration duration) {
     timer.advanceTo(timer.now() + duration);
@@ -51,7 +53,7 @@ class RemoteCluster final : public rpc::Cluster::Server {
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
     bench.asked.add(kj::strArray(context.getParams().getRoles(), ","));
-    EXPECT_EQ(context.getParams().getCaller().getName(), "someone"_kj);
+    EXPECT_EQ(context.getParams().getCaller().getName(), bench.caller);
     EXPECT_EQ(context.getParams().getCaller().getAddress(), "10.0.0.99"_kj);
     context.getResults().setCluster(kj::heap<RemoteCluster>(bench));
     return kj::READY_NOW;
@@ -63,14 +65,20 @@ class RemoteCluster final : public rpc::Cluster::Server {
 
 class FakeConnection final : public Connection {
  public:
-  explicit FakeConnection(FleetBench& bench) : bench(bench) { ++bench.open; }
+  explicit FakeConnection(FleetBench& bench) : bench(bench) {
+    ++bench.open;
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    bench.ends.add(kj::mv(paf.fulfiller));
+    end = kj::mv(paf.promise);
+  }
   ~FakeConnection() noexcept(false) { --bench.open; }
   capnp::Capability::Client bootstrap() override { return kj::heap<RemoteCluster>(bench); }
-  kj::Promise<void> onDisconnect() override { return kj::NEVER_DONE; }
+  kj::Promise<void> onDisconnect() override { return kj::mv(end); }
   bool alive() const override { return !bench.dead; }
 
  private:
   FleetBench& bench;
+  kj::Promise<void> end = nullptr;
 };
 
 struct FleetTest : testing::Test {
@@ -78,7 +86,7 @@ struct FleetTest : testing::Test {
   FleetBench bench;
   Fleet fleet{bench.timer,
               [this](const Ip& address) { return dial(address.toString()); },
-              {.targets = 3, .idle = 60 * kj::SECONDS}};
+              {.targets = 3, .perClient = 3, .strangers = 3, .idle = 60 * kj::SECONDS}};
 
   kj::Promise<Remote> dial(kj::String address) {
     ++bench.dialled;
@@ -94,10 +102,11 @@ struct FleetTest : testing::Test {
   rpc::Node::Client node(kj::StringPtr address) {
     return fleet.node(Ip::require(address), caller({"os:reader"})).wait(bench.scope);
   }
-  static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles) {
+  static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles,
+                              kj::StringPtr name = "someone") {
     kj::Vector<kj::String> list;
     for (auto role : roles) list.add(kj::str(role));
-    return {kj::str("someone"), kj::str("10.0.0.99"), list.releaseAsArray()};
+    return {kj::str(name), kj::str("10.0.0.99"), list.releaseAsArray()};
   }
   void use(rpc::Node::Client node) {
     auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(bench.scope);
@@ -207,6 +216,63 @@ TEST_F(FleetTest, NumberOfTargetsIsBounded) {
   EXPECT_EQ(bench.dialled, 4u);
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.5"); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
+}
+
+// Catches: one reader that holds all connections that this node may have, so that nobody else's
+// call is forwarded.
+TEST_F(FleetTest, OneClientHasAPartOfTheTargets) {
+  Fleet small(bench.timer, [this](const Ip& address) { return dial(address.toString()); },
+              {.targets = 3, .perClient = 2, .strangers = 3, .idle = 60 * kj::SECONDS});
+  auto get = [&](kj::StringPtr address, kj::StringPtr name) {
+    bench.caller = kj::str(name);
+    return small.node(Ip::require(address), caller({}, name)).wait(bench.scope);
+  };
+  kj::Maybe<rpc::Node::Client> first = get("10.0.0.1", "greedy");
+  auto again = get("10.0.0.1", "greedy"), second = get("10.0.0.2", "greedy");
+  auto failure = kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+            "greedy uses connections to 2 other nodes, which is the limit for one client"_kj);
+  EXPECT_EQ(bench.dialled, 2u) << "it was dialled all the same";
+  first = nullptr;  // what it has twice is one
+  bench.scope.poll();
+  EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) != nullptr);
+  EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "someone"); }) == nullptr);
+  again = nullptr;
+  bench.scope.poll();
+  EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) == nullptr);
+}
+
+// Catches: hosts that are no nodes at all, whose connections take the places of nodes.
+TEST_F(FleetTest, StrangersHaveAPartOfTheTargets) {
+  Fleet small(bench.timer,
+              [this](const Ip& address) {
+                bench.unproven = kj::str("self-signed certificate");
+                return dial(address.toString());
+              },
+              {.targets = 3, .perClient = 3, .strangers = 1, .idle = 60 * kj::SECONDS});
+  auto get = [&](kj::StringPtr address) {
+    return small.node(Ip::require(address), caller({})).wait(bench.scope);
+  };
+  {
+    auto first = get("10.0.0.1");
+    auto failure = kj::runCatchingExceptions([&] { get("10.0.0.2"); });
+    EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
+    EXPECT_EQ(bench.open, 1u) << "the second connection stays";
+  }
+  bench.pass(61 * kj::SECONDS);
+  get("10.0.0.2");
+}
+
+// Catches: what is left of a connection that broke a limit, kept until somebody calls again.
+TEST_F(FleetTest, ALostConnectionIsGivenUpAtOnce) {
+  auto held = node("10.0.0.3");
+  use(held);
+  bench.dead = true;
+  bench.ends[0]->fulfill();
+  bench.scope.poll();
+  EXPECT_EQ(bench.open, 0u);
+  use(node("10.0.0.3"));
+  EXPECT_EQ(bench.open, 1u);
 }
 
 }  // namespace

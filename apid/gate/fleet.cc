@@ -6,20 +6,51 @@
 
 namespace talos::apid {
 
+namespace {
+
+using Counts = kj::TreeMap<kj::String, unsigned>;
+
+void increase(Counts& counts, kj::StringPtr key) {
+  ++counts.findOrCreate(key, [&]() { return Counts::Entry{kj::str(key), 0}; });
+}
+// True: it was the last one.
+bool decrease(Counts& counts, kj::StringPtr key) {
+  bool last = --KJ_ASSERT_NONNULL(counts.find(key)) == 0;
+  if (last) counts.erase(key);
+  return last;
+}
+unsigned countOf(Counts& counts, kj::StringPtr key) {
+  return counts.find(key).map([](unsigned& n) { return n; }).orDefault(0);
+}
+
+}  // namespace
+
+// What all lines have together. A line can outlive the fleet.
+struct Fleet::Tally : kj::Refcounted {
+  Counts clients;  // in how many lines each of them has a lease
+  unsigned strangers = 0;
+};
+
 // One target. Lives in the map, and while it has leases.
 class Fleet::Line final : public kj::Refcounted {
  public:
-  Line(kj::Timer& timer, const Limits& limits)
-      : timer(timer), limits(limits), lastUse(timer.now()) {}
+  Line(kj::Timer& timer, const Limits& limits, kj::Own<Tally> tally)
+      : timer(timer), limits(limits), lastUse(timer.now()), tally(kj::mv(tally)) {}
+  ~Line() noexcept(false) { hangUp(); }
 
   bool inUse() const { return leases > 0 || dialling; }
   kj::TimePoint lastUsed() const { return lastUse; }
 
-  void take() {
+  bool isUsedBy(kj::StringPtr client) { return countOf(users, client) > 0; }
+
+  void take(kj::StringPtr client) {
+    if (!isUsedBy(client)) increase(tally->clients, client);
+    increase(users, client);
     ++leases;
     expiry = kj::READY_NOW;
   }
-  void giveBack() {
+  void giveBack(kj::StringPtr client) {
+    if (decrease(users, client)) decrease(tally->clients, client);
     lastUse = timer.now();
     if (--leases > 0) return;
     expiry = timer.afterDelay(limits.idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
@@ -38,10 +69,7 @@ class Fleet::Line final : public kj::Refcounted {
                         [this](Remote&& fresh) {
                           dialling = false;
                           hangUp();
-                          dialled = timer.now();
-                          unproven = kj::mv(fresh.unproven);
-                          cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
-                          connection = kj::mv(fresh.connection);
+                          connected(kj::mv(fresh));
                         },
                         [this](kj::Exception&& e) {
                           dialling = false;
@@ -60,31 +88,57 @@ class Fleet::Line final : public kj::Refcounted {
 
   void hangUp() {
     cluster = nullptr;
+    if (connection != nullptr && unproven != nullptr) --tally->strangers;
     connection = nullptr;
   }
 
  private:
+  void connected(Remote fresh) {
+    if (fresh.unproven != nullptr) {
+      if (tally->strangers >= limits.strangers) {
+        fail(ErrorKind::kResourceExhausted,
+             kj::str("this node is connected to ", limits.strangers,
+                     " hosts whose identity is not verified, which is the limit"));
+      }
+      ++tally->strangers;
+    }
+    dialled = timer.now();
+    unproven = kj::mv(fresh.unproven);
+    cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
+    // Not at once: this may be running below something that the connection called.
+    watching = fresh.connection->onDisconnect()
+                   .catch_([](kj::Exception&&) {})
+                   .then([this]() { return kj::evalLast([this]() { hangUp(); }); })
+                   .eagerlyEvaluate(nullptr);
+    connection = kj::mv(fresh.connection);
+  }
+
   kj::Timer& timer;
   const Limits limits;
   kj::TimePoint lastUse, dialled = kj::origin<kj::TimePoint>();
   unsigned leases = 0;
+  Counts users;  // leases of each client
+  kj::Own<Tally> tally;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::String> unproven;
   rpc::Cluster::Client cluster = nullptr;
   kj::ForkedPromise<void> attempt = nullptr;
-  kj::Promise<void> expiry = kj::READY_NOW;
+  kj::Promise<void> expiry = kj::READY_NOW, watching = kj::READY_NOW;
 };
 
 // Says that a line is in use, for as long as it exists.
 class Fleet::Lease {
  public:
-  explicit Lease(kj::Own<Line> line) : line(kj::mv(line)) { this->line->take(); }
-  ~Lease() noexcept(false) { line->giveBack(); }
+  Lease(kj::Own<Line> line, kj::StringPtr client) : line(kj::mv(line)), client(kj::str(client)) {
+    this->line->take(client);
+  }
+  ~Lease() noexcept(false) { line->giveBack(client); }
   KJ_DISALLOW_COPY_AND_MOVE(Lease);
 
  private:
   kj::Own<Line> line;
+  kj::String client;
 };
 
 // A membrane that lets everything through. Whatever came by it holds a reference to it, and so the
@@ -107,7 +161,7 @@ class Fleet::KeepInUse final : public capnp::MembranePolicy, public kj::Refcount
 };
 
 Fleet::Fleet(kj::Timer& timer, Dial dial, Limits limits)
-    : timer(timer), dial(kj::mv(dial)), limits(limits) {}
+    : timer(timer), dial(kj::mv(dial)), limits(limits), tally(kj::refcounted<Tally>()) {}
 Fleet::Fleet(kj::Timer& timer, Dial dial) : Fleet(timer, kj::mv(dial), Limits()) {}
 Fleet::~Fleet() noexcept(false) {
   // A sink that the other side still has holds its line in use, and the line the connection that
@@ -135,21 +189,28 @@ void Fleet::makeRoom() {
   }
 }
 
-kj::Own<Fleet::Line> Fleet::lineTo(const Ip& address) {
+kj::Own<Fleet::Line> Fleet::lineTo(const Ip& address, kj::StringPtr client) {
   auto key = address.toString();
-  KJ_IF_MAYBE (line, lines.find(key)) {
+  auto known = lines.find(key);
+  bool uses =
+      known.map([&](kj::Own<Line>& line) { return line->isUsedBy(client); }).orDefault(false);
+  if (!uses && countOf(tally->clients, client) >= limits.perClient) {
+    fail(ErrorKind::kResourceExhausted, kj::str(client, " uses connections to ", limits.perClient,
+                                                " other nodes, which is the limit for one client"));
+  }
+  KJ_IF_MAYBE (line, known) {
     return kj::addRef(**line);
   }
   makeRoom();
-  auto line = kj::refcounted<Line>(timer, limits);
+  auto line = kj::refcounted<Line>(timer, limits, kj::addRef(*tally));
   auto result = kj::addRef(*line);
   lines.insert(kj::mv(key), kj::mv(line));
   return result;
 }
 
 kj::Promise<rpc::Node::Client> Fleet::node(Ip address, Client client) {
-  auto line = lineTo(address);
-  auto lease = kj::heap<Lease>(kj::addRef(*line));
+  auto line = lineTo(address, client.name);
+  auto lease = kj::heap<Lease>(kj::addRef(*line), client.name);
   co_await line->up(dial, address);
 
   auto withRoles = line->remote().withRolesRequest();

@@ -2,9 +2,11 @@
 //
 // A connection is opened when first needed and after it was lost, and closed when it was not used
 // for `idle`. At most `targets` are open; the one that was unused longest makes room. A connection
-// is in use while a call runs on it or anybody holds a capability that came over it. A connection
-// to a node whose identity is not verified (unproven-peers.h) is opened anew after `unproven`, as
-// the node may have its certificate by then.
+// is in use while a call runs on it or anybody holds a capability that came over it. One client has
+// at most `perClient` of them in use, since it names any address that it likes. A connection that
+// is lost, or whose other side broke a limit (common/wire/bounded-stream.h), goes at once. One to a
+// node whose identity is not verified (unproven-peers.h) is opened anew after `unproven`, as the
+// node may have its certificate by then; of those there are at most `strangers`.
 #pragma once
 
 #include <kj/function.h>
@@ -21,6 +23,8 @@ class Fleet {
  public:
   struct Limits {
     unsigned targets = 256;
+    unsigned perClient = 192;  // it may ask all nodes of a large cluster; a quarter is for others
+    unsigned strangers = 64;   // nodes that join at the same time; each may cost 256 KiB
     kj::Duration idle = 5 * kj::MINUTES, unproven = 2 * kj::SECONDS;
   };
   // Has a deadline of its own, and errors that name the address.
@@ -42,12 +46,14 @@ class Fleet {
   class Line;
   class Lease;
   class KeepInUse;
+  struct Tally;
   kj::Timer& timer;
   Dial dial;
   Limits limits;
+  kj::Own<Tally> tally;
   kj::TreeMap<kj::String, kj::Own<Line>> lines;  // by address
 
-  kj::Own<Line> lineTo(const Ip& address);
+  kj::Own<Line> lineTo(const Ip& address, kj::StringPtr client);
   void makeRoom();
 };
 

@@ -3,6 +3,7 @@
 #include <kj/list.h>
 
 #include "common/base/error.h"
+#include "common/base/line-limit.h"
 #include "common/base/log.h"
 #include "common/base/texts.h"
 #include "common/wire/rpc-server.h"
@@ -12,7 +13,6 @@ namespace talos::apid {
 namespace {
 
 constexpr size_t kMostRoles = 64;
-constexpr unsigned kMostVisitorLines = 10;
 constexpr size_t kLongestName = 256;  // of what another machine says of its client
 
 kj::String shortened(kj::StringPtr text) {
@@ -103,18 +103,20 @@ struct Gate::Client : kj::Refcounted {
     return node.emplace(connect());
   }
 
-  unsigned refusals = 0;
+  // One client gets only so many lines, over all its connections.
+  bool mayBeTold(kj::StringPtr whom) const;
 
-  // Anybody can come in there, so one client gets only so many lines.
   void tellVisitor(kj::StringPtr method) {
-    if (++refusals > kMostVisitorLines) return;
+    if (!mayBeTold(address)) return;
     log::warn("call refused in maintenance mode", {{"peer", address}, {"method", method}});
   }
 
   void tellDenied(const Caller& caller, kj::ArrayPtr<const kj::String> roles, kj::StringPtr method,
                   kj::StringPtr needed) const {
     auto list = kj::strArray(roles, ",");
-    if (caller.via.size() == 0) {
+    bool direct = caller.via.size() == 0;
+    if (!mayBeTold(direct ? kj::str(address) : kj::str(address, " for ", caller.name))) return;
+    if (direct) {
       log::warn("call denied", {{"peer", address},
                                 {"cn", caller.name},
                                 {"method", method},
@@ -133,7 +135,9 @@ struct Gate::Client : kj::Refcounted {
 
 // Those that are connected, and the connections to machined that they leave behind.
 struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
+  explicit Clients(const kj::MonotonicClock& clock) : lines(clock) {}
   kj::List<Client, &Client::link> list;
+  LineLimit lines;  // about what they are refused
   kj::TaskSet retired{*this};
 
   // In a later turn of the loop: the last thing that held a client may be a sink that machined just
@@ -145,6 +149,10 @@ struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
  private:
   void taskFailed(kj::Exception&&) override {}
 };
+
+bool Gate::Client::mayBeTold(kj::StringPtr whom) const {
+  return all.lines.admits(whom);
+}
 
 // The Cluster of somebody with roles. What it gives of this machine is inside the membrane.
 class Gate::Roles final : public rpc::Cluster::Server {
@@ -275,15 +283,15 @@ Gate::Client::~Client() noexcept(false) {
   }
 }
 
-Gate::Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit,
-           const Self& self, kj::Maybe<MaintenanceDoor> door)
+Gate::Gate(const kj::MonotonicClock& clock, kj::Function<rpc::Node::Client()> localNode,
+           Fleet& fleet, AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door)
     : localNode(kj::mv(localNode)),
       fleet(fleet),
       audit(audit),
       self(self),
       door(kj::mv(door)),
       rules(capnp::Schema::from<rpc::Cluster>()),
-      clients(kj::heap<Clients>()) {}
+      clients(kj::heap<Clients>(clock)) {}
 
 Gate::~Gate() noexcept(false) {
   // A sink that machined still has holds its client, and the client the connection that the sink is
@@ -330,7 +338,7 @@ Welcome Gate::open(const Peer& peer) {
   if (impersonates && roles.size() == 0) {
     return rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client)));
   }
-  if (roles.size() == 0) {
+  if (roles.size() == 0 && client->mayBeTold(peer.address)) {
     log::warn("client has no role: its certificate names none in O",
               {{"peer", peer.address}, {"cn", peer.commonName}});
   }

@@ -1,8 +1,8 @@
 // What an authenticated client gets: a Cluster that does no more than the client's roles allow.
 //
 // Roles are the entries of the certificate's O that begin with "os:". Capabilities of this node are
-// inside of the membrane of common/wire/roles.h: a call without the role is denied and logged, and
-// a call that changes something is recorded in the node's audit log. Calls for another node are
+// inside of the membrane of common/wire/roles.h: a call without the role is denied and logged (for
+// each client so many lines a minute, common/base/line-limit.h), and a call that changes something is recorded in the node's audit log. Calls for another node are
 // checked and recorded there, with the roles and the name of the client. Another apid has the role
 // os:impersonator and may only ask for the Cluster of given roles, which is never forwarded again:
 // there are no loops. Only such an apid may say for whom it calls.
@@ -35,8 +35,8 @@ class Gate {
   // `localNode` makes a connection of its own to machined for each client, so that one client's
   // calls do not count against another's limits; `self` is read at each call.
   // Without a door, a client without a certificate is always refused.
-  Gate(kj::Function<rpc::Node::Client()> localNode, Fleet& fleet, AuditLog& audit, const Self& self,
-       kj::Maybe<MaintenanceDoor> door = nullptr);
+  Gate(const kj::MonotonicClock& clock, kj::Function<rpc::Node::Client()> localNode, Fleet& fleet,
+       AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
 

@@ -243,14 +243,15 @@ class TestNode {
         listening(listenTcp("127.0.0.1", 0)),
         machinedListening(listenUnix(socketPath, 0600)),
         fleet(timer, kj::mv(dial)),
-        gate([this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); }, fleet,
-             audit, trust.self(),
-             MaintenanceDoor{
-                 [this] { return trust.inMaintenance(); },
-                 [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
-                 [this] {
-                   return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath);
-                 }}) {
+        gate(
+            timer, [this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); },
+            fleet, audit, trust.self(),
+            MaintenanceDoor{
+                [this] { return trust.inMaintenance(); },
+                [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
+                [this] {
+                  return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath);
+                }}) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
     port = portOf(listening);

@@ -7,6 +7,7 @@ namespace talos::apid {
 namespace {
 
 constexpr kj::StringPtr kMark = "not authenticated"_kj;
+constexpr auto kDialPatience = 10 * kj::SECONDS;
 
 struct Stranger : kj::Refcounted {
   Stranger(kj::String address, kj::String why) : address(kj::mv(address)), why(kj::mv(why)) {}
@@ -125,7 +126,9 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
       return kj::mv(reached.stream);
     });
   };
-  auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure));
+  auto limits = [&]() { return unproven == nullptr ? DialLimits() : DialLimits::small(); };
+  auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialPatience,
+                                        kj::mv(limits));
   co_return Remote(kj::mv(connection), kj::mv(unproven));
 }
 

@@ -44,7 +44,7 @@ kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Tim
   auto to = question.to.toString();
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::Exception> failure;
-  co_await connectTcp(lowLevel, timer, to, port, kj::mv(secure), kConnect)
+  co_await connectTcp(lowLevel, timer, to, port, kj::mv(secure), kConnect, &DialLimits::small)
       .then([&](kj::Own<Connection>&& up) { connection = kj::mv(up); },
             [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (why, refusal) {

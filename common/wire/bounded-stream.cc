@@ -1,6 +1,7 @@
 #include "common/wire/bounded-stream.h"
 
 #include <capnp/message.h>
+#include <string.h>
 
 #include "common/base/error.h"
 #include "common/tls/tls.h"
@@ -14,10 +15,39 @@ namespace {
 // server's is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
+// A message whose size has been checked. What is in it may be read more than once: the limit of
+// that is another one.
+class Sized final : public capnp::MessageReader {
+ public:
+  Sized(kj::Own<capnp::MessageReader> inner, capnp::ReaderOptions options)
+      : MessageReader(options), inner(kj::mv(inner)) {}
+  kj::ArrayPtr<const capnp::word> getSegment(capnp::uint id) override {
+    return inner->getSegment(id);
+  }
+
+ private:
+  kj::Own<capnp::MessageReader> inner;
+};
+
+bool isOverSize(const kj::Exception& e) {
+  const char* text = e.getDescription().cStr();
+  return strstr(text, "exceeds size limit") != nullptr ||
+         strstr(text, "Message is too large") != nullptr;
+}
+
+unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
+  if (message.isCall()) return message.getCall().getParams().getCapTable().size();
+  if (!message.isReturn() || !message.getReturn().isResults()) return 0;
+  return message.getReturn().getResults().getCapTable().size();
+}
+
 }  // namespace
 
-GuardedStream::GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name)
-    : inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(),
+GuardedStream::GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
+                             kj::String name)
+    : stream(stream),
+      timer(timer),
+      inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(),
             name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       limits(limits),
       name(kj::mv(name)),
@@ -33,9 +63,21 @@ kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
 
 void GuardedStream::failWith(kj::Exception&& e) {
   if (e.getType() == kj::Exception::Type::DISCONNECTED) sawEnd = true;
-  if (failureText == nullptr) failureText = messageOf(e);
+  if (failureText == nullptr) {
+    failureText = isOverSize(e) ? kj::str("a message is larger than ",
+                                          limits.messageWords * sizeof(capnp::word), " bytes")
+                                : messageOf(e);
+    // What the peer did is the cause, not what became of the stream after that.
+    broken = isOverSize(e) || kindOf(e) == ErrorKind::kResourceExhausted;
+  }
   failed->fulfill();
+  throwAs(kj::mv(e));
+}
+
+// As whoever calls over the connection is told.
+void GuardedStream::throwAs(kj::Exception&& e) {
   if (name.size() == 0) kj::throwFatalException(kj::mv(e));
+  if (broken) fail(ErrorKind::kUnavailable, kj::str(name, ": ", KJ_ASSERT_NONNULL(failureText)));
   bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
   auto cause = gone ? kj::str("the connection was lost") : tlsReason(e);
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
@@ -43,6 +85,11 @@ void GuardedStream::failWith(kj::Exception&& e) {
 
 void GuardedStream::received(capnp::MessageReader& reader) {
   auto message = reader.getRoot<capnp::rpc::Message>();
+  auto descriptors = descriptorsIn(message);
+  if (descriptors > kMostDescriptors) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(descriptors, " capabilities in one message; at most ", kMostDescriptors));
+  }
   switch (message.which()) {
     case capnp::rpc::Message::CALL:
       ask(message.getCall().getQuestionId());
@@ -129,7 +176,10 @@ size_t GuardedStream::queued() const {
 
 // Whenever something is queued a write is under way, and its end looks here again.
 kj::Promise<void> GuardedStream::room() {
-  while (queued() > limits.queuedBytes) co_await drained.next();
+  while (queued() > limits.queuedBytes) {
+    co_await drained.next();
+    if (broken) throwAs(KJ_EXCEPTION(DISCONNECTED, "the peer does not read"));
+  }
 }
 
 bool GuardedStream::settled() const {
@@ -158,10 +208,15 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
       return tryReadMessage(fdSpace, options, scratchSpace);
     });
   }
-  return inner.tryReadMessage(fdSpace, options, scratchSpace)
-      .then([this](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
+  auto sized = options;
+  sized.traversalLimitInWords = limits.messageWords;
+  return inner.tryReadMessage(fdSpace, sized, scratchSpace)
+      .then([this, options](kj::Maybe<capnp::MessageReaderAndFds>&& read) {
         KJ_IF_MAYBE (message, read) {
           received(*message->reader);
+          if (options.traversalLimitInWords > limits.messageWords) {
+            message->reader = kj::heap<Sized>(kj::mv(message->reader), options);
+          }
         } else {
           sawEnd = true;
           if (name.size() > 0) {
@@ -177,10 +232,32 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
 
 kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {
   writing += bytes;
+  if (!watched) watchdog = watchWrites().eagerlyEvaluate(nullptr);
   co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
+  ++writes;
   writing -= bytes;
   drained.raise();
   progressed.raise();
+}
+
+// What is queued behind a write tells nobody, so it is looked at from time to time while a write is
+// under way.
+kj::Promise<void> GuardedStream::watchWrites() {
+  watched = true;
+  KJ_DEFER(watched = false);
+  for (;;) {
+    auto before = writes;
+    auto wasQueued = queued();
+    co_await timer.afterDelay(kStuck);
+    if (writing == 0) co_return;
+    if (writes != before || kj::min(queued(), wasQueued) <= 4 * limits.queuedBytes) continue;
+    failureText = kj::str("it does not read what it is sent");
+    broken = true;
+    failed->fulfill();
+    stream.abortRead();  // whoever waits for a message hears of it
+    drained.raise();
+    co_return;
+  }
 }
 
 kj::Promise<void> GuardedStream::writeMessage(

@@ -1,19 +1,23 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
-// Cap'n Proto bounds the size of a message and the words of calls in flight. Three things it leaves
+// Cap'n Proto bounds the size of a message and the words of calls in flight. Four things it leaves
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
-// table entry each), how many capabilities from those answers it never releases, and whether it
-// reads what it asked for (answers pile up in the send queue). Here a peer with more unfinished
-// questions than `questions`, or with more than `capabilities` of ours, loses its connection, and
-// while more than `queuedBytes` wait to be sent nothing more is read from it. A client names its
-// server, so that every call that is lost with the connection fails with that name and the cause.
-// A server that is to end takes leave(): what was asked is answered, and nothing new begun.
+// table entry each), how many capabilities from those answers it never releases, how many of its
+// own it puts into one message, and whether it reads what it is sent. Here a peer with more
+// unfinished questions than `questions`, with more than `capabilities` of ours, or with a message of
+// more than kMostDescriptors of its own, loses its connection; while more than `queuedBytes` wait to
+// be sent nothing more is read from it, and one that takes none of four times as much for kStuck
+// loses its connection too. That is the same for servers and clients: a server that means harm has
+// no more of its client. A client names its server, so that every call that is lost with the
+// connection fails with that name and the cause. A server that is to end takes leave(): what was
+// asked is answered, and nothing new begun.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
 #include <capnp/rpc.capnp.h>
 #include <capnp/serialize-async.h>
 #include <kj/map.h>
+#include <kj/timer.h>
 
 #include "common/base/signal.h"
 
@@ -25,9 +29,17 @@ class GuardedStream final : public capnp::MessageStream {
     unsigned questions;
     unsigned capabilities;
     size_t queuedBytes;
+    uint64_t messageWords;
   };
+  // In one message. Ours have at most two.
+  static constexpr unsigned kMostDescriptors = 64;
+  // Two minutes are what TCP gives a peer that has vanished; who is there and reads slowly takes
+  // something in this time.
+  static constexpr auto kStuck = 10 * kj::SECONDS;
+
   // With a name an end of the stream is a failure too.
-  GuardedStream(kj::AsyncIoStream& stream, Limits limits, kj::String name = nullptr);
+  GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
+                kj::String name = nullptr);
 
   // The network whose queue is watched; before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
@@ -57,6 +69,8 @@ class GuardedStream final : public capnp::MessageStream {
   using MessageStream::writeMessages;
 
  private:
+  kj::AsyncIoStream& stream;
+  kj::Timer& timer;
   capnp::BufferedMessageStream inner;
   Limits limits;
   kj::String name;
@@ -68,14 +82,20 @@ class GuardedStream final : public capnp::MessageStream {
   kj::HashMap<uint32_t, Question> questions;  // not finished
   kj::HashMap<uint32_t, uint32_t> exports;    // that the peer got: references not released
   size_t writing = 0;                         // bytes given to the stream and not taken
+  uint64_t writes = 0;                        // that are over
+  bool watched = false;                       // writes are, by the watchdog
+  kj::Promise<void> watchdog = nullptr;
   bool sawEnd = false;
   bool asked = false, left = false;
   kj::Maybe<kj::String> failureText;
+  bool broken = false;  // by a peer that does not keep to the limits
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
   Signal drained, progressed;
 
   [[noreturn]] void failWith(kj::Exception&& e);
+  [[noreturn]] void throwAs(kj::Exception&& e);
+  kj::Promise<void> watchWrites();
   size_t queued() const;
   kj::Promise<void> room();
   bool settled() const;

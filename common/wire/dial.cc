@@ -17,11 +17,17 @@ namespace {
 
 class ConnectionImpl final : public Connection {
  public:
-  ConnectionImpl(kj::Own<kj::AsyncIoStream> stream, kj::String where)
+  ConnectionImpl(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, kj::String where,
+                 const DialLimits& limits)
       : stream(kj::mv(stream)),
-        messages(*this->stream, {kj::maxValue, kj::maxValue, kj::maxValue}, kj::mv(where)),
-        network(messages, capnp::rpc::twoparty::Side::CLIENT),
-        rpc(capnp::makeRpcClient(network)) {}
+        messages(*this->stream, timer,
+                 {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords},
+                 kj::mv(where)),
+        network(messages, capnp::rpc::twoparty::Side::CLIENT, readerOptions(limits)),
+        rpc(capnp::makeRpcClient(network)) {
+    messages.watch(network);
+    rpc.setFlowLimit(limits.inFlightWords);
+  }
 
   capnp::Capability::Client bootstrap() override {
     capnp::MallocMessageBuilder message(8);
@@ -29,7 +35,9 @@ class ConnectionImpl final : public Connection {
     server.setSide(capnp::rpc::twoparty::Side::SERVER);
     return rpc.bootstrap(server);
   }
-  kj::Promise<void> onDisconnect() override { return network.onDisconnect(); }
+  kj::Promise<void> onDisconnect() override {
+    return network.onDisconnect().exclusiveJoin(messages.onFailure());
+  }
   bool alive() const override { return !messages.ended() && messages.failure() == nullptr; }
 
  private:
@@ -37,6 +45,13 @@ class ConnectionImpl final : public Connection {
   GuardedStream messages;
   capnp::TwoPartyVatNetwork network;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
+
+  // An answer is read by whoever asked: often twice, to compare and to keep.
+  static capnp::ReaderOptions readerOptions(const DialLimits& limits) {
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = 4 * limits.messageWords;
+    return options;
+  }
 };
 
 // "connect(): Connection refused" -> "Connection refused"; our own errors lose their kind.
@@ -57,7 +72,7 @@ kj::Promise<T> orUnavailable(kj::Promise<T> promise, kj::String where) {
 }
 
 kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                         kj::String path) {
+                                         kj::String path, DialLimits limits) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   KJ_REQUIRE(path.size() < sizeof name.sun_path, "the path of a socket is too long");
@@ -67,7 +82,8 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
     KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     kj::AutoCloseFd owned(fd);
     if (connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) {
-      co_return kj::heap<ConnectionImpl>(lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path));
+      co_return kj::heap<ConnectionImpl>(timer, lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path),
+                                         limits);
     }
     // A Unix socket never says "in progress"; "again" means that its queue is full just now.
     if (errno != EAGAIN) KJ_FAIL_SYSCALL("connect()", errno);
@@ -75,15 +91,16 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
   }
 }
 
-kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, Secure secure,
-                                        SocketName name, kj::String where) {
+kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                        Secure secure, SocketName name, kj::String where,
+                                        kj::Function<DialLimits()> limits) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto stream =
       co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
   tuneTcp(*stream);
   auto secured = co_await secure(kj::mv(stream));
-  co_return kj::heap<ConnectionImpl>(kj::mv(secured), kj::mv(where));
+  co_return kj::heap<ConnectionImpl>(timer, kj::mv(secured), kj::mv(where), limits());
 }
 
 // A function that makes connections; what it started keeps it alive.
@@ -183,8 +200,8 @@ class ReconnectingHook final : public capnp::ClientHook, public kj::Refcounted {
 
 kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
                                              kj::Timer& timer, kj::StringPtr path,
-                                             kj::Duration deadline) {
-  auto trying = tryUnix(lowLevel, timer, kj::str(path));
+                                             kj::Duration deadline, DialLimits limits) {
+  auto trying = tryUnix(lowLevel, timer, kj::str(path), limits);
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::str(path));
@@ -192,10 +209,12 @@ kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLev
 
 kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                             kj::StringPtr address, uint16_t port, Secure secure,
-                                            kj::Duration deadline) {
+                                            kj::Duration deadline,
+                                            kj::Function<DialLimits()> limits) {
   Endpoint endpoint{Ip::require(address).unmapped(), port};
   auto where = endpoint.toString();
-  auto trying = tryTcp(lowLevel, kj::mv(secure), endpoint.socketName(), kj::str(where));
+  auto trying = tryTcp(lowLevel, timer, kj::mv(secure), endpoint.socketName(), kj::str(where),
+                       kj::mv(limits));
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::mv(where));

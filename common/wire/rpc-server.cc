@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/base/line-limit.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
@@ -28,10 +29,11 @@ namespace {
 // One served connection. Ends when the peer goes or breaks a rule.
 class Session {
  public:
-  Session(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+  Session(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
           const ServerLimits& limits)
       : stream(kj::mv(stream)),
-        guard(*this->stream, {limits.questions, limits.capabilities, limits.queuedBytes}),
+        guard(*this->stream, timer,
+              {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords}),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
     guard.watch(network);
@@ -77,31 +79,6 @@ struct Caller {
 struct Established {
   kj::Own<kj::AsyncIoStream> stream;
   Welcome welcome;
-};
-
-// At most so many lines in a stretch of time, so that a flood of peers is not a flood of log.
-class LineLimit {
- public:
-  explicit LineLimit(kj::Timer& timer) : timer(timer), since(timer.now()) {}
-
-  void warn(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
-    if (timer.now() - since > 10 * kj::SECONDS) {
-      if (suppressed > 0)
-        log::warn("more connections closed; their lines were suppressed", {{"count", suppressed}});
-      since = timer.now();
-      lines = suppressed = 0;
-    }
-    if (++lines > 50) {
-      ++suppressed;
-      return;
-    }
-    log::warn(message, {{"peer", caller.text}, {"error", reason}});
-  }
-
- private:
-  kj::Timer& timer;
-  kj::TimePoint since;
-  unsigned lines = 0, suppressed = 0;
 };
 
 class Listener final : private kj::TaskSet::ErrorHandler {
@@ -161,9 +138,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
   Signal placeFreed;
-  class Handshake;
-  kj::TreeMap<uint64_t, Handshake*> handshakes;  // oldest first
-  kj::TaskSet tasks;                             // goes before what its connections refer to
+  class Yielding;
+  kj::TreeMap<uint64_t, Yielding*> yielding;  // oldest first
+  kj::TaskSet tasks;                          // goes before what its connections refer to
 
   // Counts a connection for as long as it lives.
   class Place {
@@ -186,59 +163,76 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     kj::String key;
   };
 
-  // Makes a handshake cancellable in favour of a newer connection.
-  class Handshake {
+  // Makes a connection cancellable in favour of a newer one: until its handshake is finished, and
+  // after that, where the server can tell, while its peer asks nothing that it gets.
+  class Yielding {
    public:
-    Handshake(Listener& listener, const Caller& caller, int socket)
+    Yielding(Listener& listener, const Caller& caller, int socket)
         : caller(caller),
+          listener(listener),
           socket(socket),
           since(listener.timer.now()),
-          listener(listener),
           number(listener.nextNumber++) {
-      listener.handshakes.insert(number, this);
+      listener.yielding.insert(number, this);
     }
-    ~Handshake() noexcept(false) { listener.handshakes.erase(number); }
-    KJ_DISALLOW_COPY_AND_MOVE(Handshake);
+    ~Yielding() noexcept(false) { listener.yielding.erase(number); }
+    KJ_DISALLOW_COPY_AND_MOVE(Yielding);
+
+    void established(kj::Maybe<IdleSince> how) {
+      shaken = true;
+      idleSince = kj::mv(how);
+      if (idleSince == nullptr) listener.yielding.erase(number);
+    }
+    // When it is to go, if nothing happens on it. None: it is in use.
+    kj::Maybe<kj::TimePoint> due(kj::Duration silence) {
+      if (shaken) {
+        return KJ_ASSERT_NONNULL(idleSince)().map([](kj::TimePoint t) { return t + kIdle; });
+      }
+      bool spoken = listener.timer.now() - since >= silence && peerHasSpoken(socket);
+      return since + (spoken ? kSlow : silence);
+    }
+    bool shakesHands() const { return !shaken; }
+
     const Caller& caller;
-    const int socket;
-    const kj::TimePoint since;
     kj::Canceler canceler;
 
    private:
     Listener& listener;
-    uint64_t number;
+    const int socket;
+    const kj::TimePoint since;
+    const uint64_t number;
+    bool shaken = false;
+    kj::Maybe<IdleSince> idleSince;
   };
   // Cancels it. Its entry goes with it, in a later turn; it is not to be chosen twice.
   void giveUp(uint64_t number) {
-    auto& handshake = *KJ_ASSERT_NONNULL(handshakes.find(number));
-    handshakes.erase(number);
-    handshake.canceler.cancel(
+    auto& connection = *KJ_ASSERT_NONNULL(yielding.find(number));
+    yielding.erase(number);
+    connection.canceler.cancel(
         error(ErrorKind::kResourceExhausted, "closed to make room for a newer connection"));
   }
 
-  // Waits until a connection can be taken: one ends, or a handshake has been waited for long
-  // enough. Whoever floods the port with connections that say nothing has each of them for a
-  // moment; where only a few wait, a peer that is busy itself has longer.
+  // How long a connection has its place while others wait for one: one whose peer has said nothing,
+  // where only a few wait and in a flood of them; one whose handshake is slow; one on which nothing
+  // is asked: a client asks together with the end of its handshake.
+  static constexpr auto kPatience = 1 * kj::SECONDS, kFlooded = 50 * kj::MILLISECONDS,
+                        kSlow = 2 * kj::SECONDS, kIdle = 100 * kj::MILLISECONDS;
+  static constexpr unsigned kFlood = 256;
+
+  // Waits until a connection can be taken: one ends, or has had its time.
   kj::Promise<void> room() {
-    constexpr auto kFlooded = 50 * kj::MILLISECONDS, kPatience = 1 * kj::SECONDS,
-                   kSlow = 2 * kj::SECONDS;
-    constexpr unsigned kFlood = 256;
     while (total >= limits.connections) {
       auto now = timer.now();
-      auto next = now + kPatience;  // by then it may be a flood
+      auto next = now + kIdle;  // by then it may be a flood, or one may be idle
       auto silence = waitingConnections(fd) > kFlood ? kFlooded : kPatience;
       kj::Vector<uint64_t> overdue;
-      for (auto& entry : handshakes) {
-        auto age = now - entry.value->since;
-        if (age < silence) {  // and so are all that follow
-          next = kj::min(next, entry.value->since + silence);
-          break;
-        }
-        bool silent = !peerHasSpoken(entry.value->socket);
-        if (silent || age >= kSlow) {
-          overdue.add(entry.key);
-        } else {
-          next = kj::min(next, entry.value->since + kSlow);
+      for (auto& entry : yielding) {
+        KJ_IF_MAYBE (due, entry.value->due(silence)) {
+          if (*due <= now) {
+            overdue.add(entry.key);
+          } else {
+            next = kj::min(next, *due);
+          }
         }
       }
       for (auto number : overdue) giveUp(number);
@@ -260,66 +254,87 @@ class Listener final : private kj::TaskSet::ErrorHandler {
                      tasks.add(serve(kj::mv(stream), kj::mv(caller), kj::mv(place)));
                    }
                  })) {
-      lines.warn("connection closed", Caller{nullptr, kj::str("unknown")}, messageOf(*e));
+      lines.warn("connection closed", "unknown", "unknown", messageOf(*e));
     }
   }
 
   bool admit(const Caller& caller) {
     auto mine = perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
     if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
-      lines.warn("connection refused", caller,
-                 kj::str("the peer has ", mine, " connections, which is the limit"));
+      tell("connection refused", caller,
+           kj::str("the peer has ", mine, " connections, which is the limit"));
       return false;
     }
     if (total < limits.connections || giveUpOldest(nullptr)) return true;
-    lines.warn("connection refused", caller,
-               kj::str("all ", limits.connections, " connections are in use"));
+    tell("connection refused", caller,
+         kj::str("all ", limits.connections, " connections are in use"));
     return false;
   }
 
-  // Of this peer, if one is named: one that fills its own places does not keep itself out.
+  void tell(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
+    lines.warn(message, caller.key, caller.text, reason);
+  }
+
+  // Of this peer, if one is named: one that fills its own places does not keep itself out, nor
+  // those who share its address. First one on which nothing is asked.
   bool giveUpOldest(kj::Maybe<kj::StringPtr> key) {
-    for (auto& entry : handshakes) {
+    kj::Maybe<uint64_t> oldest;
+    for (auto& entry : yielding) {
       kj::StringPtr its = entry.value->caller.key;
       if (its != key.orDefault(its)) continue;
-      giveUp(entry.key);
+      if (entry.value->shakesHands()) {
+        if (oldest == nullptr) oldest = entry.key;
+        continue;
+      }
+      KJ_IF_MAYBE (due, entry.value->due(kPatience)) {
+        if (*due > timer.now()) continue;
+        oldest = entry.key;
+        break;
+      }
+    }
+    KJ_IF_MAYBE (number, oldest) {
+      giveUp(*number);
       return true;
     }
     return false;
   }
 
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
-    auto established = co_await shakeHands(kj::mv(stream), caller);
+    Yielding connection(*this, caller, stream->getFd().orDefault(-1));
+    auto established = co_await shakeHands(kj::mv(stream), connection);
     KJ_IF_MAYBE (ready, established) {
+      connection.established(kj::mv(ready->welcome.idleSince));
       auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
                                     limits, stop.addBranch());
       auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
-      auto reason = co_await served.exclusiveJoin(kj::mv(over));
+      auto reason =
+          co_await connection.canceler.wrap(served.exclusiveJoin(kj::mv(over)))
+              .catch_([](kj::Exception&& e) -> kj::Maybe<kj::String> { return messageOf(e); });
       KJ_IF_MAYBE (text, reason) {
-        lines.warn("connection closed", caller, *text);
+        tell("connection closed", caller, *text);
       }
     }
   }
 
   kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
-                                                 const Caller& caller) {
-    Handshake handshake(*this, caller, stream->getFd().orDefault(-1));
+                                                 Yielding& connection) {
+    auto& caller = connection.caller;
     auto establishing = kj::evalNow([&]() { return establish(kj::mv(stream), caller); });
     auto text = kj::str("no handshake within ", limits.handshake);
-    co_return co_await handshake.canceler
+    return connection.canceler
         .wrap(within(timer, limits.handshake, kj::mv(establishing), kj::mv(text)))
         .then([](Established&& ready) -> kj::Maybe<Established> { return kj::mv(ready); },
               [this, &caller](kj::Exception&& e) -> kj::Maybe<Established> {
                 // Somebody who only looked whether the port is open is not worth a line.
                 if (kindOf(e) != ErrorKind::kUnavailable) {
-                  lines.warn("handshake refused", caller, messageOf(e));
+                  tell("handshake refused", caller, messageOf(e));
                 }
                 return nullptr;
               });
   }
 
   void taskFailed(kj::Exception&& e) override {
-    log::warn("connection closed", {{"error", messageOf(e)}});
+    lines.warn("connection closed", "unknown", "unknown", messageOf(e));
   }
 };
 
@@ -346,7 +361,7 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
                                                    ServerLimits limits, kj::Promise<void> stop) {
-  auto session = kj::heap<Session>(kj::mv(stream), kj::mv(bootstrap), limits);
+  auto session = kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits);
   auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
 }
@@ -389,7 +404,9 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
     kj::uint length = sizeof name;
     stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
     auto address = KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
-    return Caller{address.toString(), address.toString()};
+    // One machine can use all addresses of a subnet of IPv6.
+    auto counted = address.family() == AF_INET6 ? address.masked(64) : address;
+    return Caller{counted.toString(), address.toString()};
   };
   auto establish = [&tls, welcome = kj::mv(welcome)](
                        kj::Own<kj::AsyncIoStream> stream,

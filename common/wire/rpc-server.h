@@ -3,12 +3,13 @@
 // A server accepts until it is destroyed or told to stop. Limits (all in ServerLimits) keep a
 // hostile or broken peer from costing more than its own connection: handshake deadline, connections
 // in total and per peer address, bytes of one message, words of calls in flight, calls at once,
-// bytes that wait to be sent. A peer over a limit is closed and logged; the listener itself never
-// ends because of a peer. When all connections are taken, the oldest that has not finished its
-// handshake makes room (when a peer has all that one may have, the oldest of its own); or, with
-// `queue`, newer ones wait in the kernel's queue, and only handshakes that nothing was heard of for
-// a moment make room. Each connection gets its own bootstrap capability from a factory that knows
-// who is calling.
+// bytes that wait to be sent. A peer over a limit is closed and logged, in so many lines for each
+// peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
+// connections are taken, one on which nothing is asked (Welcome::idleSince) makes room, or else the
+// oldest that has not finished its handshake (when a peer has all that one may have, one of its
+// own); or, with `queue`, newer ones wait in the kernel's queue, and only those make room that
+// nothing was asked on, or heard of, for a moment. Each connection gets its own bootstrap
+// capability from a factory that knows who is calling.
 #pragma once
 
 #include <capnp/capability.h>
@@ -25,7 +26,7 @@ namespace talos {
 struct ServerLimits {
   kj::Duration handshake = 10 * kj::SECONDS;
   unsigned connections = 1024;
-  unsigned connectionsPerPeer = 256;  // TCP: per address; Unix: per uid
+  unsigned connectionsPerPeer = 256;  // TCP: per address, of IPv6 per /64; Unix: per uid
   uint64_t messageWords = 1u << 20;   // 8 MiB
   uint64_t inFlightWords = 4u << 20;
   unsigned questions = 4096;      // unfinished calls of one connection
@@ -47,12 +48,18 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                             kj::AutoCloseFd listening,
                             kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
                             ServerLimits limits = {});
-// What one connection gets, and how long it may last: it is closed when `until` resolves.
+// Since when nothing was asked on a connection that its peer had a right to; none while something
+// is under way.
+using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
+// What one connection gets, and how long it may last: it is closed when `until` resolves, and, if
+// the server can tell what it is good for, when newer ones need its place.
 struct Welcome {
-  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE)
-      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)) {}
+  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
+          kj::Maybe<IdleSince> idleSince = nullptr)
+      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)), idleSince(kj::mv(idleSince)) {}
   capnp::Capability::Client bootstrap;
   kj::Promise<void> until;
+  kj::Maybe<IdleSince> idleSince;
 };
 // `welcome` may throw: the connection is closed and the reason logged.
 // When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
@@ -88,22 +95,48 @@ class Connection {
  public:
   virtual ~Connection() noexcept(false) = default;
   virtual capnp::Capability::Client bootstrap() = 0;
+  // The server went, or has broken a limit and is to be left: whatever is left of the connection
+  // goes with this object.
   virtual kj::Promise<void> onDisconnect() = 0;
   // False from the moment that the end was seen, which is before calls in flight fail.
   virtual bool alive() const = 0;
 };
 
+// What a server may cost its client: as much as a client may cost a server. Nothing that our
+// servers say is larger: of what a daemon may keep in machined's store a list has 7 MiB
+// (machined/resources/resource-access.h), and one resource, like a config, at most 4 MiB.
+struct DialLimits {
+  uint64_t messageWords = 1u << 20;   // 8 MiB
+  uint64_t inFlightWords = 1u << 20;  // of calls of the server: sinks of streams
+  unsigned questions = 4096;
+  unsigned capabilities = 16384;
+  size_t queuedBytes = 8u << 20;
+
+  // Of a server that nobody has verified, or that is asked for little: 256 KiB, with no calls of
+  // its own to speak of.
+  static constexpr DialLimits small() {
+    return {.messageWords = 1u << 15,
+            .inFlightWords = 1u << 15,
+            .questions = 16,
+            .capabilities = 64,
+            .queuedBytes = 256u << 10};
+  }
+};
+
 kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
                                              kj::Timer& timer, kj::StringPtr path,
-                                             kj::Duration deadline = 5 * kj::SECONDS);
+                                             kj::Duration deadline = 5 * kj::SECONDS,
+                                             DialLimits limits = {});
 // What makes a connection that is up a secure one.
 using Secure =
     kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
 // `address` is numeric (IPv4 or IPv6, no port). Unavailable naming address, port and cause
-// ("connection refused", "no answer within 5 s", the TLS alert).
-kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                            kj::StringPtr address, uint16_t port, Secure secure,
-                                            kj::Duration deadline = 10 * kj::SECONDS);
+// ("connection refused", "no answer within 5 s", the TLS alert). The deadline is that of the
+// handshake too. `limits` is asked when `secure` is done and knows who that is.
+kj::Promise<kj::Own<Connection>> connectTcp(
+    kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::StringPtr address, uint16_t port,
+    Secure secure, kj::Duration deadline = 10 * kj::SECONDS,
+    kj::Function<DialLimits()> limits = [] { return DialLimits(); });
 
 // A capability that dials again after a disconnect: calls in flight fail with Unavailable, the next
 // call dials anew. For daemons of the same machine that may restart at any time. What came from it

@@ -61,6 +61,7 @@ Access Access::ofUid(unsigned uid) {
   for (auto& daemon : kDaemons) {
     if (daemon.uid != uid) continue;
     Access access(kj::str(daemon.name, " (uid ", uid, ")"));
+    access.quota = Quota();
     daemon.allow(access);
     return access;
   }
@@ -113,6 +114,7 @@ Access Access::clone() const {
   Access copy(who);
   copy.scope = scope;
   copy.writesAll = writesAll;
+  copy.quota = quota;
   for (auto& r : rules) copy.rules.add(Rule{r.verb, kj::str(r.ns), kj::str(r.type), kj::str(r.id)});
   return copy;
 }

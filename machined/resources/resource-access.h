@@ -2,7 +2,9 @@
 // call.
 //
 // A daemon is known by its uid (SO_PEERCRED), a controller by its declared inputs and outputs, a
-// remote user by the capability that was handed out. What no rule allows is refused.
+// remote user by the capability that was handed out. What no rule allows is refused. A daemon may
+// keep only so much of each type that it writes: machined holds it, twice, and one that was taken
+// over must not be able to end machined by its memory.
 #pragma once
 
 #include <kj/string.h>
@@ -12,6 +14,12 @@
 #include "common/wire/resource-registry.h"
 
 namespace talos::machined {
+
+// What may be kept of one type, in all namespaces.
+struct Quota {
+  size_t records = 16'384;  // networkd tells of 10 000 routes and more
+  size_t bytes = 7u << 20;  // a list of them is one message, which may have 8 MiB
+};
 
 class Access {
  public:
@@ -41,6 +49,8 @@ class Access {
   void requireWrite(const ResourceType& type) const;
   void requireFinalizers(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
 
+  // None: it may keep any number.
+  kj::Maybe<const Quota&> limit() const { return quota; }
   kj::StringPtr name() const { return who; }
   Access clone() const;
 
@@ -54,6 +64,7 @@ class Access {
   kj::String who;
   Scope scope = Scope::kRules;
   bool writesAll = false;
+  kj::Maybe<Quota> quota;
   kj::Vector<Rule> rules;
 
   explicit Access(kj::StringPtr who) : who(kj::str(who)) {}

@@ -42,6 +42,7 @@ class Kind {
   const ResourceType& type;
   const kj::String ns;
   kj::TreeMap<kj::String, kj::Own<Stored>> records;  // by id
+  size_t bytes = 0;                                  // of them
   Signal changed;
 
   struct Changed {

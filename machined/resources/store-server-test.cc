@@ -3,6 +3,8 @@
 #include <capnp/rpc-twoparty.h>
 #include <kj/async-io.h>
 
+#include "common/base/node-layout.h"
+#include "common/wire/rpc-server.h"
 #include "machined/resources/test-store.h"
 
 namespace talos::machined {
@@ -186,6 +188,110 @@ TEST(StoreServerTest, ADroppedCallEndsItsWatch) {
   roundTrip();
   EXPECT_EQ(seen.snapshots, 1u);
   EXPECT_EQ(seen.changes, 1u);
+}
+
+// What networkd writes of a large machine.
+kj::Promise<void> putRoute(rpc::Store::Client client, unsigned i, size_t padding = 0) {
+  auto request = client.putRequest();
+  auto resource = request.initResource();
+  resource.initMetadata().setType(typeName<rpc::RouteStatusSpec>());
+  resource.getMetadata().setId(kj::str("eth0/inet4/10.", i / 250, ".", i % 250, ".0/24/1024"));
+  resource.getMetadata().setOwner("networkd");
+  auto route = resource.getSpec().initAs<rpc::RouteStatusSpec>();
+  route.setFamily("inet4");
+  route.setDestination(kj::str("10.", i / 250, ".", i % 250, ".0/24"));
+  route.setGateway("192.168.100.100");
+  route.setLinkName("enp0s31f6");
+  route.setScope("global");
+  route.setProtocol("static");
+  route.setSource(kj::str("192.168.100.101", kj::repeat(' ', padding)));
+  route.setType("unicast");
+  return request.send().ignoreResult();
+}
+kj::Promise<void> putLink(rpc::Store::Client client, unsigned i) {
+  auto request = client.putRequest();
+  auto resource = request.initResource();
+  resource.initMetadata().setType(typeName<rpc::LinkStatusSpec>());
+  resource.getMetadata().setId(kj::str("vethabcdef", i));
+  resource.getMetadata().setOwner("networkd");
+  auto link = resource.getSpec().initAs<rpc::LinkStatusSpec>();
+  link.setType("ether");
+  link.setKind("veth");
+  link.setHardwareAddress("52:54:00:12:34:56");
+  link.setBroadcastAddress("ff:ff:ff:ff:ff:ff");
+  link.setPermanentAddress("52:54:00:12:34:56");
+  link.setOperationalState("up");
+  link.setQueueDiscipline("noqueue");
+  link.setMemberKind("bridge");
+  auto flags = link.initFlags(4);
+  for (auto f : kj::indices(flags)) flags.set(f, "running");
+  auto bond = link.initBondMember();
+  bond.setState("active");
+  bond.setPermanentAddress("52:54:00:12:34:56");
+  return request.send().ignoreResult();
+}
+
+// Catches: a daemon in foreign hands that fills the brain's memory, and a quota that a large
+// machine does not fit into, or whose records do not fit into one message.
+TEST_F(StoreTest, ADaemonHasAQuotaOfRecordsAndBytes) {
+  auto networkd = serveStore(store, kNetworkdUid);
+  for (unsigned i = 0; i < 10'000; ++i) putRoute(networkd, i).wait(scope);
+  for (unsigned i = 0; i < 4000; ++i) putLink(networkd, i).wait(scope);
+  for (auto type : {typeName<rpc::RouteStatusSpec>(), typeName<rpc::LinkStatusSpec>()}) {
+    auto words = list(networkd, type).wait(scope).totalSize().wordCount;
+    EXPECT_LT(words + 1000, ServerLimits().messageWords) << type.cStr();
+    printf("%s: %zu bytes in one list\n", type.cStr(), size_t(words * sizeof(capnp::word)));
+  }
+  unsigned i = 10'000;
+  auto fill = [&](size_t padding) {
+    kj::StringPtr kind = "ok";
+    for (auto end = i + 100'000; i < end && kind == "ok"; ++i) {
+      kind = kindOfFailure([&] { putRoute(networkd, i, padding).wait(scope); });
+    }
+    return kind;
+  };
+  EXPECT_EQ(fill(0), "ResourceExhausted");
+  EXPECT_LT(i, 20'000u);
+  auto type = typeName<rpc::RouteStatusSpec>();
+  EXPECT_LT(list(networkd, type).wait(scope).totalSize().wordCount, ServerLimits().messageWords);
+  // What is there can be written anew and removed, another type has a quota of its own, and the
+  // brain itself has none.
+  auto destroy = networkd.destroyRequest();
+  set(destroy.initKind(), type);
+  destroy.setId("eth0/inet4/10.0.0.0/24/1024");
+  destroy.setOwner("networkd");
+  destroy.send().wait(scope);
+  putRoute(networkd, 0).wait(scope);
+  EXPECT_EQ(kindOfFailure([&] { putRoute(networkd, 70'000).wait(scope); }), "ResourceExhausted");
+  EXPECT_EQ(kindOfFailure([&] { putLink(networkd, 4000).wait(scope); }), "ok");
+  EXPECT_EQ(kindOfFailure([&] { putRoute(serveStore(store, 0), 80'000).wait(scope); }), "ok");
+}
+
+// Catches: few records that are large, also those that were small when they were made, and those of
+// another namespace.
+TEST_F(StoreTest, AQuotaIsOfBytesToo) {
+  auto networkd = serveStore(store, kNetworkdUid);
+  kj::StringPtr kind = "ok";
+  unsigned count = 0;
+  for (; count < 100 && kind == "ok"; ++count) {
+    kind = kindOfFailure([&] { putRoute(networkd, count, 1u << 20).wait(scope); });
+  }
+  EXPECT_EQ(kind, "ResourceExhausted");
+  EXPECT_EQ(count, 7u);
+  auto put = [&](kj::StringPtr ns, uint64_t version, size_t padding) {
+    auto request = networkd.putRequest();
+    auto resource = request.initResource();
+    resource.initMetadata().setType(typeName<rpc::RouteStatusSpec>());
+    resource.getMetadata().setNamespace(ns);
+    resource.getMetadata().setId("grows");
+    resource.getMetadata().setVersion(version);
+    resource.getSpec().initAs<rpc::RouteStatusSpec>().setSource(kj::str(kj::repeat('x', padding)));
+    return kindOfFailure([&] { request.send().wait(scope); });
+  };
+  EXPECT_EQ(put("", 0, 1), "ok");
+  EXPECT_EQ(put("", 1, 2), "ok");
+  EXPECT_EQ(put("", 2, 1u << 20), "ResourceExhausted");
+  EXPECT_EQ(put("config", 0, 1u << 20), "ResourceExhausted");
 }
 
 }  // namespace

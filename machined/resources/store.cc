@@ -125,20 +125,23 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   void apply(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
     auto id = stored->get().getMetadata().getId();
+    bool destroyed = event == rpc::Change::Event::DESTROYED;
+    if (!destroyed) grow(kind, stored->bytes());
     KJ_IF_MAYBE (old, kind.records.find(id)) {
-      liveBytes -= (*old)->bytes();
+      grow(kind, -(*old)->bytes());
       retire(kj::mv(*old));
-      if (event == rpc::Change::Event::DESTROYED) {
+      if (destroyed) {
         kind.records.erase(id);
-        return;
+      } else {
+        *old = kj::mv(stored);
       }
-      liveBytes += stored->bytes();
-      *old = kj::mv(stored);
       return;
     }
-    if (event == rpc::Change::Event::DESTROYED) return;
-    liveBytes += stored->bytes();
-    kind.records.insert(kj::str(id), kj::mv(stored));
+    if (!destroyed) kind.records.insert(kj::str(id), kj::mv(stored));
+  }
+  void grow(Kind& kind, size_t bytes) {
+    liveBytes += bytes;
+    kind.bytes += bytes;
   }
 
   void retire(kj::Own<Stored> stored) {
@@ -215,6 +218,33 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
                                          given.getVersion(), " was to be replaced"));
     }
     return create(kind, resource);
+  }
+
+  // Whoever has more than its quota, as it may be since an older version, can replace what it has by
+  // what is not larger.
+  void requireRoom(const Kind& kind, rpc::Resource::Reader resource, kj::StringPtr who,
+                   const Quota& quota) const {
+    size_t records = 0, bytes = 0, old = 0;
+    for (auto& [key, other] : kinds) {
+      if (key.first != &kind.type) continue;
+      records += other->records.size();
+      bytes += other->bytes;
+    }
+    bool fresh = true;
+    KJ_IF_MAYBE (stored, kind.records.find(resource.getMetadata().getId())) {
+      fresh = false;
+      old = (*stored)->bytes();
+    }
+    if (fresh && records >= quota.records) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str(who, " has ", records, " records of ", kind.type.name, ", which is the limit"));
+    }
+    auto size = resource.totalSize().wordCount * sizeof(capnp::word);
+    if (size > old && bytes - old + size > quota.bytes) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("the records of ", kind.type.name, " that ", who, " writes would have ",
+                   bytes - old + size, " bytes; at most ", quota.bytes));
+    }
   }
 
   uint64_t replace(Kind& kind, Stored& old, rpc::Resource::Reader resource) {
@@ -438,6 +468,9 @@ uint64_t Store::put(rpc::Resource::Reader resource) {
   auto& kind = impl->kindOf(metadata.getNamespace(), metadata.getType());
   access.requireWrite(kind.type);
   requireWritable(kind);
+  KJ_IF_MAYBE (quota, access.limit()) {
+    impl->requireRoom(kind, resource, access.name(), *quota);
+  }
   return impl->put(kind, resource);
 }
 

@@ -1,5 +1,7 @@
 #include "networkd/control/store-board.h"
 
+#include "common/base/log.h"
+
 #include <malloc.h>
 
 namespace talos::networkd {
@@ -68,7 +70,24 @@ kj::Maybe<Intent> StoreBoard::intent() {
   return kj::mv(intent);
 }
 
+size_t cutTo(StoreClient::Wanted& wanted, size_t most) {
+  kj::Vector<kj::String> beyond;
+  size_t i = 0;
+  for (auto& entry : wanted) {
+    if (i++ >= most) beyond.add(kj::str(entry.key));
+  }
+  for (auto& id : beyond) wanted.erase(id);
+  return beyond.size();
+}
+
 kj::Promise<void> StoreBoard::publish(Report report) {
+  auto cut = cutTo(report.links) + cutTo(report.addresses) + cutTo(report.routes);
+  if ((cut > 0) != (toldCut > 0)) {
+    log::warn(cut > 0 ? "too many links, addresses or routes; not all are shown"_kj
+                      : "all links, addresses and routes are shown again"_kj,
+              {{"shown", kMostStatuses}, {"more", cut}});
+  }
+  toldCut = cut;
   co_await store.replaceAll<rpc::LinkStatusSpec>(kj::mv(report.links));
   co_await store.replaceAll<rpc::AddressStatusSpec>(kj::mv(report.addresses));
   co_await store.replaceAll<rpc::RouteStatusSpec>(kj::mv(report.routes));

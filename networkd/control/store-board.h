@@ -9,6 +9,12 @@
 
 namespace talos::networkd {
 
+// machined takes 16 384 records of one type from networkd, and 7 MiB (machined/resources/
+// resource-access.h). Beyond that it would refuse what is told after them, too.
+constexpr size_t kMostStatuses = 12'000;
+// Leaves the first `most`; how many were cut off.
+size_t cutTo(StoreClient::Wanted& wanted, size_t most = kMostStatuses);
+
 class StoreBoard final : public Board {
  public:
   // `changed` is called for every change of a spec; not before this constructor has returned.
@@ -24,6 +30,7 @@ class StoreBoard final : public Board {
  private:
   StoreClient& store;
   bool heardOfRepairs = false;
+  size_t toldCut = 0;
   kj::Function<void()> changed;
   Lost lost;
   Watched<rpc::LinkSpecSpec> links;

@@ -28,13 +28,9 @@
 #include <random>
 
 #include "common/base/error.h"
-#include "machined/process1/test-process1.h"
-#include "machined/resources/store-records.h"
-#include "machined/resources/store-server.h"
-#include "machined/resources/store.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
-#include "trustd/test-trustd-node.h"
+#include "tests/bench/trustd-process.h"
 
 namespace talos::trustd {
 namespace {
@@ -47,21 +43,6 @@ using testing::kToken;
 constexpr unsigned kAddresses = 64;  // of the callers with new connections
 constexpr auto kJoinPatience = 120 * kj::SECONDS;
 
-// Of /proc/<pid>/status, in KiB.
-unsigned memoryOf(pid_t pid, kj::StringPtr field) {
-  auto status = readFile(kj::str("/proc/", pid, "/status"));
-  auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
-  KJ_REQUIRE(line != nullptr, field);
-  return strtoul(line + field.size() + 2, nullptr, 10);
-}
-double processorSeconds(pid_t pid) {
-  auto stat = readFile(kj::str("/proc/", pid, "/stat"));
-  unsigned long user, system;
-  KJ_REQUIRE(sscanf(strrchr(stat.cStr(), ')') + 2,
-                    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
-  return static_cast<double>(user + system) / sysconf(_SC_CLK_TCK);
-}
-
 // --- one server, as its clients see it --------------------------------------------------------
 
 class Session {
@@ -71,8 +52,9 @@ class Session {
 };
 using Open = kj::Function<kj::Promise<kj::Own<Session>>(unsigned address)>;
 
-kj::String addressOf(unsigned i) {
-  return kj::str("127.9.", i / 200, ".", 1 + i % 200);
+// Ours signs no address of loopback; the peer's server is reached by no other.
+kj::String addressOf(unsigned i, kj::StringPtr network = "10.9.") {
+  return kj::str(network, i / 200, ".", 1 + i % 200);
 }
 
 class TrustSession final : public Session {
@@ -180,77 +162,6 @@ kj::String measureAll(kj::AsyncIoContext& io, Open& open, kj::Duration length, p
 
 // --- ours ---------------------------------------------------------------------------------------
 
-class StoreOnly final : public rpc::Machined::Server {
- public:
-  explicit StoreOnly(machined::Store& store) : theStore(store) {}
-
- protected:
-  kj::Promise<void> store(StoreContext context) override {
-    context.getResults().setStore(machined::serveStore(theStore, 51));
-    return kj::READY_NOW;
-  }
-
- private:
-  machined::Store& theStore;
-};
-
-void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket) {
-  auto io = kj::setupAsyncIo();
-  Registry registry;
-  machined::FakeMachine machine;
-  machined::FakeProcess1 process1(machine);
-  machined::Store store(registry, kj::systemPreciseCalendarClock());
-  store.attachJournal(process1).wait(io.waitScope);
-  machined::putRecord<rpc::RootSecretSpec>(store, "os", [&](auto spec) {
-    auto os = spec.initOs();
-    os.initCa().setCrt(authority.certificate.asBytes());
-    os.getCa().setKey(authority.key.bytes());
-    os.setToken(kToken);
-    os.setDnsDomain("cluster.local");
-    os.setCertLifetimeS(24 * 3600);
-  });
-  serveUnix(
-      *io.lowLevelProvider, io.provider->getTimer(), kj::AutoCloseFd(unixSocket),
-      [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<StoreOnly>(store); })
-      .wait(io.waitScope);
-}
-
-// trustd with a store of its own, both processes.
-class Ours {
- public:
-  explicit Ours(pki::KeyType type)
-      : authority(pki::makeAuthority({.organization = "talos", .keyType = type})),
-        listening(listenTcp("127.0.0.1", 0, 4096)),
-        unixSocket(listenUnix(path, 0600)),
-        store(child([this] { serveStoreOf(authority, unixSocket.release()); })),
-        trustd(child([this] { execDaemon("trustd", listening, path); })) {
-    port = portOf(listening);
-  }
-  ~Ours() noexcept(false) {
-    for (pid_t pid : {trustd, store}) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-    removeTree(directory);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(Ours);
-
-  pki::CertificateAndKey authority;
-  uint16_t port;
-
- private:
-  static kj::String makeDirectory() {
-    char name[] = "/tmp/trust-bench-XXXXXX";
-    return kj::str(mkdtemp(name));
-  }
-  kj::String directory = makeDirectory();
-  kj::String path = kj::str(directory, "/machined.sock");
-  kj::AutoCloseFd listening, unixSocket;
-
- public:
-  pid_t store, trustd;
-};
-
 kj::Vector<kj::String> requests(unsigned count, pki::KeyType type) {
   kj::Vector<kj::String> result;
   for (unsigned i = 0; i < count; ++i) {
@@ -260,7 +171,7 @@ kj::Vector<kj::String> requests(unsigned count, pki::KeyType type) {
 }
 
 kj::String measureOurs(pki::KeyType type, kj::Duration length) {
-  Ours ours(type);
+  TrustdProcess ours(type);
   auto io = kj::setupAsyncIo();
   auto asked = requests(kAddresses, type);
   TlsVerifier verifier(ours.authority.certificate);
@@ -277,7 +188,7 @@ kj::String measureOurs(pki::KeyType type, kj::Duration length) {
 struct Join {
   kj::AsyncIoContext& io;
   kj::Timer& timer;
-  Ours& ours;
+  TrustdProcess& ours;
   TlsVerifier verifier{ours.authority.certificate};
   std::minstd_rand random{1};
   unsigned failures = 0;
@@ -309,13 +220,13 @@ struct Join {
 kj::String measureJoin(unsigned nodes) {
   struct rlimit files = {nodes + 1000ul, nodes + 1000ul};
   KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &files), "descriptors for every node");
-  Ours ours(pki::KeyType::kEd25519);
+  TrustdProcess ours(pki::KeyType::kEd25519);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   auto asked = requests(nodes, pki::KeyType::kEd25519);
   Join join{io, timer, ours};
   // It serves: the first one.
-  join.once("127.0.0.1", ask({"127.0.0.1"}).request).wait(io.waitScope);
+  join.once("10.8.0.1", ask({"10.8.0.1"}).request).wait(io.waitScope);
   auto atRest = memoryOf(ours.trustd, "VmRSS"), storeBefore = memoryOf(ours.store, "VmRSS");
   int clear;
   KJ_SYSCALL(clear = open(kj::str("/proc/", ours.trustd, "/clear_refs").cStr(), O_WRONLY));
@@ -372,7 +283,7 @@ kj::String measurePeer(uint16_t port, pid_t server, kj::Duration length, kj::Str
     bodies.add(kj::str("{\"certificate_request\":\"", escaped.asPtr(), "\"}"));
   }
   Open open = [&](unsigned i) -> kj::Promise<kj::Own<Session>> {
-    auto raw = co_await testing::dialFrom(*io.lowLevelProvider, addressOf(i), port);
+    auto raw = co_await testing::dialFrom(*io.lowLevelProvider, addressOf(i, "127.9."), port);
     tuneTcp(*raw);
     auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
     co_return kj::heap<HttpSession>(*table, kj::mv(stream), bodies[i]);

@@ -25,8 +25,8 @@ struct FuzzedServer {
                 return error(ErrorKind::kUnavailable, address.toString());
               }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
-  Gate gate{[this]() -> rpc::Node::Client { return kj::heap<ModelNode>(model); }, fleet, audit,
-            self};
+  Gate gate{timer, [this]() -> rpc::Node::Client { return kj::heap<ModelNode>(model); }, fleet,
+            audit, self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;
                             peer.organizations.add(kj::str("os:admin"));

@@ -97,6 +97,7 @@ TEST_F(Hostile, Apid) {
         if (fresh) use(connect()->bootstrap());
         use(heldCapability);
       });
+  EXPECT_GT(node.model.reads, 0u) << "nothing was read, so nobody can have been left behind";
   EXPECT_EQ(node.model.readers, 0u);
 }
 

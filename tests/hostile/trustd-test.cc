@@ -1,6 +1,7 @@
 // Attacks on trustd's port, each refused, told in its log, and followed by an honest machine that
-// gets its certificate. Real sockets and TLS; the attackers have many addresses of loopback.
+// gets its certificate. Real sockets and TLS; the attackers have many addresses.
 #include <errno.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 namespace talos {
 namespace {
 
+using trustd::kLimits;
 using trustd::testing::ask;
 using trustd::testing::Asked;
 using trustd::testing::Caller;
@@ -31,7 +33,7 @@ struct HostileTrustd : Hostile {
   // A machine at an address that nobody has used before.
   void honest() {
     auto number = ++honestOnes;
-    auto address = kj::str("127.77.", number / 200, ".", 1 + number % 200);
+    auto address = kj::str("10.77.", number / 200, ".", 1 + number % 200);
     auto caller = wait(node.call(address));
     auto asked = ask({address}, {kj::str("honest-", number)});
     pki::checkPair(wait(caller.certificate(asked.request)).certificate, asked.key);
@@ -53,18 +55,12 @@ struct HostileTrustd : Hostile {
     return refusal;
   }
   kj::AutoCloseFd connecting(kj::StringPtr from) {
-    int fd;
-    KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    kj::AutoCloseFd owned(fd);
-    int yes = 1;
-    KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-    auto own = Endpoint{Ip::require(from)}.socketName(),
-         to = Endpoint{Ip::require("127.0.0.1"), node.port}.socketName();
-    KJ_SYSCALL(bind(fd, own.get(), own.size()), from);
-    if (connect(fd, to.get(), to.size()) != 0 && errno != EINPROGRESS) {
+    trustd::testing::Dialling dialling(from, node.port);
+    auto& to = dialling.to;
+    if (connect(dialling.own, to.get(), to.size()) != 0 && errno != EINPROGRESS) {
       KJ_FAIL_SYSCALL("connect", errno);
     }
-    return owned;
+    return kj::mv(dialling.own);
   }
   // A deadline of a whole attack, longer than wait()'s.
   template <typename T>
@@ -98,51 +94,56 @@ kj::String authorityRequest() {
 // trace, a secret in the log, and an attack after which nobody else is served.
 TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
   {
-    auto victim = wait(node.call("127.1.0.200"));
-    wait(victim.certificate(ask({"127.1.0.200"}, {"theirs"}).request));
+    auto victim = wait(node.call("10.1.0.200"));
+    wait(victim.certificate(ask({"10.1.0.200"}, {"theirs"}).request));
   }
-  auto large = ask({"127.1.0.6"}).request;
+  auto large = ask({"10.1.0.6"}).request;
   large = kj::str(large, kj::repeat('\n', 17u << 10));
   struct Row {
     const char* what;
     kj::String request;
     kj::StringPtr token, kind, logged;
   } rows[] = {
-      {"a wrong token", ask({"127.1.0.1"}).request, "abcdef.0123456789abcdeg"_kj,
+      {"a wrong token", ask({"10.1.0.1"}).request, "abcdef.0123456789abcdeg"_kj,
        "Unauthenticated"_kj, "token"_kj},
-      {"no token", ask({"127.1.0.2"}).request, ""_kj, "Unauthenticated"_kj, "token"_kj},
+      {"no token", ask({"10.1.0.2"}).request, ""_kj, "Unauthenticated"_kj, "token"_kj},
       {"somebody else's request from another address", ask({"10.1.1.200"}, {"w200"}).request,
        kToken, "PermissionDenied"_kj, "10.1.1.200"_kj},
-      {"a foreign address", ask({"127.1.0.4", "10.1.1.1"}).request, kToken, "PermissionDenied"_kj,
+      {"a foreign address", ask({"10.1.0.4", "10.1.1.1"}).request, kToken, "PermissionDenied"_kj,
        "10.1.1.1"_kj},
-      {"an address of the control plane", ask({"127.1.0.5", "10.9.9.1"}).request, kToken,
+      {"an address of the control plane", ask({"10.1.0.5", "10.9.9.1"}).request, kToken,
        "PermissionDenied"_kj, "control plane"_kj},
-      {"a control-plane name", ask({"127.1.0.6"}, {"cp1"}).request, kToken, "PermissionDenied"_kj,
+      {"a control-plane name", ask({"10.1.0.6"}, {"cp1"}).request, kToken, "PermissionDenied"_kj,
        "control plane"_kj},
-      {"a name of the Kubernetes service", ask({"127.1.0.7"}, {"kubernetes.default.svc"}).request,
+      {"a name of the Kubernetes service", ask({"10.1.0.7"}, {"kubernetes.default.svc"}).request,
        kToken, "PermissionDenied"_kj, "control plane"_kj},
-      {"a name that another machine has", ask({"127.1.0.8"}, {"theirs"}).request, kToken,
+      {"a name that another machine has", ask({"10.1.0.8"}, {"theirs"}).request, kToken,
        "PermissionDenied"_kj, "theirs"_kj},
-      {"a forged signature", forged("127.1.0.9").request, kToken, "InvalidArgument"_kj, ""_kj},
+      {"a forged signature", forged("10.1.0.9").request, kToken, "InvalidArgument"_kj,
+       "signature"_kj},
       {"an authority", authorityRequest(), kToken, "InvalidArgument"_kj, "CA"_kj},
-      {"an RSA key", ask({"127.1.0.11"}, {}, pki::KeyType::kRsa4096).request, kToken,
+      {"an RSA key", ask({"10.1.0.11"}, {}, pki::KeyType::kRsa4096).request, kToken,
        "InvalidArgument"_kj, "RSA"_kj},
       {"more than is read", kj::mv(large), kToken, "InvalidArgument"_kj, "bytes"_kj},
-      {"no request", kj::str("hello"), kToken, "InvalidArgument"_kj, ""_kj},
+      {"no request", kj::str("hello"), kToken, "InvalidArgument"_kj, "no PEM block"_kj},
       {"a certificate in the place of a request", kj::str(node.model.authority.certificate), kToken,
-       "InvalidArgument"_kj, ""_kj},
+       "InvalidArgument"_kj, "CERTIFICATE"_kj},
   };
+  // Of the key, what is in the middle of its only line.
+  kj::StringPtr key = node.model.authority.key;
+  auto secret = kj::heapString(key.slice(KJ_ASSERT_NONNULL(key.findFirst('\n')) + 20).slice(0, 20));
   unsigned number = 0;
   auto before = node.model.records.size();
   for (auto& row : rows) {
-    auto from = kj::str("127.1.0.", ++number);
+    auto from = kj::str("10.1.0.", ++number);
     auto refusal = refusalOf(from, row.request, row.token);
     EXPECT_EQ(kj::StringPtr(refusal.kind), row.kind) << row.what << ": " << refusal.message.cStr();
     EXPECT_NE(refusal.log.find("certificate request refused"), std::string::npos) << row.what;
     EXPECT_NE(refusal.log.find(from.cStr()), std::string::npos) << row.what;
+    ASSERT_GT(row.logged.size(), 0u) << "every text has an empty one";
     EXPECT_NE(refusal.log.find(row.logged.cStr()), std::string::npos) << row.what << refusal.log;
     EXPECT_EQ(refusal.log.find("0123456789abcde"), std::string::npos) << "the token is in the log";
-    EXPECT_EQ(refusal.log.find("PRIVATE"), std::string::npos);
+    EXPECT_EQ(refusal.log.find(secret.cStr()), std::string::npos) << "the key is in the log";
     honest();
   }
   EXPECT_EQ(node.model.records.size(), before + number) << "one for each honest machine";
@@ -150,8 +151,9 @@ TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
 
 // Catches: a caller that guesses tokens as fast as it can.
 TEST_F(HostileTrustd, GuessingIsSlow) {
-  EXPECT_EQ(refusalOf("127.2.0.1", ask({"127.2.0.1"}).request, "a").kind, "Unauthenticated");
-  EXPECT_EQ(refusalOf("127.2.0.1", ask({"127.2.0.1"}).request).kind, "Unavailable");
+  EXPECT_EQ(refusalOf("10.2.0.1", ask({"10.2.0.1"}).request, "a").kind, "Unauthenticated");
+  EXPECT_EQ(refusalOf("10.2.0.1", ask({"10.2.0.1"}).request, "b").kind, "Unavailable");
+  EXPECT_EQ(refusalOf("10.2.0.1", ask({"10.2.0.1"}).request).kind, "none"_kj) << "it has the token";
   honest();
 }
 
@@ -159,9 +161,9 @@ TEST_F(HostileTrustd, GuessingIsSlow) {
 TEST_F(HostileTrustd, AMegabyteOfNamesEndsItsConnection) {
   auto names = kj::str("-----BEGIN CERTIFICATE REQUEST-----\n", kj::repeat('A', 1u << 20));
   auto before = heapInUse();
-  auto refusal = refusalOf("127.3.0.1", names);
+  auto refusal = refusalOf("10.3.0.1", names);
   EXPECT_NE(refusal.kind, "none");
-  EXPECT_NE(refusal.log.find("127.3.0.1"), std::string::npos) << refusal.log;
+  EXPECT_NE(refusal.log.find("10.3.0.1"), std::string::npos) << refusal.log;
   names = nullptr;
   honest();
   EXPECT_LT(heapInUse(), before + kNoise);
@@ -169,13 +171,18 @@ TEST_F(HostileTrustd, AMegabyteOfNamesEndsItsConnection) {
 
 // Catches: a clock years off that ends trustd, or that certificates of no use are left by.
 TEST_F(HostileTrustd, AWrongClockEndsNothing) {
-  for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
-    node.clock.ahead = off;
+  struct Row {
+    kj::Duration off;
+    const char* said;
+  };
+  for (auto& row :
+       {Row{87'600 * kj::HOURS, "not yet valid"}, Row{-87'600 * kj::HOURS, "expired"}}) {
+    node.clock.ahead = row.off;
     wait(node.tell());
     // Its own certificate is of another time, so a machine that knows the authority refuses it.
-    auto failure = kj::runCatchingExceptions([&] { wait(node.call("127.4.0.1")); });
+    auto failure = kj::runCatchingExceptions([&] { wait(node.call("10.4.0.1")); });
     auto text = messageOf(KJ_REQUIRE_NONNULL(failure));
-    EXPECT_TRUE(text.findFirst('t') != nullptr) << text.cStr();
+    EXPECT_NE(strstr(text.cStr(), row.said), nullptr) << text.cStr();
     node.clock.ahead = 0 * kj::SECONDS;
     wait(node.tell());
     honest();
@@ -188,7 +195,7 @@ TEST_F(HostileTrustd, SlowHandshakesMakeRoom) {
   constexpr kj::byte kBegin[] = {0x16, 0x03, 0x01, 0x02, 0x00, 0x01};  // a ClientHello, cut
   kj::Vector<kj::AutoCloseFd> attackers;
   for (unsigned i = 0; i < kSlow; ++i) {
-    auto fd = connecting(kj::str("127.5.", i / 40, ".1"));
+    auto fd = connecting(kj::str("10.5.", i / 40, ".1"));
     attackers.add(kj::mv(fd));
   }
   auto dribble = [&]() -> kj::Promise<void> {
@@ -205,6 +212,62 @@ TEST_F(HostileTrustd, SlowHandshakesMakeRoom) {
   for (unsigned i = 0; i < 3; ++i) honest();
 }
 
+// Catches: whoever finishes the handshake, asks nothing and has the place for seconds: each of the
+// attacker's connections is made anew as soon as it is closed.
+TEST_F(HostileTrustd, SilentConnectionsMakeRoom) {
+  constexpr unsigned kSilent = 100;
+  TlsVerifier verifier(node.model.authority.certificate);
+  unsigned held = 0;
+  auto silent = [&](kj::String from) -> kj::Promise<void> {
+    auto raw = co_await trustd::testing::dialFrom(*io.lowLevelProvider, from, node.port);
+    auto stream = co_await verifier.connect(kj::mv(raw), "127.0.0.1");
+    ++held;
+    kj::byte nothing;
+    co_await stream->tryRead(&nothing, 1, 1);
+  };
+  auto hold = [&](unsigned i) -> kj::Promise<void> {
+    for (;;) {
+      co_await silent(kj::str("10.7.", i, ".1")).catch_([](kj::Exception&&) {});
+      co_await timer.afterDelay(1 * kj::MILLISECONDS);
+    }
+  };
+  kj::Vector<kj::Promise<void>> attackers;
+  for (unsigned i = 0; i < kSilent; ++i) attackers.add(hold(i).eagerlyEvaluate(nullptr));
+  auto full = [&]() -> kj::Promise<void> {
+    while (held < kLimits.connections) co_await timer.afterDelay(1 * kj::MILLISECONDS);
+  };
+  wait(full());
+  for (unsigned i = 0; i < 5; ++i) {
+    auto began = timer.now();
+    honest();
+    EXPECT_LT((timer.now() - began) / kj::MILLISECONDS, 1000);
+  }
+}
+
+// Catches: one subnet of IPv6, all of which one machine can use, that has a place for each address.
+TEST_F(HostileTrustd, ASubnetOfIpv6IsOneCaller) {
+  constexpr unsigned kMore = 4;
+  kj::Vector<trustd::testing::Caller> callers;
+  kj::Vector<kj::Promise<void>> ends;
+  unsigned ended = 0;
+  for (unsigned i = 1; i <= kLimits.connectionsPerPeer + kMore; ++i) {
+    auto address = kj::str("fd00::", i);
+    kj::runCatchingExceptions([&] {
+      auto caller = wait(node.call(address));
+      wait(caller.certificate(ask({address}).request));
+      ends.add(caller.onDisconnect().then([&] { ++ended; }).eagerlyEvaluate([&](kj::Exception&&) {
+        ++ended;
+      }));
+      callers.add(kj::mv(caller));
+    });
+  }
+  auto open = callers.size() - ended;
+  EXPECT_LE(open, kLimits.connectionsPerPeer);
+  EXPECT_GT(open, kLimits.connectionsPerPeer / 2);
+  auto other = wait(node.call("fd00:0:0:1::1"));
+  wait(other.certificate(ask({"fd00:0:0:1::1"}).request));
+}
+
 // Catches: a queue of connections that say nothing and that nobody gets past, or that cost memory.
 TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
   constexpr unsigned kHalfOpen = 10'000;
@@ -219,10 +282,10 @@ TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
   {
     kj::Vector<kj::AutoCloseFd> attackers(kHalfOpen);
     for (unsigned i = 0; i < kHalfOpen; ++i) {
-      attackers.add(connecting(kj::str("127.6.", i / 250, ".", 1 + i % 250)));
+      attackers.add(connecting(kj::str("10.6.", i / 250, ".", 1 + i % 250)));
     }
     auto number = ++honestOnes;
-    auto address = kj::str("127.77.0.", 1 + number);
+    auto address = kj::str("10.77.0.", 1 + number);
     auto asked = ask({address});
     auto caller = patiently(node.call(address));
     patiently(caller.certificate(asked.request));

@@ -1,0 +1,49 @@
+// Log lines about peers, bounded, so that what they do cannot wash everything else out of a log.
+//
+// In a window each peer has its first `own` lines whatever the others do, and more of them, up to
+// `perPeer`, as long as all peers together have not used up `shared`. What is beyond is counted,
+// and the counts are written, the largest first, with the first line after the window. Peers beyond
+// `peers` count as one. So a window has at most peers * own + shared + kCounts + 1 lines. Nothing
+// survives a crash: the counts of the current window are lost.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/time.h>
+
+#include "common/base/log.h"
+
+namespace talos {
+
+class LineLimit {
+ public:
+  struct Limits {
+    unsigned own = 3;       // what, how often and whether it goes on can be told from
+    unsigned perPeer = 20;  // a minute: as many as a person reads
+    unsigned shared = 100;  // of all peers together, beyond their own
+    unsigned peers = 128;   // more than nodes fail at once; with 3 lines each some 50 KB a minute
+    kj::Duration window = 60 * kj::SECONDS;
+  };
+  static constexpr unsigned kCounts = 8;  // peers whose suppressed lines are told one by one
+
+  explicit LineLimit(const kj::MonotonicClock& clock) : LineLimit(clock, Limits()) {}
+  LineLimit(const kj::MonotonicClock& clock, Limits limits);
+
+  // `key` is what lines are counted by, `peer` what is written.
+  void warn(kj::StringPtr message, kj::StringPtr key, kj::StringPtr peer, kj::StringPtr error);
+  // The same for other lines: whether the caller may write one.
+  bool admits(kj::StringPtr key);
+
+ private:
+  struct Peer {
+    unsigned lines = 0, suppressed = 0;
+  };
+  const kj::MonotonicClock& clock;
+  Limits limits;
+  kj::TimePoint since;
+  unsigned shared = 0;
+  kj::HashMap<kj::String, Peer> peers;
+
+  void endWindow();
+};
+
+}  // namespace talos

@@ -1,0 +1,254 @@
+// apid under attack by hosts that it was made to connect to: workers in foreign hands, which have a
+// certificate of the CA, and hosts that are no nodes at all.
+#include <capnp/rpc.capnp.h>
+#include <capnp/serialize.h>
+
+#include "apid/gate/test-apid-node.h"
+#include "common/testing/own-network.h"
+#include "common/wire/test-connect.h"
+#include "tests/hostile/pack.h"
+
+namespace talos::hostile {
+namespace {
+
+using apid::testing::Authority;
+using apid::testing::Model;
+using apid::testing::ModelMachined;
+
+constexpr unsigned kKinds = 7, kServers = 4 * kKinds;  // of each kind two workers and two strangers
+// A worker may cost 8 MiB of a message that it does not finish, and a little; the rest is small.
+constexpr size_t kMostGrowthKiB = 192u << 10;
+
+kj::String hostile(unsigned i) {
+  return kj::str("10.66.0.", 1 + i);
+}
+
+// The real apid of a node at this address, and what stands in for its machined.
+class ApidProcess {
+ public:
+  ApidProcess(const Authority& authority, kj::StringPtr address)
+      : socket(listenUnix(path, 0600)),
+        door(listenTcp(address, kApidPort)),
+        machined(bench::child([&] { serveModel(authority, address); })),
+        apid(bench::child([&] { bench::execDaemon("apid", door, path); })) {}
+  ~ApidProcess() noexcept(false) {
+    for (pid_t pid : {apid, machined}) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    removeTree(directory);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(ApidProcess);
+
+ private:
+  kj::String directory = makeDirectory();
+  kj::String path = kj::str(directory, "/machined.sock");
+  kj::AutoCloseFd socket, door;
+  pid_t machined;
+
+ public:
+  const pid_t apid;
+
+ private:
+  static kj::String makeDirectory() {
+    char name[] = "/tmp/hostile-pack-XXXXXX";
+    return kj::str(mkdtemp(name));
+  }
+  void serveModel(const Authority& authority, kj::StringPtr address) {
+    auto io = kj::setupAsyncIo();
+    Model model;
+    model.tag = kj::str("node ", address);
+    model.addresses.add(kj::str(address));
+    model.certificates = authority.forNode(address);
+    model.version = 1;
+    serveUnix(*io.lowLevelProvider, io.provider->getTimer(), kj::mv(socket),
+              [&](const UnixPeer&) -> capnp::Capability::Client {
+                return kj::heap<ModelMachined>(model);
+              },
+              {.connections = 2048, .connectionsPerPeer = 2048})
+        .wait(io.waitScope);
+  }
+};
+
+// --- hostile servers ------------------------------------------------------------------------------
+
+template <typename Fill>
+kj::Array<kj::byte> messages(unsigned first, unsigned count, Fill&& fill) {
+  kj::Vector<kj::byte> bytes;
+  for (unsigned i = first; i < first + count; ++i) {
+    capnp::MallocMessageBuilder message;
+    fill(message.initRoot<capnp::rpc::Message>(), i);
+    bytes.addAll(capnp::messageToFlatArray(message).asBytes());
+  }
+  return bytes.releaseAsArray();
+}
+
+kj::Promise<void> sayAll(kj::AsyncIoStream& stream, kj::Array<kj::byte> bytes) {
+  co_await stream.write(bytes.begin(), bytes.size());
+}
+
+// What a server of this kind does with a connection; it ends when the client hangs up.
+kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
+  for (unsigned i = 0;; i += 1000) {
+    switch (kind) {
+      case 0:  // asks for a bootstrap without end
+        co_await sayAll(stream, messages(i, 1000, [](auto message, unsigned id) {
+                          message.initBootstrap().setQuestionId(id);
+                        }));
+        break;
+      case 1:  // calls what it got without end
+        co_await sayAll(stream, messages(i, 1000, [](auto message, unsigned id) {
+                          if (id == 0) return message.initBootstrap().setQuestionId(0);
+                          auto call = message.initCall();
+                          call.setQuestionId(id);
+                          call.initTarget().initPromisedAnswer().setQuestionId(0);
+                          call.initParams().getContent().initAsAnyStruct(64, 0);
+                        }));
+        break;
+      case 2: {  // announces a gibibyte, or what is just allowed, and sends none of it
+        uint32_t words = i == 0 ? (1u << 20) - 2 : 1u << 27, header[2] = {0, words};
+        co_await stream.write(header, sizeof header);
+        if (i == 0) co_await kj::Promise<void>(kj::NEVER_DONE);
+        break;
+      }
+      case 3:  // reads nothing and says nothing
+        co_await kj::Promise<void>(kj::NEVER_DONE);
+        break;
+      case 4: {  // answers what was asked with as much as it likes, and what was not
+        co_await sayAll(stream, messages(i, 16, [](auto message, unsigned id) {
+                          auto answer = message.initReturn();
+                          answer.setAnswerId(id % 16);
+                          auto results = answer.initResults();
+                          results.getContent().initAsAnyStruct(8000, 0);
+                          results.initCapTable(60)[0].setSenderHosted(id);
+                        }));
+        break;
+      }
+      case 5:  // offers more capabilities than anybody wants
+        co_await sayAll(stream, messages(i, 2, [](auto message, unsigned id) {
+                          auto table = message.initReturn().initResults().initCapTable(100'000);
+                          for (auto n : kj::indices(table)) table[n].setSenderHosted(n);
+                        }));
+        break;
+      default: {  // says what is no message
+        auto noise = kj::heapArray<kj::byte>(65'536);
+        for (auto n : kj::indices(noise)) noise[n] = (n * 2'654'435'761u + i) >> 13;
+        co_await stream.write(noise.begin(), noise.size());
+        break;
+      }
+    }
+  }
+}
+
+kj::Promise<void> until(kj::AsyncIoStream& stream) {
+  kj::byte buffer[65'536];
+  while (co_await stream.tryRead(buffer, 1, sizeof buffer) > 0) {
+  }
+}
+
+kj::Promise<void> serveOne(kj::Own<kj::AsyncIoStream> raw, TlsEndpoint& tls, unsigned kind,
+                           Tally& tally) {
+  auto accepted = co_await tls.accept(kj::mv(raw), kj::str("apid"));
+  auto& stream = *accepted.stream;
+  ++tally.attacks;
+  auto doing = misbehave(stream, kind);
+  if (kind != 3) doing = doing.exclusiveJoin(until(stream));
+  co_await doing.catch_([](kj::Exception&&) {});
+  ++tally.refused;  // the other side hung up
+}
+
+struct Errors final : kj::TaskSet::ErrorHandler {
+  void taskFailed(kj::Exception&&) override {}
+};
+
+kj::Promise<void> serveHostile(kj::AsyncIoContext& io, TlsEndpoint& tls, unsigned number,
+                               Tally& tally) {
+  Errors errors;
+  kj::TaskSet tasks(errors);
+  auto receiver = io.lowLevelProvider->wrapListenSocketFd(listenTcp(hostile(number), kApidPort));
+  for (;;) {
+    auto raw = co_await receiver->accept();
+    tasks.add(serveOne(kj::mv(raw), tls, number / 2 % kKinds, tally));
+  }
+}
+
+// A reader that names them all, again and again, and waits for none.
+kj::Promise<void> makeItDial(kj::AsyncIoContext& io, TlsEndpoint& tls) {
+  auto& timer = io.provider->getTimer();
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      auto connection =
+          co_await connectTls(*io.lowLevelProvider, timer, tls, "10.0.0.1", kApidPort, "10.0.0.1");
+      auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+      for (unsigned round = 0; round < 20; ++round) {
+        kj::Vector<kj::Promise<void>> calls;
+        for (unsigned i = 0; i < kServers; ++i) {
+          auto request = cluster.nodeRequest();
+          request.setAddress(hostile(i));
+          auto call = request.send().getNode().machineRequest().send().getMachine();
+          calls.add(
+              timer
+                  .timeoutAfter(500 * kj::MILLISECONDS, call.versionRequest().send().ignoreResult())
+                  .catch_([](kj::Exception&&) {}));
+        }
+        co_await kj::joinPromises(calls.releaseAsArray());
+      }
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    if (failure != nullptr) co_await timer.afterDelay(50 * kj::MILLISECONDS);
+  }
+}
+
+kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tally& tally) {
+  Authority foreign;
+  TlsEndpoint reader(authority.client("evil", kj::arr("os:reader"_kj)));
+  kj::Vector<kj::Own<TlsEndpoint>> ends;
+  kj::Vector<kj::Promise<void>> all;
+  for (unsigned i = 0; i < kServers; ++i) {
+    auto address = hostile(i);
+    auto& signer = i < 2 * kKinds ? authority : foreign;
+    auto leaf = signer.issue("", nullptr, kj::arr(kj::StringPtr(address)));
+    // It accepts the node's own certificate, like a real one.
+    ends.add(kj::heap<TlsEndpoint>(Credentials{kj::str(authority.pair.certificate),
+                                               kj::mv(leaf.certificate), kj::mv(leaf.key)}));
+    all.add(serveHostile(io, *ends.back(), i, tally));
+  }
+  all.add(makeItDial(io, reader));
+  co_await kj::joinPromises(all.releaseAsArray());
+}
+
+// Catches: a host that apid was made to dial, and that ends it, makes it grow, or keeps it from
+// answering others; calls to other nodes that fail meanwhile.
+TEST_F(Pack, HostileServers) {
+  OwnNetwork network;
+  Authority authority;
+  ApidProcess node(authority, "10.0.0.1"), other(authority, "10.0.0.2");
+  Attacker attacker(*tally, [&](kj::AsyncIoContext& io) { return attack(io, authority, *tally); });
+  Honest honest(*tally);
+  TlsEndpoint reader(authority.client("honest", kj::arr("os:reader"_kj)));
+  kj::Maybe<kj::Own<Connection>> connection;
+  auto connect = [&]() -> kj::Promise<void> {
+    connection = co_await connectTls(*honest.io.lowLevelProvider, honest.timer, reader, "10.0.0.1",
+                                     kApidPort, "10.0.0.1");
+  };
+  auto version = [&](kj::StringPtr target) -> kj::Promise<void> {
+    auto cluster = KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Cluster>();
+    auto request = cluster.nodeRequest();
+    request.setAddress(target);
+    auto machine = request.send().getNode().machineRequest().send().getMachine();
+    auto expected = kj::str("node ", target);
+    auto answer = co_await machine.versionRequest().send();
+    KJ_REQUIRE(answer.getTag() == expected, answer.getTag());
+  };
+  honest.wait(connect());
+  honest.wait(version("10.0.0.2"));
+  honest.add("a call", 20 * kj::MILLISECONDS, [&](unsigned) { return version("10.0.0.1"); });
+  honest.add("a forwarded call", 20 * kj::MILLISECONDS,
+             [&](unsigned) { return version("10.0.0.2"); });
+  honest.run("hostile servers", node.apid, kMostGrowthKiB);
+}
+
+}  // namespace
+}  // namespace talos::hostile

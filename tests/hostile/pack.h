@@ -1,0 +1,162 @@
+// The hostile pack: real programs (apid, trustd) under attack for HOSTILE_SECONDS (10 if it is not
+// set; `make soak` takes 60), with honest traffic beside. No honest call fails, the program's memory
+// stays within a bound, and figures are printed.
+//
+// A scenario is a test of the suite Pack in a file pack-*-test.cc and a name in CMakeLists.txt: each
+// is a program run of its own, so ctest runs them side by side. Attackers are processes of their
+// own (bench::child), in the test's own network (common/testing/own-network.h).
+#pragma once
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <new>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "tests/bench/processes.h"
+
+namespace talos::hostile {
+
+inline kj::Duration attackTime() {
+  auto* text = getenv("HOSTILE_SECONDS");
+  return kj::StringPtr(text == nullptr ? "10" : text).parseAs<unsigned>() * kj::SECONDS;
+}
+
+// What attackers tell the test, from their processes.
+struct Tally {
+  std::atomic<uint64_t> attacks = 0, refused = 0;
+  std::atomic<bool> go = false;
+};
+class SharedTally {
+ public:
+  SharedTally()
+      : memory(mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                    0)) {
+    KJ_REQUIRE(memory != MAP_FAILED, "no memory to share");
+    tally = new (memory) Tally;
+  }
+  ~SharedTally() noexcept(false) { munmap(memory, sizeof(Tally)); }
+  KJ_DISALLOW_COPY_AND_MOVE(SharedTally);
+  Tally* operator->() { return tally; }
+  Tally& operator*() { return *tally; }
+
+ private:
+  void* memory;
+  Tally* tally;
+};
+
+// A process that attacks once the test says go, and ends with the test whatever becomes of it. Made
+// before the test has a loop of its own.
+class Attacker {
+ public:
+  template <typename F>
+  Attacker(Tally& tally, F&& run)
+      : pid(bench::child([&] {
+          constexpr unsigned kWait = 60'000;  // ms, until the servers are up
+          for (unsigned i = 0; !tally.go; ++i) {
+            KJ_REQUIRE(i < kWait, "the test does not say go");
+            usleep(1000);
+          }
+          auto io = kj::setupAsyncIo();
+          run(io).wait(io.waitScope);
+        })) {}
+  ~Attacker() noexcept(false) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Attacker);
+
+ private:
+  pid_t pid;
+};
+
+inline size_t residentKiB(pid_t pid) {
+  auto status = readFile(kj::str("/proc/", pid, "/status"));
+  auto* line = strstr(status.cStr(), "\nVmRSS:");
+  KJ_REQUIRE(line != nullptr, "the process has ended", pid);
+  return strtoul(line + 7, nullptr, 10);
+}
+
+inline void manyDescriptors() {
+  rlimit files;
+  KJ_SYSCALL(getrlimit(RLIMIT_NOFILE, &files));
+  files.rlim_cur = files.rlim_max;
+  KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &files));
+}
+
+struct Pack : testing::Test {
+  ~Pack() noexcept override {}
+  SharedTally tally;
+  void SetUp() override { manyDescriptors(); }
+};
+
+// The honest callers of a scenario, and the judge of how they fared. Made when all processes are
+// started.
+class Honest {
+ public:
+  static constexpr auto kPatience = 10 * kj::SECONDS;  // of a call: what a joining node has
+
+  Honest(Tally& tally) : tally(tally) {}
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    return timer.timeoutAfter(2 * kPatience, kj::mv(promise)).wait(io.waitScope);
+  }
+  // One caller: call after call with a pause between, for the time of the attack.
+  using Call = kj::Function<kj::Promise<void>(unsigned)>;
+  void add(kj::StringPtr what, kj::Duration pause, Call call) {
+    callers.add(calling(kj::str(what), pause, kj::mv(call)));
+  }
+  // Attacks begin, all callers call to the end.
+  void run(kj::StringPtr name, pid_t server, size_t mostGrowthKiB) {
+    auto before = residentKiB(server);
+    tally.go = true;
+    timer.timeoutAfter(attackTime() + 3 * kPatience, kj::joinPromises(callers.releaseAsArray()))
+        .wait(io.waitScope);
+    auto after = residentKiB(server);
+    auto calls = took.size();
+    auto figure = bench::figureOf(kj::mv(took));
+    double seconds = attackTime() / kj::SECONDS;
+    printf(
+        "{\"pack\":\"%s\",\"seconds\":%.0f,\"honestCalls\":%zu,\"honestPerSecond\":%.1f,"
+        "\"honest\":%s,\"failed\":%u,\"attacks\":%lu,\"refused\":%lu,\"rssBeforeKiB\":%zu,"
+        "\"rssAfterKiB\":%zu}\n",
+        name.cStr(), seconds, calls, calls / seconds, bench::json(figure).cStr(), failed,
+        (unsigned long)tally.attacks, (unsigned long)tally.refused, before, after);
+    EXPECT_EQ(failed, 0u);
+    EXPECT_GT(tally.attacks, 0u) << "nothing attacked";
+    EXPECT_GT(tally.refused, 0u) << "nothing was refused";
+    EXPECT_LT(after, before + mostGrowthKiB);
+  }
+
+ private:
+  Tally& tally;
+  kj::Vector<kj::Promise<void>> callers;
+  kj::Vector<uint64_t> took;
+  unsigned failed = 0;
+
+  kj::Promise<void> calling(kj::String what, kj::Duration pause, Call call) {
+    co_await timer.afterDelay(pause);  // not before run()
+    auto end = timer.now() + attackTime();
+    for (unsigned i = 0; timer.now() < end; ++i) {
+      auto began = bench::nanoseconds();
+      co_await timer.timeoutAfter(kPatience, call(i)).catch_([&](kj::Exception&& e) {
+        if (++failed > 5) return;
+        ADD_FAILURE() << what.cStr() << " " << i << " failed: " << messageOf(e).cStr();
+      });
+      took.add(bench::nanoseconds() - began);
+      co_await timer.afterDelay(pause);
+    }
+  }
+};
+
+}  // namespace talos::hostile
