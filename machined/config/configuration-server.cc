@@ -103,6 +103,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                               .trial = trialLength(request.getTryTimeoutMs()),
                               .ifVersion = request.getIfVersion()};
   auto trial = asked.trial;
+  zeroizeReceived(request.getDocument());
   context.releaseParams();
   auto outcome = co_await keeper.apply(kj::mv(asked));
   NetworkPreview network;

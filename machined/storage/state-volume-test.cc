@@ -122,6 +122,19 @@ TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
   EXPECT_EQ("STATE: /dev/vdb1 cannot be read: Input/output error", mount(kj::mv(unreadable)));
 }
 
+// Catches: a half-written copy of the config, left by a power cut, that stays on STATE for ever.
+TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
+  tree.file("config.yaml", "machine: {}", 0600);
+  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  tree.file("config.yaml.backup2", "kept");
+  tree.directory("folder.aB3xY9");
+  EXPECT_EQ("", mount());
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+  EXPECT_EQ("machine: {}", readFile(tree.at("config.yaml")));
+  EXPECT_EQ("kept", readFile(tree.at("config.yaml.backup2")));
+  EXPECT_EQ(0, access(tree.at("folder.aB3xY9").cStr(), F_OK));
+}
+
 // A sysfs with these whole disks; their nodes are the machine's own.
 struct RealVolumesTest : testing::Test {
   ~RealVolumesTest() noexcept override {}

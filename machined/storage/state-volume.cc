@@ -91,8 +91,16 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
 }
 
 kj::Promise<void> StateVolume::mount() {
-  if (mounted()) return kj::READY_NOW;
-  return mountWhatIsThere();
+  if (!mounted()) co_await mountWhatIsThere();
+  co_await prepare();
+}
+
+// What a power cut left half written is a config with its secrets, too.
+kj::Promise<void> StateVolume::prepare() {
+  auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
+  co_await cleaning.catch_([this](kj::Exception&& e) {
+    say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
+  });
 }
 
 kj::Promise<void> StateVolume::mountWhatIsThere() {

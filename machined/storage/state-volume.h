@@ -42,6 +42,7 @@ class StateVolume {
   kj::String path;
 
   bool mounted();
+  kj::Promise<void> prepare();
   kj::Promise<void> mountWhatIsThere();
   kj::Promise<void> mountIt(const Volume& volume);
 };
