@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/zeroize.h"
+#include "common/testing/freed-secrets.h"
 
 namespace talos {
 namespace {
@@ -41,6 +43,44 @@ TEST(File, AFailedWriteChangesNothing) {
   struct stat st;
   ASSERT_EQ(stat(scratch.in("d/e").cStr(), &st), 0);
   EXPECT_TRUE(S_ISDIR(st.st_mode));
+}
+
+// Catches: copies of a secret that reading a file leaves in memory, also when that fails.
+TEST(File, ReadingLeavesNoCopies) {
+  Scratch scratch;
+  kj::Vector<char> text(200'000);
+  while (text.size() < 200'000) text.addAll("freed-secret-of-file "_kj);
+  writeFileAtomically(scratch.in("secret"), text, 0600);
+  {
+    FreedSecrets freed("freed-secret-of-file");
+    auto content = readFile(scratch.in("secret"));
+    EXPECT_ANY_THROW(readFile(scratch.in("secret"), 150'000));
+    EXPECT_EQ(freed.count(), 0u);
+    kj::heapArray(content.asArray());
+    EXPECT_EQ(freed.count(), 1u) << "it does not see anything";
+    zeroize(content);
+  }
+}
+
+// Catches: what a power cut leaves of a file that was being written, and a file of somebody else
+// that is taken for it.
+TEST(File, UnfinishedOnesAreRemoved) {
+  Scratch scratch;
+  for (auto name : {"a.Xy12zZ", "a.b.000000", "a", "a.yaml", "a.Xy12z", "a.Xy12zZZ", "a.Xy-2zZ",
+                    "aXy12zZ", ".Xy12zZ"}) {
+    writeFileAtomically(scratch.in(name), "x"_kj, 0644);
+  }
+  makeDirectories(scratch.in("d.Xy12zZ"));
+  EXPECT_EQ(0, symlink("a", scratch.in("l.Xy12zZ").cStr()));
+  removeUnfinished(scratch.path);
+  for (auto name : {"a.Xy12zZ", "a.b.000000"}) {
+    EXPECT_NE(access(scratch.in(name).cStr(), F_OK), 0) << name;
+  }
+  for (auto name : {"a", "a.yaml", "a.Xy12z", "a.Xy12zZZ", "a.Xy-2zZ", "aXy12zZ", ".Xy12zZ",
+                    "d.Xy12zZ", "l.Xy12zZ"}) {
+    EXPECT_EQ(access(scratch.in(name).cStr(), F_OK), 0) << name;
+  }
+  removeUnfinished(scratch.in("absent"));
 }
 
 TEST(File, ReadingSaysWhatIsWrong) {

@@ -1,5 +1,6 @@
 #include "common/base/file.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/secret-buffer.h"
 
 namespace talos {
 namespace {
@@ -78,6 +80,30 @@ void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, m
   KJ_SYSCALL(fsync(dirFd), directory);
 }
 
+void removeUnfinished(kj::StringPtr folder) {
+  constexpr size_t kRandom = 6;
+  auto* directory = opendir(folder.cStr());
+  if (directory == nullptr) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("opendir", errno, folder);
+  }
+  KJ_DEFER(closedir(directory));
+  bool removed = false;
+  while (auto* entry = readdir(directory)) {
+    kj::StringPtr name = entry->d_name;
+    if (name.size() < kRandom + 2 || name[name.size() - kRandom - 1] != '.') continue;
+    bool random = true;
+    for (char c : name.slice(name.size() - kRandom)) random = random && isalnum(c) != 0;
+    struct stat st;
+    if (!random || fstatat(dirfd(directory), name.cStr(), &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (!S_ISREG(st.st_mode)) continue;
+    KJ_SYSCALL(unlinkat(dirfd(directory), name.cStr(), 0), folder, name);
+    removed = true;
+  }
+  if (!removed) return;
+  KJ_SYSCALL(fsync(dirfd(directory)), folder);
+}
+
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
   int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (raw < 0) {
@@ -90,18 +116,19 @@ kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
   KJ_SYSCALL(fstat(file, &st), path);
   if (S_ISDIR(st.st_mode))
     fail(ErrorKind::kInvalidArgument, kj::str(path, ": is a directory, not a file"));
-  kj::Vector<char> content;
+  SecretBuffer content;
+  char chunk[65536];  // not st_size: files in /proc have none
+  KJ_DEFER(zeroize(kj::arrayPtr(chunk, sizeof chunk)));
   for (;;) {
-    char chunk[65536];  // not st_size: files in /proc have none
     ssize_t n;
     KJ_SYSCALL(n = read(file, chunk, sizeof chunk), path);
     if (n == 0) break;
     if (content.size() + n > limit) {
       fail(ErrorKind::kInvalidArgument, kj::str(path, ": is larger than ", limit, " bytes"));
     }
-    content.addAll(kj::arrayPtr(chunk, n));
+    content.add(kj::arrayPtr(chunk, n));
   }
-  return kj::heapString(content.begin(), content.size());
+  return content.copyText();
 }
 
 kj::String readFile(kj::StringPtr path, size_t limit) {

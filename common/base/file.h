@@ -8,10 +8,16 @@
 
 namespace talos {
 
-// Throws kj::Exception naming the path. `mode` is exact (no umask).
+// Throws kj::Exception naming the path. `mode` is exact (no umask), and only the owner can read the
+// file before it is complete.
 void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode);
 
-// Whole file; throws NotFound naming the path, or InvalidArgument when it is larger than `limit`.
+// What a power cut left of files that were being written so, directly in this folder: regular files
+// whose name ends in a dot and six letters or digits. For a folder that is machined's own, before
+// anybody writes there. An absent folder is fine.
+void removeUnfinished(kj::StringPtr folder);
+
+// Whole file, of which no copy is left in memory but the answer; throws NotFound naming the path, or InvalidArgument when it is larger than `limit`.
 kj::String readFile(kj::StringPtr path, size_t limit = 64u << 20);
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit = 64u << 20);
 

@@ -4,6 +4,8 @@
 #include <kj/vector.h>
 #include <unistd.h>
 
+#include "common/base/url-secrets.h"
+
 namespace talos::log {
 namespace {
 
@@ -62,7 +64,7 @@ kj::String formatFields(std::initializer_list<Field> fields) {
     if (!out.empty()) out.add(' ');
     append(out, field.key);
     out.add('=');
-    appendValue(out, field.value);
+    appendValue(out, withoutUrlPasswords(field.value));
   }
   return kj::heapString(out.begin(), out.size());
 }

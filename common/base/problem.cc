@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/url-secrets.h"
+
 namespace talos {
 namespace {
 
@@ -40,8 +42,9 @@ kj::String Problem::toString() const {
   kj::String place = line == 0          ? (file.size() == 0 ? kj::str() : kj::str(file, ": "))
                      : file.size() == 0 ? kj::str("line ", line, ", column ", column, ": ")
                                         : kj::str(file, ":", line, ":", column, ": ");
-  return kj::str(place, severity == Severity::kWarning ? "warning: " : "", path,
-                 path.size() == 0 ? "" : ": ", message, hint.size() == 0 ? "" : "; ", hint);
+  auto text = kj::str(place, severity == Severity::kWarning ? "warning: " : "", path,
+                      path.size() == 0 ? "" : ": ", message, hint.size() == 0 ? "" : "; ", hint);
+  return withoutUrlPasswords(text);
 }
 
 bool hasErrors(const Problems& problems) {

@@ -16,6 +16,7 @@ struct Problem {
   kj::String message;   // what is wrong
   kj::String hint;      // what would be right; may be empty
 
+  // Without the passwords of URLs that it quotes (url-secrets.h): anybody may get to see it.
   // "controlplane.yaml:31:14: machine.type: "masterr" is not a valid machine type; did you mean
   // "master"?"
   kj::String toString() const;

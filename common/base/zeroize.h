@@ -22,6 +22,12 @@ inline void zeroize(capnp::MessageBuilder& message) {
   }
 }
 
+// Of a message that was received: its memory is given back by the one who made it, as it is. Nobody
+// reads these bytes afterwards.
+inline void zeroizeReceived(kj::ArrayPtr<const kj::byte> secret) {
+  zeroize(kj::arrayPtr(const_cast<kj::byte*>(secret.begin()), secret.size()));
+}
+
 // A message that is zeroed at the end of its life; an ordinary one to whoever is given it.
 class SecretMessage final : public capnp::MallocMessageBuilder {
  public:

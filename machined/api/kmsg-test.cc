@@ -43,6 +43,9 @@ TEST(Kmsg, RecordsAsLines) {
        "kern:   emerg: [2021-03-01T12:00:00.000000000Z]: semi;colon, and comma\n"},
       {"0,1,0;no flags, no end",
        "kern:   emerg: [2021-03-01T12:00:00.000000000Z]: no flags, no end\n"},
+      {"5,1,0,-;Kernel command line: quiet talos.config=https://u:p@h/x?token=t panic=0\n",
+       "kern:  notice: [2021-03-01T12:00:00.000000000Z]: Kernel command line: quiet "
+       "talos.config=https://***@h/x?*** panic=0\n"},
       {"0,1,0,-;\n", "kern:   emerg: [2021-03-01T12:00:00.000000000Z]: \n"},
   };
   for (auto& row : rows) EXPECT_EQ(lineOf(row.record), row.line);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/url-secrets.h"
 
 namespace talos::machined {
 namespace {
@@ -188,7 +189,7 @@ kj::String formatKmsg(const KmsgRecord& record, kj::Date boot) {
   // The kernel's clock starts at 0; a number beyond a century is a broken record, not a time.
   auto since = static_cast<int64_t>(kj::min(record.microseconds, uint64_t{3'200'000'000'000'000}));
   return kj::str(facility, ": ", blanks, level, ": [", formatTime(boot + since * kj::MICROSECONDS),
-                 "]: ", record.message, '\n');
+                 "]: ", withoutArgumentSecrets(record.message), '\n');
 }
 
 kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path) {

@@ -29,6 +29,7 @@ kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record);
 
 // "kern:    info: [2021-03-01T12:00:00.123456000Z]: NET: Registered ...\n". `boot`: when the
 // kernel's clock was 0. Control characters are written as the kernel does, \x0a: a line is a line.
+// The kernel logs its own command line: the secrets of talos.config are left out, whoever asks.
 kj::String formatKmsg(const KmsgRecord& record, kj::Date boot);
 
 // /dev/kmsg, or a test's model of it.

@@ -39,7 +39,7 @@ struct ConfigurationTest : public KeeperTest {
                                 [this](auto& wanted) { return preview(wanted); }),
                             .storage = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
-    return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.inMaintenance(); });
+    return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
   }
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {
     return node(caller).configurationRequest().send().getConfiguration();
@@ -190,6 +190,25 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());
   (void)bare;
+}
+
+// Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to anybody
+// who asks; and one that does not even tell anybody why it failed.
+TEST_F(ConfigurationTest, AFailedBootTellsAndTakesNothing) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  brain().failed = true;
+  auto outer = configuration(kVisitor);
+  constexpr auto kText = "Unauthenticated: the boot of this node failed";
+  EXPECT_TRUE(contains(failure(applyRequest(outer, document("b"))), kText));
+  EXPECT_TRUE(contains(failure(generateRequest(outer)), kText));
+  EXPECT_EQ("-/-", state());
+  EXPECT_TRUE(
+      contains(failure(node(kVisitor).machineRequest().send().getMachine().versionRequest().send()),
+               "not in this test"))
+      << "version and status are not reached";
+  brain().failed = false;
+  EXPECT_EQ("nothing was refused", failure(applyRequest(outer, document("b"))));
 }
 
 // Catches: another cluster's secrets from a control-plane machine, and secrets from a worker.

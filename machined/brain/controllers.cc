@@ -20,7 +20,7 @@ ControllerParts Wiring::partsOfControllers() {
           configReader,
           sysctls,
           [this](kj::StringPtr problem) { console.say(kj::str("warning: ", problem)); },
-          KJ_BIND_METHOD(config, inMaintenance)};
+          KJ_BIND_METHOD(config, tellsAnybody)};
 }
 
 // Those that tell how the machine is.

@@ -45,6 +45,9 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   // Resolves when process 1 knows: from there on a new brain takes the machine down.
   kj::Promise<void> intendReboot();
 
+  // Its boot ended with an error; known to a new brain from the start.
+  bool hasFailed() const { return progress.stage == Progress::Stage::FAILED; }
+
   // The sequence that runs; between two of them there is a moment that belongs to the next one.
   kj::String sequenceOrNext() const;
 

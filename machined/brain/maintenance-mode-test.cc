@@ -95,5 +95,18 @@ TEST_F(MaintenanceModeTest, WhatComesBeforeItBeginsIsLeftAlone) {
   EXPECT_EQ(0u, machine.childCount());
 }
 
+// Catches: a boot that failed and is told as going on, because a config was on its way.
+TEST_F(MaintenanceModeTest, AFailedBootStaysFailed) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  Rest rest(*this);
+  rest.mode.begin();
+  settle();
+  brain().failed = true;
+  rest.status.set(MachineStatus::Stage::FAILED);
+  rest.mode.changed();
+  EXPECT_EQ(MachineStatus::Stage::FAILED, rest.status.stage());
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -34,7 +34,7 @@ NodeServing::NodeServing(World w) : world(kj::mv(w)), timer(world.io.provider->g
 kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
   auto node = serveNode(parts(ConfigKeeper::Caller::kAdmin));
   auto visitors = serveMaintenance(rules, serveNode(parts(ConfigKeeper::Caller::kVisitor)),
-                                   [this]() { return world.config.inMaintenance(); });
+                                   [this]() { return world.config.tellsAnybody(); });
   return serveUnix(
       *world.io.lowLevelProvider, timer, kj::mv(listening),
       [this, node = kj::mv(node), visitors = kj::mv(visitors)](const UnixPeer& peer) mutable {

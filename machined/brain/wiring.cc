@@ -111,7 +111,7 @@ ConfigKeeper::Dependencies Wiring::keeperWorld() {
           timer,
           KJ_BIND_METHOD(console, say),
           KJ_BIND_METHOD(life, sequenceOrNext),
-          [this]() { return status.stage() == MachineStatus::Stage::FAILED; },
+          KJ_BIND_METHOD(life, hasFailed),
           KJ_BIND_METHOD(life, intendReboot),
           KJ_BIND_METHOD(life, rebootSoon),
           KJ_BIND_METHOD(maintenance, changed),
@@ -126,7 +126,10 @@ MachineLife::World Wiring::lifeWorld() {
           status,
           [this](kj::StringPtr name) { return makeSequence(name, mode, parts); },
           KJ_BIND_METHOD(console, say),
-          [this]() { startApi(supervisor); },
+          [this]() {
+            controllers.poke("secrets.ApiController");
+            startApi(supervisor);
+          },
           releaseStartMemory};
 }
 

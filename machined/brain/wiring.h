@@ -89,7 +89,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   StateDisk stateDisk{uv};
   ConfigKeeper config{keeperWorld()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
-  MaintenanceNotice notice{store, [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }};
+  MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
+                           [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }};
   DebugConsole debugConsole{store, configReader, logs, console};
 
   ControllerParts controllerParts{partsOfControllers()};

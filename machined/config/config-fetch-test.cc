@@ -5,6 +5,8 @@
 #include <kj/compat/gzip.h>
 
 #include "common/base/error.h"
+#include "common/base/zeroize.h"
+#include "common/testing/freed-secrets.h"
 #include "machined/config/test-web-server.h"
 
 namespace talos::machined {
@@ -37,6 +39,23 @@ TEST(Unpack, Gzip) {
   auto bomb = zip(kj::str(kj::repeat('a', kMostConfigBytes + 1)));
   EXPECT_LT(bomb.size(), 100000u);
   EXPECT_ANY_THROW(unpack(bytesOf(bomb)));
+}
+
+// Catches: copies of an unpacked config, with its secrets, that stay in memory.
+TEST(Unpack, LeavesNoCopies) {
+  auto text =
+      kj::str(kj::repeat('x', 100'000), " freed-secret-of-config ", kj::repeat('y', 50'000));
+  auto packed = bytesOf(zip(text));
+  auto plain = kj::heapArray(text.asArray());
+  FreedSecrets freed("freed-secret-of-config");
+  auto unpacked = unpack(kj::mv(packed));
+  EXPECT_EQ(text.size(), unpacked.size());
+  auto same = unpack(kj::mv(plain));  // was not packed
+  EXPECT_EQ(0u, freed.count());
+  same = nullptr;
+  EXPECT_EQ(1u, freed.count()) << "it does not see anything";
+  zeroize(unpacked);
+  zeroize(text);
 }
 
 // Catches: YAML that is taken for something else.

@@ -8,6 +8,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/secret-buffer.h"
 
 namespace talos::machined {
 namespace {
@@ -56,6 +57,7 @@ class Fetcher {
       auto answer = co_await ask(*at, state);
       KJ_IF_MAYBE (body, answer.body) {
         auto text = unpack(kj::mv(*body));
+        KJ_ON_SCOPE_FAILURE(zeroize(text));
         requireText(text);
         co_return kj::mv(text);
       }
@@ -152,22 +154,23 @@ class Fetcher {
   static kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body, Try& state) {
     state.doing = kj::str("reading the answer");
     auto told = body.tryGetLength();
-    kj::Vector<char> content;
+    SecretBuffer content;
+    char piece[16384];
+    KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
     for (;;) {
-      char piece[16384];
       auto read = kj::evalNow([&]() { return body.tryRead(piece, 1, sizeof(piece)); });
       auto size = co_await read.catch_([&](kj::Exception&& e) -> size_t {
         auto of = told == nullptr ? kj::String() : kj::str(" of ", KJ_ASSERT_NONNULL(told));
         fail(kj::str("the answer was cut off after ", content.size(), of, " bytes"));
       });
       if (size == 0) break;
-      content.addAll(piece, piece + size);
+      content.add(kj::arrayPtr(piece, size));
       state.received = content.size();
       if (content.size() > kMostConfigBytes) {
         fail(kj::str("the answer is larger than ", kMostConfigBytes >> 20, " MiB"));
       }
     }
-    co_return content.releaseAsArray();
+    co_return content.copy();
   }
 };
 
@@ -175,17 +178,23 @@ class Fetcher {
 
 kj::Array<char> unpack(kj::Array<char> body) {
   if (body.size() < 2 || body[0] != '\x1f' || body[1] != '\x8b') return body;
+  KJ_DEFER(zeroize(body));
   kj::ArrayInputStream packed(body.asBytes());
-  kj::Array<kj::byte> plain;
+  SecretBuffer plain;
   auto broken = kj::runCatchingExceptions([&]() {
     kj::GzipInputStream stream(packed);
-    plain = stream.readAllBytes(kMostConfigBytes);
+    char piece[16384];
+    KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
+    while (size_t size = stream.tryRead(piece, 1, sizeof(piece))) {
+      plain.add(kj::arrayPtr(piece, size));
+      KJ_REQUIRE(plain.size() <= kMostConfigBytes, "too large");
+    }
   });
   KJ_IF_MAYBE (e, broken) {
     talos::fail(ErrorKind::kInvalidArgument,
                 kj::str("cannot unpack the gzip data to at most 4 MiB: ", messageOf(*e)));
   }
-  return kj::heapArray(plain.asChars());
+  return plain.copy();
 }
 
 void requireText(kj::ArrayPtr<const char> body) {

@@ -13,16 +13,11 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   EXPECT_EQ("kept", running());
   EXPECT_EQ(0u, sources.searches);
 
-  for (auto& passedOver : {document("kept", "", false), kj::str("machine: [\n"), kj::str(),
-                           document("kept", "  bogus: 1\n")}) {
-    SCOPED_TRACE(passedOver.cStr());
-    machine.drop();
-    disk.content = kj::str(passedOver);
-    start();
-    load();
-    EXPECT_EQ("source", running());
-  }
-  EXPECT_TRUE(brain().saidThat("ignored: config.yaml:8:"));
+  machine.drop();
+  disk.content = kj::str(document("kept", "", false));
+  start();
+  load();
+  EXPECT_EQ("source", running());
   brain().keeper.save().wait(io.waitScope);
   EXPECT_EQ("source", onDisk());
 
@@ -32,6 +27,63 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   start();
   load();  // the brain crashed: its config runs
   EXPECT_EQ("source", running());
+}
+
+// Catches: a configured machine whose copy is damaged or cannot be read, and which takes another
+// config for that: from a source, or in maintenance mode from anybody.
+TEST_F(KeeperTest, ACopyThatCannotBeUsedEndsTheBoot) {
+  for (auto& source : {document("source"), kj::str()}) {
+    sources.answers.clear();
+    sources.answers.add(kj::str(source));
+    for (auto& damaged :
+         {kj::str("machine: [\n"), kj::str(), document("kept", "  bogus: 1\n"), kj::str("!EIO")}) {
+      SCOPED_TRACE(damaged.cStr());
+      machine.drop();
+      disk.unreadable = damaged == "!EIO";
+      disk.content = kj::str(damaged);
+      auto loading = start().keeper.load();
+      kj::String text;
+      if (loading.poll(io.waitScope)) text = kj::str(refused(kj::mv(loading)));
+      EXPECT_TRUE(contains(text.cStr(), "FailedPrecondition: config.yaml")) << text.cStr();
+      EXPECT_TRUE(contains(text.cStr(), disk.unreadable ? "Input/output error" : "config.yaml:"))
+          << text.cStr();
+      EXPECT_FALSE(brain().keeper.inMaintenance());
+      EXPECT_EQ("-", running());
+    }
+  }
+  EXPECT_EQ(0u, sources.searches);
+}
+
+// Catches: a machine that was configured, of which a config that must not be kept is on disk, and
+// that takes one from anybody because its source is down.
+TEST_F(KeeperTest, ACopyThatIsNotKeptIsNoMaintenance) {
+  disk.content = kj::str(document("kept", "", false));
+  sources.answers.add(kj::str("!down"));
+  auto loading = start().keeper.load();
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  auto text = refused(kj::mv(loading));
+  EXPECT_TRUE(contains(text, "config.yaml has persist: false")) << text;
+  EXPECT_TRUE(contains(text, "no machine config: down")) << text;
+  EXPECT_FALSE(brain().keeper.inMaintenance());
+}
+
+// Catches: a brain that finds a machine whose boot failed, with the certificate that tells so to
+// anybody, and takes it for one in maintenance.
+TEST_F(KeeperTest, AMachineThatFailedIsNotInMaintenance) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  putRecord<rpc::ApiCertificateSpec>(
+      brain().store, "api",
+      [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
+  brain().failed = true;
+  EXPECT_FALSE(brain().keeper.inMaintenance());
+  auto text = refusal(apply(document("b"), ApplyMode::AUTO, false, ConfigKeeper::Caller::kVisitor));
+  EXPECT_TRUE(contains(text, "Unauthenticated: the boot of this node failed")) << text;
+  EXPECT_EQ("-/-", state());
+  loading = kj::NEVER_DONE;
+  startsFailed = true;
+  EXPECT_FALSE(start().keeper.inMaintenance());
+  EXPECT_EQ(0u, brain().changes) << "it began, and nobody was let in";
 }
 
 // Catches: a machine that waits without saying why, and one that nobody can help any more.

@@ -51,6 +51,13 @@ void ConfigKeeper::taskFailed(kj::Exception&& e) {
   deps.say(kj::str("cannot change the machine config: ", messageOf(e)), Tone::kAlarm);
 }
 
+bool ConfigKeeper::inMaintenance() const {
+  return maintenance != nullptr && !deps.failed();
+}
+bool ConfigKeeper::tellsAnybody() const {
+  return inMaintenance() || (deps.failed() && !published(deps.store));
+}
+
 kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
   KJ_IF_MAYBE (m, maintenance) return m->reasons.asPtr();
   return nullptr;
@@ -105,7 +112,7 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> te
 // --- what the predecessor left ---
 
 kj::Promise<void> ConfigKeeper::recover() {
-  if (!published(deps.store) && toldMaintenance(deps.store)) {
+  if (!deps.failed() && !published(deps.store) && toldMaintenance(deps.store)) {
     kj::Vector<kj::String> reasons;
     reasons.add(kj::str("no machine config was found; machined restarted and searches again"));
     enterMaintenance(kj::mv(reasons));
@@ -140,10 +147,16 @@ kj::Promise<void> ConfigKeeper::load() {
   bool again = maintenance != nullptr;
   bool searchable = true;
   if (!again) {
+    auto kept = takeKept();
+    if (kept == Kept::kTaken) co_return;
     kj::Vector<kj::String> reasons;
-    if (takeKept(reasons)) co_return;
     searchable = co_await search(reasons);
     if (published(deps.store)) co_return;
+    if (kept == Kept::kPassedOver) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(deps.disk.name(), " has persist: false, and there is no other config:\n",
+                   kj::strArray(reasons, "\n")));
+    }
     enterMaintenance(kj::mv(reasons));
   }
   auto over = KJ_ASSERT_NONNULL(maintenance).over.addBranch();
@@ -151,26 +164,28 @@ kj::Promise<void> ConfigKeeper::load() {
   co_await over;
 }
 
-// A copy that cannot be used is told and passed over: what it was saved by may have been an older
-// version, or a disk that lost it.
-bool ConfigKeeper::takeKept(kj::Vector<kj::String>& reasons) {
+// One that is there and cannot be used was somebody's: this machine has an owner, and takes no
+// other config in its place.
+ConfigKeeper::Kept ConfigKeeper::takeKept() {
+  kj::Vector<kj::String> problems;
   kj::Maybe<kj::String> text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = deps.disk.read(); })) {
-    reasons.add(kj::str(deps.disk.name(), ": ", messageOf(*e)));
+    problems.add(kj::str(deps.disk.name(), " cannot be read: ", messageOf(*e)));
   }
   KJ_IF_MAYBE (kept, text) {
     KJ_DEFER(zeroize(*kept));
     auto checked = check(kept->asArray(), deps.disk.name(), deps.mode);
-    if (checked.errors.empty() && checked.config.get().getPersist()) {
+    if (checked.errors.empty() && !checked.config.get().getPersist()) return Kept::kPassedOver;
+    if (checked.errors.empty()) {
       deps.say(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
       for (auto& line : checked.warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
       publish(kj::mv(checked.config));
-      return true;
+      return Kept::kTaken;
     }
-    for (auto& line : checked.errors) reasons.add(kj::mv(line));
+    problems = kj::mv(checked.errors);
   }
-  for (auto& line : reasons) deps.say(kj::str("ignored: ", line), Tone::kAlarm);
-  return false;
+  if (problems.empty()) return Kept::kAbsent;
+  fail(ErrorKind::kFailedPrecondition, kj::strArray(problems, "\n"));
 }
 
 // Whether there is any source. A good document is published, and otherwise `reasons` tells why
@@ -297,11 +312,16 @@ Situation ConfigKeeper::situation() {
   return now;
 }
 
+void ConfigKeeper::requireMaintenance() const {
+  if (inMaintenance()) return;
+  fail(ErrorKind::kUnauthenticated,
+       published(deps.store) ? "this node has a config now; connect with a client certificate"_kj
+                             : "the boot of this node failed, and it accepts no config; talosctl "
+                               "status --insecure shows why"_kj);
+}
+
 void ConfigKeeper::checkFree(Caller caller) {
-  if (caller == Caller::kVisitor && !inMaintenance()) {
-    fail(ErrorKind::kUnauthenticated,
-         "this node has a config now; connect with a client certificate");
-  }
+  if (caller == Caller::kVisitor) requireMaintenance();
   KJ_IF_MAYBE (w, work) {
     fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
                                        "); this one was not applied; retry"));

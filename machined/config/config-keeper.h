@@ -4,7 +4,10 @@
 // it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A
 // machine that finds none is in maintenance: it waits for an apply, and, if a source is named that
 // gave nothing good, goes on asking it; the first good document ends that. From then on, and before
-// anybody can see the document, callers without a certificate are refused (inMaintenance()).
+// anybody can see the document, callers without a certificate are refused (inMaintenance()). A copy
+// on disk that is damaged or cannot be read is the end of the boot, with neither source nor
+// maintenance: whoever can damage it must not be able to replace it. A machine whose boot has
+// failed is never in maintenance; if it has no config, it tells anybody why (tellsAnybody()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
 //   1. the document is checked whole, the mode decided (apply-decision.h): nothing has changed;
@@ -57,7 +60,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::Timer& timer;
     kj::Function<void(kj::StringPtr line, Tone tone)> say;
     kj::Function<kj::String()> sequence;  // the one that runs, or empty
-    kj::Function<bool()> failed;          // the boot has failed
+    kj::ConstFunction<bool()> failed;     // the boot has failed; a new brain knows from the start
     // Process 1 is told that the machine goes down; then the machine does, so late that the answer
     // to who asked for it gets out.
     kj::Function<kj::Promise<void>()> intendReboot;
@@ -76,7 +79,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   // has been called.
   kj::Promise<void> recover();
 
-  // The task loadConfig: resolves when a good config is published, however long that takes.
+  // The task loadConfig: resolves when a good config is published, however long that takes. Throws
+  // FailedPrecondition, naming the copy on disk, when that cannot be used.
   kj::Promise<void> load();
   // The tasks validateConfig and saveConfig.
   void validate();
@@ -105,7 +109,12 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<kj::Duration> revertsIn() const;
 
   // The machine has no config and waits for one.
-  bool inMaintenance() const { return maintenance != nullptr; }
+  bool inMaintenance() const;
+  // It has no config, and says how it is to callers without a certificate: in maintenance, or after
+  // a boot that failed. Only the former accepts anything from them.
+  bool tellsAnybody() const;
+  // Throws Unauthenticated, saying what the machine is instead.
+  void requireMaintenance() const;
   kj::ArrayPtr<const kj::String> maintenanceReasons() const;
 
  private:
@@ -133,7 +142,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   static Checked check(kj::ArrayPtr<const char> text, kj::StringPtr file, config::Mode mode);
   kj::Promise<Checked> checkOffLoop(kj::Array<char> text, kj::String file);
 
-  bool takeKept(kj::Vector<kj::String>& reasons);
+  enum class Kept { kTaken, kAbsent, kPassedOver };  // over: must not be kept
+  Kept takeKept();
   kj::Promise<bool> search(kj::Vector<kj::String>& reasons);
   kj::Promise<void> searchOn(bool atOnce);
   void enterMaintenance(kj::Vector<kj::String> reasons);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/annotation.h"
+#include "common/base/url-secrets.h"
 #include "common/yaml/yaml-source.h"
 #include "rpc/config.capnp.h"
 
@@ -188,32 +189,12 @@ class Redactor {
     if (node.text.size() > 0) cuts.push_back({node.begin, endOf(node), mark});
   }
 
-  // Where a password of a URL is: of scheme://user:password@host, or all before the @.
-  static std::vector<std::pair<size_t, size_t>> passwordsIn(kj::ArrayPtr<const char> text) {
-    std::vector<std::pair<size_t, size_t>> found;
-    auto ends = [](unsigned char c) {
-      return c == '/' || c <= ' ' || c == '"' || c == '\'' || c == '\\';
-    };
-    for (size_t i = 0; i + 3 <= text.size(); ++i) {
-      if (text.slice(i, i + 3) != "://"_kj.asArray()) continue;
-      size_t user = i + 3, colon = 0, at = 0;
-      // The last @: a password may have one.
-      for (size_t k = user; k < text.size() && !ends(text[k]); ++k) {
-        if (text[k] == ':' && colon == 0) colon = k;
-        if (text[k] == '@') at = k;
-      }
-      if (at > user) found.emplace_back(colon == 0 || colon > at ? user : colon + 1, at);
-      i = user - 1;
-    }
-    return found;
-  }
-
   // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
   void hidePasswords(const YamlNode& node) {
-    auto meant = passwordsIn(node.text.asArray());
+    auto meant = urlPasswords(node.text.asArray());
     if (meant.empty()) return;
     size_t end = endOf(node);
-    auto written = passwordsIn(stream.text().slice(node.begin, end));
+    auto written = urlPasswords(stream.text().slice(node.begin, end));
     if (written.size() != meant.size()) return hide(node, kHidden);
     for (auto [begin, stop] : written)
       cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
@@ -228,7 +209,7 @@ class Redactor {
       if (last > i && text[last - 1] == '\r') --last;
       while (k < last && (text[k] == ' ' || text[k] == '\t')) ++k;
       if (k < last && text[k] == '#') {
-        for (auto [begin, stop] : passwordsIn(text.slice(k, last)))
+        for (auto [begin, stop] : urlPasswords(text.slice(k, last)))
           cuts.push_back({k + begin, k + stop, kHidden});
         while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
         size_t colon = std::find(text.begin() + k, text.begin() + last, ':') - text.begin();

@@ -103,6 +103,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                               .trial = trialLength(request.getTryTimeoutMs()),
                               .ifVersion = request.getIfVersion()};
   auto trial = asked.trial;
+  zeroizeReceived(request.getDocument());
   context.releaseParams();
   auto outcome = co_await keeper.apply(kj::mv(asked));
   NetworkPreview network;
@@ -136,10 +137,7 @@ kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {
   Wish wish(context.getParams().getRequest());
   kj::Maybe<config::Secrets> own;
   if (!keeper.inMaintenance()) {
-    if (caller == ConfigKeeper::Caller::kVisitor) {
-      fail(ErrorKind::kUnauthenticated,
-           "this node has a config now; connect with a client certificate");
-    }
+    if (caller == ConfigKeeper::Caller::kVisitor) keeper.requireMaintenance();
     auto& running = KJ_UNWRAP_OR(
         reader.document(store),
         fail(ErrorKind::kFailedPrecondition, "this node is booting and has no config yet; retry"));

@@ -31,7 +31,9 @@ TEST(MaintenanceNoticeText, SaysWhereWhoAndWhat) {
 struct MaintenanceNoticeTest : public StoreTest {
   ~MaintenanceNoticeTest() noexcept override {}
   kj::Vector<kj::String> said;
-  MaintenanceNotice notice{store, [this](kj::StringPtr text) { said.add(kj::str(text)); }};
+  bool waiting = true;
+  MaintenanceNotice notice{store, [this]() { return waiting; },
+                           [this](kj::StringPtr text) { said.add(kj::str(text)); }};
   pki::Pem key = pki::makeKey(pki::KeyType::kEd25519);
 
   void certificate(bool maintenance) {
@@ -73,6 +75,14 @@ TEST_F(MaintenanceNoticeTest, IsSaidWhenItIsTrueAndWhenItChanges) {
   certificate(false);
   addresses({"10.5.0.4/24"});
   EXPECT_EQ(2u, said.size());
+}
+
+// Catches: a machine whose boot failed that asks for a config it does not accept.
+TEST_F(MaintenanceNoticeTest, IsNotSaidWhenNobodyWaits) {
+  waiting = false;
+  certificate(true);
+  addresses({"10.5.0.2/24"});
+  EXPECT_EQ(0u, said.size());
 }
 
 }  // namespace

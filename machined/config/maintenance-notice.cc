@@ -38,15 +38,16 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
   return kj::str(kj::strArray(lines, "\n"), "\n");
 }
 
-MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say)
-    : store(store), say(kj::mv(say)), said(kj::str()) {
+MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<bool()> waiting,
+                                     kj::Function<void(kj::StringPtr)> say)
+    : store(store), waiting(kj::mv(waiting)), say(kj::mv(say)), said(kj::str()) {
   certificates = store.onChange<rpc::ApiCertificateSpec>([this]() { look(); });
   addresses = store.onChange<rpc::NodeAddressSpec>([this]() { look(); });
 }
 
 void MaintenanceNotice::look() {
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
-    if (!stored->getMaintenance()) return;
+    if (!stored->getMaintenance() || !waiting()) return;
     KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
       auto notice = maintenanceNotice(
           reachable(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));

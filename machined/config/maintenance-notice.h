@@ -14,11 +14,14 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 // is another one.
 class MaintenanceNotice {
  public:
-  MaintenanceNotice(Store& store, kj::Function<void(kj::StringPtr)> say);
+  // `waiting`: whether the machine accepts a config from anybody, as the text says.
+  MaintenanceNotice(Store& store, kj::Function<bool()> waiting,
+                    kj::Function<void(kj::StringPtr)> say);
   KJ_DISALLOW_COPY_AND_MOVE(MaintenanceNotice);
 
  private:
   Store& store;
+  kj::Function<bool()> waiting;
   kj::Function<void(kj::StringPtr)> say;
   kj::String said;
   kj::Own<void> certificates, addresses;

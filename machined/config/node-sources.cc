@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
+#include "common/base/zeroize.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
@@ -61,6 +62,7 @@ FoundConfig checked(kj::Array<char> body, kj::String from) {
                  found.text = unpack(kj::mv(body));
                  requireText(found.text);
                })) {
+    zeroize(found.text);
     unavailable(kj::str(from, ": ", messageOf(*e)));
   }
   found.from = kj::mv(from);
@@ -156,6 +158,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
       auto found = checked(kj::mv(*content), kj::mv(name));
       // What other systems read there may be on it as well.
       if (!hasMachineKey(found.text)) {
+        zeroize(found.text);
         unavailable(kj::str(found.from, " is not a machine config: it has no key \"machine\""));
       }
       co_return kj::mv(found);
@@ -174,6 +177,7 @@ kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
   auto data = deps.userData.orDefault("");
   if (data == nullptr) return nullptr;
   auto bytes = kj::decodeBase64(data);
+  KJ_DEFER(zeroize(bytes.asChars()));
   if (bytes.hadErrors) {
     fail(ErrorKind::kInvalidArgument,
          kj::str(kFrom, " is not base64; use the base64 of a machine config"));

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
-#include <future>
 #include <string>
 
 #include "common/base/error.h"
 #include "machined/config/config-keeper.h"
+#include "machined/process1/test-held-pool.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -32,13 +32,14 @@ constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
 // What outlives the brain: its own copy of a file.
 struct ModelDisk final : public ConfigDisk {
   kj::Maybe<kj::String> content;
-  bool broken = false;
+  bool broken = false, unreadable = false;
   kj::Maybe<kj::String> volatileBecause;
   unsigned writes = 0, removals = 0;
   kj::Maybe<kj::Promise<void>> gate;  // the next write is done when this resolves
 
   kj::StringPtr name() const override { return "config.yaml"; }
   kj::Maybe<kj::String> read() override {
+    if (unreadable) fail(ErrorKind::kUnavailable, "config.yaml: Input/output error");
     return content.map([](kj::String& c) { return kj::str(c); });
   }
   kj::Promise<void> write(kj::Array<char> text) override {
@@ -90,7 +91,7 @@ struct ModelBrain {
   FakeProcess1 process1;
   Store store;
   MachineConfigReader reader;
-  bool failed = false;
+  bool failed;
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
@@ -98,9 +99,10 @@ struct ModelBrain {
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
              ModelDisk& disk, ModelSources& sources, UvLoop& uv, kj::Timer& timer,
-             config::Mode mode, kj::WaitScope& scope)
+             config::Mode mode, bool startsFailed, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
+        failed(startsFailed),
         keeper(ConfigKeeper::Dependencies{
             mode, process1, store, reader, sources, disk, uv, timer,
             [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
@@ -127,22 +129,6 @@ inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// Keeps the threads of the pool from doing anything else, until it is let go.
-class HeldPool {
- public:
-  explicit HeldPool(UvLoop& uv) {
-    constexpr int kThreads = 4;  // of libuv's pool
-    auto gate = open.get_future().share();
-    for (int i = 0; i < kThreads; ++i) jobs.add(uv.blocking([gate]() { gate.wait(); }));
-  }
-  ~HeldPool() noexcept(false) { open.set_value(); }
-  KJ_DISALLOW_COPY_AND_MOVE(HeldPool);
-
- private:
-  std::promise<void> open;
-  kj::Vector<kj::Promise<void>> jobs;
-};
-
 struct KeeperTest : public testing::Test {
   ~KeeperTest() noexcept override {}
 
@@ -156,6 +142,7 @@ struct KeeperTest : public testing::Test {
   ModelSources sources;
   config::Mode mode = config::Mode::kCloud;
   kj::Maybe<kj::Own<ModelBrain>> current;
+  bool startsFailed = false;  // what the next brain learns of the boot
 
   // From here on it is one that has never run, and has an empty disk.
   void anotherMachine() {
@@ -165,7 +152,7 @@ struct KeeperTest : public testing::Test {
   ModelBrain& start() {
     current = nullptr;
     auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, uv, timer, mode,
-                                     io.waitScope);
+                                     startsFailed, io.waitScope);
     return *current.emplace(kj::mv(made));
   }
   ModelBrain& brain() { return *KJ_ASSERT_NONNULL(current); }
@@ -207,6 +194,9 @@ struct KeeperTest : public testing::Test {
                                  .trial = length});
   }
   std::string refusal(kj::Promise<ConfigKeeper::Outcome> promise) {
+    return refused(promise.ignoreResult());
+  }
+  std::string refused(kj::Promise<void> promise) {
     std::string text = "nothing was refused";
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { promise.wait(io.waitScope); })) {
       text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();

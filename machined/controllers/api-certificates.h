@@ -3,9 +3,9 @@
 //
 // Issued here on a node whose config has the key of machine.ca. They are renewed only when their
 // inputs (CA, names, addresses) changed or half of their lifetime is over, and survive restarts of
-// the brain. In maintenance mode there is one self-signed certificate, which any client may meet;
-// its key stays the same until the node leaves that mode, over restarts of the brain too, because
-// an operator compares its fingerprint. Key operations run in the thread pool. A node without the
+// the brain. Without a config (in maintenance mode, or when the boot has failed) there is one
+// self-signed certificate, which any client may meet; its key stays the same until the node has a
+// config, over restarts of the brain too, because an operator compares its fingerprint. Key operations run in the thread pool. A node without the
 // key gets its certificate from trustd: apid requests it and writes it here (join-controller.h),
 // and this controller writes nothing.
 #pragma once
@@ -26,7 +26,7 @@ class ApiController final : public Controller {
   ApiController(
       UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
       ReadConfig readConfig = storedMachineConfig,
-      kj::Function<bool()> inMaintenance = [] { return false; });
+      kj::Function<bool()> tellsAnybody = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }
   kj::Array<Input> inputs() const override;
@@ -39,7 +39,7 @@ class ApiController final : public Controller {
   kj::Timer& timer;
   const kj::Clock& clock;
   ReadConfig readConfig;
-  kj::Function<bool()> inMaintenance;  // whoever changes it pokes this controller
+  kj::Function<bool()> tellsAnybody;  // whoever changes it pokes this controller
   kj::Function<void()> wake = [] {};
   kj::Promise<void> renewal = nullptr;
 

@@ -19,7 +19,7 @@ struct ControllerParts {
   MachineConfigReader& config;
   UserSysctls& sysctls;
   kj::Function<void(kj::StringPtr)> warn;  // the operator, on the console
-  kj::Function<bool()> inMaintenance;      // whoever changes it pokes secrets.ApiController
+  kj::Function<bool()> tellsAnybody;       // whoever changes it pokes secrets.ApiController
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerParts& parts);

@@ -3,6 +3,7 @@
 
 #include <capnp/message.h>
 
+#include "common/base/zeroize.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {
@@ -13,7 +14,7 @@ constexpr kj::StringPtr kBrainOwner = "machined"_kj;
 template <typename Spec>
 void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> fill,
                kj::StringPtr owner = kBrainOwner) {
-  capnp::MallocMessageBuilder scratch;
+  SecretMessage scratch;  // of whatever type
   auto resource = scratch.initRoot<rpc::Resource>();
   auto metadata = resource.initMetadata();
   metadata.setType(typeName<Spec>());

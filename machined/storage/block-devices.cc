@@ -90,7 +90,8 @@ kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys) {
   kj::Vector<BlockDevice> devices;
   auto path = kj::str(sys, "/class/block");
   DIR* stream = opendir(path.cStr());
-  if (stream == nullptr) return devices;  // a kernel without block devices
+  if (stream == nullptr && errno == ENOENT) return devices;  // a kernel without block devices
+  if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, path);
   KJ_DEFER(closedir(stream));
   while (auto* entry = readdir(stream)) {
     kj::StringPtr name = entry->d_name;

@@ -11,6 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/base/secret-buffer.h"
 #include "machined/modprobe/kernel-modules.h"
 
 namespace talos::machined {
@@ -92,9 +93,10 @@ kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t 
   if (!S_ISREG(info.st_mode)) {
     fail(ErrorKind::kInvalidArgument, kj::str(name, " is not a regular file"));
   }
-  kj::Vector<char> content;
+  SecretBuffer content;  // it may be a machine config
+  char piece[16384];
+  KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
   for (;;) {
-    char piece[16384];
     ssize_t size = read(fd, piece, sizeof(piece));
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) {
@@ -102,12 +104,12 @@ kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t 
       fail(ErrorKind::kUnavailable, kj::str("cannot read ", name, ": ", strerror(error)));
     }
     if (size == 0) break;
-    content.addAll(piece, piece + size);
+    content.add(kj::arrayPtr(piece, size));
     if (content.size() > limit) {
       fail(ErrorKind::kInvalidArgument, kj::str(name, " is larger than ", limit >> 20, " MiB"));
     }
   }
-  return content.releaseAsArray();
+  return content.copy();
 }
 
 }  // namespace talos::machined

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -15,14 +16,15 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kLabel = "STATE"_kj;
+constexpr kj::StringPtr kName = "STATE"_kj;
 constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
 constexpr auto kUnmountPatience = 5 * kj::SECONDS;
 constexpr auto kUnmountAgain = 50 * kj::MILLISECONDS;
 
-// Why this one, which is called STATE, cannot be it; none when it can.
+// Why the boot cannot go on with this one, which is named STATE; none when it can.
 kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
-  if (volume.content == nullptr) return "has no file system"_kj;
+  if (volume.problem.size() > 0) return volume.problem.asPtr();
+  if (volume.content == nullptr) return "has no file system that can be read"_kj;
   if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
   if (!volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
@@ -31,25 +33,41 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   return nullptr;
 }
 
+[[noreturn]] void refuse(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", why));
+}
+
+void requireWritable(int mount, kj::StringPtr node) {
+  struct statvfs info;
+  KJ_SYSCALL(fstatvfs(mount, &info), node);
+  if ((info.f_flag & ST_RDONLY) != 0) refuse(kj::str(node, " was mounted read-only by the kernel"));
+}
+
 }  // namespace
 
-StateChoice chooseState(kj::ArrayPtr<const Volume> volumes) {
-  StateChoice choice;
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes) {
+  kj::Vector<const Volume*> named;
   for (auto& v : volumes) {
-    if (v.label() != kLabel && v.device.partitionName != kLabel) continue;
-    KJ_IF_MAYBE (why, unfit(v)) {
-      choice.remarks.add(
-          kj::str("warning: ", v.device.node(), " is labelled STATE and ", *why, "; ignored"));
-    } else {
-      KJ_IF_MAYBE (first, choice.volume) {
-        choice.remarks.add(kj::str("warning: more than one volume is labelled STATE: ",
-                                   first->device.node(), " is used, ", v.device.node(), " is not"));
-      } else {
-        choice.volume = v;
-      }
+    if (v.device.partitionName == kName) named.add(&v);
+  }
+  if (named.size() > 1) {
+    auto nodes = KJ_MAP(v, named) {
+      return v->device.node();
+    };
+    refuse(kj::str("more than one partition is named STATE: ", kj::strArray(nodes, ", "),
+                   "; remove the disks that are not this node's"));
+  }
+  if (named.size() == 1) {
+    KJ_IF_MAYBE (why, unfit(*named[0])) refuse(kj::str(named[0]->device.node(), " ", *why));
+    return *named[0];
+  }
+  // Of a disk that was not looked at, nobody knows whether it has one.
+  for (auto& v : volumes) {
+    if (v.problem.size() > 0 && v.device.whole && !v.device.cdrom) {
+      refuse(kj::str("not found, and may be on ", v.device.node(), ", which ", v.problem));
     }
   }
-  return choice;
+  return nullptr;
 }
 
 bool StateVolume::mounted() {
@@ -66,27 +84,31 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   auto opened = co_await within(
       timer, kMountPatience, kj::mv(opening),
       kj::str("mounting ", node, " timed out after ", kMountPatience / kj::SECONDS, " s"));
+  requireWritable(opened, node);
   KJ_SYSCALL(fchmodat(opened, ".", 0700, 0), node);
   attach(opened, path);
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 
 kj::Promise<void> StateVolume::mount() {
-  if (mounted()) return kj::READY_NOW;
-  return mountWhatIsThere();
+  if (!mounted()) co_await mountWhatIsThere();
+  co_await prepare();
+}
+
+// What a power cut left half written is a config with its secrets, too.
+kj::Promise<void> StateVolume::prepare() {
+  auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
+  co_await cleaning.catch_([this](kj::Exception&& e) {
+    say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
+  });
 }
 
 kj::Promise<void> StateVolume::mountWhatIsThere() {
   auto found = co_await volumes.look();
-  auto choice = chooseState(found);
-  for (auto& remark : choice.remarks) say(remark);
-  KJ_IF_MAYBE (volume, choice.volume) {
-    co_await mountIt(*volume).catch_([this](kj::Exception&& e) {
-      say(kj::str("warning: STATE: ", messageOf(e),
-                  "; the volume is not changed, and the machine config is kept in memory only"));
-    });
+  KJ_IF_MAYBE (volume, findState(found)) {
+    co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else {
-    say("STATE: no such volume; the machine config will be lost with a reboot");
+    say("STATE: no such partition; the machine config will be lost with a reboot");
   }
 }
 

@@ -1,9 +1,18 @@
 // The volume STATE at /system/state, where the machine config is kept (spec boot-and-services.md
-// §2.1 group F): a file system labelled STATE, or the one in a GPT partition of that name.
+// §2.1 group F): the file system in the GPT partition of that name. A label does not count: whoever
+// attaches a disk can give it one.
 //
-// Nothing here writes to a disk: a volume that cannot be mounted is left alone, and the node uses
-// the folder in memory. A restarted brain finds the mount of its predecessor and keeps it; the
-// mount is attached in one step, so there is never half of one.
+// A machine whose STATE is there was configured, and must not be taken for one that was not: that
+// one would accept a config from anybody (maintenance mode). So there are three ends:
+//   mounted       exactly one partition has the name, and it is mounted, writable;
+//   none          every disk was looked at, and none of them has such a partition;
+//   an exception  everything else, and the boot fails with its text: two of them, one that cannot
+//                 be mounted, one that is read-only, a disk that does not answer or whose partition
+//                 table is damaged, so that nobody can tell.
+//
+// Nothing here writes to a disk: a volume that cannot be mounted is left alone. A restarted brain
+// finds the mount of its predecessor and keeps it; the mount is attached in one step, so there is
+// never half of one.
 #pragma once
 
 #include "machined/storage/volumes.h"
@@ -12,13 +21,9 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kStatePath = "/system/state"_kj;
 
-struct StateChoice {
-  kj::Maybe<const Volume&> volume;
-  kj::Vector<kj::String> remarks;  // for the console, one line each
-};
-// XFS and ext4 only: what is kept there needs owners and modes. Of several the disk with the
-// smaller name.
-StateChoice chooseState(kj::ArrayPtr<const Volume> volumes);
+// The one that is STATE; none when certainly none is. Throws FailedPrecondition naming the devices
+// and what is wrong with them. XFS and ext4 only: what is kept there needs owners and modes.
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes);
 
 class StateVolume {
  public:
@@ -26,9 +31,8 @@ class StateVolume {
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kStatePath)
       : uv(uv), timer(timer), volumes(volumes), say(kj::mv(say)), path(kj::str(path)) {}
 
-  // Neither throws: what is wrong is said.
-  kj::Promise<void> mount();
-  kj::Promise<void> unmount();  // tries for 5 s; process 1 does what is left
+  kj::Promise<void> mount();    // throws as said above
+  kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
  private:
   UvLoop& uv;
@@ -38,6 +42,7 @@ class StateVolume {
   kj::String path;
 
   bool mounted();
+  kj::Promise<void> prepare();
   kj::Promise<void> mountWhatIsThere();
   kj::Promise<void> mountIt(const Volume& volume);
 };

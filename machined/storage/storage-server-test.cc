@@ -12,7 +12,7 @@
 #include "machined/storage/device-events.h"
 #include "machined/storage/disks.h"
 #include "machined/storage/mount-volume.h"
-#include "machined/storage/state-volume.h"
+#include "machined/storage/volumes.h"
 
 namespace talos::machined {
 namespace {
@@ -155,47 +155,6 @@ TEST(ChooseVolume, ByLabel) {
   EXPECT_EQ("/dev/vda1", kj::strArray(others, " "));
   EXPECT_EQ("none", chosen(chooseVolume(all, "metal-iso", others)));
   EXPECT_EQ("none", chosen(chooseVolume(all, "", others)));
-}
-
-// Catches: a STATE that is not found by its partition's name.
-TEST(ChooseState, ByLabelOrPartition) {
-  Volume all[] = {volume("vda5", FileSystem::kXfs, ""), volume("vda6", FileSystem::kXfs, "state")};
-  EXPECT_EQ("none", chosen(chooseState(all).volume));
-  all[0].device.partitionName = kj::str("STATE");
-  auto choice = chooseState(all);
-  EXPECT_EQ("vda5", chosen(choice.volume));
-  EXPECT_EQ(0u, choice.remarks.size());
-  Volume labelled[] = {volume("vdb", FileSystem::kExt4, "STATE")};
-  EXPECT_EQ("vdb", chosen(chooseState(labelled).volume));
-}
-
-// Catches: one of two that is taken without a word.
-TEST(ChooseState, OfTwoTheSmallerNameAndAWarning) {
-  Volume all[] = {volume("vda", FileSystem::kXfs, "STATE"),
-                  volume("vdb", FileSystem::kXfs, "STATE")};
-  auto choice = chooseState(all);
-  EXPECT_EQ("vda", chosen(choice.volume));
-  ASSERT_EQ(1u, choice.remarks.size());
-  EXPECT_THAT(choice.remarks[0].cStr(), HasSubstr("/dev/vda is used, /dev/vdb is not"));
-}
-
-// Catches: secrets kept where modes mean nothing; a volume that is passed over in silence.
-TEST(ChooseState, UnfitOnesAreTold) {
-  Volume all[] = {volume("vda", FileSystem::kVfat, "STATE"), volume("vdb", FileSystem::kXfs, ""),
-                  volume("vdc", FileSystem::kLuks, ""), volume("vdd", FileSystem::kXfs, "STATE"),
-                  volume("vde", FileSystem::kXfs, "STATE")};
-  all[1].content = nullptr;
-  all[1].device.partitionName = kj::str("STATE");
-  all[2].device.partitionName = kj::str("STATE");
-  all[3].device.readOnly = true;
-  auto choice = chooseState(all);
-  EXPECT_EQ("vde", chosen(choice.volume));
-  ASSERT_EQ(4u, choice.remarks.size());
-  EXPECT_THAT(choice.remarks[0].cStr(),
-              HasSubstr("/dev/vda is labelled STATE and has no file owners"));
-  EXPECT_THAT(choice.remarks[1].cStr(), HasSubstr("has no file system"));
-  EXPECT_THAT(choice.remarks[2].cStr(), HasSubstr("encrypted"));
-  EXPECT_THAT(choice.remarks[3].cStr(), HasSubstr("read-only"));
 }
 
 // Catches: waking for every event of the network, and not for a disc.

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "machined/storage/device-events.h"
 #include "machined/storage/drivers.h"
 #include "machined/storage/mount-volume.h"
+#include "machined/storage/partition-table.h"
 
 namespace talos::machined {
 namespace {
@@ -55,22 +57,30 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
   return chosen;
 }
 
-kj::Maybe<Superblock> probeDevice(kj::StringPtr node) {
+Probed probeDevice(kj::StringPtr node) {
+  Probed result;
   int fd = open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a drive may be empty
-  if (fd < 0) return nullptr;
+  if (fd < 0) {
+    result.problem = kj::str("cannot be opened: ", strerror(errno));
+    return result;
+  }
   kj::AutoCloseFd device(fd);
-  return readSuperblock([fd](uint64_t offset, size_t size) {
-    auto bytes = kj::heapArray<kj::byte>(size);
+  auto read = [fd, &result](uint64_t offset, size_t wanted) {
+    auto bytes = kj::heapArray<kj::byte>(wanted);
     size_t filled = 0;
-    while (filled < size) {
+    while (filled < wanted) {
       ssize_t part =
-          pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(offset + filled));
+          pread(fd, bytes.begin() + filled, wanted - filled, static_cast<off_t>(offset + filled));
       if (part < 0 && errno == EINTR) continue;
+      if (part < 0) result.problem = kj::str("cannot be read: ", strerror(errno));
       if (part <= 0) break;
       filled += static_cast<size_t>(part);
     }
     return kj::heapArray<const kj::byte>(bytes.begin(), filled);
-  });
+  };
+  result.content = readSuperblock(read);
+  result.lostTable = result.content == nullptr && lostPartitionTable(read);
+  return result;
 }
 
 void RealVolumes::sayOnce(kj::String line) {
@@ -91,28 +101,39 @@ kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::D
       .exclusiveJoin(timer.afterDelay(patience).then(kj::mv(late)));
 }
 
-kj::Promise<kj::Maybe<Volume>> RealVolumes::probe(BlockDevice device) {
-  struct Answer {
-    kj::Maybe<Superblock> content;
-  };
-  auto job = uv.blocking([node = device.node()]() { return Answer{probeDevice(node)}; });
-  KJ_IF_MAYBE (answer, co_await answered(device, kDevicePatience, kj::mv(job))) {
-    co_return Volume{kj::mv(device), kj::mv(answer->content)};
+kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
+  Volume volume{kj::mv(device), nullptr};
+  auto& about = volume.device;
+  if (silent.find(about.name) == nullptr) {
+    auto job = uv.blocking([node = about.node()]() { return probeDevice(node); });
+    KJ_IF_MAYBE (probed, co_await answered(about, kDevicePatience, kj::mv(job))) {
+      volume.content = kj::mv(probed->content);
+      volume.problem = kj::mv(probed->problem);
+      if (about.whole && !divided && probed->lostTable) {
+        volume.problem = kj::str("has a damaged partition table");
+      }
+      co_return kj::mv(volume);
+    }
   }
-  co_return nullptr;
+  volume.problem = kj::str("did not respond within ", kDevicePatience / kj::SECONDS, " s");
+  co_return kj::mv(volume);
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
-  auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
-  kj::Vector<kj::Promise<kj::Maybe<Volume>>> probes;
+  auto devices = co_await uv.blocking([sys = kj::str(sys)]() { return readBlockDevices(sys); });
+  kj::HashSet<kj::String> divided;
   for (auto& device : devices) {
-    if (device.bytes == 0 || silent.find(device.name) != nullptr) continue;
-    probes.add(probe(kj::mv(device)));
+    if (!device.whole) divided.upsert(kj::str(device.disk), [](auto&, auto&&) {});
   }
-  auto found = co_await kj::joinPromises(probes.releaseAsArray());
+  kj::Vector<kj::Promise<Volume>> probes;
+  for (auto& device : devices) {
+    if (device.bytes == 0) continue;
+    bool has = divided.contains(device.name);
+    probes.add(probe(kj::mv(device), has));
+  }
   kj::Vector<Volume> volumes;
-  for (auto& f : found) {
-    KJ_IF_MAYBE (volume, f) volumes.add(kj::mv(*volume));
+  for (auto& volume : co_await kj::joinPromises(probes.releaseAsArray())) {
+    volumes.add(kj::mv(volume));
   }
   co_return kj::mv(volumes);
 }

@@ -2,8 +2,8 @@
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
 // stays mounted (mount-volume.h). All work on devices is in the thread pool. A device that does not
-// respond within 10 s, or does not give its files within 60 s, is reported and ignored from then
-// on, since each attempt would keep a thread.
+// respond within 10 s, or does not give its files within 60 s, is reported and not tried again from
+// then on, since each attempt would keep a thread: it has a problem at each later look, too.
 #pragma once
 
 #include <kj/map.h>
@@ -18,6 +18,9 @@ namespace talos::machined {
 struct Volume {
   BlockDevice device;
   kj::Maybe<Superblock> content;  // none: nothing that we know
+  // Why what is on it is not known, to follow its name: "did not respond within 10 s". Empty when
+  // it was looked at.
+  kj::String problem = kj::String();
 
   kj::StringPtr label() const;  // "" without one
   bool holds(FileSystem type) const;
@@ -37,7 +40,7 @@ struct VolumeFiles {
 class Volumes {
  public:
   virtual ~Volumes() noexcept(false) = default;
-  // Everything that is there now.
+  // Everything that is there now, also what could not be looked at.
   virtual kj::Promise<kj::Vector<Volume>> look() = 0;
   // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
   // for it to appear for at most `patience` (drives and discs come late), then for it to be read.
@@ -51,8 +54,8 @@ class Volumes {
 class RealVolumes final : public Volumes {
  public:
   RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer,
-              kj::Function<void(kj::StringPtr line)> say)
-      : uv(uv), port(port), timer(timer), say(kj::mv(say)) {}
+              kj::Function<void(kj::StringPtr line)> say, kj::StringPtr sys = "/sys")
+      : uv(uv), port(port), timer(timer), say(kj::mv(say)), sys(kj::str(sys)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
@@ -63,6 +66,7 @@ class RealVolumes final : public Volumes {
   kj::UnixEventPort& port;
   kj::Timer& timer;
   kj::Function<void(kj::StringPtr line)> say;
+  kj::String sys;                  // where sysfs is
   kj::TreeSet<kj::String> silent;  // devices that did not answer
   kj::TreeSet<kj::String> told;    // said once
 
@@ -70,12 +74,17 @@ class RealVolumes final : public Volumes {
   template <typename T>
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration patience,
                                      kj::Promise<T> job);
-  kj::Promise<kj::Maybe<Volume>> probe(BlockDevice device);
+  kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<void> loadDrivers();
   void sayOnce(kj::String line);
 };
 
-// What is on a device, by its node. Blocking.
-kj::Maybe<Superblock> probeDevice(kj::StringPtr node);
+struct Probed {
+  kj::Maybe<Superblock> content;
+  bool lostTable = false;             // partition-table.h
+  kj::String problem = kj::String();  // as Volume's
+};
+// What is on a device, by its node. Blocking; does not throw for what the device does.
+Probed probeDevice(kj::StringPtr node);
 
 }  // namespace talos::machined

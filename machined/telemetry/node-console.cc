@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/lines.h"
+#include "common/base/url-secrets.h"
 
 namespace talos::machined {
 namespace {
@@ -47,10 +48,11 @@ void Console::openKernelLog(kj::StringPtr path) {
 }
 
 void Console::say(kj::StringPtr text, Tone tone) {
-  for (auto line : Lines(text)) {
+  for (auto written : Lines(text)) {
+    auto line = withoutUrlPasswords(written);  // readers of logs, and whoever sees the screen
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
-    toKernel(kernelLogRecord(kj::heapString(line), tone));
+    toKernel(kernelLogRecord(line, tone));
   }
 }
 

@@ -46,8 +46,8 @@ void checkName(kj::StringPtr name);
 // An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
 Prefix parseCidr(kj::StringPtr text);
 
-// The smallest that XFS can be made on.
-constexpr uint64_t kStateDiskBytes = 300u << 20;
+// 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
+constexpr uint64_t kStateDiskBytes = 302u << 20;
 
 // The kernel command line of a node: the usual words, without those whose key one of the extra ones
 // has, then the extra ones.

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "talosctl/cluster/cluster-plan.h"
+#include "talosctl/cluster/partition-table.h"
 
 namespace talos::cluster {
 namespace {
@@ -33,6 +35,13 @@ struct Disks : public ::testing::Test {
     node.setStateDisk(kStateDiskBytes);
     return out;
   }
+  static uint64_t big(const char* at, unsigned size) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < size; ++i) value = value << 8 | static_cast<unsigned char>(at[i]);
+    return value;
+  }
+  static off_t blockSizeOf(const char* xfs) { return static_cast<off_t>(big(xfs + 4, 4)); }
+  static off_t blocksOf(const char* xfs) { return static_cast<off_t>(big(xfs + 8, 8)); }
   struct stat statusOf(kj::StringPtr name) {
     struct stat s = {};
     EXPECT_EQ(stat(kj::str(folder, "/", name).cStr(), &s), 0);
@@ -46,22 +55,55 @@ struct Disks : public ::testing::Test {
   }
 };
 
-// Catches: a state disk that is no XFS, has no label, holds on to the 64 MiB that mkfs reserves
+// Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64 MiB that mkfs reserves
 // for its log, or that others may read.
-TEST_F(Disks, TheStateDiskIsAnEmptyXfs) {
+TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   makeDisks(cluster(), folder);
   auto path = kj::str(folder, "/n.state");
   kj::AutoCloseFd fd(open(path.cStr(), O_RDONLY));
   char block[512] = {};
-  ASSERT_EQ(read(fd, block, sizeof block), ssize_t(sizeof block));
+  ASSERT_EQ(pread(fd, block, sizeof block, kPartitionAt), ssize_t(sizeof block));
   EXPECT_EQ(memcmp(block, "XFSB", 4), 0);
   EXPECT_STREQ(block + 108, "STATE");  // sb_fname
   auto status = statusOf("n.state");
   EXPECT_EQ(status.st_size, off_t(kStateDiskBytes));
   EXPECT_LT(status.st_blocks * 512, 2 << 20);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_NE(access(kj::str(path, ".content").cStr(), F_OK), 0);
+  EXPECT_EQ(status.st_size - off_t(kAroundPartition), blockSizeOf(block) * blocksOf(block));
   EXPECT_EQ(statusOf("n.disk").st_size, 64 << 20);
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
+}
+
+// Catches: a table that the kernel takes for damaged, or reads another name or place from.
+TEST_F(Disks, TheTableIsWhole) {
+  makeDisks(cluster(), folder);
+  auto disk = readFile(kj::str(folder, "/n.state"), kStateDiskBytes);
+  auto little = [&](size_t at, unsigned size) {
+    uint64_t value = 0;
+    for (unsigned i = size; i > 0; --i) value = value << 8 | static_cast<uint8_t>(disk[at + i - 1]);
+    return value;
+  };
+  auto sum = [&](size_t at, size_t size) {
+    return crc32(0, disk.asBytes().begin() + at, static_cast<uInt>(size));
+  };
+  EXPECT_EQ(little(510, 2), 0xaa55u);
+  EXPECT_EQ(little(446 + 4, 1), 0xeeu);
+  size_t last = kStateDiskBytes - 512;
+  for (size_t at : {size_t{512}, last}) {
+    EXPECT_EQ(memcmp(disk.begin() + at, "EFI PART", 8), 0);
+    EXPECT_EQ(little(at + 24, 8) * 512, at);
+    EXPECT_EQ(little(at + 32, 8) * 512, at == 512 ? last : 512);
+    auto entries = little(at + 72, 8) * 512;
+    EXPECT_EQ(little(at + 88, 4), sum(entries, size_t{128} * 128));
+    EXPECT_EQ(memcmp(disk.begin() + entries + 56, "S\0T\0A\0T\0E\0\0", 12), 0);
+    EXPECT_EQ(little(entries + 32, 8) * 512, kPartitionAt);
+    EXPECT_EQ((little(entries + 40, 8) + 1) * 512, kPartitionAt + (300u << 20));
+    EXPECT_NE(sum(entries + 16, 16), sum(0, 16)) << "the partition has no identity";
+    auto own = little(at + 16, 4);
+    memset(disk.begin() + at + 16, 0, 4);
+    EXPECT_EQ(own, sum(at, 92));
+  }
 }
 
 // Catches: a failure of mkfs that is taken for success, or that does not say why.

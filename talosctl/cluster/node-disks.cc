@@ -6,11 +6,13 @@
 #include <kj/io.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "talosctl/cluster/host-probe.h"
+#include "talosctl/cluster/partition-table.h"
 
 namespace talos::cluster {
 namespace {
@@ -26,8 +28,8 @@ kj::AutoCloseFd makeSparse(kj::StringPtr path, uint64_t size) {
   return fd;
 }
 
-// Runs a program to its end; if it fails, the exception has its output.
-void runTool(kj::ArrayPtr<kj::String> words) {
+// Runs a program that makes `path` to its end; if it fails, the exception has its output.
+void runTool(kj::ArrayPtr<kj::String> words, kj::StringPtr path) {
   kj::Vector<char*> argv;
   for (auto& word : words) argv.add(word.begin());
   argv.add(nullptr);
@@ -39,8 +41,8 @@ void runTool(kj::ArrayPtr<kj::String> words) {
   KJ_DEFER(posix_spawn_file_actions_destroy(&actions));
   posix_spawn_file_actions_adddup2(&actions, writing, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, writing, STDERR_FILENO);
-  char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
-  char* environment[] = {path, nullptr};
+  char searched[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+  char* environment[] = {searched, nullptr};
   pid_t child;
   int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.begin(), environment);
   if (failed != 0) KJ_FAIL_SYSCALL("posix_spawn", failed, words[0]);
@@ -49,7 +51,14 @@ void runTool(kj::ArrayPtr<kj::String> words) {
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  fail(ErrorKind::kInternal, kj::str(words.back(), ": cannot create the file system: ", said));
+  fail(ErrorKind::kInternal, kj::str(path, ": cannot create the file system: ", said));
+}
+
+// Version 4 of RFC 9562.
+void randomGuid(Guid& out) {
+  KJ_SYSCALL(getrandom(out, sizeof out, 0));
+  out[7] = (out[7] & 0x0f) | 0x40;  // the third field is little-endian on disks
+  out[8] = (out[8] & 0x3f) | 0x80;
 }
 
 kj::String findMkfs(kj::StringPtr root) {
@@ -62,39 +71,51 @@ kj::String findMkfs(kj::StringPtr root) {
                "; install Debian's xfsprogs: it formats the nodes' state disks"));
 }
 
-// mkfs reserves the 64 MiB of the file system's log, or writes zeros there where the host cannot
-// reserve. Both are freed; they are allocated again when they are needed, like any hole.
-void giveBackZeros(int fd, uint64_t size, kj::StringPtr path) {
-  constexpr off_t kBlock = 256 << 10;
-  static const char zeros[kBlock] = {};
-  auto block = kj::heapArray<char>(kBlock);
-  off_t end = static_cast<off_t>(size);
-  // A host file system without holes refuses and keeps the blocks, which does no harm.
-  auto punch = [&](off_t at, off_t length) {
-    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, length);
-  };
-  for (off_t at = 0; at < end;) {
-    off_t data = lseek(fd, at, SEEK_DATA);
-    if (data < 0 || data > end) data = end;  // nothing but a hole follows
-    if (data > at) punch(at, data - at);
-    off_t hole = data < end ? lseek(fd, data, SEEK_HOLE) : end;
-    KJ_SYSCALL(hole, path);
-    for (at = data; at < hole; at += kBlock) {
-      size_t length = kj::min(kBlock, hole - at);
-      ssize_t n;
-      KJ_SYSCALL(n = pread(fd, block.begin(), length, at), path);
-      if (n == ssize_t(length) && memcmp(block.begin(), zeros, length) == 0) punch(at, n);
-    }
-    at = hole;
+void writeAt(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t at, kj::StringPtr path) {
+  while (bytes.size() > 0) {
+    ssize_t n;
+    KJ_SYSCALL(n = pwrite(fd, bytes.begin(), bytes.size(), static_cast<off_t>(at)), path);
+    bytes = bytes.slice(n, bytes.size());
+    at += n;
+  }
+}
+
+// What is not zero of `from`, to `at` of `to`. mkfs reserves the 64 MiB of the file system's log, or
+// writes zeros there where the host cannot reserve: that becomes a hole.
+void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
+  constexpr size_t kBlock = 256 << 10;
+  static const kj::byte zeros[kBlock] = {};
+  auto block = kj::heapArray<kj::byte>(kBlock);
+  for (off_t done = 0;;) {
+    off_t data = lseek(from, done, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;  // nothing but a hole follows
+    KJ_SYSCALL(data, path);
+    ssize_t n;
+    KJ_SYSCALL(n = pread(from, block.begin(), kBlock, data), path);
+    if (n == 0) return;
+    if (memcmp(block.begin(), zeros, n) != 0) writeAt(to, block.slice(0, n), at + data, path);
+    done = data + n;
   }
 }
 
 void makeStateDisk(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uint64_t size) {
   auto fd = makeSparse(path, size);
+  // mkfs cannot be told where in a file to begin.
+  auto content = kj::str(path, ".content");
+  KJ_DEFER(unlink(content.cStr()));
+  auto contentFd = makeSparse(content, size - kj::min(size, kAroundPartition));
   auto words = inTree(root, mkfs);
-  for (kj::StringPtr word : {"-q"_kj, "-L"_kj, "STATE"_kj, path}) words.add(kj::str(word));
-  runTool(words);
-  giveBackZeros(fd, size, path);
+  for (kj::StringPtr word : {"-q"_kj, "-L"_kj, "STATE"_kj, content.asPtr()}) {
+    words.add(kj::str(word));
+  }
+  runTool(words, path);
+  copyContent(contentFd, fd, kPartitionAt, path);
+  Guid disk, partition;
+  randomGuid(disk);
+  randomGuid(partition);
+  auto table = makePartitionTable(size, "STATE", disk, partition);
+  writeAt(fd, table.head, 0, path);
+  writeAt(fd, table.tail, size - table.tail.size(), path);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // The disk files of a local cluster's nodes, all sparse:
 //
 //   <node>.disk    empty: what the node would be installed on
-//   <node>.state   an empty XFS labelled STATE: where it keeps its config over reboots
+//   <node>.state   a GPT with the partition STATE, an empty XFS: where it keeps its config over
+//                  reboots
 #pragma once
 
 #include <kj/string.h>

@@ -276,5 +276,41 @@ TEST(Sources, ANoCloudVolume) {
   });
 }
 
+// Catches: a configured machine that a bad sector turns into one without a config, which takes one
+// from anybody who can reach it.
+TEST(Sources, AStateThatIsLostIsNoInvitation) {
+  Cluster cluster("lost", machines("1", {}));
+  auto disk = cluster.stateFolder() + "/lost-master-1.state";
+  {
+    // The header of the GPT, which a running machine does not read again.
+    std::fstream file(disk, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(512);
+    file << std::string(512, 'x');
+    ASSERT_TRUE(file.flush());
+  }
+  auto before = cluster.console("lost-master-1").size();
+  ASSERT_EQ(cluster.talosctl({"-n", Cluster::kFirst, "reboot", "--wait=false"}).status, 0);
+  auto said = [&] { return cluster.console("lost-master-1").substr(before); };
+  ASSERT_TRUE(eventually(
+      [&] { return contains(said(), "/dev/vdb, which has a damaged partition table"); }, 240, 1))
+      << tail(said());
+  auto endpoint = cluster.endpoint(Cluster::kFirst);
+  auto status = [&] { return cluster.talosctl({"-n", endpoint, "status", "--insecure"}, 20); };
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto told = status();
+        return told.status == 0 && contains(told.out, "failed") &&
+               contains(told.out, "damaged partition table");
+      },
+      120, 1))
+      << status().out << status().err;
+  auto applied = cluster.talosctl({"-n", endpoint, "apply-config", "--insecure", "--file",
+                                   cluster.stateFolder() + "/lost-master-1.yaml"},
+                                  60);
+  EXPECT_NE(applied.status, 0);
+  EXPECT_TRUE(contains(applied.err, "the boot of this node failed")) << applied.out << applied.err;
+  EXPECT_FALSE(contains(said(), "waiting for its config")) << tail(said());
+}
+
 }  // namespace
 }  // namespace talos

@@ -1,0 +1,72 @@
+#include "machined/storage/partition-table.h"
+
+#include <string.h>
+#include <zlib.h>
+
+namespace talos::machined {
+namespace {
+
+using Bytes = kj::ArrayPtr<const kj::byte>;
+
+constexpr kj::StringPtr kSignature = "EFI PART"_kj;
+constexpr size_t kLeastHeader = 92;
+constexpr size_t kChecksumAt = 16;
+// What is read at a time (superblock.h). Tables of everybody have 128 entries of 128 bytes.
+constexpr size_t kMostEntries = 64u << 10;
+constexpr uint64_t kSectors[] = {512, 4096};
+
+uint64_t little(Bytes bytes, size_t offset, unsigned size) {
+  uint64_t value = 0;
+  for (unsigned i = size; i > 0; --i) value = value << 8 | bytes[offset + i - 1];
+  return value;
+}
+
+uint32_t checksum(Bytes bytes) {
+  return static_cast<uint32_t>(crc32(0, bytes.begin(), static_cast<uInt>(bytes.size())));
+}
+
+bool hasProtectiveMbr(Bytes head) {
+  constexpr size_t kEntries = 446, kEntrySize = 16, kTypeAt = 4;
+  constexpr kj::byte kGpt = 0xee;
+  if (head.size() < 512 || head[510] != 0x55 || head[511] != 0xaa) return false;
+  for (size_t i = 0; i < 4; ++i) {
+    if (head[kEntries + i * kEntrySize + kTypeAt] == kGpt) return true;
+  }
+  return false;
+}
+
+bool hasSignature(Bytes header) {
+  return header.size() >= kLeastHeader &&
+         memcmp(header.begin(), kSignature.begin(), kSignature.size()) == 0;
+}
+
+bool isWhole(ReadBytes& read, Bytes header, uint64_t sector) {
+  auto size = little(header, 12, 4);
+  if (size < kLeastHeader || size > header.size()) return false;
+  auto copy = kj::heapArray(header.slice(0, size));
+  memset(copy.begin() + kChecksumAt, 0, 4);
+  if (checksum(copy) != little(header, kChecksumAt, 4)) return false;
+  auto count = little(header, 80, 4), each = little(header, 84, 4);
+  if (count == 0 || each == 0 || count * each > kMostEntries) return false;
+  auto first = little(header, 72, 8);
+  if (first > UINT64_MAX / sector) return false;
+  auto entries = read(first * sector, count * each);
+  return entries.size() == count * each && checksum(entries) == little(header, 88, 4);
+}
+
+}  // namespace
+
+bool lostPartitionTable(ReadBytes read) {
+  auto head = read(0, 2 * 4096);
+  bool trace = hasProtectiveMbr(head);
+  for (auto sector : kSectors) {
+    if (head.size() < 2 * sector) break;
+    auto header = head.slice(sector, 2 * sector);
+    if (!hasSignature(header)) continue;
+    if (isWhole(read, header, sector)) return false;
+    trace = true;
+  }
+  return trace;
+}
+
+}  // namespace talos::machined

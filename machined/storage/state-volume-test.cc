@@ -1,0 +1,195 @@
+// Which volume is STATE, and what a machine does whose STATE is there and cannot be had.
+#include "machined/storage/state-volume.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/process1/test-held-pool.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+Volume partition(kj::StringPtr name, FileSystem type, kj::StringPtr partitionName = "STATE") {
+  Volume v;
+  v.device.name = kj::str(name);
+  v.device.disk = kj::heapString(name.slice(0, 3));
+  v.device.whole = false;
+  v.device.partitionName = kj::str(partitionName);
+  v.content = Superblock{type, kj::str("STATE")};
+  return v;
+}
+
+// A whole disk without partitions, which may have a label.
+Volume disk(kj::StringPtr name, kj::StringPtr label = "") {
+  Volume v;
+  v.device.name = kj::str(name);
+  v.device.disk = kj::str(name);
+  if (label.size() > 0) v.content = Superblock{FileSystem::kXfs, kj::str(label)};
+  return v;
+}
+
+struct ModelVolumes final : Volumes {
+  kj::Function<kj::Vector<Volume>()> volumes;
+  kj::Promise<kj::Vector<Volume>> look() override { return volumes(); }
+  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr, kj::Array<kj::String>, size_t,
+                                           kj::Duration) override {
+    KJ_UNIMPLEMENTED("not in this test");
+  }
+};
+
+struct StateVolumeTest : testing::Test {
+  ~StateVolumeTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  TestTree tree;
+  ModelVolumes volumes;
+  std::string said;
+
+  // What mounting comes to: "" when the boot goes on, the error when it does not.
+  template <typename... V>
+  std::string mount(V... list) {
+    volumes.volumes = [&]() {
+      kj::Vector<Volume> all;
+      (all.add(kj::mv(list)), ...);
+      return all;
+    };
+    StateVolume state(
+        uv, io.provider->getTimer(), volumes,
+        [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
+    std::string text;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { state.mount().wait(io.waitScope); })) {
+      text = messageOf(*e).cStr();
+    }
+    return text;
+  }
+};
+
+// Catches: a node that was configured and whose disk cannot be mounted: it must not be taken for
+// one that was never configured, which takes a config from anybody.
+TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1 (xfs): "));
+}
+
+// Catches: a STATE that is there and useless, for which the machine goes on without one.
+TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
+  auto damaged = partition("vdb1", FileSystem::kXfs);
+  damaged.content = nullptr;
+  EXPECT_THAT(mount(kj::mv(damaged)), HasSubstr("/dev/vdb1 has no file system that can be read"));
+  EXPECT_THAT(mount(partition("vdb1", FileSystem::kLuks)), HasSubstr("/dev/vdb1 is encrypted"));
+  EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
+  auto locked = partition("vdb1", FileSystem::kXfs);
+  locked.device.readOnly = true;
+  EXPECT_THAT(mount(kj::mv(locked)), HasSubstr("/dev/vdb1 is read-only"));
+}
+
+// Catches: the volume of somebody else that is taken because of a label, which anybody can give.
+TEST_F(StateVolumeTest, ALabelIsNotEnough) {
+  EXPECT_EQ("", mount(disk("vdb", "STATE"), partition("vdc1", FileSystem::kXfs, "state")));
+  EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
+}
+
+// Catches: a second STATE that wins because of its name, also one that could not even be mounted.
+TEST_F(StateVolumeTest, OfTwoNone) {
+  auto both = mount(partition("vda5", FileSystem::kXfs), partition("vdb1", FileSystem::kVfat));
+  EXPECT_THAT(both, HasSubstr("/dev/vda5"));
+  EXPECT_THAT(both, HasSubstr("/dev/vdb1"));
+  EXPECT_THAT(both, HasSubstr("more than one partition is named STATE"));
+}
+
+// Catches: a disk that is slow or dying, of which nobody can tell whether it has a STATE, and which
+// makes a configured node one without a config.
+TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
+  auto slow = disk("vdb");
+  slow.problem = kj::str("did not respond within 10 s");
+  EXPECT_EQ("STATE: not found, and may be on /dev/vdb, which did not respond within 10 s",
+            mount(disk("vda"), kj::mv(slow)));
+  // An empty drive, or a partition of another name, is no such disk.
+  auto disc = disk("sr0"), other = partition("vda1", FileSystem::kXfs, "DATA");
+  disc.device.cdrom = true;
+  disc.problem = kj::str("cannot be read: Input/output error");
+  other.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("", mount(kj::mv(other), kj::mv(disc)));
+  auto unreadable = partition("vdb1", FileSystem::kXfs);
+  unreadable.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("STATE: /dev/vdb1 cannot be read: Input/output error", mount(kj::mv(unreadable)));
+}
+
+// Catches: a half-written copy of the config, left by a power cut, that stays on STATE for ever.
+TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
+  tree.file("config.yaml", "machine: {}", 0600);
+  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  tree.file("config.yaml.backup2", "kept");
+  tree.directory("folder.aB3xY9");
+  EXPECT_EQ("", mount());
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+  EXPECT_EQ("machine: {}", readFile(tree.at("config.yaml")));
+  EXPECT_EQ("kept", readFile(tree.at("config.yaml.backup2")));
+  EXPECT_EQ(0, access(tree.at("folder.aB3xY9").cStr(), F_OK));
+}
+
+// A sysfs with these whole disks; their nodes are the machine's own.
+struct RealVolumesTest : testing::Test {
+  ~RealVolumesTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestTree sys;
+  RealVolumes volumes{uv, io.unixEventPort, timer, [](kj::StringPtr) {}, sys.root};
+
+  void disk(kj::StringPtr name) {
+    sys.directory(kj::str("class/block/", name));
+    sys.file(kj::str("class/block/", name, "/size"), "8\n");
+  }
+  void untilATimerIsSet() {
+    auto& real = io.provider->getTimer();
+    auto deadline = real.now() + 10 * kj::SECONDS;
+    while (timer.nextEvent() == nullptr) {
+      KJ_REQUIRE(real.now() < deadline, "no device was looked at");
+      real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+  }
+  std::string problems(kj::Promise<kj::Vector<Volume>> looking) {
+    std::string all;
+    for (auto& v : looking.wait(io.waitScope)) {
+      all += std::string(v.device.name.cStr()) + " " + v.problem.cStr() + "\n";
+    }
+    return all;
+  }
+};
+
+// Catches: a device without a node, or one that cannot be read, that is missing in the list.
+TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
+  disk("absent");
+  disk("shm");  // a folder, which can be opened and not read
+  EXPECT_EQ(
+      "shm cannot be read: Is a directory\n"
+      "absent cannot be opened: No such file or directory\n",
+      problems(volumes.look()));
+}
+
+// Catches: a device slower than the deadline that is missing in the list, at the second look too.
+TEST_F(RealVolumesTest, ASlowOneSaysSo) {
+  disk("null");
+  EXPECT_EQ("null \n", problems(volumes.look()));
+  {
+    // One thread is left for the list of devices, and then there is none for the device.
+    HeldPool most(uv, HeldPool::kThreads - 1);
+    auto looking = volumes.look();
+    HeldPool rest(uv, 1);
+    untilATimerIsSet();
+    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+    EXPECT_EQ("null did not respond within 10 s\n", problems(kj::mv(looking)));
+  }
+  EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
+}
+
+}  // namespace
+}  // namespace talos::machined
