@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "machined/process1/test-garbage.h"
 #include "machined/process1/test-process1.h"
 #include "rpc/held.capnp.h"
 
@@ -129,6 +130,14 @@ TEST_F(HeldTest, ALargerOneIsRefused) {
   auto e = kj::runCatchingExceptions([&]() { hold(brain, tooMuch).wait(scope); });
   EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(KJ_ASSERT_NONNULL(e)));
   EXPECT_EQ(most, found());
+}
+
+// Catches: a brain that dies of whatever is held under a name that it knows.
+TEST_F(HeldTest, NothingElseIsTakenForIt) {
+  for (auto& bad : garbage("held")) {
+    machine.keep(kName, kj::mv(bad.fd));
+    EXPECT_EQ("-", found()) << bad.what.cStr();
+  }
 }
 
 }  // namespace
