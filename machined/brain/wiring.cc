@@ -161,8 +161,24 @@ MachineLife::World Wiring::lifeWorld() {
 }
 
 NodeServing::World Wiring::servingWorld() {
-  return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
-          store, configReader, status, sequencer, supervisor, time, config,   life};
+  return {io,
+          uv,
+          clock,
+          arguments,
+          platform,
+          mode,
+          process1,
+          events,
+          logs,
+          store,
+          configReader,
+          status,
+          sequencer,
+          supervisor,
+          time,
+          config,
+          life,
+          [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); }};
 }
 
 void Wiring::statusChanged() {
