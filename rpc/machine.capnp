@@ -63,6 +63,7 @@ struct Status {
   problems @3 :List(Text);  # why the machine cannot go on; also on its console
   revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
+  hangingReads @6 :UInt32;  # threads that a read of a client (files, mounts, processes) keeps for more than 30 s
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; }
 }
 

@@ -70,8 +70,9 @@ class Files : public testing::Test {
 
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
-  rpc::Files::Client client = kj::heap<FilesServer>(uv);
+  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
+  rpc::Files::Client client =
+      kj::heap<FilesServer>(pool, io.provider->getTimer(), ClientCalls::alone());
   TestTree tree;
   Got got;
 
@@ -127,14 +128,14 @@ TEST_F(Files, SlowReaderStopsTheWalk) {
   for (int i = 0; i < 1000; ++i) tree.file(kj::str("f", i), "");
   got.stuck = true;
   auto call = list(tree.root, false);
-  while (got.calls == 0) uv.blocking([] {}).wait(io.waitScope);
+  while (got.calls == 0) pool.run("reading", [] {}).wait(io.waitScope);
   // Whatever was begun on the pool before it ends with this.
-  for (int i = 0; i < 8; ++i) uv.blocking([] {}).wait(io.waitScope);
+  for (int i = 0; i < 8; ++i) pool.run("reading", [] {}).wait(io.waitScope);
   EXPECT_FALSE(call.poll(io.waitScope));
   EXPECT_EQ(got.calls, 1u);
   EXPECT_EQ(got.items.size(), 256u);
   call = nullptr;
-  uv.blocking([] {}).wait(io.waitScope);
+  pool.run("reading", [] {}).wait(io.waitScope);
   got.stuck = false;
   got.items.clear();
   list(tree.root, false).wait(io.waitScope);
@@ -175,6 +176,30 @@ TEST_F(Files, UsageDoesEveryPath) {
   request.send().wait(io.waitScope);
   EXPECT_EQ(kj::strArray(got.items, " "),
             kj::str(tree.at("a"), " ", tree.at("nowhere"), " ! ", tree.at("b")));
+}
+
+// Catches: half a million paths in one call, and a client that takes the pool with a hundred walks.
+TEST_F(Files, WhatAClientMayAskForIsBounded) {
+  auto usage = [&](unsigned count) {
+    auto request = client.diskUsageRequest();
+    auto paths = request.initPaths(count);
+    for (unsigned i = 0; i < count; ++i) paths.set(i, tree.at("nowhere"));
+    request.setSink(kj::heap<Usages>(got));
+    return request.send().ignoreResult();
+  };
+  usage(kMostUsagePaths).wait(io.waitScope);
+  EXPECT_EQ(kindOfFailure(usage(kMostUsagePaths + 1)), ErrorKind::kResourceExhausted);
+  got.stuck = true;
+  kj::Vector<kj::Promise<void>> walks;
+  for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {
+    walks.add(list(tree.root, false));
+  }
+  for (auto& walk : walks) EXPECT_FALSE(walk.poll(io.waitScope));
+  EXPECT_EQ(kindOfFailure(list(tree.root, false)), ErrorKind::kResourceExhausted);
+  EXPECT_EQ(kindOfFailure(read("/proc/self/status")), ErrorKind::kResourceExhausted);
+  walks.clear();
+  got.stuck = false;
+  list(tree.root, false).wait(io.waitScope);
 }
 
 // Catches: an archive that is cut, and what could not be read left unsaid.

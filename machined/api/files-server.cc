@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "machined/api/archive.h"
 
 namespace talos::machined {
@@ -16,6 +17,8 @@ namespace {
 constexpr size_t kItemsPerPiece = 256;
 constexpr size_t kStepsPerPiece = 4096;  // of a walk that finds little to report
 constexpr size_t kBytesPerPiece = 64u << 10;
+// Longer than a thread may take before it counts as one that hangs (read-pool.h).
+constexpr auto kPieceDeadline = 60 * kj::SECONDS;
 
 struct ListOptions {
   kj::String root;
@@ -185,9 +188,18 @@ class CopyJob : public kj::Refcounted {
 
 // One next() of a job, on the pool. The job lives as long as the work, also when nobody waits any
 // more.
+struct Work {
+  ReadPool& pool;
+  kj::Timer& timer;
+  kj::String doing;
+  ClientCalls::Slot slot;
+};
 template <typename Job>
-auto piece(UvLoop& uv, Job& job) {
-  return uv.blocking([job = kj::addRef(job)]() mutable { return job->next(); });
+auto piece(Work& work, Job& job) {
+  return within(
+      work.timer, kPieceDeadline,
+      work.pool.run(work.doing, [job = kj::addRef(job)]() mutable { return job->next(); }),
+      kj::str(work.doing, " timed out: nothing came for ", kPieceDeadline / kj::SECONDS, " s"));
 }
 
 kj::Promise<void> send(rpc::FileSink::Client& sink, kj::ArrayPtr<const ListItem> items) {
@@ -228,9 +240,9 @@ kj::Promise<void> send(rpc::ByteSink::Client& sink, kj::ArrayPtr<const kj::byte>
 
 // Runs a job whose pieces have items and a last one.
 template <typename Job, typename Sink>
-kj::Promise<void> pump(UvLoop& uv, kj::Own<Job> job, Sink sink) {
+kj::Promise<void> pump(Work work, kj::Own<Job> job, Sink sink) {
   for (;;) {
-    auto next = co_await piece(uv, *job);
+    auto next = co_await piece(work, *job);
     if (!next.items.empty()) co_await send(sink, next.items);
     if (next.last) co_return;
   }
@@ -247,35 +259,46 @@ kj::Promise<void> FilesServer::list(ListContext context) {
     if (bit < 32) options.types |= 1u << bit;  // a newer client may know more types
   }
   auto sink = params.getSink();
-  return pump(uv, kj::refcounted<ListJob>(kj::mv(options)), kj::mv(sink));
+  Work work{pool, timer, kj::str("listing ", options.root), calls->enter(CallKind::kRead)};
+  return pump(kj::mv(work), kj::refcounted<ListJob>(kj::mv(options)), kj::mv(sink));
 }
 
 kj::Promise<void> FilesServer::diskUsage(DiskUsageContext context) {
   auto params = context.getParams();
+  Work work{pool, timer, kj::str("measuring"), calls->enter(CallKind::kRead)};
+  if (params.getPaths().size() > kMostUsagePaths) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(params.getPaths().size(), " paths in one call; at most ", kMostUsagePaths));
+  }
   kj::Vector<kj::String> paths;
   for (auto path : params.getPaths()) paths.add(kj::str(path));
   if (paths.empty()) paths.add(kj::str("/"));
   UsageOptions options{
       .depth = params.getDepth(), .all = params.getAll(), .threshold = params.getThreshold()};
   auto sink = params.getSink();
-  return pump(uv, kj::refcounted<UsageJob>(kj::mv(paths), options), kj::mv(sink));
+  work.doing = kj::str("measuring ", paths[0]);
+  return pump(kj::mv(work), kj::refcounted<UsageJob>(kj::mv(paths), options), kj::mv(sink));
 }
 
 kj::Promise<void> FilesServer::read(ReadContext context) {
-  auto job = kj::refcounted<ReadJob>(kj::str(context.getParams().getPath()));
+  kj::StringPtr path = context.getParams().getPath();
+  Work work{pool, timer, kj::str("reading ", path), calls->enter(CallKind::kRead)};
+  auto job = kj::refcounted<ReadJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {
-    auto bytes = co_await piece(uv, *job);
+    auto bytes = co_await piece(work, *job);
     if (bytes.size() == 0) co_return;
     co_await send(sink, bytes);
   }
 }
 
 kj::Promise<void> FilesServer::copy(CopyContext context) {
-  auto job = kj::refcounted<CopyJob>(kj::str(context.getParams().getPath()));
+  kj::StringPtr path = context.getParams().getPath();
+  Work work{pool, timer, kj::str("copying ", path), calls->enter(CallKind::kRead)};
+  auto job = kj::refcounted<CopyJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {
-    auto bytes = co_await piece(uv, *job);
+    auto bytes = co_await piece(work, *job);
     KJ_IF_MAYBE (b, bytes) {
       // A piece may be a little larger than what one message may hold.
       for (kj::ArrayPtr<const kj::byte> rest = *b; rest.size() > 0;) {

@@ -15,14 +15,14 @@ class Machine : public testing::Test {
 
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   unsigned reboots = 0;
   bool accepted = true;
   kj::Maybe<pki::CertificateAndKey> authority;
 
   rpc::Machine::Client client(MachinePaths paths = {}) {
     return kj::heap<MachineServer>(
-        uv, io.provider->getTimer(),
+        pool, io.provider->getTimer(),
         MachineIdentity{kj::str("v1"), kj::str("abc"), kj::str("2021-03-01T12:00:00Z"),
                         kj::str("clang"), kj::str("metal"), kj::str("metal")},
         MachineHooks{[this]() -> kj::Promise<void> {
@@ -39,6 +39,7 @@ class Machine : public testing::Test {
                      },
                      [](kj::String server) -> kj::Promise<TimeAnswer> {
                        if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
+                       if (server == "silent") return kj::NEVER_DONE;
                        return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
                                          kj::UNIX_EPOCH + 1 * kj::SECONDS,
                                          kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
@@ -49,7 +50,7 @@ class Machine : public testing::Test {
                        }
                        return nullptr;
                      }},
-        paths);
+        ClientCalls::alone(), paths);
   }
 };
 
@@ -159,6 +160,31 @@ TEST_F(Machine, SignsForClients) {
   auto certificate = kj::heapString(answer.getCertificate().asChars());
   pki::checkPair(certificate, key);
   EXPECT_EQ(pki::inspect(certificate).organizations[0], "os:reader"_kj);
+}
+
+// Catches: a thread of the resolver for each of a thousand questions, and slots that are kept.
+TEST_F(Machine, QuestionsForTheTimeAreBounded) {
+  auto machine = client();
+  auto ask = [&](kj::StringPtr server) {
+    auto request = machine.timeRequest();
+    request.setServer(server);
+    return request.send();
+  };
+  {
+    auto first = ask("silent"), second = ask("silent");
+    first.poll(io.waitScope);
+    auto e = kj::runCatchingExceptions([&] { ask("").wait(io.waitScope); });
+    KJ_IF_MAYBE (x, e) {
+      EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(*x));
+      EXPECT_EQ(
+          "this client has 2 queries of time servers open, which is the most; end one of them "
+          "first",
+          messageOf(*x));
+    } else {
+      ADD_FAILURE() << "not refused";
+    }
+  }
+  EXPECT_EQ("followed", kj::str(ask("").wait(io.waitScope).getAnswer().getServer()));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
+constexpr unsigned kMostRoles = 16;  // there are three
 
 uint64_t uptimeMs() {
   struct timespec now;
@@ -32,14 +33,21 @@ kj::StringPtr architecture(const struct utsname& name) {
 
 }  // namespace
 
-MachineServer::MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity identity,
-                             MachineHooks hooks, MachinePaths paths)
-    : uv(uv), timer(timer), identity(kj::mv(identity)), hooks(kj::mv(hooks)), paths(paths) {}
+MachineServer::MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity identity,
+                             MachineHooks hooks, kj::Own<ClientCalls> calls, MachinePaths paths)
+    : pool(pool),
+      timer(timer),
+      identity(kj::mv(identity)),
+      hooks(kj::mv(hooks)),
+      calls(kj::mv(calls)),
+      paths(paths) {}
 
 template <typename F>
 auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())> {
-  return within(timer, kDeadline, uv.blocking(kj::fwd<F>(work)),
-                kj::str(doing, " timed out after ", kDeadline / kj::SECONDS, " s"));
+  auto slot = calls->enter(CallKind::kRead);
+  return within(timer, kDeadline, pool.run(doing, kj::fwd<F>(work)),
+                kj::str(doing, " timed out after ", kDeadline / kj::SECONDS, " s"))
+      .attach(kj::mv(slot));
 }
 
 kj::String MachineServer::bootId() const {
@@ -137,6 +145,7 @@ kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
 }
 
 kj::Promise<void> MachineServer::time(TimeContext context) {
+  auto slot = calls->enter(CallKind::kTime);
   auto answer = co_await hooks.time(kj::str(context.getParams().getServer()));
   auto nanoseconds = [](kj::Date d) { return (d - kj::UNIX_EPOCH) / kj::NANOSECONDS; };
   auto out = context.getResults().initAnswer();
@@ -153,6 +162,11 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
   }
   auto authority = kj::mv(KJ_ASSERT_NONNULL(found));
   auto params = context.getParams();
+  if (params.getRoles().size() > kMostRoles) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("a certificate has at most ", kMostRoles, " roles; ", params.getRoles().size(),
+                 " were asked for"));
+  }
   auto roles = KJ_MAP(role, params.getRoles()) {
     return kj::str(role);
   };

@@ -1,8 +1,9 @@
 // The Machine capability: facts about the machine, and the two calls that end its life.
 //
 // Facts are read when they are asked for and nothing is kept, so there is nothing to lose in a
-// crash. Reading happens on the thread pool with a deadline: a mount whose server is gone costs its
-// caller a DeadlineExceeded and the loop nothing. What the machine decides (its stage, how it goes
+// crash. Reading happens on the pool for reads with a deadline: a mount whose server is gone costs
+// its caller a DeadlineExceeded and the loop nothing. What a client may do at once is bounded
+// (client-calls.h). What the machine decides (its stage, how it goes
 // down, which services run) comes from functions that machined's main passes in.
 #pragma once
 
@@ -11,7 +12,8 @@
 
 #include "common/tls/pki.h"
 #include "machined/api/facts.h"
-#include "machined/process1/uv-loop.h"
+#include "machined/process1/client-calls.h"
+#include "machined/process1/read-pool.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
@@ -47,8 +49,8 @@ struct MachinePaths {
 
 class MachineServer final : public rpc::Machine::Server {
  public:
-  MachineServer(UvLoop& uv, kj::Timer& timer, MachineIdentity identity, MachineHooks hooks,
-                MachinePaths paths = {});
+  MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity identity, MachineHooks hooks,
+                kj::Own<ClientCalls> calls, MachinePaths paths = {});
 
   kj::Promise<void> version(VersionContext context) override;
   kj::Promise<void> status(StatusContext context) override;
@@ -62,10 +64,11 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> clientCertificate(ClientCertificateContext context) override;
 
  private:
-  UvLoop& uv;
+  ReadPool& pool;
   kj::Timer& timer;
   MachineIdentity identity;
   MachineHooks hooks;
+  kj::Own<ClientCalls> calls;
   MachinePaths paths;
 
   kj::String bootId() const;

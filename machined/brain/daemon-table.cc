@@ -48,6 +48,9 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // It resolves the names of control-plane machines: the files are links to here.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
+constexpr uint64_t kMiB = 1u << 20;
+
+// machined and process 1 have -999 and no limit: they start the others again, and nobody them.
 const Daemon kDaemons[] = {
     {.id = "networkd",
      .uid = kNetworkdUid,
@@ -55,18 +58,28 @@ const Daemon kDaemons[] = {
      .filter = "network",
      .read = kNetworkdReads,
      .state = kNetworkdState,
+     // 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is some 40 MiB.
+     .memoryMax = 256 * kMiB,
+     .oomScore = -998,  // without it nobody reaches the node
      .door = {.socket = kNetworkdSocket, .mode = 0600},
      .mayBeStopped = false,
      .check = networkdIsReady},
     {.id = "apid",
      .uid = kApidUid,
      .read = kApidReads,
+     // 6 MiB at rest; 1000 clients with full buffers of TLS and sockets are some 130 MiB.
+     .memoryMax = 256 * kMiB,
+     .oomScore = -900,  // has the most clients; they connect again
      .door = {.port = kApidPort},
      .after = "networkd",
      .mayBeStopped = false,
+     .carriesApi = true,
      .check = apidIsReady},
     {.id = "trustd",
      .uid = kTrustdUid,
+     // 15 MiB when 5000 nodes join at once.
+     .memoryMax = 64 * kMiB,
+     .oomScore = -950,                              // a node that joins asks again
      .door = {.port = kTrustdPort, .queue = 4096},  // a whole rack may come up at once
      .after = "networkd",
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
@@ -88,7 +101,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   argv.add(kj::str("--landlock-read=", program));
   for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
   if (daemon.state != nullptr) argv.add(kj::str("--landlock-write=", daemon.state));
-  argv.add(kj::str("--oom-score=-998"));
+  argv.add(kj::str("--oom-score=", daemon.oomScore));
   argv.add(kj::str("--"));
   argv.add(kj::str(program));
   return argv.releaseAsArray();
@@ -124,9 +137,11 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   d.argv = confined(daemon, d.command);
   d.environment = environmentOf(daemon);
   d.cgroup = serviceCgroup(d.id);
+  d.memoryMax = daemon.memoryMax;
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   d.mayBeStopped = daemon.mayBeStopped;
+  d.carriesApi = daemon.carriesApi;
   if (daemon.check != nullptr) {
     d.health = HealthCheck{[check = daemon.check, &parts]() { return check(parts); },
                            0 * kj::SECONDS, 5 * kj::SECONDS, 5 * kj::SECONDS};

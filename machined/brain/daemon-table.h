@@ -33,9 +33,16 @@ struct Daemon {
   // The only files that it can read, beside the program; and the folder that it can write.
   kj::ArrayPtr<const kj::StringPtr> read = nullptr;
   kj::StringPtr state = nullptr;
+  // Of its cgroup, kernel memory included. With headroom over what was measured (docs/figures.md):
+  // who reaches it has a leak or an attacker, and only he is killed and restarted.
+  uint64_t memoryMax;  // bytes
+  // What the kernel goes by when the whole node is out of memory: the lower, the later it is killed.
+  // All of ours outlive pods (-997 at the least); among them, the more the others need it the later.
+  int oomScore;
   DaemonDoor door = {};
   kj::StringPtr after = nullptr;  // the service that must be up
   bool mayBeStopped = true;       // by the API
+  bool carriesApi = false;        // answers of the API go through it
   // Wanted from the moment on that this resource is there; without a type: always.
   struct {
     kj::StringPtr type = nullptr, id = nullptr;

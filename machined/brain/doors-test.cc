@@ -1,10 +1,12 @@
 #include "machined/brain/doors.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "common/base/error.h"
+#include "machined/process1/test-garbage.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {
@@ -21,7 +23,11 @@ struct DoorsTest : testing::Test {
     return heldSocket(process1, "apid", [this]() {
       ++made;
       int fd;
-      KJ_SYSCALL(fd = memfd_create("socket", MFD_CLOEXEC));
+      KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      struct sockaddr_un nameless = {};
+      nameless.sun_family = AF_UNIX;  // bound to a name that the kernel chooses
+      KJ_SYSCALL(bind(fd, reinterpret_cast<struct sockaddr*>(&nameless), sizeof(sa_family_t)));
+      KJ_SYSCALL(listen(fd, 1));
       return kj::AutoCloseFd(fd);
     });
   }
@@ -56,6 +62,20 @@ TEST_F(DoorsTest, IsThereOnlyWhenProcess1HasIt) {
   FakeProcess1 next(machine);
   open(next).wait(scope);
   EXPECT_EQ(2u, made);
+}
+
+// Catches: a brain that dies of what it accepts from, as the next one will.
+TEST_F(DoorsTest, WhatDoesNotListenIsMadeAnew) {
+  for (auto& bad : garbage("")) {
+    made = 0;
+    machine.keep("listen/apid", kj::mv(bad.fd));
+    FakeProcess1 brain(machine);
+    auto first = inode(open(brain).wait(scope));
+    EXPECT_EQ(1u, made) << bad.what.cStr();
+    FakeProcess1 next(machine);
+    EXPECT_EQ(first, inode(open(next).wait(scope))) << bad.what.cStr();
+    EXPECT_EQ(1u, made) << bad.what.cStr();
+  }
 }
 
 // Catches: nothing held under the name of a socket that could not be made.

@@ -1,16 +1,34 @@
 #include "machined/brain/doors.h"
 
+#include <sys/socket.h>
+
 #include "common/base/file.h"
+#include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/wire/rpc-server.h"
 #include "machined/brain/surroundings.h"
 
 namespace talos::machined {
 
+namespace {
+
+// Whatever else is held under the name of a socket, nobody could accept from it, and the brain that
+// tried would die of it as the next one would.
+bool listens(int fd) {
+  int listening = 0;
+  socklen_t size = sizeof listening;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
+}
+
+}  // namespace
+
 kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr service,
                                         kj::Function<kj::AutoCloseFd()> make) {
   auto name = kj::str("listen/", service);
-  KJ_IF_MAYBE (held, process1.takeHeld(name)) co_return kj::mv(*held);
+  KJ_IF_MAYBE (held, process1.takeHeld(name)) {
+    if (listens(held->get())) co_return kj::mv(*held);
+    log::error("what was held is not a listening socket; making a new one", {{"service", service}});
+  }
   auto made = make();
   co_await process1.hold(name, made.get());
   co_return kj::mv(made);

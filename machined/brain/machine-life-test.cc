@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/testing/printing.h"
 #include "common/testing/virtual-time.h"
+#include "machined/process1/test-garbage.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {
@@ -185,6 +186,22 @@ TEST_F(MachineLifeTest, AnIntendedRebootComes) {
   EXPECT_EQ("initialize boot reboot", history());
 }
 
+// Catches: a reboot that a client was promised and that a crash, or the end of the boot, makes
+// forgotten.
+TEST_F(MachineLifeTest, WhatWasAcceptedComes) {
+  for (bool reboot : {true, false}) {
+    machine.drop();
+    begun.clear();
+    crash();
+    start();
+    end();
+    (reboot ? brain().life.acceptReboot() : brain().life.acceptShutdown()).wait(scope);
+    end();  // of the boot
+    restart();
+    EXPECT_EQ(reboot ? "initialize boot reboot" : "initialize boot shutdown", history());
+  }
+}
+
 // Catches: an answer that does not get out, because who carries it ended first.
 TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
   start();
@@ -224,6 +241,39 @@ TEST_F(MachineLifeTest, AnEndThatFailsIsTold) {
   ASSERT_EQ(1u, said.size());
   EXPECT_TRUE(said[0].startsWith("cannot shut down: ")) << said[0].cStr();
   EXPECT_EQ(MachineStatus::Stage::REBOOTING, stage());
+}
+
+// Catches: a machine that a damaged record of its progress keeps from coming up.
+TEST_F(MachineLifeTest, ProgressThatCannotBeReadIsNone) {
+  for (auto& bad : garbage("held")) {
+    crash();
+    begun.clear();
+    machine.keep("progress", kj::mv(bad.fd));
+    start();
+    EXPECT_EQ("initialize", history()) << bad.what.cStr();
+  }
+}
+
+// Catches: a machine that runs on without a config, because the records that had it are lost.
+TEST_F(MachineLifeTest, BeginsAnewWhenTheRecordsAreLost) {
+  start();
+  end();
+  end();
+  crash();
+  current = kj::heap<Brain>(*this);
+  brain().life.begin(Records::kLost);
+  scope.poll();
+  EXPECT_EQ("initialize boot initialize", history());
+  end();
+  end();
+  EXPECT_EQ(MachineStatus::Stage::RUNNING, stage());
+  brain().life.reboot();
+  scope.poll();
+  crash();
+  current = kj::heap<Brain>(*this);
+  brain().life.begin(Records::kLost);
+  scope.poll();
+  EXPECT_EQ("initialize boot initialize boot reboot reboot", history());
 }
 
 }  // namespace

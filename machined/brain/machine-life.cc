@@ -47,6 +47,8 @@ void MachineLife::taskFailed(kj::Exception&& e) {
 }
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
+  // A sequence that ends meanwhile does not take back an end of the machine that was promised.
+  if (goesDown(progress.stage) && !goesDown(stage)) return;
   progress.stage = stage;
   progress.problems = kj::mv(problems);
   tasks.add(holdProgress(world.process1, progress));
@@ -54,7 +56,11 @@ void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
 
 // --- on ---
 
-void MachineLife::begin() {
+void MachineLife::begin(Records records) {
+  if (records == Records::kLost &&
+      (progress.stage == Stage::BOOT || progress.stage == Stage::RUNNING)) {
+    reached(Stage::INITIALIZE);
+  }
   tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
 }
 
@@ -138,7 +144,7 @@ kj::Promise<void> MachineLife::accept(Stage stage) {
     fail(ErrorKind::kFailedPrecondition, "not supported in mode container");
   }
   soon(stage);
-  return kj::READY_NOW;
+  return intend(stage);
 }
 
 void MachineLife::soon(Stage stage) {
@@ -146,7 +152,10 @@ void MachineLife::soon(Stage stage) {
 }
 
 kj::Promise<void> MachineLife::intendReboot() {
-  progress.stage = Stage::REBOOTING;
+  return intend(Stage::REBOOTING);
+}
+kj::Promise<void> MachineLife::intend(Stage stage) {
+  progress.stage = stage;
   return holdProgress(world.process1, progress);
 }
 

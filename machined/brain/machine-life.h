@@ -15,6 +15,8 @@
 
 namespace talos::machined {
 
+enum class Records { kThere, kLost };
+
 class MachineLife final : private kj::TaskSet::ErrorHandler {
  public:
   struct World {
@@ -32,14 +34,17 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
 
   // Where the predecessor was, or at the beginning. Once, when all that the tasks need is there.
-  void begin();
+  // kLost: the config went with the records of the predecessor, so a machine that was up comes up
+  // once more; what runs is adopted.
+  void begin(Records records = Records::kThere);
 
   void reboot();
   void shutdown();
   // The same a little later: the answer to who asked for it has to get through apid, which ends
   // first.
   void rebootSoon();
-  // The same for callers of the API: FailedPrecondition in a container, whose machine is its host's.
+  // The same for callers of the API, resolving when a crash cannot make it forgotten:
+  // FailedPrecondition in a container, whose machine is its host's.
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptShutdown();
   // Resolves when process 1 knows: from there on a new brain takes the machine down.
@@ -61,6 +66,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   void cannotGoOn(kj::Exception&& e);
   void goDown(Progress::Stage stage);
   kj::Promise<void> accept(Progress::Stage stage);
+  kj::Promise<void> intend(Progress::Stage stage);
   void soon(Progress::Stage stage);
   void taskFailed(kj::Exception&& e) override;
 };

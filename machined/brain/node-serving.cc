@@ -29,16 +29,21 @@ MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
 
 }  // namespace
 
-NodeServing::NodeServing(World w) : world(kj::mv(w)), timer(world.io.provider->getTimer()) {}
+NodeServing::NodeServing(World w)
+    : world(kj::mv(w)),
+      timer(world.io.provider->getTimer()),
+      pool(world.io.unixEventPort, timer, {}, [this](kj::StringPtr line) { world.alarm(line); }) {}
 
 kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
-  auto node = serveNode(parts(ConfigKeeper::Caller::kAdmin));
-  auto visitors = serveMaintenance(rules, serveNode(parts(ConfigKeeper::Caller::kVisitor)),
-                                   [this]() { return world.config.tellsAnybody(); });
   return serveUnix(
       *world.io.lowLevelProvider, timer, kj::mv(listening),
-      [this, node = kj::mv(node), visitors = kj::mv(visitors)](const UnixPeer& peer) mutable {
-        return serveMachined(peer, node, visitors, serveStore(world.store, peer.uid),
+      [this, admins = sharedParts(ConfigKeeper::Caller::kAdmin),
+       visitors = sharedParts(ConfigKeeper::Caller::kVisitor)](const UnixPeer& peer) mutable {
+        auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
+        return serveMachined(peer, nodeOf(admins, *client),
+                             serveMaintenance(rules, nodeOf(visitors, *client),
+                                              [this]() { return world.config.inMaintenance(); }),
+                             serveStore(world.store, peer.uid),
                              [this](rpc::AuditRecord::Reader record) {
                                world.logs.append(kAuditLog, auditLine(record, world.clock.now()));
                              });
@@ -46,21 +51,33 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
 }
 
-NodeParts NodeServing::parts(ConfigKeeper::Caller caller) {
-  auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) {
-    return serveKernelLog(world.io.unixEventPort, params);
-  };
-  return {.machine = kj::heap<MachineServer>(world.uv, timer,
-                                             identityOf(world.platform, world.mode), hooks()),
+NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
+  return {.machine = nullptr,
           .services = serveServices(world.supervisor),
-          .events = serveEvents(world.events),
-          .logs = serveLogs(world.logs, kj::mv(kernelLog)),
-          .files = kj::heap<FilesServer>(world.uv),
-          .resources = serveResources(world.store, false),
-          .sensitiveResources = serveResources(world.store, true),
+          .events = nullptr,
+          .logs = nullptr,
+          .files = nullptr,
+          .resources = nullptr,
+          .sensitiveResources = nullptr,
           .networkd = networkd(),
           .configuration = configuration(caller),
           .storage = serveStorage(world.uv)};
+}
+
+rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
+  auto mine = [&]() { return kj::addRef(client); };
+  auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) {
+    return serveKernelLog(world.io.unixEventPort, params);
+  };
+  NodeParts parts = shared;
+  parts.machine =
+      kj::heap<MachineServer>(pool, timer, identityOf(world.platform, world.mode), hooks(), mine());
+  parts.events = serveEvents(world.events, mine());
+  parts.logs = serveLogs(world.logs, kj::mv(kernelLog), mine());
+  parts.files = kj::heap<FilesServer>(pool, timer, mine());
+  parts.resources = serveResources(world.store, false, mine());
+  parts.sensitiveResources = serveResources(world.store, true, mine());
+  return serveNode(kj::mv(parts));
 }
 
 rpc::Networkd::Client NodeServing::networkd() {
@@ -93,6 +110,7 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
   out.setSequence(world.sequencer.currentSequence());
   out.setPhase(world.sequencer.currentPhase());
   out.setBrainRestarts(world.process1.brainRestarts());
+  out.setHangingReads(pool.hanging());
   KJ_IF_MAYBE (left, world.config.revertsIn()) {
     out.setRevertsInMs(kj::max(*left / kj::MILLISECONDS, 1));
   }

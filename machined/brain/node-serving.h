@@ -1,6 +1,7 @@
-// The machine's API on machined's socket: one Node for callers with a certificate, one for those
-// without while the machine waits for a config, and the parts that both are made of. Nothing is kept
-// here: a client of a brain that died dials the next one.
+// The machine's API on machined's socket: for each connection, which is one client of apid, one Node
+// for callers with a certificate, one for those without while the machine waits for a config, and the
+// parts that both are made of. What one client may have open at once, and all of them, is counted
+// here (client-calls.h). Nothing is kept: a client of a brain that died dials the next one.
 #pragma once
 
 #include <kj/async-io.h>
@@ -11,6 +12,8 @@
 #include "machined/boot/machine-stage.h"
 #include "machined/brain/machine-life.h"
 #include "machined/config/config-keeper.h"
+#include "machined/process1/client-calls.h"
+#include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
 #include "machined/telemetry/event-ring.h"
 #include "machined/time/time-service.h"
@@ -37,6 +40,7 @@ class NodeServing {
     TimeService& time;
     ConfigKeeper& config;
     MachineLife& life;
+    kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
   };
   explicit NodeServing(World world);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
@@ -50,8 +54,12 @@ class NodeServing {
   World world;
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
+  ReadPool pool;
+  kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
 
-  NodeParts parts(ConfigKeeper::Caller caller);
+  // What all clients share, and one client's own.
+  NodeParts sharedParts(ConfigKeeper::Caller caller);
+  rpc::Node::Client nodeOf(NodeParts& shared, ClientCalls& client);
   MachineHooks hooks();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);
   void fillStatus(rpc::Status::Builder out);

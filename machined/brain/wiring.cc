@@ -1,10 +1,15 @@
 #include "machined/brain/wiring.h"
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/process-memory.h"
 #include "common/net/resolver.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/doors.h"
+#include "machined/brain/recovery-guard.h"
+#include "machined/config/config-trial.h"
+#include "machined/config/pending-config.h"
+#include "machined/services/service-child.h"
 #include "machined/system/service-environment.h"
 
 namespace talos::machined {
@@ -17,17 +22,38 @@ constexpr kj::StringPtr kStatusController = "runtime.MachineStatusController"_kj
 
 kj::Promise<void> Wiring::run() {
   sayIfStartedAgain();
-  co_await store.attachJournal(process1);  // the records of the predecessor
-  co_await config.recover();               // a change that it had begun, a config on trial
+  auto lost = co_await recoverRecords();
   debugConsole.follow(kSelf);
   logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
   tasks.add(serving.serve(co_await openMachinedDoor(process1)));
   addControllers();
   supervisor.loadSelf(kSelf);
+  KJ_IF_MAYBE (l, lost) {
+    auto text = kj::str("Lost in a restart of machined: ", *l);
+    console.say(kj::str("machined: ", text), Tone::kAlarm);
+    supervisor.note(kSelf, text);
+  }
   co_await daemons.follow();  // adopts those that run
   maintenance.begin();
-  life.begin();  // or goes on
+  bool anew = lost != nullptr && configReader.document(store) == nullptr;
+  life.begin(anew ? Records::kLost : Records::kThere);  // or goes on
   co_await followWishes();
+}
+
+// The records of the predecessor, a change of the config that it had begun, a config on trial. What
+// was lost of them, if something was.
+kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
+  RecoveryGuard guard(process1);
+  constexpr kj::StringPtr kRecords[] = {"store"_kj, kPendingName, kTrialName};
+  bool good = co_await guard.begin(kRecords);
+  auto lost = co_await store.attachJournal(process1);
+  if (!good) {
+    lost = kj::str("all records: machined exited ", kMostRecoveries,
+                   " times in a row when it read them");
+  }
+  co_await config.recover();
+  co_await guard.done();
+  co_return kj::mv(lost);
 }
 
 void Wiring::sayIfStartedAgain() {
@@ -82,7 +108,11 @@ Supervisor::Dependencies Wiring::supervisorWorld() {
           KJ_BIND_METHOD(logs, writer),
           KJ_BIND_METHOD(announcements, service),
           kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
-              KJ_BIND_METHOD(*this, environment))};
+              KJ_BIND_METHOD(*this, environment)),
+          kj::Function<uint64_t(kj::StringPtr)>([](kj::StringPtr cgroup) {
+            auto path = kj::str("/sys/fs/cgroup/", cgroup, "/memory.events");
+            return memoryKillsOf(tryReadFile(path).orDefault(kj::String()));
+          })};
 }
 
 NodeConfigSources::Dependencies Wiring::sourcesWorld() {
@@ -134,8 +164,24 @@ MachineLife::World Wiring::lifeWorld() {
 }
 
 NodeServing::World Wiring::servingWorld() {
-  return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
-          store, configReader, status, sequencer, supervisor, time, config,   life};
+  return {io,
+          uv,
+          clock,
+          arguments,
+          platform,
+          mode,
+          process1,
+          events,
+          logs,
+          store,
+          configReader,
+          status,
+          sequencer,
+          supervisor,
+          time,
+          config,
+          life,
+          [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); }};
 }
 
 void Wiring::statusChanged() {

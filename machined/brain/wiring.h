@@ -126,6 +126,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Array<kj::String> environment(kj::StringPtr service, kj::ArrayPtr<const kj::String> own);
 
   // The steps of run().
+  kj::Promise<kj::Maybe<kj::String>> recoverRecords();
   void sayIfStartedAgain();
   kj::Promise<void> followWishes();
   void taskFailed(kj::Exception&& e) override;

@@ -72,6 +72,7 @@ void Loop::readRequests(bool toTheEnd) {
 
 void Loop::carryOut(Packet& received) {
   const auto& request = *reinterpret_cast<const Request*>(packet);
+  missed = 0;  // every request is a sign of life
   switch (request.ask) {
     case Ask::kSpawn:
       spawn(*reinterpret_cast<const Spawn*>(packet), received);
@@ -88,6 +89,12 @@ void Loop::carryOut(Packet& received) {
       break;
     case Ask::kDrop:
       drop(request);
+      break;
+    case Ask::kBeat:
+      beaten = true;
+      break;
+    case Ask::kBegun:
+      wishBegun(request.argument);
       break;
     case Ask::kReboot:
       goDown(request.argument, settings.termGraceMs, console);
@@ -115,6 +122,7 @@ void Loop::spawn(const Spawn& request, const Packet& received) {
   l.environment = environment;
   l.cgroupRoot = settings.cgroupRoot;
   l.cgroup = request.cgroup;
+  l.memoryMax = request.memoryMax;
   l.output = request.hasOutput ? received.fds[0] : -1;
   l.passed = request.passed;
   l.fds = received.fds + request.hasOutput;
@@ -128,7 +136,7 @@ void Loop::spawn(const Spawn& request, const Packet& received) {
   child->pidfd = launched.pidfd;
   child->outcome = launched.status;
   memcpy(child->name, request.head.name, kNameSize);
-  watch(child->outcome, Kind::kOutcome, indexOf(*child), EPOLLIN);
+  listenTo(child->outcome, Kind::kOutcome, indexOf(*child), EPOLLIN);
 }
 
 void Loop::hold(const Request& request, int fd) {
@@ -220,12 +228,12 @@ bool Loop::sendNext() {
   if (sendExit()) return true;
   for (auto wish : {Wish::kPowerOff, Wish::kReboot}) {
     uint32_t bit = 1u << static_cast<int>(wish);
-    if ((wishes & bit) == 0) continue;
+    if ((wishes & ~wishesTold & bit) == 0) continue;
     Report report = {};
     report.tell = Tell::kWish;
     report.code = static_cast<int32_t>(wish);
     if (!send(report)) return false;
-    wishes &= ~bit;
+    wishesTold |= bit;
     return true;
   }
   return false;

@@ -141,6 +141,11 @@ void Harness::become() {
   settings.brainEnvironment = environment;
   settings.cgroupRoot = root.c_str();
   settings.termGraceMs = options.termGraceMs;
+  settings.tickMs = options.tickMs;
+  settings.missedBeats = options.missedBeats;
+  settings.missedAtStart = options.missedAtStart;
+  settings.wishBegins = options.wishBegins;
+  settings.wishEnds = options.wishEnds;
   static Loop* loop = new Loop(settings, Console(console, "[init] ", false));
   loop->run();
 }
@@ -187,7 +192,10 @@ Harness::Reporter Harness::next() {
 }
 
 void Harness::waitForConsole(const char* words) {
+  // Of all of it: process 1 may go on to say other things.
+  time_t deadline = time(nullptr) + kDeadlineMs / 1000;
   while (consoleText.find(words) == std::string::npos) {
+    KJ_REQUIRE(time(nullptr) <= deadline, "not said within 20 s", words, consoleText);
     waitReadable(console, words);
     char buffer[4096];
     ssize_t n = read(console, buffer, sizeof(buffer));

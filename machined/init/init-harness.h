@@ -30,6 +30,8 @@ class Harness {
   struct Options {
     bool brainExists = true;
     int64_t termGraceMs = 10'000;
+    int64_t tickMs = 1000;
+    unsigned missedBeats = 15, missedAtStart = 60, wishBegins = 30, wishEnds = 240;
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
     std::string

@@ -35,22 +35,20 @@ Loop::Loop(const Settings& settings, const Console& console)
 void Loop::run() {
   setUp();
   for (;;) {
-    int timeout = -1;
+    int64_t timeout = settings.tickMs;
     if (brainPid < 0) {
+      if (brainDue <= now()) startBrain();
       int64_t wait = brainDue - now();
-      if (wait <= 0) {
-        startBrain();
-        wait = brainPid < 0 ? brainDue - now() : -1;
-      }
-      if (brainPid < 0) timeout = static_cast<int>(wait < 0 ? 0 : wait);
+      if (brainPid < 0 && wait < timeout) timeout = wait < 0 ? 0 : wait;
     }
     struct epoll_event events[32];
-    int count = epoll_wait(epoll, events, 32, timeout);
+    int count = epoll_wait(epoll, events, 32, static_cast<int>(timeout));
     for (int i = 0; i < count; ++i) {
       handle(static_cast<Kind>(events[i].data.u64 >> 32),
              static_cast<unsigned>(events[i].data.u64 & 0xffffffffu), events[i].events);
     }
     pump();
+    watch();
   }
 }
 
@@ -70,11 +68,11 @@ void Loop::setUp() {
   outputRead = ends[0];
   outputWrite = ends[1];
   fcntl(outputWrite, F_SETFL, 0);  // only our end is non-blocking
-  watch(signals, Kind::kSignals, 0, EPOLLIN);
-  watch(outputRead, Kind::kBrainOutput, 0, EPOLLIN);
+  listenTo(signals, Kind::kSignals, 0, EPOLLIN);
+  listenTo(outputRead, Kind::kBrainOutput, 0, EPOLLIN);
 }
 
-void Loop::watch(int fd, Kind kind, unsigned index, uint32_t events) {
+void Loop::listenTo(int fd, Kind kind, unsigned index, uint32_t events) {
   struct epoll_event e = {};
   e.events = events;
   e.data.u64 = static_cast<uint64_t>(kind) << 32 | index;
@@ -153,7 +151,11 @@ void Loop::startBrain() {
       stage = Stage::kWelcome;
       cursor = 0;
       writeBlocked = readBlocked = false;
-      watch(brainSocket, Kind::kBrain, 0, EPOLLIN | EPOLLOUT | EPOLLET);
+      beaten = brainKilled = false;
+      missed = 0;
+      lastTick = brainStarted;
+      wishesTold = 0;
+      listenTo(brainSocket, Kind::kBrain, 0, EPOLLIN | EPOLLOUT | EPOLLET);
       return;
     }
   }
@@ -185,7 +187,7 @@ void Loop::brainDied(int status) {
   int64_t t = now();
   memmove(deaths, deaths + 1, sizeof(deaths) - sizeof(deaths[0]));
   deaths[5] = t;
-  bool many = brains > 5 && t - deaths[0] < kManyDeathsWithin;
+  bool many = settings.backsOff && brains > 5 && t - deaths[0] < kManyDeathsWithin;
   if (!many && t - brainStarted >= kManyDeathsWithin) backOff = 0;
   if (many || backOff > 0) {
     backOff = backOff == 0 ? 1000 : backOff * 2;
@@ -244,11 +246,11 @@ void Loop::onSignals() {
   while (read(signals, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     switch (info.ssi_signo) {
       case SIGINT:  // ctrl-alt-del
-        wishes |= 1u << static_cast<int>(Wish::kReboot);
+        wishFor(Wish::kReboot);
         break;
       case SIGTERM:
       case SIGPWR:
-        wishes |= 1u << static_cast<int>(Wish::kPowerOff);
+        wishFor(Wish::kPowerOff);
         break;
     }
   }

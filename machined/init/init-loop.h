@@ -3,7 +3,10 @@
 // The state is three fixed tables (children, held descriptors, replies that wait for the socket);
 // nothing is allocated after start. It never waits for the brain: sends do not block, what does not
 // fit stays in the tables, and while too many replies wait no more requests are read. All waiting
-// is in one epoll_wait.
+// is in one epoll_wait, of at most a tick.
+//
+// A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
+// SIGTERM are passed to the brain; one that does not carry them out in time is done without.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
 // replies are thrown away, and the successor, started at once, is told the inventory: children that
@@ -24,6 +27,14 @@ struct Settings {
   char* const* brainEnvironment = nullptr;    // ends with nullptr
   const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
   int64_t termGraceMs = 10'000;               // at the end: between SIGTERM and SIGKILL
+  bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
+  // All counted in ticks: brain-watch.cc. A brain takes up what its predecessor left before its
+  // first beat: the more there is and the slower the machine, the longer.
+  int64_t tickMs = kBeatMs;
+  unsigned missedBeats = 15, missedAtStart = 60;
+  // A wish: until the brain has begun to carry it out, and from there until the machine is down.
+  // Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
+  unsigned wishBegins = 30, wishEnds = 240;
 };
 
 class Loop {
@@ -90,7 +101,16 @@ class Loop {
   Reply replies[kMaxReplies];  // a ring
   unsigned replyFirst = 0, replyCount = 0;
   uint64_t exits = 0;
-  uint32_t wishes = 0;  // bits of Wish
+  uint32_t wishes = 0;      // bits of Wish: those that no brain has begun yet
+  uint32_t wishesTold = 0;  // to the current brain
+  // The watch, in ticks.
+  int64_t lastTick = 0;      // ms
+  unsigned missed = 0;       // since the brain's last beat
+  bool beaten = false;       // the current brain, once
+  bool brainKilled = false;  // by the watch
+  unsigned wishTicks = 0;    // since the wish, or since it was begun
+  uint32_t begun = 0;        // the Wish that is being carried out, or 0
+  uint32_t newestWish = 0;
   char outputLine[900];
   size_t outputUsed = 0;
   alignas(16) char packet[sizeof(Spawn) + 16];
@@ -98,7 +118,7 @@ class Loop {
   char* environment[kMaxStrings + 1];
 
   void setUp();
-  void watch(int fd, Kind kind, unsigned index, uint32_t events);
+  void listenTo(int fd, Kind kind, unsigned index, uint32_t events);
   void unwatchAndClose(int& fd);
   void handle(Kind kind, unsigned index, uint32_t events);
 
@@ -124,6 +144,13 @@ class Loop {
   void reply(uint32_t id, int code, const char* text, int child = -1);
 
   unsigned owedReplies() const;
+
+  // brain-watch.cc
+  void watch();
+  void watchBrain();
+  void watchWishes();
+  void wishFor(Wish wish);
+  void wishBegun(uint32_t wish);
 
   void pump();
   bool sendNext();

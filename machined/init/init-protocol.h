@@ -4,6 +4,9 @@
 // Messages are plain structs: one request is one packet, one report is one packet; descriptors
 // travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a
 // reason and has no effect. Everything that process 1 keeps is bounded by the constants here.
+//
+// The brain sends a beat each kBeatMs from the loop that does its work. One whose beats stay away is
+// killed and restarted (brain-watch.cc).
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +14,7 @@
 
 namespace talos::process1 {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int kBrainFd = 3;
 
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
@@ -25,6 +28,8 @@ constexpr unsigned kMaxChildren = 256;  // running, or ended and not yet acknowl
 constexpr unsigned kMaxHeld = 256;
 constexpr unsigned kMaxReplies = 64;  // requests that wait for their answer; more are not read
 
+constexpr int64_t kBeatMs = 1000;
+
 enum class Ask : uint32_t {
   kSpawn = 1,    // descriptors: the output (when hasOutput), then the passed ones
   kSignal,       // name = slot, argument = signal; no reply
@@ -32,6 +37,8 @@ enum class Ask : uint32_t {
   kHold,         // one descriptor
   kDrop,
   kReboot,  // argument = LINUX_REBOOT_CMD_*; replied to only when it is refused
+  kBeat,    // no reply
+  kBegun,   // argument = a Wish that is being carried out; no reply
 };
 
 struct Request {
@@ -46,6 +53,7 @@ struct Request {
 struct Spawn {
   Request head;
   char cgroup[kCgroupSize];  // below the root of the cgroup tree; "" = "init"
+  uint64_t memoryMax;        // bytes, of its cgroup; 0: no limit
   uint16_t argc, envc;
   uint8_t hasOutput;
   uint8_t passed;
@@ -63,7 +71,7 @@ enum class Tell : uint32_t {
   kReply,  // id; code = 0 or an errno, text says it in words; a spawn: pid, descriptor (pidfd)
   kExit,   // sequence, name, pid, code = status as of wait(2); repeated to each brain until
            // acknowledged
-  kWish,   // code = a Wish
+  kWish,   // code = a Wish; repeated to each brain until it says kBegun
 };
 
 enum class Wish : int32_t { kPowerOff = 1, kReboot = 2 };

@@ -102,6 +102,11 @@ TEST(Request, Spawn) {
   EXPECT_NE(nullptr, twice.wrong(1));
   twice.spawn.as[1] = 2;
   EXPECT_NE(nullptr, twice.wrong(2));
+  Built limited({"/x"}, 1);
+  limited.spawn.memoryMax = INT64_MAX;
+  EXPECT_EQ(nullptr, limited.wrong());
+  limited.spawn.memoryMax = uint64_t(INT64_MAX) + 1;
+  EXPECT_NE(nullptr, limited.wrong());
   Built outside({"/x"}, 1);
   strcpy(outside.spawn.cgroup, "a/../../b");
   EXPECT_NE(nullptr, outside.wrong());

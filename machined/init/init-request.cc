@@ -18,6 +18,7 @@ const char* checkSpawn(const Spawn& spawn, size_t size, unsigned descriptors) {
   }
   if (!terminated(spawn.cgroup, kCgroupSize)) return "the cgroup is not terminated";
   if (spawn.cgroup[0] != 0 && !plainPath(spawn.cgroup)) return "the cgroup is not a relative path";
+  if (spawn.memoryMax > INT64_MAX) return "the limit of memory is too large";
   if (spawn.argc == 0) return "argv is empty";
   unsigned wanted = static_cast<unsigned>(spawn.argc) + spawn.envc;
   if (wanted > kMaxStrings) return "too many arguments and variables";
@@ -78,7 +79,13 @@ const char* check(const void* packet, size_t size, unsigned descriptors) {
     case Ask::kDrop:
       return named ? nullptr : "a descriptor without a name";
     case Ask::kAcknowledge:
+    case Ask::kBeat:
       return nullptr;
+    case Ask::kBegun:
+      return head.argument == static_cast<uint32_t>(Wish::kPowerOff) ||
+                     head.argument == static_cast<uint32_t>(Wish::kReboot)
+                 ? nullptr
+                 : "no such wish";
     case Ask::kReboot:
       switch (head.argument) {
         case LINUX_REBOOT_CMD_RESTART:

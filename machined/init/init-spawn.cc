@@ -122,6 +122,20 @@ int makeCgroup(const char* root, const char* path) {
   return result;
 }
 
+int limitMemory(int cgroup, uint64_t bytes) {
+  int fd = openat(cgroup, "memory.max", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? 0 : errno;
+  Line line;
+  if (bytes == 0) {
+    line.add("max");
+  } else {
+    line.add(static_cast<int64_t>(bytes));
+  }
+  int error = write(fd, line.text(), line.size()) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
 int launch(const Launch& launch, Launched& launched, char* reason) {
   int cgroup = -1;
   if (launch.cgroupRoot[0] != 0) {
@@ -129,12 +143,19 @@ int launch(const Launch& launch, Launched& launched, char* reason) {
     int error = makeCgroup(launch.cgroupRoot, name);
     char path[256 + kCgroupSize];
     snprintf(path, sizeof(path), "%s/%s", launch.cgroupRoot, name);
+    const char* step = "make the cgroup";
     if (error == 0) {
       cgroup = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
       if (cgroup < 0) error = errno;
     }
+    // That of process 1 and the brain is nobody's to limit.
+    if (error == 0 && launch.cgroup[0] != 0 && strcmp(launch.cgroup, "init") != 0) {
+      error = limitMemory(cgroup, launch.memoryMax);
+      step = "limit the memory of";
+    }
     if (error != 0) {
-      setReason(reason, "make the cgroup", path, error);
+      if (cgroup >= 0) close(cgroup);
+      setReason(reason, step, path, error);
       return error;
     }
   }

@@ -16,6 +16,8 @@ struct Launch {
   const int* fds = nullptr;
   const uint8_t* as = nullptr;
   int oomScore = 0;  // 0: leave it
+  // Of the cgroup, in force before the child is in it. 0: none.
+  uint64_t memoryMax = 0;
 };
 
 struct Launched {
@@ -36,5 +38,9 @@ int launch(const Launch& launch, Launched& launched, char* reason);
 // Makes the cgroup with all its parents; in each parent the controllers are passed on as far as the
 // kernel has them. 0 or an errno.
 int makeCgroup(const char* root, const char* path);
+
+// Writes the limit (0: none) into a cgroup's folder. A kernel or container without the controller has
+// none to set: that is 0 too. Otherwise an errno.
+int limitMemory(int cgroup, uint64_t bytes);
 
 }  // namespace talos::process1

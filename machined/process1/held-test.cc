@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "machined/process1/test-garbage.h"
 #include "machined/process1/test-process1.h"
 #include "rpc/held.capnp.h"
 
@@ -140,6 +141,14 @@ TEST_F(HeldTest, NobodyCanChangeIt) {
   EXPECT_EQ(-1, pwrite(fd, "x", 1, 0));
   EXPECT_EQ(EPERM, errno);
   EXPECT_EQ(-1, ftruncate(fd, 0));
+}
+
+// Catches: a brain that dies of whatever is held under a name that it knows.
+TEST_F(HeldTest, NothingElseIsTakenForIt) {
+  for (auto& bad : garbage("held")) {
+    machine.keep(kName, kj::mv(bad.fd));
+    EXPECT_EQ("-", found()) << bad.what.cStr();
+  }
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ kj::Own<process1::Spawn> describe(const Process1::SpawnRequest& request, const R
     fail(ErrorKind::kInvalidArgument, kj::str("\"", request.slot, "\" is passed more than ",
                                               process1::kMaxPassed, " descriptors"));
   }
+  spawn->memoryMax = request.memoryMax;
   spawn->argc = static_cast<uint16_t>(request.argv.size());
   spawn->envc = static_cast<uint16_t>(request.environment.size());
   addText(*spawn, request.argv, request.slot);
@@ -97,10 +98,21 @@ SocketProcess1::SocketProcess1(kj::UnixEventPort& port, kj::AutoCloseFd socketPa
     : socket(kj::mv(socketParam)),
       observer(port, socket, kj::UnixEventPort::FdObserver::OBSERVE_READ_WRITE),
       reading(nullptr),
-      writing(kj::READY_NOW) {
+      writing(kj::READY_NOW),
+      beating(nullptr) {
   KJ_SYSCALL(fcntl(socket, F_SETFD, FD_CLOEXEC));  // exec left it open for this program only
   readInventory();
   reading = readLoop().eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
+  beating = beat(port.getTimer()).eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
+}
+
+// From the loop itself: when that hangs, so do the beats. The first one is not before the loop has come
+// round with all that there was to take up. A socket that is full is no reason to keep them for later.
+kj::Promise<void> SocketProcess1::beat(kj::Timer& timer) {
+  for (;;) {
+    co_await timer.afterDelay(process1::kBeatMs * kj::MILLISECONDS);
+    if (unsent.empty()) trySend(bytesOf(request(Ask::kBeat, "")), nullptr);
+  }
 }
 
 // --- what the predecessor left
@@ -243,9 +255,15 @@ kj::Promise<Process1::Exit> SocketProcess1::nextExit() {
 }
 
 kj::Promise<Process1::Wish> SocketProcess1::nextWish() {
+  KJ_IF_MAYBE (given, wishGiven) {
+    auto begun = *given == Wish::kReboot ? process1::Wish::kReboot : process1::Wish::kPowerOff;
+    send(bytesOf(request(Ask::kBegun, "", static_cast<uint32_t>(begun))), nullptr);
+    wishGiven = nullptr;
+  }
   if (!wishes.empty()) {
     auto wish = wishes.front();
     wishes.pop_front();
+    wishGiven = wish;
     return wish;
   }
   KJ_IF_MAYBE (e, broken) {
@@ -386,7 +404,10 @@ void SocketProcess1::handle(Incoming incoming) {
       KJ_IF_MAYBE (wanted, wishWanted) {
         auto fulfiller = kj::mv(*wanted);
         wishWanted = nullptr;
-        if (fulfiller->isWaiting()) return fulfiller->fulfill(kj::mv(wish));
+        if (fulfiller->isWaiting()) {
+          wishGiven = wish;
+          return fulfiller->fulfill(kj::mv(wish));
+        }
       }
       wishes.push_back(wish);
       return;

@@ -7,7 +7,7 @@
 // The inventory is read when it is constructed, at once: process 1 sends it unasked and never
 // waits, so this takes well under a millisecond; after 10 s without it the constructor throws.
 // Requests that do not fit into the socket wait here, in order, with duplicates of their
-// descriptors.
+// descriptors. As long as it lives and the loop turns, process 1 gets a beat each second.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -69,11 +69,14 @@ class SocketProcess1 final : public Process1 {
   kj::Maybe<uint64_t> unacknowledged;  // given to the caller
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Exit>>> exitWanted;
   std::deque<Wish> wishes;
+  kj::Maybe<Wish> wishGiven;  // to the caller
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Wish>>> wishWanted;
   kj::Maybe<kj::Exception> broken;
   kj::Promise<void> reading;
   kj::Promise<void> writing;
+  kj::Promise<void> beating;
 
+  kj::Promise<void> beat(kj::Timer& timer);
   void readInventory();
   bool takeInventory(Incoming incoming);
   kj::Maybe<Incoming> receive();

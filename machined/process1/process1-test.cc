@@ -23,6 +23,7 @@ class Machine {
   virtual kj::Own<Process1> brain() = 0;  // the first, or the next after crash()
   virtual void crash() = 0;               // the brain's process ends; its object goes afterwards
   virtual void started() {}               // a child was started
+  virtual void pressReset() = 0;          // ctrl-alt-del
   virtual Process1::SpawnRequest request(kj::StringPtr slot) = 0;
 };
 
@@ -35,6 +36,7 @@ class Real final : public Machine {
   }
   void crash() override { harness.killNow(current.pid); }
   void started() override { harness.next(); }
+  void pressReset() override { KJ_SYSCALL(kill(harness.pid(), SIGINT)); }
   Process1::SpawnRequest request(kj::StringPtr slot) override {
     auto text = harness.child({"wait"});
     Process1::SpawnRequest r;
@@ -58,6 +60,7 @@ class Model final : public Machine {
  public:
   kj::Own<Process1> brain() override { return kj::heap<FakeProcess1>(machine); }
   void crash() override {}
+  void pressReset() override { machine.wish(Process1::Wish::kReboot); }
   Process1::SpawnRequest request(kj::StringPtr slot) override {
     Process1::SpawnRequest r;
     r.slot = kj::str(slot);
@@ -167,6 +170,20 @@ TEST_P(Process1Test, HoldsOutliveTheBrain) {
   EXPECT_TRUE(brain->takeHeld("x") == nullptr);
   crash();  // process 1 kept its own
   EXPECT_TRUE(brain->takeHeld("x") != nullptr);
+}
+
+// Catches: a wish that ends with the brain that was told of it, and one that comes twice.
+TEST_P(Process1Test, AWishIsRepeatedUntilItHasBegun) {
+  machine->pressReset();
+  EXPECT_TRUE(brain->nextWish().wait(io.waitScope) == Process1::Wish::kReboot);
+  crash();
+  EXPECT_TRUE(brain->nextWish().wait(io.waitScope) == Process1::Wish::kReboot);
+  auto next = brain->nextWish();
+  brain->drop("none").wait(io.waitScope);
+  crash();
+  next = brain->nextWish();
+  brain->drop("none").wait(io.waitScope);
+  EXPECT_FALSE(next.poll(io.waitScope));
 }
 
 INSTANTIATE_TEST_SUITE_P(OnBoth, Process1Test, testing::Bool(),

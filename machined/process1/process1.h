@@ -25,8 +25,9 @@ class Process1 {
     kj::String slot;                    // unique name of the child: its service id
     kj::Array<kj::String> argv;         // argv[0] is an absolute path
     kj::Array<kj::String> environment;  // K=V
-    kj::String cgroup;  // below /sys/fs/cgroup, made if absent; "" = the root's "init"
-    int stdoutFd = -1;  // also stderr; -1: /dev/null. stdin is always /dev/null
+    kj::String cgroup;       // below /sys/fs/cgroup, made if absent; "" = the root's "init"
+    uint64_t memoryMax = 0;  // bytes, of that cgroup, in force before it runs; 0: none
+    int stdoutFd = -1;       // also stderr; -1: /dev/null. stdin is always /dev/null
     struct Passed {
       int fd;
       int as;
@@ -72,7 +73,9 @@ class Process1 {
   virtual unsigned brainRestarts() const = 0;  // 0 in the first brain of a boot
 
   // What somebody at the machine asked for: the power button or SIGTERM to process 1 (power off),
-  // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one.
+  // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one. It is
+  // repeated to the next brain until it was said to have begun, which calling nextWish() again does;
+  // process 1 does without a brain that takes too long (machined/init/brain-watch.cc).
   enum class Wish { kPowerOff, kReboot };
   virtual kj::Promise<Wish> nextWish() = 0;
 

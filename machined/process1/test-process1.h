@@ -25,6 +25,7 @@ class FakeMachine {
     kj::Array<kj::String> argv;
     kj::Array<kj::String> environment;
     kj::String cgroup;
+    uint64_t memoryMax = 0;
     int pid = 0;
     kj::Maybe<kj::AutoCloseFd> output;  // a duplicate of stdoutFd: write here as the child would
     struct Passed {
@@ -125,8 +126,9 @@ class FakeMachine {
   int nextPid = 100;
   unsigned brains = 0;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Exit>>> waiting;
-  bool delivered = false;  // exits.front() was given to the current brain
-  std::list<Process1::Wish> wishes;
+  bool delivered = false;            // exits.front() was given to the current brain
+  std::list<Process1::Wish> wishes;  // the first one may be delivered but is not begun
+  bool wishDelivered = false;        // wishes.front() was given to the current brain
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Wish>>> waitingForWish;
 
   const Child* find(kj::StringPtr slot) const {
@@ -136,12 +138,12 @@ class FakeMachine {
     return nullptr;
   }
   void wake() {
-    if (!wishes.empty()) {
+    if (!wishes.empty() && !wishDelivered) {
       KJ_IF_MAYBE (w, waitingForWish) {
         auto fulfiller = kj::mv(*w);
         waitingForWish = nullptr;
+        wishDelivered = true;
         fulfiller->fulfill(kj::cp(wishes.front()));
-        wishes.pop_front();
       }
     }
     if (exits.empty() || delivered) return;
@@ -164,7 +166,7 @@ class FakeProcess1 final : public Process1 {
     for (auto& h : machine.held) {
       offered.add(Offered{kj::str(h.name), FakeMachine::duplicate(h.fd.get())});
     }
-    machine.delivered = false;
+    machine.delivered = machine.wishDelivered = false;
   }
   ~FakeProcess1() noexcept(false) {
     machine.waiting = nullptr;
@@ -193,6 +195,7 @@ class FakeProcess1 final : public Process1 {
     c.argv = kj::mv(request.argv);
     c.environment = kj::mv(request.environment);
     c.cgroup = kj::mv(request.cgroup);
+    c.memoryMax = request.memoryMax;
     int ends[2];
     KJ_SYSCALL(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
     c.watchEnd = kj::AutoCloseFd(ends[0]);
@@ -265,6 +268,10 @@ class FakeProcess1 final : public Process1 {
   unsigned brainRestarts() const override { return restarts; }
 
   kj::Promise<Wish> nextWish() override {
+    if (machine.wishDelivered) {
+      machine.wishes.pop_front();
+      machine.wishDelivered = false;
+    }
     auto paf = kj::newPromiseAndFulfiller<Wish>();
     machine.waitingForWish = kj::mv(paf.fulfiller);
     machine.wake();

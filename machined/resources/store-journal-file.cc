@@ -12,7 +12,6 @@
 namespace talos::machined {
 namespace {
 constexpr kj::StringPtr kName = "store"_kj;
-constexpr size_t kLargest = 512u << 20;  // of a predecessor's journal: more is a damaged file
 }  // namespace
 
 void JournalFile::File::cut(size_t to) {
@@ -21,6 +20,11 @@ void JournalFile::File::cut(size_t to) {
 }
 
 void JournalFile::File::append(kj::ArrayPtr<const kj::byte> bytes) {
+  if (size + bytes.size() > kLargestJournal) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("the journal of resources has ", size, " bytes and must not exceed ",
+                 kLargestJournal, "; retry when it has been compacted"));
+  }
   for (size_t done = 0; done < bytes.size();) {
     auto n = pwrite(fd, bytes.begin() + done, bytes.size() - done, size + done);
     if (n < 0 && errno == EINTR) continue;
@@ -37,25 +41,37 @@ void JournalFile::File::append(kj::ArrayPtr<const kj::byte> bytes) {
 
 JournalFile::JournalFile(Process1& process1) : process1(process1) {}
 
-kj::Array<capnp::word> JournalFile::read() {
+kj::Maybe<JournalFile::Found> JournalFile::read() {
   KJ_IF_MAYBE (fd, process1.takeHeld(kName)) {
-    struct stat stats;
-    KJ_SYSCALL(fstat(*fd, &stats));
-    KJ_REQUIRE(stats.st_size >= 0 && stats.st_size <= kLargest,
-               "journal of resources has an impossible size", stats.st_size);
-    // Records are whole words: the beginning of one is of no use.
-    auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
-    auto bytes = words.asBytes();
-    for (size_t done = 0; done < bytes.size();) {
-      ssize_t n;
-      KJ_SYSCALL(n = pread(*fd, bytes.begin() + done, bytes.size() - done, done));
-      KJ_REQUIRE(n > 0, "the journal of resources shrank while it was read");
-      done += n;
+    Found found;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { found.words = readWhole(*fd); })) {
+      found.damage = messageOf(*e);
+    } else {
+      current.fd = kj::mv(*fd);
     }
-    current.fd = kj::mv(*fd);
-    return words;
+    return kj::mv(found);
   }
   return nullptr;
+}
+
+kj::Array<capnp::word> JournalFile::readWhole(int fd) {
+  struct stat stats;
+  KJ_SYSCALL(fstat(fd, &stats));
+  if (!S_ISREG(stats.st_mode)) fail(ErrorKind::kInternal, "it is not a file");
+  if (stats.st_size > kLargestJournal) {
+    fail(ErrorKind::kInternal, kj::str("it has ", stats.st_size, " bytes; ", kLargestJournal,
+                                       " is the most that machined writes"));
+  }
+  // Records are whole words: the beginning of one is of no use.
+  auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
+  auto bytes = words.asBytes();
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t n;
+    KJ_SYSCALL(n = pread(fd, bytes.begin() + done, bytes.size() - done, done));
+    if (n <= 0) fail(ErrorKind::kInternal, "it shrank while it was read");
+    done += n;
+  }
+  return words;
 }
 
 void JournalFile::resume(size_t valid) {

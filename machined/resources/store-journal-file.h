@@ -1,5 +1,8 @@
 // The journal's memory file, which process 1 holds too (name "store").
 //
+// What cannot be the journal of a predecessor is nothing to die of: read() says what is wrong with it
+// and a new one replaces it. No journal gets larger than one that a successor would read.
+//
 // append() is whole or did not happen. Replacing the file by a compacted one takes a round trip to
 // process 1, and a crash may come before, during or after it; so until process 1 has answered every
 // record goes to both files, and whichever of them the successor finds has everything.
@@ -13,16 +16,24 @@
 
 namespace talos::machined {
 
+// Compaction keeps a journal below four times the live records (kMostLiveBytes, store.h); the rest
+// is for what is written while process 1 takes the compacted one.
+constexpr size_t kLargestJournal = 160u << 20;  // bytes
+
 class JournalFile {
  public:
   explicit JournalFile(Process1& process1);
 
-  // The predecessor's whole words, or nothing.
-  kj::Array<capnp::word> read();
+  struct Found {
+    kj::Array<capnp::word> words;  // whole ones
+    kj::Maybe<kj::String> damage;  // why it cannot be read
+  };
+  // What the predecessor left, if it left a journal. Never throws.
+  kj::Maybe<Found> read();
   // Goes on behind so many bytes of the predecessor's file.
   void resume(size_t valid);
-  // Appends to the file, and to the one that is about to replace it. Throws ResourceExhausted, and
-  // then no file has changed.
+  // Appends to the file, and to the one that is about to replace it. Throws ResourceExhausted, also
+  // when it would become larger than kLargestJournal, and then no file has changed.
   void append(kj::ArrayPtr<const kj::byte> record);
   // Makes `content` the journal. Resolves when process 1 holds it. One at a time.
   kj::Promise<void> replace(kj::ArrayPtr<const kj::byte> content);
@@ -39,6 +50,8 @@ class JournalFile {
   Process1& process1;
   File current;
   kj::Maybe<File> next;
+
+  kj::Array<capnp::word> readWhole(int fd);
 };
 
 }  // namespace talos::machined

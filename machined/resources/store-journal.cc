@@ -85,4 +85,12 @@ size_t recover(kj::ArrayPtr<const capnp::word> words,
   return valid;
 }
 
+bool tornBehind(kj::ArrayPtr<const capnp::word> words, size_t valid) {
+  if (valid == 0) return false;  // the heading is written before process 1 has the file
+  auto rest = words.asBytes().slice(valid, words.asBytes().size());
+  if (rest.size() < kPrefix) return true;
+  auto length = get32(rest.begin());
+  return length > 0 && length % sizeof(capnp::word) == 0 && length > rest.size() - kPrefix;
+}
+
 }  // namespace talos::machined::journal

@@ -30,4 +30,9 @@ kj::Array<kj::byte> frame(kj::ArrayPtr<const kj::byte> message);
 size_t recover(kj::ArrayPtr<const capnp::word> bytes,
                kj::FunctionParam<void(rpc::Change::Reader)> apply);
 
+// Of what lies behind the valid prefix: it is what a crash in the middle of an append leaves, the
+// beginning of one record (or nothing), so nothing was lost that anybody saw. Otherwise the journal
+// is damaged.
+bool tornBehind(kj::ArrayPtr<const capnp::word> bytes, size_t valid);
+
 }  // namespace talos::machined::journal

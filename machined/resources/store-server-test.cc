@@ -36,7 +36,8 @@ auto write(rpc::Store::Client client, kj::StringPtr type, kj::StringPtr id) {
 
 // Secrets must not reach os:reader by any of the four ways.
 TEST_F(StoreTest, SensitiveTypesNeedTheAdminCapability) {
-  auto reader = serveResources(store, false), admin = serveResources(store, true);
+  auto reader = serveResources(store, false, ClientCalls::alone()),
+       admin = serveResources(store, true, ClientCalls::alone());
   RecordingSink::Seen seen;
   auto get = [&](rpc::Resources::Client client) {
     auto request = client.getRequest();
@@ -63,7 +64,7 @@ TEST_F(StoreTest, SensitiveTypesNeedTheAdminCapability) {
 
 TEST_F(StoreTest, ARefusalNamesTheRole) {
   auto e = kj::runCatchingExceptions(
-      [&] { list(serveResources(store, false), kCertificates).wait(scope); });
+      [&] { list(serveResources(store, false, ClientCalls::alone()), kCertificates).wait(scope); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
             "reading ApiCertificates.secrets.talos.dev needs the role os:admin");
 }
@@ -149,12 +150,34 @@ TEST_F(StoreTest, OnlyTrustdReadsTheAuthoritysKeyAndOnlyThat) {
 TEST_F(StoreTest, ListAndTypesAnswerWhatIsThere) {
   put("b", "y");
   put("a", "x");
-  auto client = serveResources(store, false);
+  auto client = serveResources(store, false, ClientCalls::alone());
   auto response = list(client, "hostnamespec").wait(scope);
   ASSERT_EQ(response.getResources().size(), 2u);
   EXPECT_EQ(response.getResources()[0].getMetadata().getId(), "a");
   EXPECT_EQ(response.getResources()[0].getSpec().getAs<rpc::HostnameSpecSpec>().getHostname(), "x");
   EXPECT_EQ(client.typesRequest().send().wait(scope).getTypes().size(), registry.types().size());
+}
+
+// Catches: watches without end, each of which keeps changes for its reader.
+TEST_F(StoreTest, WatchesOfAClientAreBounded) {
+  auto calls = ClientCalls::alone();
+  auto client = serveResources(store, false, kj::addRef(*calls));
+  RecordingSink::Seen seen;
+  auto watch = [&]() {
+    auto request = client.watchRequest();
+    set(request.initKind(), kHostnames);
+    request.setSink(kj::heap<RecordingSink>(seen));
+    return request.send().ignoreResult();
+  };
+  kj::Vector<kj::Promise<void>> open;
+  for (unsigned i = 0; i < limitOf(CallKind::kStream).perClient; ++i) {
+    EXPECT_FALSE(open.add(watch()).poll(scope));
+  }
+  auto e = kj::runCatchingExceptions([&] { watch().wait(scope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kResourceExhausted)
+      << messageOf(KJ_ASSERT_NONNULL(e)).cStr();
+  open.removeLast();
+  EXPECT_FALSE(watch().poll(scope));
 }
 
 // A watch that goes on after its caller went away would keep changes for nobody.
@@ -165,7 +188,7 @@ TEST(StoreServerTest, ADroppedCallEndsItsWatch) {
   Store store(registry, clock);
   auto pipe = io.provider->newTwoWayPipe();
   capnp::TwoPartyClient client(*pipe.ends[0]);
-  capnp::TwoPartyClient server(*pipe.ends[1], serveResources(store, false),
+  capnp::TwoPartyClient server(*pipe.ends[1], serveResources(store, false, ClientCalls::alone()),
                                capnp::rpc::twoparty::Side::SERVER);
   auto resources = client.bootstrap().castAs<rpc::Resources>();
   // Messages are processed in order, so an answer tells that all before it has been.

@@ -52,7 +52,16 @@ class Server : public Base {
 
 class ReadingServer final : public Server<rpc::Resources::Server> {
  public:
-  using Server::Server;
+  ReadingServer(kj::Own<Store> store, kj::Own<ClientCalls> calls)
+      : Server(kj::mv(store)), calls(kj::mv(calls)) {}
+
+  kj::Promise<void> watch(WatchContext context) override {
+    auto slot = calls->enter(CallKind::kStream);
+    return Server::watch(context).attach(kj::mv(slot));
+  }
+
+ private:
+  kj::Own<ClientCalls> calls;
 };
 
 class WritingServer final : public Server<rpc::Store::Server> {
@@ -93,8 +102,8 @@ class WritingServer final : public Server<rpc::Store::Server> {
 
 }  // namespace
 
-rpc::Resources::Client serveResources(Store& store, bool sensitive) {
-  return kj::heap<ReadingServer>(store.limited(Access::user(sensitive)));
+rpc::Resources::Client serveResources(Store& store, bool sensitive, kj::Own<ClientCalls> calls) {
+  return kj::heap<ReadingServer>(store.limited(Access::user(sensitive)), kj::mv(calls));
 }
 
 rpc::Store::Client serveStore(Store& store, unsigned uid) {

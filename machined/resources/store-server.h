@@ -4,13 +4,15 @@
 // here only translates.
 #pragma once
 
+#include "machined/process1/client-calls.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {
 
 // Reading. With `sensitive` the types that are marked so as well; without, they are refused with
 // PermissionDenied naming os:admin.
-rpc::Resources::Client serveResources(Store& store, bool sensitive);
+// How many watches the client may have open at once is bounded (client-calls.h).
+rpc::Resources::Client serveResources(Store& store, bool sensitive, kj::Own<ClientCalls> calls);
 
 // Reading and writing, as much as the uid's row in resource-access.cc allows.
 rpc::Store::Client serveStore(Store& store, unsigned uid);

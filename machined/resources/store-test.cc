@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "machined/process1/test-garbage.h"
+#include "machined/resources/store-journal-file.h"
 #include "machined/resources/store-journal.h"
 #include "machined/resources/test-store.h"
 
@@ -296,17 +298,120 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   EXPECT_EQ(newest, states.size() - 1);
 }
 
-TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
-  int raw;
-  KJ_SYSCALL(raw = memfd_create("store", MFD_CLOEXEC));
-  machine.keep("store", kj::AutoCloseFd(raw));
+// A store on this journal, and the next brain's: both know nothing of it, tell so, and work.
+void expectReplaced(StoreTest& test, FakeMachine& machine, kj::StringPtr what) {
   FakeProcess1 process1(machine);
-  KJ_ASSERT(::write(raw, "rubbish rubbish ", 16) == 16);
+  Store store(test.registry, test.clock);
+  auto lost = store.attachJournal(process1).wait(test.scope);
+  KJ_IF_MAYBE (l, lost) {
+    EXPECT_TRUE(l->startsWith("all records: ")) << what.cStr() << ": " << l->cStr();
+  } else {
+    ADD_FAILURE() << what.cStr() << " was taken for a good journal";
+  }
+  EXPECT_EQ(StoreTest::shown(store), "") << what.cStr();
+  StoreTest::put(store, "a", "x");
+  Successor next(test, machine);
+  EXPECT_EQ(StoreTest::shown(next.store), "a=x@1") << what.cStr();
+}
+
+// Catches: a brain that dies of the journal that it finds, as the next one will.
+TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
+  for (auto& bad : garbage("talosjn1")) {
+    FakeMachine crashed;
+    crashed.keep("store", kj::mv(bad.fd));
+    if (bad.what == "noise behind a good beginning") {  // that is a journal without any record
+      FakeProcess1 process1(crashed);
+      Store next(registry, clock);
+      auto lost = next.attachJournal(process1).wait(scope);
+      EXPECT_TRUE(KJ_ASSERT_NONNULL(lost).startsWith("the records behind byte 8 of "));
+      continue;
+    }
+    expectReplaced(*this, crashed, bad.what);
+  }
+}
+
+// Catches: the same of a journal with every checksum right, of records that this version refuses.
+TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
+  store.attachJournal(process1).wait(scope);
+  auto bytes = heldBytes(machine);
+  auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+  memcpy(words.begin(), bytes.begin(), words.asBytes().size());
+  kj::Vector<kj::byte> foreign;
+  foreign.addAll(journal::heading());
+  journal::recover(words, [&](rpc::Change::Reader change) {
+    capnp::MallocMessageBuilder scratch;
+    scratch.setRoot(change);
+    scratch.getRoot<rpc::Change>().getResource().getMetadata().setOwner("somebody else");
+    scratch.getRoot<rpc::Change>().getResource().getSpec().initAs<rpc::NamespaceSpec>();
+    foreign.addAll(journal::encode(scratch.getRoot<rpc::Change>().asReader()));
+  });
+  FakeMachine crashed;
+  crashed.keep("store", memoryFile(foreign));
+  expectReplaced(*this, crashed, "foreign");
+}
+
+// Catches: records that are lost without a word, and a crash in an append that is told as a loss.
+TEST_F(StoreTest, WhatIsLostOfAJournalIsTold) {
   store.attachJournal(process1).wait(scope);
   put("a", "x");
+  auto kept = heldBytes(machine).size();
+  put("b", "y");
+  auto bytes = heldBytes(machine);
+  for (bool torn : {false, true}) {
+    auto damaged = kj::heapArray(bytes.asPtr());
+    if (!torn) damaged[kept + 20] ^= 1;
+    FakeMachine crashed;
+    crashed.keep("store", memoryFile(damaged.slice(0, bytes.size() - (torn ? 8 : 0))));
+    FakeProcess1 process1(crashed);
+    Store next(registry, clock);
+    auto lost = next.attachJournal(process1).wait(scope);
+    EXPECT_EQ(shown(next), "a=x@1");
+    EXPECT_EQ(torn, lost == nullptr);
+  }
+}
+
+// Catches: a store that grows until the node has no memory, and one that is full for good.
+TEST_F(StoreTest, RecordsAreBounded) {
+  store.attachJournal(process1).wait(scope);
+  auto large = kj::heapString(kLargestResource - 4096);
+  memset(large.begin(), 'x', large.size());
+  unsigned taken = 0;
+  while (kindOfFailure([&] { put(kj::str(taken), large); }) == "ok") {
+    ASSERT_LT(++taken, 100u);
+    scope.poll();
+  }
+  EXPECT_GE(taken, kMostLiveBytes / kLargestResource - 1);
+  EXPECT_EQ(kindOfFailure([&] { put(kj::str(taken), large); }), "ResourceExhausted");
+  EXPECT_TRUE(store.tryGet("", kHostnames, kj::str(taken)) == nullptr);
   Successor next(*this);
-  auto& successor = next.store;
-  EXPECT_EQ(shown(successor), "a=x@1");
+  EXPECT_EQ(next.store.list<rpc::HostnameSpecSpec>().size(), taken);
+  EXPECT_EQ(put("0", "small", 1), 2u) << "what becomes smaller is taken";
+  store.destroy("", kHostnames, "1", "test");
+  EXPECT_EQ(kindOfFailure([&] { put("1", large); }), "ok");
+}
+
+// Catches: a journal that grows for as long as process 1 does not take the compacted one, and a
+// write that is half done then.
+TEST_F(StoreTest, TheJournalIsBounded) {
+  store.attachJournal(process1).wait(scope);
+  auto never = kj::newPromiseAndFulfiller<void>();
+  machine.holdGate = kj::mv(never.promise);
+  auto large = kj::heapString(kLargestResource - 4096);
+  memset(large.begin(), 'x', large.size());
+  unsigned version = 0;
+  kj::StringPtr outcome;
+  for (;;) {
+    large[0] = 'a' + version % 26;
+    outcome = kindOfFailure([&] { put("a", large, version); });
+    if (outcome != "ok") break;
+    ASSERT_LT(++version, 100u);
+    scope.poll();
+  }
+  EXPECT_EQ(outcome, "ResourceExhausted");
+  EXPECT_LE(heldBytes(machine).size(), kLargestJournal);
+  EXPECT_EQ(store.get("", kHostnames, "a").getMetadata().getVersion(), version);
+  Successor next(*this);
+  EXPECT_EQ(next.store.get("", kHostnames, "a").getMetadata().getVersion(), version);
 }
 
 TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {

@@ -111,6 +111,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   // First the journal, then memory, then the world.
   void commit(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
+    if (event != rpc::Change::Event::DESTROYED) checkRoom(kind, *stored);
     KJ_IF_MAYBE (j, journal) {
       auto record = recordOf(event, stored->get());
       KJ_DEFER(zeroize(record));
@@ -121,6 +122,17 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     kind.changed.raise();
     notify(kind);
     compactIfWorth();
+  }
+
+  // What becomes smaller is always taken.
+  void checkRoom(Kind& kind, Stored& stored) {
+    auto id = stored.get().getMetadata().getId();
+    size_t before = 0;
+    KJ_IF_MAYBE (old, kind.records.find(id)) before = (*old)->bytes();
+    if (stored.bytes() <= before || liveBytes - before + stored.bytes() <= kMostLiveBytes) return;
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(nameOf(kind, id), " was not written: the resources of this node have ", liveBytes,
+                 " bytes, and ", kMostLiveBytes, " is the most"));
   }
 
   void apply(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
@@ -310,26 +322,58 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     });
   }
 
-  kj::Promise<void> attach(Process1& process1) {
+  void forget() {
+    for (auto& [key, kind] : kinds) kind->records.clear();
+    liveBytes = 0;
+  }
+
+  // What the predecessor's journal has; none: there is no use in it, and the store is empty.
+  kj::Maybe<size_t> takeUp(JournalFile& file, kj::Maybe<kj::String>& lost) {
+    KJ_IF_MAYBE (found, file.read()) {
+      KJ_DEFER(zeroize(found->words.asBytes()));
+      forget();
+      KJ_IF_MAYBE (damage, found->damage) {
+        lost = kj::str("all records: the journal cannot be read: ", *damage);
+        return nullptr;
+      }
+      auto valid =
+          journal::recover(found->words, [&](rpc::Change::Reader change) { recover(change); });
+      auto size = found->words.asBytes().size();
+      if (valid == 0) {
+        lost = kj::str("all records: the journal is damaged at its beginning");
+        return nullptr;
+      }
+      if (!journal::tornBehind(found->words, valid)) {
+        lost = kj::str("the records behind byte ", valid, " of ", size, ": the journal is damaged");
+      }
+      define();
+      return valid;
+    }
+    return nullptr;
+  }
+
+  kj::Promise<kj::Maybe<kj::String>> attach(Process1& process1) {
     KJ_REQUIRE(journal == nullptr, "a journal is attached already");
     auto file = kj::heap<JournalFile>(process1);
-    auto bytes = file->read();
-    size_t valid = 0;
-    if (bytes != nullptr) {
-      for (auto& [key, kind] : kinds) kind->records.clear();
-      liveBytes = 0;
-      valid = journal::recover(bytes, [&](rpc::Change::Reader change) { recover(change); });
-      zeroize(bytes.asBytes());
-      if (valid == 0) log::error("journal of resources is damaged; starting a new one");
+    kj::Maybe<kj::String> lost;
+    kj::Maybe<size_t> valid;
+    auto failure = kj::runCatchingExceptions([&]() {
+      valid = takeUp(*file, lost);
+      KJ_IF_MAYBE (v, valid) file->resume(*v);
+    });
+    KJ_IF_MAYBE (e, failure) {  // every record was read, but they are not the records of a store
+      lost = kj::str("all records: ", messageOf(*e));
+      valid = nullptr;
     }
-    if (valid > 0) {
-      file->resume(valid);
+    KJ_IF_MAYBE (l, lost) log::error("cannot take up the journal of resources", {{"error", *l}});
+    if (valid != nullptr) {
       journal = kj::mv(file);
+    } else {
+      if (lost != nullptr) forget();
       define();
-      return kj::READY_NOW;
+      co_await writeWhole(*journal.emplace(kj::mv(file)));
     }
-    define();
-    return writeWhole(*journal.emplace(kj::mv(file)));
+    co_return kj::mv(lost);
   }
 
   kj::Promise<void> writeWhole(JournalFile& file) {
@@ -426,7 +470,7 @@ kj::Own<Store> Store::limited(Access access) {
                         kj::_::HeapDisposer<Store>::instance);
 }
 
-kj::Promise<void> Store::attachJournal(Process1& process1) {
+kj::Promise<kj::Maybe<kj::String>> Store::attachJournal(Process1& process1) {
   return impl->attach(process1);
 }
 

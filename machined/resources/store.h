@@ -5,7 +5,11 @@
 // and each record carries its length and a checksum, so after a crash at any line the store is as
 // it was after some whole change that was the newest one anybody saw; no version ever goes
 // backwards. When the journal is larger than four times the live records (and than 1 MiB), a
-// compacted one replaces it with one hold().
+// compacted one replaces it with one hold(). The live records are bounded, and so is the journal: a
+// write that would exceed that is refused and changes nothing.
+//
+// A journal that cannot be read, or only in part, is no reason to die (the next brain would find the
+// same): the store begins with what could be read, or empty, and the caller is told what was lost.
 //
 // Semantics: spec resources.md §1.6-1.7. The type may be a full name or an alias, an empty
 // namespace is the type's own. The namespaces and types themselves are resources in `meta`, which
@@ -28,6 +32,9 @@ namespace talos::machined {
 constexpr size_t kChangeRing = 1000;           // changes kept of a kind for readers that are behind
 constexpr size_t kChangeRingBytes = 4u << 20;  // and their bytes
 constexpr size_t kLargestResource = 4u << 20;  // bytes
+// Of all records together. 10 000 routes with their addresses and states are about 12 MB; beyond this
+// a write is ResourceExhausted.
+constexpr size_t kMostLiveBytes = 32u << 20;
 constexpr size_t kCompactionThreshold = 1u << 20;  // bytes of journal below which it is left alone
 
 class Store {
@@ -37,8 +44,9 @@ class Store {
   KJ_DISALLOW_COPY_AND_MOVE(Store);
 
   // Takes up the predecessor's records, if there are any, and journals from here on. Before the
-  // first write. Resolves when process 1 holds the journal.
-  kj::Promise<void> attachJournal(Process1& process1);
+  // first write. Resolves when process 1 holds the journal, with what was lost of the
+  // predecessor's, if something was.
+  kj::Promise<kj::Maybe<kj::String>> attachJournal(Process1& process1);
 
   // The same store, for somebody who may do only this.
   kj::Own<Store> limited(Access access);

@@ -1,9 +1,11 @@
 #include "machined/services/service-child.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/base/within.h"
 
 namespace talos::machined {
@@ -17,6 +19,7 @@ Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environ
   };
   request.environment = kj::mv(environment);
   request.cgroup = kj::str(definition.cgroup);
+  request.memoryMax = definition.memoryMax;
   request.stdoutFd = output;
   for (auto& s : definition.sockets) {
     request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});
@@ -32,11 +35,26 @@ kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& tim
             [](kj::Exception&& e) -> Problem { return messageOf(e); });
 }
 
-kj::String describeExit(int status) {
+kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory) {
+  KJ_IF_MAYBE (limit, outOfMemory) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      if (*limit == 0) return kj::str("killed: out of memory");
+      return kj::str("killed: out of memory (limit ", *limit >> 20, " MiB)");
+    }
+  }
   if (WIFSIGNALED(status)) {
     return kj::str("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   }
   return kj::str("exited with status ", WEXITSTATUS(status));
+}
+
+uint64_t memoryKillsOf(kj::StringPtr events) {
+  constexpr kj::StringPtr kKey = "oom_kill "_kj;
+  for (auto line : Lines(events)) {
+    if (!line.startsWith(kKey)) continue;
+    return kj::heapString(line.slice(kKey.size(), line.size())).tryParseAs<uint64_t>().orDefault(0);
+  }
+  return 0;
 }
 
 }  // namespace talos::machined

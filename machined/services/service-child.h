@@ -16,7 +16,11 @@ Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environ
 // rejects.
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer);
 
-// Of a status of waitpid(2): "exited with status 1", "ended by signal 9 (Killed)".
-kj::String describeExit(int status);
+// Of a status of waitpid(2): "exited with status 1", "killed by signal 9 (Killed)". `outOfMemory`:
+// the kernel has killed it for memory; the limit that it had, 0 for none: "killed: out of memory".
+kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory = nullptr);
+
+// The count of oom_kill in a cgroup's memory.events; 0 without it.
+uint64_t memoryKillsOf(kj::StringPtr events);
 
 }  // namespace talos::machined

@@ -30,7 +30,7 @@ bool Service::isUp() const {
   return is.health == nullptr || record.healthy();
 }
 
-Held<rpc::Service> Service::held() const {
+Held<rpc::HeldService> Service::held() const {
   return {all.deps().process1, kj::str("service/", is.id)};
 }
 
@@ -50,8 +50,26 @@ void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
   event.setMessage(message);
   record.fillHealth(event.initHealth());
   deps.announce(event.asReader());
-  all.tasks().add(held().hold([this](rpc::Service::Builder out) { fill(out); }));
+  all.tasks().add(kept());
   all.changed();
+}
+
+// A start was asked for, and there is no process yet that a successor could find.
+bool Service::toBeStarted() const {
+  return again || phase == ServicePhase::kWaiting || phase == ServicePhase::kPreparing ||
+         phase == ServicePhase::kStarting;
+}
+
+kj::Promise<void> Service::kept() {
+  if (unloaded) return kj::READY_NOW;  // nothing is left of it on purpose
+  return held().hold([this](rpc::HeldService::Builder out) {
+    fill(out.initShown());
+    out.setStart(toBeStarted());
+    out.setRestart(due.restart);
+    out.setSignals(due.signals);
+    out.setTo(due.to);
+    out.setMemoryKills(memoryKills);
+  });
 }
 
 // --- the table, and the doing ---
@@ -168,25 +186,48 @@ void Service::start() {
   feed(ServiceInput::kStart);
 }
 
-// Who asked for it may hang on this very service: its answer is to get out before.
-void Service::whenAnswered(kj::Function<void()> act) {
+// Who asked for it may hang on this very service: the answer is to get out before.
+kj::Promise<void> Service::whenAnswered() {
   auto later = all.deps().timer.afterDelay(kAnswerFirst);
-  all.tasks().add(
-      later.then([service = kj::addRef(*this), act = kj::mv(act)]() mutable { act(); }));
+  all.tasks().add(later.then([service = kj::addRef(*this)]() mutable { service->actOnDue(); }));
+  return kept();
 }
 
-void Service::restart() {
-  whenAnswered([this]() {
-    if (all.closed()) return;
-    again = true;
-    feed(ServiceInput::kStop);
-    if (isDown()) start();
-  });
+// A signal goes first: process 1 is told in this order, so a crash between the two sends it again
+// and never loses it.
+void Service::actOnDue() {
+  if (unloaded) return;
+  auto now = due;
+  if (pid == now.to) {
+    for (int number = 1; number <= 64; ++number) {
+      if (now.signals >> (number - 1) & 1) signalNow(number);
+    }
+  }
+  due = {};
+  if (now.restart) restartNow();
+  all.tasks().add(kept());
+}
+
+kj::Promise<void> Service::restart() {
+  if (is.carriesApi) {
+    due.restart = true;
+    return whenAnswered();
+  }
+  restartNow();
+  return kept();
+}
+
+void Service::restartNow() {
+  if (all.closed() || unloaded) return;
+  again = true;
+  feed(ServiceInput::kStop);
+  if (isDown()) start();
 }
 
 kj::Promise<void> Service::stop() {
   auto reference = kj::addRef(*this);
   again = false;
+  due = {};
   feed(ServiceInput::kStop);
   auto& timer = all.deps().timer;
   auto deadline = timer.now() + kGrace + kGrace;
@@ -197,6 +238,7 @@ kj::Promise<void> Service::stop() {
     }
     co_await all.change().exclusiveJoin(timer.atTime(deadline));
   }
+  co_await kept();
 }
 
 void Service::unload(kj::StringPtr why) {
@@ -211,7 +253,7 @@ void Service::unload(kj::StringPtr why) {
   all.tasks().add(held().drop());
 }
 
-void Service::signal(int number) {
+kj::Promise<void> Service::signal(int number) {
   if (is.part != nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("service \"", is.id, "\" has no process of its own; use restart"));
@@ -219,14 +261,22 @@ void Service::signal(int number) {
   if (pid == 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("service \"", is.id, "\" is not running"));
   }
-  whenAnswered([this, to = pid, number]() {
-    if (pid != to) return;  // gone meanwhile
-    if (self) {
-      KJ_SYSCALL(::kill(to, number));
-    } else {
-      all.deps().process1.signal(is.id, number);
-    }
-  });
+  if (is.carriesApi) {
+    if (due.to != pid) due.signals = 0;
+    due.signals |= 1ull << (number - 1);
+    due.to = pid;
+    return whenAnswered();
+  }
+  signalNow(number);
+  return kept();  // process 1 does what it is asked for in order
+}
+
+void Service::signalNow(int number) {
+  if (self) {
+    KJ_SYSCALL(::kill(pid, number));
+  } else {
+    all.deps().process1.signal(is.id, number);
+  }
 }
 
 // --- waiting and starting ---
@@ -362,24 +412,55 @@ void Service::exited(Process1::Exit exit) {
   }
 }
 
+uint64_t Service::countMemoryKills() {
+  KJ_IF_MAYBE (count, all.deps().memoryKills) {
+    if (is.part == nullptr && !self) return (*count)(is.cgroup);
+  }
+  return memoryKills;
+}
+
 void Service::processEnded(int status) {
-  reason = kj::str("Process (PID ", pid, ") ", describeExit(status));
+  auto kills = countMemoryKills();
+  kj::Maybe<uint64_t> outOfMemory;
+  if (kills > memoryKills) outOfMemory = is.memoryMax;
+  memoryKills = kills;
+  reason = kj::str("Process (PID ", pid, ") ", describeExit(status, outOfMemory));
   feed(ServiceInput::kExited);
 }
 
 // --- what the predecessor left ---
 
 rpc::ServiceState Service::restore() {
-  auto left = held().take([](rpc::Service::Reader in) {
-    ServiceRecord restored;
-    restored.restore(in);
-    return restored;
+  struct Left {
+    ServiceRecord record;
+    bool start;
+    Due due;
+    uint64_t memoryKills;
+  };
+  auto left = held().take([](rpc::HeldService::Reader in) {
+    Left result{
+        {}, in.getStart(), {in.getRestart(), in.getSignals(), in.getTo()}, in.getMemoryKills()};
+    result.record.restore(in.getShown());
+    return result;
   });
-  KJ_IF_MAYBE (restored, left) record = kj::mv(*restored);
+  KJ_IF_MAYBE (l, left) {
+    record = kj::mv(l->record);
+    again = l->start;
+    due = l->due;
+    memoryKills = l->memoryKills;
+  } else {
+    memoryKills = countMemoryKills();
+  }
   return record.state();
 }
 
 void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
+  takeUpRecord(survivors);
+  if (due.restart || due.signals != 0)
+    actOnDue();  // who asked for it was answered by another brain
+}
+
+void Service::takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
   int survivor = 0;
   for (auto& s : survivors) {
     if (s.slot == is.id) survivor = s.pid;
@@ -389,15 +470,22 @@ void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
   record.forgetHealth();  // of what is gone
   using St = rpc::ServiceState;
   if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
+  // Of a start or a restart the first half is over.
+  if (again && before != St::RUNNING) before = St::WAITING;
   switch (before) {
     case St::RUNNING:
       // Its exit may still be on its way; the pause lets that be acknowledged first.
       phase = ServicePhase::kPausing;
+      again = false;
       ended();
-      tell("Process ended while machined was away; restarting");
+      tell(kj::str("Process ended while machined was away",
+                   countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
+                   "; restarting"));
+      memoryKills = countMemoryKills();
       return pauseFor(100 * kj::MILLISECONDS);
     case St::PREPARING:
     case St::WAITING:
+      again = false;
       return feed(ServiceInput::kStart);
     case St::STOPPING:
       phase = ServicePhase::kFinished;
@@ -421,7 +509,11 @@ void Service::adopt(int survivor, rpc::ServiceState before) {
   startedAt = all.deps().timer.now();
   tell(kj::str("Adopted running process (PID ", pid, ") after a restart of machined"));
   attend();
-  if (before == rpc::ServiceState::STOPPING) feed(ServiceInput::kStop);
+  bool startAgain = again;
+  again = false;
+  if (before != rpc::ServiceState::STOPPING) return;
+  again = startAgain;
+  feed(ServiceInput::kStop);
 }
 
 void Service::beSelf() {
@@ -429,6 +521,8 @@ void Service::beSelf() {
   phase = ServicePhase::kRunning;
   pid = getpid();
   restore();
+  again = false;
+  due = {};  // it has been started again, as whatever was due would have done
   tell(kj::str("Started ", is.id, " (PID ", pid, ")"));
 }
 

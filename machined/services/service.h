@@ -11,6 +11,7 @@
 #include "machined/services/service-child.h"
 #include "machined/services/service-lifecycle.h"
 #include "machined/services/service-record.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 
@@ -40,11 +41,15 @@ class Service : public kj::Refcounted {
   void beSelf();
 
   void start();
-  void restart();  // later, as Supervisor says
+  // These three resolve when process 1 knows.
+  kj::Promise<void> restart();
   kj::Promise<void> stop();
   void unload(kj::StringPtr why);
-  void signal(int number);  // later, too
+  kj::Promise<void> signal(int number);
+  kj::Promise<void> kept();
   void exited(Process1::Exit exit);
+
+  void note(kj::StringPtr message) { tell(message); }
 
   kj::StringPtr id() const { return is.id; }
   const ServiceDefinition& definition() const { return is; }
@@ -73,6 +78,15 @@ class Service : public kj::Refcounted {
   kj::Promise<void> health = nullptr;
   kj::Promise<void> part = nullptr;
   uint64_t turn = 0;
+  // What was answered and is done kAnswerFirst later, by this brain or the next. A signal that is
+  // due twice comes once, as the kernel has it too.
+  struct Due {
+    bool restart = false;
+    uint64_t signals = 0;  // bit n-1: signal n
+    int to = 0;            // the process that they are for
+  };
+  Due due;
+  uint64_t memoryKills = 0;  // of its cgroup, that were told
 
   void tell(kj::StringPtr message) { tell(shown(phase), message); }
   void tell(rpc::ServiceState state, kj::StringPtr message);
@@ -85,7 +99,12 @@ class Service : public kj::Refcounted {
   void feedLater(ServiceInput input);
   void act(ServiceAction action);
   void ended();
-  void whenAnswered(kj::Function<void()> act);
+  kj::Promise<void> whenAnswered();
+  void actOnDue();
+  void restartNow();
+  void signalNow(int number);
+  bool toBeStarted() const;
+  uint64_t countMemoryKills();
 
   kj::Vector<kj::String> unmet();
   kj::Promise<void> awaitConditions(uint64_t turn);
@@ -99,7 +118,8 @@ class Service : public kj::Refcounted {
   kj::Promise<void> watchHealth(uint64_t turn);
   void processEnded(int status);
 
-  Held<rpc::Service> held() const;  // what a successor is left
+  Held<rpc::HeldService> held() const;  // what a successor is left
+  void takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors);
   rpc::ServiceState restore();
   void adopt(int pid, rpc::ServiceState before);
 };

@@ -100,5 +100,26 @@ TEST_F(ServicesServerTest, AnswersAndRefusals) {
   }
 }
 
+// Catches: a service that is suspended for ever, and looks well.
+TEST_F(ServicesServerTest, NothingIsSuspended) {
+  load("a", true);
+  start("a");
+  for (int number : {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) {
+    auto kill = client.killRequest();
+    kill.setId("a");
+    kill.setSignal(number);
+    auto e = kj::runCatchingExceptions([&]() { kill.send().wait(scope); });
+    if (number == SIGCONT) {
+      EXPECT_TRUE(e == nullptr);
+    } else {
+      ASSERT_TRUE(e != nullptr) << number;
+      EXPECT_EQ(ErrorKind::kInvalidArgument, kindOf(KJ_ASSERT_NONNULL(e)));
+      EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(e)).cStr(), HasSubstr(kj::str("SIG").cStr()));
+    }
+  }
+  ASSERT_EQ(1u, machine.child("a").signals.size());
+  EXPECT_EQ(SIGCONT, machine.child("a").signals[0]);
+}
+
 }  // namespace
 }  // namespace talos::machined

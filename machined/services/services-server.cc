@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <utility>
+
 #include "common/base/error.h"
 
 namespace talos::machined {
@@ -19,11 +21,11 @@ class ServicesServer final : public rpc::Services::Server {
   }
 
   kj::Promise<void> start(StartContext context) override {
-    kj::StringPtr id = context.getParams().getId();
+    auto id = kj::heapString(context.getParams().getId());
     if (!supervisor.mayBeStarted(id)) refuse(id, "start");
     supervisor.start(id);
+    co_await supervisor.kept(id);
     context.getResults().setResponse(kj::str("Service \"", id, "\" started"));
-    return kj::READY_NOW;
   }
 
   kj::Promise<void> stop(StopContext context) override {
@@ -34,11 +36,10 @@ class ServicesServer final : public rpc::Services::Server {
   }
 
   kj::Promise<void> restart(RestartContext context) override {
-    kj::StringPtr id = context.getParams().getId();
+    auto id = kj::heapString(context.getParams().getId());
     if (!supervisor.mayBeStarted(id)) refuse(id, "restart");
-    supervisor.restart(id);
+    co_await supervisor.restart(id);
     context.getResults().setResponse(kj::str("Service \"", id, "\" restarted"));
-    return kj::READY_NOW;
   }
 
   kj::Promise<void> kill(KillContext context) override {
@@ -47,12 +48,23 @@ class ServicesServer final : public rpc::Services::Server {
       fail(ErrorKind::kInvalidArgument,
            kj::str(params.getSignal(), " is not a valid signal; must be 1 to ", SIGRTMAX));
     }
-    supervisor.signal(params.getId(), params.getSignal());
-    return kj::READY_NOW;
+    refuseToStop(params.getSignal());
+    return supervisor.signal(params.getId(), params.getSignal());
   }
 
  private:
   Supervisor& supervisor;
+
+  // Nobody could send the SIGCONT that a stopped machined or apid waits for.
+  static void refuseToStop(int number) {
+    for (auto& stops : {std::pair(SIGSTOP, "SIGSTOP"_kj), std::pair(SIGTSTP, "SIGTSTP"_kj),
+                        std::pair(SIGTTIN, "SIGTTIN"_kj), std::pair(SIGTTOU, "SIGTTOU"_kj)}) {
+      if (number != stops.first) continue;
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(stops.second, " would suspend the service, which nothing resumes; use SIGTERM ",
+                   "or SIGKILL, or stop the service"));
+    }
+  }
 
   [[noreturn]] void refuse(kj::StringPtr id, kj::StringPtr action) {
     kj::Vector<kj::String> allowed;

@@ -1,5 +1,8 @@
 // What a brain that was started again finds and does.
+#include "machined/process1/held.h"
+#include "machined/process1/test-garbage.h"
 #include "machined/services/test-supervisor.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -123,6 +126,140 @@ TEST_F(SupervisorTest, ANewBrainGoesOnWaiting) {
   supervisor->start("a");
   run();
   EXPECT_TRUE(machine.runs("b"));
+}
+
+// The promise is done, whatever a test waits for otherwise: it was answered.
+void answered(kj::WaitScope& scope, kj::Promise<void> promise) {
+  scope.poll();
+  ASSERT_TRUE(promise.poll(scope)) << "not answered";
+  promise.wait(scope);
+}
+
+// Catches: a signal that was answered and that ends with the brain.
+TEST_F(SupervisorTest, WhatWasAnsweredIsSentWhateverTheBrainDoes) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  answered(scope, supervisor->signal("a", SIGHUP));
+  crashBrain();
+  supervisor->load(define("a"));
+  run();
+  ASSERT_EQ(1u, machine.child("a").signals.size());
+  EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
+}
+
+// Catches: the same for a service that its callers hang on, and a signal that comes twice.
+TEST_F(SupervisorTest, ASuccessorSendsWhatIsDue) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(carrier("a"));
+  supervisor->start("a");
+  run();
+  answered(scope, supervisor->signal("a", SIGHUP));
+  answered(scope, supervisor->signal("a", SIGUSR1));
+  EXPECT_EQ(0u, machine.child("a").signals.size());
+  for (int brains = 0; brains < 2; ++brains) {
+    crashBrain();
+    supervisor->load(carrier("a"));
+    advance(1 * kj::SECONDS);
+    auto& sent = machine.child("a").signals;
+    EXPECT_THAT(std::vector<int>(sent.begin(), sent.end()), ElementsAre(SIGHUP, SIGUSR1));
+  }
+}
+
+// Catches: a signal that reaches the successor of the process that was meant.
+TEST_F(SupervisorTest, ASuccessorSendsNothingToAnotherProcess) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(carrier("a"));
+  supervisor->start("a");
+  run();
+  answered(scope, supervisor->signal("a", SIGHUP));
+  machine.exit("a", 0);
+  run();
+  crashBrain();
+  supervisor->load(carrier("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(0u, machine.child("a").signals.size());
+}
+
+// Catches: a restart that was answered and of which a crash of the brain, wherever it comes, makes
+// nothing, or a stop.
+class RestartAcross : public SupervisorTest,
+                      public testing::WithParamInterface<std::tuple<bool, int>> {
+ public:
+  ~RestartAcross() noexcept override {}
+};
+INSTANTIATE_TEST_SUITE_P(Crashes, RestartAcross,
+                         testing::Combine(testing::Bool(), testing::Range(0, 4)));
+
+TEST_P(RestartAcross, IsARestart) {
+  auto [carries, when] = GetParam();
+  auto definition = [&]() { return carries ? carrier("a") : define("a"); };
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(definition());
+  supervisor->start("a");
+  run();
+  answered(scope, supervisor->restart("a"));
+  if (when >= 1) advance(200 * kj::MILLISECONDS);  // its SIGTERM was sent
+  auto end = [&]() { machine.exit("a", 0); };
+  if (when >= 2) end();
+  if (when == 3) run();
+  supervisor = nullptr;  // when 2: nobody has seen the end
+  process1 = nullptr;
+  startBrain();
+  supervisor->load(definition());
+  advance(1 * kj::SECONDS);
+  if (when < 2) {
+    ASSERT_TRUE(machine.runs("a"));
+    EXPECT_EQ(SIGTERM, machine.child("a").signals[0]);
+    end();
+  }
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_EQ(2u, machine.spawns);
+}
+
+// Catches: a start that was answered and is forgotten.
+TEST_F(SupervisorTest, AStartThatWasAnsweredComes) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  auto kept = supervisor->kept("a");
+  supervisor = nullptr;  // before its next step
+  process1 = nullptr;
+  startBrain();
+  supervisor->load(define("a"));
+  run();
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a brain that dies of a history that it finds, as the next one will.
+TEST_F(SupervisorTest, AHistoryThatCannotBeReadIsNone) {
+  for (auto& bad : garbage("held")) {
+    supervisor = nullptr;
+    process1 = nullptr;
+    machine.keep("service/a", kj::mv(bad.fd));
+    startBrain();
+    supervisor->load(define("a"));
+    run();
+    EXPECT_EQ(rpc::ServiceState::INITIALIZED, state("a")) << bad.what.cStr();
+  }
+}
+
+// Catches: one that dies of a good record of nonsense.
+TEST_F(SupervisorTest, NonsenseInAHistoryIsSurvived) {
+  Held<rpc::HeldService>(*process1, "service/a")
+      .hold([](rpc::HeldService::Builder out) {
+        out.initShown().setState(static_cast<rpc::ServiceState>(77));
+        out.setRestart(true);
+        out.setSignals(~0ull);
+        out.setTo(-1);
+      })
+      .wait(scope);
+  crashBrain();
+  supervisor->load(define("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_EQ(0u, machine.child("a").signals.size());
 }
 
 }  // namespace

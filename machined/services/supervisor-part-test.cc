@@ -33,10 +33,10 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   EXPECT_TRUE(done(stopped));
   EXPECT_EQ(running, 0);
   EXPECT_EQ(state("p"), rpc::ServiceState::FINISHED);
-  supervisor->restart("p");
+  supervisor->restart("p").wait(scope);
   advance(1 * kj::SECONDS);
   EXPECT_EQ(running, 1);
-  supervisor->restart("p");
+  supervisor->restart("p").wait(scope);
   advance(1 * kj::SECONDS);
   EXPECT_EQ(running, 1);
   EXPECT_EQ(begun, 3);
@@ -123,6 +123,7 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   int running = 0;
   auto part = [&]() {
     auto d = define("p");
+    d.carriesApi = true;
     d.part = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
       ++running;
       return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([&]() { --running; }));
@@ -132,9 +133,9 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   supervisor->load(part());
   supervisor->start("p");
   run();
-  supervisor->restart("p");
+  auto one = supervisor->restart("p");
   advance(50 * kj::MILLISECONDS);
-  supervisor->restart("p");
+  auto other = supervisor->restart("p");
   supervisor->unload("p", "not wanted");
   advance(75 * kj::MILLISECONDS);  // after one of the restarts
   EXPECT_EQ(running, 0);
@@ -193,6 +194,7 @@ TEST_F(SupervisorTest, APartThatWasUnloadedIsForgotten) {
   bool inOrder = true;
   for (int i = 0; i < 3; ++i) {
     auto d = define("p");
+    d.carriesApi = true;
     d.part = kj::Function<kj::Promise<void>()>([&, part = kj::heap<Counted>(parts)]() {
       auto promise = kj::heap<Counted>(promises);
       return kj::Promise<void>(kj::NEVER_DONE).attach(kj::mv(promise), kj::defer([&]() {
@@ -203,7 +205,7 @@ TEST_F(SupervisorTest, APartThatWasUnloadedIsForgotten) {
     supervisor->start("p");
     run();
     EXPECT_EQ(promises, 1);
-    supervisor->restart("p");
+    auto answered = supervisor->restart("p");
     auto up = supervisor->whenUp("p");
     supervisor->unload("p", "not wanted");
     advance(1 * kj::SECONDS);

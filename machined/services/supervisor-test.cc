@@ -1,3 +1,4 @@
+#include "machined/services/service-child.h"
 #include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
@@ -76,10 +77,10 @@ TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
 
 // Catches: a service that comes back while the machine goes down.
 TEST_F(SupervisorTest, ARestartThatIsDueAfterTheEndIsNone) {
-  supervisor->load(define("a"));
+  supervisor->load(carrier("a"));
   supervisor->start("a");
   run();
-  supervisor->restart("a");
+  auto answered = supervisor->restart("a");
   auto all = supervisor->stopAll();
   EXPECT_TRUE(done(all));
   advance(1 * kj::SECONDS);
@@ -353,8 +354,8 @@ TEST_F(SupervisorTest, StopAllEndsARestartThatIsUnderWay) {
   supervisor->load(define("b", {"a"}));
   for (auto id : {"a", "b"}) supervisor->start(id);
   run();
-  supervisor->restart("a");
-  advance(1 * kj::SECONDS);
+  auto answered = supervisor->restart("a");
+  run();
   auto stopped = supervisor->stopAll();  // a's turn comes after b's
   run();
   machine.exit("a", 0);
@@ -420,10 +421,12 @@ TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
 // end.
 TEST_F(SupervisorTest, RestartGoesOnByItself) {
   machine.diesOf = [](auto&, int) { return false; };
-  supervisor->load(define("a"));
+  supervisor->load(carrier("a"));
   supervisor->start("a");
   run();
-  supervisor->restart("a");
+  {
+    auto dropped = supervisor->restart("a");
+  }
   advance(99 * kj::MILLISECONDS);
   EXPECT_EQ(0u, machine.child("a").signals.size());
   advance(1 * kj::MILLISECONDS);
@@ -458,24 +461,80 @@ TEST_F(SupervisorTest, StartWhileStopping) {
   EXPECT_EQ(2u, machine.spawns);
 }
 
-// Catches: a signal to nobody that looks like success.
+// Catches: a signal to nobody that looks like success, one that is answered before it is sent.
 TEST_F(SupervisorTest, SignalsGoToTheProcess) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));
-  EXPECT_ANY_THROW(supervisor->signal("a", SIGHUP));
+  EXPECT_ANY_THROW(supervisor->signal("a", SIGHUP).wait(scope));
   supervisor->start("a");
   run();
-  supervisor->signal("a", SIGHUP);
+  supervisor->signal("a", SIGHUP).wait(scope);
+  ASSERT_EQ(1u, machine.child("a").signals.size());
+  EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
+}
+
+// Catches: an answer that ends with the service that it goes through.
+TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
+  machine.diesOf = [](auto&, int) { return false; };
+  supervisor->load(carrier("a"));
+  supervisor->start("a");
+  run();
+  supervisor->signal("a", SIGHUP).wait(scope);
   advance(99 * kj::MILLISECONDS);
   EXPECT_EQ(0u, machine.child("a").signals.size());
   advance(1 * kj::MILLISECONDS);
   EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(1u, machine.child("a").signals.size());
   // Never to the successor of the process that was meant.
-  supervisor->signal("a", SIGTERM);
+  supervisor->signal("a", SIGTERM).wait(scope);
   machine.exit("a", 0);
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("a"));
   EXPECT_EQ(0u, machine.child("a").signals.size());
+}
+
+// Catches: a service that the kernel killed for memory and that looks as if somebody had killed it;
+// one kill that is told twice, or after a restart of machined again.
+TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
+  auto limited = [&]() {
+    auto d = define("a");
+    d.memoryMax = 64 << 20;
+    return d;
+  };
+  supervisor->load(limited());
+  supervisor->start("a");
+  run();
+  EXPECT_EQ(uint64_t(64 << 20), machine.child("a").memoryMax);
+  memoryKills = 1;
+  machine.exit("a", SIGKILL);
+  run();
+  EXPECT_EQ("a Waiting Process (PID 100) killed: out of memory (limit 64 MiB); restarting",
+            told[told.size() - 2]);
+  machine.exit("a", SIGKILL);
+  advance(1 * kj::SECONDS);
+  EXPECT_THAT(told[told.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
+  crashBrain();
+  supervisor->load(limited());
+  run();
+  machine.exit("a", SIGKILL);
+  run();
+  EXPECT_THAT(told[told.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
+  run();
+  machine.exit("a", SIGKILL);
+  supervisor = nullptr;
+  process1 = nullptr;
+  memoryKills = 2;
+  startBrain();
+  supervisor->load(limited());
+  EXPECT_EQ("a Waiting Process ended while machined was away (killed: out of memory); restarting",
+            told.back());
+}
+
+TEST(ServiceChild, CountsMemoryKills) {
+  EXPECT_EQ(3u, memoryKillsOf("low 0\nhigh 0\nmax 77\noom 4\noom_kill 3\noom_group_kill 0\n"));
+  EXPECT_EQ(0u, memoryKillsOf(""));
+  EXPECT_EQ(0u, memoryKillsOf("oom_kill x\n"));
 }
 
 }  // namespace

@@ -129,7 +129,12 @@ void Supervisor::loadSelf(kj::StringPtr id) {
   ServiceDefinition definition;
   definition.id = kj::str(id);
   definition.mayBeStarted = definition.mayBeStopped = false;
+  definition.carriesApi = true;
   impl->add(kj::mv(definition)).beSelf();
+}
+
+void Supervisor::note(kj::StringPtr id, kj::StringPtr message) {
+  impl->find(id).note(message);
 }
 
 void Supervisor::start(kj::StringPtr id) {
@@ -138,14 +143,18 @@ void Supervisor::start(kj::StringPtr id) {
   service.start();
 }
 
-void Supervisor::restart(kj::StringPtr id) {
+kj::Promise<void> Supervisor::restart(kj::StringPtr id) {
   auto& service = impl->find(id);
   impl->requireOpen(id);
-  service.restart();
+  return service.restart();
 }
 
-void Supervisor::signal(kj::StringPtr id, int number) {
-  impl->find(id).signal(number);
+kj::Promise<void> Supervisor::signal(kj::StringPtr id, int number) {
+  return impl->find(id).signal(number);
+}
+
+kj::Promise<void> Supervisor::kept(kj::StringPtr id) {
+  return impl->find(id).kept();
 }
 
 kj::Promise<void> Supervisor::stop(kj::StringPtr id) {

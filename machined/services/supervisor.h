@@ -9,6 +9,9 @@
 // held by process 1 under "service/<id>"), health is asked anew. A service that had been stopped
 // stays stopped, one that was waiting waits again, one that was being stopped is stopped. A service
 // that is a part of this program begins again.
+//
+// What is asked for and answered happens: a promise of restart(), signal() and kept() resolves when
+// process 1 has done it or holds it as due, and then a successor does it.
 #pragma once
 
 #include <kj/async.h>
@@ -39,6 +42,7 @@ struct ServiceDefinition {
   kj::Array<kj::String> argv;  // with the exec wrapper in front
   kj::Array<kj::String> environment;
   kj::String cgroup;                 // below /sys/fs/cgroup
+  uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
   kj::Vector<kj::String> dependsOn;  // service ids that must be up
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<kj::Function<kj::Promise<void>()>> preWork;
@@ -57,6 +61,8 @@ struct ServiceDefinition {
   bool awaited = true;  // the boot is not over before it is up
   // Over the API. Who answers the API, or carries it, is not to be stopped by it.
   bool mayBeStarted = true, mayBeStopped = true;
+  // Who asks for something may hang on it: a restart or a signal comes 100 ms after the answer.
+  bool carriesApi = false;
 };
 
 class Supervisor {
@@ -74,6 +80,8 @@ class Supervisor {
     kj::Maybe<
         kj::Function<kj::Array<kj::String>(kj::StringPtr id, kj::ArrayPtr<const kj::String> own)>>
         environment = nullptr;
+    // How many processes of a cgroup the kernel has killed for memory, ever. None: nobody knows.
+    kj::Maybe<kj::Function<uint64_t(kj::StringPtr cgroup)>> memoryKills = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
   explicit Supervisor(Dependencies deps);
@@ -86,11 +94,12 @@ class Supervisor {
   void unload(kj::StringPtr id, kj::StringPtr why);
   // Nothing to do when it was started before. One that is stopping is started when it has ended.
   void start(kj::StringPtr id);
-  // Stop, then start, whether or not the caller stays (it may hang on this very service). Begins
-  // after 100 ms, so that the caller's answer gets out before.
-  void restart(kj::StringPtr id);
-  // To its process, as late as a restart begins; FailedPrecondition when it has none.
-  void signal(kj::StringPtr id, int number);
+  // Stop, then start, whether or not the caller stays.
+  kj::Promise<void> restart(kj::StringPtr id);
+  // To its process; FailedPrecondition when it has none.
+  kj::Promise<void> signal(kj::StringPtr id, int number);
+  // Resolves when process 1 knows what was decided about it last, so that a successor does it.
+  kj::Promise<void> kept(kj::StringPtr id);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
@@ -102,6 +111,7 @@ class Supervisor {
 
   void fill(kj::StringPtr id, rpc::Service::Builder out) const;  // NotFound
   kj::Vector<kj::String> ids() const;                            // sorted
+  void note(kj::StringPtr id, kj::StringPtr message);  // an event of it, in its present state
   // This program itself: state Running, no process of its own to supervise.
   void loadSelf(kj::StringPtr id);
 

@@ -43,6 +43,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   FakeMachine machine;
   std::vector<std::string> told;  // "id State message"
   kj::StringPtr configured = "";  // a variable of every service
+  uint64_t memoryKills = 0;       // of every cgroup
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
 
@@ -66,7 +67,8 @@ class SupervisorTest : public testing::Test, public kj::Clock {
         kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
             [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
               return kj::arr(kj::str(id, own.size()), kj::str(configured));
-            })});
+            }),
+        kj::Function<uint64_t(kj::StringPtr)>([this](kj::StringPtr) { return memoryKills; })});
   }
   void crashBrain() {
     run();
@@ -86,6 +88,12 @@ class SupervisorTest : public testing::Test, public kj::Clock {
     d.argv = kj::arr(kj::str("/usr/bin/", id));
     d.cgroup = kj::str("system/", id);
     for (auto on : dependsOn) d.dependsOn.add(kj::str(on));
+    return d;
+  }
+  // One that its callers hang on.
+  ServiceDefinition carrier(kj::StringPtr id) {
+    auto d = define(id);
+    d.carriesApi = true;
     return d;
   }
   rpc::ServiceState state(kj::StringPtr id) {

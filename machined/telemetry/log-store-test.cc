@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "common/base/error.h"
+#include "machined/process1/test-garbage.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {
@@ -211,6 +212,28 @@ TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
   EXPECT_TRUE(writer.poll(scope));
   EXPECT_TRUE(machine.holds("log/apid"));
   EXPECT_TRUE(machine.holds("pipe/apid"));
+}
+
+// Catches: a brain that dies of what it finds instead of a log or a pipe, as the next one will.
+TEST_F(LogsTest, WhatCannotBeTakenUpBeginsAnew) {
+  for (kj::StringPtr name : {"log/a"_kj, "pipe/a"_kj}) {
+    for (auto& bad : garbage("alosolg1")) {
+      die();
+      machine.drop();
+      machine.keep(name, kj::mv(bad.fd));
+      for (int brains = 0; brains < 2; ++brains) {
+        auto e = kj::runCatchingExceptions([&]() { start(); });
+        ASSERT_TRUE(e == nullptr) << bad.what.cStr();
+        logs->append("a", "line\n"_kj.asArray());
+        scope.poll();
+        EXPECT_EQ(logs->ids().size(), 1u);
+        auto writer = logs->writer("a").wait(scope);
+        EXPECT_EQ(write(writer, "more\n", 5), 5) << bad.what.cStr();
+        die();
+      }
+    }
+  }
+  start();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/refcount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -46,6 +47,13 @@ kj::Own<Pipe> newPipe() {
 // A pipe of which only the reading end is at hand. Holding a writing end as well keeps it from
 // ending whenever its service does.
 kj::Own<Pipe> reopenPipe(kj::AutoCloseFd reading) {
+  struct stat status;
+  KJ_SYSCALL(fstat(reading, &status));
+  int flags;
+  KJ_SYSCALL(flags = fcntl(reading, F_GETFL));
+  if (!S_ISFIFO(status.st_mode) || (flags & O_ACCMODE) == O_WRONLY) {
+    fail(ErrorKind::kInternal, "it is not the reading end of a pipe");
+  }
   auto pipe = kj::heap<Pipe>();
   int writing;
   KJ_SYSCALL(writing = open(kj::str("/proc/self/fd/", reading.get()).cStr(), O_WRONLY | O_CLOEXEC));
@@ -149,7 +157,14 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     for (auto& name : process1.heldNames()) {
       if (!name.startsWith(kPipePrefix)) continue;
       KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
-        startPump(of(name.slice(kPipePrefix.size())), reopenPipe(kj::mv(*fd)));
+        // Its writers, if there are any, write to nobody; the next start has a new one.
+        KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                       auto pipe = reopenPipe(kj::mv(*fd));
+                       startPump(of(name.slice(kPipePrefix.size())), kj::mv(pipe));
+                     })) {
+          log::error("pipe of a log is damaged; starting a new one",
+                     {{"name", name}, {"error", messageOf(*e)}});
+        }
       }
     }
   }

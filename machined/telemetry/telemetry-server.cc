@@ -5,19 +5,22 @@ namespace {
 
 class EventsServer final : public rpc::Events::Server {
  public:
-  explicit EventsServer(Events& events) : events(events) {}
+  EventsServer(Events& events, kj::Own<ClientCalls> calls) : events(events), calls(kj::mv(calls)) {}
   kj::Promise<void> watch(WatchContext context) override {
+    auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
-    return events.watch(params.getTail(), params.getSink());
+    return events.watch(params.getTail(), params.getSink()).attach(kj::mv(slot));
   }
 
  private:
   Events& events;
+  kj::Own<ClientCalls> calls;
 };
 
 class LogsServer final : public rpc::Logs::Server {
  public:
-  LogsServer(Logs& logs, KernelLog kernelLog) : logs(logs), kernelLog(kj::mv(kernelLog)) {}
+  LogsServer(Logs& logs, KernelLog kernelLog, kj::Own<ClientCalls> calls)
+      : logs(logs), kernelLog(kj::mv(kernelLog)), calls(kj::mv(calls)) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = logs.ids();
@@ -26,27 +29,32 @@ class LogsServer final : public rpc::Logs::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> read(ReadContext context) override {
+    auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
-    return logs.read(params.getId(), params.getFollow(), params.getTailLines(), params.getFrom(),
-                     params.getSink());
+    return logs
+        .read(params.getId(), params.getFollow(), params.getTailLines(), params.getFrom(),
+              params.getSink())
+        .attach(kj::mv(slot));
   }
   kj::Promise<void> kernel(KernelContext context) override {
-    return kernelLog(context.getParams());
+    auto slot = calls->enter(CallKind::kKernelLog);
+    return kernelLog(context.getParams()).attach(kj::mv(slot));
   }
 
  private:
   Logs& logs;
   KernelLog kernelLog;
+  kj::Own<ClientCalls> calls;
 };
 
 }  // namespace
 
-rpc::Events::Client serveEvents(Events& events) {
-  return kj::heap<EventsServer>(events);
+rpc::Events::Client serveEvents(Events& events, kj::Own<ClientCalls> calls) {
+  return kj::heap<EventsServer>(events, kj::mv(calls));
 }
 
-rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel) {
-  return kj::heap<LogsServer>(logs, kj::mv(kernel));
+rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, kj::Own<ClientCalls> calls) {
+  return kj::heap<LogsServer>(logs, kj::mv(kernel), kj::mv(calls));
 }
 
 }  // namespace talos::machined

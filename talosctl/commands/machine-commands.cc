@@ -185,6 +185,9 @@ kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
       problems.add(
           kj::str("a config is on trial; reverting in ", durationText(left / 1000 * kj::SECONDS)));
     }
+    if (auto hanging = r.value.getHangingReads()) {
+      problems.add(kj::str("reads that hang: ", hanging, "; a disk or a mount does not answer"));
+    }
     table.add(r.node, stage, r.value.getSequence(), r.value.getPhase(),
               problems.size() > 0 ? kj::StringPtr(problems[0]) : ""_kj);
     for (size_t i = 1; i < problems.size(); ++i) table.add(r.node, "", "", "", problems[i]);

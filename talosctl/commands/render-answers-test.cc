@@ -165,6 +165,13 @@ TEST(Render, Status) {
             "NODE   STAGE     SEQUENCE   PHASE   PROBLEM\n"
             "n      running                      a config is on trial; reverting in "
             "1m1s\n");
+  Made<rpc::Status> hangs;
+  hangs.value.setStage(rpc::Status::Stage::RUNNING);
+  hangs.value.setHangingReads(2);
+  EXPECT_EQ(renderStatus(replies<rpc::Status>(hangs.from("n"))),
+            "NODE   STAGE     SEQUENCE   PHASE   PROBLEM\n"
+            "n      running                      reads that hang: 2; a disk or a mount does not "
+            "answer\n");
 }
 
 TEST(Render, Memory) {

@@ -11,8 +11,8 @@
 #include "machined/api/kmsg.h"
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
+#include "machined/process1/read-pool.h"
 #include "machined/process1/test-process1.h"
-#include "machined/process1/uv-loop.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/services/supervisor.h"
@@ -25,7 +25,7 @@ namespace talos::fuzz {
 class MachinedWorld final : private kj::Clock {
  public:
   MachinedWorld(kj::AsyncIoContext& io, kj::Timer& timer)
-      : uv(io.unixEventPort, io.provider->getTimer()),
+      : pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}),
         events(*this),
         logs(process1, io.unixEventPort),
         store(registry, *this),
@@ -35,13 +35,15 @@ class MachinedWorld final : private kj::Clock {
             [this](rpc::ServiceStateEvent::Reader event) {
               events.publish([&](rpc::Event::Builder e) { e.setService(event); });
             }}),
-        node(machined::serveNode(
-            {makeMachine(timer), machined::serveServices(supervisor), machined::serveEvents(events),
-             machined::serveLogs(logs, emptyKernelLog), kj::heap<machined::FilesServer>(uv),
-             machined::serveResources(store, false), machined::serveResources(store, true),
-             KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
-             KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
-             KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
+        node(machined::serveNode({makeMachine(timer), machined::serveServices(supervisor),
+                                  machined::serveEvents(events, kj::addRef(*calls)),
+                                  machined::serveLogs(logs, emptyKernelLog, kj::addRef(*calls)),
+                                  kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
+                                  machined::serveResources(store, false, kj::addRef(*calls)),
+                                  machined::serveResources(store, true, kj::addRef(*calls)),
+                                  KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
+                                  KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
+                                  KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;
@@ -102,7 +104,8 @@ class MachinedWorld final : private kj::Clock {
   unsigned reboots = 0, shutdowns = 0;
 
  private:
-  UvLoop uv;
+  ReadPool pool;
+  kj::Own<machined::ClientCalls> calls = machined::ClientCalls::alone();
   machined::FakeMachine machine;
   machined::FakeProcess1 process1{machine};
   machined::Events events;
@@ -149,7 +152,8 @@ class MachinedWorld final : private kj::Clock {
     hooks.time = [](kj::String server) -> kj::Promise<machined::TimeAnswer> {
       return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
     };
-    return kj::heap<machined::MachineServer>(uv, timer, kj::mv(identity), kj::mv(hooks));
+    return kj::heap<machined::MachineServer>(pool, timer, kj::mv(identity), kj::mv(hooks),
+                                             kj::addRef(*calls));
   }
 
   static constexpr kj::StringPtr kKind = "HostnameSpecs.net.talos.dev"_kj;

@@ -1,0 +1,175 @@
+// What process 1 does with a brain that hangs, and without it.
+#include <gtest/gtest.h>
+#include <linux/reboot.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "machined/init/init-harness.h"
+#include "machined/init/init-loop.h"
+
+namespace talos::process1 {
+namespace {
+
+Harness::Options quick() {
+  Harness::Options options;
+  options.tickMs = 20;
+  options.missedBeats = 10;
+  options.missedAtStart = 25;
+  options.termGraceMs = 100;
+  return options;
+}
+
+int64_t milliseconds() {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000;
+}
+
+void beat(int socket) {
+  send(socket, Ask::kBeat, 1, "");
+}
+// As a brain that is alive, for so long.
+void beatFor(int socket, int64_t ms) {
+  for (int64_t end = milliseconds() + ms; milliseconds() < end;) {
+    beat(socket);
+    struct timespec pause = {0, 20'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+bool endsWith(Harness& harness, int sign) {
+  int status = harness.waitForEnd();
+  return WIFSIGNALED(status) && WTERMSIG(status) == sign;
+}
+constexpr int kRebooted = SIGHUP, kPoweredOff = SIGINT;  // as a pid namespace shows it
+
+// Catches: a brain that was stopped, or waits for a dead disk, and a machine that nobody can reach.
+TEST(BrainWatch, KillsAndRestartsABrainThatHangs) {
+  Harness harness(quick());
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beat(brain.socket);
+  ASSERT_EQ(0, kill(brain.pid, SIGSTOP));
+  harness.waitForConsole("/child hangs: no sign of life for 0 s; killing it");
+  auto next = harness.next();
+  EXPECT_NE(brain.pid, next.pid);
+  EXPECT_EQ(1u, inventory(next.socket)[0].report.sequence);
+  harness.waitForConsole("signal 9");
+}
+
+// Catches: a brain that hangs before it has ever answered, and one that is killed at its work.
+TEST(BrainWatch, ABrainHasMoreTimeToStart) {
+  auto options = quick();
+  Harness harness(options);
+  int64_t started = milliseconds();
+  auto brain = harness.next();
+  auto next = harness.next();
+  EXPECT_GE(milliseconds() - started, options.missedAtStart * options.tickMs);
+  EXPECT_NE(brain.pid, next.pid);
+}
+
+// Catches: a live brain that is killed.
+TEST(BrainWatch, ABrainThatBeatsLives) {
+  auto options = quick();
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beatFor(brain.socket, 5 * options.missedAtStart * options.tickMs);
+  EXPECT_EQ(0, kill(brain.pid, 0));
+  sendSpawn(brain.socket, 7, "x", harness.child({"exit", "0"}));
+  EXPECT_EQ(7u, receive(brain.socket).report.id);
+}
+
+// Catches: a false alarm after the whole machine stood still (here: process 1 does, and with it its
+// tests' clock goes on).
+TEST(BrainWatch, AMachineThatStoodStillIsNoBrainThatHangs) {
+  auto options = quick();
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  for (int i = 0; i < 3; ++i) {
+    beat(brain.socket);
+    ASSERT_EQ(0, kill(harness.pid(), SIGSTOP));
+    struct timespec pause = {0, 600'000'000};  // three times what a brain may take
+    nanosleep(&pause, nullptr);
+    ASSERT_EQ(0, kill(harness.pid(), SIGCONT));
+    beatFor(brain.socket, 60);
+  }
+  EXPECT_EQ(0, kill(brain.pid, 0));
+  send(brain.socket, Ask::kDrop, 9, "none");
+  EXPECT_EQ(9u, receive(brain.socket).report.id);
+}
+
+// Catches: a wish that is lost with the brain that was told of it.
+TEST(BrainWatch, AWishIsRepeatedUntilItIsBegun) {
+  Harness harness;
+  auto brain = harness.next();
+  inventory(brain.socket);
+  ASSERT_EQ(0, kill(harness.pid(), SIGINT));
+  EXPECT_EQ(Tell::kWish, receive(brain.socket).report.tell);
+  harness.killNow(brain.pid);
+  auto next = harness.next();
+  inventory(next.socket);
+  auto again = receive(next.socket);
+  EXPECT_EQ(Tell::kWish, again.report.tell);
+  EXPECT_EQ(static_cast<int>(Wish::kReboot), again.report.code);
+  send(next.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kReboot));
+  send(next.socket, Ask::kDrop, 2, "none");
+  EXPECT_EQ(2u, receive(next.socket).report.id);
+  harness.killNow(next.pid);
+  auto third = harness.next();
+  inventory(third.socket);
+  send(third.socket, Ask::kDrop, 3, "none");
+  EXPECT_EQ(3u, receive(third.socket).report.id) << "told again though it was begun";
+}
+
+// Catches: a machine that only its plug can switch off, because its brain does not answer: stopped,
+// alive but deaf, or not there at all.
+TEST(BrainWatch, AWishComesTrueWithoutTheBrain) {
+  for (bool reboot : {true, false}) {
+    for (auto how : {"stopped", "deaf", "none"}) {
+      auto options = quick();
+      options.wishBegins = 15;
+      options.brainExists = how != std::string("none");
+      Harness harness(options);
+      Harness::Reporter brain;
+      if (options.brainExists) {
+        brain = harness.next();
+        inventory(brain.socket);
+        beat(brain.socket);
+      } else {
+        harness.waitForConsole("could not be started");
+      }
+      if (how == std::string("stopped")) {
+        ASSERT_EQ(0, kill(brain.pid, SIGSTOP));
+      }
+      ASSERT_EQ(0, kill(harness.pid(), reboot ? SIGINT : SIGPWR));
+      if (how == std::string("deaf")) beatFor(brain.socket, 200);
+      harness.waitForConsole(reboot ? "did not begin to reboot within 0 s; going on without it"
+                                    : "did not begin to shut down within 0 s; going on without it");
+      EXPECT_TRUE(endsWith(harness, reboot ? kRebooted : kPoweredOff)) << how;
+    }
+  }
+}
+
+// Catches: a sequence that begins and hangs in its middle.
+TEST(BrainWatch, AWishThatWasBegunEnds) {
+  auto options = quick();
+  options.wishBegins = 10;
+  options.wishEnds = 40;
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  int64_t started = milliseconds();
+  ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
+  receive(brain.socket);
+  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  beatFor(brain.socket, 600);
+  EXPECT_GE(milliseconds() - started, 600);
+  harness.waitForConsole("did not finish to shut down");
+  EXPECT_TRUE(endsWith(harness, kPoweredOff));
+}
+
+}  // namespace
+}  // namespace talos::process1

@@ -1,0 +1,67 @@
+// The half of the loop that does not trust the brain: one that hangs is killed, and what somebody at
+// the machine wishes happens without it.
+//
+// Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
+// scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood
+// still as a whole (suspended, or a guest whose host is busy) has missed one beat, not all of them.
+#include <linux/reboot.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "machined/init/init-clock.h"
+#include "machined/init/init-loop.h"
+#include "machined/init/take-down.h"
+
+namespace talos::process1 {
+
+void Loop::watch() {
+  int64_t t = now();
+  if (t - lastTick < settings.tickMs) return;
+  lastTick = t;
+  watchBrain();
+  watchWishes();
+}
+
+void Loop::watchBrain() {
+  if (brainPid < 0) return;
+  ++missed;
+  unsigned allowed = beaten ? settings.missedBeats : settings.missedAtStart;
+  if (missed < allowed || (brainKilled && missed % allowed != 0)) return;
+  int64_t seconds = static_cast<int64_t>(missed) * settings.tickMs / 1000;
+  if (brainKilled) {
+    // Its memory or a file is on a device that does not answer; no user code of it runs any more.
+    console.error(settings.brain, " does not end, ", seconds, " s after its last sign of life");
+    return;
+  }
+  console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
+  brainKilled = true;
+  syscall(SYS_pidfd_send_signal, brainPidfd, SIGKILL, nullptr, 0);
+}
+
+void Loop::wishFor(Wish wish) {
+  uint32_t number = static_cast<uint32_t>(wish);
+  if (wishes == 0 && begun == 0) wishTicks = 0;  // wishing again is not to put it off
+  if (begun != number) wishes |= 1u << number;
+  newestWish = number;
+}
+
+void Loop::wishBegun(uint32_t wish) {
+  wishes &= ~(1u << wish);
+  if (begun == 0) wishTicks = 0;
+  begun = wish;
+}
+
+void Loop::watchWishes() {
+  if (wishes == 0 && begun == 0) return;
+  unsigned allowed = begun == 0 ? settings.wishBegins : settings.wishEnds;
+  if (++wishTicks < allowed) return;
+  bool reboot = newestWish == static_cast<uint32_t>(Wish::kReboot);
+  console.error(settings.brain, begun == 0 ? " did not begin to " : " did not finish to ",
+                reboot ? "reboot" : "shut down", " within ",
+                static_cast<int64_t>(allowed) * settings.tickMs / 1000, " s; going on without it");
+  goDown(reboot ? LINUX_REBOOT_CMD_RESTART : LINUX_REBOOT_CMD_POWER_OFF, settings.termGraceMs,
+         console);
+}
+
+}  // namespace talos::process1

@@ -1,0 +1,63 @@
+// How many calls of the API that last, or that hold something, may be open at once: for one client
+// and for the node. A client is one connection of apid, which has one for each of its clients.
+//
+// A call takes a slot when it begins and gives it back when it ends, however it ends. Beyond the
+// limit it is refused at once (ResourceExhausted, naming the limit), so no reader costs another one
+// his service. Nothing is kept: a brain that begins has no calls.
+#pragma once
+
+#include <kj/refcount.h>
+#include <kj/string.h>
+
+namespace talos::machined {
+
+enum class CallKind {
+  kRead,       // works on the pool of read-pool.h: files, mounts, processes
+  kStream,     // until the caller ends it: events, logs, resources
+  kKernelLog,  // the same, with a descriptor and a buffer of 16 KiB
+  kTime,       // resolves a name: a thread of c-ares and a socket, for up to 10 s
+};
+constexpr size_t kCallKinds = 4;
+
+struct CallLimit {
+  kj::StringPtr what;
+  unsigned perClient, inTotal;
+};
+CallLimit limitOf(CallKind kind);
+
+// Of the node.
+class NodeCalls : public kj::Refcounted {
+ public:
+  unsigned count(CallKind kind) const { return open[static_cast<size_t>(kind)]; }
+
+ private:
+  friend class ClientCalls;
+  unsigned open[kCallKinds] = {};
+};
+
+// Of one client.
+class ClientCalls : public kj::Refcounted {
+ public:
+  explicit ClientCalls(kj::Own<NodeCalls> node) : node(kj::mv(node)) {}
+  // The only client of a node, as tests have it.
+  static kj::Own<ClientCalls> alone();
+
+  class Slot {
+   public:
+    Slot(kj::Own<ClientCalls> client, CallKind kind);
+    Slot(Slot&&) = default;
+    ~Slot() noexcept(false);
+    KJ_DISALLOW_COPY(Slot);
+
+   private:
+    kj::Own<ClientCalls> client;  // null: moved from
+    CallKind kind;
+  };
+  Slot enter(CallKind kind);
+
+ private:
+  kj::Own<NodeCalls> node;
+  unsigned open[kCallKinds] = {};
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,175 @@
+#include "machined/process1/read-pool.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+#include <kj/debug.h>
+#include <kj/vector.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos {
+namespace {
+
+// Reads that end when the test lets them, as from a dead mount.
+struct ReadPoolTest : testing::Test {
+  ~ReadPoolTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::Vector<kj::String> told;
+  kj::AutoCloseFd reading, writing;
+  std::atomic<unsigned> inside = 0;
+  ReadPool pool{io.unixEventPort,
+                timer,
+                {.threads = 2, .mostThreads = 4, .mostQueued = 6, .hangsAfter = 30 * kj::SECONDS},
+                [this](kj::StringPtr line) { told.add(kj::str(line)); }};
+
+  ReadPoolTest() {
+    int ends[2];
+    KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+    reading = kj::AutoCloseFd(ends[0]);
+    writing = kj::AutoCloseFd(ends[1]);
+  }
+  kj::Promise<void> hang() {
+    return pool.run("reading a dead mount", [this]() {
+      ++inside;
+      char byte;
+      KJ_SYSCALL(read(reading, &byte, 1));
+      --inside;
+    });
+  }
+  void release(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) KJ_SYSCALL(write(writing, "x", 1));
+  }
+  // The threads' part is done; the deadline is the real clock's.
+  void until(kj::FunctionParam<bool()> reached) {
+    auto late = io.provider->getTimer().now() + 20 * kj::SECONDS;
+    while (!reached()) {
+      ASSERT_LT(io.provider->getTimer().now(), late) << "not reached within 20 s";
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+  }
+  void pass(kj::Duration time) { advance(timer, io.waitScope, time); }
+  int answer() {
+    return pool.run("reading", []() { return 42; }).wait(io.waitScope);
+  }
+  kj::String failure(kj::Promise<void> promise) {
+    auto e = kj::runCatchingExceptions([&]() { promise.wait(io.waitScope); });
+    KJ_IF_MAYBE (x, e) return kj::str(nameOf(kindOf(*x)), ": ", messageOf(*x));
+    return kj::str("ok");
+  }
+};
+
+// Catches: results or failures that go to another, and a thread that ends with one.
+TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
+  kj::Vector<kj::Promise<int>> all;
+  for (int i = 0; i < 6; ++i) all.add(pool.run("counting", [i]() { return i; }));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(i, all[i].wait(io.waitScope));
+  EXPECT_EQ("NotFound: nothing there",
+            failure(pool.run("reading", []() { fail(ErrorKind::kNotFound, "nothing there"); })));
+  EXPECT_EQ(42, answer());
+}
+
+// Catches: reads on a dead mount that stop all others, and of which nobody knows.
+TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
+  auto first = hang(), second = hang();
+  until([&]() { return inside == 2; });
+  auto waiting = pool.run("reading", []() { return 42; });
+  EXPECT_FALSE(waiting.poll(io.waitScope));
+  EXPECT_EQ(0u, pool.hanging());
+  pass(31 * kj::SECONDS);
+  EXPECT_EQ(2u, pool.hanging());
+  ASSERT_EQ(2u, told.size());
+  EXPECT_EQ("a read hangs for 30 s: reading a dead mount; 2 of at most 4 threads hang", told[1]);
+  EXPECT_EQ(42, waiting.wait(io.waitScope));
+  EXPECT_EQ(42, answer());
+  release(2);
+  first.wait(io.waitScope);
+  second.wait(io.waitScope);
+  EXPECT_EQ(0u, pool.hanging());
+  EXPECT_EQ("a read that hung ended: reading a dead mount; 0 still hang", told.back());
+  EXPECT_EQ(42, answer());
+}
+
+// Catches: threads without end, and callers that wait for one that never comes.
+TEST_F(ReadPoolTest, RefusesWhenAllHang) {
+  kj::Vector<kj::Promise<void>> hanging;
+  for (unsigned i = 0; i < 4; ++i) {
+    hanging.add(hang());
+    until([&]() { return inside == i + 1; });
+    if (i % 2 == 1) pass(31 * kj::SECONDS);
+  }
+  EXPECT_EQ(4u, pool.hanging());
+  EXPECT_EQ(
+      "Unavailable: all 4 threads for reads hang (reading a dead mount); a disk or a mount "
+      "does not answer",
+      failure(hang()));
+  release(1);
+  until([&]() { return inside == 3; });
+  until([&]() { return pool.hanging() == 3; });
+  EXPECT_EQ(42, answer());
+  release(3);
+  for (auto& h : hanging) h.wait(io.waitScope);
+}
+
+// Catches: callers that wait for ever in front of threads that all hang.
+TEST_F(ReadPoolTest, WhoWaitsIsToldWhenTheLastThreadHangs) {
+  kj::Vector<kj::Promise<void>> hanging;
+  for (unsigned i = 0; i < 2; ++i) hanging.add(hang());
+  until([&]() { return inside == 2; });
+  for (unsigned i = 0; i < 2; ++i) hanging.add(hang());
+  auto late = hang();
+  pass(31 * kj::SECONDS);
+  until([&]() { return inside == 4; });
+  pass(31 * kj::SECONDS);
+  EXPECT_EQ("Unavailable: all 4 threads for reads hang; retry later", failure(kj::mv(late)));
+  release(4);
+  for (auto& h : hanging) h.wait(io.waitScope);
+}
+
+// Catches: a queue that grows with what clients ask for, and work that is done for nobody.
+TEST_F(ReadPoolTest, TheQueueIsBounded) {
+  auto first = hang(), second = hang();
+  until([&]() { return inside == 2; });
+  bool done = false;
+  kj::Vector<kj::Promise<void>> waiting;
+  for (int i = 0; i < 6; ++i) waiting.add(pool.run("reading", [&]() { done = true; }));
+  EXPECT_EQ("ResourceExhausted: 6 reads wait already, which is the most; retry", failure(hang()));
+  waiting.clear();
+  release(2);
+  first.wait(io.waitScope);
+  second.wait(io.waitScope);
+  EXPECT_EQ(42, answer());
+  EXPECT_FALSE(done);
+}
+
+// Catches: a brain that cannot exit because a read hangs.
+TEST(ReadPoolEnd, LeavesWhatHangs) {
+  auto io = kj::setupAsyncIo();
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  std::atomic<bool> inside = false, ended = false;
+  {
+    ReadPool pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {});
+    auto abandoned = pool.run("reading", [&inside, &ended, fd = ends[0]]() {
+      inside = true;
+      char byte;
+      KJ_SYSCALL(read(fd, &byte, 1));
+      ended = true;
+    });
+    abandoned.poll(io.waitScope);
+    while (!inside) usleep(1000);
+  }
+  EXPECT_FALSE(ended);
+  KJ_SYSCALL(write(ends[1], "x", 1));
+  while (!ended) usleep(1000);  // and the thread does no harm
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,228 @@
+#include "machined/process1/read-pool.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/vector.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "common/base/error.h"
+
+namespace talos {
+namespace {
+
+constexpr auto kLookEvery = 1 * kj::SECONDS;
+
+struct Job {
+  kj::String doing;
+  kj::Function<void()> work;
+  kj::Maybe<kj::Exception> failure;
+  kj::Own<kj::PromiseFulfiller<void>> done;
+  kj::TimePoint begun = kj::origin<kj::TimePoint>();
+  bool hangs = false;
+};
+
+// What the loop and the threads share; lives as long as one of them. A thread uses a job between the
+// two queues, and nobody else does then.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable news;
+  std::deque<Job*> todo, finished;
+  unsigned idle = 0;
+  bool over = false;
+  kj::AutoCloseFd bell;
+  std::deque<kj::Own<Job>> left;  // at the end: those that hang
+
+  void ring() {
+    uint64_t one = 1;
+    ssize_t n = write(bell, &one, sizeof one);
+    (void)n;  // full: it has been rung
+  }
+};
+
+void runThread(std::shared_ptr<Shared> shared) {
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    ++shared->idle;
+    shared->news.wait(lock, [&] { return shared->over || !shared->todo.empty(); });
+    --shared->idle;
+    if (shared->over) return;
+    auto* job = shared->todo.front();
+    shared->todo.pop_front();
+    lock.unlock();
+    job->failure = kj::runCatchingExceptions([&]() { job->work(); });
+    lock.lock();
+    shared->finished.push_back(job);
+    shared->ring();
+  }
+}
+
+}  // namespace
+
+struct ReadPool::Impl {
+  kj::Timer& timer;
+  Options options;
+  kj::Function<void(kj::StringPtr)> tell;
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+  std::deque<kj::Own<Job>> queue;
+  kj::Vector<kj::Own<Job>> running;  // with those that hang
+  unsigned threads = 0, hanging = 0;
+  kj::Own<kj::UnixEventPort::FdObserver> observer;
+  kj::Promise<void> collecting = nullptr;
+  kj::Promise<void> looking = kj::READY_NOW;
+  bool looks = false;
+
+  Impl(kj::UnixEventPort& port, kj::Timer& timer, Options options,
+       kj::Function<void(kj::StringPtr)> tell)
+      : timer(timer), options(options), tell(kj::mv(tell)) {
+    int fd;
+    KJ_SYSCALL(fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    shared->bell = kj::AutoCloseFd(fd);
+    observer = kj::heap<kj::UnixEventPort::FdObserver>(port, fd,
+                                                       kj::UnixEventPort::FdObserver::OBSERVE_READ);
+    collecting = collect().eagerlyEvaluate([](kj::Exception&& e) {
+      KJ_LOG(FATAL, "the pool for reads failed; no read would ever end", e);
+      abort();
+    });
+  }
+
+  ~Impl() noexcept(false) {
+    std::unique_lock lock(shared->mutex);
+    shared->over = true;
+    shared->news.notify_all();
+    for (auto& job : running) {
+      job->done = nullptr;  // the loop's
+      shared->left.push_back(kj::mv(job));
+    }
+  }
+
+  // How many may work at once: those that hang take the place of others only beyond the bound.
+  unsigned width() const { return kj::min(options.threads, options.mostThreads - hanging); }
+
+  kj::Promise<void> run(kj::StringPtr doing, kj::Function<void()> work) {
+    if (width() == 0) {
+      return error(ErrorKind::kUnavailable,
+                   kj::str("all ", hanging, " threads for reads hang (",
+                           running.empty() ? ""_kj : kj::StringPtr(running[0]->doing),
+                           "); a disk or a mount does not answer"));
+    }
+    if (queue.size() >= options.mostQueued) {
+      return error(ErrorKind::kResourceExhausted,
+                   kj::str(options.mostQueued, " reads wait already, which is the most; retry"));
+    }
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    auto job = kj::heap<Job>(Job{kj::str(doing), kj::mv(work), nullptr, kj::mv(paf.fulfiller)});
+    queue.push_back(kj::mv(job));
+    handOut();
+    return kj::mv(paf.promise);
+  }
+
+  void handOut() {
+    while (!queue.empty() && running.size() - hanging < width()) {
+      auto job = kj::mv(queue.front());
+      queue.pop_front();
+      if (!job->done->isWaiting()) continue;  // nobody waits any more
+      job->begun = timer.now();
+      give(*job);
+      running.add(kj::mv(job));
+    }
+    if (!running.empty() && !looks) {
+      looks = true;
+      looking = look().eagerlyEvaluate(nullptr);
+    }
+  }
+
+  void give(Job& job) {
+    std::unique_lock lock(shared->mutex);
+    shared->todo.push_back(&job);
+    if (shared->idle < shared->todo.size() && threads < options.mostThreads) {
+      ++threads;
+      std::thread(runThread, shared).detach();
+    } else {
+      shared->news.notify_one();
+    }
+  }
+
+  kj::Promise<void> collect() {
+    for (;;) {
+      auto readable = observer->whenBecomesReadable();  // before reading: it tells of edges only
+      uint64_t count;
+      ssize_t n = read(shared->bell, &count, sizeof count);
+      (void)n;
+      std::deque<Job*> finished;
+      {
+        std::unique_lock lock(shared->mutex);
+        finished.swap(shared->finished);
+      }
+      for (auto* job : finished) end(*job);
+      handOut();
+      co_await readable;
+    }
+  }
+
+  void end(Job& job) {
+    if (job.hangs) {
+      --hanging;
+      tell(kj::str("a read that hung ended: ", job.doing, "; ", hanging, " still hang"));
+    }
+    KJ_IF_MAYBE (e, job.failure) {
+      job.done->reject(kj::mv(*e));
+    } else {
+      job.done->fulfill();
+    }
+    for (auto& other : running) {
+      if (other.get() != &job) continue;
+      auto ended = kj::mv(other);
+      other = kj::mv(running.back());
+      running.removeLast();
+      return;
+    }
+  }
+
+  kj::Promise<void> look() {
+    while (!running.empty()) {
+      co_await timer.afterDelay(kLookEvery);
+      for (auto& job : running) {
+        if (job->hangs || timer.now() - job->begun < options.hangsAfter) continue;
+        job->hangs = true;
+        ++hanging;
+        tell(kj::str("a read hangs for ", options.hangsAfter / kj::SECONDS, " s: ", job->doing,
+                     "; ", hanging, " of at most ", options.mostThreads, " threads hang"));
+      }
+      if (width() == 0) refuseAll();
+      handOut();
+    }
+    looks = false;
+  }
+
+  // No thread will come to them.
+  void refuseAll() {
+    while (!queue.empty()) {
+      queue.front()->done->reject(
+          error(ErrorKind::kUnavailable,
+                kj::str("all ", hanging, " threads for reads hang; retry later")));
+      queue.pop_front();
+    }
+  }
+};
+
+ReadPool::ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
+                   kj::Function<void(kj::StringPtr)> tell)
+    : impl(kj::heap<Impl>(port, timer, options, kj::mv(tell))) {}
+ReadPool::~ReadPool() noexcept(false) = default;
+
+unsigned ReadPool::hanging() const {
+  return impl->hanging;
+}
+
+kj::Promise<void> ReadPool::runErased(kj::StringPtr doing, kj::Function<void()> work) {
+  return impl->run(doing, kj::mv(work));
+}
+
+}  // namespace talos
