@@ -42,7 +42,7 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
         return serveMachined(peer, nodeOf(admins, *client),
                              serveMaintenance(rules, nodeOf(visitors, *client),
-                                              [this]() { return world.config.inMaintenance(); }),
+                                              [this]() { return world.config.tellsAnybody(); }),
                              serveStore(world.store, peer.uid),
                              [this](rpc::AuditRecord::Reader record) {
                                world.logs.append(kAuditLog, auditLine(record, world.clock.now()));
