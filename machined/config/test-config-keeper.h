@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
-#include <future>
 #include <string>
 
 #include "common/base/error.h"
+#include "common/config/config.h"
 #include "machined/config/config-keeper.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -90,6 +91,7 @@ struct ModelBrain {
   FakeProcess1 process1;
   Store store;
   MachineConfigReader reader;
+  DirectForeign foreign;
   bool failed = false;
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
@@ -97,12 +99,12 @@ struct ModelBrain {
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelDisk& disk, ModelSources& sources, UvLoop& uv, kj::Timer& timer,
+             ModelDisk& disk, ModelSources& sources, kj::Timer& timer,
              config::Mode mode, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
         keeper(ConfigKeeper::Dependencies{
-            mode, process1, store, reader, sources, disk, uv, timer,
+            mode, process1, store, reader, sources, disk, foreign, timer,
             [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
             [this]() { return kj::str(sequence); }, [this]() { return failed; },
             [this]() -> kj::Promise<void> {
@@ -127,20 +129,23 @@ inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// Keeps the threads of the pool from doing anything else, until it is let go.
-class HeldPool {
+// Nobody reads large documents until it is let go.
+class HeldReaders {
  public:
-  explicit HeldPool(UvLoop& uv) {
-    constexpr int kThreads = 4;  // of libuv's pool
-    auto gate = open.get_future().share();
-    for (int i = 0; i < kThreads; ++i) jobs.add(uv.blocking([gate]() { gate.wait(); }));
+  explicit HeldReaders(DirectForeign& foreign) : foreign(foreign) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    open = kj::mv(paf.fulfiller);
+    foreign.held = paf.promise.fork();
   }
-  ~HeldPool() noexcept(false) { open.set_value(); }
-  KJ_DISALLOW_COPY_AND_MOVE(HeldPool);
+  ~HeldReaders() noexcept(false) {
+    foreign.held = nullptr;
+    open->fulfill();
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(HeldReaders);
 
  private:
-  std::promise<void> open;
-  kj::Vector<kj::Promise<void>> jobs;
+  DirectForeign& foreign;
+  kj::Own<kj::PromiseFulfiller<void>> open;
 };
 
 struct KeeperTest : public testing::Test {
@@ -164,7 +169,7 @@ struct KeeperTest : public testing::Test {
   }
   ModelBrain& start() {
     current = nullptr;
-    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, uv, timer, mode,
+    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, timer, mode,
                                      io.waitScope);
     return *current.emplace(kj::mv(made));
   }

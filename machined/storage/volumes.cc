@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <kj/refcount.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -17,6 +18,39 @@ constexpr auto kDevicePatience = 10 * kj::SECONDS;
 constexpr auto kReadPatience = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
 // Drives do not report a disc by themselves.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
+
+// Fewer bytes at the end of the device, none where it cannot be read. Blocking.
+kj::Array<const kj::byte> readDevice(int device, uint64_t offset, size_t size) {
+  auto bytes = kj::heapArray<kj::byte>(size);
+  size_t filled = 0;
+  while (filled < size) {
+    ssize_t part =
+        pread(device, bytes.begin() + filled, size - filled, static_cast<off_t>(offset + filled));
+    if (part < 0 && errno == EINTR) continue;
+    if (part <= 0) break;
+    filled += static_cast<size_t>(part);
+  }
+  return kj::heapArray<const kj::byte>(bytes.begin(), filled);
+}
+
+struct OpenDevice : public kj::AtomicRefcounted {
+  kj::AutoCloseFd fd;
+};
+
+kj::Promise<kj::Maybe<Superblock>> lookAt(UvLoop& uv, ForeignBytes& foreign, kj::String node) {
+  auto device = kj::atomicRefcounted<OpenDevice>();
+  auto& opened = *device;
+  co_await uv.blocking([node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
+    // A drive may be empty.
+    device->fd = kj::AutoCloseFd(open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  });
+  if (opened.fd.get() < 0) co_return nullptr;
+  co_return co_await foreign.superblock(node, [&uv, &opened](uint64_t offset, size_t size) {
+    return uv.blocking([device = kj::atomicAddRef(opened), offset, size]() {
+      return readDevice(device->fd, offset, size);
+    });
+  });
+}
 
 VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const kj::String> names,
                       size_t limit) {
@@ -55,24 +89,6 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
   return chosen;
 }
 
-kj::Maybe<Superblock> probeDevice(kj::StringPtr node) {
-  int fd = open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a drive may be empty
-  if (fd < 0) return nullptr;
-  kj::AutoCloseFd device(fd);
-  return readSuperblock([fd](uint64_t offset, size_t size) {
-    auto bytes = kj::heapArray<kj::byte>(size);
-    size_t filled = 0;
-    while (filled < size) {
-      ssize_t part =
-          pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(offset + filled));
-      if (part < 0 && errno == EINTR) continue;
-      if (part <= 0) break;
-      filled += static_cast<size_t>(part);
-    }
-    return kj::heapArray<const kj::byte>(bytes.begin(), filled);
-  });
-}
-
 void RealVolumes::sayOnce(kj::String line) {
   if (told.find(line) != nullptr) return;
   say(line);
@@ -95,7 +111,12 @@ kj::Promise<kj::Maybe<Volume>> RealVolumes::probe(BlockDevice device) {
   struct Answer {
     kj::Maybe<Superblock> content;
   };
-  auto job = uv.blocking([node = device.node()]() { return Answer{probeDevice(node)}; });
+  auto job = lookAt(uv, foreign, device.node())
+                 .then([](kj::Maybe<Superblock>&& content) { return Answer{kj::mv(content)}; })
+                 .catch_([this, node = device.node()](kj::Exception&& e) {
+                   sayOnce(kj::str("warning: ", node, ": ", messageOf(e), "; ignored"));
+                   return Answer{};
+                 });
   KJ_IF_MAYBE (answer, co_await answered(device, kDevicePatience, kj::mv(job))) {
     co_return Volume{kj::mv(device), kj::mv(answer->content)};
   }

@@ -1,7 +1,8 @@
 // Volumes: disks and partitions with the file systems on them, found by their labels.
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
-// stays mounted (mount-volume.h). All work on devices is in the thread pool. A device that does not
+// stays mounted (mount-volume.h). All work on devices is in the thread pool; what they say is read
+// by a confined process (machined/foreign/foreign.h). A device that does not
 // respond within 10 s, or does not give its files within 60 s, is reported and ignored from then
 // on, since each attempt would keep a thread.
 #pragma once
@@ -9,9 +10,9 @@
 #include <kj/map.h>
 #include <kj/timer.h>
 
+#include "machined/foreign/foreign.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/storage/block-devices.h"
-#include "machined/storage/superblock.h"
 
 namespace talos::machined {
 
@@ -50,9 +51,9 @@ class Volumes {
 // Those of this machine.
 class RealVolumes final : public Volumes {
  public:
-  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer,
+  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
               kj::Function<void(kj::StringPtr line)> say)
-      : uv(uv), port(port), timer(timer), say(kj::mv(say)) {}
+      : uv(uv), port(port), timer(timer), foreign(foreign), say(kj::mv(say)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
@@ -62,6 +63,7 @@ class RealVolumes final : public Volumes {
   UvLoop& uv;
   kj::UnixEventPort& port;
   kj::Timer& timer;
+  ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
   kj::TreeSet<kj::String> silent;  // devices that did not answer
   kj::TreeSet<kj::String> told;    // said once
@@ -74,8 +76,5 @@ class RealVolumes final : public Volumes {
   kj::Promise<void> loadDrivers();
   void sayOnce(kj::String line);
 };
-
-// What is on a device, by its node. Blocking.
-kj::Maybe<Superblock> probeDevice(kj::StringPtr node);
 
 }  // namespace talos::machined

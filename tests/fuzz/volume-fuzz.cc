@@ -1,13 +1,14 @@
-// link: machined-storage
+// link: machined-storage machined-parse
 // The first bytes of a disk that somebody put into the machine.
 #include <kj/debug.h>
 
 #include "machined/storage/device-events.h"
 #include "machined/storage/disks.h"
-#include "machined/storage/superblock.h"
+#include "machined/parse/superblock.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;
+  using talos::parse::readSuperblock;
   unsigned reads = 0;
   auto found = readSuperblock([&](uint64_t offset, size_t wanted) {
     KJ_ASSERT(wanted <= 65536 && ++reads <= 12, "the promise of superblock.h");
