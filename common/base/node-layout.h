@@ -8,8 +8,11 @@
 
 namespace talos {
 
-constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52;
+constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
+
+constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;
+constexpr kj::StringPtr kParse = "/usr/libexec/talos/parse"_kj;
 
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;

@@ -14,7 +14,7 @@ struct ConfigurationTest : public KeeperTest {
   Rules rules{capnp::Schema::from<rpc::Node>()};
   bool networkKnown = false;
 
-  kj::Promise<ConfigurationServer::NetworkPreview> preview(const config::MachineConfig& wanted) {
+  kj::Promise<ConfigurationServer::NetworkPreview> preview(const KnownConfig& wanted) {
     if (!networkKnown) return error(ErrorKind::kUnavailable, "networkd is away");
     ConfigurationServer::NetworkPreview network;
     network.steps.add(kj::str("name ", wanted.get().getMachine().getNetwork().getHostname()));

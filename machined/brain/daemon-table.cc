@@ -91,7 +91,7 @@ constexpr int kListenAs = 3;  // the number of its door in a daemon
 // The exec wrapper: own uid, no new privileges, and what the daemon needs beyond that.
 kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   kj::Vector<kj::String> argv;
-  argv.add(kj::str("/usr/libexec/talos/confine"));
+  argv.add(kj::str(kConfine));
   argv.add(kj::str("--uid=", daemon.uid));
   if (daemon.capabilities != nullptr) {
     argv.add(kj::str("--capabilities=", daemon.capabilities));

@@ -5,7 +5,7 @@ namespace talos::machined {
 void DebugConsole::look() {
   wanted = false;
   KJ_IF_MAYBE (document, reader.document(store)) {
-    wanted = document->good() && !document->empty() && document->get().getDebug();
+    wanted = document->get().getDebug();
   }
 }
 

@@ -87,9 +87,9 @@ rpc::Networkd::Client NodeServing::networkd() {
 
 rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {
   return kj::heap<ConfigurationServer>(world.config, world.reader, world.store, world.uv, caller,
-                                       thisBootId(), [this](const config::MachineConfig& wanted) {
+                                       thisBootId(), [this](const KnownConfig& wanted) {
                                          return previewNetwork(
-                                             {world.arguments, viewOf(wanted).network, world.store},
+                                             {world.arguments, viewOf(wanted.get()).network, world.store},
                                              networkd(), timer);
                                        });
 }

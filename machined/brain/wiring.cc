@@ -97,7 +97,8 @@ TimeFollower::Dependencies Wiring::timeWorld() {
           randomNonce,
           KJ_BIND_METHOD(announcements, time),
           KJ_BIND_METHOD(*this, timeChanged),
-          KJ_BIND_METHOD(*this, clockStepped)};
+          KJ_BIND_METHOD(*this, clockStepped),
+          foreign};
 }
 
 Supervisor::Dependencies Wiring::supervisorWorld() {
@@ -127,7 +128,8 @@ NodeConfigSources::Dependencies Wiring::sourcesWorld() {
           clock,
           KJ_BIND_METHOD(*this, chance),
           alarmAt("retrying "),  // what the boot waits for is for a quiet console too
-          [](kj::StringPtr host) { return resolve(host); }};
+          [](kj::StringPtr host) { return resolve(host); },
+          foreign};
 }
 
 ConfigKeeper::Dependencies Wiring::keeperWorld() {
@@ -137,7 +139,7 @@ ConfigKeeper::Dependencies Wiring::keeperWorld() {
           configReader,
           sources,
           stateDisk,
-          uv,
+          foreign,
           timer,
           KJ_BIND_METHOD(console, say),
           KJ_BIND_METHOD(life, sequenceOrNext),

@@ -27,6 +27,7 @@
 #include "machined/config/node-sources.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-status-controller.h"
+#include "machined/foreign/confined-foreign.h"
 #include "machined/process1/held.h"
 #include "machined/storage/state-volume.h"
 #include "machined/system/sysctls.h"
@@ -57,6 +58,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::String platform = platformOf(arguments);
   Mode mode = modeOfPlatform(platform);
   UvLoop uv{io.unixEventPort, timer};
+  ConfinedForeign foreign{io};
 
   // What it tells.
   Events events{clock};
@@ -79,7 +81,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Supervisor supervisor{supervisorWorld()};
 
   // Its disks, and what the config makes of the system.
-  RealVolumes volumes{uv, io.unixEventPort, timer, alarmAt("")};
+  RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
   StateVolume state{uv, timer, volumes, alarmAt("warning: ")};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};

@@ -7,7 +7,9 @@
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
 #include "common/testing/freed-secrets.h"
+#include "common/tls/pki.h"
 #include "machined/config/test-web-server.h"
+#include "machined/parse/test-direct-foreign.h"
 
 namespace talos::machined {
 namespace {
@@ -26,57 +28,6 @@ std::string zip(kj::StringPtr text) {
   return std::string(bytes.begin(), bytes.size());
 }
 
-kj::Array<char> bytesOf(const std::string& text) {
-  return kj::heapArray(text.data(), text.size());
-}
-
-// Catches: a packed config handed to the parser, a cut one that crashes, one that fills the memory.
-TEST(Unpack, Gzip) {
-  EXPECT_EQ("machine: {}"_kj, kj::str(unpack(bytesOf(zip("machine: {}")))));
-  EXPECT_EQ("plain"_kj, kj::str(unpack(kj::heapArray("plain"_kj.asArray()))));
-  auto packed = zip("machine: {}");
-  EXPECT_ANY_THROW(unpack(bytesOf(packed.substr(0, packed.size() / 2))));
-  auto bomb = zip(kj::str(kj::repeat('a', kMostConfigBytes + 1)));
-  EXPECT_LT(bomb.size(), 100000u);
-  EXPECT_ANY_THROW(unpack(bytesOf(bomb)));
-}
-
-// Catches: copies of an unpacked config, with its secrets, that stay in memory.
-TEST(Unpack, LeavesNoCopies) {
-  auto text =
-      kj::str(kj::repeat('x', 100'000), " freed-secret-of-config ", kj::repeat('y', 50'000));
-  auto packed = bytesOf(zip(text));
-  auto plain = kj::heapArray(text.asArray());
-  FreedSecrets freed("freed-secret-of-config");
-  auto unpacked = unpack(kj::mv(packed));
-  EXPECT_EQ(text.size(), unpacked.size());
-  auto same = unpack(kj::mv(plain));  // was not packed
-  EXPECT_EQ(0u, freed.count());
-  same = nullptr;
-  EXPECT_EQ(1u, freed.count()) << "it does not see anything";
-  zeroize(unpacked);
-  zeroize(text);
-}
-
-// Catches: YAML that is taken for something else.
-TEST(RequireText, WhatCouldBeAConfig) {
-  for (auto good :
-       {"machine: {}"_kj, "\xef\xbb\xbf# c\n---\n"_kj, "\n\n  a: <b>"_kj, "not yaml ["_kj}) {
-    EXPECT_NO_THROW(requireText(good)) << good.cStr();
-  }
-  EXPECT_NO_THROW(
-      requireText(bytesOf(std::string("\xff\xfe"
-                                      "a\0",
-                                      4))));
-  for (auto bad : {""_kj, " \r\n\t"_kj, "\xef\xbb\xbf <html>"_kj, "<!doctype html>"_kj}) {
-    EXPECT_ANY_THROW(requireText(bad)) << bad.cStr();
-  }
-  EXPECT_ANY_THROW(
-      requireText(bytesOf(std::string("\x7f"
-                                      "ELF\0",
-                                      5))));
-}
-
 // A server in this process; time is the test's: it goes on when nothing else can.
 class FetchTest : public testing::Test {
  protected:
@@ -85,7 +36,7 @@ class FetchTest : public testing::Test {
   std::vector<std::string> said;
   kj::Vector<kj::String> addresses;
   kj::String authorities;
-  kj::Own<TlsVerifier> verifier;
+  DirectForeign foreign;
   unsigned resolved = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "private"});
 
@@ -101,10 +52,8 @@ class FetchTest : public testing::Test {
                              return kj::str(a);
                            };
                          },
-                         [this]() -> kj::Promise<TlsVerifier*> {
-                           verifier = kj::heap<TlsVerifier>(authorities);
-                           return verifier.get();
-                         }};
+                         [this]() -> kj::Promise<kj::String> { return kj::str(authorities); },
+                         foreign};
 
   FetchTest() { authorities = kj::str(authority.certificate); }
   ~FetchTest() noexcept override {}

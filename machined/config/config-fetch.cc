@@ -1,10 +1,7 @@
 #include "machined/config/config-fetch.h"
 
-#include <kj/compat/gzip.h>
-#include <kj/compat/http.h>
 #include <kj/debug.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
@@ -19,18 +16,12 @@ constexpr auto kOneAddress = 3 * kj::SECONDS;  // of several; the last one has w
 constexpr unsigned kMostRedirects = 5;
 
 // What is known of a try while it runs: for the message when its time is up.
-struct Try {
-  kj::String doing;
+struct Try : HttpProgress {
   kj::Maybe<HttpSource> movedTo;
-  size_t received = 0;
 };
 
 [[noreturn]] void fail(kj::StringPtr why) {
   talos::fail(ErrorKind::kUnavailable, why);
-}
-
-bool isRedirect(unsigned status) {
-  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
 // A failed system call is told in KJ's words: "::read(fd, …): Connection reset by peer".
@@ -43,41 +34,24 @@ kj::String reasonOf(const kj::Exception& e, const Try& state) {
 
 class Fetcher {
  public:
-  explicit Fetcher(FetchDependencies& deps) : deps(deps) {
-    kj::HttpHeaderTable::Builder builder;
-    accept = builder.add("Accept");
-    userAgent = builder.add("User-Agent");
-    table = builder.build();
-  }
+  explicit Fetcher(FetchDependencies& deps) : deps(deps) {}
 
   // One try, redirects and all.
   kj::Promise<kj::Array<char>> once(const HttpSource& source, Try& state) {
     auto* at = &source;
     for (unsigned redirects = 0;; ++redirects) {
       auto answer = co_await ask(*at, state);
-      KJ_IF_MAYBE (body, answer.body) {
-        auto text = unpack(kj::mv(*body));
-        KJ_ON_SCOPE_FAILURE(zeroize(text));
-        requireText(text);
-        co_return kj::mv(text);
-      }
+      KJ_IF_MAYBE (text, answer.tryGet<kj::Array<char>>()) co_return kj::mv(*text);
       if (redirects == kMostRedirects) {
         fail(kj::str("redirected more than ", kMostRedirects, " times"));
       }
-      state.movedTo = redirected(*at, answer.location);
+      state.movedTo = kj::mv(answer.get<HttpSource>());
       at = &KJ_ASSERT_NONNULL(state.movedTo);
     }
   }
 
  private:
   FetchDependencies& deps;
-  kj::Own<kj::HttpHeaderTable> table;
-  kj::HttpHeaderId accept, userAgent;
-
-  struct Answer {
-    kj::Maybe<kj::Array<char>> body;
-    kj::String location;  // when there is no body
-  };
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::StringPtr address, uint16_t port) {
     bool six = address.findFirst(':') != nullptr;
@@ -108,110 +82,15 @@ class Fetcher {
     fail(kj::strArray(refused, "; "));
   }
 
-  kj::Promise<kj::Own<kj::AsyncIoStream>> secure(kj::Own<kj::AsyncIoStream> stream,
-                                                 const HttpSource& at, Try& state) {
-    state.doing = kj::str("waiting for the TLS handshake");
-    auto* verifier = co_await deps.verifier();
-    auto up = verifier->connect(kj::mv(stream), at.host);
-    // The clock of a machine without a config is whatever its battery kept.
-    co_return co_await up.catch_([this](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
-      auto why = messageOf(e);
-      bool ofTime = strstr(why.cStr(), "expired") != nullptr ||
-                    strstr(why.cStr(), "not yet valid") != nullptr;
-      auto seconds = (deps.clock.now() - kj::UNIX_EPOCH) / kj::SECONDS;
-      fail(ofTime ? kj::str(why, " (the clock of this node is at ", seconds, " s since 1970)")
-                  : kj::mv(why));
-    });
-  }
-
-  kj::Promise<Answer> ask(const HttpSource& at, Try& state) {
+  kj::Promise<HttpAnswer> ask(const HttpSource& at, Try& state) {
     auto stream = co_await connect(at, state);
-    if (at.secure) stream = co_await secure(kj::mv(stream), at, state);
-    auto client = kj::newHttpClient(*table, *stream);
-    kj::HttpHeaders headers(*table);
-    headers.set(kj::HttpHeaderId::HOST, at.authority);
-    headers.set(accept, "*/*");
-    headers.set(userAgent, "machined");
-    state.doing = kj::str("waiting for the answer");
-    auto request = client->request(kj::HttpMethod::GET, at.target, headers, uint64_t(0));
-    auto response = co_await request.response;
-    if (isRedirect(response.statusCode)) {
-      Answer answer;
-      answer.location =
-          kj::str(KJ_UNWRAP_OR(response.headers->get(kj::HttpHeaderId::LOCATION),
-                               fail(kj::str("the server answered ", response.statusCode, " ",
-                                            response.statusText, " without a location"))));
-      co_return kj::mv(answer);
-    }
-    if (response.statusCode != 200) {
-      fail(kj::str("the server answered ", response.statusCode, " ", response.statusText));
-    }
-    Answer answer;
-    answer.body = co_await readBody(*response.body, state);
-    co_return kj::mv(answer);
-  }
-
-  static kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body, Try& state) {
-    state.doing = kj::str("reading the answer");
-    auto told = body.tryGetLength();
-    SecretBuffer content;
-    char piece[16384];
-    KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
-    for (;;) {
-      auto read = kj::evalNow([&]() { return body.tryRead(piece, 1, sizeof(piece)); });
-      auto size = co_await read.catch_([&](kj::Exception&& e) -> size_t {
-        auto of = told == nullptr ? kj::String() : kj::str(" of ", KJ_ASSERT_NONNULL(told));
-        fail(kj::str("the answer was cut off after ", content.size(), of, " bytes"));
-      });
-      if (size == 0) break;
-      content.add(kj::arrayPtr(piece, size));
-      state.received = content.size();
-      if (content.size() > kMostConfigBytes) {
-        fail(kj::str("the answer is larger than ", kMostConfigBytes >> 20, " MiB"));
-      }
-    }
-    co_return content.copy();
+    kj::String authorities;
+    if (at.secure) authorities = co_await deps.authorities();
+    co_return co_await deps.foreign.http(kj::mv(stream), at, authorities, deps.clock.now(), state);
   }
 };
 
 }  // namespace
-
-kj::Array<char> unpack(kj::Array<char> body) {
-  if (body.size() < 2 || body[0] != '\x1f' || body[1] != '\x8b') return body;
-  KJ_DEFER(zeroize(body));
-  kj::ArrayInputStream packed(body.asBytes());
-  SecretBuffer plain;
-  auto broken = kj::runCatchingExceptions([&]() {
-    kj::GzipInputStream stream(packed);
-    char piece[16384];
-    KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
-    while (size_t size = stream.tryRead(piece, 1, sizeof(piece))) {
-      plain.add(kj::arrayPtr(piece, size));
-      KJ_REQUIRE(plain.size() <= kMostConfigBytes, "too large");
-    }
-  });
-  KJ_IF_MAYBE (e, broken) {
-    talos::fail(ErrorKind::kInvalidArgument,
-                kj::str("cannot unpack the gzip data to at most 4 MiB: ", messageOf(*e)));
-  }
-  return plain.copy();
-}
-
-void requireText(kj::ArrayPtr<const char> body) {
-  auto refuse = [](kj::StringPtr what) {
-    talos::fail(ErrorKind::kInvalidArgument, kj::str("the server sent ", what, ", not a config"));
-  };
-  size_t start = body.size() >= 3 && memcmp(body.begin(), "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-  while (start < body.size() && strchr(" \t\r\n", body[start]) != nullptr && body[start] != 0) {
-    ++start;
-  }
-  if (start == body.size()) refuse("empty");
-  if (body[start] == '<') refuse("a web page (it begins with \"<\")");
-  // UTF-16 is YAML too, and has its mark or a NUL in its first two bytes.
-  bool wide = body.size() >= 2 && ((body[0] == '\xff' && body[1] == '\xfe') ||
-                                   (body[0] == '\xfe' && body[1] == '\xff'));
-  if (!wide && memchr(body.begin(), 0, body.size()) != nullptr) refuse("binary data");
-}
 
 kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
                                          kj::Duration limit) {

@@ -1,5 +1,8 @@
-// Fetching the machine config from a web server (spec boot-and-services.md §5.1): HTTP/1.1, RFC
-// 9110.
+// Fetching the machine config from a web server (spec boot-and-services.md §5.1).
+//
+// The brain looks the name up, connects, follows redirects and keeps the time. What the server says
+// on the connection, TLS and HTTP and what is packed in them, is read by a confined process that has
+// the connection and nothing else (machined/foreign/foreign.h), a new one for each.
 //
 // Nothing is kept: after a crash the fetch starts anew. The result is at most 4 MiB of foreign
 // text, checked only for being text at all: a web page, binary data or half an answer is a failed
@@ -11,19 +14,10 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/tls/tls.h"
-#include "machined/config/config-parameter.h"
 #include "machined/config/config-sources.h"
+#include "machined/foreign/foreign.h"
 
 namespace talos::machined {
-
-// A gzip stream is unpacked, anything else returned as it is. InvalidArgument when it is broken or
-// becomes larger than kMostConfigBytes.
-kj::Array<char> unpack(kj::Array<char> body);
-
-// Throws InvalidArgument saying what the bytes are instead, when they cannot be a document at all:
-// nothing, a web page, binary data.
-void requireText(kj::ArrayPtr<const char> body);
 
 struct FetchDependencies {
   kj::Network& network;
@@ -33,8 +27,9 @@ struct FetchDependencies {
   kj::Function<void(kj::StringPtr line)> say;  // one line per distinct error
   // The addresses of a name, best first.
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
-  // Who is trusted with https; asked when it is needed, and lives as long as the fetch.
-  kj::Function<kj::Promise<TlsVerifier*>()> verifier;
+  // Who is trusted with https, PEM; asked when it is needed.
+  kj::Function<kj::Promise<kj::String>()> authorities;
+  ForeignBytes& foreign;
   kj::String said = nullptr;  // the last one, over all fetches
 };
 

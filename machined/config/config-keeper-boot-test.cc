@@ -127,7 +127,7 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
   kj::Promise<ConfigKeeper::Outcome> beside = nullptr;
   {
-    HeldPool held(uv);
+    HeldReaders held(brain().foreign);
     beside = apply(large, ApplyMode::AUTO, false, visitor);
     pass(1 * kj::SECONDS);
     ASSERT_TRUE(loading.poll(io.waitScope));

@@ -8,7 +8,6 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/zeroize.h"
-#include "machined/config/config-redact.h"
 #include "machined/resources/store-records.h"
 #include "rpc/types.capnp.h"
 
@@ -21,11 +20,14 @@ constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 // The resource has a few words beside the document.
 constexpr size_t kLargestDocument = kLargestResource - 4096;
 
-// Checked on the loop when that takes less than a moment.
-constexpr size_t kCheckedAtOnce = 64u << 10;
-
-// Anybody may send documents in maintenance mode, and looking at one costs memory.
+// Anybody may send documents in maintenance mode, and looking at a large one costs memory.
+constexpr size_t kLarge = 64u << 10;
 constexpr unsigned kMostChecks = 4;
+
+// Between tries to have a document read that was good before: about half a minute in all, after
+// which a new brain is as good.
+constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
+constexpr unsigned kMostTries = 6;
 
 bool toldMaintenance(Store& store) {
   KJ_IF_MAYBE (told, store.tryGet<rpc::ApiCertificateSpec>("api")) return told->getMaintenance();
@@ -65,53 +67,56 @@ kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
 
 // --- looking at a document ---
 
-ConfigKeeper::Checked ConfigKeeper::check(kj::ArrayPtr<const char> text, kj::StringPtr file,
-                                          config::Mode mode) {
-  Checked result{config::parse(text, file), {}, {}};
-  Problems problems;
-  if (!result.config.empty()) config::checkMode(result.config, mode, file, problems);
-  auto sort = [&](const Problems& list) {
-    for (auto& p : list) {
-      auto& into = p.severity == Problem::Severity::kError ? result.errors : result.warnings;
-      into.add(p.toString());
-    }
-  };
-  sort(result.config.problems());
-  sort(problems);
-  if (result.config.empty()) {
-    result.errors.add(kj::str(file, ": not a machine config: no document has the key \"machine\""));
-  }
+kj::Promise<ConfigKeeper::Checked> ConfigKeeper::check(kj::Array<char> text, kj::String file) {
+  KJ_DEFER(zeroize(text));
+  bool counts = text.size() > kLarge;
+  if (counts) ++checking;
+  KJ_DEFER(if (counts) --checking);
+  auto read = co_await deps.foreign.config(text, file, deps.mode);
+  Checked result{kj::mv(read.config), kj::mv(read.warnings), kj::mv(read.errors)};
   if (text.size() > kLargestDocument) {
     result.errors.add(kj::str(file, ": too large: a machine config has at most ", kLargestDocument,
                               " bytes, this one has ", text.size()));
   }
-  return result;
+  co_return kj::mv(result);
 }
 
-kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkOffLoop(kj::Array<char> text,
-                                                              kj::String file) {
-  if (text.size() <= kCheckedAtOnce) {
-    KJ_DEFER(zeroize(text));
-    return check(text, file, deps.mode);
+// Of a document that was good before: if no process can be had, it is a matter of the moment.
+kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkAgain(kj::ArrayPtr<const char> text) {
+  auto document = kj::heapArray(text);
+  KJ_DEFER(zeroize(document));
+  Backoff backoff(kAgainPace);
+  for (unsigned tries = 1;; ++tries) {
+    kj::Maybe<Checked> checked;
+    kj::Maybe<kj::Exception> failure;
+    co_await check(kj::heapArray(document.asPtr()), kj::str("machine config"))
+        .then([&](Checked&& c) { checked = kj::mv(c); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (c, checked) co_return kj::mv(*c);
+    auto& e = KJ_ASSERT_NONNULL(failure);
+    if (tries == kMostTries) kj::throwFatalException(kj::mv(e));
+    deps.say(kj::str("machine config: ", messageOf(e), "; retrying"), Tone::kAlarm);
+    co_await deps.timer.afterDelay(backoff.next());
   }
-  // It goes on in the pool when the caller has gone, so until then it counts.
-  ++checking;
-  auto paf = kj::newPromiseAndFulfiller<Checked>();
-  auto looking =
-      deps.uv.blocking([text = kj::mv(text), file = kj::mv(file), mode = deps.mode]() mutable {
-        KJ_DEFER(zeroize(text));
-        return check(text, file, mode);
-      });
-  tasks.add(looking.attach(kj::defer([this]() { --checking; }))
-                .then([fulfiller = kj::mv(paf.fulfiller)](Checked&& checked) mutable {
-                  fulfiller->fulfill(kj::mv(checked));
-                }));
-  return kj::mv(paf.promise);
 }
 
 // --- what the predecessor left ---
 
+kj::Promise<void> ConfigKeeper::knowPublished() {
+  kj::Maybe<kj::Array<char>> document;
+  KJ_IF_MAYBE (stored, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    document = kj::heapArray(stored->getDocument().asArray());
+  }
+  KJ_IF_MAYBE (text, document) {
+    KJ_DEFER(zeroize(*text));
+    auto checked = co_await checkAgain(*text);
+    for (auto& line : checked.errors) deps.say(line, Tone::kAlarm);  // it was good a moment ago
+    deps.reader.know(kj::mv(checked.config));
+  }
+}
+
 kj::Promise<void> ConfigKeeper::recover() {
+  co_await knowPublished();
   if (!deps.failed() && !published(deps.store) && toldMaintenance(deps.store)) {
     kj::Vector<kj::String> reasons;
     reasons.add(kj::str("no machine config was found; machined restarted and searches again"));
@@ -123,7 +128,7 @@ kj::Promise<void> ConfigKeeper::recover() {
     deps.say(kj::str("machine config: finishing the change that a restart of machined ",
                      "interrupted (mode ", nameOf(mode), ")"),
              Tone::kInfo);
-    auto checked = check(pending->text, "machine config", deps.mode);
+    auto checked = co_await checkAgain(pending->text);
     if (checked.errors.empty()) {
       co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
         taskFailed(kj::mv(e));
@@ -147,7 +152,7 @@ kj::Promise<void> ConfigKeeper::load() {
   bool again = maintenance != nullptr;
   bool searchable = true;
   if (!again) {
-    auto kept = takeKept();
+    auto kept = co_await takeKept();
     if (kept == Kept::kTaken) co_return;
     kj::Vector<kj::String> reasons;
     searchable = co_await search(reasons);
@@ -166,7 +171,7 @@ kj::Promise<void> ConfigKeeper::load() {
 
 // One that is there and cannot be used was somebody's: this machine has an owner, and takes no
 // other config in its place.
-ConfigKeeper::Kept ConfigKeeper::takeKept() {
+kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
   kj::Vector<kj::String> problems;
   kj::Maybe<kj::String> text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = deps.disk.read(); })) {
@@ -174,17 +179,23 @@ ConfigKeeper::Kept ConfigKeeper::takeKept() {
   }
   KJ_IF_MAYBE (kept, text) {
     KJ_DEFER(zeroize(*kept));
-    auto checked = check(kept->asArray(), deps.disk.name(), deps.mode);
-    if (checked.errors.empty() && !checked.config.get().getPersist()) return Kept::kPassedOver;
-    if (checked.errors.empty()) {
-      deps.say(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
-      for (auto& line : checked.warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
-      publish(kj::mv(checked.config));
-      return Kept::kTaken;
+    kj::Maybe<Checked> looked;
+    co_await check(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
+        .then([&](Checked&& c) { looked = kj::mv(c); },
+              [&](kj::Exception&& e) { problems.add(messageOf(e)); });
+    KJ_IF_MAYBE (checked, looked) {
+      bool good = checked->errors.empty();
+      if (good && !checked->config.get().getPersist()) co_return Kept::kPassedOver;
+      if (good) {
+        deps.say(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
+        for (auto& line : checked->warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
+        publish(kj::mv(checked->config));
+        co_return Kept::kTaken;
+      }
+      problems = kj::mv(checked->errors);
     }
-    problems = kj::mv(checked.errors);
   }
-  if (problems.empty()) return Kept::kAbsent;
+  if (problems.empty()) co_return Kept::kAbsent;
   fail(ErrorKind::kFailedPrecondition, kj::strArray(problems, "\n"));
 }
 
@@ -205,18 +216,23 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
   }
   KJ_IF_MAYBE (f, found) {
     auto from = kj::str(f->from);
-    auto checked = co_await checkOffLoop(kj::mv(f->text), kj::str(from));
+    kj::Maybe<Checked> looked;
+    co_await check(kj::mv(f->text), kj::str(from))
+        .then([&](Checked&& c) { looked = kj::mv(c); },
+              [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
     // An apply may be under way meanwhile: it was first.
     KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
     if (published(deps.store)) co_return true;
-    if (checked.errors.empty()) {
-      deps.say(kj::str("machine config: ", from), Tone::kInfo);
-      for (auto& line : checked.warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
-      publish(kj::mv(checked.config));
-      co_return true;
+    KJ_IF_MAYBE (checked, looked) {
+      if (checked->errors.empty()) {
+        deps.say(kj::str("machine config: ", from), Tone::kInfo);
+        for (auto& line : checked->warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
+        publish(kj::mv(checked->config));
+        co_return true;
+      }
+      reasons.add(kj::str("the machine config is not valid:"));
+      for (auto& line : checked->errors) reasons.add(kj::mv(line));
     }
-    reasons.add(kj::str("the machine config is not valid:"));
-    for (auto& line : checked.errors) reasons.add(kj::mv(line));
   }
   if (!named) {
     reasons.add(
@@ -259,7 +275,7 @@ void ConfigKeeper::setReasons(kj::Vector<kj::String> reasons) {
   }
 }
 
-void ConfigKeeper::publish(config::MachineConfig config) {
+void ConfigKeeper::publish(KnownConfig config) {
   // First: from here on nobody without a certificate is served.
   auto ended = kj::mv(maintenance);
   maintenance = nullptr;
@@ -277,10 +293,10 @@ void ConfigKeeper::publish(config::MachineConfig config) {
 
 // --- tasks of the boot ---
 
-void ConfigKeeper::validate() {
+kj::Promise<void> ConfigKeeper::validate() {
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
-    auto checked = check(config->bytes(), "machine config", deps.mode);
-    if (checked.errors.empty()) return;
+    auto checked = co_await check(kj::heapArray(config->bytes()), kj::str("machine config"));
+    if (checked.errors.empty()) co_return;
     fail(ErrorKind::kInvalidArgument,
          kj::str("the machine config is not valid:\n", kj::strArray(checked.errors, "\n")));
   }
@@ -293,7 +309,7 @@ kj::Promise<void> ConfigKeeper::save() {
 }
 
 // With persist: false an older copy must not be the one of the next boot.
-kj::Promise<void> ConfigKeeper::toDisk(const config::MachineConfig& config) {
+kj::Promise<void> ConfigKeeper::toDisk(const KnownConfig& config) {
   if (!config.get().getPersist()) return deps.disk.remove();
   return deps.disk.write(kj::heapArray(config.bytes()));
 }
@@ -306,7 +322,7 @@ Situation ConfigKeeper::situation() {
   now.failed = deps.failed();
   now.canReboot = deps.mode != config::Mode::kContainer;
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    if (running->good() && !running->empty()) now.running = running->get();
+    now.running = running->get();
   }
   now.notDurable = deps.disk.whyNotDurable();
   return now;
@@ -335,12 +351,16 @@ void ConfigKeeper::checkFree(Caller caller) {
 }
 
 // Resources count their changes, so it tells whether anybody else made one.
+uint64_t ConfigKeeper::publishedVersion() {
+  KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    return running->version();
+  }
+  return 0;
+}
+
 void ConfigKeeper::checkVersion(uint64_t ifVersion) {
   if (ifVersion == 0) return;
-  uint64_t version = 0;
-  KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
-    version = running->version();
-  }
+  auto version = publishedVersion();
   if (version == ifVersion) return;
   fail(ErrorKind::kConflict,
        kj::str("the config changed in the meantime: this one is based on version ", ifVersion,
@@ -350,7 +370,7 @@ void ConfigKeeper::checkVersion(uint64_t ifVersion) {
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   auto& document = request.document;
   KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
-  if (checking >= kMostChecks && document.size() > kCheckedAtOnce) {
+  if (checking >= kMostChecks && document.size() > kLarge) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(checking, " configs are being checked already; retry"));
   }
@@ -359,10 +379,19 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
   auto copy = kj::heapArray(document.asPtr());
-  auto checked = co_await checkOffLoop(kj::mv(copy), kj::str("machine config"));
+  auto checked = co_await check(kj::mv(copy), kj::str("machine config"));
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
+  // Who may not see the running config does not wait for what differs from it.
+  if (request.caller == Caller::kVisitor) checkFree(request.caller);
+  kj::String diff;
+  for (bool current = false; !current;) {
+    auto version = publishedVersion();
+    diff = co_await difference(checked.config);
+    current = version == publishedVersion();
+  }
+  // From here to begin() nothing is waited for: what is decided is still so when it begins.
   if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
   checkVersion(request.ifVersion);
   auto decision = decide(request.mode, checked.config.get(), situation());
@@ -375,7 +404,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
         kj::str("the trial of another config goes on; this one is for the next boot"));
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
-                  difference(checked.config)};
+                  kj::mv(diff)};
   if (request.dryRun) {
     outcome.wanted = kj::mv(checked.config);
     co_return kj::mv(outcome);
@@ -397,25 +426,24 @@ bool ConfigKeeper::isStaged() {
   };
   KJ_IF_MAYBE (t, trial) return differs(t->before);
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    if (!running->good() || running->empty()) return false;
     return differs(running->bytes());
   }
   return false;
 }
 
 // From the config that runs; a machine without one has nothing to compare with.
-kj::String ConfigKeeper::difference(const config::MachineConfig& wanted) {
+kj::Promise<kj::String> ConfigKeeper::difference(const KnownConfig& wanted) {
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    auto shown = config::redact(running->bytes(), wanted.bytes());
-    return unifiedDiff(shown.from, shown.to, "running", "new");
+    auto shown = co_await deps.foreign.redact(running->bytes(), wanted.bytes());
+    co_return unifiedDiff(shown.from, shown.to, "running", "new");
   }
-  return kj::str();
+  co_return kj::str();
 }
 
 // The work goes on whether or not the caller waits for it. After a reboot has been decided there is
 // no other.
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
-                                                       config::MachineConfig config,
+                                                       KnownConfig config,
                                                        Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
@@ -442,7 +470,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
   return doing.addBranch().then([outcome = kj::mv(outcome)]() mutable { return kj::mv(outcome); });
 }
 
-kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig config) {
+kj::Promise<void> ConfigKeeper::carryOut(Pending pending, KnownConfig config) {
   auto mode = pending.mode;
   co_await holdPending(deps.process1, pending);
   auto failure = co_await finish(mode, kj::mv(config))
@@ -454,7 +482,7 @@ kj::Promise<void> ConfigKeeper::carryOut(Pending pending, config::MachineConfig 
 }
 
 // Steps 3 and 4; the same when they are done again.
-kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, config::MachineConfig config) {
+kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) {
   co_await toDisk(config);
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
@@ -476,7 +504,7 @@ kj::Maybe<kj::Duration> ConfigKeeper::revertsIn() const {
       [this](const Trial& t) { return kj::max(t.deadline - deps.timer.now(), 0 * kj::SECONDS); });
 }
 
-kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, config::MachineConfig config,
+kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, KnownConfig config,
                                            kj::Array<char> document) {
   kj::Array<char> before;
   KJ_IF_MAYBE (t, trial) {
@@ -501,7 +529,7 @@ kj::Promise<void> ConfigKeeper::takeUpTrial() {
       co_await revert();
       co_return;
     }
-    auto checked = check(t->tried, "machine config", deps.mode);
+    auto checked = co_await checkAgain(t->tried);
     if (checked.errors.empty()) publish(kj::mv(checked.config));
     arm();
     deps.trialChanged("a config is on trial; machined restarted");
@@ -522,7 +550,12 @@ kj::Promise<void> ConfigKeeper::revert() {
   KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
   KJ_IF_MAYBE (t, trial) {
     if (deps.timer.now() < t->deadline) co_return;
-    auto checked = check(t->before, "machine config", deps.mode);
+    auto before = kj::heapArray(t->before.asPtr());
+    KJ_DEFER(zeroize(before));
+    auto checked = co_await checkAgain(before);
+    // Another apply may have begun meanwhile, and ended or replaced the trial.
+    KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
+    if (trial == nullptr || deps.timer.now() < KJ_ASSERT_NONNULL(trial).deadline) co_return;
     if (checked.errors.empty()) {
       publish(kj::mv(checked.config));
       co_await endTrial("the trial of the config ended; reverted to the previous config");

@@ -10,7 +10,8 @@
 // failed is never in maintenance; if it has no config, it tells anybody why (tellsAnybody()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
-//   1. the document is checked whole, the mode decided (apply-decision.h): nothing has changed;
+//   1. the document is checked whole, by a confined process of its own (foreign.h), the mode
+//      decided (apply-decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending-config.h);
 //   3. the copy on disk is replaced in one rename, or removed (persist: false);
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
@@ -35,13 +36,13 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "common/config/config.h"
 #include "machined/config/apply-decision.h"
 #include "machined/config/config-sources.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
 #include "machined/config/state-disk.h"
 #include "machined/controllers/machine-config-reader.h"
+#include "machined/foreign/foreign.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/telemetry/node-console.h"
 
@@ -56,7 +57,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     MachineConfigReader& reader;
     ConfigSources& sources;
     ConfigDisk& disk;
-    UvLoop& uv;
+    ForeignBytes& foreign;
     kj::Timer& timer;
     kj::Function<void(kj::StringPtr line, Tone tone)> say;
     kj::Function<kj::String()> sequence;  // the one that runs, or empty
@@ -74,8 +75,9 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   ~ConfigKeeper() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ConfigKeeper);
 
-  // Once, when the store has its journal and before the controllers run: takes up what the
-  // predecessor left. After a change that it had begun and that ends in a reboot, intendReboot()
+  // Once, when the store has its journal and before the controllers run: has the document read that
+  // is published, and takes up what the predecessor left. Rejects when no process can be had for
+  // that: better no brain yet than one that takes the machine for one without a config. After a change that it had begun and that ends in a reboot, intendReboot()
   // has been called.
   kj::Promise<void> recover();
 
@@ -83,7 +85,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   // FailedPrecondition, naming the copy on disk, when that cannot be used.
   kj::Promise<void> load();
   // The tasks validateConfig and saveConfig.
-  void validate();
+  kj::Promise<void> validate();
   kj::Promise<void> save();
 
   enum class Caller { kAdmin, kVisitor };  // a visitor showed no certificate
@@ -100,7 +102,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::Vector<kj::String> warnings;
     kj::Vector<config::Change> changes;
     kj::String diff;
-    kj::Maybe<config::MachineConfig> wanted = nullptr;  // of a dry run
+    kj::Maybe<KnownConfig> wanted = nullptr;  // of a dry run
   };
   // Rules and errors: rpc/configuration.capnp.
   kj::Promise<Outcome> apply(Request request);
@@ -128,43 +130,45 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::ForkedPromise<void> done;
   };
   struct Checked {
-    config::MachineConfig config;
+    KnownConfig config;
     kj::Vector<kj::String> warnings, errors;  // as they are printed
   };
   Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
-  unsigned checking = 0;  // documents that are looked at
+  unsigned checking = 0;  // large documents that are looked at
   kj::Maybe<Trial> trial;
   kj::Promise<void> alarm = kj::READY_NOW;  // of its end
   kj::TaskSet tasks;
 
-  static Checked check(kj::ArrayPtr<const char> text, kj::StringPtr file, config::Mode mode);
-  kj::Promise<Checked> checkOffLoop(kj::Array<char> text, kj::String file);
+  kj::Promise<Checked> check(kj::Array<char> text, kj::String file);
+  kj::Promise<Checked> checkAgain(kj::ArrayPtr<const char> text);
 
   enum class Kept { kTaken, kAbsent, kPassedOver };  // over: must not be kept
-  Kept takeKept();
+  kj::Promise<Kept> takeKept();
+  kj::Promise<void> knowPublished();
   kj::Promise<bool> search(kj::Vector<kj::String>& reasons);
   kj::Promise<void> searchOn(bool atOnce);
   void enterMaintenance(kj::Vector<kj::String> reasons);
   void setReasons(kj::Vector<kj::String> reasons);
-  void publish(config::MachineConfig config);
+  void publish(KnownConfig config);
 
   bool isStaged();
   Situation situation();
   void checkFree(Caller caller);
   void checkVersion(uint64_t ifVersion);
-  kj::Promise<void> beginTrial(kj::Duration length, config::MachineConfig config,
+  kj::Promise<void> beginTrial(kj::Duration length, KnownConfig config,
                                kj::Array<char> document);
   kj::Promise<void> takeUpTrial();
   void arm();
   kj::Promise<void> revert();
   kj::Promise<void> endTrial(kj::StringPtr why);
-  kj::Promise<void> carryOut(Pending pending, config::MachineConfig config);
-  kj::Promise<void> toDisk(const config::MachineConfig& config);
-  kj::Promise<void> finish(rpc::ApplyMode mode, config::MachineConfig config);
-  kj::String difference(const config::MachineConfig& wanted);
-  kj::Promise<Outcome> begin(Outcome outcome, config::MachineConfig config, Request request);
+  kj::Promise<void> carryOut(Pending pending, KnownConfig config);
+  kj::Promise<void> toDisk(const KnownConfig& config);
+  kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
+  uint64_t publishedVersion();
+  kj::Promise<kj::String> difference(const KnownConfig& wanted);
+  kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -12,9 +12,9 @@
 #include <kj/string.h>
 #include <kj/time.h>
 
-namespace talos::machined {
+#include "machined/foreign/foreign.h"
 
-constexpr size_t kMostConfigBytes = 4u << 20;
+namespace talos::machined {
 
 struct FoundConfig {
   kj::Array<char> text;

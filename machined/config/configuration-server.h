@@ -14,7 +14,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   struct NetworkPreview {
     kj::Vector<kj::String> steps, problems;
   };
-  using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const config::MachineConfig&)>;
+  using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
   // `bootId` is this boot's.
   ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader, Store& store, UvLoop& uv,
                       ConfigKeeper::Caller caller, kj::String bootId, PreviewNetwork preview);

@@ -7,8 +7,10 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/tls/pki.h"
 #include "common/testing/test-tree.h"
 #include "machined/config/test-web-server.h"
+#include "machined/parse/test-direct-foreign.h"
 
 namespace talos::machined {
 namespace {
@@ -51,6 +53,7 @@ class SourcesTest : public testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   UvLoop uv{io.unixEventPort, timer};
   FakeVolumes volumes;
+  DirectForeign foreign;
   TestTree tree;
   std::vector<std::string> said;
   kj::Maybe<kj::StringPtr> userData;
@@ -69,7 +72,7 @@ class SourcesTest : public testing::Test {
         [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
           return kj::arr(kj::str(host));
         },
-        bundle});
+        foreign, bundle});
     try {
       auto found = sources.find(limit).wait(io.waitScope);
       KJ_IF_MAYBE (f, found) return kj::str(f->from, ": ", f->text).cStr();

@@ -55,20 +55,6 @@ bool hasMachineKey(kj::ArrayPtr<const char> text) {
   return false;
 }
 
-// What was read, unpacked and looked at; `from` names it in what is thrown.
-FoundConfig checked(kj::Array<char> body, kj::String from) {
-  FoundConfig found;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                 found.text = unpack(kj::mv(body));
-                 requireText(found.text);
-               })) {
-    zeroize(found.text);
-    unavailable(kj::str(from, ": ", messageOf(*e)));
-  }
-  found.from = kj::mv(from);
-  return found;
-}
-
 kj::Array<char> readConfigFile(kj::StringPtr path) {
   size_t slash = KJ_ASSERT_NONNULL(path.findLast('/'));
   auto folder = kj::str(path.slice(0, slash), "/");
@@ -91,27 +77,39 @@ NodeConfigSources::NodeConfigSources(Dependencies w)
             [this]() { return deps.random(); },
             [this](kj::StringPtr line) { deps.say(line); },
             [this](kj::StringPtr host) { return deps.resolve(host); },
-            [this]() { return verifier(); }} {}
+            [this]() { return authorities(); },
+            deps.foreign} {}
 
-kj::Promise<TlsVerifier*> NodeConfigSources::verifier() {
+// What was read, unpacked and looked at; `from` names it in what is thrown.
+kj::Promise<FoundConfig> NodeConfigSources::checked(kj::Array<char> body, kj::String from) {
+  FoundConfig found;
+  found.text = co_await deps.foreign.text(kj::mv(body))
+                   .catch_([&from](kj::Exception&& e) -> kj::Array<char> {
+                     unavailable(kj::str(from, ": ", messageOf(e)));
+                   });
+  found.from = kj::mv(from);
+  co_return kj::mv(found);
+}
+
+kj::Promise<kj::String> NodeConfigSources::authorities() {
   if (trusted == nullptr) {
     auto given = configAuthorities(deps.arguments);
     trusted =
         co_await deps.uv.blocking([given = kj::mv(given), bundle = kj::str(deps.bundle)]() mutable {
-          KJ_IF_MAYBE (pem, given) return kj::heap<TlsVerifier>(*pem);
-          KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::heap<TlsVerifier>(*pem);
+          KJ_IF_MAYBE (pem, given) return kj::mv(*pem);
+          KJ_IF_MAYBE (pem, tryReadFile(bundle)) return kj::mv(*pem);
           unavailable(kj::str("https needs a trusted CA: there is no ", bundle,
                               "; set kernel parameter talos.config.ca=<base64>"));
         });
   }
-  co_return KJ_ASSERT_NONNULL(trusted).get();
+  co_return kj::str(KJ_ASSERT_NONNULL(trusted));
 }
 
 kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
   // What is wrong here is wrong at every try.
   trusted = nullptr;
-  if (source.secure) co_await verifier();
+  if (source.secure) co_await authorities();
   FoundConfig found;
   found.text = co_await fetchConfig(fetch, kj::mv(source), limit);
   found.from = kj::mv(shown);
@@ -126,7 +124,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromFile(FileSource source, kj::Dura
                      .catch_([&shown](kj::Exception&& e) -> kj::Array<char> {
                        unavailable(kj::str(shown, ": ", messageOf(e)));
                      });
-  co_return checked(kj::mv(content), kj::mv(shown));
+  co_return co_await checked(kj::mv(content), kj::mv(shown));
 }
 
 kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Duration limit) {
@@ -136,8 +134,8 @@ kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Dur
   });
   KJ_IF_MAYBE (volume, answer) {
     KJ_IF_MAYBE (content, volume->files[0]) {
-      co_return checked(kj::mv(*content),
-                        kj::str("volume ", label, " (", volume->device, "): config.yaml"));
+      co_return co_await checked(kj::mv(*content),
+                                 kj::str("volume ", label, " (", volume->device, "): config.yaml"));
     }
     unavailable(kj::str("volume ", label, " (", volume->device, ") has no file config.yaml"));
   }
@@ -155,7 +153,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
   KJ_IF_MAYBE (volume, answer) {
     auto name = kj::str("volume cidata (", volume->device, "): user-data");
     KJ_IF_MAYBE (content, volume->files[0]) {
-      auto found = checked(kj::mv(*content), kj::mv(name));
+      auto found = co_await checked(kj::mv(*content), kj::mv(name));
       // What other systems read there may be on it as well.
       if (!hasMachineKey(found.text)) {
         zeroize(found.text);
@@ -172,17 +170,17 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
   co_return nullptr;
 }
 
-kj::Maybe<FoundConfig> NodeConfigSources::fromEnvironment() {
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromEnvironment() {
   constexpr auto kFrom = "environment variable USERDATA"_kj;
   auto data = deps.userData.orDefault("");
-  if (data == nullptr) return nullptr;
+  if (data == nullptr) co_return nullptr;
   auto bytes = kj::decodeBase64(data);
   KJ_DEFER(zeroize(bytes.asChars()));
   if (bytes.hadErrors) {
     fail(ErrorKind::kInvalidArgument,
          kj::str(kFrom, " is not base64; use the base64 of a machine config"));
   }
-  return checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
+  co_return co_await checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
 }
 
 void NodeConfigSources::announce(kj::String line) {
@@ -210,7 +208,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
-  if (deps.platform == "container") co_return fromEnvironment();
+  if (deps.platform == "container") co_return co_await fromEnvironment();
   KJ_IF_MAYBE (source, configSource(deps.arguments, deps.uuid())) {
     co_return co_await named(kj::mv(*source), limit);
   }

@@ -30,6 +30,7 @@ class NodeConfigSources final : public ConfigSources {
     kj::Function<double()> random;
     kj::Function<void(kj::StringPtr line)> say;
     kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
+    ForeignBytes& foreign;
     kj::StringPtr bundle = kAuthoritiesBundle;
   };
   explicit NodeConfigSources(Dependencies deps);
@@ -39,7 +40,7 @@ class NodeConfigSources final : public ConfigSources {
  private:
   Dependencies deps;
   FetchDependencies fetch;
-  kj::Maybe<kj::Own<TlsVerifier>> trusted;  // of this search
+  kj::Maybe<kj::String> trusted;            // of this search
   kj::String announced;                     // what is asked is said once, however often it is asked
 
   void announce(kj::String line);
@@ -48,8 +49,9 @@ class NodeConfigSources final : public ConfigSources {
   kj::Promise<FoundConfig> fromFile(FileSource source, kj::Duration limit);
   kj::Promise<FoundConfig> fromVolume(kj::String label, kj::Duration limit);
   kj::Promise<kj::Maybe<FoundConfig>> fromCidata(bool expected, kj::Duration limit);
-  kj::Maybe<FoundConfig> fromEnvironment();
-  kj::Promise<TlsVerifier*> verifier();
+  kj::Promise<kj::Maybe<FoundConfig>> fromEnvironment();
+  kj::Promise<FoundConfig> checked(kj::Array<char> body, kj::String from);
+  kj::Promise<kj::String> authorities();
 };
 
 }  // namespace talos::machined

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/config/config.h"
 #include "machined/config/config-keeper.h"
-#include "machined/process1/test-held-pool.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -91,6 +92,7 @@ struct ModelBrain {
   FakeProcess1 process1;
   Store store;
   MachineConfigReader reader;
+  DirectForeign foreign;
   bool failed;
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
@@ -98,13 +100,13 @@ struct ModelBrain {
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelDisk& disk, ModelSources& sources, UvLoop& uv, kj::Timer& timer,
+             ModelDisk& disk, ModelSources& sources, kj::Timer& timer,
              config::Mode mode, bool startsFailed, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
         failed(startsFailed),
         keeper(ConfigKeeper::Dependencies{
-            mode, process1, store, reader, sources, disk, uv, timer,
+            mode, process1, store, reader, sources, disk, foreign, timer,
             [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
             [this]() { return kj::str(sequence); }, [this]() { return failed; },
             [this]() -> kj::Promise<void> {
@@ -129,6 +131,25 @@ inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
+// Nobody reads large documents until it is let go.
+class HeldReaders {
+ public:
+  explicit HeldReaders(DirectForeign& foreign) : foreign(foreign) {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    open = kj::mv(paf.fulfiller);
+    foreign.held = paf.promise.fork();
+  }
+  ~HeldReaders() noexcept(false) {
+    foreign.held = nullptr;
+    open->fulfill();
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(HeldReaders);
+
+ private:
+  DirectForeign& foreign;
+  kj::Own<kj::PromiseFulfiller<void>> open;
+};
+
 struct KeeperTest : public testing::Test {
   ~KeeperTest() noexcept override {}
 
@@ -151,7 +172,7 @@ struct KeeperTest : public testing::Test {
   }
   ModelBrain& start() {
     current = nullptr;
-    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, uv, timer, mode,
+    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, timer, mode,
                                      startsFailed, io.waitScope);
     return *current.emplace(kj::mv(made));
   }

@@ -265,7 +265,7 @@ TEST_F(Confined, UnknownProfileStartsNothing) {
         }
         _exit(126);
       },
-      testing::ExitedWithCode(126), "use one of server, network");
+      testing::ExitedWithCode(126), "use one of server, network, parser");
 }
 
 }  // namespace

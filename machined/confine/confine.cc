@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <kj/debug.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -62,6 +63,22 @@ void setCapabilities(kj::ArrayPtr<const unsigned> kept) {
   for (auto c : kept) KJ_SYSCALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0), c);
 }
 
+// The kernel forgets it when the identity changes, and keeps it over execve. The filter of a program
+// that has it does not let it be changed.
+void dieWith(pid_t parent) {
+  KJ_SYSCALL(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
+  if (getppid() != parent) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("--lifetime: process ", parent, " is gone"));
+  }
+}
+
+// Before the filter, which may not know the call: what fails later is told by the exit status only.
+void silence(int nothing) {
+  for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    KJ_SYSCALL(dup2(nothing, number), number);
+  }
+}
+
 }  // namespace
 
 void run(const Options& options) {
@@ -86,14 +103,22 @@ void run(const Options& options) {
   arguments.add(nullptr);
   auto argv = arguments.finish();
   const char* program = argv[0];
+  int nothing = -1;
+  if (!options.output) {
+    KJ_SYSCALL(nothing = open("/dev/null", O_RDWR | O_CLOEXEC));
+  }
 
   dropBoundingSet(options.capabilities);
   becomeUser(options.uid, options.gid);
   setCapabilities(options.capabilities);
+  KJ_IF_MAYBE (parent, options.parent) {
+    dieWith(*parent);
+  }
   KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
   KJ_IF_MAYBE (l, landlock) {
     (*l)->enter();
   }
+  if (nothing >= 0) silence(nothing);
   KJ_IF_MAYBE (profile, options.seccomp) {
     installFilter(*profile, program);
   }

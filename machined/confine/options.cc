@@ -30,9 +30,9 @@ constexpr Name kCapabilities[] = {
 };
 
 constexpr Name kLimits[] = {
-    {"as"_kj, RLIMIT_AS},       {"core"_kj, RLIMIT_CORE},       {"data"_kj, RLIMIT_DATA},
-    {"fsize"_kj, RLIMIT_FSIZE}, {"memlock"_kj, RLIMIT_MEMLOCK}, {"nofile"_kj, RLIMIT_NOFILE},
-    {"nproc"_kj, RLIMIT_NPROC}, {"stack"_kj, RLIMIT_STACK},
+    {"as"_kj, RLIMIT_AS},         {"core"_kj, RLIMIT_CORE},   {"cpu"_kj, RLIMIT_CPU},
+    {"data"_kj, RLIMIT_DATA},     {"fsize"_kj, RLIMIT_FSIZE}, {"memlock"_kj, RLIMIT_MEMLOCK},
+    {"nofile"_kj, RLIMIT_NOFILE}, {"nproc"_kj, RLIMIT_NPROC}, {"stack"_kj, RLIMIT_STACK},
 };
 
 int find(kj::ArrayPtr<const Name> names, kj::StringPtr name, kj::StringPtr what) {
@@ -96,6 +96,13 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
       fail(ErrorKind::kInvalidArgument, kj::str("--oom-score must be -1000 to 1000, not ", score));
     }
     options.oomScore = score;
+  } else if (name == "--lifetime") {
+    options.parent = number<pid_t>(name, value);
+  } else if (name == "--output") {
+    if (value != "none") {
+      fail(ErrorKind::kInvalidArgument, kj::str("--output must be none, not \"", value, "\""));
+    }
+    options.output = false;
   } else {
     fail(ErrorKind::kInvalidArgument, kj::str("unknown option ", name));
   }

@@ -1,7 +1,12 @@
 // What the exec wrapper is asked to do. Pure: arguments in, intent out.
 //
 //   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
-//           [--landlock-write=PATH]… [--rlimit=nofile=N]… [--oom-score=N] -- PROGRAM ARGUMENTS…
+//           [--landlock-write=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
+//           [--output=none] -- PROGRAM ARGUMENTS…
+//
+// --lifetime: the program is killed when its parent dies, which is the process with this number; it
+// is not started when that is gone already. --output=none: it has no standard input, output and
+// error, so that it can write nothing into the log of whoever starts it.
 //
 // A value may also be the next argument. No-new-privileges is always set; the supplementary groups
 // are always none; capabilities that are not named are dropped from every set, the bounding set
@@ -28,6 +33,8 @@ struct Options {
   kj::Vector<kj::String> read, write;  // paths; both empty: no Landlock
   kj::Vector<Limit> limits;
   kj::Maybe<int> oomScore;
+  kj::Maybe<pid_t> parent;  // that it does not outlive
+  bool output = true;
   kj::Vector<kj::String> command;  // the program is an absolute path
 };
 

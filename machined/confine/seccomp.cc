@@ -180,11 +180,73 @@ constexpr const char* kCommon[] = {
     "recvmmsg",
 };
 
+// Memory, the clock, what it has open already.
+constexpr const char* kParser[] = {
+    "brk",
+    "mmap",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "madvise",
+    "clock_gettime",
+    "gettimeofday",
+    "getpid",
+    "gettid",
+    "getrandom",
+    "getrlimit",
+    "prlimit64",
+    "sysinfo",
+    "arch_prctl",
+    "futex",
+    "set_robust_list",
+    "set_tid_address",
+    "rseq",
+    "sched_getaffinity",
+    "exit",
+    "exit_group",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sigaltstack",
+    "restart_syscall",
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "recvfrom",
+    "sendto",
+    "recvmsg",
+    "sendmsg",
+    "shutdown",
+    "getsockopt",
+    "getsockname",
+    "getpeername",
+    "close",
+    "fcntl",
+    "fstat",
+    "poll",
+    "ppoll",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "eventfd2",
+    "timerfd_create",
+    "timerfd_settime",
+    "signalfd4",
+    // KJ's loop has one, to be woken by signals.
+    "pipe2",
+};
+
 struct Profile {
   kj::StringPtr name;
-  bool network;
+  kj::ArrayPtr<const char* const> calls;
+  bool sockets, network, threads;
 };
-constexpr Profile kProfiles[] = {{"server"_kj, false}, {"network"_kj, true}};
+constexpr Profile kProfiles[] = {{"server"_kj, kCommon, true, false, true},
+                                 {"network"_kj, kCommon, true, true, true},
+                                 {"parser"_kj, kParser, false, false, false}};
 
 class Filter {
  public:
@@ -255,14 +317,16 @@ void installFilter(kj::StringPtr profile, const char* program) {
                  kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", ")));
   }
   Filter filter;
-  for (auto* name : kCommon) filter.allow(name);
+  for (auto* name : found->calls) filter.allow(name);
   // A new thread yes, a new process no. clone3 hides its flags in memory, where a filter cannot
   // look: "not implemented" makes the C library take clone.
   constexpr uint64_t kThread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
   constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kThread | kNamespaces, kThread));
-  filter.refuse("clone3", ENOSYS);
+  if (found->threads) {
+    filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kThread | kNamespaces, kThread));
+    filter.refuse("clone3", ENOSYS);
+  }
   // The names of threads and of memory; not the capability and mode calls.
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
@@ -270,7 +334,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
     filter.allowIf("prctl", SCMP_A0(SCMP_CMP_EQ, option));
   }
   filter.allowIf("execve", SCMP_A0(SCMP_CMP_EQ, reinterpret_cast<uint64_t>(program)));
-  allowSockets(filter, found->network);
+  if (found->sockets) allowSockets(filter, found->network);
   allowIoctls(filter, found->network);
   filter.load();
 }

@@ -3,10 +3,12 @@
 //
 //   server    a KJ program with threads, files and sockets of Unix and IP: apid, trustd
 //   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
+//   parser    reads and writes what it was started with, and nothing else: machined/parse. It can
+//             neither make nor connect sockets, open files, start threads, nor send signals
 //
-// Neither may start processes, trace, mount, load modules or change its identity. execve is
-// possible only with the very pointer that this wrapper passes, once it is gone nothing lies there;
-// Landlock closes the rest. New threads are possible, new processes are not.
+// None may start processes, trace, mount, load modules or change its identity. execve is possible
+// only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
+// closes the rest. New threads are possible for all but a parser, new processes for none.
 #pragma once
 
 #include <kj/string.h>

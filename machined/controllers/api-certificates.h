@@ -25,7 +25,7 @@ class ApiController final : public Controller {
 
   ApiController(
       UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
-      ReadConfig readConfig = storedMachineConfig,
+      ReadConfig readConfig,
       kj::Function<bool()> tellsAnybody = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }

@@ -1,6 +1,7 @@
 // What a machine without the authority's key asks trustd with.
 #include "machined/controllers/join-controller.h"
 
+#include "machined/controllers/test-machine-config.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 

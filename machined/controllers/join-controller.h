@@ -14,7 +14,7 @@ constexpr kj::StringPtr kJoinId = "api"_kj;
 class JoinController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-  explicit JoinController(ReadConfig readConfig = storedMachineConfig);
+  explicit JoinController(ReadConfig readConfig);
 
   kj::StringPtr name() const override { return "secrets.JoinController"; }
   kj::Array<Input> inputs() const override;

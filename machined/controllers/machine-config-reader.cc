@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/texts.h"
+#include "common/config/config.h"
 #include "common/net/text-values.h"
 
 namespace talos::machined {
@@ -118,13 +119,8 @@ kj::Vector<kj::String> trustdEndpointsOf(config::Cluster::Reader cluster) {
 
 }  // namespace
 
-MachineConfigView viewMachineConfig(kj::StringPtr document) {
-  return viewOf(config::parse(document.asArray()));
-}
-
-MachineConfigView viewOf(const config::MachineConfig& config) {
-  if (!config.good()) fail(ErrorKind::kInvalidArgument, render(config.problems()));
-  auto machine = config.get().getMachine();
+MachineConfigView viewOf(config::Config::Reader config) {
+  auto machine = config.getMachine();
   MachineConfigView view;
   view.type = typeOf(machine.getType());
   view.authority = kj::str(machine.getCa().getCrt().asChars());
@@ -135,9 +131,9 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
     auto shared = interface.getVip().getIp();
     if (shared.size() > 0) view.certSans.add(kj::str(shared));
   }
-  view.trust = trustOf(config.get());
+  view.trust = trustOf(config);
   view.authorityHash = kj::str(machine.getCaHash());
-  view.trustdEndpoints = trustdEndpointsOf(config.get().getCluster());
+  view.trustdEndpoints = trustdEndpointsOf(config.getCluster());
   view.network = networkOf(machine.getNetwork());
   view.timeDisabled = machine.getTime().getDisabled();
   for (auto server : machine.getTime().getServers()) {
@@ -147,42 +143,29 @@ MachineConfigView viewOf(const config::MachineConfig& config) {
   return view;
 }
 
-kj::Maybe<MachineConfigView> storedMachineConfig(Store& store) {
+void MachineConfigReader::know(KnownConfig document) {
+  next = kj::mv(document);
+}
+
+bool MachineConfigReader::is(const kj::Maybe<KnownConfig>& known, kj::ArrayPtr<const char> text) {
+  KJ_IF_MAYBE (k, known) return k->bytes() == text;
+  return false;
+}
+
+kj::Maybe<const KnownConfig&> MachineConfigReader::document(Store& store) {
   KJ_IF_MAYBE (stored, store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
-    return viewMachineConfig(stored->getDocument());
+    auto text = stored->getDocument().asArray();
+    if (is(next, text)) {
+      current = kj::mv(next);
+      next = nullptr;
+    }
+    if (is(current, text)) return KJ_ASSERT_NONNULL(current);
   }
   return nullptr;
 }
 
-void MachineConfigReader::know(config::MachineConfig document) {
-  parsed = kj::mv(document);
-  version = 0;  // of no resource yet
-}
-
-bool MachineConfigReader::isParsed(kj::ArrayPtr<const char> text) const {
-  KJ_IF_MAYBE (p, parsed) return p->bytes() == text;
-  return false;
-}
-
-kj::Maybe<const config::MachineConfig&> MachineConfigReader::document(Store& store) {
-  KJ_IF_MAYBE (stored, store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
-    auto metadata = stored->metadata();
-    if (parsed == nullptr || metadata.getVersion() != version || metadata.getUpdated() != updated) {
-      auto text = stored->getDocument();
-      if (!isParsed(text.asArray())) parsed = config::parse(text.asArray(), "machine config");
-      version = metadata.getVersion();
-      updated = metadata.getUpdated();
-    }
-  } else {
-    parsed = nullptr;
-  }
-  return parsed.map([](config::MachineConfig& p) -> const config::MachineConfig& { return p; });
-}
-
 kj::Maybe<config::Machine::Reader> MachineConfigReader::tryMachine(Store& store) {
-  KJ_IF_MAYBE (config, document(store)) {
-    if (config->good() && !config->empty()) return config->get().getMachine();
-  }
+  KJ_IF_MAYBE (config, document(store)) return config->get().getMachine();
   return nullptr;
 }
 
@@ -192,7 +175,7 @@ config::Machine::Reader MachineConfigReader::machine(Store& store) {
 }
 
 kj::Maybe<MachineConfigView> MachineConfigReader::view(Store& store) {
-  return document(store).map([](const config::MachineConfig& p) { return viewOf(p); });
+  return document(store).map([](const KnownConfig& p) { return viewOf(p.get()); });
 }
 
 }  // namespace talos::machined

@@ -1,9 +1,9 @@
 // What the controllers here read from the machine config, taken out of its document.
 #pragma once
 
-#include "common/config/config.h"
 #include "common/tls/node-certificate.h"
 #include "machined/controllers/network-config-plan.h"
+#include "machined/foreign/known-config.h"
 #include "machined/resources/store.h"
 #include "rpc/types.capnp.h"
 
@@ -34,30 +34,30 @@ struct MachineConfigView {
   kj::Vector<kj::String> timeServers;  // as the config has them
 };
 
-// Of a document; InvalidArgument with its problems when it cannot be read.
-MachineConfigView viewMachineConfig(kj::StringPtr document);
-MachineConfigView viewOf(const config::MachineConfig& config);
+MachineConfigView viewOf(config::Config::Reader config);
 
-// Of the resource config/MachineConfigs/v1alpha1; none when there is none yet.
-kj::Maybe<MachineConfigView> storedMachineConfig(Store& store);
-
-// The same for several readers: a document is parsed once for each version of the resource.
+// Of the resource config/MachineConfigs/v1alpha1, whose document nobody here parses: who publishes
+// one has had it read (machined/foreign/foreign.h) and tells the view of it before, and a restarted
+// brain does that again for the one that it finds, before anything asks. Kept here and not in the
+// resource: a second copy of every secret would lie in the store and in its journal, and go to
+// everybody who reads the resource.
 class MachineConfigReader {
  public:
-  // Of the document that will be published next: the same bytes need not be parsed again.
-  void know(config::MachineConfig document);
+  // Of the document that will be published next, or that is published.
+  void know(KnownConfig document);
+  // None when there is none yet, and for a document that nobody has told of.
   kj::Maybe<MachineConfigView> view(Store& store);
-  // Valid until the next call.
-  kj::Maybe<const config::MachineConfig&> document(Store& store);
+  // Valid until the next know().
+  kj::Maybe<const KnownConfig&> document(Store& store);
   // Its key `machine`, as long valid: none while there is no config that can be used.
   kj::Maybe<config::Machine::Reader> tryMachine(Store& store);
   config::Machine::Reader machine(Store& store);  // NotFound
 
  private:
-  uint64_t version = 0, updated = 0;
-  kj::Maybe<config::MachineConfig> parsed;
+  // The one of the resource; and the one that is about to be.
+  kj::Maybe<KnownConfig> current, next;
 
-  bool isParsed(kj::ArrayPtr<const char> text) const;
+  static bool is(const kj::Maybe<KnownConfig>& known, kj::ArrayPtr<const char> text);
 };
 
 }  // namespace talos::machined

@@ -32,7 +32,7 @@ class NetworkController final : public Controller {
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
 
   explicit NetworkController(const KernelArguments& arguments,
-                             ReadConfig readConfig = storedMachineConfig);
+                             ReadConfig readConfig);
 
   kj::StringPtr name() const override { return "network.ConfigController"; }
   kj::Array<Input> inputs() const override;

@@ -7,7 +7,7 @@
 #include <kj/encoding.h>
 
 #include "common/yaml/yaml-codec.h"
-#include "machined/controllers/machine-config-reader.h"
+#include "machined/controllers/test-machine-config.h"
 
 namespace talos::machined {
 namespace {

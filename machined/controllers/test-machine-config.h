@@ -4,6 +4,8 @@
 
 #include <kj/async-io.h>
 
+#include "common/base/error.h"
+#include "common/config/config.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -23,6 +25,16 @@ inline kj::String joined(kj::ArrayPtr<const kj::String> list) {
 template <typename Spec>
 void destroyRecord(Store& store, kj::StringPtr id) {
   store.destroy("", typeName<Spec>(), id, kBrainOwner);
+}
+
+// As a good document is known; InvalidArgument with its problems for another.
+inline KnownConfig knownConfig(kj::StringPtr document) {
+  auto parsed = config::parse(document.asArray());
+  if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+  return KnownConfig(parsed.bytes(), parsed.get());
+}
+inline MachineConfigView viewMachineConfig(kj::StringPtr document) {
+  return viewOf(knownConfig(document).get());
 }
 
 struct ConfigTest : public testing::Test {
@@ -60,6 +72,8 @@ struct ConfigTest : public testing::Test {
                         [] { return false; }};
 
   void publish(kj::StringPtr document) {
+    auto parsed = config::parse(document.asArray());
+    config.know(KnownConfig(parsed.bytes(), parsed.get()));
     putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,
                                       [&](auto spec) { spec.setDocument(document); });
   }

@@ -22,7 +22,7 @@ class TimeStatusController final : public Controller {
     bool container = false;  // the clock is the host's
     // The config comes by https: a clock that is wrong would find its server's certificate wrong.
     bool beforeConfig = false;
-    kj::Function<kj::Maybe<MachineConfigView>(Store&)> readConfig = storedMachineConfig;
+    kj::Function<kj::Maybe<MachineConfigView>(Store&)> readConfig;
     kj::Function<void(kj::Array<kj::String> servers)> keepTime;
     kj::Function<void(kj::StringPtr why)> leaveAlone;
     kj::Function<Seen()> seen;

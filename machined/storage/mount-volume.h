@@ -10,7 +10,7 @@
 
 #include <kj/io.h>
 
-#include "machined/storage/superblock.h"
+#include "machined/foreign/superblock.h"
 
 namespace talos::machined {
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <kj/refcount.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include "machined/storage/device-events.h"
 #include "machined/storage/drivers.h"
 #include "machined/storage/mount-volume.h"
-#include "machined/storage/partition-table.h"
 
 namespace talos::machined {
 namespace {
@@ -19,6 +19,61 @@ constexpr auto kDevicePatience = 10 * kj::SECONDS;
 constexpr auto kReadPatience = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
 // Drives do not report a disc by themselves.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
+
+// What jobs of the pool share, one after the other.
+struct OpenDevice : public kj::AtomicRefcounted {
+  kj::AutoCloseFd fd;
+  kj::String problem = kj::String();
+};
+
+// Fewer bytes at the end of the device, none where it cannot be read. Blocking.
+kj::Array<const kj::byte> readDevice(OpenDevice& device, uint64_t offset, size_t size) {
+  auto bytes = kj::heapArray<kj::byte>(size);
+  size_t filled = 0;
+  while (filled < size) {
+    ssize_t part = pread(device.fd, bytes.begin() + filled, size - filled,
+                         static_cast<off_t>(offset + filled));
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) device.problem = kj::str("cannot be read: ", strerror(errno));
+    if (part <= 0) break;
+    filled += static_cast<size_t>(part);
+  }
+  return kj::heapArray<const kj::byte>(bytes.begin(), filled);
+}
+
+struct Probed {
+  kj::Maybe<Superblock> content;
+  bool lostTable = false;
+  kj::String problem = kj::String();  // as Volume's
+};
+
+// What is on a device. Does not reject for what the device does, nor for what is on it.
+kj::Promise<Probed> probeDevice(UvLoop& uv, ForeignBytes& foreign, kj::String node) {
+  auto device = kj::atomicRefcounted<OpenDevice>();
+  auto& opened = *device;
+  co_await uv.blocking([node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
+    // A drive may be empty.
+    device->fd = kj::AutoCloseFd(open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (device->fd.get() < 0) device->problem = kj::str("cannot be opened: ", strerror(errno));
+  });
+  Probed result;
+  if (opened.fd.get() >= 0) {
+    auto read = [&uv, &opened](uint64_t offset, size_t size) {
+      return uv.blocking([device = kj::atomicAddRef(opened), offset, size]() mutable {
+        return readDevice(*device, offset, size);
+      });
+    };
+    co_await foreign.superblock(node, kj::mv(read))
+        .then(
+            [&result](ForeignBytes::OnDevice&& found) {
+              result.content = kj::mv(found.content);
+              result.lostTable = found.lostTable;
+            },
+            [&result](kj::Exception&& e) { result.problem = messageOf(e); });
+  }
+  if (opened.problem.size() > 0) result.problem = kj::mv(opened.problem);
+  co_return kj::mv(result);
+}
 
 VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const kj::String> names,
                       size_t limit) {
@@ -57,32 +112,6 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
   return chosen;
 }
 
-Probed probeDevice(kj::StringPtr node) {
-  Probed result;
-  int fd = open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a drive may be empty
-  if (fd < 0) {
-    result.problem = kj::str("cannot be opened: ", strerror(errno));
-    return result;
-  }
-  kj::AutoCloseFd device(fd);
-  auto read = [fd, &result](uint64_t offset, size_t wanted) {
-    auto bytes = kj::heapArray<kj::byte>(wanted);
-    size_t filled = 0;
-    while (filled < wanted) {
-      ssize_t part =
-          pread(fd, bytes.begin() + filled, wanted - filled, static_cast<off_t>(offset + filled));
-      if (part < 0 && errno == EINTR) continue;
-      if (part < 0) result.problem = kj::str("cannot be read: ", strerror(errno));
-      if (part <= 0) break;
-      filled += static_cast<size_t>(part);
-    }
-    return kj::heapArray<const kj::byte>(bytes.begin(), filled);
-  };
-  result.content = readSuperblock(read);
-  result.lostTable = result.content == nullptr && lostPartitionTable(read);
-  return result;
-}
-
 void RealVolumes::sayOnce(kj::String line) {
   if (told.find(line) != nullptr) return;
   say(line);
@@ -105,7 +134,7 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
   Volume volume{kj::mv(device), nullptr};
   auto& about = volume.device;
   if (silent.find(about.name) == nullptr) {
-    auto job = uv.blocking([node = about.node()]() { return probeDevice(node); });
+    auto job = probeDevice(uv, foreign, about.node());
     KJ_IF_MAYBE (probed, co_await answered(about, kDevicePatience, kj::mv(job))) {
       volume.content = kj::mv(probed->content);
       volume.problem = kj::mv(probed->problem);

@@ -1,17 +1,18 @@
 // Volumes: disks and partitions with the file systems on them, found by their labels.
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
-// stays mounted (mount-volume.h). All work on devices is in the thread pool. A device that does not
-// respond within 10 s, or does not give its files within 60 s, is reported and not tried again from
-// then on, since each attempt would keep a thread: it has a problem at each later look, too.
+// stays mounted (mount-volume.h). All work on devices is in the thread pool; what they say is read
+// by a confined process (machined/foreign/foreign.h). A device that does not respond within 10 s,
+// or does not give its files within 60 s, is reported and not tried again from then on, since each
+// attempt would keep a thread: it has a problem at each later look, too.
 #pragma once
 
 #include <kj/map.h>
 #include <kj/timer.h>
 
+#include "machined/foreign/foreign.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/storage/block-devices.h"
-#include "machined/storage/superblock.h"
 
 namespace talos::machined {
 
@@ -53,9 +54,9 @@ class Volumes {
 // Those of this machine.
 class RealVolumes final : public Volumes {
  public:
-  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer,
+  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr sys = "/sys")
-      : uv(uv), port(port), timer(timer), say(kj::mv(say)), sys(kj::str(sys)) {}
+      : uv(uv), port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
@@ -65,6 +66,7 @@ class RealVolumes final : public Volumes {
   UvLoop& uv;
   kj::UnixEventPort& port;
   kj::Timer& timer;
+  ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String sys;                  // where sysfs is
   kj::TreeSet<kj::String> silent;  // devices that did not answer
@@ -78,13 +80,5 @@ class RealVolumes final : public Volumes {
   kj::Promise<void> loadDrivers();
   void sayOnce(kj::String line);
 };
-
-struct Probed {
-  kj::Maybe<Superblock> content;
-  bool lostTable = false;             // partition-table.h
-  kj::String problem = kj::String();  // as Volume's
-};
-// What is on a device, by its node. Blocking; does not throw for what the device does.
-Probed probeDevice(kj::StringPtr node);
 
 }  // namespace talos::machined

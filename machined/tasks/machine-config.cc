@@ -10,8 +10,8 @@ namespace {
 kj::Promise<void> load(ConfigKeeper& config) {
   return config.load();
 }
-void validate(ConfigKeeper& config) {
-  config.validate();
+kj::Promise<void> validate(ConfigKeeper& config) {
+  return config.validate();
 }
 kj::Promise<void> save(ConfigKeeper& config) {
   return config.save();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/virtual-time.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/time/test-time-model.h"
 
 namespace talos::machined {
@@ -23,10 +24,11 @@ struct FollowerTest : public testing::Test {
   uint64_t nonces = 1000;
   std::vector<std::string> log;
   unsigned stepped = 0;
+  DirectForeign foreign;
   TimeFollower follower{TimeFollower::Dependencies{
       time.timer, clock, network, [this]() { return chance; }, [this]() { return ++nonces; },
       [this](kj::StringPtr line) { log.push_back(line.cStr()); }, []() {},
-      [this]() { ++stepped; }}};
+      [this]() { ++stepped; }, foreign}};
   kj::Promise<void> running = nullptr;
   ~FollowerTest() noexcept override {}
 

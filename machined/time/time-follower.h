@@ -43,6 +43,7 @@ class TimeFollower {
     kj::Function<void(kj::StringPtr)> log;
     kj::Function<void()> changed;  // the state
     kj::Function<void()> stepped;  // the wall clock is another one now
+    ForeignBytes& foreign;         // who reads the answers
   };
   explicit TimeFollower(Dependencies deps);
   ~TimeFollower() noexcept(false);

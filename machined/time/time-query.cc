@@ -23,7 +23,7 @@ kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) 
     if (elapsed < 0 * kj::SECONDS || elapsed > deps.timer.now() - begun + kClockWasSet) {
       co_return ntp::Rejected{kj::str("another program set the clock during the query")};
     }
-    auto verdict = ntp::judge(reply.bytes, nonce, sent, elapsed);
+    auto verdict = co_await deps.foreign.ntp({reply.bytes, nonce, sent, elapsed});
     if (!verdict.is<ntp::Rejected>() || !verdict.get<ntp::Rejected>().forged) {
       co_return kj::mv(verdict);
     }

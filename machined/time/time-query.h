@@ -5,6 +5,7 @@
 #include <kj/timer.h>
 
 #include "common/net/ntp.h"
+#include "machined/foreign/foreign.h"
 #include "machined/time/time-interfaces.h"
 
 namespace talos::machined {
@@ -14,6 +15,7 @@ struct QueryDependencies {
   SystemClock& clock;
   TimeNetwork& network;
   kj::Function<uint64_t()> nonce;  // that nobody can guess
+  ForeignBytes& foreign;           // who reads what comes
 };
 
 // Never rejects: silence, no way there and nonsense are Rejected, saying why. Datagrams that are

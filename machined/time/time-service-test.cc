@@ -8,6 +8,7 @@
 #include "common/testing/virtual-time.h"
 #include "machined/process1/test-process1.h"
 #include "machined/services/service-lifecycle.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/time/test-time-model.h"
 
 namespace talos::machined {
@@ -25,6 +26,7 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
   ModelClock clock{time};
   ModelNetwork network{time, clock};
   FakeMachine machine;
+  DirectForeign foreign;
   uint64_t nonces = 1000;
   struct Brain {
     kj::Own<FakeProcess1> process1;
@@ -56,7 +58,7 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
         *brain->supervisor,
         TimeFollower::Dependencies{time.timer, clock, network, []() { return 0.5; },
                                    [this]() { return ++nonces; }, [](kj::StringPtr) {}, []() {},
-                                   []() {}});
+                                   []() {}, foreign});
   }
   void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }

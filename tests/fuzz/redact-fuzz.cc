@@ -1,4 +1,4 @@
-// link: machined-config
+// link: machined-parse
 // Machine configs of anybody, shown without their secrets: as many lines as before, and nothing of
 // the secrets that the reader finds.
 #include <kj/debug.h>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/config/config.h"
-#include "machined/config/config-redact.h"
+#include "machined/parse/config-redact.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

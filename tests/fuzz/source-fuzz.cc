@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "machined/config/config-fetch.h"
-#include "machined/config/config-parameter.h"
+#include "machined/foreign/config-parameter.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

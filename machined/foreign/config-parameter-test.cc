@@ -1,4 +1,4 @@
-#include "machined/config/config-parameter.h"
+#include "machined/foreign/config-parameter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

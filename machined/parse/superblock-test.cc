@@ -1,4 +1,4 @@
-#include "machined/storage/superblock.h"
+#include "machined/parse/superblock.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -10,7 +10,7 @@
 
 #include "common/base/file.h"
 
-namespace talos::machined {
+namespace talos::parse {
 namespace {
 
 using Image = std::string;
@@ -214,4 +214,4 @@ TEST_F(RealVolume, Xfs) {
 }
 
 }  // namespace
-}  // namespace talos::machined
+}  // namespace talos::parse

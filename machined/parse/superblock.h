@@ -9,22 +9,15 @@
 
 #include <kj/array.h>
 #include <kj/function.h>
-#include <kj/string.h>
 
-namespace talos::machined {
+#include "machined/foreign/superblock.h"
 
-enum class FileSystem { kIso9660, kVfat, kXfs, kExt4, kLuks };
-kj::StringPtr nameOf(FileSystem type);  // as mount(2) calls it: "iso9660", "vfat" …
-
-struct Superblock {
-  FileSystem type;
-  kj::String label;  // as it stands there, without the padding; UTF-8, one line, may be empty
-};
+namespace talos::parse {
 
 // `read` gives the bytes at an offset: fewer than asked for at the end of the device, none behind
-// it or where the device cannot be read. It is asked for 64 KiB at most at a time, a dozen times at
-// most.
+// it or where the device cannot be read. It is asked for kMostSuperblockBytes at most at a time,
+// kMostSuperblockReads times at most (machined/foreign/foreign.h).
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;
-kj::Maybe<Superblock> readSuperblock(ReadBytes read);
+kj::Maybe<machined::Superblock> readSuperblock(ReadBytes read);
 
-}  // namespace talos::machined
+}  // namespace talos::parse

@@ -1,9 +1,9 @@
-#include "machined/storage/partition-table.h"
+#include "machined/parse/partition-table.h"
 
 #include <string.h>
 #include <zlib.h>
 
-namespace talos::machined {
+namespace talos::parse {
 namespace {
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
@@ -69,4 +69,4 @@ bool lostPartitionTable(ReadBytes read) {
   return trace;
 }
 
-}  // namespace talos::machined
+}  // namespace talos::parse

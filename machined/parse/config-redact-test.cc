@@ -1,4 +1,4 @@
-#include "machined/config/config-redact.h"
+#include "machined/parse/config-redact.h"
 
 #include <gtest/gtest.h>
 

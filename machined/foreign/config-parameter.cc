@@ -1,4 +1,4 @@
-#include "machined/config/config-parameter.h"
+#include "machined/foreign/config-parameter.h"
 
 #include <kj/compat/url.h>
 #include <kj/encoding.h>

@@ -8,12 +8,12 @@
 // the answer is yes or no. After the UEFI specification, §5.2 and §5.3.
 #pragma once
 
-#include "machined/storage/superblock.h"
+#include "machined/parse/superblock.h"
 
-namespace talos::machined {
+namespace talos::parse {
 
 // Whether there is a trace of a table (the protective MBR, or the signature of the header) and no
 // table with right checksums. `read` as readSuperblock() has it, asked four times at most.
 bool lostPartitionTable(ReadBytes read);
 
-}  // namespace talos::machined
+}  // namespace talos::parse

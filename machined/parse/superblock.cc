@@ -1,10 +1,12 @@
-#include "machined/storage/superblock.h"
+#include "machined/parse/superblock.h"
 
 #include <kj/encoding.h>
 #include <string.h>
 
-namespace talos::machined {
+namespace talos::parse {
 namespace {
+
+using machined::FileSystem, machined::Superblock;
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
@@ -154,22 +156,6 @@ kj::Maybe<Superblock> readFat(ReadBytes& read, Bytes head) {
 
 }  // namespace
 
-kj::StringPtr nameOf(FileSystem type) {
-  switch (type) {
-    case FileSystem::kIso9660:
-      return "iso9660";
-    case FileSystem::kVfat:
-      return "vfat";
-    case FileSystem::kXfs:
-      return "xfs";
-    case FileSystem::kExt4:
-      return "ext4";
-    case FileSystem::kLuks:
-      return "crypto_LUKS";
-  }
-  return "unknown";
-}
-
 kj::Maybe<Superblock> readSuperblock(ReadBytes read) {
   auto head = read(0, kHead);
   KJ_IF_MAYBE (found, readLuks(head)) return kj::mv(*found);
@@ -180,4 +166,4 @@ kj::Maybe<Superblock> readSuperblock(ReadBytes read) {
   return readFat(read, head);
 }
 
-}  // namespace talos::machined
+}  // namespace talos::parse

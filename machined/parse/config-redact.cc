@@ -1,4 +1,4 @@
-#include "machined/config/config-redact.h"
+#include "machined/parse/config-redact.h"
 
 #include <algorithm>
 #include <map>

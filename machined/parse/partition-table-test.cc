@@ -1,4 +1,4 @@
-#include "machined/storage/partition-table.h"
+#include "machined/parse/partition-table.h"
 
 #include <gtest/gtest.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace talos::machined {
+namespace talos::parse {
 namespace {
 
 // The head of a disk with an empty table of 128 entries, for sectors of this size.
@@ -68,4 +68,4 @@ TEST(PartitionTable, OneBadSectorIsSeen) {
 }
 
 }  // namespace
-}  // namespace talos::machined
+}  // namespace talos::parse

@@ -1,0 +1,52 @@
+// One process of machined/parse, started for one request.
+//
+// It is started by the exec wrapper (machined/confine) with the socket to the brain as descriptor 3,
+// if need be a connection as descriptor 4, and nothing else: user 53, no capability, an empty
+// environment, no standard streams, the system call filter `parser`, a Landlock ruleset without
+// files, and limits. It dies with the object and with the brain: the kernel sends it SIGKILL when
+// the thread that started it ends, and the filter does not let it change that. It is this brain's
+// own child, not one of process 1's, because nobody after this brain could read its answer; should
+// it be a zombie when the brain dies, process 1 reaps it as any orphan.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+#include <kj/io.h>
+
+#include "common/base/node-layout.h"
+
+namespace talos::machined {
+
+// Memory: three times of what the largest config took (docs/figures.md). Time: a child that computes
+// ends by itself even if nobody is left to kill it.
+constexpr uint64_t kParserMemory = 512u << 20;
+constexpr unsigned kParserCpuSeconds = 20;
+
+struct ParserPrograms {
+  kj::StringPtr confine = kConfine;
+  kj::StringPtr parse = kParse;
+};
+
+// Of the request and of the connection.
+constexpr int kParserRequestFd = 3, kParserConnectionFd = 4;
+
+class ConfinedChild {
+ public:
+  // `connection`: a descriptor that it gets a duplicate of; -1: none. Throws when it cannot be
+  // started.
+  ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection);
+  ~ConfinedChild() noexcept(false);  // kills it
+  KJ_DISALLOW_COPY_AND_MOVE(ConfinedChild);
+
+  kj::AsyncIoStream& stream() { return *socket; }
+  // Kills it, and resolves when it is reaped, with how it ended: "killed by signal 9 (Killed)". One
+  // that is destroyed otherwise stays a zombie for as long as the brain lives.
+  static kj::Promise<kj::String> end(kj::Own<ConfinedChild> child);
+
+ private:
+  kj::UnixEventPort& port;
+  kj::AutoCloseFd pidfd;
+  kj::Own<kj::AsyncIoStream> socket;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,368 @@
+// Foreign bytes through processes, good ones and such as somebody has taken over: this very program,
+// behind the wrapper, under the names of what it then does. As root.
+#include "machined/foreign/confined-foreign.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/sanitizers.h"
+#include "machined/foreign/frame.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+// --- what a process does that was taken over ---
+
+void send(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+  capnp::MallocMessageBuilder message;
+  fill(message.initRoot<rpc::ParseAnswer>());
+  auto words = frameOf(message);
+  auto size = static_cast<uint32_t>(words.size());
+  write(kParserRequestFd, &size, sizeof(size));
+  write(kParserRequestFd, words.begin(), words.size() * sizeof(capnp::word));
+}
+
+kj::Array<capnp::word> hear() {
+  kj::FdInputStream in(kParserRequestFd);
+  uint32_t size = 0;
+  in.read(&size, sizeof(size));
+  auto words = kj::heapArray<capnp::word>(size);
+  in.read(words.asBytes().begin(), words.asBytes().size());
+  return words;
+}
+
+void say(const std::string& text) {
+  send([&](rpc::ParseAnswer::Builder out) { out.initFailed().setMessage(text.c_str()); });
+}
+
+// NAME=ERRNO of all that must not work.
+void probe() {
+  std::string result;
+  auto tell = [&](const char* what, long code) {
+    result += kj::str(what, "=", code < 0 ? errno : 0, " ").cStr();
+  };
+  pid_t brain = getppid();
+  for (auto path : {"/", "/etc/passwd", "/proc/self/status", "/proc/1/environ", "/dev/null"}) {
+    tell("open", open(path, O_RDONLY | O_CLOEXEC));
+  }
+  for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET}) {
+    tell("socket", socket(family, SOCK_STREAM, 0));
+  }
+  tell("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, nullptr));
+  struct sockaddr_in address = {};
+  tell("connect", connect(kParserRequestFd, reinterpret_cast<sockaddr*>(&address), 16));
+  tell("kill", kill(brain, 0));
+  tell("kill", kill(-1, 0));
+  tell("tgkill", syscall(SYS_tgkill, brain, brain, 0));
+  tell("pidfd", syscall(SYS_pidfd_open, brain, 0));
+  tell("fork", fork());
+  tell("thread", syscall(SYS_clone, 0x10f00, nullptr));
+  tell("ptrace", ptrace(PTRACE_ATTACH, brain, nullptr, nullptr));
+  char byte;
+  struct iovec here = {&byte, 1};
+  tell("memory", process_vm_readv(brain, &here, 1, &here, 1, 0));
+  tell("mount", mount("none", "/", "tmpfs", 0, nullptr));
+  tell("setuid", syscall(SYS_setuid, 0));
+  tell("orphan", prctl(PR_SET_PDEATHSIG, 0));
+  // Its own memory would have to be enough.
+  tell("hoard", malloc(kParserMemory) == nullptr ? (errno = EPERM, -1) : 0);
+  result += kj::str("uid=", getauxval(AT_UID) == kParserUid ? EPERM : 0).cStr();
+  say(result);
+}
+
+void misbehave(const std::string& how) {
+  auto request = hear();
+  capnp::FlatArrayMessageReader reader(request);
+  if (how == "crash") __builtin_memset(reinterpret_cast<void*>(uintptr_t{8}), 0, 8);
+  if (how == "exit") return;
+  if (how == "hang") {
+    for (;;) hear();  // what never comes
+  }
+  if (how == "spin") {
+    for (volatile unsigned i = 0;; i = i + 1) {
+    }
+  }
+  if (how == "probe") probe();
+  if (how == "huge") {
+    uint32_t size = 0xffffffff;
+    write(kParserRequestFd, &size, sizeof(size));
+    hear();
+  }
+  if (how == "noise") {
+    std::string noise(4096, '\x55');
+    uint32_t size = 512;
+    write(kParserRequestFd, &size, sizeof(size));
+    write(kParserRequestFd, noise.data(), noise.size());
+  }
+  if (how == "chatter") {
+    for (;;) send([](rpc::ParseAnswer::Builder out) { out.initDoing(); });
+  }
+  // Dies of bytes that begin with an exclamation mark.
+  if (how == "delicate") {
+    send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(1); });
+    auto words = hear();
+    capnp::FlatArrayMessageReader bytes(words);
+    if (bytes.getRoot<rpc::ParseRequest>().getBytes()[0] == '!') return;
+    send([](rpc::ParseAnswer::Builder out) { out.initSuperblock(); });
+  }
+}
+
+// Before main() and before what gtest does to begin: behind the wrapper this program is what its
+// name says.
+__attribute__((constructor(101))) void becomeParser(int argc, char** argv, char**) {
+  std::string name = argc == 1 ? argv[0] : "";
+  auto at = name.rfind("/parse-");
+  if (at == std::string::npos) return;
+  try {
+    misbehave(name.substr(at + 7));
+  } catch (...) {
+    _exit(3);
+  }
+  _exit(0);
+}
+
+// --- the brain ---
+
+constexpr auto kDocument =
+    "version: v1alpha1\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n"
+    "  network:\n    hostname: a\ncluster:\n  token: bbbbbb.bbbbbbbbbbbbbbbb\n"
+    "  controlPlane:\n    endpoint: https://10.0.0.1:6443\n"_kj;
+
+class Confined : public testing::Test {
+ protected:
+  ~Confined() noexcept override {}
+  void SetUp() override {
+    ASSERT_EQ(0u, getuid()) << "these tests need root";
+    if (kAddressSanitizer) {
+      GTEST_SKIP() << "a program with sanitizers needs more calls than the filter lets through";
+    }
+    char name[] = "/tmp/talos-foreign-test-XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(name));
+    folder = kj::str(name);
+    chmod(name, 0755);
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    program = kj::heapString(self, static_cast<size_t>(n));
+  }
+  void TearDown() override {
+    EXPECT_TRUE(noChildIsLeft());
+    for (auto& l : links) unlink(l.cStr());
+    if (folder.size() > 0) rmdir(folder.cStr());
+  }
+
+  // One that does this instead of parsing.
+  ConfinedForeign& badly(kj::StringPtr how, kj::Duration patience = kParserPatience) {
+    links.add(kj::str(folder, "/parse-", how));
+    EXPECT_EQ(0, symlink(program.cStr(), links.back().cStr()));
+    return bad.emplace(io, ParserPrograms{confine, links.back()}, patience);
+  }
+  // What becomes of a document.
+  std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
+    try {
+      auto checked =
+          foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
+      if (checked.errors.empty()) return checked.config.get().getMachine().getToken().cStr();
+      return kj::strArray(checked.errors, "\n").cStr();
+    } catch (const kj::Exception& e) {
+      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+    }
+  }
+  // Until the last child is reaped.
+  bool noChildIsLeft() {
+    for (int i = 0; i < 10000; ++i) {
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+      if (waitid(P_ALL, 0, nullptr, WEXITED | WNOHANG | WNOWAIT) < 0) return errno == ECHILD;
+    }
+    return false;
+  }
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::String folder, program;
+  kj::Vector<kj::String> links;
+  kj::String confine = kj::str(TALOS_PROGRAMS "/confine"), parse = kj::str(TALOS_PROGRAMS "/parse");
+  kj::Maybe<ConfinedForeign> bad;
+  ConfinedForeign good{io, ParserPrograms{confine, parse}};
+};
+
+// Catches: a filter or a limit that the parsers cannot live with; a document that is read by the
+// process of the one before.
+TEST_F(Confined, ReadsConfigs) {
+  EXPECT_EQ("aaaaaa.aaaaaaaaaaaaaaaa", outcome(good));
+  EXPECT_THAT(outcome(good, "machine:\n  type: masterr\n"),
+              HasSubstr("x.yaml:2:9: machine.type: \"masterr\" is not a machine type"));
+  EXPECT_EQ(2u, good.started());
+  EXPECT_TRUE(noChildIsLeft());
+}
+
+// Catches: secrets in what is shown, a text that is changed on its way.
+TEST_F(Confined, Redacts) {
+  auto shown = good.redact(kDocument, "machine:\n  token: x\n"_kj).wait(io.waitScope);
+  EXPECT_THAT(shown.from.cStr(), HasSubstr("\n  token: *** (old)\n  network:"));
+  EXPECT_STREQ("machine:\n  token: *** (new)\n", shown.to.cStr());
+}
+
+// Catches: a device's bytes that come back as others, an offset that is lost.
+TEST_F(Confined, ReadsSuperblocks) {
+  unsigned reads = 0;
+  auto found = good.superblock("/dev/vda", [&](uint64_t offset, size_t size) {
+                     ++reads;
+                     auto bytes = kj::heapArray<kj::byte>(size);
+                     memset(bytes.begin(), 0, bytes.size());
+                     if (offset == 0) memcpy(bytes.begin(), "XFSB", 4);
+                     if (offset == 0) memcpy(bytes.begin() + 108, "STATE", 5);
+                     return kj::Promise<kj::Array<const kj::byte>>(kj::mv(bytes));
+                   }).wait(io.waitScope);
+  auto& superblock = KJ_ASSERT_NONNULL(found.content);
+  EXPECT_EQ(FileSystem::kXfs, superblock.type);
+  EXPECT_EQ("STATE", superblock.label);
+  EXPECT_EQ(1u, reads);
+}
+
+// Catches: a sample that changes on its way.
+TEST_F(Confined, JudgesTime) {
+  auto now = kj::UNIX_EPOCH + 1790000000 * kj::SECONDS;
+  auto query = ntp::makeQuery(7);
+  auto reply = KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
+  auto verdict = good.ntp({reply, 7, now, 10 * kj::MILLISECONDS}).wait(io.waitScope);
+  ASSERT_TRUE(verdict.is<ntp::Sample>());
+  auto expected = ntp::judge(reply, 7, now, 10 * kj::MILLISECONDS).get<ntp::Sample>();
+  EXPECT_EQ(expected.offset, verdict.get<ntp::Sample>().offset);
+  EXPECT_EQ(expected.rootDistance, verdict.get<ntp::Sample>().rootDistance);
+}
+
+// Catches: a right that a document would gain with the process that reads it.
+TEST_F(Confined, MayDoNothing) {
+  auto result = outcome(badly("probe"));
+  ASSERT_THAT(result, HasSubstr("open="));
+  size_t count = 0;
+  for (size_t at = 0; (at = result.find('=', at)) != std::string::npos; ++at) {
+    ++count;
+    EXPECT_EQ(EPERM, atoi(result.c_str() + at + 1)) << result.substr(0, at + 4);
+  }
+  EXPECT_EQ(25u, count) << result;
+}
+
+// Catches: a brain that crashes, hangs or believes it when a process does anything but answer.
+TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
+  struct {
+    const char* how;
+    const char* why;
+  } ways[] = {{"crash", "twice killed by signal 11 (Segmentation fault)"},
+              {"exit", "twice exited with status 0"},
+              {"hang", "twice no answer within 200 ms"},
+              {"spin", "twice no answer within 200 ms"},
+              {"huge", "twice its answer was damaged"},
+              {"noise", "twice its answer was damaged"},
+              {"chatter", "twice its answer was damaged"}};
+  for (auto& way : ways) {
+    auto& foreign = badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr
+                                       ? 200 * kj::MILLISECONDS
+                                       : kParserPatience);
+    EXPECT_EQ("InvalidArgument: the parser was killed while reading x.yaml: " +
+                  std::string(way.why),
+              outcome(foreign));
+    EXPECT_EQ(2u, foreign.started());
+    EXPECT_TRUE(noChildIsLeft());
+  }
+}
+
+// Catches: an error for the first death, which may have been somebody else's fault.
+TEST_F(Confined, TheSecondOneMayAnswer) {
+  auto& foreign = badly("delicate");
+  unsigned reads = 0;
+  auto found = foreign.superblock("/dev/vda", [&](uint64_t, size_t) {
+                        kj::byte byte = ++reads == 1 ? '!' : '.';
+                        return kj::Promise<kj::Array<const kj::byte>>(
+                            kj::heapArray<const kj::byte>(&byte, 1));
+                      }).wait(io.waitScope);
+  EXPECT_TRUE(found.content == nullptr);
+  EXPECT_EQ(2u, reads);
+}
+
+// Catches: a wrapper that cannot be started and is told of as a damaged document.
+TEST_F(Confined, AMissingProgramIsNamed) {
+  ConfinedForeign foreign(io, ParserPrograms{"/no/such/program", parse});
+  EXPECT_THAT(outcome(foreign), HasSubstr("/no/such/program"));
+  ConfinedForeign half(io, ParserPrograms{confine, "/no/such/parser"});
+  EXPECT_THAT(outcome(half), HasSubstr("exited with status 126"));
+}
+
+// Catches: processes that stay when nobody waits for their answer any more.
+TEST_F(Confined, ADroppedQuestionEndsItsProcess) {
+  auto& foreign = badly("hang");
+  {
+    auto dropped = foreign.config(kDocument, "x.yaml", config::Mode::kCloud);
+    EXPECT_FALSE(dropped.poll(io.waitScope));
+    EXPECT_EQ(1u, foreign.started());
+  }
+  EXPECT_TRUE(noChildIsLeft());
+}
+
+// Catches: a process that outlives the brain, with the secrets of a config in it.
+TEST_F(Confined, DiesWithTheBrain) {
+  ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
+  int ends[2];
+  ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+  links.add(kj::str(folder, "/parse-spin"));
+  ASSERT_EQ(0, symlink(program.cStr(), links.back().cStr()));
+  pid_t brain = fork();
+  if (brain == 0) {
+    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1);
+    write(ends[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(1, read(ends[0], &byte, 1));
+  kill(brain, SIGKILL);
+  alarm(30);
+  int killed = 0, count = 0, status;
+  while (waitpid(-1, &status, 0) > 0) {
+    ++count;
+    killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 1 : 0;
+  }
+  alarm(0);
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_EQ(2, count);
+  // It may have seen that its parent was gone before it got so far: then it exits by itself.
+  EXPECT_GE(killed, 1);
+}
+
+// What a process costs; printed.
+TEST_F(Confined, IsStartedQuickly) {
+  constexpr int kTimes = 20;
+  outcome(good);
+  auto begun = kj::systemPreciseMonotonicClock().now();
+  for (int i = 0; i < kTimes; ++i) EXPECT_EQ("aaaaaa.aaaaaaaaaaaaaaaa", outcome(good));
+  auto each = (kj::systemPreciseMonotonicClock().now() - begun) / kTimes;
+  RecordProperty("microseconds", static_cast<int>(each / kj::MICROSECONDS));
+  fprintf(stderr, "a config of one process: %d us\n", static_cast<int>(each / kj::MICROSECONDS));
+  EXPECT_LT(each, 1 * kj::SECONDS);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,248 @@
+#include "machined/foreign/confined-foreign.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "common/base/zeroize.h"
+#include "machined/foreign/frame.h"
+#include "machined/foreign/parse-messages.h"
+
+namespace talos::machined {
+namespace {
+
+// What a process may tell before its answer: a line for each state of a fetch and for every piece
+// of the largest body.
+constexpr unsigned kMostInterim = 1024;
+
+using Words = kj::Array<capnp::word>;
+
+struct Wiped {
+  Words words;
+  explicit Wiped(Words words) : words(kj::mv(words)) {}
+  Wiped(Wiped&&) = default;
+  Wiped& operator=(Wiped&&) = default;
+  ~Wiped() noexcept(false) { zeroize(words.asBytes()); }
+};
+
+// Its message, in memory that is zeroed with it.
+class Answer final : public capnp::MessageReader {
+ public:
+  explicit Answer(Words words) : Answer(kj::heap<Wiped>(kj::mv(words))) {}
+  kj::ArrayPtr<const capnp::word> getSegment(unsigned id) override {
+    return inner.getSegment(id);
+  }
+
+ private:
+  kj::Own<Wiped> memory;
+  capnp::FlatArrayMessageReader inner;
+
+  explicit Answer(kj::Own<Wiped> m)
+      : capnp::MessageReader(readerOptions(m->words.size())),
+        memory(kj::mv(m)),
+        inner(memory->words) {}
+};
+
+kj::Promise<void> writeFrame(kj::AsyncIoStream& stream, kj::ArrayPtr<const capnp::word> words) {
+  auto size = static_cast<uint32_t>(words.size());
+  co_await stream.write(&size, sizeof(size));
+  co_await stream.write(words.asBytes().begin(), words.asBytes().size());
+}
+
+kj::Promise<Words> readFrame(kj::AsyncIoStream& stream) {
+  uint32_t size = 0;
+  co_await stream.read(&size, sizeof(size));
+  KJ_REQUIRE(size > 0 && size <= kMostFrameWords, "not a frame");
+  // Memory only for what comes: a number is quickly said.
+  constexpr size_t kAtOnce = 128u << 10;
+  Wiped words(kj::heapArray<capnp::word>(kj::min(size, kAtOnce)));
+  size_t filled = 0;
+  for (;;) {
+    auto rest = words.words.slice(filled, words.words.size()).asBytes();
+    co_await stream.read(rest.begin(), rest.size());
+    filled = words.words.size();
+    if (filled == size) break;
+    Wiped larger(kj::heapArray<capnp::word>(kj::min(size_t(size), 2 * filled)));
+    memcpy(larger.words.begin(), words.words.begin(), filled * sizeof(capnp::word));
+    words = kj::mv(larger);
+  }
+  co_return kj::mv(words.words);
+}
+
+Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
+  SecretMessage message;
+  fill(message.initRoot<rpc::ParseRequest>());
+  return frameOf(message);
+}
+
+}  // namespace
+
+// What is asked about, and how.
+struct ConfinedForeign::Piece {
+  kj::String what;  // "machine config", for messages
+  Wiped request;
+  int connection = -1;  // a process that has had it has used it up: no second one
+  // What is written back to a message that is not the answer yet; empty: nothing.
+  kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
+      [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
+};
+
+// One of the processes that may run at a time.
+class ConfinedForeign::Turn {
+ public:
+  explicit Turn(ConfinedForeign& of) : of(of) { ++of.running; }
+  ~Turn() {
+    --of.running;
+    of.freed.raise();
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Turn);
+
+ private:
+  ConfinedForeign& of;
+};
+
+void ConfinedForeign::taskFailed(kj::Exception&& e) {
+  KJ_LOG(ERROR, "cannot reap a parser", e);
+}
+
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChild& child,
+                                                                     Piece& piece) {
+  co_await writeFrame(child.stream(), piece.request.words);
+  for (unsigned count = 0; count < kMostInterim; ++count) {
+    kj::Own<capnp::MessageReader> message = kj::heap<Answer>(co_await readFrame(child.stream()));
+    auto answer = message->getRoot<rpc::ParseAnswer>();
+    if (!answer.isWanted() && !answer.isDoing()) co_return kj::mv(message);
+    Wiped reply(co_await piece.interim(answer));
+    if (reply.words.size() > 0) co_await writeFrame(child.stream(), reply.words);
+  }
+  KJ_FAIL_REQUIRE("no answer among its first messages");
+}
+
+// The answer, or how the process ended.
+kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
+    Piece& piece) {
+  using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
+  auto child = kj::heap<ConfinedChild>(io, programs, piece.connection);
+  ++starts;
+  // Whoever drops this promise leaves nothing behind.
+  kj::Maybe<kj::Own<ConfinedChild>> left;
+  auto& running = *child;
+  left = kj::mv(child);
+  KJ_DEFER({
+    KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
+  });
+  bool late = false, damaged = false;
+  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
+  auto deadline = io.provider->getTimer().afterDelay(patience).then([&late]() { late = true; });
+  co_await converse(running, piece)
+      .then([&answer](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
+            [&damaged](kj::Exception&& e) {
+              damaged = e.getType() != kj::Exception::Type::DISCONNECTED;
+            })
+      .exclusiveJoin(kj::mv(deadline));
+  KJ_IF_MAYBE (a, answer) co_return Result(kj::mv(*a));
+  auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
+  left = nullptr;
+  auto end = co_await ending;
+  if (late) end = kj::str("no answer within ", patience / kj::MILLISECONDS, " ms");
+  if (damaged) end = kj::str("its answer was damaged");
+  co_return Result(kj::mv(end));
+}
+
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
+  while (running >= kMostParsers) co_await freed.next();
+  Turn turn(*this);
+  kj::String ends[2];
+  unsigned tries = piece.connection >= 0 ? 1 : 2;
+  for (unsigned i = 0; i < tries; ++i) {
+    auto result = co_await once(piece);
+    KJ_IF_MAYBE (answer, result.tryGet<kj::Own<capnp::MessageReader>>()) co_return kj::mv(*answer);
+    ends[i] = kj::mv(result.get<kj::String>());
+  }
+  auto how = tries == 1         ? kj::str(ends[0])
+             : ends[0] == ends[1] ? kj::str("twice ", ends[0])
+                                  : kj::str("first ", ends[0], ", then ", ends[1]);
+  fail(tries == 1 ? ErrorKind::kUnavailable : ErrorKind::kInvalidArgument,
+       kj::str("the parser was killed while reading ", piece.what, ": ", how));
+}
+
+kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> document,
+                                                   kj::StringPtr file, config::Mode mode) {
+  // Of our own: the caller may go away first.
+  auto copy = kj::heapArray(document);
+  KJ_DEFER(zeroize(copy));
+  Piece piece{kj::str(file), Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillConfig(out, copy, file, mode);
+              }))};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readConfig(answer->getRoot<rpc::ParseAnswer>(), copy);
+}
+
+kj::Promise<RedactedConfigs> ConfinedForeign::redact(kj::ArrayPtr<const char> from,
+                                                     kj::ArrayPtr<const char> to) {
+  // A secret of one character becomes "*** (old)".
+  auto most = 16 * kj::max(from.size(), to.size()) + 1024;
+  Piece piece{kj::str("two machine configs"), Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillRedact(out, from, to);
+              }))};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readRedacted(answer->getRoot<rpc::ParseAnswer>(), most);
+}
+
+kj::Promise<kj::Array<char>> ConfinedForeign::text(kj::Array<char> body) {
+  Piece piece{kj::str("what a source of the machine config gave"),
+              Wiped(requestOf(
+                  [&](rpc::ParseRequest::Builder out) { out.setText(body.asBytes()); }))};
+  zeroize(body);
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readText(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr device, ReadDevice read) {
+  Piece piece{kj::str(device), Wiped(requestOf([](rpc::ParseRequest::Builder out) {
+                out.setSuperblock();
+              }))};
+  unsigned reads = 0;
+  piece.interim = [&read, &reads](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes &&
+                   ++reads <= 2 * kMostSuperblockReads,  // of both processes
+               "more than superblocks need");
+    auto wanted = answer.getWanted();
+    return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
+      return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
+    });
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSuperblockAnswer(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<ntp::Verdict> ConfinedForeign::ntp(NtpReply reply) {
+  Piece piece{kj::str("the answer of a time server"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillNtp(out, reply); }))};
+  auto verdict = ask(kj::mv(piece)).then([](kj::Own<capnp::MessageReader> answer) {
+    return readVerdict(answer->getRoot<rpc::ParseAnswer>());
+  });
+  return verdict.catch_(
+      [](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; });
+}
+
+kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connection,
+                                              const HttpSource& place, kj::StringPtr authorities,
+                                              kj::Date now, HttpProgress& progress) {
+  HttpSource from;
+  from.secure = place.secure;
+  Piece piece{kj::str("the answer of ", place.shown),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillHttp(out, place, authorities, now);
+              }))};
+  piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
+  piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isDoing(), "not a state of a fetch");
+    readProgress(answer, progress);
+    return Words();
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,54 @@
+// ForeignBytes by confined processes: one for each piece, replaced once when it dies or is late.
+#pragma once
+
+#include <kj/one-of.h>
+
+#include "common/base/signal.h"
+#include "machined/foreign/confined-child.h"
+#include "machined/foreign/foreign.h"
+#include "rpc/parse.capnp.h"
+
+namespace talos::machined {
+
+// A document that is not read by then is not worth it: the largest that is valid takes a second.
+constexpr auto kParserPatience = 10 * kj::SECONDS;
+// At a time; more wait. A visitor in maintenance mode can ask for one with every call.
+constexpr unsigned kMostParsers = 8;
+
+class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHandler {
+ public:
+  explicit ConfinedForeign(kj::AsyncIoContext& io, ParserPrograms programs = {},
+                           kj::Duration patience = kParserPatience)
+      : io(io), programs(programs), patience(patience), reaping(*this) {}
+
+  kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
+                                    config::Mode mode) override;
+  kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
+                                      kj::ArrayPtr<const char> to) override;
+  kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
+  kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
+  kj::Promise<ntp::Verdict> ntp(NtpReply reply) override;
+  kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,
+                               kj::StringPtr authorities, kj::Date now,
+                               HttpProgress& progress) override;
+
+  unsigned started() const { return starts; }  // processes, so far
+
+ private:
+  struct Piece;
+  class Turn;
+  kj::AsyncIoContext& io;
+  ParserPrograms programs;
+  kj::Duration patience;
+  unsigned starts = 0, running = 0;
+  Signal freed;
+  kj::TaskSet reaping;
+
+  // Rejects with InvalidArgument, naming what was read, when two processes died of it.
+  kj::Promise<kj::Own<capnp::MessageReader>> ask(Piece piece);
+  kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> once(Piece& piece);
+  kj::Promise<kj::Own<capnp::MessageReader>> converse(ConfinedChild& child, Piece& piece);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,94 @@
+// Foreign bytes, parsed by somebody who has nothing to lose.
+//
+// The brain is root and holds every secret of the node. What strangers write (machine configs, what
+// web servers send, datagrams on NTP ports, the first bytes of disks) is parsed in a process of its
+// own (machined/parse), which is started for that one piece, gets nothing but it, answers and ends.
+// It has a user of its own, no capability, no file, no way to make a socket, a thread or a process,
+// and cannot send signals (machined/foreign/confined-child.h). So a document that takes over the
+// process that reads it has gained this: it can lie about itself. It could have said whatever it
+// says in the first place, for a config is as powerful as its author is trusted, an NTP answer is
+// not authenticated anyway, and a label is only a name. It cannot learn of another document, because
+// no process sees two. The one exception is https: the process checks the server's certificate, and
+// a server that took it over in the handshake could pretend to be another one.
+//
+// The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
+// checked against its range and every text is made one printable line here, before anybody else sees
+// it. Whatever is not as it must be counts as no answer.
+//
+// A process that dies, or has not answered in time, is replaced once at once; the piece that does
+// that to two of them is refused with an error that says so. The brain neither crashes nor hangs.
+// Nothing is kept: what is being parsed when the brain dies is lost with it, and so is the process.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+
+#include "common/config/config.h"
+#include "common/net/ntp.h"
+#include "machined/foreign/config-parameter.h"
+#include "machined/foreign/known-config.h"
+#include "machined/foreign/superblock.h"
+
+namespace talos::machined {
+
+constexpr size_t kMostConfigBytes = 4u << 20;
+// The view of the largest config: a list of small items takes about eight times its text.
+constexpr size_t kMostAnswerBytes = 32u << 20;
+constexpr size_t kMostSuperblockBytes = 64u << 10;
+constexpr unsigned kMostSuperblockReads = 16;  // the partition table's with them
+
+struct CheckedConfig {
+  KnownConfig config;  // complete only if there are no errors
+  bool empty;          // there is no machine config in the document
+  kj::Vector<kj::String> errors, warnings;  // as they are printed
+};
+
+struct RedactedConfigs {
+  kj::String from, to;
+};
+
+struct NtpReply {
+  kj::ArrayPtr<const kj::byte> bytes;
+  uint64_t nonce;
+  kj::Date sent;
+  kj::Duration elapsed;
+};
+
+// What a web server answered: a body that could be a config, or where to go on.
+using HttpAnswer = kj::OneOf<kj::Array<char>, HttpSource>;
+
+// Of a try while it runs, for the message when its time is up.
+struct HttpProgress {
+  kj::String doing;
+  uint64_t received = 0;
+};
+
+class ForeignBytes {
+ public:
+  virtual ~ForeignBytes() noexcept(false) = default;
+
+  // Every mistake is in the result; rejects only when nobody could read it.
+  virtual kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
+                                            config::Mode mode) = 0;
+  // Two versions of a config without their secrets (machined/parse/config-redact.h).
+  virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
+                                              kj::ArrayPtr<const char> to) = 0;
+  // gzip is unpacked; rejects with what it is instead when it is not text at all.
+  virtual kj::Promise<kj::Array<char>> text(kj::Array<char> body) = 0;
+  // `read` gives what is on a device: at most kMostSuperblockReads times kMostSuperblockBytes.
+  using ReadDevice =
+      kj::Function<kj::Promise<kj::Array<const kj::byte>>(uint64_t offset, size_t size)>;
+  struct OnDevice {
+    kj::Maybe<Superblock> content;
+    bool lostTable = false;  // without content: a trace of a partition table, and no good one
+  };
+  virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
+  // Never rejects.
+  virtual kj::Promise<ntp::Verdict> ntp(NtpReply reply) = 0;
+  // One GET over this connection, which must be a socket. `progress` has to outlive the promise.
+  virtual kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection,
+                                       const HttpSource& place, kj::StringPtr authorities,
+                                       kj::Date now, HttpProgress& progress) = 0;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,28 @@
+// How a request and its answer lie on the socket between the brain and a parsing process: the number
+// of 8-byte words in four bytes, then the message, flat (capnp/serialize.h).
+#pragma once
+
+#include <capnp/serialize.h>
+#include <stdint.h>
+
+namespace talos::machined {
+
+constexpr size_t kMostFrameWords = 5u << 20;  // 40 MiB: the largest answer and its few words
+
+// Zeroed by whoever has it, if it may hold secrets.
+inline kj::Array<capnp::word> frameOf(capnp::MessageBuilder& message) {
+  auto size = capnp::computeSerializedSizeInWords(message);
+  KJ_REQUIRE(size <= kMostFrameWords, "too large for a frame", size);
+  auto flat = capnp::messageToFlatArray(message);
+  return flat;
+}
+
+// Texts and lists in it may be read several times over: the limit is on what it can make us do.
+inline capnp::ReaderOptions readerOptions(size_t words) {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = 8 * words + 1024;
+  options.nestingLimit = 64;
+  return options;
+}
+
+}  // namespace talos::machined

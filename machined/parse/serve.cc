@@ -1,0 +1,81 @@
+#include "machined/parse/serve.h"
+
+#include <kj/async-io.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+
+#include "common/base/zeroize.h"
+#include "machined/foreign/frame.h"
+#include "machined/parse/answer.h"
+
+namespace talos::parse {
+namespace {
+
+using machined::frameOf, machined::kMostFrameWords, machined::readerOptions;
+
+// The socket to the brain, which blocks: there is nothing else to do.
+class Brain {
+ public:
+  explicit Brain(int socket) : in(socket), out(socket) {}
+
+  kj::Array<capnp::word> hear() {
+    uint32_t size = 0;
+    in.read(&size, sizeof(size));
+    KJ_REQUIRE(size <= kMostFrameWords);
+    auto words = kj::heapArray<capnp::word>(size);
+    in.read(words.asBytes().begin(), words.asBytes().size());
+    return words;
+  }
+  void tell(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    SecretMessage message;
+    fill(message.initRoot<rpc::ParseAnswer>());
+    auto words = frameOf(message);
+    KJ_DEFER(zeroize(words.asBytes()));
+    auto size = static_cast<uint32_t>(words.size());
+    out.write(&size, sizeof(size));
+    out.write(words.asBytes().begin(), words.asBytes().size());
+  }
+  // Of the device that a request is about.
+  kj::Array<const kj::byte> read(uint64_t offset, size_t size) {
+    tell([&](rpc::ParseAnswer::Builder out) {
+      auto wanted = out.initWanted();
+      wanted.setOffset(offset);
+      wanted.setSize(static_cast<uint32_t>(size));
+    });
+    auto words = hear();
+    capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
+    return kj::heapArray<const kj::byte>(message.getRoot<rpc::ParseRequest>().getBytes());
+  }
+
+ private:
+  kj::FdInputStream in;
+  kj::FdOutputStream out;
+};
+
+void fetch(Brain& brain, rpc::ParseRequest::Http::Reader request, int connection) {
+  auto io = kj::setupAsyncIo();
+  auto stream = io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(connection));
+  TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    brain.tell(fill);
+  };
+  answerHttp(request, kj::mv(stream), tell).wait(io.waitScope);
+}
+
+}  // namespace
+
+int serve(int socket, int connection) {
+  auto failure = kj::runCatchingExceptions([&]() {
+    Brain brain(socket);
+    auto words = brain.hear();
+    capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
+    auto request = message.getRoot<rpc::ParseRequest>();
+    if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
+    brain.tell([&](rpc::ParseAnswer::Builder out) {
+      answer(request, out,
+             [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
+    });
+  });
+  return failure == nullptr ? 0 : 1;
+}
+
+}  // namespace talos::parse

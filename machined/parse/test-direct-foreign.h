@@ -1,0 +1,95 @@
+// For tests: ForeignBytes without processes. Requests and answers go through the same messages and
+// checks; what a process would do is done here and now.
+#pragma once
+
+#include <capnp/message.h>
+
+#include "machined/foreign/foreign.h"
+#include "machined/foreign/parse-messages.h"
+#include "machined/parse/answer.h"
+
+namespace talos::machined {
+
+class DirectForeign final : public ForeignBytes {
+ public:
+  // Configs of more than 64 KiB are read when this resolves.
+  kj::Maybe<kj::ForkedPromise<void>> held;
+  // What becomes of every config instead.
+  kj::Maybe<kj::Exception> broken;
+  unsigned configs = 0;
+
+  kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
+                                    config::Mode mode) override {
+    ++configs;
+    KJ_IF_MAYBE (e, broken) return kj::cp(*e);
+    KJ_IF_MAYBE (h, held) {
+      if (document.size() > 64u << 10) {
+        auto text = kj::heapArray(document);
+        return h->addBranch().then([text = kj::mv(text), name = kj::str(file), mode]() {
+          return readNow(text, name, mode);
+        });
+      }
+    }
+    return readNow(document, file, mode);
+  }
+  kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
+                                      kj::ArrayPtr<const char> to) override {
+    Exchange exchange;
+    fillRedact(exchange.request, from, to);
+    return readRedacted(exchange.answer(), kMostAnswerBytes);
+  }
+  kj::Promise<kj::Array<char>> text(kj::Array<char> body) override {
+    co_return readBody(body);
+  }
+  kj::Promise<OnDevice> superblock(kj::StringPtr, ReadDevice) override {
+    KJ_UNIMPLEMENTED("no test reads devices so");
+  }
+  kj::Promise<ntp::Verdict> ntp(NtpReply reply) override {
+    Exchange exchange;
+    fillNtp(exchange.request, reply);
+    return readVerdict(exchange.answer());
+  }
+  kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,
+                               kj::StringPtr authorities, kj::Date now,
+                               HttpProgress& progress) override {
+    capnp::MallocMessageBuilder request, last;
+    fillHttp(request.initRoot<rpc::ParseRequest>(), place, authorities, now);
+    parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+      auto answer = last.initRoot<rpc::ParseAnswer>();
+      fill(answer);
+      if (answer.isDoing()) readProgress(answer.asReader(), progress);
+    };
+    HttpSource from;
+    from.secure = place.secure;
+    co_await parse::answerHttp(request.getRoot<rpc::ParseRequest>().asReader().getHttp(),
+                               kj::mv(connection), tell);
+    co_return readHttp(last.getRoot<rpc::ParseAnswer>().asReader(), from);
+  }
+
+ private:
+  struct Exchange {
+    capnp::MallocMessageBuilder question, out;
+    rpc::ParseRequest::Builder request = question.initRoot<rpc::ParseRequest>();
+
+    rpc::ParseAnswer::Reader answer() {
+      auto result = out.initRoot<rpc::ParseAnswer>();
+      parse::answer(request.asReader(), result,
+                    [](uint64_t, size_t) { return kj::Array<const kj::byte>(); });
+      return result.asReader();
+    }
+  };
+
+  static CheckedConfig readNow(kj::ArrayPtr<const char> document, kj::StringPtr file,
+                               config::Mode mode) {
+    Exchange exchange;
+    fillConfig(exchange.request, document, file, mode);
+    return readConfig(exchange.answer(), document);
+  }
+  static kj::Array<char> readBody(kj::ArrayPtr<const char> body) {
+    Exchange exchange;
+    exchange.request.setText(body.asBytes());
+    return readText(exchange.answer());
+  }
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,100 @@
+@0xd3a1b7c2e94f6058;
+# What the brain of machined and the process that parses foreign bytes for it say to each other
+# (machined/foreign, machined/parse). No capabilities: a process gets one request, may ask for what it needs to
+# answer it, gives one answer and ends. What comes back is foreign too: the brain checks every field.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using Config = import "config.capnp".Config;
+
+struct ParseRequest {
+  union {
+    none @0 :Void;
+    config :group {
+      # A machine config: its view and its problems.
+      document @1 :Data;
+      file @2 :Text;                 # for the places of problems
+      mode @3 :Mode;
+    }
+    redact :group {
+      # Two versions of a machine config, as they are shown.
+      from @4 :Data;
+      to @5 :Data;
+    }
+    superblock @6 :Void;             # of a device, whose bytes it asks for
+    ntp :group {
+      # A datagram on an NTP port, for the query with this nonce.
+      reply @7 :Data;
+      nonce @8 :UInt64;
+      sent @9 :Int64;                # ns since 1970, by the local clock
+      elapsed @10 :Int64;            # ns
+    }
+    text @11 :Data;                  # what may be packed, and should be text
+    http :group {
+      # GET over the connection that the process was started with.
+      place @12 :HttpPlace;
+      authorities @13 :Text;         # PEM: who is trusted with https
+      now @14 :Int64;                # s since 1970, by the local clock
+    }
+    bytes @15 :Data;                 # those that were wanted
+  }
+  enum Mode { metal @0; cloud @1; container @2; }
+}
+struct HttpPlace {
+  secure @0 :Bool;
+  host @1 :Text;
+  port @2 :UInt16;
+  authority @3 :Text;
+  target @4 :Text;
+  shown @5 :Text;
+}
+struct ParseAnswer {
+  union {
+    failed :group {
+      kind @0 :UInt16;               # of common/base/error.h
+      message @1 :Text;
+    }
+    config :group {
+      view @2 :Config;
+      empty @3 :Bool;
+      errors @4 :List(Text);         # as they are printed
+      warnings @5 :List(Text);
+    }
+    redacted :group {
+      from @6 :Text;
+      to @7 :Text;
+    }
+    superblock :group {
+      found @8 :Bool;
+      type @9 :UInt16;               # of machined/foreign/superblock.h
+      label @10 :Text;
+      lostTable @26 :Bool;           # machined/parse/partition-table.h
+    }
+    sample :group {
+      offset @11 :Int64;             # ns
+      delay @12 :Int64;
+      rootDistance @13 :Int64;
+      stratum @14 :UInt8;
+      leap @15 :UInt8;
+    }
+    kiss :group {
+      wish @16 :UInt16;
+      code @17 :Text;
+    }
+    rejected :group {
+      why @18 :Text;
+      forged @19 :Bool;
+    }
+    body @20 :Data;
+    moved @21 :HttpPlace;            # the server sends us on
+    # Not the end yet:
+    wanted :group {
+      offset @22 :UInt64;
+      size @23 :UInt32;
+    }
+    doing :group {
+      what @24 :Text;                # "waiting for the answer"
+      received @25 :UInt64;          # bytes
+    }
+  }
+}
