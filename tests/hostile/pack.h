@@ -67,13 +67,19 @@ class Attacker {
           run(io).wait(io.waitScope);
         })) {}
   ~Attacker() noexcept(false) {
+    if (!alive()) return;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
+  }
+  bool alive() {
+    if (!ended) ended = waitpid(pid, nullptr, WNOHANG) == pid;
+    return !ended;
   }
   KJ_DISALLOW_COPY_AND_MOVE(Attacker);
 
  private:
   pid_t pid;
+  bool ended = false;
 };
 
 inline size_t residentKiB(pid_t pid) {
