@@ -106,7 +106,8 @@ struct Pack : testing::Test {
 // started.
 class Honest {
  public:
-  static constexpr auto kPatience = 10 * kj::SECONDS;  // of a call: what a joining node has
+  // Of a call: what a node that joins has for connecting (apid/join/trustd-client.cc).
+  static constexpr auto kPatience = 5 * kj::SECONDS;
 
   Honest(Tally& tally) : tally(tally) {}
 
