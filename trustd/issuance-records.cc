@@ -94,6 +94,7 @@ Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
       timer(timer),
       clock(clock),
       expiry(limits),
+      lines(timer),
       regularly(cleanRegularly().eagerlyEvaluate(nullptr)) {}
 
 kj::Promise<void> Records::recall(Issuer& issuer) {
@@ -154,6 +155,8 @@ kj::Promise<void> Records::keep(const Record& record) {
     fail(ErrorKind::kUnavailable,
          kj::str("cannot write the record of the certificate: ", *r, "; retry"));
   }
+  // Whoever renews without end does not wash out what else is in the log; the record says the same.
+  if (!lines.admits(entry.holder.toString())) co_return;
   log::info("certificate issued", {{"peer", peer},
                                    {"serial", serial},
                                    {"names", names},

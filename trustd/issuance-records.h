@@ -1,5 +1,5 @@
 // The records of issued certificates: IssuedCertificates/<serial> in machined's store, and a log
-// line each.
+// line each, as far as one holder does not ask for more than a node does (common/base/line-limit.h).
 //
 // Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h, by
 // which a certificate can be refused too (ResourceExhausted). It
@@ -7,6 +7,7 @@
 // certificate without a record. There may be a record whose certificate nobody received.
 #pragma once
 
+#include "common/base/line-limit.h"
 #include "common/wire/store-client.h"
 #include "trustd/certificate-expiry.h"
 #include "trustd/issuer.h"
@@ -32,6 +33,7 @@ class Records {
   kj::Timer& timer;
   const kj::Clock& clock;
   Expiry expiry;
+  LineLimit lines;                   // about those who get certificates
   kj::TreeMap<Ip, size_t> underWay;  // bytes of records that are being written, by holder
   size_t allUnderWay = 0;
   bool cleaning = false;

@@ -1,6 +1,8 @@
 // trustd as its callers meet it: real TLS over loopback, a model of machined's store behind.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/testing/printing.h"
 #include "common/tls/tls-judged.h"
@@ -137,6 +139,20 @@ TEST_F(Serving, AFloodWashesNoRecordOut) {
   EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr) << "renewal is refused";
   EXPECT_TRUE(issue("10.0.0.10", "w2") == nullptr) << "nobody else can join";
   EXPECT_LT(trustd.model.records.size(), 40u);
+}
+
+// Catches: a log that is washed out by somebody who renews without end.
+TEST_F(Serving, RenewalWithoutEndIsABoundedNumberOfLines) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto asked = ask({"10.0.0.1"}, {"w1"});
+  ::testing::internal::CaptureStderr();
+  for (unsigned i = 0; i < 200; ++i) wait(caller.certificate(asked.request));
+  std::string log = ::testing::internal::GetCapturedStderr();
+  auto lines = std::count(log.begin(), log.end(), '\n');
+  EXPECT_GE(lines, 3);
+  EXPECT_LE(lines, 20) << log;
+  EXPECT_EQ(trustd.model.records.size(), 200u);
 }
 
 // Catches: a record that is gone already and keeps all others from going; one that could not be

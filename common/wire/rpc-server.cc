@@ -134,7 +134,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   Establish establish;
   LineLimit lines;
   kj::ForkedPromise<void> stop;
-  unsigned total = 0;
+  unsigned total = 0, waitingForTheirs = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
   Signal placeFreed;
@@ -218,24 +218,34 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   static constexpr auto kPatience = 1 * kj::SECONDS, kFlooded = 50 * kj::MILLISECONDS,
                         kSlow = 2 * kj::SECONDS, kIdle = 100 * kj::MILLISECONDS;
   static constexpr unsigned kFlood = 256;
+  // Connections that wait for a place of their own peer: a descriptor and a kibibyte each.
+  static constexpr unsigned kMostWaiting = 256;
+
+  // Gives up those (of this peer, if one is named) that have had their time. When the next one will.
+  kj::TimePoint giveUpOverdue(kj::Duration silence, kj::Maybe<kj::StringPtr> key) {
+    auto now = timer.now();
+    auto next = now + kIdle;  // by then it may be a flood, or one may be idle
+    kj::Vector<uint64_t> overdue;
+    for (auto& entry : yielding) {
+      kj::StringPtr its = entry.value->caller.key;
+      if (its != key.orDefault(its)) continue;
+      KJ_IF_MAYBE (due, entry.value->due(silence)) {
+        if (*due <= now) {
+          overdue.add(entry.key);
+        } else {
+          next = kj::min(next, *due);
+        }
+      }
+    }
+    for (auto number : overdue) giveUp(number);
+    return next;
+  }
 
   // Waits until a connection can be taken: one ends, or has had its time.
   kj::Promise<void> room() {
     while (total >= limits.connections) {
-      auto now = timer.now();
-      auto next = now + kIdle;  // by then it may be a flood, or one may be idle
       auto silence = waitingConnections(fd) > kFlood ? kFlooded : kPatience;
-      kj::Vector<uint64_t> overdue;
-      for (auto& entry : yielding) {
-        KJ_IF_MAYBE (due, entry.value->due(silence)) {
-          if (*due <= now) {
-            overdue.add(entry.key);
-          } else {
-            next = kj::min(next, *due);
-          }
-        }
-      }
-      for (auto number : overdue) giveUp(number);
+      auto next = giveUpOverdue(silence, nullptr);
       co_await placeFreed.next().exclusiveJoin(timer.atTime(next));
     }
   }
@@ -249,17 +259,40 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   void start(kj::Own<kj::AsyncIoStream> stream) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    auto caller = identify(*stream);
-                   if (admit(caller)) {
-                     auto place = kj::heap<Place>(*this, caller.key);
-                     tasks.add(serve(kj::mv(stream), kj::mv(caller), kj::mv(place)));
+                   if (limits.queue && placesOf(caller) >= limits.connectionsPerPeer) {
+                     tasks.add(serveInTurn(kj::mv(stream), kj::mv(caller)));
+                   } else if (admit(caller)) {
+                     tasks.add(serve(kj::mv(stream), kj::mv(caller)));
                    }
                  })) {
       lines.warn("connection closed", "unknown", "unknown", messageOf(*e));
     }
   }
 
+  unsigned placesOf(const Caller& caller) {
+    return perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
+  }
+
+  // A peer that has all its places may be a rack of machines in one subnet of IPv6, or behind one
+  // address: more of them wait for one of theirs, within the time of a handshake.
+  kj::Promise<void> serveInTurn(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
+    auto end = timer.now() + limits.handshake;
+    while (placesOf(caller) >= limits.connectionsPerPeer || total >= limits.connections) {
+      if (waitingForTheirs >= kMostWaiting || timer.now() >= end) {
+        tell("connection refused", caller,
+             kj::str("the peer has ", placesOf(caller), " connections, which is the limit"));
+        co_return;
+      }
+      ++waitingForTheirs;
+      KJ_DEFER(--waitingForTheirs);
+      auto next = giveUpOverdue(kPatience, kj::StringPtr(caller.key));
+      co_await placeFreed.next().exclusiveJoin(timer.atTime(next));
+    }
+    co_await serve(kj::mv(stream), kj::mv(caller));
+  }
+
   bool admit(const Caller& caller) {
-    auto mine = perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
+    auto mine = placesOf(caller);
     if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
       tell("connection refused", caller,
            kj::str("the peer has ", mine, " connections, which is the limit"));
@@ -299,7 +332,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     return false;
   }
 
-  kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller, kj::Own<Place> place) {
+  kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
+    Place place(*this, caller.key);
     Yielding connection(*this, caller, stream->getFd().orDefault(-1));
     auto established = co_await shakeHands(kj::mv(stream), connection);
     KJ_IF_MAYBE (ready, established) {

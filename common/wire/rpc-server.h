@@ -7,8 +7,8 @@
 // peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
 // connections are taken, one on which nothing is asked (Welcome::idleSince) makes room, or else the
 // oldest that has not finished its handshake (when a peer has all that one may have, one of its
-// own); or, with `queue`, newer ones wait in the kernel's queue, and only those make room that
-// nothing was asked on, or heard of, for a moment. Each connection gets its own bootstrap
+// own); or, with `queue`, newer ones wait in the kernel's queue (or here, for a place of their own
+// peer), and only those make room that nothing was asked on, or heard of, for a moment. Each connection gets its own bootstrap
 // capability from a factory that knows who is calling.
 #pragma once
 

@@ -248,6 +248,7 @@ TEST_F(Pack, HostileServers) {
   honest.add("a forwarded call", 20 * kj::MILLISECONDS,
              [&](unsigned) { return version("10.0.0.2"); });
   honest.run("hostile servers", node.apid, kMostGrowthKiB);
+  EXPECT_TRUE(attacker.alive()) << "it did not attack to the end";
 }
 
 }  // namespace

@@ -268,6 +268,20 @@ TEST_F(HostileTrustd, ASubnetOfIpv6IsOneCaller) {
   wait(other.certificate(ask({"fd00:0:0:1::1"}).request));
 }
 
+// Catches: a rack of machines in one subnet that is refused because it comes at once.
+TEST_F(HostileTrustd, ARackInOneSubnetJoins) {
+  constexpr unsigned kRack = 120;
+  auto join = [&](unsigned i) -> kj::Promise<void> {
+    auto address = kj::str("fd00::7:", kj::hex(i + 1));
+    auto caller = co_await node.call(address);
+    auto asked = ask({address}, {kj::str("rack-", i)});
+    co_await caller.certificate(asked.request);
+  };
+  kj::Vector<kj::Promise<void>> all;
+  for (unsigned i = 0; i < kRack; ++i) all.add(join(i));
+  wait(kj::joinPromises(all.releaseAsArray()));
+}
+
 // Catches: a queue of connections that say nothing and that nobody gets past, or that cost memory.
 TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
   constexpr unsigned kHalfOpen = 10'000;
