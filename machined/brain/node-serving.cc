@@ -21,6 +21,9 @@ namespace {
 // Of one user: apid has a connection for each of its clients, and a few of its own.
 constexpr unsigned kMostClients = 1536;
 
+// Between a call that takes the machine down and its record for the audit log.
+constexpr auto kAskedJustNow = 5 * kj::SECONDS;
+
 MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
   auto version = buildVersion();
   return {kj::str(version.tag),      kj::str(version.sha), kj::str(version.built),
@@ -39,11 +42,26 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
       *world.io.lowLevelProvider, timer, kj::mv(listening),
       [this, node = kj::mv(node), visitors = kj::mv(visitors)](const UnixPeer& peer) mutable {
         return serveMachined(peer, node, visitors, serveStore(world.store, peer.uid),
-                             [this](rpc::AuditRecord::Reader record) {
-                               world.logs.append(kAuditLog, auditLine(record, world.clock.now()));
-                             });
+                             [this](rpc::AuditRecord::Reader record) { audit(record); });
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
+}
+
+void NodeServing::audit(rpc::AuditRecord::Reader record) {
+  auto now = world.clock.now();
+  world.logs.append(kAuditLog, auditLine(record, now));
+  auto call = record.getCall();
+  for (auto begin : {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Configuration.apply"_kj}) {
+    if (!call.startsWith(begin)) continue;
+    asked = Asked{kj::str(record.getClient(), " (", record.getAddress(), ")"), now};
+  }
+}
+
+kj::String NodeServing::askedBy() const {
+  KJ_IF_MAYBE (a, asked) {
+    if (world.clock.now() - a->at < kAskedJustNow) return kj::str(" by ", a->who);
+  }
+  return kj::String();
 }
 
 NodeParts NodeServing::parts(ConfigKeeper::Caller caller) {
@@ -53,14 +71,27 @@ NodeParts NodeServing::parts(ConfigKeeper::Caller caller) {
   return {.machine = kj::heap<MachineServer>(world.uv, timer,
                                              identityOf(world.platform, world.mode), hooks()),
           .services = serveServices(world.supervisor),
-          .events = serveEvents(world.events),
-          .logs = serveLogs(world.logs, kj::mv(kernelLog)),
+          .events = serveEvents(world.events, previousEvents()),
+          .logs = serveLogs(world.logs, kj::mv(kernelLog), previousLog()),
           .files = kj::heap<FilesServer>(world.uv),
           .resources = serveResources(world.store, false),
           .sensitiveResources = serveResources(world.store, true),
           .networkd = networkd(),
           .configuration = configuration(caller),
           .storage = serveStorage(world.uv)};
+}
+
+PreviousLog NodeServing::previousLog() {
+  return [this](rpc::Logs::PreviousParams::Reader params) {
+    return world.recorder.readLog(kj::str(params.getId()), kj::str(params.getBoot()),
+                                  params.getTailLines(), params.getSink());
+  };
+}
+
+PreviousEvents NodeServing::previousEvents() {
+  return [this](rpc::Events::PreviousParams::Reader params) {
+    return world.recorder.readEvents(kj::str(params.getBoot()), params.getSink());
+  };
 }
 
 rpc::Networkd::Client NodeServing::networkd() {

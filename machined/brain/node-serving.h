@@ -11,8 +11,10 @@
 #include "machined/boot/machine-stage.h"
 #include "machined/brain/machine-life.h"
 #include "machined/config/config-keeper.h"
+#include "machined/history/boot-recorder.h"
 #include "machined/services/supervisor.h"
 #include "machined/telemetry/event-ring.h"
+#include "machined/telemetry/telemetry-server.h"
 #include "machined/time/time-service.h"
 
 namespace talos::machined {
@@ -37,6 +39,7 @@ class NodeServing {
     TimeService& time;
     ConfigKeeper& config;
     MachineLife& life;
+    BootRecorder& recorder;
   };
   explicit NodeServing(World world);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
@@ -45,12 +48,23 @@ class NodeServing {
   kj::Promise<void> serve(kj::AutoCloseFd listening);
   // Dials again when networkd was restarted.
   rpc::Networkd::Client networkd();
+  // " by admin (10.5.0.1)": who has just called what takes the machine down; empty if nobody has.
+  kj::String askedBy() const;
 
  private:
+  struct Asked {
+    kj::String who;
+    kj::Date at;
+  };
   World world;
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
 
+  kj::Maybe<Asked> asked;
+
+  void audit(rpc::AuditRecord::Reader record);
+  PreviousLog previousLog();
+  PreviousEvents previousEvents();
   NodeParts parts(ConfigKeeper::Caller caller);
   MachineHooks hooks();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/process-memory.h"
+#include "common/base/version.h"
 #include "common/net/resolver.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/doors.h"
@@ -17,8 +18,9 @@ constexpr kj::StringPtr kStatusController = "runtime.MachineStatusController"_kj
 
 kj::Promise<void> Wiring::run() {
   sayIfStartedAgain();
-  co_await store.attachJournal(process1);  // the records of the predecessor
-  co_await config.recover();               // a change that it had begun, a config on trial
+  co_await store.attachJournal(process1);                // the records of the predecessor
+  if (state.isMounted()) co_await recorder.begin(true);  // goes on with the predecessor's
+  co_await config.recover();  // a change that it had begun, a config on trial
   debugConsole.follow(kSelf);
   logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
   tasks.add(serving.serve(co_await openMachinedDoor(process1)));
@@ -130,12 +132,30 @@ MachineLife::World Wiring::lifeWorld() {
             controllers.poke("secrets.ApiController");
             startApi(supervisor);
           },
-          releaseStartMemory};
+          releaseStartMemory,
+          KJ_BIND_METHOD(*this, keepReason)};
+}
+
+BootRecorder::World Wiring::recorderWorld() {
+  return {uv,
+          timer,
+          clock,
+          logs,
+          events,
+          store,
+          thisBootId(),
+          kj::str(buildVersion().tag),
+          alarmAt("warning: ")};
+}
+
+// Who asked is known when apid has answered him and told the audit log.
+kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
+  return recorder.reason(kj::str(reason, serving.askedBy()));
 }
 
 NodeServing::World Wiring::servingWorld() {
   return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
-          store, configReader, status, sequencer, supervisor, time, config,   life};
+          store, configReader, status, sequencer, supervisor, time, config,   life,   recorder};
 }
 
 void Wiring::statusChanged() {

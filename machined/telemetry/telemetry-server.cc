@@ -5,19 +5,25 @@ namespace {
 
 class EventsServer final : public rpc::Events::Server {
  public:
-  explicit EventsServer(Events& events) : events(events) {}
+  EventsServer(Events& events, PreviousEvents earlier) : events(events), earlier(kj::mv(earlier)) {}
   kj::Promise<void> watch(WatchContext context) override {
     auto params = context.getParams();
     return events.watch(params.getTail(), params.getSink());
   }
 
+  kj::Promise<void> previous(PreviousContext context) override {
+    return earlier(context.getParams());
+  }
+
  private:
   Events& events;
+  PreviousEvents earlier;
 };
 
 class LogsServer final : public rpc::Logs::Server {
  public:
-  LogsServer(Logs& logs, KernelLog kernelLog) : logs(logs), kernelLog(kj::mv(kernelLog)) {}
+  LogsServer(Logs& logs, KernelLog kernelLog, PreviousLog earlier)
+      : logs(logs), kernelLog(kj::mv(kernelLog)), earlier(kj::mv(earlier)) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = logs.ids();
@@ -34,19 +40,24 @@ class LogsServer final : public rpc::Logs::Server {
     return kernelLog(context.getParams());
   }
 
+  kj::Promise<void> previous(PreviousContext context) override {
+    return earlier(context.getParams());
+  }
+
  private:
   Logs& logs;
   KernelLog kernelLog;
+  PreviousLog earlier;
 };
 
 }  // namespace
 
-rpc::Events::Client serveEvents(Events& events) {
-  return kj::heap<EventsServer>(events);
+rpc::Events::Client serveEvents(Events& events, PreviousEvents previous) {
+  return kj::heap<EventsServer>(events, kj::mv(previous));
 }
 
-rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel) {
-  return kj::heap<LogsServer>(logs, kj::mv(kernel));
+rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, PreviousLog previous) {
+  return kj::heap<LogsServer>(logs, kj::mv(kernel), kj::mv(previous));
 }
 
 }  // namespace talos::machined

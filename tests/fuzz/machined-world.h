@@ -26,7 +26,7 @@ class MachinedWorld final : private kj::Clock {
  public:
   MachinedWorld(kj::AsyncIoContext& io, kj::Timer& timer)
       : uv(io.unixEventPort, io.provider->getTimer()),
-        events(*this),
+        events(*this, process1),
         logs(process1, io.unixEventPort),
         store(registry, *this),
         supervisor(machined::Supervisor::Dependencies{
@@ -36,8 +36,9 @@ class MachinedWorld final : private kj::Clock {
               events.publish([&](rpc::Event::Builder e) { e.setService(event); });
             }}),
         node(machined::serveNode(
-            {makeMachine(timer), machined::serveServices(supervisor), machined::serveEvents(events),
-             machined::serveLogs(logs, emptyKernelLog), kj::heap<machined::FilesServer>(uv),
+            {makeMachine(timer), machined::serveServices(supervisor),
+             machined::serveEvents(events, noEvents),
+             machined::serveLogs(logs, emptyKernelLog, noLog), kj::heap<machined::FilesServer>(uv),
              machined::serveResources(store, false), machined::serveResources(store, true),
              KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
              KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
@@ -132,6 +133,12 @@ class MachinedWorld final : private kj::Clock {
     return kj::str(name);
   }
   static kj::Promise<void> emptyKernelLog(rpc::Logs::KernelParams::Reader) { return kj::READY_NOW; }
+  static kj::Promise<void> noLog(rpc::Logs::PreviousParams::Reader) {
+    return KJ_EXCEPTION(DISCONNECTED, "there is no disk here");
+  }
+  static kj::Promise<void> noEvents(rpc::Events::PreviousParams::Reader) {
+    return KJ_EXCEPTION(DISCONNECTED, "there is no disk here");
+  }
   rpc::Machine::Client makeMachine(kj::Timer& timer) {
     machined::MachineIdentity identity;
     identity.tag = kj::str("probe");
