@@ -104,6 +104,8 @@ struct ServiceEvent { message @0 :Text; state @1 :ServiceState; time @2 :UInt64;
 interface Events {
   watch @0 (tail :Tail, sink :EventSink) -> () $allow("os:reader");
   # Runs until the caller drops it. Without a tail: new events only.
+  previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
+  # Those of an earlier boot, as Logs.previous.
 }
 struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
 # last: so many (negative: all); after: those behind this event id; seconds: those of so many seconds.

@@ -61,4 +61,8 @@ interface Logs {
 
   kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");
   # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
+
+  previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink) -> () $allow("os:reader");
+  # A log of an earlier boot, as far as STATE has it; empty boot: the one before this. Also the log
+  # `kernel-last-words`. FailedPrecondition without a STATE; NotFound for an unknown boot or log.
 }

@@ -44,6 +44,14 @@ struct MachineStatusSpec $A.resource((type = "MachineStatuses.runtime.talos.dev"
   problems @2 :List(Text);
   revertsAt @3 :Text;                           # RFC 3339: when the config that is on trial gives way. Empty: none is
 }
+struct BootRecordSpec $A.resource((type = "BootRecords.runtime.talos.dev", namespace = "runtime")) {
+  # A boot whose logs and events are kept on STATE, this one included. The id is the boot id.
+  number @0 :UInt64 $A.column("Number");        # counted on this STATE
+  began @1 :Text $A.column("Began");            # RFC 3339, by the clock of that moment
+  ended @2 :Text $A.column("Ended");            # when it was last heard of; empty: it is this one
+  reason @3 :Text $A.column("Reason");          # why it ended, and who asked for that
+  version @4 :Text $A.column("Version");
+}
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {
   document @0 :Text $A.raw;                     # the source bytes, comments and all

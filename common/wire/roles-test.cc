@@ -250,6 +250,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Node.events",    "Node.files",         "Node.logs",          "Node.machine",
       "Node.network",   "Node.resources",     "Node.services",      "Resources.get",
       "Resources.list", "Resources.types",    "Resources.watch",    "Services.list",
+      "Logs.previous",  "Events.previous",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot",   "Machine.shutdown", "Services.kill",

@@ -12,7 +12,7 @@ namespace {
 struct AnnouncementsTest : KeeperTest {
   ~AnnouncementsTest() noexcept override {}
   FakeProcess1 process1{machine};
-  Events events{clock};
+  Events events{clock, process1};
   Logs logs{process1, io.unixEventPort};
   Console console{logs, clock};
   Announcements announcements{events, console, logs};

@@ -50,12 +50,22 @@ struct MachineLifeTest : testing::Test {
               process1, test.timer, test.mode, sequencer, status,
               [&test](kj::StringPtr name) { return test.sequence(name); },
               [&test](kj::StringPtr line, Tone) { test.said.add(kj::str(line)); },
-              [&test]() { ++test.apiKept; }, [&test]() { ++test.settled; }}) {}
+              [&test]() { ++test.apiKept; }, [&test]() { ++test.settled; },
+              [&test](kj::StringPtr reason) {
+                test.reasons.add(kj::str(reason, " after ", test.history()));
+                auto paf = kj::newPromiseAndFulfiller<void>();
+                test.written = kj::mv(paf.fulfiller);
+                if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
+                return kj::mv(paf.promise);
+              }}) {}
   };
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
   kj::Vector<Running> begun;
   unsigned apiKept = 0, settled = 0;
+  kj::Vector<kj::String> reasons;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> written;  // the reason
+  bool slowDisk = false;
 
   Sequence sequence(kj::StringPtr name) {
     Sequence result{kj::str(name), {}};
@@ -156,6 +166,29 @@ TEST_F(MachineLifeTest, GoingDownTakesOver) {
   EXPECT_EQ(MachineStatus::Stage::SHUTTING_DOWN, stage());
   EXPECT_EQ(0u, apiKept);
   EXPECT_EQ(0u, said.size());
+}
+
+// Catches: a machine that goes down before it is on disk why, that does not because the disk hangs,
+// and a new brain that writes another reason over the true one.
+TEST_F(MachineLifeTest, TheReasonIsWrittenFirst) {
+  start();
+  end();
+  end();
+  slowDisk = true;
+  brain().life.acceptReboot().wait(scope);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ("initialize boot", history());
+  KJ_ASSERT_NONNULL(written)->fulfill();
+  scope.poll();
+  EXPECT_EQ("initialize boot reboot", history());
+  restart();
+  ASSERT_EQ(1u, reasons.size());
+  EXPECT_EQ("asked for through the API after initialize boot", reasons[0]);
+  brain().life.shutdown();
+  pass(6 * kj::SECONDS);
+  EXPECT_EQ("initialize boot reboot reboot shutdown", history());
+  ASSERT_EQ(2u, reasons.size());
+  EXPECT_TRUE(reasons[1].startsWith("asked for at the machine")) << reasons[1].cStr();
 }
 
 // Catches: a machine that stays up because the brain that took it down died.

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/base/within.h"
 
 namespace talos::machined {
 namespace {
@@ -10,6 +11,10 @@ using Stage = Progress::Stage;
 
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 constexpr auto kSettled = 5 * kj::SECONDS;
+// A disk that hangs must not keep the machine from going down.
+constexpr auto kReasonPatience = 5 * kj::SECONDS;
+constexpr kj::StringPtr kByHand = "asked for at the machine (power button or ctrl-alt-del)"_kj,
+                        kByApi = "asked for through the API"_kj;
 
 bool goesDown(Stage stage) {
   return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN;
@@ -84,7 +89,7 @@ kj::Promise<void> MachineLife::live() {
       break;
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
-      goDown(progress.stage);
+      goDown(progress.stage, "");  // the predecessor knew why
       break;
   }
 }
@@ -112,43 +117,57 @@ kj::String MachineLife::sequenceOrNext() const {
 
 // --- down ---
 
-void MachineLife::goDown(Stage stage) {
+void MachineLife::goDown(Stage stage, kj::StringPtr reason) {
   reached(stage);
   world.status.set(stage == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
                                              : MachineStatus::Stage::SHUTTING_DOWN);
+  tasks.add(takeDown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
+    world.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
+  }));
+}
+
+kj::Promise<void> MachineLife::takeDown(Stage stage, kj::String reason) {
   auto sequence = world.sequence(sequenceOf(stage));
-  tasks.add(
-      world.sequencer.run(kj::mv(sequence), Start::kTakeOver).catch_([this](kj::Exception&& e) {
-        world.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
-      }));
+  if (reason.size() > 0) {
+    co_await within(
+        world.timer, kReasonPatience, kj::evalNow([&]() { return world.ends(reason); }),
+        kj::str("writing the reason timed out after ", kReasonPatience / kj::SECONDS, " s"))
+        .catch_([this](kj::Exception&& e) {
+          world.say(kj::str("warning: cannot keep why the node goes down: ", messageOf(e)),
+                    Tone::kInfo);
+        });
+  }
+  co_await world.sequencer.run(kj::mv(sequence), Start::kTakeOver);
 }
 
 void MachineLife::reboot() {
-  goDown(Stage::REBOOTING);
+  goDown(Stage::REBOOTING, kByHand);
 }
 void MachineLife::shutdown() {
-  goDown(Stage::SHUTTING_DOWN);
+  goDown(Stage::SHUTTING_DOWN, kByHand);
 }
 void MachineLife::rebootSoon() {
-  soon(Stage::REBOOTING);
+  soon(Stage::REBOOTING, "reboot for a new machine config");
 }
 kj::Promise<void> MachineLife::acceptReboot() {
-  return accept(Stage::REBOOTING);
+  return accept(Stage::REBOOTING, kByApi);
 }
 kj::Promise<void> MachineLife::acceptShutdown() {
-  return accept(Stage::SHUTTING_DOWN);
+  return accept(Stage::SHUTTING_DOWN, kByApi);
 }
 
-kj::Promise<void> MachineLife::accept(Stage stage) {
+kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
   if (world.mode == Mode::kContainer) {
     fail(ErrorKind::kFailedPrecondition, "not supported in mode container");
   }
-  soon(stage);
+  soon(stage, reason);
   return intend(stage);
 }
 
-void MachineLife::soon(Stage stage) {
-  tasks.add(world.timer.afterDelay(kAnswerFirst).then([this, stage]() { goDown(stage); }));
+void MachineLife::soon(Stage stage, kj::StringPtr reason) {
+  tasks.add(world.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() {
+    goDown(stage, reason);
+  }));
 }
 
 kj::Promise<void> MachineLife::intendReboot() {

@@ -29,6 +29,9 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
     kj::Function<void(kj::StringPtr line, Tone tone)> say;
     kj::Function<void()> keepApi;  // somebody has to reach a machine that cannot go on
     kj::Function<void()> settled;  // nothing of the start is needed any more
+    // The machine goes down, and why; before anything is stopped for it.
+    kj::Function<kj::Promise<void>(kj::StringPtr reason)> ends =
+        [](kj::StringPtr) -> kj::Promise<void> { return kj::READY_NOW; };
   };
   explicit MachineLife(World world);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
@@ -64,10 +67,11 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> live();
   void reached(Progress::Stage stage, kj::Vector<kj::String> problems = {});
   void cannotGoOn(kj::Exception&& e);
-  void goDown(Progress::Stage stage);
-  kj::Promise<void> accept(Progress::Stage stage);
+  void goDown(Progress::Stage stage, kj::StringPtr reason);
+  kj::Promise<void> takeDown(Progress::Stage stage, kj::String reason);
+  kj::Promise<void> accept(Progress::Stage stage, kj::StringPtr reason);
   kj::Promise<void> intend(Progress::Stage stage);
-  void soon(Progress::Stage stage);
+  void soon(Progress::Stage stage, kj::StringPtr reason);
   void taskFailed(kj::Exception&& e) override;
 };
 

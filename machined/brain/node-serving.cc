@@ -21,6 +21,9 @@ namespace {
 // Of one user: apid has a connection for each of its clients, and a few of its own.
 constexpr unsigned kMostClients = 1536;
 
+// Between a call that takes the machine down and its record for the audit log.
+constexpr auto kAskedJustNow = 5 * kj::SECONDS;
+
 MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
   auto version = buildVersion();
   return {kj::str(version.tag),      kj::str(version.sha), kj::str(version.built),
@@ -44,11 +47,26 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
                              serveMaintenance(rules, nodeOf(visitors, *client),
                                               [this]() { return world.config.tellsAnybody(); }),
                              serveStore(world.store, peer.uid),
-                             [this](rpc::AuditRecord::Reader record) {
-                               world.logs.append(kAuditLog, auditLine(record, world.clock.now()));
-                             });
+                             [this](rpc::AuditRecord::Reader record) { audit(record); });
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
+}
+
+void NodeServing::audit(rpc::AuditRecord::Reader record) {
+  auto now = world.clock.now();
+  world.logs.append(kAuditLog, auditLine(record, now));
+  auto call = record.getCall();
+  for (auto begin : {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Configuration.apply"_kj}) {
+    if (!call.startsWith(begin)) continue;
+    asked = Asked{kj::str(record.getClient(), " (", record.getAddress(), ")"), now};
+  }
+}
+
+kj::String NodeServing::askedBy() const {
+  KJ_IF_MAYBE (a, asked) {
+    if (world.clock.now() - a->at < kAskedJustNow) return kj::str(" by ", a->who);
+  }
+  return kj::String();
 }
 
 NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
@@ -72,12 +90,25 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   NodeParts parts = shared;
   parts.machine =
       kj::heap<MachineServer>(pool, timer, identityOf(world.platform, world.mode), hooks(), mine());
-  parts.events = serveEvents(world.events, mine());
-  parts.logs = serveLogs(world.logs, kj::mv(kernelLog), mine());
+  parts.events = serveEvents(world.events, previousEvents(), mine());
+  parts.logs = serveLogs(world.logs, kj::mv(kernelLog), previousLog(), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
   parts.resources = serveResources(world.store, false, mine());
   parts.sensitiveResources = serveResources(world.store, true, mine());
   return serveNode(kj::mv(parts));
+}
+
+PreviousLog NodeServing::previousLog() {
+  return [this](rpc::Logs::PreviousParams::Reader params) {
+    return world.recorder.readLog(kj::str(params.getId()), kj::str(params.getBoot()),
+                                  params.getTailLines(), params.getSink());
+  };
+}
+
+PreviousEvents NodeServing::previousEvents() {
+  return [this](rpc::Events::PreviousParams::Reader params) {
+    return world.recorder.readEvents(kj::str(params.getBoot()), params.getSink());
+  };
 }
 
 rpc::Networkd::Client NodeServing::networkd() {

@@ -12,10 +12,12 @@
 #include "machined/boot/machine-stage.h"
 #include "machined/brain/machine-life.h"
 #include "machined/config/config-keeper.h"
+#include "machined/history/boot-recorder.h"
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
 #include "machined/telemetry/event-ring.h"
+#include "machined/telemetry/telemetry-server.h"
 #include "machined/time/time-service.h"
 
 namespace talos::machined {
@@ -41,6 +43,7 @@ class NodeServing {
     ConfigKeeper& config;
     MachineLife& life;
     kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
+    BootRecorder& recorder;
   };
   explicit NodeServing(World world);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
@@ -49,8 +52,14 @@ class NodeServing {
   kj::Promise<void> serve(kj::AutoCloseFd listening);
   // Dials again when networkd was restarted.
   rpc::Networkd::Client networkd();
+  // " by admin (10.5.0.1)": who has just called what takes the machine down; empty if nobody has.
+  kj::String askedBy() const;
 
  private:
+  struct Asked {
+    kj::String who;
+    kj::Date at;
+  };
   World world;
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
@@ -60,6 +69,12 @@ class NodeServing {
   // What all clients share, and one client's own.
   NodeParts sharedParts(ConfigKeeper::Caller caller);
   rpc::Node::Client nodeOf(NodeParts& shared, ClientCalls& client);
+
+  kj::Maybe<Asked> asked;
+
+  void audit(rpc::AuditRecord::Reader record);
+  PreviousLog previousLog();
+  PreviousEvents previousEvents();
   MachineHooks hooks();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);
   void fillStatus(rpc::Status::Builder out);

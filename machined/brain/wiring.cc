@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/process-memory.h"
+#include "common/base/version.h"
 #include "common/net/resolver.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/doors.h"
@@ -51,6 +52,7 @@ kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
     lost = kj::str("all records: machined exited ", kMostRecoveries,
                    " times in a row when it read them");
   }
+  if (state.isMounted()) co_await recorder.begin(true);  // goes on with the predecessor's
   co_await config.recover();
   co_await guard.done();
   co_return kj::mv(lost);
@@ -162,7 +164,25 @@ MachineLife::World Wiring::lifeWorld() {
             controllers.poke("secrets.ApiController");
             startApi(supervisor);
           },
-          releaseStartMemory};
+          releaseStartMemory,
+          KJ_BIND_METHOD(*this, keepReason)};
+}
+
+BootRecorder::World Wiring::recorderWorld() {
+  return {uv,
+          timer,
+          clock,
+          logs,
+          events,
+          store,
+          thisBootId(),
+          kj::str(buildVersion().tag),
+          alarmAt("warning: ")};
+}
+
+// Who asked is known when apid has answered him and told the audit log.
+kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
+  return recorder.reason(kj::str(reason, serving.askedBy()));
 }
 
 NodeServing::World Wiring::servingWorld() {
@@ -183,7 +203,8 @@ NodeServing::World Wiring::servingWorld() {
           time,
           config,
           life,
-          [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); }};
+          [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); },
+          recorder};
 }
 
 void Wiring::statusChanged() {

@@ -28,6 +28,7 @@
 #include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-status-controller.h"
 #include "machined/foreign/confined-foreign.h"
+#include "machined/history/boot-recorder.h"
 #include "machined/process1/held.h"
 #include "machined/storage/state-volume.h"
 #include "machined/system/sysctls.h"
@@ -61,7 +62,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   ConfinedForeign foreign{io};
 
   // What it tells.
-  Events events{clock};
+  Events events{clock, process1};
   Logs logs{process1, io.unixEventPort};
   Console console{logs, clock};
   Announcements announcements{events, console, logs};
@@ -83,6 +84,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // Its disks, and what the config makes of the system.
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
   StateVolume state{uv, timer, volumes, alarmAt("warning: ")};
+  BootRecorder recorder{recorderWorld()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};
 
@@ -98,9 +100,9 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   ControllerParts controllerParts{partsOfControllers()};
 
   // Its life.
-  TaskParts parts{arguments,   uv,     timer,        process1,    events,
-                  console,     store,  configReader, controllers, supervisor,
-                  kernelClock, mounts, sysctls,      state,       config};
+  TaskParts parts{arguments, uv,           timer,       process1,   events,      console,
+                  store,     configReader, controllers, supervisor, kernelClock, mounts,
+                  sysctls,   state,        recorder,    config};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeWorld()};
 
@@ -118,6 +120,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   NodeConfigSources::Dependencies sourcesWorld();
   ConfigKeeper::Dependencies keeperWorld();
   MachineLife::World lifeWorld();
+  BootRecorder::World recorderWorld();
+  kj::Promise<void> keepReason(kj::StringPtr reason);
   NodeServing::World servingWorld();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }

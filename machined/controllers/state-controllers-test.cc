@@ -12,7 +12,9 @@ struct StateTest : public StoreTest {
   kj::String log = kj::str("");
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
-  Events events{clock};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  Events events{clock, process1};
   kj::StringPtr sick = "none";
 
   void event(kj::StringPtr id, rpc::ServiceState state) {

@@ -70,7 +70,7 @@ kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes) {
   return nullptr;
 }
 
-bool StateVolume::mounted() {
+bool StateVolume::isMounted() {
   return isMountPoint(path, readFile("/proc/self/mountinfo"));
 }
 
@@ -91,7 +91,7 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
 }
 
 kj::Promise<void> StateVolume::mount() {
-  if (!mounted()) co_await mountWhatIsThere();
+  if (!isMounted()) co_await mountWhatIsThere();
   co_await prepare();
 }
 
@@ -114,7 +114,7 @@ kj::Promise<void> StateVolume::mountWhatIsThere() {
 
 kj::Promise<void> StateVolume::unmount() {
   auto deadline = timer.now() + kUnmountPatience;
-  while (mounted()) {
+  while (isMounted()) {
     // Writes out what is not on the disk yet, hence not on the loop.
     int error = co_await uv
                     .blocking([target = kj::str(path)]() {

@@ -31,7 +31,8 @@ class StateVolume {
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kStatePath)
       : uv(uv), timer(timer), volumes(volumes), say(kj::mv(say)), path(kj::str(path)) {}
 
-  kj::Promise<void> mount();    // throws as said above
+  kj::Promise<void> mount();  // throws as said above
+  bool isMounted();
   kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
  private:
@@ -41,7 +42,6 @@ class StateVolume {
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
 
-  bool mounted();
   kj::Promise<void> prepare();
   kj::Promise<void> mountWhatIsThere();
   kj::Promise<void> mountIt(const Volume& volume);

@@ -1,17 +1,20 @@
 // mountStatePartition (initialize, mountSystem) and unmountStatePartition (reboot and shutdown,
-// unmountSystem): the disk that the config is kept on. What is wrong with it is said and stops
-// nothing.
+// unmountSystem): the disk that the config is kept on, and what boots tell. A STATE that is there
+// and cannot be mounted ends the boot (machined/storage/state-volume.h).
+#include "machined/history/boot-recorder.h"
 #include "machined/storage/state-volume.h"
 #include "machined/tasks/task.h"
 
 namespace talos::machined::tasks {
 namespace {
 
-kj::Promise<void> mountState(StateVolume& state) {
-  return state.mount();
+kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
+  co_await state.mount();
+  co_await recorder.begin(state.isMounted());
 }
-kj::Promise<void> unmountState(StateVolume& state) {
-  return state.unmount();
+kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
+  co_await recorder.end();
+  co_await state.unmount();
 }
 
 }  // namespace

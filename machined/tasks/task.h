@@ -19,6 +19,7 @@ class UvLoop;
 
 namespace talos::machined {
 
+class BootRecorder;
 class ConfigKeeper;
 class Console;
 class ControllerRuntime;
@@ -36,7 +37,7 @@ class UserSysctls;
 using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
-               UserSysctls&, StateVolume&, ConfigKeeper&>;
+               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&>;
 
 struct BootTask {
   kj::StringPtr name;

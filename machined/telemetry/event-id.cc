@@ -49,4 +49,9 @@ EventId EventIdMaker::next(kj::Date now) {
   return {static_cast<uint32_t>(last / kSecond), static_cast<uint32_t>(last % kSecond), serial++};
 }
 
+void EventIdMaker::resume(const EventId& id) {
+  last = id.seconds * kSecond + id.nanoseconds;
+  serial = id.serial + 1;
+}
+
 }  // namespace talos::machined

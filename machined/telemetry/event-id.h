@@ -1,7 +1,7 @@
 // Ids of machine events: 20 characters whose order as text is the order of the events.
 //
 // 96 bits, big-endian: seconds since 1970 (32), nanoseconds of the second (32), serial number in
-// this process (32); in base32 with the digits 0-9a-v, which sort as their values do. A maker never
+// this boot (32); in base32 with the digits 0-9a-v, which sort as their values do. A maker never
 // goes backwards, even when the clock does.
 #pragma once
 
@@ -23,6 +23,8 @@ class EventIdMaker {
  public:
   // `now` is what the clock says; an earlier time than the last one's counts as the last one's.
   EventId next(kj::Date now);
+  // Goes on behind the last id of a predecessor.
+  void resume(const EventId& id);
 
  private:
   uint64_t last = 0;  // ns since 1970

@@ -1,9 +1,14 @@
 #include "machined/telemetry/event-ring.h"
 
+#include <capnp/serialize.h>
+#include <kj/encoding.h>
 #include <kj/refcount.h>
 #include <kj/vector.h>
+#include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/log.h"
 #include "common/base/signal.h"
 #include "machined/telemetry/event-id.h"
 
@@ -11,6 +16,9 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kBatch = 64;  // events of one call: about 8 KiB
+constexpr kj::StringPtr kRingName = "ring/events"_kj;
+// An event is a few names and a message; what a line of a ring can have is the limit.
+constexpr size_t kMostEventWords = kLongestLine * 3 / 4 / sizeof(capnp::word);
 
 struct Entry {
   EventId id;
@@ -25,14 +33,57 @@ struct Entry {
 // Counted, because each follower keeps it alive: a follower that outlives Events fails, it does not
 // crash.
 struct Events::Impl : public kj::Refcounted {
-  explicit Impl(const kj::Clock& clock) : clock(clock) { ring.resize(kEventRing); }
+  Impl(const kj::Clock& clock, Process1& process1) : clock(clock) {
+    ring.resize(kEventRing);
+    KJ_IF_MAYBE (fd, process1.takeHeld(kRingName)) {
+      KJ_IF_MAYBE (kept, LogRing::recover(kj::mv(*fd))) lines = kj::mv(*kept);
+    }
+    if (lines.get() != nullptr) {
+      takeUp();
+      return;
+    }
+    lines = kj::heap<LogRing>();
+    held = process1.hold(kRingName, lines->file()).eagerlyEvaluate([](kj::Exception&& e) {
+      log::error("events do not survive machined", {{"error", messageOf(e)}});
+    });
+  }
 
   const kj::Clock& clock;
   EventIdMaker ids;
+  kj::Own<LogRing> lines;
+  kj::Promise<void> held = kj::READY_NOW;
   kj::Vector<kj::Own<Entry>> ring;  // the event number n is at n % kEventRing
   uint64_t next = 0;                // number of the next event
   Signal published;
   kj::Vector<kj::Own<kj::Function<void(rpc::Event::Reader)>>> listeners;
+
+  // What the predecessor published.
+  void takeUp() {
+    auto from = lines->tail(kEventRing), until = lines->newest();
+    auto text = kj::heapArray<char>(until - from);
+    lines->copy(from, text);
+    for (auto line : Lines(text)) {
+      decodeEvent(line, [&](rpc::Event::Reader event) {
+        KJ_IF_MAYBE (id, EventId::parse(event.getId())) {
+          auto entry = kj::heap<Entry>();
+          entry->id = *id;
+          entry->time = event.getTime();
+          entry->message.setRoot(event);
+          add(kj::mv(entry));
+          ids.resume(*id);
+        }
+      });
+    }
+  }
+
+  uint64_t add(kj::Own<Entry> entry) {
+    if (next == 0) {
+      firstSeconds = entry->id.seconds;
+      firstNanoseconds = entry->id.nanoseconds;
+    }
+    ring[next % kEventRing] = kj::mv(entry);
+    return next++;
+  }
 
   uint64_t oldest() const { return next > kEventRing ? next - kEventRing : 0; }
   Entry& at(uint64_t number) { return *ring[number % kEventRing]; }
@@ -111,7 +162,30 @@ struct Events::Impl : public kj::Refcounted {
   }
 };
 
-Events::Events(const kj::Clock& clock) : impl(kj::refcounted<Impl>(clock)) {}
+kj::String encodeEvent(rpc::Event::Reader event) {
+  capnp::MallocMessageBuilder message(event.totalSize().wordCount + 8);
+  message.setRoot(event);
+  auto words = capnp::messageToFlatArray(message);
+  return kj::encodeBase64(words.asBytes(), false);
+}
+
+bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use) {
+  auto bytes = kj::decodeBase64(line);
+  auto size = bytes.size() / sizeof(capnp::word);
+  if (bytes.hadErrors || size == 0 || size > kMostEventWords) return false;
+  auto words = kj::heapArray<capnp::word>(size);
+  memcpy(words.begin(), bytes.begin(), size * sizeof(capnp::word));
+  auto broken = kj::runCatchingExceptions([&]() {
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = 4 * kMostEventWords;
+    capnp::FlatArrayMessageReader reader(words, limits);
+    use(reader.getRoot<rpc::Event>());
+  });
+  return broken == nullptr;
+}
+
+Events::Events(const kj::Clock& clock, Process1& process1)
+    : impl(kj::refcounted<Impl>(clock, process1)) {}
 Events::~Events() noexcept(false) {}
 
 void Events::publish(kj::Function<void(rpc::Event::Builder)> fill) {
@@ -123,12 +197,8 @@ void Events::publish(kj::Function<void(rpc::Event::Builder)> fill) {
   fill(event);
   event.setId(entry->id.toString());
   event.setTime(entry->time);
-  if (impl->next == 0) {
-    impl->firstSeconds = entry->id.seconds;
-    impl->firstNanoseconds = entry->id.nanoseconds;
-  }
-  auto number = impl->next++;
-  impl->ring[number % kEventRing] = kj::mv(entry);
+  impl->lines->append(encodeEvent(event.asReader()), [](auto) {});
+  auto number = impl->add(kj::mv(entry));
   impl->published.raise();
   // By index: a listener may publish, or add a listener.
   for (size_t i = 0; i < impl->listeners.size(); ++i) {
@@ -165,6 +235,10 @@ void Events::task(kj::StringPtr name, rpc::Action action) {
 
 kj::Promise<void> Events::watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink) {
   return impl->follow(impl->startOf(tail), kj::mv(sink));
+}
+
+const LogRing& Events::lines() const {
+  return *impl->lines;
 }
 
 void Events::onEvent(kj::Function<void(rpc::Event::Reader)> listener) {

@@ -2,9 +2,11 @@
 //
 // A follower has a cursor, not a queue: memory does not depend on how many follow or how slow they
 // are. One that falls 1000 behind is told how many it missed and goes on with the oldest that is
-// left. The ring is the brain's own: after a crash of the brain it starts empty, and a follower
-// that asks for what came behind an id of the predecessor gets everything that the successor
-// published.
+// left.
+//
+// Process 1 holds every event too, as a line of a log ring ("ring/events": base64 of the message):
+// a new brain has those of its predecessor, and a follower goes on where it was. A crash before
+// process 1 holds the ring (the first moment of the first brain) loses it.
 #pragma once
 
 #include <capnp/message.h>
@@ -12,15 +14,22 @@
 #include <kj/function.h>
 #include <kj/time.h>
 
+#include "machined/process1/process1.h"
+#include "machined/telemetry/log-ring.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
 
 constexpr size_t kEventRing = 1000;
 
+// An event as a line of text without its newline, and back; none for what is no event. The line may
+// be foreign: a disk may have kept it.
+kj::String encodeEvent(rpc::Event::Reader event);
+bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use);
+
 class Events {
  public:
-  explicit Events(const kj::Clock& clock);
+  Events(const kj::Clock& clock, Process1& process1);
   ~Events() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Events);
 
@@ -34,6 +43,9 @@ class Events {
   // Runs until dropped; rejects when the sink fails, and with InvalidArgument for an `after` that
   // is not an event id.
   kj::Promise<void> watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink);
+
+  // Its lines, for whoever keeps them longer (decodeEvent()).
+  const LogRing& lines() const;
 
   // Calls the listener with what the ring holds, oldest first, and then with every event as it is
   // published. For parts of this process, for as long as it lives.

@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include "common/base/error.h"
+#include "machined/process1/test-process1.h"
 #include "machined/telemetry/event-id.h"
 
 namespace talos::machined {
@@ -57,7 +58,9 @@ struct EventsTest : public testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   TestClock clock;
-  Events events{clock};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  Events events{clock, process1};
 
   void tasks(int from, int to) {
     for (int i = from; i < to; ++i) events.task(kj::str("t", i), rpc::Action::START);
@@ -195,13 +198,60 @@ TEST_F(EventsTest, AListenerHearsThePastAndMayPublishItself) {
   EXPECT_EQ(heard[3], "phase");
 }
 
+// Catches: events that a crash of the brain loses, and ids that begin anew: a follower would miss
+// events or see them twice.
+TEST_F(EventsTest, ANewBrainHasThoseOfItsPredecessor) {
+  tasks(0, 1200);
+  scope.poll();
+  Sink::Seen before;
+  auto first = watch(before, [](auto tail) { tail.setLast(1); });
+  FakeProcess1 next(machine);
+  Events again(clock, next);
+  again.task("after", rpc::Action::START);
+  kj::Vector<kj::String> names, ids;
+  again.onEvent([&](rpc::Event::Reader event) {
+    names.add(kj::str(event.getTask().getName()));
+    ids.add(kj::str(event.getId()));
+  });
+  ASSERT_EQ(kEventRing, names.size());
+  EXPECT_EQ("t201", names[0]);
+  EXPECT_EQ("t1199", names[kEventRing - 2]);
+  EXPECT_EQ("after", names[kEventRing - 1]);
+  for (size_t i = 1; i < ids.size(); ++i) EXPECT_LT(ids[i - 1], ids[i]);
+  Sink::Seen seen;
+  capnp::MallocMessageBuilder message;
+  auto tail = message.initRoot<rpc::Tail>();
+  tail.setAfter(ids[kEventRing - 3]);
+  auto promise = again.watch(tail.asReader(), kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  scope.poll();
+  EXPECT_EQ(2u, seen.events);
+  EXPECT_EQ(0u, seen.missed);
+}
+
+// Catches: a line of a foreign disk that is taken for an event, or ends the brain.
+TEST(EventLine, AnyBytes) {
+  for (auto line :
+       {""_kj, "AAAA"_kj, "!!!!"_kj, "AAAAAAAAAAA="_kj, "//////////////////////8="_kj}) {
+    decodeEvent(line, [](rpc::Event::Reader event) { event.totalSize(); });
+  }
+  capnp::MallocMessageBuilder message;
+  auto event = message.initRoot<rpc::Event>();
+  event.setId("x");
+  unsigned found = 0;
+  EXPECT_TRUE(decodeEvent(encodeEvent(event),
+                          [&](rpc::Event::Reader read) { found += read.getId() == "x" ? 1 : 0; }));
+  EXPECT_EQ(1u, found);
+}
+
 // Catches: a watcher that a connection still holds while the brain goes down and that touches freed
 // memory.
 TEST(EventsLifeTest, FollowerOutlivesTheRing) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   TestClock clock;
-  auto events = kj::heap<Events>(clock);
+  FakeMachine machine;
+  FakeProcess1 process1(machine);
+  auto events = kj::heap<Events>(clock, process1);
   Sink::Seen seen;
   capnp::MallocMessageBuilder message;
   auto promise = events->watch(message.initRoot<rpc::Tail>().asReader(), kj::heap<Sink>(seen));

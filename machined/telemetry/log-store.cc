@@ -264,6 +264,11 @@ kj::Vector<kj::String> Logs::ids() const {
   return result;
 }
 
+kj::Maybe<const LogRing&> Logs::ring(kj::StringPtr id) const {
+  KJ_IF_MAYBE (log, impl->logs.find(id)) return *(*log)->ring;
+  return nullptr;
+}
+
 kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
                              rpc::LogSink::Client sink) {
   KJ_IF_MAYBE (log, impl->logs.find(id)) {

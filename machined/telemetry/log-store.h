@@ -17,6 +17,7 @@
 #include <kj/vector.h>
 
 #include "machined/process1/process1.h"
+#include "machined/telemetry/log-ring.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::machined {
@@ -42,6 +43,8 @@ class Logs {
   void tee(kj::Function<void(kj::StringPtr id, kj::ArrayPtr<const char> lines)> copy);
 
   kj::Vector<kj::String> ids() const;  // sorted
+  // The ring of one, for whoever keeps its lines longer.
+  kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;
   // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
   // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
   // sink is told what it missed. Without follow the promise resolves when the sink has processed

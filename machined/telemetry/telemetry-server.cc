@@ -5,22 +5,32 @@ namespace {
 
 class EventsServer final : public rpc::Events::Server {
  public:
-  EventsServer(Events& events, kj::Own<ClientCalls> calls) : events(events), calls(kj::mv(calls)) {}
+  EventsServer(Events& events, PreviousEvents earlier, kj::Own<ClientCalls> calls)
+      : events(events), earlier(kj::mv(earlier)), calls(kj::mv(calls)) {}
   kj::Promise<void> watch(WatchContext context) override {
     auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
     return events.watch(params.getTail(), params.getSink()).attach(kj::mv(slot));
   }
 
+  kj::Promise<void> previous(PreviousContext context) override {
+    auto slot = calls->enter(CallKind::kStream);
+    return earlier(context.getParams()).attach(kj::mv(slot));
+  }
+
  private:
   Events& events;
+  PreviousEvents earlier;
   kj::Own<ClientCalls> calls;
 };
 
 class LogsServer final : public rpc::Logs::Server {
  public:
-  LogsServer(Logs& logs, KernelLog kernelLog, kj::Own<ClientCalls> calls)
-      : logs(logs), kernelLog(kj::mv(kernelLog)), calls(kj::mv(calls)) {}
+  LogsServer(Logs& logs, KernelLog kernelLog, PreviousLog earlier, kj::Own<ClientCalls> calls)
+      : logs(logs),
+        kernelLog(kj::mv(kernelLog)),
+        earlier(kj::mv(earlier)),
+        calls(kj::mv(calls)) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = logs.ids();
@@ -41,20 +51,28 @@ class LogsServer final : public rpc::Logs::Server {
     return kernelLog(context.getParams()).attach(kj::mv(slot));
   }
 
+  kj::Promise<void> previous(PreviousContext context) override {
+    auto slot = calls->enter(CallKind::kStream);
+    return earlier(context.getParams()).attach(kj::mv(slot));
+  }
+
  private:
   Logs& logs;
   KernelLog kernelLog;
+  PreviousLog earlier;
   kj::Own<ClientCalls> calls;
 };
 
 }  // namespace
 
-rpc::Events::Client serveEvents(Events& events, kj::Own<ClientCalls> calls) {
-  return kj::heap<EventsServer>(events, kj::mv(calls));
+rpc::Events::Client serveEvents(Events& events, PreviousEvents previous,
+                                kj::Own<ClientCalls> calls) {
+  return kj::heap<EventsServer>(events, kj::mv(previous), kj::mv(calls));
 }
 
-rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, kj::Own<ClientCalls> calls) {
-  return kj::heap<LogsServer>(logs, kj::mv(kernel), kj::mv(calls));
+rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, PreviousLog previous,
+                            kj::Own<ClientCalls> calls) {
+  return kj::heap<LogsServer>(logs, kj::mv(kernel), kj::mv(previous), kj::mv(calls));
 }
 
 }  // namespace talos::machined

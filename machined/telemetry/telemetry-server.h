@@ -8,10 +8,15 @@
 
 namespace talos::machined {
 
-rpc::Events::Client serveEvents(Events& events, kj::Own<ClientCalls> calls);
+// `previous` answers Events.previous(), and that of Logs: earlier boots are not in the rings.
+using PreviousEvents = kj::Function<kj::Promise<void>(rpc::Events::PreviousParams::Reader)>;
+rpc::Events::Client serveEvents(Events& events, PreviousEvents previous,
+                                kj::Own<ClientCalls> calls);
 
 // `kernel` answers Logs.kernel(): the kernel's log is not one of the rings.
 using KernelLog = kj::Function<kj::Promise<void>(rpc::Logs::KernelParams::Reader)>;
-rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, kj::Own<ClientCalls> calls);
+using PreviousLog = kj::Function<kj::Promise<void>(rpc::Logs::PreviousParams::Reader)>;
+rpc::Logs::Client serveLogs(Logs& logs, KernelLog kernel, PreviousLog previous,
+                            kj::Own<ClientCalls> calls);
 
 }  // namespace talos::machined

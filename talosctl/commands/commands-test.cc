@@ -216,6 +216,20 @@ TEST_F(Runs, LogsArePrefixedAndEscaped) {
   EXPECT_EQ(err(), "ERROR: 10.0.0.2: no log \"nobody\"\n");
 }
 
+// Catches: an earlier boot that is asked for as this one.
+TEST_F(Runs, LogsAndEventsOfAnEarlierBoot) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--tail", "3"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--previous", "--boot", "b1", "kernel-last-words"}),
+            0);
+  EXPECT_EQ(out(), "10.0.0.2: kernel-last-words of boot \"b1\", last -1\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "-f", "apid"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--boot", "b1", "apid"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous"}), 0);
+  EXPECT_THAT(out(), HasSubstr("earlier"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
+}
+
 // Catches a followed log that ends with its connection, or begins again from the start.
 TEST_F(Runs, AFollowedLogGoesOnAfterALostConnection) {
   auto& n = node("10.0.0.2");

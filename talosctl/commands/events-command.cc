@@ -77,6 +77,10 @@ void fillTail(const Invocation& call, rpc::Tail::Builder tail) {
   if ((last != 0) + (seconds != 0) + (after.size() > 0) > 1) {
     failUsage("only one of the flags --tail, --duration and --since can be given");
   }
+  if (call.on("previous") && (last != 0) + (seconds != 0) + (after.size() > 0) > 0) {
+    failUsage("--previous cannot be combined with --tail, --duration or --since");
+  }
+  if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   if (last != 0) tail.setLast(int32_t(kj::max(last, int64_t(-1))));
   if (seconds != 0) tail.setSeconds(uint64_t(seconds));
   if (after.size() > 0) tail.setAfter(after);
@@ -91,6 +95,12 @@ kj::Promise<int> runEvents(Invocation& call) {
   auto session = co_await openSession(call);
   co_return co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
+        if (call.on("previous")) {
+          auto earlier = node.eventsRequest().send().getEvents().previousRequest();
+          earlier.setBoot(call.text("boot"));
+          earlier.setSink(kj::heap<EventPrinter>(call, format, table, name));
+          return earlier.send().ignoreResult();
+        }
         auto request = node.eventsRequest().send().getEvents().watchRequest();
         request.setTail(tail);
         request.setSink(kj::heap<EventPrinter>(call, format, table, name));
@@ -144,6 +154,10 @@ void addEventCommands(Command& root) {
   events.flag({.name = "duration",
                .kind = FlagKind::kDuration,
                .help = "start with the events of this last time, such as 5m or 1h"});
+  events.flag({.name = "previous", .help = "show those of the boot before this one, and end"});
+  events.flag({.name = "boot",
+               .kind = FlagKind::kText,
+               .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});
   events.flag(
       {.name = "since", .kind = FlagKind::kText, .help = "start after the event with this id"});
   addStreamOutputFlag(events);

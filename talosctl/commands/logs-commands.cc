@@ -140,8 +140,19 @@ kj::Promise<int> readAll(Follow f) {
   co_return good > 0 ? 0 : 1;
 }
 
+kj::Promise<void> requestPrevious(Invocation& call, rpc::Node::Client node,
+                                  rpc::LogSink::Client sink) {
+  auto request = node.logsRequest().send().getLogs().previousRequest();
+  request.setId(call.arguments[0]);
+  request.setBoot(call.text("boot"));
+  request.setTailLines(int32_t(call.number("tail")));
+  request.setSink(kj::mv(sink));
+  return request.send().ignoreResult();
+}
+
 kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t from,
                              rpc::LogSink::Client sink) {
+  if (call.on("previous")) return requestPrevious(call, kj::mv(node), kj::mv(sink));
   auto request = node.logsRequest().send().getLogs().readRequest();
   request.setId(call.arguments[0]);
   request.setFollow(call.on("follow"));
@@ -166,6 +177,10 @@ kj::Promise<int> runLogs(Invocation& call) {
     fail(ErrorKind::kUnimplemented,
          "logs of Kubernetes containers are not available in this version of talosctl");
   }
+  if (call.on("previous") && call.on("follow")) {
+    failUsage("--follow and --previous cannot be combined: an earlier boot has no new lines");
+  }
+  if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
   co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestLog});
 }
@@ -182,12 +197,19 @@ void addLogCommands(Command& root) {
   logs.arguments = "<id>";
   logs.least = logs.most = 1;
   logs.details =
-      "The id is that of a service, or \"machined\", \"controller-runtime\" or \"audit\".";
+      "The id is that of a service, or \"machined\", \"controller-runtime\" or \"audit\"; with "
+      "--previous also \"kernel-last-words\", what the kernel said before it died.";
   logs.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   logs.flag({.name = "tail",
              .kind = FlagKind::kNumber,
              .fallback = "-1",
              .help = "show only this many of the last lines; -1 for all"});
+  logs.flag({.name = "previous",
+             .letter = "p",
+             .help = "the log of the boot before this one, which the node kept on its disk"});
+  logs.flag({.name = "boot",
+             .kind = FlagKind::kText,
+             .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});
   logs.flag(
       {.name = "kubernetes", .letter = "k", .help = "a container of Kubernetes", .hidden = true});
   addStreamOutputFlag(logs);

@@ -171,6 +171,15 @@ class FakeLogs final : public rpc::Logs::Server {
     }
   }
 
+  kj::Promise<void> previous(PreviousContext context) override {
+    auto params = context.getParams();
+    auto request = params.getSink().writeRequest();
+    auto line = kj::str(params.getId(), " of boot \"", params.getBoot(), "\", last ",
+                        params.getTailLines(), "\n");
+    request.setBytes(line.asBytes());
+    co_await request.send();
+  }
+
  private:
   [[maybe_unused]] FakeNode& node_;
 };
@@ -225,6 +234,13 @@ class FakeEvents final : public rpc::Events::Server {
     missed.setCount(7);
     co_await missed.send();
     co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+  kj::Promise<void> previous(PreviousContext context) override {
+    auto request = context.getParams().getSink().eventsRequest();
+    auto event = request.initEvents(1)[0];
+    event.setId("0000");
+    event.initPhase().setName("earlier");
+    co_await request.send();
   }
 
  private:

@@ -312,5 +312,25 @@ TEST(Sources, AStateThatIsLostIsNoInvitation) {
   EXPECT_FALSE(contains(said(), "waiting for its config")) << tail(said());
 }
 
+// Catches: an attacker, or a fault, whose traces are gone after a reboot or a power cut.
+TEST(Sources, WhatABootToldOutlivesIt) {
+  Cluster cluster("history", machines("1", {}));
+  const std::vector<std::string> node = {"-n", Cluster::kFirst};
+  auto ask = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), node.begin(), node.end());
+    return cluster.talosctl(words, 30);
+  };
+  ASSERT_EQ(ask({"reboot"}).status, 0);
+  ASSERT_TRUE(runs(cluster, Cluster::kFirst, 240)) << tail(cluster.console("history-master-1"));
+  auto boots = ask({"get", "bootrecords"});
+  EXPECT_TRUE(contains(boots.out, "asked for through the API by ")) << boots.out << boots.err;
+  auto audit = ask({"logs", "--previous", "audit"});
+  EXPECT_TRUE(contains(audit.out, "call=Machine.reboot")) << audit.out << audit.err;
+  auto machined = ask({"logs", "-p", "machined"});
+  EXPECT_TRUE(contains(machined.out, "sequence reboot")) << tail(machined.out) << machined.err;
+  auto events = ask({"events", "--previous"});
+  EXPECT_TRUE(contains(events.out, "SequenceEvent")) << events.out << events.err;
+}
+
 }  // namespace
 }  // namespace talos

@@ -26,7 +26,7 @@ class MachinedWorld final : private kj::Clock {
  public:
   MachinedWorld(kj::AsyncIoContext& io, kj::Timer& timer)
       : pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}),
-        events(*this),
+        events(*this, process1),
         logs(process1, io.unixEventPort),
         store(registry, *this),
         supervisor(machined::Supervisor::Dependencies{
@@ -36,8 +36,8 @@ class MachinedWorld final : private kj::Clock {
               events.publish([&](rpc::Event::Builder e) { e.setService(event); });
             }}),
         node(machined::serveNode({makeMachine(timer), machined::serveServices(supervisor),
-                                  machined::serveEvents(events, kj::addRef(*calls)),
-                                  machined::serveLogs(logs, emptyKernelLog, kj::addRef(*calls)),
+                                  machined::serveEvents(events, noEvents, kj::addRef(*calls)),
+                                  machined::serveLogs(logs, emptyKernelLog, noLog, kj::addRef(*calls)),
                                   kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
                                   machined::serveResources(store, false, kj::addRef(*calls)),
                                   machined::serveResources(store, true, kj::addRef(*calls)),
@@ -135,6 +135,12 @@ class MachinedWorld final : private kj::Clock {
     return kj::str(name);
   }
   static kj::Promise<void> emptyKernelLog(rpc::Logs::KernelParams::Reader) { return kj::READY_NOW; }
+  static kj::Promise<void> noLog(rpc::Logs::PreviousParams::Reader) {
+    return KJ_EXCEPTION(DISCONNECTED, "there is no disk here");
+  }
+  static kj::Promise<void> noEvents(rpc::Events::PreviousParams::Reader) {
+    return KJ_EXCEPTION(DISCONNECTED, "there is no disk here");
+  }
   rpc::Machine::Client makeMachine(kj::Timer& timer) {
     machined::MachineIdentity identity;
     identity.tag = kj::str("probe");

@@ -1,0 +1,316 @@
+#include "machined/history/boot-recorder.h"
+
+#include <mutex>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "machined/history/frames.h"
+#include "machined/resources/store-records.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+// What is read from the rings at once, for one job.
+constexpr size_t kMostAtOnce = 1u << 20;
+constexpr size_t kEventsAtOnce = 64;
+constexpr kj::StringPtr kCutOff = "the machine was reset or lost its power"_kj;
+constexpr kj::StringPtr kPanic = "kernel panic"_kj;
+
+// The beginning of the line that is `count` lines before the end.
+size_t tailOf(kj::StringPtr text, int count) {
+  if (count < 0) return 0;
+  size_t at = text.size();
+  for (int left = count; at > 0; --at) {
+    if (at < text.size() && text[at - 1] == '\n' && left-- <= 1) break;
+    if (count == 0) return text.size();
+  }
+  return at;
+}
+
+}  // namespace
+
+struct BootRecorder::Shared {
+  Shared(kj::StringPtr folder) : store(kj::heap<BootStore>(folder)) {}
+  std::mutex mutex;
+  kj::Maybe<kj::Own<BootStore>> store;  // none: the files are closed
+
+  BootStore& get() {
+    KJ_IF_MAYBE (s, store) return **s;
+    fail(ErrorKind::kUnavailable, "the node shuts down, and STATE is closed");
+  }
+};
+
+struct BootRecorder::Piece {
+  kj::String source;
+  uint64_t position;
+  kj::Array<char> bytes;
+};
+
+BootRecorder::BootRecorder(World w)
+    : world(kj::mv(w)),
+      shared(std::make_shared<Shared>(world.folder)),
+      issued(
+          world.uv, world.timer, world.store, [this](kj::StringPtr line) { world.say(line); },
+          world.issuedFile),
+      tasks(*this) {}
+BootRecorder::~BootRecorder() noexcept(false) {}
+
+void BootRecorder::taskFailed(kj::Exception&& e) {
+  complain(kj::mv(e));
+}
+
+// Once for each cause: it is tried again every two seconds.
+void BootRecorder::complain(kj::Exception&& e) {
+  auto line = kj::str("warning: cannot keep the record of this boot: ", messageOf(e), "; retrying");
+  if (line == told) return;
+  world.say(line);
+  told = kj::mv(line);
+}
+
+template <typename F>
+auto BootRecorder::job(F&& work) {
+  return world.uv.blocking([shared = shared, work = kj::fwd<F>(work)]() mutable {
+    std::lock_guard<std::mutex> lock(shared->mutex);
+    return work(shared->get());
+  });
+}
+
+// --- writing ---
+
+kj::Promise<void> BootRecorder::begin(bool kept) {
+  if (decided) co_return;
+  decided = true;
+  if (!kept) {
+    world.say("no STATE: the logs and events of this boot will be lost with a reboot");
+    co_return;
+  }
+  recording = true;
+  co_await first().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  co_await issued.begin().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  regularly = recordOn().eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> BootRecorder::first() {
+  auto boots = co_await job([bootId = kj::str(world.bootId), version = kj::str(world.version),
+                             now = dateText(world.clock.now()),
+                             pstore = kj::str(world.pstore)](BootStore& store) {
+    store.begin(bootId);
+    auto boots = store.list();
+    bool fresh = boots.back().id == bootId && boots.back().began.size() == 0;
+    if (!fresh) return boots;  // a new brain
+    store.note("began", now);
+    store.note("version", version);
+    store.sync();
+    auto words = readLastWords(pstore);
+    auto of = kj::str(boots.size() > 1 ? boots[boots.size() - 2].id : bootId);
+    if (words.text.size() > 0) store.appendTo(of, kLastWords, words.text);
+    if (boots.size() > 1 && boots[boots.size() - 2].reason.size() == 0) {
+      store.noteOf(of, "reason", words.panic ? kPanic : kCutOff);
+    }
+    forget(words);
+    return store.list();
+  });
+  publish(boots);
+}
+
+void BootRecorder::publish(kj::ArrayPtr<const BootSummary> boots) {
+  for (auto& boot : boots) {
+    putRecord<rpc::BootRecordSpec>(world.store, boot.id, [&](rpc::BootRecordSpec::Builder spec) {
+      bool current = boot.id == world.bootId;
+      spec.setNumber(boot.number);
+      spec.setBegan(boot.began);
+      spec.setEnded(current ? kj::StringPtr() : boot.ended.asPtr());
+      spec.setReason(boot.reason);
+      spec.setVersion(boot.version);
+    });
+  }
+}
+
+kj::Promise<void> BootRecorder::recordOn() {
+  for (;;) {
+    bool more = false;
+    kj::Maybe<kj::Exception> failure;
+    try {
+      more = co_await flush();
+      told = kj::String();
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, failure) complain(kj::mv(*e));
+    if (!more) co_await world.timer.afterDelay(kRecordPause);
+  }
+}
+
+kj::Vector<kj::String> BootRecorder::sources() const {
+  auto all = world.logs.ids();
+  all.add(kj::str(kEventsSource));
+  return all;
+}
+
+kj::Maybe<const LogRing&> BootRecorder::ringOf(kj::StringPtr source) const {
+  if (source == kEventsSource) return world.events.lines();
+  return world.logs.ring(source);
+}
+
+// Where the files of sources end that were not asked yet.
+kj::Promise<void> BootRecorder::findCursors() {
+  kj::Vector<kj::String> unknown;
+  for (auto& source : sources()) {
+    if (cursors.find(source) == nullptr) unknown.add(kj::mv(source));
+  }
+  if (unknown.empty()) co_return;
+  auto names = KJ_MAP(name, unknown) {
+    return kj::str(name);
+  };
+  auto positions = co_await job([names = kj::mv(names)](BootStore& store) {
+    auto positions = kj::heapArrayBuilder<uint64_t>(names.size());
+    for (auto& name : names) positions.add(store.position(name));
+    return positions.finish();
+  });
+  for (auto i : kj::indices(unknown)) {
+    cursors.upsert(kj::mv(unknown[i]), uint64_t{positions[i]}, [](auto&, auto&&) {});
+  }
+}
+
+kj::Vector<BootRecorder::Piece> BootRecorder::collect() {
+  kj::Vector<Piece> pieces;
+  size_t total = 0;
+  for (auto& entry : cursors) {
+    KJ_IF_MAYBE (ring, ringOf(entry.key)) {
+      auto newest = ring->newest();
+      auto at = entry.value > newest ? 0 : entry.value;  // the ring was damaged, and is another one
+      // What the files would drop again need not be written.
+      if (newest > kMostOfLargeSource) at = kj::max(at, newest - kMostOfLargeSource);
+      at = kj::max(at, ring->oldest());
+      if (at < newest) at = ring->lineAt(at);
+      while (at < newest && total < kMostAtOnce) {
+        auto next = ring->chunkEnd(at, kMostPiece, newest);
+        auto bytes = kj::heapArray<char>(next - at);
+        ring->copy(at, bytes);
+        total += bytes.size();
+        pieces.add(Piece{kj::str(entry.key), next, kj::mv(bytes)});
+        at = next;
+      }
+    }
+  }
+  return pieces;
+}
+
+// Whether there is more, as after a long time without a disk.
+kj::Promise<bool> BootRecorder::flush() {
+  co_await findCursors();
+  auto pieces = collect();
+  if (pieces.empty()) co_return false;
+  size_t total = 0;
+  struct Place {
+    kj::String source;
+    uint64_t position;
+  };
+  kj::Vector<Place> places;
+  for (auto& piece : pieces) {
+    total += piece.bytes.size();
+    places.add(Place{kj::str(piece.source), piece.position});
+  }
+  co_await job([pieces = kj::mv(pieces)](BootStore& store) {
+    for (auto& piece : pieces) store.append(piece.source, piece.position, piece.bytes);
+    store.sync();
+  });
+  for (auto& place : places) {
+    KJ_IF_MAYBE (cursor, cursors.find(place.source)) *cursor = place.position;
+  }
+  co_return total >= kMostAtOnce;
+}
+
+kj::Promise<void> BootRecorder::reason(kj::String why) {
+  if (!recording) co_return;
+  auto boots = co_await job([why = kj::mv(why)](BootStore& store) {
+    store.note("reason", why);
+    store.sync();
+    return store.list();
+  });
+  publish(boots);
+}
+
+kj::Promise<void> BootRecorder::end() {
+  if (!recording) co_return;
+  recording = false;
+  regularly = kj::READY_NOW;
+  // A job of the loop above may still be on its way: the positions on disk are what counts.
+  cursors.clear();
+  auto last = [this]() -> kj::Promise<void> {
+    while (co_await flush()) {
+    }
+  };
+  co_await last().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  co_await issued.end().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  co_await world.uv.blocking([shared = shared]() {
+    std::lock_guard<std::mutex> lock(shared->mutex);
+    shared->store = nullptr;
+  });
+}
+
+// --- reading ---
+
+kj::Promise<kj::String> BootRecorder::textOf(kj::String boot, kj::String source) {
+  if (!decided || !recording) {
+    fail(ErrorKind::kFailedPrecondition, "there is no STATE, so no earlier boot is recorded");
+  }
+  return job([boot = kj::mv(boot), source = kj::mv(source),
+              own = kj::str(world.bootId)](BootStore& store) {
+    kj::String wanted = kj::str(boot);
+    kj::Vector<kj::String> known;
+    for (auto& summary : store.list()) {
+      if (summary.id == own) break;
+      if (boot.size() == 0) wanted = kj::str(summary.id);
+      known.add(kj::mv(summary.id));
+    }
+    if (wanted.size() == 0) fail(ErrorKind::kNotFound, "no earlier boot is recorded");
+    KJ_IF_MAYBE (text, store.read(wanted, source)) return kj::heapString(text->asPtr());
+    if (store.read(wanted, kBootSource) == nullptr) {
+      fail(ErrorKind::kNotFound,
+           kj::str("unknown boot \"", wanted, "\"; use one of ", kj::strArray(known, ", ")));
+    }
+    fail(ErrorKind::kNotFound, kj::str("unknown log \"", source, "\" of boot ", wanted,
+                                       "; use one of ", kj::strArray(store.sources(wanted), ", ")));
+  });
+}
+
+kj::Promise<void> BootRecorder::readLog(kj::String id, kj::String boot, int tailLines,
+                                        rpc::LogSink::Client sink) {
+  if (id == kBootSource || id == kEventsSource) {
+    fail(ErrorKind::kNotFound, kj::str("unknown log \"", id, "\""));
+  }
+  auto text = co_await textOf(kj::mv(boot), kj::mv(id));
+  for (size_t at = tailOf(text, tailLines); at < text.size();) {
+    size_t end = kj::min(at + kMostPiece, text.size());
+    while (end < text.size() && end > at && text[end - 1] != '\n') --end;
+    if (end == at) end = kj::min(at + kMostPiece, text.size());
+    auto request = sink.writeRequest();
+    request.setBytes(text.slice(at, end).asBytes());
+    request.setNext(end);
+    at = end;
+    co_await request.send();
+  }
+}
+
+kj::Promise<void> BootRecorder::readEvents(kj::String boot, rpc::EventSink::Client sink) {
+  auto text = co_await textOf(kj::mv(boot), kj::str(kEventsSource));
+  kj::Vector<kj::ArrayPtr<const char>> lines;
+  for (auto line : Lines(text)) {
+    if (decodeEvent(line, [](auto) {})) lines.add(line);
+  }
+  for (size_t at = 0; at < lines.size();) {
+    auto count = kj::min(lines.size() - at, kEventsAtOnce);
+    auto request = sink.eventsRequest();
+    auto list = request.initEvents(count);
+    for (auto i : kj::zeroTo(count)) {
+      decodeEvent(lines[at + i], [&](rpc::Event::Reader event) { list.setWithCaveats(i, event); });
+    }
+    at += count;
+    co_await request.send();
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,22 @@
+// What the kernel of the boot before had to say when it died, where the firmware keeps it for us
+// (pstore). Blocking.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kPstoreFolder = "/sys/fs/pstore"_kj;
+
+struct LastWords {
+  kj::String text;               // without the secrets of the command line
+  bool panic = false;            // not only a warning that was kept
+  kj::Vector<kj::String> files;  // for forget()
+};
+// Mounts the machine's own if the kernel has it. Empty text: there are none.
+LastWords readLastWords(kj::StringPtr folder);
+// When they are safe: the firmware has room for a few.
+void forget(const LastWords& words);
+
+}  // namespace talos::machined

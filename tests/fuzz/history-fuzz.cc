@@ -1,0 +1,26 @@
+// link: machined-history
+// What a disk gives for the record of an earlier boot.
+#include <kj/debug.h>
+
+#include "machined/history/frames.h"
+#include "machined/telemetry/event-ring.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace talos::machined;
+  size_t pieces = 0;
+  auto valid = readFrames(kj::arrayPtr(data, size), [&](Piece piece) {
+    KJ_ASSERT(piece.bytes.size() <= kMostPiece, "the promise of frames.h");
+    pieces += kFrameHead + piece.bytes.size();
+    decodeEvent(piece.bytes, [](talos::rpc::Event::Reader event) { event.totalSize(); });
+  });
+  KJ_ASSERT(valid == pieces && valid <= size, "frames follow each other");
+  auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  decodeEvent(text, [](talos::rpc::Event::Reader event) { event.totalSize(); });
+  // What was written is read again.
+  if (size <= kMostPiece) {
+    auto frame = frameOf(size, text);
+    KJ_ASSERT(readFrames(frame, [&](Piece piece) { KJ_ASSERT(piece.bytes == text); }) ==
+              frame.size());
+  }
+  return 0;
+}
