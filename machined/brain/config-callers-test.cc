@@ -35,7 +35,7 @@ struct ConfigurationTest : public KeeperTest {
                             .sensitiveResources = kj::cp(none),
                             .networkd = kj::cp(none),
                             .configuration = kj::heap<ConfigurationServer>(
-                                b.keeper, b.reader, b.store, uv, caller, kj::str("this boot"),
+                                b.keeper, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                                 [this](auto& wanted) { return preview(wanted); }),
                             .storage = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
@@ -184,7 +184,7 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
   EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
   rpc::Configuration::Client inner =
-      kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, uv, kVisitor, kj::str("this boot"),
+      kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
                                     [this](auto& wanted) { return preview(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));

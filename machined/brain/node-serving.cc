@@ -69,7 +69,7 @@ rpc::Networkd::Client NodeServing::networkd() {
 }
 
 rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {
-  return kj::heap<ConfigurationServer>(world.config, world.reader, world.store, world.uv, caller,
+  return kj::heap<ConfigurationServer>(world.config, world.reader, world.store, world.foreign, caller,
                                        thisBootId(), [this](const KnownConfig& wanted) {
                                          return previewNetwork(
                                              {world.arguments, viewOf(wanted.get()).network, world.store},

@@ -134,7 +134,7 @@ MachineLife::World Wiring::lifeWorld() {
 
 NodeServing::World Wiring::servingWorld() {
   return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
-          store, configReader, status, sequencer, supervisor, time, config,   life};
+          store, configReader, foreign, status, sequencer, supervisor, time, config,   life};
 }
 
 void Wiring::statusChanged() {

@@ -330,7 +330,7 @@ TEST_F(Confined, DiesWithTheBrain) {
   ASSERT_EQ(0, symlink(program.cStr(), links.back().cStr()));
   pid_t brain = fork();
   if (brain == 0) {
-    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1);
+    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1, kParserPatience);
     write(ends[1], "x", 1);
     pause();
     _exit(0);

@@ -28,6 +28,7 @@
 #include "machined/foreign/config-parameter.h"
 #include "machined/foreign/known-config.h"
 #include "machined/foreign/superblock.h"
+#include "rpc/configuration.capnp.h"
 
 namespace talos::machined {
 
@@ -54,6 +55,11 @@ struct NtpReply {
   kj::Duration elapsed;
 };
 
+// Of a new cluster.
+struct GeneratedFile {
+  kj::String name, content;
+};
+
 // What a web server answered: a body that could be a config, or where to go on.
 using HttpAnswer = kj::OneOf<kj::Array<char>, HttpSource>;
 
@@ -73,6 +79,10 @@ class ForeignBytes {
   // Two versions of a config without their secrets (machined/parse/config-redact.h).
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;
+  // New configs and a talosconfig, for the cluster of `own` or for a new one; InvalidArgument for a
+  // wish that makes no sense. The writer reads what it has written.
+  virtual kj::Promise<kj::Vector<GeneratedFile>> generate(
+      rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) = 0;
   // gzip is unpacked; rejects with what it is instead when it is not text at all.
   virtual kj::Promise<kj::Array<char>> text(kj::Array<char> body) = 0;
   // `read` gives what is on a device: at most kMostSuperblockReads times kMostSuperblockBytes.
