@@ -25,12 +25,12 @@
 #include "common/base/file.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/foreign/confined-child.h"
-#include "tests/kernel/probe.h"
 
 namespace talos {
-
 namespace {
 
+// The socket that the confined program reports on: lines NAME=ERRNO and a dot.
+constexpr int kProbeFd = 3;
 constexpr const char* kForeignFile = "/foreign";  // that its mode gives to everybody
 
 struct Report {
@@ -61,8 +61,7 @@ void tryOthers(Report& report) {
   report.tell("environ", open("/proc/1/environ", O_RDONLY | O_CLOEXEC));
 }
 
-}  // namespace
-
+// Then it waits, so that the test can look at it.
 int tryEverything() {
   Report report;
   report.tell("read", open(kForeignFile, O_RDONLY | O_CLOEXEC));
@@ -80,7 +79,11 @@ int tryEverything() {
   return static_cast<int>(read(kProbeFd, &end, 1));
 }
 
-namespace {
+// This very program, started by the exec wrapper under another name: before main() and before what
+// gtest does to begin, which a parser may not.
+__attribute__((constructor(101))) void becomeProbe(int, char** argv, char**) {
+  if (strcmp(argv[0], "/probe") == 0) _exit(tryEverything());
+}
 
 using machined::confined;
 using machined::Daemon;
