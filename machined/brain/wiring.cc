@@ -133,8 +133,8 @@ MachineLife::World Wiring::lifeWorld() {
 }
 
 NodeServing::World Wiring::servingWorld() {
-  return {io,    uv,           clock,  arguments, platform,   mode, process1, events, logs,
-          store, configReader, foreign, status, sequencer, supervisor, time, config,   life};
+  return {io,    uv,           clock,   arguments, platform,  mode,       process1, events, logs,
+          store, configReader, foreign, status,    sequencer, supervisor, time,     config, life};
 }
 
 void Wiring::statusChanged() {

@@ -23,8 +23,8 @@ kj::Duration trialLength(uint64_t milliseconds) {
 
 ConfigurationServer::ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader,
                                          Store& store, ForeignBytes& foreign,
-                                         ConfigKeeper::Caller caller,
-                                         kj::String bootId, PreviewNetwork preview)
+                                         ConfigKeeper::Caller caller, kj::String bootId,
+                                         PreviewNetwork preview)
     : keeper(keeper),
       reader(reader),
       store(store),

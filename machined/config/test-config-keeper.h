@@ -99,8 +99,8 @@ struct ModelBrain {
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelDisk& disk, ModelSources& sources, kj::Timer& timer,
-             config::Mode mode, kj::WaitScope& scope)
+             ModelDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
+             kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
         keeper(ConfigKeeper::Dependencies{
@@ -169,8 +169,8 @@ struct KeeperTest : public testing::Test {
   }
   ModelBrain& start() {
     current = nullptr;
-    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, timer, mode,
-                                     io.waitScope);
+    auto made =
+        kj::heap<ModelBrain>(machine, registry, clock, disk, sources, timer, mode, io.waitScope);
     return *current.emplace(kj::mv(made));
   }
   ModelBrain& brain() { return *KJ_ASSERT_NONNULL(current); }

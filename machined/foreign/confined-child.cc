@@ -99,8 +99,8 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
   return argv;
 }
 
-ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs,
-                             int connection, kj::Duration patience)
+ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
+                             kj::Duration patience)
     : port(io.unixEventPort) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));

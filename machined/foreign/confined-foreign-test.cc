@@ -184,8 +184,7 @@ class Confined : public testing::Test {
   // What becomes of a document.
   std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
     try {
-      auto checked =
-          foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
+      auto checked = foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
       if (checked.errors.empty()) return checked.config.get().getMachine().getToken().cStr();
       return kj::strArray(checked.errors, "\n").cStr();
     } catch (const kj::Exception& e) {
@@ -229,14 +228,16 @@ TEST_F(Confined, Redacts) {
 // Catches: a device's bytes that come back as others, an offset that is lost.
 TEST_F(Confined, ReadsSuperblocks) {
   unsigned reads = 0;
-  auto found = good.superblock("/dev/vda", [&](uint64_t offset, size_t size) {
-                     ++reads;
-                     auto bytes = kj::heapArray<kj::byte>(size);
-                     memset(bytes.begin(), 0, bytes.size());
-                     if (offset == 0) memcpy(bytes.begin(), "XFSB", 4);
-                     if (offset == 0) memcpy(bytes.begin() + 108, "STATE", 5);
-                     return kj::Promise<kj::Array<const kj::byte>>(kj::mv(bytes));
-                   }).wait(io.waitScope);
+  auto found = good.superblock("/dev/vda",
+                               [&](uint64_t offset, size_t size) {
+                                 ++reads;
+                                 auto bytes = kj::heapArray<kj::byte>(size);
+                                 memset(bytes.begin(), 0, bytes.size());
+                                 if (offset == 0) memcpy(bytes.begin(), "XFSB", 4);
+                                 if (offset == 0) memcpy(bytes.begin() + 108, "STATE", 5);
+                                 return kj::Promise<kj::Array<const kj::byte>>(kj::mv(bytes));
+                               })
+                   .wait(io.waitScope);
   auto& superblock = KJ_ASSERT_NONNULL(found);
   EXPECT_EQ(FileSystem::kXfs, superblock.type);
   EXPECT_EQ("STATE", superblock.label);
@@ -247,7 +248,8 @@ TEST_F(Confined, ReadsSuperblocks) {
 TEST_F(Confined, JudgesTime) {
   auto now = kj::UNIX_EPOCH + 1790000000 * kj::SECONDS;
   auto query = ntp::makeQuery(7);
-  auto reply = KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
+  auto reply =
+      KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
   auto verdict = good.ntp({reply, 7, now, 10 * kj::MILLISECONDS}).wait(io.waitScope);
   ASSERT_TRUE(verdict.is<ntp::Sample>());
   auto expected = ntp::judge(reply, 7, now, 10 * kj::MILLISECONDS).get<ntp::Sample>();
@@ -344,12 +346,12 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
               {"noise", "twice its answer was damaged"},
               {"chatter", "twice its answer was damaged"}};
   for (auto& way : ways) {
-    auto& foreign = badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr
-                                       ? 200 * kj::MILLISECONDS
-                                       : kParserPatience);
-    EXPECT_EQ("InvalidArgument: the parser was killed while reading x.yaml: " +
-                  std::string(way.why),
-              outcome(foreign));
+    auto& foreign =
+        badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr ? 200 * kj::MILLISECONDS
+                                                                            : kParserPatience);
+    EXPECT_EQ(
+        "InvalidArgument: the parser was killed while reading x.yaml: " + std::string(way.why),
+        outcome(foreign));
     EXPECT_EQ(2u, foreign.started());
     EXPECT_TRUE(noChildIsLeft());
   }
@@ -359,11 +361,14 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
 TEST_F(Confined, TheSecondOneMayAnswer) {
   auto& foreign = badly("delicate");
   unsigned reads = 0;
-  auto found = foreign.superblock("/dev/vda", [&](uint64_t, size_t) {
-                        kj::byte byte = ++reads == 1 ? '!' : '.';
-                        return kj::Promise<kj::Array<const kj::byte>>(
-                            kj::heapArray<const kj::byte>(&byte, 1));
-                      }).wait(io.waitScope);
+  auto found = foreign
+                   .superblock("/dev/vda",
+                               [&](uint64_t, size_t) {
+                                 kj::byte byte = ++reads == 1 ? '!' : '.';
+                                 return kj::Promise<kj::Array<const kj::byte>>(
+                                     kj::heapArray<const kj::byte>(&byte, 1));
+                               })
+                   .wait(io.waitScope);
   EXPECT_TRUE(found == nullptr);
   EXPECT_EQ(2u, reads);
 }

@@ -39,8 +39,8 @@ constexpr size_t kMostSuperblockBytes = 64u << 10;
 constexpr unsigned kMostSuperblockReads = 12;
 
 struct CheckedConfig {
-  KnownConfig config;  // complete only if there are no errors
-  bool empty;          // there is no machine config in the document
+  KnownConfig config;                       // complete only if there are no errors
+  bool empty;                               // there is no machine config in the document
   kj::Vector<kj::String> errors, warnings;  // as they are printed
 };
 

@@ -38,12 +38,12 @@ TEST(Lies, TextsAreOnePrintableLine) {
 TEST(Lies, AnotherQuestion) {
   Answer answer;
   answer.out.initSuperblock();
-  for (auto& text : {refusal([&]() { readConfig(answer.read(), nullptr); }),
-                     refusal([&]() { readRedacted(answer.read(), 64); }),
-                     refusal([&]() { readText(answer.read()); }),
-                     refusal([&]() { readVerdict(answer.read()); }),
-                     refusal([&]() { readGenerated(answer.read()); }),
-                     refusal([&]() { readHttp(answer.read(), {}); })}) {
+  for (auto& text :
+       {refusal([&]() { readConfig(answer.read(), nullptr); }),
+        refusal([&]() { readRedacted(answer.read(), 64); }),
+        refusal([&]() { readText(answer.read()); }), refusal([&]() { readVerdict(answer.read()); }),
+        refusal([&]() { readGenerated(answer.read()); }),
+        refusal([&]() { readHttp(answer.read(), {}); })}) {
     EXPECT_EQ("the parser gave an answer that cannot be: one to another question", text);
   }
 }
@@ -62,10 +62,14 @@ TEST(Lies, SamplesArePossible) {
     int64_t delay, distance;
     unsigned stratum, leap;
     bool good;
-  } rows[] = {{kSecond, kSecond, 2, 0, true},   {-1, 0, 2, 0, false},
-              {0, -1, 2, 0, false},             {11 * kSecond, 0, 2, 0, false},
-              {INT64_MAX, INT64_MAX, 2, 0, false}, {kSecond, 5 * kSecond, 2, 0, false},
-              {0, 0, 0, 0, false},              {0, 0, 16, 0, false},
+  } rows[] = {{kSecond, kSecond, 2, 0, true},
+              {-1, 0, 2, 0, false},
+              {0, -1, 2, 0, false},
+              {11 * kSecond, 0, 2, 0, false},
+              {INT64_MAX, INT64_MAX, 2, 0, false},
+              {kSecond, 5 * kSecond, 2, 0, false},
+              {0, 0, 0, 0, false},
+              {0, 0, 16, 0, false},
               {0, 0, 2, 3, false}};
   for (auto& row : rows) {
     Answer answer;
@@ -90,10 +94,14 @@ TEST(Lies, PlacesCanBeAskedFor) {
     uint16_t port;
     const char* target;
     bool good;
-  } rows[] = {{true, "a.example", 443, "/c?d", true}, {false, "a.example", 80, "/", false},
-              {true, "fd00::1", 8443, "/c", true},    {true, "a b", 443, "/", false},
-              {true, "a", 0, "/", false},             {true, "a", 443, "c", false},
-              {true, "a", 443, "/\r\nX: y", false},   {true, "", 443, "/", false}};
+  } rows[] = {{true, "a.example", 443, "/c?d", true},
+              {false, "a.example", 80, "/", false},
+              {true, "fd00::1", 8443, "/c", true},
+              {true, "a b", 443, "/", false},
+              {true, "a", 0, "/", false},
+              {true, "a", 443, "c", false},
+              {true, "a", 443, "/\r\nX: y", false},
+              {true, "", 443, "/", false}};
   for (auto& row : rows) {
     Answer answer;
     auto place = answer.out.initMoved();

@@ -44,7 +44,7 @@ void trySockets(Report& report) {
   struct {
     const char* name;
     int family;
-  } families[] = {{"unix", AF_UNIX},       {"inet", AF_INET}, {"inet6", AF_INET6},
+  } families[] = {{"unix", AF_UNIX},       {"inet", AF_INET},   {"inet6", AF_INET6},
                   {"netlink", AF_NETLINK}, {"vsock", AF_VSOCK}, {"alg", AF_ALG},
                   {"key", AF_KEY}};
   for (auto& f : families) report.tell(f.name, socket(f.family, SOCK_DGRAM, 0));
@@ -109,8 +109,10 @@ Outcome runProbe(kj::ArrayPtr<const kj::String> command) {
   argv.add(nullptr);
   pid_t pid = fork();
   if (pid == 0) {
-    if (theirs.get() == kProbeFd) fcntl(kProbeFd, F_SETFD, 0);
-    else dup2(theirs, kProbeFd);
+    if (theirs.get() == kProbeFd)
+      fcntl(kProbeFd, F_SETFD, 0);
+    else
+      dup2(theirs, kProbeFd);
     execv(argv[0], argv.begin());
     _exit(127);
   }
@@ -184,8 +186,7 @@ void expectLandlock(const Outcome& outcome) {
 
 // Catches: a kernel of the image without Landlock, where the wrapper only warns.
 TEST(Confinement, TheKernelHasLandlock) {
-  long version =
-      syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   EXPECT_GE(version, 6) << "signals are restricted from version 6 on";
 }
 

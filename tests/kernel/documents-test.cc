@@ -24,15 +24,15 @@ machined::MachineConfigView viewOfDocument(kj::StringPtr document) {
 void applyText(kj::StringPtr interfaces) {
   auto view =
       viewOfDocument(kj::str("version: v1alpha1\n"
-                                          "machine:\n"
-                                          "  type: worker\n"
-                                          "  token: abcdef.0123456789abcdef\n"
-                                          "  install: {disk: /dev/sda}\n"
-                                          "  network:\n"
-                                          "    interfaces:\n",
-                                          interfaces,
-                                          "cluster:\n"
-                                          "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
+                             "machine:\n"
+                             "  type: worker\n"
+                             "  token: abcdef.0123456789abcdef\n"
+                             "  install: {disk: /dev/sda}\n"
+                             "  network:\n"
+                             "    interfaces:\n",
+                             interfaces,
+                             "cluster:\n"
+                             "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
   KernelArguments arguments(""_kj.asArray());
   auto network = machined::planNetwork(arguments, view.network, nullptr);
   EXPECT_EQ(kj::strArray(network.problems, "\n"), "");
