@@ -4,6 +4,7 @@
 #          FOR_TESTS: only tests link it
 # talos_program(NAME deps... [AT path])   main.cc of this folder, installed under NAME in the build folder's top;
 #          AT: and in the image at this path (rootfs/node)
+# talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
 # Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
 # schemas (pch-rpc.h), without the schemas where it says PLAIN (pch.h), each with GoogleTest for tests.
@@ -100,6 +101,17 @@ function(talos_program name)
   talos_precompiled(${name})
   target_link_libraries(${name} PRIVATE ${links})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+endfunction()
+
+# talos_lacks(PROGRAM names...)   fails the build if the program has a function with one of these in its name. A
+#          static program has only what can be reached in it, so this says what it cannot do
+function(talos_lacks program)
+  if(NOT TARGET ${program} OR SANITIZE)
+    return()
+  endif()
+  list(JOIN ARGN "|" names)
+  add_custom_command(TARGET ${program} POST_BUILD VERBATIM COMMENT "What ${program} must not contain"
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/lacks.sh $<TARGET_FILE:${program}> ${names})
 endfunction()
 
 # talos_room(TARGET LINKS … TESTS …)   what the files of this folder may include (arrows.awk)

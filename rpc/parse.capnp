@@ -6,6 +6,8 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using Config = import "config.capnp".Config;
+using import "configuration.capnp".GenerateRequest;
+using import "configuration.capnp".GeneratedFile;
 
 struct ParseRequest {
   union {
@@ -37,6 +39,11 @@ struct ParseRequest {
       now @14 :Int64;                # s since 1970, by the local clock
     }
     bytes @15 :Data;                 # those that were wanted
+    generate :group {
+      # New configs; their writer reads what it has written.
+      wish @16 :GenerateRequest;
+      own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
+    }
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -87,6 +94,7 @@ struct ParseAnswer {
     }
     body @20 :Data;
     moved @21 :HttpPlace;            # the server sends us on
+    generated @26 :List(GeneratedFile);
     # Not the end yet:
     wanted :group {
       offset @22 :UInt64;

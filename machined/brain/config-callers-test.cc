@@ -25,19 +25,19 @@ struct ConfigurationTest : public KeeperTest {
   rpc::Node::Client node(ConfigKeeper::Caller caller) {
     kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
     auto& b = brain();
-    auto served =
-        serveNode(NodeParts{.machine = kj::cp(none),
-                            .services = kj::cp(none),
-                            .events = kj::cp(none),
-                            .logs = kj::cp(none),
-                            .files = kj::cp(none),
-                            .resources = kj::cp(none),
-                            .sensitiveResources = kj::cp(none),
-                            .networkd = kj::cp(none),
-                            .configuration = kj::heap<ConfigurationServer>(
-                                b.keeper, b.reader, b.store, uv, caller, kj::str("this boot"),
-                                [this](auto& wanted) { return preview(wanted); }),
-                            .storage = kj::cp(none)});
+    auto served = serveNode(
+        NodeParts{.machine = kj::cp(none),
+                  .services = kj::cp(none),
+                  .events = kj::cp(none),
+                  .logs = kj::cp(none),
+                  .files = kj::cp(none),
+                  .resources = kj::cp(none),
+                  .sensitiveResources = kj::cp(none),
+                  .networkd = kj::cp(none),
+                  .configuration = kj::heap<ConfigurationServer>(
+                      b.keeper, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
+                      [this](auto& wanted) { return preview(wanted); }),
+                  .storage = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
   }
@@ -183,9 +183,9 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(generateRequest(held)));
   EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
   EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
-  rpc::Configuration::Client inner =
-      kj::heap<ConfigurationServer>(b.keeper, b.reader, b.store, uv, kVisitor, kj::str("this boot"),
-                                    [this](auto& wanted) { return preview(wanted); });
+  rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
+      b.keeper, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
+      [this](auto& wanted) { return preview(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());

@@ -88,25 +88,6 @@ const Daemon kDaemons[] = {
 
 constexpr int kListenAs = 3;  // the number of its door in a daemon
 
-// The exec wrapper: own uid, no new privileges, and what the daemon needs beyond that.
-kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
-  kj::Vector<kj::String> argv;
-  argv.add(kj::str(kConfine));
-  argv.add(kj::str("--uid=", daemon.uid));
-  if (daemon.capabilities != nullptr) {
-    argv.add(kj::str("--capabilities=", daemon.capabilities));
-  }
-  argv.add(kj::str("--seccomp=", daemon.filter));
-  // Naming the program makes a rule set even where nothing else may be read.
-  argv.add(kj::str("--landlock-read=", program));
-  for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
-  if (daemon.state != nullptr) argv.add(kj::str("--landlock-write=", daemon.state));
-  argv.add(kj::str("--oom-score=", daemon.oomScore));
-  argv.add(kj::str("--"));
-  argv.add(kj::str(program));
-  return argv.releaseAsArray();
-}
-
 kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   kj::Vector<kj::String> environment;
   auto add = [&](kj::StringPtr name, auto&& value) { environment.add(kj::str(name, "=", value)); };
@@ -124,6 +105,24 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon) {
 
 kj::ArrayPtr<const Daemon> daemons() {
   return kDaemons;
+}
+
+kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
+  kj::Vector<kj::String> argv;
+  argv.add(kj::str(kConfine));
+  argv.add(kj::str("--uid=", daemon.uid));
+  if (daemon.capabilities != nullptr) {
+    argv.add(kj::str("--capabilities=", daemon.capabilities));
+  }
+  argv.add(kj::str("--seccomp=", daemon.filter));
+  // Naming the program makes a rule set even where nothing else may be read.
+  argv.add(kj::str("--landlock-read=", program));
+  for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
+  if (daemon.state != nullptr) argv.add(kj::str("--landlock-write=", daemon.state));
+  argv.add(kj::str("--oom-score=", daemon.oomScore));
+  argv.add(kj::str("--"));
+  argv.add(kj::str(program));
+  return argv.releaseAsArray();
 }
 
 kj::String serviceCgroup(kj::StringPtr id) {

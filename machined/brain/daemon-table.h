@@ -55,6 +55,10 @@ kj::ArrayPtr<const Daemon> daemons();
 // `listening`: its door, which outlives it; -1 without one.
 ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts& parts);
 
+// The command that starts this program as confined as the daemon: the exec wrapper, own uid, no new
+// privileges, and what the daemon needs beyond that.
+kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program);
+
 // Where a service's processes are accounted for, below /sys/fs/cgroup. The brain shares one with
 // process 1.
 kj::String serviceCgroup(kj::StringPtr id);

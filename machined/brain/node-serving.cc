@@ -117,12 +117,12 @@ rpc::Networkd::Client NodeServing::networkd() {
 }
 
 rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {
-  return kj::heap<ConfigurationServer>(world.config, world.reader, world.store, world.uv, caller,
-                                       thisBootId(), [this](const KnownConfig& wanted) {
-                                         return previewNetwork(
-                                             {world.arguments, viewOf(wanted.get()).network, world.store},
-                                             networkd(), timer);
-                                       });
+  return kj::heap<ConfigurationServer>(
+      world.config, world.reader, world.store, world.foreign, caller, thisBootId(),
+      [this](const KnownConfig& wanted) {
+        return previewNetwork({world.arguments, viewOf(wanted.get()).network, world.store},
+                              networkd(), timer);
+      });
 }
 
 MachineHooks NodeServing::hooks() {

@@ -36,6 +36,7 @@ class NodeServing {
     Logs& logs;
     Store& store;
     MachineConfigReader& reader;
+    ForeignBytes& foreign;
     MachineStatus& status;
     Sequencer& sequencer;
     Supervisor& supervisor;

@@ -197,6 +197,7 @@ NodeServing::World Wiring::servingWorld() {
           logs,
           store,
           configReader,
+          foreign,
           status,
           sequencer,
           supervisor,

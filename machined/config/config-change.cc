@@ -5,7 +5,6 @@
 #include <kj/map.h>
 
 #include "common/base/annotation.h"
-#include "common/yaml/yaml-codec.h"
 
 namespace talos::config {
 namespace {
@@ -22,7 +21,7 @@ class Comparison {
   void structs(DynamicStruct::Reader from, DynamicStruct::Reader to, kj::StringPtr path,
                bool live) {
     for (auto field : from.getSchema().getFields()) {
-      auto below = kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
+      auto below = kj::str(path, path.size() == 0 ? "" : ".", annotation::nameOf(field));
       bool fieldLive = live || annotation::has(field, annotation::kLive);
       // A mapping without keys says something by being there.
       if (isMarker(field.getType()) && from.has(field) != to.has(field)) {

@@ -71,7 +71,7 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::check(kj::Array<char> text, kj:
   KJ_DEFER(zeroize(text));
   bool counts = text.size() > kLarge;
   if (counts) ++checking;
-  KJ_DEFER(if (counts) --checking);
+  KJ_DEFER(if (counts)-- checking);
   auto read = co_await deps.foreign.config(text, file, deps.mode);
   Checked result{kj::mv(read.config), kj::mv(read.warnings), kj::mv(read.errors)};
   if (text.size() > kLargestDocument) {
@@ -403,8 +403,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
     checked.warnings.add(
         kj::str("the trial of another config goes on; this one is for the next boot"));
   }
-  Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes),
-                  kj::mv(diff)};
+  Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
   if (request.dryRun) {
     outcome.wanted = kj::mv(checked.config);
     co_return kj::mv(outcome);
@@ -442,8 +441,7 @@ kj::Promise<kj::String> ConfigKeeper::difference(const KnownConfig& wanted) {
 
 // The work goes on whether or not the caller waits for it. After a reboot has been decided there is
 // no other.
-kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome,
-                                                       KnownConfig config,
+kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome, KnownConfig config,
                                                        Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();

@@ -157,8 +157,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   Situation situation();
   void checkFree(Caller caller);
   void checkVersion(uint64_t ifVersion);
-  kj::Promise<void> beginTrial(kj::Duration length, KnownConfig config,
-                               kj::Array<char> document);
+  kj::Promise<void> beginTrial(kj::Duration length, KnownConfig config, kj::Array<char> document);
   kj::Promise<void> takeUpTrial();
   void arm();
   kj::Promise<void> revert();

@@ -16,8 +16,9 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
   // `bootId` is this boot's.
-  ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader, Store& store, UvLoop& uv,
-                      ConfigKeeper::Caller caller, kj::String bootId, PreviewNetwork preview);
+  ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader, Store& store,
+                      ForeignBytes& foreign, ConfigKeeper::Caller caller, kj::String bootId,
+                      PreviewNetwork preview);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -26,7 +27,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   ConfigKeeper& keeper;
   MachineConfigReader& reader;
   Store& store;
-  UvLoop& uv;
+  ForeignBytes& foreign;
   ConfigKeeper::Caller caller;
   kj::String bootId;
   PreviewNetwork preview;

@@ -7,8 +7,8 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/tls/pki.h"
 #include "common/testing/test-tree.h"
+#include "common/tls/pki.h"
 #include "machined/config/test-web-server.h"
 #include "machined/parse/test-direct-foreign.h"
 

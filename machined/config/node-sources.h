@@ -40,8 +40,8 @@ class NodeConfigSources final : public ConfigSources {
  private:
   Dependencies deps;
   FetchDependencies fetch;
-  kj::Maybe<kj::String> trusted;            // of this search
-  kj::String announced;                     // what is asked is said once, however often it is asked
+  kj::Maybe<kj::String> trusted;  // of this search
+  kj::String announced;           // what is asked is said once, however often it is asked
 
   void announce(kj::String line);
   kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);

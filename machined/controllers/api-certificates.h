@@ -24,8 +24,7 @@ class ApiController final : public Controller {
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
 
   ApiController(
-      UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
-      ReadConfig readConfig,
+      UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
       kj::Function<bool()> tellsAnybody = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }

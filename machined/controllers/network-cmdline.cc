@@ -4,7 +4,6 @@
 
 #include "common/base/annotation.h"
 #include "common/net/text-values.h"
-#include "common/yaml/yaml-codec.h"
 
 namespace talos::machined {
 
@@ -46,7 +45,7 @@ bool isNumber(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// What can stand in a document without quotes.
+// What names, addresses and words are made of.
 bool isPlain(kj::StringPtr text) {
   for (char c : text) {
     if (isalnum(c) == 0 && kj::StringPtr(".+-_:").findFirst(c) == nullptr) return false;
@@ -54,17 +53,57 @@ bool isPlain(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// The driver takes numbers where the config has words.
-kj::String configValue(capnp::StructSchema::Field field, kj::StringPtr value) {
-  auto type = field.getType();
-  if (type.isList()) return kj::str("[", kj::strArray(splitFields(value, ';'), ", "), "]");
-  if (!isNumber(value)) return kj::str(value);
-  auto number = value.tryParseAs<unsigned>().orDefault(~0u);
-  if (type.isEnum()) {
-    KJ_IF_MAYBE (word, annotation::wordOf(type.asEnum(), number)) return kj::str(*word);
+// A word of the config, or the driver's number of it.
+kj::Maybe<kj::String> setWord(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
+                              kj::StringPtr value) {
+  auto type = field.getType().asEnum();
+  auto number = value.tryParseAs<uint16_t>().orDefault(0xffff);
+  kj::Vector<kj::StringPtr> words;
+  for (auto word : type.getEnumerants()) {
+    if (annotation::isCalled(word, value) || (isNumber(value) && word.getOrdinal() == number)) {
+      bond.set(field, capnp::DynamicEnum(word));
+      return nullptr;
+    }
+    words.add(annotation::nameOf(word));
   }
-  if (type.isBool() && number < 2) return kj::str(number == 1 ? "true" : "false");
-  return kj::str(value);
+  return kj::str("\"", value, "\" is not ", annotation::text(type, annotation::kNoun),
+                 "; use one of ", kj::strArray(words, ", "));
+}
+
+kj::Maybe<kj::String> setTruth(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
+                               kj::StringPtr value) {
+  bool yes = value == "1" || value == "true", no = value == "0" || value == "false";
+  if (!yes && !no) return kj::str("\"", value, "\" is neither true nor false");
+  bond.set(field, yes);
+  return nullptr;
+}
+
+kj::Maybe<kj::String> setNumber(capnp::DynamicStruct::Builder bond,
+                                capnp::StructSchema::Field field, kj::StringPtr value) {
+  auto most = field.getType().isUInt8()    ? uint64_t{0xff}
+              : field.getType().isUInt16() ? uint64_t{0xffff}
+                                           : uint64_t{0xffffffff};
+  auto number = isNumber(value) ? value.tryParseAs<uint64_t>().orDefault(most + 1) : most + 1;
+  if (number > most) return kj::str("\"", value, "\" must be 0 to ", most);
+  bond.set(field, number);
+  return nullptr;
+}
+
+// What is wrong with the value; none: it is set. A YAML reader has no business in the brain.
+kj::Maybe<kj::String> setValue(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
+                               kj::StringPtr value) {
+  auto type = field.getType();
+  if (type.isList()) {
+    auto parts = splitFields(value, ';');
+    auto list = bond.init(field, static_cast<unsigned>(parts.size())).as<capnp::DynamicList>();
+    for (auto i : kj::indices(parts)) list.set(i, capnp::Text::Reader(parts[i]));
+    return nullptr;
+  }
+  if (type.isEnum()) return setWord(bond, field, value);
+  if (type.isBool()) return setTruth(bond, field, value);
+  if (!type.isText()) return setNumber(bond, field, value);
+  bond.set(field, capnp::Text::Reader(value));
+  return nullptr;
 }
 
 // What is wrong with the option; none: it is in `bond`.
@@ -77,13 +116,7 @@ kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option
       for (auto& part : splitFields(value, ';')) {
         if (!isPlain(part)) return kj::str("\"", value, "\" is not a valid value");
       }
-      auto document = kj::str("{", key, ": ", configValue(field, value), "}");
-      Problems problems;
-      if (codec::readYaml(document.asArray(), capnp::DynamicStruct::Builder(bond), problems)) {
-        return nullptr;
-      }
-      auto& first = problems[0];
-      return kj::str(first.message, first.hint.size() > 0 ? "; " : "", first.hint);
+      return setValue(bond, field, value);
     }
     return kj::str("not a valid option of bonds");
   }

@@ -31,8 +31,7 @@ class NetworkController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
 
-  explicit NetworkController(const KernelArguments& arguments,
-                             ReadConfig readConfig);
+  explicit NetworkController(const KernelArguments& arguments, ReadConfig readConfig);
 
   kj::StringPtr name() const override { return "network.ConfigController"; }
   kj::Array<Input> inputs() const override;

@@ -15,8 +15,7 @@ class RootController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
 
-  explicit RootController(ReadConfig readConfig)
-      : readConfig(kj::mv(readConfig)) {}
+  explicit RootController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
   kj::StringPtr name() const override { return "secrets.RootController"; }
   kj::Array<Input> inputs() const override;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/vector.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -14,24 +13,6 @@
 
 namespace talos::machined {
 namespace {
-
-kj::Vector<kj::String> commandOf(const ParserPrograms& programs) {
-  kj::Vector<kj::String> argv;
-  argv.add(kj::str(programs.confine));
-  argv.add(kj::str("--uid=", kParserUid));
-  argv.add(kj::str("--seccomp=parser"));
-  argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
-  argv.add(kj::str("--rlimit=as=", kParserMemory));
-  argv.add(kj::str("--rlimit=cpu=", kParserCpuSeconds));
-  for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));
-  argv.add(kj::str("--rlimit=nofile=16"));  // its two, and those of KJ's loop
-  argv.add(kj::str("--oom-score=1000"));
-  argv.add(kj::str("--lifetime=", getpid()));
-  argv.add(kj::str("--output=none"));
-  argv.add(kj::str("--"));
-  argv.add(kj::str(programs.parse));
-  return argv;
-}
 
 // Above all numbers that the child gets, so that none is replaced before it was copied.
 kj::AutoCloseFd outOfTheWay(int fd) {
@@ -100,8 +81,26 @@ kj::String describe(const siginfo_t& info) {
 
 }  // namespace
 
-ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs,
-                             int connection)
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience) {
+  kj::Vector<kj::String> argv;
+  argv.add(kj::str(programs.confine));
+  argv.add(kj::str("--uid=", kParserUid));
+  argv.add(kj::str("--seccomp=parser"));
+  argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
+  argv.add(kj::str("--rlimit=as=", kParserMemory));
+  argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS + 1));
+  for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));
+  argv.add(kj::str("--rlimit=nofile=16"));  // its two, and those of KJ's loop
+  argv.add(kj::str("--oom-score=1000"));
+  argv.add(kj::str("--lifetime=", getpid()));
+  argv.add(kj::str("--output=none"));
+  argv.add(kj::str("--"));
+  argv.add(kj::str(programs.parse));
+  return argv;
+}
+
+ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
+                             kj::Duration patience)
     : port(io.unixEventPort) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
@@ -117,7 +116,7 @@ ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& progr
     actions.pass(handed, passed = kParserConnectionFd);
   }
   actions.closeFrom(passed + 1);
-  pidfd = pidfdOf(actions.spawn(commandOf(programs)));
+  pidfd = pidfdOf(actions.spawn(parserCommand(programs, patience)));
   socket = io.lowLevelProvider->wrapSocketFd(kj::mv(ours));
 }
 

@@ -12,20 +12,23 @@
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
 #include <kj/io.h>
+#include <kj/vector.h>
 
 #include "common/base/node-layout.h"
 
 namespace talos::machined {
 
-// Memory: three times of what the largest config took (docs/figures.md). Time: a child that computes
-// ends by itself even if nobody is left to kill it.
+// Of addresses, the program's own 30 MiB included. The largest config and its answer take less than
+// half (docs/figures.md).
 constexpr uint64_t kParserMemory = 512u << 20;
-constexpr unsigned kParserCpuSeconds = 20;
 
 struct ParserPrograms {
   kj::StringPtr confine = kConfine;
   kj::StringPtr parse = kParse;
 };
+
+// What starts the parser: the exec wrapper with all that it takes away.
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience);
 
 // Of the request and of the connection.
 constexpr int kParserRequestFd = 3, kParserConnectionFd = 4;
@@ -34,7 +37,9 @@ class ConfinedChild {
  public:
   // `connection`: a descriptor that it gets a duplicate of; -1: none. Throws when it cannot be
   // started.
-  ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection);
+  // After `patience` on a CPU it ends by itself.
+  ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
+                kj::Duration patience);
   ~ConfinedChild() noexcept(false);  // kills it
   KJ_DISALLOW_COPY_AND_MOVE(ConfinedChild);
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/compat/tls.h>
 #include <kj/debug.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/sanitizers.h"
+#include "common/tls/pki.h"
 #include "machined/foreign/frame.h"
 
 namespace talos::machined {
@@ -182,8 +184,7 @@ class Confined : public testing::Test {
   // What becomes of a document.
   std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
     try {
-      auto checked =
-          foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
+      auto checked = foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
       if (checked.errors.empty()) return checked.config.get().getMachine().getToken().cStr();
       return kj::strArray(checked.errors, "\n").cStr();
     } catch (const kj::Exception& e) {
@@ -227,14 +228,16 @@ TEST_F(Confined, Redacts) {
 // Catches: a device's bytes that come back as others, an offset that is lost.
 TEST_F(Confined, ReadsSuperblocks) {
   unsigned reads = 0;
-  auto found = good.superblock("/dev/vda", [&](uint64_t offset, size_t size) {
-                     ++reads;
-                     auto bytes = kj::heapArray<kj::byte>(size);
-                     memset(bytes.begin(), 0, bytes.size());
-                     if (offset == 0) memcpy(bytes.begin(), "XFSB", 4);
-                     if (offset == 0) memcpy(bytes.begin() + 108, "STATE", 5);
-                     return kj::Promise<kj::Array<const kj::byte>>(kj::mv(bytes));
-                   }).wait(io.waitScope);
+  auto found = good.superblock("/dev/vda",
+                               [&](uint64_t offset, size_t size) {
+                                 ++reads;
+                                 auto bytes = kj::heapArray<kj::byte>(size);
+                                 memset(bytes.begin(), 0, bytes.size());
+                                 if (offset == 0) memcpy(bytes.begin(), "XFSB", 4);
+                                 if (offset == 0) memcpy(bytes.begin() + 108, "STATE", 5);
+                                 return kj::Promise<kj::Array<const kj::byte>>(kj::mv(bytes));
+                               })
+                   .wait(io.waitScope);
   auto& superblock = KJ_ASSERT_NONNULL(found.content);
   EXPECT_EQ(FileSystem::kXfs, superblock.type);
   EXPECT_EQ("STATE", superblock.label);
@@ -245,12 +248,77 @@ TEST_F(Confined, ReadsSuperblocks) {
 TEST_F(Confined, JudgesTime) {
   auto now = kj::UNIX_EPOCH + 1790000000 * kj::SECONDS;
   auto query = ntp::makeQuery(7);
-  auto reply = KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
+  auto reply =
+      KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
   auto verdict = good.ntp({reply, 7, now, 10 * kj::MILLISECONDS}).wait(io.waitScope);
   ASSERT_TRUE(verdict.is<ntp::Sample>());
   auto expected = ntp::judge(reply, 7, now, 10 * kj::MILLISECONDS).get<ntp::Sample>();
   EXPECT_EQ(expected.offset, verdict.get<ntp::Sample>().offset);
   EXPECT_EQ(expected.rootDistance, verdict.get<ntp::Sample>().rootDistance);
+}
+
+// Catches: a filter that the making of keys or certificates cannot live with.
+TEST_F(Confined, GeneratesConfigs) {
+  capnp::MallocMessageBuilder message;
+  auto wish = message.initRoot<rpc::GenerateRequest>();
+  wish.setClusterName("c");
+  wish.setEndpoint("https://10.5.0.2:6443");
+  auto files = good.generate(wish, nullptr).wait(io.waitScope);
+  ASSERT_EQ(4u, files.size());
+  EXPECT_EQ("controlplane.yaml", files[1].name);
+  auto made = good.config(files[1].content, "made", config::Mode::kMetal).wait(io.waitScope);
+  ASSERT_TRUE(made.errors.empty()) << made.errors[0].cStr();
+  // Another node of that cluster has its secrets.
+  auto more = good.generate(wish, made.config.get()).wait(io.waitScope);
+  auto worker = good.config(more[2].content, "more", config::Mode::kMetal).wait(io.waitScope);
+  EXPECT_EQ(made.config.get().getMachine().getToken(), worker.config.get().getMachine().getToken());
+  wish.setEndpoint("no URL");
+  EXPECT_ANY_THROW(good.generate(wish, nullptr).wait(io.waitScope));
+}
+
+// Catches: a connection that does not get there, a filter that TLS cannot live with, a certificate
+// that is not checked, a place that is lost.
+TEST_F(Confined, FetchesOverHttps) {
+  auto authority = pki::makeAuthority({.organization = "private"});
+  auto leaf = pki::issue(authority.certificate, authority.key,
+                         {.commonName = "web", .dnsNames = kj::arr(kj::str("localhost"))});
+  kj::TlsKeypair pair{kj::TlsPrivateKey(kj::StringPtr(pki::toPkcs8(leaf.key))),
+                      kj::TlsCertificate(leaf.certificate)};
+  kj::TlsContext::Options options;
+  options.defaultKeypair = pair;
+  kj::TlsContext tls(kj::mv(options));
+  auto serve = [&](kj::Own<kj::AsyncIoStream> plain) -> kj::Promise<void> {
+    auto stream = co_await tls.wrapServer(kj::mv(plain));
+    char head[4096];
+    co_await stream->tryRead(head, 1, sizeof(head));
+    constexpr auto kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nmachine: {}"_kj;
+    co_await stream->write(kAnswer.begin(), kAnswer.size());
+  };
+  HttpSource place;
+  place.secure = true;
+  place.host = kj::str("localhost");
+  place.port = 443;
+  place.authority = kj::str("localhost");
+  place.target = kj::str("/config");
+  place.shown = kj::str("https://localhost/config");
+  auto fetch = [&](kj::StringPtr authorities) -> std::string {
+    auto pipe = io.provider->newTwoWayPipe();
+    auto serving = serve(kj::mv(pipe.ends[0])).eagerlyEvaluate([](kj::Exception&&) {});
+    HttpProgress progress;
+    try {
+      auto answer = good.http(kj::mv(pipe.ends[1]), place, authorities,
+                              kj::systemPreciseCalendarClock().now(), progress)
+                        .wait(io.waitScope);
+      EXPECT_EQ("reading the answer", progress.doing);
+      EXPECT_EQ(11u, progress.received);
+      return kj::str(answer.get<kj::Array<char>>()).cStr();
+    } catch (const kj::Exception& e) {
+      return messageOf(e).cStr();
+    }
+  };
+  EXPECT_EQ("machine: {}", fetch(authority.certificate));
+  auto other = pki::makeAuthority({.organization = "other"});
+  EXPECT_THAT(fetch(other.certificate), HasSubstr("certificate"));
 }
 
 // Catches: a right that a document would gain with the process that reads it.
@@ -278,12 +346,12 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
               {"noise", "twice its answer was damaged"},
               {"chatter", "twice its answer was damaged"}};
   for (auto& way : ways) {
-    auto& foreign = badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr
-                                       ? 200 * kj::MILLISECONDS
-                                       : kParserPatience);
-    EXPECT_EQ("InvalidArgument: the parser was killed while reading x.yaml: " +
-                  std::string(way.why),
-              outcome(foreign));
+    auto& foreign =
+        badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr ? 200 * kj::MILLISECONDS
+                                                                            : kParserPatience);
+    EXPECT_EQ(
+        "InvalidArgument: the parser was killed while reading x.yaml: " + std::string(way.why),
+        outcome(foreign));
     EXPECT_EQ(2u, foreign.started());
     EXPECT_TRUE(noChildIsLeft());
   }
@@ -293,11 +361,14 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
 TEST_F(Confined, TheSecondOneMayAnswer) {
   auto& foreign = badly("delicate");
   unsigned reads = 0;
-  auto found = foreign.superblock("/dev/vda", [&](uint64_t, size_t) {
-                        kj::byte byte = ++reads == 1 ? '!' : '.';
-                        return kj::Promise<kj::Array<const kj::byte>>(
-                            kj::heapArray<const kj::byte>(&byte, 1));
-                      }).wait(io.waitScope);
+  auto found = foreign
+                   .superblock("/dev/vda",
+                               [&](uint64_t, size_t) {
+                                 kj::byte byte = ++reads == 1 ? '!' : '.';
+                                 return kj::Promise<kj::Array<const kj::byte>>(
+                                     kj::heapArray<const kj::byte>(&byte, 1));
+                               })
+                   .wait(io.waitScope);
   EXPECT_TRUE(found.content == nullptr);
   EXPECT_EQ(2u, reads);
 }
@@ -330,7 +401,7 @@ TEST_F(Confined, DiesWithTheBrain) {
   ASSERT_EQ(0, symlink(program.cStr(), links.back().cStr()));
   pid_t brain = fork();
   if (brain == 0) {
-    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1);
+    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1, kParserPatience);
     write(ends[1], "x", 1);
     pause();
     _exit(0);

@@ -29,9 +29,7 @@ struct Wiped {
 class Answer final : public capnp::MessageReader {
  public:
   explicit Answer(Words words) : Answer(kj::heap<Wiped>(kj::mv(words))) {}
-  kj::ArrayPtr<const capnp::word> getSegment(unsigned id) override {
-    return inner.getSegment(id);
-  }
+  kj::ArrayPtr<const capnp::word> getSegment(unsigned id) override { return inner.getSegment(id); }
 
  private:
   kj::Own<Wiped> memory;
@@ -81,6 +79,7 @@ Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
 struct ConfinedForeign::Piece {
   kj::String what;  // "machine config", for messages
   Wiped request;
+  kj::Duration patience;
   int connection = -1;  // a process that has had it has used it up: no second one
   // What is written back to a message that is not the answer yet; empty: nothing.
   kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
@@ -122,7 +121,7 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChi
 kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
     Piece& piece) {
   using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
-  auto child = kj::heap<ConfinedChild>(io, programs, piece.connection);
+  auto child = kj::heap<ConfinedChild>(io, programs, piece.connection, piece.patience);
   ++starts;
   // Whoever drops this promise leaves nothing behind.
   kj::Maybe<kj::Own<ConfinedChild>> left;
@@ -133,7 +132,8 @@ kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeig
   });
   bool late = false, damaged = false;
   kj::Maybe<kj::Own<capnp::MessageReader>> answer;
-  auto deadline = io.provider->getTimer().afterDelay(patience).then([&late]() { late = true; });
+  auto deadline =
+      io.provider->getTimer().afterDelay(piece.patience).then([&late]() { late = true; });
   co_await converse(running, piece)
       .then([&answer](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
             [&damaged](kj::Exception&& e) {
@@ -144,7 +144,7 @@ kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeig
   auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
   left = nullptr;
   auto end = co_await ending;
-  if (late) end = kj::str("no answer within ", patience / kj::MILLISECONDS, " ms");
+  if (late) end = kj::str("no answer within ", piece.patience / kj::MILLISECONDS, " ms");
   if (damaged) end = kj::str("its answer was damaged");
   co_return Result(kj::mv(end));
 }
@@ -159,7 +159,7 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
     KJ_IF_MAYBE (answer, result.tryGet<kj::Own<capnp::MessageReader>>()) co_return kj::mv(*answer);
     ends[i] = kj::mv(result.get<kj::String>());
   }
-  auto how = tries == 1         ? kj::str(ends[0])
+  auto how = tries == 1           ? kj::str(ends[0])
              : ends[0] == ends[1] ? kj::str("twice ", ends[0])
                                   : kj::str("first ", ends[0], ", then ", ends[1]);
   fail(tries == 1 ? ErrorKind::kUnavailable : ErrorKind::kInvalidArgument,
@@ -171,9 +171,10 @@ kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> docu
   // Of our own: the caller may go away first.
   auto copy = kj::heapArray(document);
   KJ_DEFER(zeroize(copy));
-  Piece piece{kj::str(file), Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
-                fillConfig(out, copy, file, mode);
-              }))};
+  Piece piece{
+      kj::str(file),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillConfig(out, copy, file, mode); })),
+      patience};
   auto answer = co_await ask(kj::mv(piece));
   co_return readConfig(answer->getRoot<rpc::ParseAnswer>(), copy);
 }
@@ -182,26 +183,38 @@ kj::Promise<RedactedConfigs> ConfinedForeign::redact(kj::ArrayPtr<const char> fr
                                                      kj::ArrayPtr<const char> to) {
   // A secret of one character becomes "*** (old)".
   auto most = 16 * kj::max(from.size(), to.size()) + 1024;
-  Piece piece{kj::str("two machine configs"), Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
-                fillRedact(out, from, to);
-              }))};
+  Piece piece{kj::str("two machine configs"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillRedact(out, from, to); })),
+              patience};
   auto answer = co_await ask(kj::mv(piece));
   co_return readRedacted(answer->getRoot<rpc::ParseAnswer>(), most);
 }
 
+kj::Promise<kj::Vector<GeneratedFile>> ConfinedForeign::generate(
+    rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) {
+  Piece piece{
+      kj::str("the wish for new configs"),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillGenerate(out, wish, own); })),
+      kGeneratePatience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readGenerated(answer->getRoot<rpc::ParseAnswer>());
+}
+
 kj::Promise<kj::Array<char>> ConfinedForeign::text(kj::Array<char> body) {
-  Piece piece{kj::str("what a source of the machine config gave"),
-              Wiped(requestOf(
-                  [&](rpc::ParseRequest::Builder out) { out.setText(body.asBytes()); }))};
+  Piece piece{
+      kj::str("what a source of the machine config gave"),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setText(body.asBytes()); })),
+      patience};
   zeroize(body);
   auto answer = co_await ask(kj::mv(piece));
   co_return readText(answer->getRoot<rpc::ParseAnswer>());
 }
 
-kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr device, ReadDevice read) {
-  Piece piece{kj::str(device), Wiped(requestOf([](rpc::ParseRequest::Builder out) {
-                out.setSuperblock();
-              }))};
+kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr device,
+                                                               ReadDevice read) {
+  Piece piece{kj::str(device),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setSuperblock(); })),
+              patience};
   unsigned reads = 0;
   piece.interim = [&read, &reads](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes &&
@@ -218,7 +231,8 @@ kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr de
 
 kj::Promise<ntp::Verdict> ConfinedForeign::ntp(NtpReply reply) {
   Piece piece{kj::str("the answer of a time server"),
-              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillNtp(out, reply); }))};
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillNtp(out, reply); })),
+              patience};
   auto verdict = ask(kj::mv(piece)).then([](kj::Own<capnp::MessageReader> answer) {
     return readVerdict(answer->getRoot<rpc::ParseAnswer>());
   });
@@ -232,9 +246,9 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   HttpSource from;
   from.secure = place.secure;
   Piece piece{kj::str("the answer of ", place.shown),
-              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
-                fillHttp(out, place, authorities, now);
-              }))};
+              Wiped(requestOf(
+                  [&](rpc::ParseRequest::Builder out) { fillHttp(out, place, authorities, now); })),
+              patience};
   piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
   piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isDoing(), "not a state of a fetch");

@@ -12,6 +12,8 @@ namespace talos::machined {
 
 // A document that is not read by then is not worth it: the largest that is valid takes a second.
 constexpr auto kParserPatience = 10 * kj::SECONDS;
+// An RSA key of 4096 bits takes an emulated CPU up to half a minute.
+constexpr auto kGeneratePatience = 2 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
 
@@ -25,6 +27,8 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                     config::Mode mode) override;
   kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                       kj::ArrayPtr<const char> to) override;
+  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
+                                                  kj::Maybe<config::Config::Reader> own) override;
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
   kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
   kj::Promise<ntp::Verdict> ntp(NtpReply reply) override;

@@ -28,6 +28,7 @@
 #include "machined/foreign/config-parameter.h"
 #include "machined/foreign/known-config.h"
 #include "machined/foreign/superblock.h"
+#include "rpc/configuration.capnp.h"
 
 namespace talos::machined {
 
@@ -38,8 +39,8 @@ constexpr size_t kMostSuperblockBytes = 64u << 10;
 constexpr unsigned kMostSuperblockReads = 16;  // the partition table's with them
 
 struct CheckedConfig {
-  KnownConfig config;  // complete only if there are no errors
-  bool empty;          // there is no machine config in the document
+  KnownConfig config;                       // complete only if there are no errors
+  bool empty;                               // there is no machine config in the document
   kj::Vector<kj::String> errors, warnings;  // as they are printed
 };
 
@@ -52,6 +53,11 @@ struct NtpReply {
   uint64_t nonce;
   kj::Date sent;
   kj::Duration elapsed;
+};
+
+// Of a new cluster.
+struct GeneratedFile {
+  kj::String name, content;
 };
 
 // What a web server answered: a body that could be a config, or where to go on.
@@ -73,6 +79,10 @@ class ForeignBytes {
   // Two versions of a config without their secrets (machined/parse/config-redact.h).
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;
+  // New configs and a talosconfig, for the cluster of `own` or for a new one; InvalidArgument for a
+  // wish that makes no sense. The writer reads what it has written.
+  virtual kj::Promise<kj::Vector<GeneratedFile>> generate(
+      rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) = 0;
   // gzip is unpacked; rejects with what it is instead when it is not text at all.
   virtual kj::Promise<kj::Array<char>> text(kj::Array<char> body) = 0;
   // `read` gives what is on a device: at most kMostSuperblockReads times kMostSuperblockBytes.

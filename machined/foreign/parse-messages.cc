@@ -142,6 +142,13 @@ void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::Strin
   http.setNow((now - kj::UNIX_EPOCH) / kj::SECONDS);
 }
 
+void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
+                  kj::Maybe<config::Config::Reader> own) {
+  auto generate = out.initGenerate();
+  generate.setWish(wish);
+  KJ_IF_MAYBE (config, own) generate.setOwn(*config);
+}
+
 CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const char> document) {
   if (!answer.isConfig()) unexpected(answer);
   auto config = answer.getConfig();
@@ -156,6 +163,19 @@ RedactedConfigs readRedacted(rpc::ParseAnswer::Reader answer, size_t most) {
     damaged("more than there was");
   }
   return {kj::str(redacted.getFrom()), kj::str(redacted.getTo())};
+}
+
+kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isGenerated()) unexpected(answer);
+  constexpr size_t kFiles = 4;  // three configs and a talosconfig
+  kj::Vector<GeneratedFile> files;
+  if (answer.getGenerated().size() != kFiles) damaged("another number of files");
+  for (auto file : answer.getGenerated()) {
+    if (file.getContent().size() > kMostConfigBytes) damaged("a config that is too large");
+    files.add(GeneratedFile{oneLine(file.getName(), kMostLabel),
+                            kj::heapString(file.getContent().asChars())});
+  }
+  return files;
 }
 
 kj::Array<char> readText(rpc::ParseAnswer::Reader answer) {

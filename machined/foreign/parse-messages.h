@@ -18,12 +18,15 @@ void fillRedact(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> from,
 void fillNtp(rpc::ParseRequest::Builder out, const NtpReply& reply);
 void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
               kj::Date now);
+void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
+                  kj::Maybe<config::Config::Reader> own);
 void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place);
 
 // `document` is what was asked about.
 CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const char> document);
 // `most`: of both texts.
 RedactedConfigs readRedacted(rpc::ParseAnswer::Reader answer, size_t most);
+kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer);
 kj::Array<char> readText(rpc::ParseAnswer::Reader answer);
 ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer);
 ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer);

@@ -8,6 +8,7 @@
 #include "common/net/ntp.h"
 #include "machined/foreign/parse-messages.h"
 #include "machined/parse/config-redact.h"
+#include "machined/parse/generate-configs.h"
 #include "machined/parse/http-get.h"
 #include "machined/parse/partition-table.h"
 #include "machined/parse/text.h"
@@ -130,6 +131,8 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerNtp(request.getNtp(), out);
     case rpc::ParseRequest::TEXT:
       return answerText(request.getText(), out);
+    case rpc::ParseRequest::GENERATE:
+      return answerGenerate(request.getGenerate(), out);
     default:
       fail(ErrorKind::kUnimplemented, "an unknown kind of request");
   }

@@ -71,8 +71,7 @@ int serve(int socket, int connection) {
     auto request = message.getRoot<rpc::ParseRequest>();
     if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
     brain.tell([&](rpc::ParseAnswer::Builder out) {
-      answer(request, out,
-             [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
+      answer(request, out, [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
     });
   });
   return failure == nullptr ? 0 : 1;

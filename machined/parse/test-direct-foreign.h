@@ -38,9 +38,13 @@ class DirectForeign final : public ForeignBytes {
     fillRedact(exchange.request, from, to);
     return readRedacted(exchange.answer(), kMostAnswerBytes);
   }
-  kj::Promise<kj::Array<char>> text(kj::Array<char> body) override {
-    co_return readBody(body);
+  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
+                                                  kj::Maybe<config::Config::Reader> own) override {
+    Exchange exchange;
+    fillGenerate(exchange.request, wish, own);
+    return readGenerated(exchange.answer());
   }
+  kj::Promise<kj::Array<char>> text(kj::Array<char> body) override { co_return readBody(body); }
   kj::Promise<OnDevice> superblock(kj::StringPtr, ReadDevice) override {
     KJ_UNIMPLEMENTED("no test reads devices so");
   }

@@ -27,8 +27,8 @@ struct FollowerTest : public testing::Test {
   DirectForeign foreign;
   TimeFollower follower{TimeFollower::Dependencies{
       time.timer, clock, network, [this]() { return chance; }, [this]() { return ++nonces; },
-      [this](kj::StringPtr line) { log.push_back(line.cStr()); }, []() {},
-      [this]() { ++stepped; }, foreign}};
+      [this](kj::StringPtr line) { log.push_back(line.cStr()); }, []() {}, [this]() { ++stepped; },
+      foreign}};
   kj::Promise<void> running = nullptr;
   ~FollowerTest() noexcept override {}
 

@@ -294,8 +294,8 @@ class TimeFollower::Session {
 
 TimeFollower::TimeFollower(Dependencies w)
     : deps(kj::mv(w)),
-      query{deps.timer, deps.clock, deps.network, [this]() { return deps.nonce(); },
-            deps.foreign} {}
+      query{deps.timer, deps.clock, deps.network, [this]() { return deps.nonce(); }, deps.foreign} {
+}
 TimeFollower::~TimeFollower() noexcept(false) = default;
 
 void TimeFollower::setServers(kj::Array<kj::String> fresh) {

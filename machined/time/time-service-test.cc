@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/virtual-time.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/services/service-lifecycle.h"
-#include "machined/parse/test-direct-foreign.h"
 #include "machined/time/test-time-model.h"
 
 namespace talos::machined {

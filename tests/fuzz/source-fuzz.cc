@@ -1,15 +1,16 @@
-// link: machined-config
+// link: machined-parse
 // What a web server answers: where it sends us on, and a body that may be packed; and the kernel
 // parameters, which a boot server may write.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "machined/config/config-fetch.h"
-#include "machined/foreign/config-parameter.h"
+#include "machined/foreign/foreign.h"
+#include "machined/parse/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;
   using namespace talos::machined;
+  using parse::requireText, parse::unpack;
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   auto expected = [](kj::Function<void()> f) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { f(); })) {

@@ -2,10 +2,10 @@
 // The first bytes of a disk that somebody put into the machine.
 #include <kj/debug.h>
 
-#include "machined/storage/device-events.h"
-#include "machined/storage/disks.h"
 #include "machined/parse/partition-table.h"
 #include "machined/parse/superblock.h"
+#include "machined/storage/device-events.h"
+#include "machined/storage/disks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

@@ -1,9 +1,9 @@
 #!/bin/bash
-# run.sh KERNEL-TEST MODPROBE IMAGE-FOLDER [GTEST-FILTER]
+# run.sh KERNEL-TEST MODPROBE CONFINE IMAGE-FOLDER [GTEST-FILTER]
 # Boots a guest whose first process is the test program, with the kernel and the modules of the image,
 # and ends as the tests do. The kernel loads modules by the image's own modprobe, as on a node.
 set -euo pipefail
-test=$1 modprobe=$2 image=$3 filter=${4:-*}
+test=$1 modprobe=$2 confine=$3 image=$4 filter=${5:-*}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree
@@ -11,6 +11,9 @@ mkdir -p "$tree"/{dev,proc,sys,tmp,sbin,usr/lib}
 mknod -m 0600 "$tree/dev/console" c 5 1
 install -m 0755 "$test" "$tree/init"
 install -m 0755 "$modprobe" "$tree/sbin/modprobe"
+# What is confined tries there what it must not do, and is the test program under another name.
+install -D -m 0755 "$confine" "$tree/usr/libexec/talos/confine"
+ln -s init "$tree/probe"
 llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true
 cp -a "$image/work/modules/usr/lib/modules" "$tree/usr/lib/"
 ln -s usr/lib "$tree/lib"

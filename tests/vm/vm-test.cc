@@ -302,6 +302,22 @@ TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
   }
 }
 
+// Catches: a daemon that a node starts with fewer walls than its row says; what each wall keeps out is
+// tried on the same kernel (tests/kernel/confinement-test.cc).
+TEST(Vm, B2_EveryDaemonIsConfined) {
+  ASSERT_TRUE(allUp(60));
+  auto pids = machine().servicePids();
+  for (auto name : {"networkd", "apid", "trustd"}) {
+    auto status = machine().ok({"read", "/proc/" + std::to_string(pids[name]) + "/status"});
+    for (auto line : {R"(NoNewPrivs:\s1)", R"(Seccomp:\s2)", R"(Uid:\s5\d\s)"}) {
+      EXPECT_TRUE(std::regex_search(status, std::regex(line))) << name << " " << line << status;
+    }
+    // What the wrapper says where the kernel has none.
+    auto log = machine().ok({"logs", name});
+    EXPECT_FALSE(contains(log, "without Landlock")) << log;
+  }
+}
+
 TEST(Vm, B3_TheBrainComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("machined");
 }

@@ -1,0 +1,97 @@
+// link: machined-foreign
+// What a process that parses foreign bytes may answer once a document has taken it over: any
+// message, read as the answer to every kind of request. What comes out keeps what foreign.h promises.
+#include <kj/debug.h>
+#include <string.h>
+
+#include "machined/foreign/frame.h"
+#include "machined/foreign/parse-messages.h"
+
+namespace {
+
+using namespace talos;
+using namespace talos::machined;
+
+void requireLine(kj::StringPtr text) {
+  for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c != 0x7f, "not one printable line", text);
+}
+
+void requirePlace(const HttpSource& place) {
+  KJ_ASSERT(place.port != 0 && place.host.size() > 0 && place.target.startsWith("/"));
+  for (unsigned char c : kj::str(place.authority, place.target)) KJ_ASSERT(c > ' ' && c != 0x7f);
+  requireLine(place.shown);
+}
+
+void readAsConfig(rpc::ParseAnswer::Reader answer) {
+  auto checked = readConfig(answer, "machine: {}"_kj.asArray());
+  for (auto& line : checked.errors) requireLine(line);
+  for (auto& line : checked.warnings) requireLine(line);
+  // It is ours now: all of it can be read, whatever its pointers were.
+  KJ_ASSERT(checked.config.get().totalSize().wordCount <= kMostFrameWords);
+  for (auto san : checked.config.get().getMachine().getCertSANs()) KJ_ASSERT(san.cStr() != nullptr);
+}
+
+void readAsVerdict(rpc::ParseAnswer::Reader answer) {
+  auto verdict = readVerdict(answer);
+  if (verdict.is<ntp::Sample>()) {
+    KJ_ASSERT(verdict.get<ntp::Sample>().error() <= ntp::kMaxError);
+  } else if (verdict.is<ntp::KissOfDeath>()) {
+    requireLine(verdict.get<ntp::KissOfDeath>().code);
+  } else {
+    requireLine(verdict.get<ntp::Rejected>().why);
+  }
+}
+
+void readAsHttp(rpc::ParseAnswer::Reader answer, bool secure) {
+  HttpSource from;
+  from.secure = secure;
+  auto got = readHttp(answer, from);
+  if (!got.is<HttpSource>()) return;
+  requirePlace(got.get<HttpSource>());
+  KJ_ASSERT(got.get<HttpSource>().secure || !secure, "from https to http");
+}
+
+void readAsSuperblock(rpc::ParseAnswer::Reader answer) {
+  KJ_IF_MAYBE (found, readSuperblockAnswer(answer)) {
+    requireLine(found->label);
+    KJ_ASSERT(nameOf(found->type) != "unknown"_kj);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
+  memcpy(words.begin(), data, words.asBytes().size());
+  auto read = [&](kj::FunctionParam<void(rpc::ParseAnswer::Reader)> as) {
+    // Anything may be thrown, and nothing else may happen.
+    (void)kj::runCatchingExceptions([&]() {
+      capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
+      as(message.getRoot<rpc::ParseAnswer>());
+    });
+  };
+  // What an assertion throws here is a finding all the same.
+  bool broken = false;
+  auto check = [&](kj::FunctionParam<void(rpc::ParseAnswer::Reader)> as) {
+    read([&](rpc::ParseAnswer::Reader answer) {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { as(answer); })) {
+        broken = broken || strstr(e->getFile(), "answer-fuzz") != nullptr;
+      }
+    });
+  };
+  check(readAsConfig);
+  check([](rpc::ParseAnswer::Reader answer) { readRedacted(answer, 64); });
+  check([](rpc::ParseAnswer::Reader answer) { readText(answer); });
+  check([](rpc::ParseAnswer::Reader answer) { readGenerated(answer); });
+  check(readAsSuperblock);
+  check(readAsVerdict);
+  check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, true); });
+  check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, false); });
+  check([](rpc::ParseAnswer::Reader answer) {
+    HttpProgress progress;
+    if (answer.isDoing()) readProgress(answer, progress);
+    requireLine(progress.doing);
+  });
+  KJ_ASSERT(!broken, "a promise of foreign.h is not kept");
+  return 0;
+}
