@@ -64,7 +64,7 @@ docs: configure
 	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/wire/common-wire-test --gtest_brief=1 --gtest_filter='RolesReference.*'
 
 format: root
-	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
+	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
 # A cluster that is not running (the host was rebooted) is created again.
 demo: image

@@ -10,7 +10,9 @@ set -uo pipefail
 out=$1 only=${2:-} failed=0
 # The checkout may be somebody else's than root's, who runs this.
 git() { command git -c safe.directory='*' "$@"; }
-mapfile -t files < <(git ls-files '*.cc' '*.h' | xargs ls 2>/dev/null)   # not what is deleted
+# Tracked or new, but not what is deleted or ignored.
+sources() { git ls-files --cached --others --exclude-standard "$@" | xargs ls 2>/dev/null; }
+mapfile -t files < <(sources '*.cc' '*.h')
 [ "${#files[@]}" -gt 0 ] || { echo "lint: git lists no files here" >&2; exit 1; }
 if [ "$only" = changed ]; then
   mapfile -t files < <({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } |
@@ -25,8 +27,7 @@ mkdir -p "$work/joined"
 flags="-include cmake/pch.h -std=c++23 -DKJ_USE_FUTEX=1 -I. -I$out/gen"
 # The sources of each room, and all main.cc, as files that include them.
 rm -f "$work"/joined/*
-for file in $(git ls-files '*.cc' | grep -v -- '-test\.cc$\|-fuzz\.cc$\|^tests/\|test-child\|harness'); do
-  [ -e "$file" ] || continue   # deleted, not yet committed
+for file in $(sources '*.cc' | grep -v -- '-test\.cc$\|-fuzz\.cc$\|^tests/\|test-child\|harness'); do
   room=$(dirname "$file")
   case $file in
     */main.cc) printf '#define main main_%s\n#include "%s"\n#undef main\n' "${room//\//_}" "$file" >>"$work/joined/mains.cc" ;;

@@ -75,6 +75,17 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   }
 }
 
+// Catches: a daemon that gets the files, the records or the port of another one.
+TEST_F(DaemonTableTest, NoTwoShareAUserOrAPort) {
+  for (auto& one : daemons()) {
+    for (auto& other : daemons()) {
+      if (&one == &other) continue;
+      EXPECT_NE(one.uid, other.uid) << one.id.cStr();
+      EXPECT_TRUE(one.door.port == 0 || one.door.port != other.door.port) << one.id.cStr();
+    }
+  }
+}
+
 // Catches: a node that an API call makes unreachable for the next one.
 TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
   EXPECT_FALSE(definition("networkd").mayBeStopped);

@@ -5,15 +5,15 @@
 #include <string_view>
 
 // Each is the main() of a program; whether it takes the arguments is its own affair.
-#define PROGRAM(name) int name##Main(int argc, char** argv);
+#define PROGRAM(name, identifier) int identifier##Main(int argc, char** argv);
 #include "node-programs.inc"
 #undef PROGRAM
 
 int main(int argc, char** argv) {
   std::string_view path = argc > 0 ? argv[0] : "";
   auto name = path.substr(path.rfind('/') + 1);
-#define PROGRAM(program) \
-  if (name == #program) return program##Main(argc, argv);
+#define PROGRAM(program, identifier) \
+  if (name == program) return identifier##Main(argc, argv);
 #include "node-programs.inc"
 #undef PROGRAM
   fprintf(stderr, "no program of this node is called \"%s\"\n", name.data());

@@ -2,7 +2,7 @@
 //
 // The tree of Commands is the single source for parsing (commandline.h), help (help.h) and shell
 // completion (completion.h). A command is added by a function `void addXCommands(Command& root)`
-// that talosctl/commands/all-commands.cc names in its list:
+// that talosctl/commands/commands.inc lists:
 //
 //   kj::Promise<int> runLogs(Invocation& call);  // a coroutine; its value is the exit status
 //

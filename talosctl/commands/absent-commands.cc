@@ -1,5 +1,6 @@
 // Commands that the documents name and this program does not have yet: each says so, instead of
-// being an unknown word or doing half of its work. They are hidden from help and completion.
+// being an unknown word or doing half of its work. They are hidden from help and completion. One
+// that exists is not absent, so these are added last.
 #include "common/base/error.h"
 #include "talosctl/commands/all-commands.h"
 
@@ -13,6 +14,9 @@ kj::Promise<int> runAbsent(Invocation& call) {
 }
 
 void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> aliases = {}) {
+  for (auto& there : parent.children) {
+    if (there->name == name) return;
+  }
   auto& command = parent.add(name, "Not available in this version");
   command.aliases = kj::mv(aliases);
   command.hidden = command.anyFlags = true;
