@@ -75,7 +75,7 @@ struct ParseAnswer {
       found @8 :Bool;
       type @9 :UInt16;               # of machined/foreign/superblock.h
       label @10 :Text;
-      lostTable @26 :Bool;           # machined/parse/partition-table.h
+      lostTable @27 :Bool;           # machined/parse/partition-table.h
     }
     sample :group {
       offset @11 :Int64;             # ns
