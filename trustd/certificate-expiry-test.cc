@@ -87,6 +87,30 @@ TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
   EXPECT_EQ(taken(expiry, kNow), "01");
 }
 
+// Catches: a renewal in a full book that costs so much that whoever renews without end stops all
+// others; a table that knows what is gone.
+TEST(Expiry, AFullBookIsFast) {
+  constexpr unsigned kRecords = 7000;
+  Expiry expiry({.bytes = kRecords, .perHolder = kRecords, .fair = 1});
+  auto numbered = [](unsigned i, unsigned subject) {
+    auto next = record(kj::str(kj::hex(0x100000 + i)), kNow + i * kj::SECONDS);
+    next.subject[1] = subject;
+    next.subject[2] = subject >> 8;
+    return next;
+  };
+  for (unsigned i = 0; i < kRecords; ++i) expiry.add(numbered(i, i));
+  auto began = kj::systemPreciseMonotonicClock().now();
+  for (unsigned i = 0; i < 200; ++i) {
+    auto renewed = numbered(kRecords + i, kRecords - 1);
+    EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+    expiry.add(renewed);
+    EXPECT_TRUE(expiry.takeDue(kNow) != nullptr);
+    EXPECT_TRUE(expiry.takeDue(kNow) == nullptr);
+  }
+  auto took = kj::systemPreciseMonotonicClock().now() - began;
+  EXPECT_LT(took / kj::MILLISECONDS, 200 * 20) << "of which each is a moment without answers";
+}
+
 TEST(Expiry, WhatIsNoSerialNumberIsNotTaken) {
   Expiry expiry;
   for (auto text : {"", "xy", "0", "000102030405060708090a0b0c0d0e0f10"}) {

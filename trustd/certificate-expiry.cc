@@ -3,7 +3,6 @@
 #include <kj/encoding.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace talos::trustd {
 
@@ -11,18 +10,12 @@ size_t Expiry::bytesOf(const Ip& holder) const {
   return perHolder.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
 }
 
-bool Expiry::hasOlder(const Ip& holder, const Subject& subject) const {
-  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
-    return entry.holder == holder && entry.subject == subject;
-  });
-}
-
 kj::Maybe<kj::String> Expiry::whyNoRoom(const Record& record, size_t underWayOfHolder,
                                         size_t underWay) const {
   auto mine = bytesOf(record.holder) + underWayOfHolder + record.bytes;
   bool full = total + underWay + record.bytes > limits.bytes;
   if (mine <= limits.perHolder && !full) return nullptr;
-  if (hasOlder(record.holder, record.subject)) return nullptr;  // which makes room
+  if (subjects.contains({record.holder, record.subject})) return nullptr;  // which makes room
   if (mine > limits.perHolder) {
     return kj::str("the records of certificates that ", record.holder.toString(),
                    " has got fill its quota of ", limits.perHolder, " bytes");
@@ -45,20 +38,18 @@ bool Expiry::add(const Record& record) {
   std::copy(bytes.begin(), bytes.end(), entry.serial.begin());
   if (!entries.insert(entry).second) return false;
   total += entry.bytes;
+  ++subjects[{entry.holder, entry.subject}];
   perHolder.upsert(entry.holder, entry.bytes, [](size_t& old, size_t more) { old += more; });
   return true;
 }
 
-// The first to end, of this holder or of any, that has a later one of the same subject.
+// The first to end, of this holder or of any, that has a later one of the same subject: of several
+// of a subject the first that is met.
 Expiry::Entries::const_iterator Expiry::superseded(kj::Maybe<Ip> holder) const {
-  for (auto at = entries.begin(); at != entries.end(); ++at) {
-    if (at->holder != holder.orDefault(at->holder)) continue;
-    bool later = std::any_of(std::next(at), entries.end(), [&](const Entry& other) {
-      return other.holder == at->holder && other.subject == at->subject;
-    });
-    if (later) return at;
-  }
-  return entries.end();
+  return std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return entry.holder == holder.orDefault(entry.holder) &&
+           subjects.at({entry.holder, entry.subject}) > 1;
+  });
 }
 
 Expiry::Entries::const_iterator Expiry::victim() const {
@@ -85,6 +76,8 @@ Expiry::Record Expiry::take(Entries::const_iterator entry) {
                 kj::UNIX_EPOCH + entry->end * kj::SECONDS, entry->holder, entry->subject,
                 entry->bytes};
   total -= entry->bytes;
+  auto same = subjects.find({entry->holder, entry->subject});
+  if (--same->second == 0) subjects.erase(same);
   auto& mine = KJ_ASSERT_NONNULL(perHolder.find(record.holder));
   mine -= entry->bytes;
   if (mine == 0) perHolder.erase(record.holder);

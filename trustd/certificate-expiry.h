@@ -15,7 +15,9 @@
 #include <kj/time.h>
 
 #include <array>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "trustd/holder.h"
 
@@ -69,9 +71,10 @@ class Expiry {
   Entries entries;  // the first to end first
   size_t total = 0;
   kj::TreeMap<Ip, size_t> perHolder;  // bytes
+  // How many there are of each: what is looked for at every renewal in a flood of them.
+  std::map<std::pair<Ip, Subject>, unsigned> subjects;
 
   size_t bytesOf(const Ip& holder) const;
-  bool hasOlder(const Ip& holder, const Subject& subject) const;
   Entries::const_iterator superseded(kj::Maybe<Ip> holder) const;
   Entries::const_iterator victim() const;
   Record take(Entries::const_iterator entry);
