@@ -112,6 +112,7 @@ kj::Promise<void> BootRecorder::first() {
     forget(words);
     return store.list();
   });
+  begun = true;
   publish(boots);
 }
 
@@ -133,6 +134,7 @@ kj::Promise<void> BootRecorder::recordOn() {
     bool more = false;
     kj::Maybe<kj::Exception> failure;
     try {
+      if (!begun) co_await first();
       more = co_await flush();
       told = kj::String();
     } catch (...) {

@@ -61,8 +61,8 @@ class BootRecorder final : private kj::TaskSet::ErrorHandler {
   struct Piece;
   World world;
   std::shared_ptr<Shared> shared;
-  bool decided = false, recording = false;
-  IssuedRecords issued;  // the other thing that outlives the boot
+  bool decided = false, recording = false, begun = false;  // begun: the folder is there
+  IssuedRecords issued;                                    // the other thing that outlives the boot
   kj::TreeMap<kj::String, uint64_t> cursors;
   kj::String told;
   kj::Promise<void> regularly = kj::READY_NOW;
