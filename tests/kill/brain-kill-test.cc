@@ -72,7 +72,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
       reconnecting(*io.lowLevelProvider, timer, kj::str(world.socket().c_str()))
           .castAs<rpc::Machined>();
   kj::String document;
-  bool over = false;
+  bool over = false, verifying = false;  // a signal was answered, and its effect is awaited
   unsigned kills = 0;
   // What was answered.
   uint64_t applied = 0, applies = 0, signals = 0;
@@ -177,6 +177,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
       auto sent = co_await attempt(request.send().then([](auto&&) { return true; }));
       if (sent == nullptr) continue;
       ++signals;
+      verifying = true;
       auto late = timer.now() + kEffect;
       for (;;) {
         auto now = co_await networkdPid();
@@ -187,6 +188,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
         }
         co_await pause(5 * kj::MILLISECONDS);
       }
+      verifying = false;
     }
   }
 
@@ -272,6 +274,7 @@ TEST_F(BrainKillTest, NothingThatWasAnsweredIsLost) {
     }
     return false;
   });
+  until("the effect of the last signal", kEffect + kAnswer, [&]() { return !verifying; });
   auto seconds = (timer.now() - began) / kj::SECONDS;
   printf(
       "%u kills in %lu s; answered: %lu applies, %lu signals; %lu bytes of log, %lu applies in "
