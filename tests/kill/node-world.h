@@ -1,0 +1,31 @@
+// A whole node beside this program: the real process 1 (its loop) as the first process of a pid
+// namespace, the real machined as its brain, and the real daemons, on a root that is this one with a
+// layer of memory on top; network and host name are its own. Mode container, so nothing is mounted
+// and no kernel is touched. Needs root. Nothing outlives the object.
+#pragma once
+
+#include <string>
+
+namespace talos::kill {
+
+class NodeWorld {
+ public:
+  // `programs`: the folder with machined, networkd and so on.
+  explicit NodeWorld(const std::string& programs);
+  ~NodeWorld();
+  NodeWorld(const NodeWorld&) = delete;
+
+  // The pid of the brain that runs now, as seen from here; 0 while there is none.
+  int brain() const;
+  // machined's socket, as seen from here.
+  std::string socket() const;
+  // What process 1 and the brains said; bounded, the newest.
+  std::string console();
+
+ private:
+  int init = -1;
+  int consoleEnd = -1;
+  std::string said;
+};
+
+}  // namespace talos::kill
