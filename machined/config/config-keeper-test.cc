@@ -154,6 +154,50 @@ TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
   EXPECT_EQ("nothing was refused", refusal(apply(large, ApplyMode::NO_REBOOT, true)));
 }
 
+kj::Exception killed() {
+  return error(ErrorKind::kInvalidArgument,
+               "the parser was killed while reading machine config: twice killed by signal 11");
+}
+
+// Catches: a change that is half made, or a work that never ends, when nobody could read a document.
+TEST_F(KeeperTest, ADocumentThatKillsItsReadersIsRefused) {
+  booted(document("a"));
+  brain().foreign.broken = killed();
+  for (bool dryRun : {true, false}) {
+    auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT, dryRun));
+    EXPECT_TRUE(contains(text, "InvalidArgument: the parser was killed while reading")) << text;
+  }
+  EXPECT_EQ("a/a", state());
+  brain().foreign.broken = nullptr;
+  apply(document("b"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: a source or a copy on disk that ends the search because its readers died.
+TEST_F(KeeperTest, AKeptDocumentThatKillsItsReadersIsPassedOver) {
+  disk.content = kj::str(document("kept"));
+  sources.answers.add(kj::str(document("source")));
+  auto& b = start();
+  b.foreign.broken = killed();
+  auto loading = b.keeper.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  ASSERT_TRUE(b.keeper.inMaintenance());
+  EXPECT_TRUE(b.saidThat("ignored: the parser was killed")) << kj::strArray(b.said, "\n").cStr();
+  ASSERT_LE(2u, b.keeper.maintenanceReasons().size());
+  b.foreign.broken = nullptr;
+  pass(1 * kj::SECONDS);
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  EXPECT_EQ("source", running());
+}
+
+// Catches: a brain that takes the machine for one without a config because its predecessor read it.
+TEST_F(KeeperTest, ANewBrainHasThePublishedDocumentRead) {
+  booted(document("a"));
+  auto& b = start();
+  EXPECT_EQ(1u, b.foreign.configs);
+  EXPECT_EQ("a", b.reader.machine(b.store).getNetwork().getHostname());
+}
+
 // Catches: a copy that others can read, one that stays, and a write at each boot for nothing.
 TEST_F(KeeperTest, TheCopyOnDisk) {
   char name[] = "/tmp/keeper-test-XXXXXX";

@@ -255,6 +255,18 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
   EXPECT_EQ("a/b", state());
 }
 
+// Catches: a trial that stays for ever because at its end nobody could read what was before.
+TEST_F(KeeperTest, ARevertWaitsForAReader) {
+  booted(document("a"));
+  tryOut(document("b")).wait(io.waitScope);
+  brain().foreign.broken = error(ErrorKind::kInternal, "cannot start a process");
+  pass(1 * kj::MINUTES);
+  EXPECT_EQ("b/a?", state());
+  brain().foreign.broken = nullptr;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("a/a", state());
+}
+
 // Catches: nonsense under the name of a trial that stops a brain, or becomes the config.
 TEST_F(KeeperTest, NonsenseUnderTheNameOfATrial) {
   booted(document("a"));

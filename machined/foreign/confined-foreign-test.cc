@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -324,6 +325,36 @@ TEST_F(Confined, FetchesOverHttps) {
   EXPECT_EQ("machine: {}", fetch(authority.certificate));
   auto other = pki::makeAuthority({.organization = "other"});
   EXPECT_THAT(fetch(other.certificate), HasSubstr("certificate"));
+}
+
+// Catches: limits of memory, time or size that a document within the reader's own limits cannot live
+// with.
+TEST_F(Confined, ReadsTheLargestDocuments) {
+  struct {
+    const char* before;
+    const char* item;
+    const char* after;
+    const char* result;
+  } rows[] = {
+      {"", "# xxxxxxxxxxxxxx\n", kDocument.cStr(), "aaaaaa.aaaaaaaaaaaaaaaa"},
+      {"machine:\n  certSANs:\n", "  - a-host.example.org.\n", "", "required key is missing"},
+      {"machine:\n  network:\n    interfaces:\n", "    - {interface: eth00}\n", "", "x.yaml:"},
+      {"machine:\n  network:\n    interfaces:\n", "    - {}\n", "", "x.yaml:"},
+      {"machine:\n  env: {", "abcdefgh: 0, ", "}\n", "x.yaml:"},
+      {"", "[", "", "x.yaml:"},
+  };
+  for (auto& row : rows) {
+    auto count = ((4u << 20) - 8192) / strlen(row.item);
+    auto text = kj::str(row.before, kj::strArray(kj::repeat(row.item, count), ""), row.after);
+    auto result = outcome(good, text);
+    EXPECT_THAT(result, HasSubstr(row.result)) << row.item;
+    EXPECT_THAT(result, testing::Not(HasSubstr("was killed"))) << row.item;
+  }
+  EXPECT_TRUE(noChildIsLeft());
+  struct rusage used;
+  KJ_SYSCALL(getrusage(RUSAGE_CHILDREN, &used));
+  fprintf(stderr, "the largest process: %ld KiB\n", used.ru_maxrss);
+  EXPECT_LT(static_cast<uint64_t>(used.ru_maxrss) << 10, kParserMemory * 3 / 4);
 }
 
 // Catches: a right that a document would gain with the process that reads it.
