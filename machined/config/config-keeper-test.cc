@@ -154,6 +154,27 @@ TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
   EXPECT_EQ("nothing was refused", refusal(apply(large, ApplyMode::NO_REBOOT, true)));
 }
 
+// Catches: visitors who keep a machine from reading the config of its own source.
+TEST_F(KeeperTest, VisitorsDoNotTakeAllReaders) {
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  brain().foreign.heldFrom = 0;
+  kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+  {
+    HeldReaders held(brain().foreign);
+    auto visitor = ConfigKeeper::Caller::kVisitor;
+    for (int i = 0; i < 4; i++) {
+      calls.add(apply(document("v"), ApplyMode::AUTO, true, visitor));
+      EXPECT_FALSE(calls.back().poll(io.waitScope));
+    }
+    auto text = refusal(apply(document("v"), ApplyMode::AUTO, true, visitor));
+    EXPECT_TRUE(contains(text, "ResourceExhausted: 4 configs")) << text;
+  }
+  for (auto& call : calls) call.wait(io.waitScope);
+  apply(document("v"), ApplyMode::AUTO, false, ConfigKeeper::Caller::kVisitor).wait(io.waitScope);
+  EXPECT_EQ("v", running());
+}
+
 kj::Exception killed() {
   return error(ErrorKind::kInvalidArgument,
                "the parser was killed while reading machine config: twice killed by signal 11");

@@ -20,7 +20,8 @@ constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 // The resource has a few words beside the document.
 constexpr size_t kLargestDocument = kLargestResource - 4096;
 
-// Anybody may send documents in maintenance mode, and looking at a large one costs memory.
+// Anybody may send documents in maintenance mode, and looking at a large one costs memory. Half of
+// the parsers that may run are left to what the machine itself has to have read.
 constexpr size_t kLarge = 64u << 10;
 constexpr unsigned kMostChecks = 4;
 
@@ -69,9 +70,6 @@ kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
 
 kj::Promise<ConfigKeeper::Checked> ConfigKeeper::check(kj::Array<char> text, kj::String file) {
   KJ_DEFER(zeroize(text));
-  bool counts = text.size() > kLarge;
-  if (counts) ++checking;
-  KJ_DEFER(if (counts)-- checking);
   auto read = co_await deps.foreign.config(text, file, deps.mode);
   Checked result{kj::mv(read.config), kj::mv(read.warnings), kj::mv(read.errors)};
   if (text.size() > kLargestDocument) {
@@ -370,7 +368,8 @@ void ConfigKeeper::checkVersion(uint64_t ifVersion) {
 kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   auto& document = request.document;
   KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
-  if (checking >= kMostChecks && document.size() > kLarge) {
+  bool counted = request.caller == Caller::kVisitor || document.size() > kLarge;
+  if (counted && checking >= kMostChecks) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(checking, " configs are being checked already; retry"));
   }
@@ -378,8 +377,11 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
       (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
+  if (counted) ++checking;
+  auto uncount = kj::defer([this, counted]() { checking -= counted ? 1 : 0; });
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await check(kj::mv(copy), kj::str("machine config"));
+  uncount.run();
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }

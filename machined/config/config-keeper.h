@@ -136,7 +136,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
-  unsigned checking = 0;  // large documents that are looked at
+  unsigned checking = 0;  // documents of visitors, and large ones, that are looked at
   kj::Maybe<Trial> trial;
   kj::Promise<void> alarm = kj::READY_NOW;  // of its end
   kj::TaskSet tasks;

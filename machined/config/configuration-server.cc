@@ -9,6 +9,10 @@
 namespace talos::machined {
 namespace {
 
+// At a time: making an RSA key keeps a CPU busy for seconds, and in maintenance mode anybody may
+// ask for it.
+constexpr unsigned kMostGenerated = 2;
+
 void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
@@ -86,6 +90,12 @@ kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {
     }
     own = running.get();
   }
+  if (generating >= kMostGenerated) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(generating, " clusters are being generated already; retry"));
+  }
+  ++generating;
+  KJ_DEFER(--generating);
   auto files = co_await foreign.generate(context.getParams().getRequest(), own);
   auto documents = context.getResults().initDocuments(static_cast<unsigned>(files.size()));
   for (auto i : kj::indices(files)) {

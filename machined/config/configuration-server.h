@@ -31,6 +31,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   ConfigKeeper::Caller caller;
   kj::String bootId;
   PreviewNetwork preview;
+  unsigned generating = 0;
 };
 
 }  // namespace talos::machined

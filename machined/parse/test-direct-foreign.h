@@ -12,8 +12,9 @@ namespace talos::machined {
 
 class DirectForeign final : public ForeignBytes {
  public:
-  // Configs of more than 64 KiB are read when this resolves.
+  // Larger configs are read when this resolves.
   kj::Maybe<kj::ForkedPromise<void>> held;
+  size_t heldFrom = 64u << 10;
   // What becomes of every config instead.
   kj::Maybe<kj::Exception> broken;
   unsigned configs = 0;
@@ -23,7 +24,7 @@ class DirectForeign final : public ForeignBytes {
     ++configs;
     KJ_IF_MAYBE (e, broken) return kj::cp(*e);
     KJ_IF_MAYBE (h, held) {
-      if (document.size() > 64u << 10) {
+      if (document.size() > heldFrom) {
         auto text = kj::heapArray(document);
         return h->addBranch().then([text = kj::mv(text), name = kj::str(file), mode]() {
           return readNow(text, name, mode);
