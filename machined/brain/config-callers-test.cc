@@ -211,6 +211,21 @@ TEST_F(ConfigurationTest, AFailedBootTellsAndTakesNothing) {
   EXPECT_EQ("nothing was refused", failure(applyRequest(outer, document("b"))));
 }
 
+// Catches: strangers who keep every CPU busy with the keys of clusters that nobody needs.
+TEST_F(ConfigurationTest, OnlySoManyClustersAreGeneratedAtOnce) {
+  auto made = config::generate("own", "https://10.0.0.1:6443");
+  auto& own = booted(made.controlplane);
+  auto mine = configuration(kAdmin);
+  {
+    HeldReaders held(own.foreign);
+    auto first = generateRequest(mine), second = generateRequest(mine);
+    EXPECT_EQ("ResourceExhausted: 2 clusters are being generated already; retry",
+              failure(generateRequest(mine)));
+  }
+  // Those two went away.
+  EXPECT_EQ(4u, generateRequest(mine).wait(io.waitScope).getDocuments().size());
+}
+
 // Catches: another cluster's secrets from a control-plane machine, and secrets from a worker.
 TEST_F(ConfigurationTest, GeneratesForItsOwnCluster) {
   booted(document("worker"));

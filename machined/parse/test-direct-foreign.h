@@ -41,9 +41,10 @@ class DirectForeign final : public ForeignBytes {
   }
   kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
                                                   kj::Maybe<config::Config::Reader> own) override {
+    KJ_IF_MAYBE (h, held) co_await h->addBranch();
     Exchange exchange;
     fillGenerate(exchange.request, wish, own);
-    return readGenerated(exchange.answer());
+    co_return readGenerated(exchange.answer());
   }
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override { co_return readBody(body); }
   kj::Promise<OnDevice> superblock(kj::StringPtr, ReadDevice) override {
