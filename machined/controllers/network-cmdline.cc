@@ -66,7 +66,7 @@ kj::Maybe<kj::String> setWord(capnp::DynamicStruct::Builder bond, capnp::StructS
     }
     words.add(annotation::nameOf(word));
   }
-  return kj::str("\"", value, "\" is not ", annotation::text(type, annotation::kNoun),
+  return kj::str("\"", value, "\" is not a valid ", annotation::text(type, annotation::kNoun),
                  "; use one of ", kj::strArray(words, ", "));
 }
 

@@ -219,7 +219,7 @@ class Confined : public testing::Test {
 TEST_F(Confined, ReadsConfigs) {
   EXPECT_EQ("aaaaaa.aaaaaaaaaaaaaaaa", outcome(good));
   EXPECT_THAT(outcome(good, "machine:\n  type: masterr\n"),
-              HasSubstr("x.yaml:2:9: machine.type: \"masterr\" is not a machine type"));
+              HasSubstr("x.yaml:2:9: machine.type: \"masterr\" is not a valid machine type"));
   EXPECT_EQ(2u, good.started());
   EXPECT_TRUE(noChildIsLeft());
 }
