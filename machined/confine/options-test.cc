@@ -30,6 +30,17 @@ TEST(ConfineOptions, All) {
   EXPECT_EQ("--uid=0"_kj, o.command[1]) << "what follows -- belongs to the program";
 }
 
+// Catches: a parser that writes into its brain's log, or one that lives longer, since the wrapper
+// took the option for another.
+TEST(ConfineOptions, OfAParser) {
+  auto o = read({"--uid=53", "--rlimit=cpu=11", "--lifetime=77", "--output=none", "--", "/x"});
+  EXPECT_EQ(RLIMIT_CPU, o.limits[0].resource);
+  EXPECT_EQ(77, KJ_ASSERT_NONNULL(o.parent));
+  EXPECT_FALSE(o.output);
+  auto usual = read({"--uid=53", "--", "/x"});
+  EXPECT_TRUE(usual.output && usual.parent == nullptr);
+}
+
 TEST(ConfineOptions, GroupIsTheUsersNumberUnlessGiven) {
   EXPECT_EQ(50u, read({"--uid=50", "--", "/x"}).gid);
   EXPECT_EQ(0u, read({"--uid=50", "--gid=0", "--", "/x"}).gid);
@@ -53,6 +64,8 @@ TEST(ConfineOptions, Refused) {
       {{"--uid=50", "--rlimit=nofile", "--", "/x"}, "NAME=NUMBER"},
       {{"--uid=50", "--rlimit=files=3", "--", "/x"}, "use one of as"},
       {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "must be -1000"},
+      {{"--uid=50", "--lifetime=mine", "--", "/x"}, "a number"},
+      {{"--uid=50", "--output=all", "--", "/x"}, "must be none"},
       {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
       {{"--uid", "--", "/x"}, "needs a value"},
   };
