@@ -100,8 +100,8 @@ struct ModelBrain {
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelDisk& disk, ModelSources& sources, kj::Timer& timer,
-             config::Mode mode, bool startsFailed, kj::WaitScope& scope)
+             ModelDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
+             bool startsFailed, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
         failed(startsFailed),

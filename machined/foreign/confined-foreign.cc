@@ -211,7 +211,7 @@ kj::Promise<kj::Array<char>> ConfinedForeign::text(kj::Array<char> body) {
 }
 
 kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr device,
-                                                               ReadDevice read) {
+                                                                ReadDevice read) {
   Piece piece{kj::str(device),
               Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setSuperblock(); })),
               patience};

@@ -192,8 +192,8 @@ ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer) {
   result.lostTable = found.getLostTable();
   if (!found.getFound()) return result;
   if (found.getType() >= kFileSystems) damaged("an unknown file system");
-  result.content = Superblock{static_cast<FileSystem>(found.getType()),
-                              oneLine(found.getLabel(), kMostLabel)};
+  result.content =
+      Superblock{static_cast<FileSystem>(found.getType()), oneLine(found.getLabel(), kMostLabel)};
   return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
+#include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-held-pool.h"
 
 namespace talos::machined {
@@ -142,7 +143,8 @@ struct RealVolumesTest : testing::Test {
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   TestTree sys;
-  RealVolumes volumes{uv, io.unixEventPort, timer, [](kj::StringPtr) {}, sys.root};
+  DirectForeign foreign;
+  RealVolumes volumes{uv, io.unixEventPort, timer, foreign, [](kj::StringPtr) {}, sys.root};
 
   void disk(kj::StringPtr name) {
     sys.directory(kj::str("class/block/", name));

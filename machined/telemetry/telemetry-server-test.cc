@@ -26,7 +26,7 @@ struct TelemetryServerTest : testing::Test {
   kj::WaitScope scope{loop};
   FakeMachine machine;
   FakeProcess1 process1{machine};
-  Events events{kj::systemPreciseCalendarClock()};
+  Events events{kj::systemPreciseCalendarClock(), process1};
   Logs logs{process1, port};
   kj::Own<NodeCalls> node = kj::refcounted<NodeCalls>();
   unsigned descriptors = 0;  // of the kernel's log
@@ -39,6 +39,7 @@ struct TelemetryServerTest : testing::Test {
           ++descriptors;
           return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this]() { --descriptors; }));
         },
+        [](rpc::Logs::PreviousParams::Reader) -> kj::Promise<void> { return kj::READY_NOW; },
         kj::mv(calls));
   }
   // Opens as many as it is allowed.
@@ -62,7 +63,10 @@ TEST_F(TelemetryServerTest, StreamsAreBoundedForAClient) {
   logs.append("a", "line\n"_kj.asArray());
   auto calls = client();
   auto logClient = logsOf(kj::addRef(*calls));
-  auto eventClient = serveEvents(events, kj::addRef(*calls));
+  auto eventClient = serveEvents(
+      events,
+      [](rpc::Events::PreviousParams::Reader) -> kj::Promise<void> { return kj::READY_NOW; },
+      kj::addRef(*calls));
   kj::Vector<kj::Promise<void>> open;
   auto kernel = [&]() {
     auto request = logClient.kernelRequest();

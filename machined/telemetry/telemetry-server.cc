@@ -27,10 +27,7 @@ class EventsServer final : public rpc::Events::Server {
 class LogsServer final : public rpc::Logs::Server {
  public:
   LogsServer(Logs& logs, KernelLog kernelLog, PreviousLog earlier, kj::Own<ClientCalls> calls)
-      : logs(logs),
-        kernelLog(kj::mv(kernelLog)),
-        earlier(kj::mv(earlier)),
-        calls(kj::mv(calls)) {}
+      : logs(logs), kernelLog(kj::mv(kernelLog)), earlier(kj::mv(earlier)), calls(kj::mv(calls)) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = logs.ids();

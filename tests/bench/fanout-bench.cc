@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "machined/process1/test-process1.h"
 #include "machined/telemetry/event-ring.h"
 
 namespace talos::machined {
@@ -131,7 +132,9 @@ struct Ends {
 
 void serve(kj::ArrayPtr<kj::AutoCloseFd> sockets, Ends& progress, Ends& resume, Ends& result) {
   auto io = kj::setupAsyncIo();
-  Events events(kj::systemPreciseCalendarClock());
+  FakeMachine machine;
+  FakeProcess1 process1(machine);
+  Events events(kj::systemPreciseCalendarClock(), process1);
   auto bursts = io.lowLevelProvider->wrapInputFd(kj::mv(progress.out));
   auto outcomes = io.lowLevelProvider->wrapInputFd(kj::mv(result.out));
   kj::Vector<kj::Own<kj::AsyncIoStream>> streams;

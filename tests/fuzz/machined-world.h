@@ -35,15 +35,16 @@ class MachinedWorld final : private kj::Clock {
             [this](rpc::ServiceStateEvent::Reader event) {
               events.publish([&](rpc::Event::Builder e) { e.setService(event); });
             }}),
-        node(machined::serveNode({makeMachine(timer), machined::serveServices(supervisor),
-                                  machined::serveEvents(events, noEvents, kj::addRef(*calls)),
-                                  machined::serveLogs(logs, emptyKernelLog, noLog, kj::addRef(*calls)),
-                                  kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
-                                  machined::serveResources(store, false, kj::addRef(*calls)),
-                                  machined::serveResources(store, true, kj::addRef(*calls)),
-                                  KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
-                                  KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
-                                  KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
+        node(machined::serveNode(
+            {makeMachine(timer), machined::serveServices(supervisor),
+             machined::serveEvents(events, noEvents, kj::addRef(*calls)),
+             machined::serveLogs(logs, emptyKernelLog, noLog, kj::addRef(*calls)),
+             kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
+             machined::serveResources(store, false, kj::addRef(*calls)),
+             machined::serveResources(store, true, kj::addRef(*calls)),
+             KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
+             KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
+             KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;
