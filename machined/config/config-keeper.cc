@@ -180,7 +180,9 @@ kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
     kj::Maybe<Checked> looked;
     co_await check(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
         .then([&](Checked&& c) { looked = kj::mv(c); },
-              [&](kj::Exception&& e) { problems.add(messageOf(e)); });
+              [&](kj::Exception&& e) {
+                problems.add(kj::str(deps.disk.name(), " cannot be read: ", messageOf(e)));
+              });
     KJ_IF_MAYBE (checked, looked) {
       bool good = checked->errors.empty();
       if (good && !checked->config.get().getPersist()) co_return Kept::kPassedOver;

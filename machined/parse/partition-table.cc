@@ -15,7 +15,7 @@ constexpr size_t kChecksumAt = 16;
 constexpr size_t kMostEntries = 64u << 10;
 constexpr uint64_t kSectors[] = {512, 4096};
 
-uint64_t little(Bytes bytes, size_t offset, unsigned size) {
+uint64_t littleEndian(Bytes bytes, size_t offset, unsigned size) {
   uint64_t value = 0;
   for (unsigned i = size; i > 0; --i) value = value << 8 | bytes[offset + i - 1];
   return value;
@@ -41,17 +41,17 @@ bool hasSignature(Bytes header) {
 }
 
 bool isWhole(ReadBytes& read, Bytes header, uint64_t sector) {
-  auto size = little(header, 12, 4);
+  auto size = littleEndian(header, 12, 4);
   if (size < kLeastHeader || size > header.size()) return false;
   auto copy = kj::heapArray(header.slice(0, size));
   memset(copy.begin() + kChecksumAt, 0, 4);
-  if (checksum(copy) != little(header, kChecksumAt, 4)) return false;
-  auto count = little(header, 80, 4), each = little(header, 84, 4);
+  if (checksum(copy) != littleEndian(header, kChecksumAt, 4)) return false;
+  auto count = littleEndian(header, 80, 4), each = littleEndian(header, 84, 4);
   if (count == 0 || each == 0 || count * each > kMostEntries) return false;
-  auto first = little(header, 72, 8);
+  auto first = littleEndian(header, 72, 8);
   if (first > UINT64_MAX / sector) return false;
   auto entries = read(first * sector, count * each);
-  return entries.size() == count * each && checksum(entries) == little(header, 88, 4);
+  return entries.size() == count * each && checksum(entries) == littleEndian(header, 88, 4);
 }
 
 }  // namespace

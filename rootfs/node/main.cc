@@ -10,12 +10,13 @@
 #undef PROGRAM
 
 int main(int argc, char** argv) {
-  std::string_view path = argc > 0 ? argv[0] : "";
-  auto name = path.substr(path.rfind('/') + 1);
+  const char* path = argc > 0 ? argv[0] : "";
+  const char* slash = strrchr(path, '/');
+  std::string_view name = slash == nullptr ? path : slash + 1;
 #define PROGRAM(program, identifier) \
-  if (name == program) return identifier##Main(argc, argv);
+  if (name == (program)) return identifier##Main(argc, argv);
 #include "node-programs.inc"
 #undef PROGRAM
-  fprintf(stderr, "no program of this node is called \"%s\"\n", name.data());
+  fprintf(stderr, "no program of this node is called \"%s\"\n", path);
   return 127;
 }
