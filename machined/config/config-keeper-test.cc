@@ -202,7 +202,7 @@ TEST_F(KeeperTest, AKeptDocumentThatKillsItsReadersEndsTheBoot) {
   b.foreign.broken = killed();
   auto loading = b.keeper.load();
   ASSERT_TRUE(loading.poll(io.waitScope));
-  std::string text = refused(kj::mv(loading)).cStr();
+  auto text = refused(kj::mv(loading));
   EXPECT_TRUE(
       contains(text, "FailedPrecondition: config.yaml cannot be read: the parser was killed"))
       << text;
