@@ -210,8 +210,8 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
   void until(kj::StringPtr what, kj::Duration patience, F&& reached) {
     auto late = timer.now() + patience;
     while (!reached()) {
-      KJ_REQUIRE(timer.now() < late, "not reached in time", what, kj::strArray(wrong, "; "),
-                 world.console().c_str());
+      KJ_REQUIRE(timer.now() < late, "not reached in time", what,
+                 wrong.empty() ? kj::String() : kj::str(wrong.back()), world.console().c_str());
       pause(20 * kj::MILLISECONDS).wait(io.waitScope);
     }
   }

@@ -121,7 +121,8 @@ void enterRoot(const std::string& programs) {
        "give a folder away");
   for (auto [name, at] :
        {std::pair("machined", "usr/bin/machined"), std::pair("networkd", "usr/bin/networkd"),
-        std::pair("apid", "usr/bin/apid"), std::pair("trustd", "usr/bin/trustd")}) {
+        std::pair("apid", "usr/bin/apid"), std::pair("trustd", "usr/bin/trustd"),
+        std::pair("parse", "usr/libexec/talos/parse")}) {
     auto path = std::string("/mnt/root/") + at;
     unlink(path.c_str());
     close(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0755));
