@@ -42,20 +42,20 @@ kj::Own<Controller> Wiring::repairController() {
 }
 
 kj::Own<Controller> Wiring::timeController() {
-  TimeStatusController::Dependencies world;
-  world.container = mode == Mode::kContainer;
-  world.beforeConfig = arguments.first("talos.config").orDefault("").startsWith("https://");
-  world.readConfig = KJ_BIND_METHOD(configReader, view);
-  world.keepTime = KJ_BIND_METHOD(time, keepTime);
-  world.leaveAlone = KJ_BIND_METHOD(time, leaveAlone);
-  world.seen = [this]() {
+  TimeStatusController::Dependencies deps;
+  deps.container = mode == Mode::kContainer;
+  deps.beforeConfig = arguments.first("talos.config").orDefault("").startsWith("https://");
+  deps.readConfig = KJ_BIND_METHOD(configReader, view);
+  deps.keepTime = KJ_BIND_METHOD(time, keepTime);
+  deps.leaveAlone = KJ_BIND_METHOD(time, leaveAlone);
+  deps.seen = [this]() {
     auto& s = time.state();
     kj::String offset;
     KJ_IF_MAYBE (o, s.offset) offset = ntp::showOffset(*o);
     return TimeStatusController::Seen{s.steps, kj::str(s.server), kj::mv(offset),
                                       kj::str(s.problem)};
   };
-  return kj::heap<TimeStatusController>(kj::mv(world));
+  return kj::heap<TimeStatusController>(kj::mv(deps));
 }
 
 MachineStatusController::State Wiring::machineState() {

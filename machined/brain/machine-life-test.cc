@@ -46,7 +46,7 @@ struct MachineLifeTest : testing::Test {
     Brain(MachineLifeTest& test)
         : process1(test.machine),
           sequencer(test.quiet, test.timer, kj::systemPreciseMonotonicClock()),
-          life(MachineLife::World{
+          life(MachineLife::Dependencies{
               process1, test.timer, test.mode, sequencer, status,
               [&test](kj::StringPtr name) { return test.sequence(name); },
               [&test](kj::StringPtr line, Tone) { test.said.add(kj::str(line)); },

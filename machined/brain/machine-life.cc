@@ -44,11 +44,11 @@ kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> lines) {
 
 }  // namespace
 
-MachineLife::MachineLife(World w)
-    : world(kj::mv(w)), progress(takeProgress(world.process1)), tasks(*this) {}
+MachineLife::MachineLife(Dependencies d)
+    : deps(kj::mv(d)), progress(takeProgress(deps.process1)), tasks(*this) {}
 
 void MachineLife::taskFailed(kj::Exception&& e) {
-  world.say(kj::str("error in machined: ", messageOf(e)), Tone::kInfo);
+  deps.say(kj::str("error in machined: ", messageOf(e)), Tone::kInfo);
 }
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
@@ -56,7 +56,7 @@ void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
   if (goesDown(progress.stage) && !goesDown(stage)) return;
   progress.stage = stage;
   progress.problems = kj::mv(problems);
-  tasks.add(holdProgress(world.process1, progress));
+  tasks.add(holdProgress(deps.process1, progress));
 }
 
 // --- on ---
@@ -72,20 +72,20 @@ void MachineLife::begin(Records records) {
 kj::Promise<void> MachineLife::live() {
   switch (progress.stage) {
     case Stage::INITIALIZE:
-      co_await world.sequencer.run(world.sequence(kInitialize), Start::kPlain);
+      co_await deps.sequencer.run(deps.sequence(kInitialize), Start::kPlain);
       reached(Stage::BOOT);
       [[fallthrough]];
     case Stage::BOOT:
-      co_await world.sequencer.run(world.sequence(kBoot), Start::kPlain);
+      co_await deps.sequencer.run(deps.sequence(kBoot), Start::kPlain);
       reached(Stage::RUNNING);
       [[fallthrough]];
     case Stage::RUNNING:
-      world.status.set(MachineStatus::Stage::RUNNING);
-      co_await world.timer.afterDelay(kSettled);
-      world.settled();
+      deps.status.set(MachineStatus::Stage::RUNNING);
+      co_await deps.timer.afterDelay(kSettled);
+      deps.settled();
       break;
     case Stage::FAILED:
-      world.status.set(MachineStatus::Stage::FAILED, copyOf(progress.problems));
+      deps.status.set(MachineStatus::Stage::FAILED, copyOf(progress.problems));
       break;
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
@@ -102,16 +102,16 @@ void MachineLife::cannotGoOn(kj::Exception&& e) {
   for (auto line : Lines(reasons)) {
     if (line.size() > 0) problems.add(kj::heapString(line));
   }
-  for (auto& p : problems) world.say(kj::str("problem: ", p), Tone::kAlarm);
-  world.say("fatal: the node stays as it is and does not reboot by itself", Tone::kAlarm);
+  for (auto& p : problems) deps.say(kj::str("problem: ", p), Tone::kAlarm);
+  deps.say("fatal: the node stays as it is and does not reboot by itself", Tone::kAlarm);
   reached(Stage::FAILED, copyOf(problems));
-  world.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
+  deps.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
   // With certificates from a config that could be read, the API can at least tell.
-  world.keepApi();
+  deps.keepApi();
 }
 
 kj::String MachineLife::sequenceOrNext() const {
-  auto current = world.sequencer.currentSequence();
+  auto current = deps.sequencer.currentSequence();
   return kj::str(current.size() > 0 ? current : sequenceOf(progress.stage));
 }
 
@@ -119,25 +119,25 @@ kj::String MachineLife::sequenceOrNext() const {
 
 void MachineLife::goDown(Stage stage, kj::StringPtr reason) {
   reached(stage);
-  world.status.set(stage == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
-                                             : MachineStatus::Stage::SHUTTING_DOWN);
+  deps.status.set(stage == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
+                                            : MachineStatus::Stage::SHUTTING_DOWN);
   tasks.add(takeDown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
-    world.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
+    deps.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
   }));
 }
 
 kj::Promise<void> MachineLife::takeDown(Stage stage, kj::String reason) {
-  auto sequence = world.sequence(sequenceOf(stage));
+  auto sequence = deps.sequence(sequenceOf(stage));
   if (reason.size() > 0) {
     co_await within(
-        world.timer, kReasonPatience, kj::evalNow([&]() { return world.ends(reason); }),
+        deps.timer, kReasonPatience, kj::evalNow([&]() { return deps.ends(reason); }),
         kj::str("writing the reason timed out after ", kReasonPatience / kj::SECONDS, " s"))
         .catch_([this](kj::Exception&& e) {
-          world.say(kj::str("warning: cannot keep why the node goes down: ", messageOf(e)),
-                    Tone::kInfo);
+          deps.say(kj::str("warning: cannot keep why the node goes down: ", messageOf(e)),
+                   Tone::kInfo);
         });
   }
-  co_await world.sequencer.run(kj::mv(sequence), Start::kTakeOver);
+  co_await deps.sequencer.run(kj::mv(sequence), Start::kTakeOver);
 }
 
 void MachineLife::reboot() {
@@ -157,7 +157,7 @@ kj::Promise<void> MachineLife::acceptShutdown() {
 }
 
 kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
-  if (world.mode == Mode::kContainer) {
+  if (deps.mode == Mode::kContainer) {
     fail(ErrorKind::kFailedPrecondition, "not supported in mode container");
   }
   soon(stage, reason);
@@ -165,9 +165,8 @@ kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
 }
 
 void MachineLife::soon(Stage stage, kj::StringPtr reason) {
-  tasks.add(world.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() {
-    goDown(stage, reason);
-  }));
+  tasks.add(
+      deps.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() { goDown(stage, reason); }));
 }
 
 kj::Promise<void> MachineLife::intendReboot() {
@@ -175,7 +174,7 @@ kj::Promise<void> MachineLife::intendReboot() {
 }
 kj::Promise<void> MachineLife::intend(Stage stage) {
   progress.stage = stage;
-  return holdProgress(world.process1, progress);
+  return holdProgress(deps.process1, progress);
 }
 
 }  // namespace talos::machined

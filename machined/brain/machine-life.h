@@ -19,7 +19,7 @@ enum class Records { kThere, kLost };
 
 class MachineLife final : private kj::TaskSet::ErrorHandler {
  public:
-  struct World {
+  struct Dependencies {
     Process1& process1;
     kj::Timer& timer;
     Mode mode;
@@ -33,7 +33,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Promise<void>(kj::StringPtr reason)> ends =
         [](kj::StringPtr) -> kj::Promise<void> { return kj::READY_NOW; };
   };
-  explicit MachineLife(World world);
+  explicit MachineLife(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
 
   // Where the predecessor was, or at the beginning. Once, when all that the tasks need is there.
@@ -60,7 +60,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::String sequenceOrNext() const;
 
  private:
-  World world;
+  Dependencies deps;
   Progress progress;
   kj::TaskSet tasks;
 

@@ -24,7 +24,7 @@ namespace talos::machined {
 
 class NodeServing {
  public:
-  struct World {
+  struct Dependencies {
     kj::AsyncIoContext& io;
     UvLoop& uv;
     const kj::Clock& clock;
@@ -46,7 +46,7 @@ class NodeServing {
     kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
     BootRecorder& recorder;
   };
-  explicit NodeServing(World world);
+  explicit NodeServing(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
 
   // Until dropped; rejects only if the socket itself fails.
@@ -61,7 +61,7 @@ class NodeServing {
     kj::String who;
     kj::Date at;
   };
-  World world;
+  Dependencies deps;
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
   ReadPool pool;

@@ -91,7 +91,7 @@ kj::Function<void(kj::StringPtr)> Wiring::alarmAt(kj::StringPtr prefix) {
   };
 }
 
-TimeFollower::Dependencies Wiring::timeWorld() {
+TimeFollower::Dependencies Wiring::timeDependencies() {
   return {timer,
           kernelClock,
           timeNetwork,
@@ -103,7 +103,7 @@ TimeFollower::Dependencies Wiring::timeWorld() {
           foreign};
 }
 
-Supervisor::Dependencies Wiring::supervisorWorld() {
+Supervisor::Dependencies Wiring::supervisorDependencies() {
   return {process1,
           timer,
           clock,
@@ -118,7 +118,7 @@ Supervisor::Dependencies Wiring::supervisorWorld() {
           })};
 }
 
-NodeConfigSources::Dependencies Wiring::sourcesWorld() {
+NodeConfigSources::Dependencies Wiring::sourcesDependencies() {
   return {arguments,
           platform,
           userData(),
@@ -134,7 +134,7 @@ NodeConfigSources::Dependencies Wiring::sourcesWorld() {
           foreign};
 }
 
-ConfigKeeper::Dependencies Wiring::keeperWorld() {
+ConfigKeeper::Dependencies Wiring::keeperDependencies() {
   return {configMode(mode),
           process1,
           store,
@@ -152,7 +152,7 @@ ConfigKeeper::Dependencies Wiring::keeperWorld() {
           KJ_BIND_METHOD(*this, trialChanged)};
 }
 
-MachineLife::World Wiring::lifeWorld() {
+MachineLife::Dependencies Wiring::lifeDependencies() {
   return {process1,
           timer,
           mode,
@@ -168,7 +168,7 @@ MachineLife::World Wiring::lifeWorld() {
           KJ_BIND_METHOD(*this, keepReason)};
 }
 
-BootRecorder::World Wiring::recorderWorld() {
+BootRecorder::Dependencies Wiring::recorderDependencies() {
   return {uv,
           timer,
           clock,
@@ -185,7 +185,7 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
   return recorder.reason(kj::str(reason, serving.askedBy()));
 }
 
-NodeServing::World Wiring::servingWorld() {
+NodeServing::Dependencies Wiring::servingDependencies() {
   return {io,
           uv,
           clock,

@@ -78,20 +78,20 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // What runs on it. The time is kept by a service, which has to end before it.
   KernelClock kernelClock{uv, KJ_BIND_METHOD(announcements, time)};
   UdpTimeNetwork timeNetwork{io.unixEventPort};
-  TimeService time{supervisor, timeWorld()};
-  Supervisor supervisor{supervisorWorld()};
+  TimeService time{supervisor, timeDependencies()};
+  Supervisor supervisor{supervisorDependencies()};
 
   // Its disks, and what the config makes of the system.
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
   StateVolume state{uv, timer, volumes, alarmAt("warning: ")};
-  BootRecorder recorder{recorderWorld()};
+  BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};
 
   // Its config.
-  NodeConfigSources sources{sourcesWorld()};
+  NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{uv};
-  ConfigKeeper config{keeperWorld()};
+  ConfigKeeper config{keeperDependencies()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
   MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
                            [this](kj::StringPtr text) { console.say(text, Tone::kAlarm); }};
@@ -104,10 +104,10 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                   store,     configReader, controllers, supervisor, kernelClock, mounts,
                   sysctls,   state,        recorder,    config};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
-  MachineLife life{lifeWorld()};
+  MachineLife life{lifeDependencies()};
 
   // Its doors.
-  NodeServing serving{servingWorld()};
+  NodeServing serving{servingDependencies()};
   DaemonLoader daemons{machined::daemons(),
                        {supervisor,
                         {*io.lowLevelProvider, store, serving.networkd()},
@@ -115,14 +115,14 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks{*this};
 
   // What the parts are connected by.
-  TimeFollower::Dependencies timeWorld();
-  Supervisor::Dependencies supervisorWorld();
-  NodeConfigSources::Dependencies sourcesWorld();
-  ConfigKeeper::Dependencies keeperWorld();
-  MachineLife::World lifeWorld();
-  BootRecorder::World recorderWorld();
+  TimeFollower::Dependencies timeDependencies();
+  Supervisor::Dependencies supervisorDependencies();
+  NodeConfigSources::Dependencies sourcesDependencies();
+  ConfigKeeper::Dependencies keeperDependencies();
+  MachineLife::Dependencies lifeDependencies();
+  BootRecorder::Dependencies recorderDependencies();
   kj::Promise<void> keepReason(kj::StringPtr reason);
-  NodeServing::World servingWorld();
+  NodeServing::Dependencies servingDependencies();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();

@@ -60,7 +60,7 @@ struct BootRecorderTest : testing::Test {
           logs(process1, test.io.unixEventPort),
           events(test.clock, process1),
           store(test.registry, test.clock),
-          recorder(BootRecorder::World{
+          recorder(BootRecorder::Dependencies{
               test.uv, test.timer, test.clock, logs, events, store, kj::str(boot), kj::str("v1"),
               [&test](kj::StringPtr line) { test.said.add(kj::str(line)); }, test.folder,
               test.pstore, test.issued}) {}

@@ -48,12 +48,12 @@ struct BootRecorder::Piece {
   kj::Array<char> bytes;
 };
 
-BootRecorder::BootRecorder(World w)
-    : world(kj::mv(w)),
-      shared(std::make_shared<Shared>(world.folder)),
+BootRecorder::BootRecorder(Dependencies d)
+    : deps(kj::mv(d)),
+      shared(std::make_shared<Shared>(deps.folder)),
       issued(
-          world.uv, world.timer, world.store, [this](kj::StringPtr line) { world.say(line); },
-          world.issuedFile),
+          deps.uv, deps.timer, deps.store, [this](kj::StringPtr line) { deps.say(line); },
+          deps.issuedFile),
       tasks(*this) {}
 BootRecorder::~BootRecorder() noexcept(false) {}
 
@@ -65,13 +65,13 @@ void BootRecorder::taskFailed(kj::Exception&& e) {
 void BootRecorder::complain(kj::Exception&& e) {
   auto line = kj::str("warning: cannot keep the record of this boot: ", messageOf(e), "; retrying");
   if (line == told) return;
-  world.say(line);
+  deps.say(line);
   told = kj::mv(line);
 }
 
 template <typename F>
 auto BootRecorder::job(F&& work) {
-  return world.uv.blocking([shared = shared, work = kj::fwd<F>(work)]() mutable {
+  return deps.uv.blocking([shared = shared, work = kj::fwd<F>(work)]() mutable {
     std::lock_guard<std::mutex> lock(shared->mutex);
     return work(shared->get());
   });
@@ -83,7 +83,7 @@ kj::Promise<void> BootRecorder::begin(bool kept) {
   if (decided) co_return;
   decided = true;
   if (!kept) {
-    world.say("no STATE: the logs and events of this boot will be lost with a reboot");
+    deps.say("no STATE: the logs and events of this boot will be lost with a reboot");
     co_return;
   }
   recording = true;
@@ -93,9 +93,9 @@ kj::Promise<void> BootRecorder::begin(bool kept) {
 }
 
 kj::Promise<void> BootRecorder::first() {
-  auto boots = co_await job([bootId = kj::str(world.bootId), version = kj::str(world.version),
-                             now = dateText(world.clock.now()),
-                             pstore = kj::str(world.pstore)](BootStore& store) {
+  auto boots = co_await job([bootId = kj::str(deps.bootId), version = kj::str(deps.version),
+                             now = dateText(deps.clock.now()),
+                             pstore = kj::str(deps.pstore)](BootStore& store) {
     store.begin(bootId);
     auto boots = store.list();
     bool fresh = boots.back().id == bootId && boots.back().began.size() == 0;
@@ -118,8 +118,8 @@ kj::Promise<void> BootRecorder::first() {
 
 void BootRecorder::publish(kj::ArrayPtr<const BootSummary> boots) {
   for (auto& boot : boots) {
-    putRecord<rpc::BootRecordSpec>(world.store, boot.id, [&](rpc::BootRecordSpec::Builder spec) {
-      bool current = boot.id == world.bootId;
+    putRecord<rpc::BootRecordSpec>(deps.store, boot.id, [&](rpc::BootRecordSpec::Builder spec) {
+      bool current = boot.id == deps.bootId;
       spec.setNumber(boot.number);
       spec.setBegan(boot.began);
       spec.setEnded(current ? kj::StringPtr() : boot.ended.asPtr());
@@ -141,19 +141,19 @@ kj::Promise<void> BootRecorder::recordOn() {
       failure = kj::getCaughtExceptionAsKj();
     }
     KJ_IF_MAYBE (e, failure) complain(kj::mv(*e));
-    if (!more) co_await world.timer.afterDelay(kRecordPause);
+    if (!more) co_await deps.timer.afterDelay(kRecordPause);
   }
 }
 
 kj::Vector<kj::String> BootRecorder::sources() const {
-  auto all = world.logs.ids();
+  auto all = deps.logs.ids();
   all.add(kj::str(kEventsSource));
   return all;
 }
 
 kj::Maybe<const LogRing&> BootRecorder::ringOf(kj::StringPtr source) const {
-  if (source == kEventsSource) return world.events.lines();
-  return world.logs.ring(source);
+  if (source == kEventsSource) return deps.events.lines();
+  return deps.logs.ring(source);
 }
 
 // Where the files of sources end that were not asked yet.
@@ -247,7 +247,7 @@ kj::Promise<void> BootRecorder::end() {
   };
   co_await last().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
   co_await issued.end().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
-  co_await world.uv.blocking([shared = shared]() {
+  co_await deps.uv.blocking([shared = shared]() {
     std::lock_guard<std::mutex> lock(shared->mutex);
     shared->store = nullptr;
   });
@@ -260,7 +260,7 @@ kj::Promise<kj::String> BootRecorder::textOf(kj::String boot, kj::String source)
     fail(ErrorKind::kFailedPrecondition, "there is no STATE, so no earlier boot is recorded");
   }
   return job([boot = kj::mv(boot), source = kj::mv(source),
-              own = kj::str(world.bootId)](BootStore& store) {
+              own = kj::str(deps.bootId)](BootStore& store) {
     kj::String wanted = kj::str(boot);
     kj::Vector<kj::String> known;
     for (auto& summary : store.list()) {

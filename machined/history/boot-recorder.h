@@ -29,7 +29,7 @@ constexpr auto kRecordPause = 2 * kj::SECONDS;
 
 class BootRecorder final : private kj::TaskSet::ErrorHandler {
  public:
-  struct World {
+  struct Dependencies {
     UvLoop& uv;
     kj::Timer& timer;
     const kj::Clock& clock;
@@ -40,7 +40,7 @@ class BootRecorder final : private kj::TaskSet::ErrorHandler {
     kj::Function<void(kj::StringPtr line)> say;
     kj::StringPtr folder = kBootsFolder, pstore = kPstoreFolder, issuedFile = kIssuedFile;
   };
-  explicit BootRecorder(World world);
+  explicit BootRecorder(Dependencies deps);
   ~BootRecorder() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(BootRecorder);
 
@@ -59,7 +59,7 @@ class BootRecorder final : private kj::TaskSet::ErrorHandler {
  private:
   struct Shared;  // with the jobs in the thread pool
   struct Piece;
-  World world;
+  Dependencies deps;
   std::shared_ptr<Shared> shared;
   bool decided = false, recording = false, begun = false;  // begun: the folder is there
   IssuedRecords issued;                                    // the other thing that outlives the boot

@@ -48,6 +48,22 @@ void Kind::record(rpc::Change::Event event, kj::Own<Stored> resource) {
   trim();
 }
 
+kj::Vector<Kind::Changed> Kind::Cursor::nextBatch(kj::StringPtr id) {
+  constexpr size_t kMostChanges = 64, kMostBytes = 256u << 10;
+  kj::Vector<Changed> batch;
+  for (size_t bytes = 0; batch.size() < kMostChanges && bytes < kMostBytes; next()) {
+    auto changed = peek();
+    KJ_IF_MAYBE (c, changed) {
+      if (id.size() > 0 && c->resource->get().getMetadata().getId() != id) continue;
+      bytes += c->resource->bytes();
+      batch.add(Changed{c->event, kj::addRef(*c->resource)});
+    } else {
+      break;
+    }
+  }
+  return batch;
+}
+
 void Kind::dropFront() {
   ringBytes -= ring.front().resource->bytes();
   ring.pop_front();

@@ -63,6 +63,9 @@ class Kind {
     // The change at the cursor, if it is there; next() passes it.
     kj::Maybe<Changed&> peek() const;
     void next();
+    // The next changes that concern `id`, or all if it is empty: as many as one message may have.
+    // None when there are none.
+    kj::Vector<Changed> nextBatch(kj::StringPtr id);
     // To the present: a snapshot has been taken.
     void skip();
 

@@ -16,9 +16,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr size_t kBatchChanges = 64;
-constexpr size_t kBatchBytes = 256u << 10;
-
 kj::String nameOf(const Kind& kind, kj::StringPtr id) {
   return kj::str(kind.type.name, " \"", id, "\" in namespace \"", kind.ns, "\"");
 }
@@ -407,24 +404,6 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     return request.send();
   }
 
-  // The next batch of changes at the cursor that concern `id`; empty when there are none.
-  static kj::Vector<Kind::Changed> nextBatch(Kind::Cursor& cursor, kj::StringPtr id) {
-    kj::Vector<Kind::Changed> batch;
-    size_t bytes = 0;
-    while (batch.size() < kBatchChanges && bytes < kBatchBytes) {
-      KJ_IF_MAYBE (changed, cursor.peek()) {
-        if (id.size() == 0 || changed->resource->get().getMetadata().getId() == id) {
-          bytes += changed->resource->bytes();
-          batch.add(Kind::Changed{changed->event, kj::addRef(*changed->resource)});
-        }
-        cursor.next();
-      } else {
-        break;
-      }
-    }
-    return batch;
-  }
-
   kj::Promise<void> watch(Kind& kind, kj::String id, rpc::ResourceSink::Client sink) {
     auto self = kj::addRef(*this);
     Kind::Cursor cursor(kind);
@@ -441,7 +420,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
         co_await sent;
         continue;
       }
-      auto batch = nextBatch(cursor, id);
+      auto batch = cursor.nextBatch(id);
       if (batch.empty()) {
         if (cursor.peek() == nullptr && cursor.lag() == 0) co_await kind.changed.next();
         continue;
