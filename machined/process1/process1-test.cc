@@ -5,6 +5,7 @@
 #include <linux/reboot.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -209,6 +210,13 @@ TEST(SocketProcess1, ExecFailureSaysWhy) {
 // Catches: requests that overtake each other or are lost when the socket is full, and answers
 // that are given to the wrong one.
 TEST(SocketProcess1, ThousandsOfRequestsAtOnce) {
+  // Each one that waits has a descriptor of its own; usual limits are 1024.
+  rlimit files;
+  ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
+  auto before = files;
+  files.rlim_cur = kj::min<rlim_t>(files.rlim_max, 16384);
+  ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+  KJ_DEFER(setrlimit(RLIMIT_NOFILE, &before));
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();
