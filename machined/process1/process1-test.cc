@@ -214,7 +214,7 @@ TEST(SocketProcess1, ThousandsOfRequestsAtOnce) {
   rlimit files;
   ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
   auto before = files;
-  files.rlim_cur = kj::min<rlim_t>(files.rlim_max, 16384);
+  files.rlim_cur = kj::min(files.rlim_max, rlim_t(16384));
   ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
   KJ_DEFER(setrlimit(RLIMIT_NOFILE, &before));
   auto io = kj::setupAsyncIo();
