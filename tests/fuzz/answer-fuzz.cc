@@ -52,7 +52,8 @@ void readAsHttp(rpc::ParseAnswer::Reader answer, bool secure) {
 }
 
 void readAsSuperblock(rpc::ParseAnswer::Reader answer) {
-  KJ_IF_MAYBE (found, readSuperblockAnswer(answer)) {
+  auto device = readSuperblockAnswer(answer);
+  KJ_IF_MAYBE (found, device.content) {
     requireLine(found->label);
     KJ_ASSERT(nameOf(found->type) != "unknown"_kj);
   }

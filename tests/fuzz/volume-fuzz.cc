@@ -2,6 +2,7 @@
 // The first bytes of a disk that somebody put into the machine.
 #include <kj/debug.h>
 
+#include "machined/foreign/foreign.h"
 #include "machined/parse/partition-table.h"
 #include "machined/parse/superblock.h"
 #include "machined/storage/device-events.h"
