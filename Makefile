@@ -11,6 +11,7 @@
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, at most
+#   PROVISIONER=qemu         of `make demo`: qemu or container
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
@@ -26,6 +27,7 @@ OUT      := $(BUILD)/$(NAME)
 # In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
 INNER    := /build/$(NAME)
 HOURS    ?= 2
+PROVISIONER ?= qemu
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
@@ -66,11 +68,11 @@ docs: configure
 format: root
 	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
-# A cluster that is not running (the host was rebooted) is created again.
+# A cluster that is not running (the host was rebooted) is started again.
 demo: image
 	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
-	  *'is not running'*) $(OUT)/talosctl cluster destroy --name demo ;; esac; \
-	  $(OUT)/talosctl cluster create --name demo
+	  *'is not running'*) $(OUT)/talosctl cluster start --name demo ;; \
+	  *) $(OUT)/talosctl cluster create --name demo --provisioner $(PROVISIONER) ;; esac
 	@tests/demo.sh $(OUT)/talosctl
 
 demo-destroy:

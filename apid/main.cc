@@ -39,21 +39,29 @@ void run() {
 
   StoreClient store(lowLevel, timer, machined, kj::str("apid"));
   Trust trust(store, kernel.nodename);
-  JoinService join(lowLevel, timer, kj::systemPreciseCalendarClock(), store, trust);
+  JoinService join(io, kj::systemPreciseCalendarClock(), store, trust);
+  Budget budget(kClientBudget);
   Fleet fleet(timer, [&](const Ip& address) {
     if (!trust.mayForward()) refuseToForward();
-    return dialMachine(lowLevel, timer, trust.client(), address, kApidPort, address.toString());
+    auto name = address.toString();
+    auto account = budget.account(kj::str("node ", name));
+    return dialMachine(lowLevel, timer, trust.client(), address, kApidPort, name, kj::mv(account));
   });
   MaintenanceDoor door{
       [&] { return trust.inMaintenance(); },
       [&] {
         return trust.maintenanceOver().then([&timer] { return timer.afterDelay(kFarewell); });
       },
-      [&] { return maintenanceNode(lowLevel, timer, machined); }};
+      [&](kj::Own<Budget::Account> account, kj::StringPtr) {
+        return maintenanceNode(lowLevel, timer, machined, kj::mv(account));
+      }};
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
   Gate gate(
-      timer, [&] { return localNode(lowLevel, timer, machined); }, fleet, audit, trust.self(),
-      kj::mv(door));
+      timer,
+      [&](kj::Own<Budget::Account> account, kj::StringPtr client) {
+        return localNode(lowLevel, timer, machined, kj::mv(account), client);
+      },
+      fleet, budget, audit, trust.self(), kj::mv(door));
   log::info("waiting for certificates");
   bool serves = false;
   auto serving = trust.ready().then([&]() {

@@ -25,6 +25,8 @@ endif()
 foreach(kind pch pch-rpc pch-test pch-rpc-test)
   add_library(${kind} OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
   target_precompile_headers(${kind} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${kind}.h)
+  # Checkouts share a compiler cache: what it hands out was made of the same text at another time.
+  target_compile_options(${kind} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   if(kind MATCHES test)
     target_compile_options(${kind} PRIVATE ${test_options})
     set_target_properties(${kind} PROPERTIES EXCLUDE_FROM_ALL TRUE)

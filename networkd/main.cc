@@ -17,10 +17,6 @@
 
 namespace talos::networkd {
 
-kj::Promise<kj::Array<kj::String>> lookUp(kj::String host, kj::String servers) {
-  co_return co_await resolve(host, {.servers = servers});
-}
-
 void run() {
   auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
@@ -41,6 +37,9 @@ void run() {
   StoreBoard board(
       store, [&] { changed.raise(); },
       [&](kj::StringPtr link, const Prefix& address) { return operators.lost(link, address); });
+  auto lookUp = [&](kj::String host, kj::String servers) {
+    return resolve(io.unixEventPort, timer, host, {.servers = servers});
+  };
   Endpoints endpoints(timer, lookUp, [&] { changed.raise(); });
   Controller controller(
       *kernel, *monitor, board, *host, timer, changed, [&] { return unit(generator); }, endpoints);

@@ -40,6 +40,8 @@ fi
 
 kernel=linux-image-cloud-amd64   # the guest's kernel: kept as a package in ROOT/opt/kernel, unpacked by the image
 fetch_kernel='chroot "$1" sh -c "set -e; mkdir -p /opt/kernel; cd /opt/kernel; apt-get -q download \$(apt-cache depends '$kernel' | sed -n \"s/.*Depends: //p\" | grep ^linux-image-)"'
+# Of containerd's interface only the schemas: the package's dependencies are a gigabyte of Go.
+fetch_schemas='chroot "$1" sh -c "set -e; mkdir -p /opt/containerd-api; cd /opt/containerd-api; apt-get -q download golang-github-containerd-containerd-dev; dpkg-deb --fsys-tarfile *.deb | tar -x --wildcards \"*.proto\"; mv usr/share/gocode/src/* .; rm -r usr *.deb"'
 pinned=$(names "$here/packages/forky.list" | tr '\n' ' ')
 pin="Package: *\nPin: release n=forky\nPin-Priority: -1\n\nPackage: $pinned\nPin: release n=forky\nPin-Priority: 990\n"
 sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirror forky main")
@@ -48,8 +50,10 @@ sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirro
 started=$SECONDS
 say "creating $root from $mirror (about 800 MiB, half a minute on a fast mirror)"
 mkdir -p "$cache" "$(dirname "$root")"
-rm -rf "$root.new"
-if ! mmdebstrap --quiet --variant=minbase --mode=root \
+rm -rf --one-file-system "$root.new"
+# In a mount namespace of its own: what mmdebstrap mounts there (/proc, /sys, devices) is gone with it, however it
+# ends, so that removing the folder never reaches the host's.
+if ! unshare --mount --propagation private mmdebstrap --quiet --variant=minbase --mode=root \
   --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
   --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
@@ -57,9 +61,9 @@ if ! mmdebstrap --quiet --variant=minbase --mode=root \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --setup-hook='mkdir -p "$1/etc/apt/preferences.d"; printf "'"$pin"'" >"$1/etc/apt/preferences.d/forky"' \
   --setup-hook="mkdir -p '$cache/debs' \"\$1/var/cache/apt/archives\"; cp -n '$cache'/debs/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || true" \
-  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" \
+  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" --customize-hook="$fetch_schemas" \
   --include="$(names "$list" | paste -sd,)" trixie "$root.new" "${sources[@]}"; then
-  rm -rf "$root.new"
+  rm -rf --one-file-system "$root.new"
   die "mmdebstrap failed (see its output above). If it could not find one of ${pinned% }, forky has a newer version:
   put the three packages of Cap'n Proto 1.5 into $cache/debs, or raise the version in rootfs/packages/forky.list"
 fi

@@ -127,6 +127,19 @@ while read -r name path links; do
     ln "$tree$path" "$tree$link"
   done
 done < <(rows "$out/programs.list")
+# The container runtime: Debian's programs, the loader and the libraries that they name.
+libraries() {  # PROGRAM: paths as the loader finds them
+  ldd "$1" | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }'
+}
+ln -s usr/lib64 "$tree/lib64"
+while read -r _ path; do
+  [ -e "$path" ] || die "$path is missing in $root; remove it and run make to create it again"
+  install -D -m 0755 "$path" "$tree$path"
+  libraries "$path"
+done < <(rows "$here/packages/runtime.list") | sort -u | while read -r path; do
+  case $path in /lib/*|/lib64/*) path=/usr$path ;; esac   # the same as in the image
+  install -D -m 0755 "$path" "$tree$path"
+done
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
@@ -180,4 +193,7 @@ while read -r name path _; do
   own=$((own + size)) packed=$((packed + small))
 done < <(rows "$out/programs.list")
 printf 'image:   %-10s %10d bytes stripped, %9d compressed: all our programs\n' total "$own" "$packed"
+foreign=$(rows "$here/packages/runtime.list" | awk -v tree="$tree" '{ print tree $2 }'; find "$tree"/usr/lib/*-linux-gnu "$tree/usr/lib64" -type f)
+printf 'image:   %-10s %10d bytes uncompressed, %9d compressed: containerd and what it needs\n' runtime "$(cat $foreign | wc -c)" \
+  "$(cat $foreign | zstd -q -c "-$level" | wc -c)"
 printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT
 # Packages are our programs, the Debian packages of the static libraries in them (from the build's own link
-# commands), the kernel and the public CAs; files are all regular files of the tree. Does nothing when STAMP says
+# commands), those of the container runtime and its libraries, the kernel and the public CAs; files are all regular files of the tree. Does nothing when STAMP says
 # that nothing has changed. The time is SOURCE_DATE_EPOCH.
 set -euo pipefail
 export LC_ALL=C
@@ -27,6 +27,16 @@ packages=$(libraries | while read -r item; do
   for path in "$item" "${item#/usr}" ; do dpkg -S "$path" 2>/dev/null && break; done | cut -d: -f1
 done | sort -u)
 
+# The packages that the shared files of the tree are from, and the programs that use them.
+shipped() {
+  {
+    rows "$here/packages/runtime.list" | cut -d' ' -f1
+    (cd "$tree" && find usr/lib/*-linux-gnu usr/lib64 -type f) | while read -r path; do
+      for name in "/$path" "/${path#usr/}"; do dpkg -S "$name" 2>/dev/null && break; done | cut -d: -f1
+    done
+  } | sort -u
+}
+
 licence() { local found; found=$(rows "$here/packages/licences.list" | awk -v p="$1" '$1 == p { $1 = ""; sub(/^ +/, ""); print }'); echo "${found:-NOASSERTION}"; }
 version=$(. "$here/os-release"; echo "$VERSION_ID")
 entry() { # NAME VERSION LICENCE SOURCE PURL
@@ -42,6 +52,10 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
   for p in $packages; do
     IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
     entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
+  done
+  shipped | while read -r p; do
+    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
+    entry "$p" "$v" "$(licence "$p")" "shipped as it is; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
   IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' ca-certificates)
   entry ca-certificates "$v" "$(licence ca-certificates)" "/etc/ssl/certs/ca-certificates.crt; Debian source package $sp $sv" "pkg:deb/debian/ca-certificates@$v"

@@ -5,7 +5,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 
 struct LocalCluster {
-  provisioner @0 :Text;            # qemu
+  provisioner @0 :Text;            # qemu or container: what most of the nodes are
   name @1 :Text;
   networkName @2 :Text;            # of the bridge inside the cluster's own network namespace
   cidr @3 :Text;
@@ -21,6 +21,8 @@ struct LocalCluster {
   extraKernelArguments @13 :List(Text);  # one word each; a key replaces that of the usual ones
   isoInDrive @14 :Bool;            # it is an ISO 9660 volume: in a CD-ROM drive, else a disk
   clock @15 :Text;                 # what the nodes' clocks show at the start; empty: the time
+  image @16 :Text;                 # path of the squashfs, of nodes in containers
+  withoutUplink @17 :Bool;         # the nodes reach each other and the gateway, nothing else
 }
 struct LocalNode {
   name @0 :Text;
@@ -32,4 +34,28 @@ struct LocalNode {
   memory @6 :UInt64;               # bytes
   disk @7 :UInt64;                 # bytes
   stateDisk @8 :UInt64;            # bytes; 0 in clusters that were made before there was one
+  provisioner @9 :Text;            # qemu or container; empty in older clusters: qemu
+  milliCpus @10 :UInt32;           # of a node in a container: 1000 is one CPU
+  state @11 :Text;                 # only in what `cluster show` prints: running, paused, off or failed
+  error @12 :Text;                 # why it failed
+}
+
+# What the supervisor of a cluster serves on <state>/<name>/control.sock, to its owner only.
+enum PowerAction {
+  start @0;                        # as the power button does
+  stop @1;                         # orderly; answered when the node is off
+  kill @2;                         # cuts its power
+  pause @3;                        # nothing in it runs; its clock goes on
+  resume @4;
+  reset @5;                        # kill, then start
+}
+struct LocalNodeStatus {
+  name @0 :Text;
+  state @1 :Text;                  # as LocalNode.state
+  error @2 :Text;
+}
+interface LocalClusterControl {
+  status @0 () -> (nodes :List(LocalNodeStatus));
+  power @1 (node :Text, action :PowerAction);   # answered when it has happened
+  stopAll @2 ();                   # orderly, or after a minute at once; answered when all are off
 }

@@ -11,7 +11,9 @@ using Network = import "network.capnp".Network;
 
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
-  node @0 () -> (node :Node);      # uid 0 and apid only; all rights: apid attenuates it for its clients
+  node @0 (client :Text) -> (node :Node);
+  # uid 0 and apid only; all rights: apid attenuates it for its clients. `client`: whose calls come by this
+  # connection, the same for the same client after it has connected again. Empty: nobody in particular.
   store @1 () -> (store :Store);
   maintenanceNode @2 () -> (node :Node);
   # The same callers as node(). For clients without a certificate: serves what is marked $maintenance, and only

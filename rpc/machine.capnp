@@ -98,12 +98,14 @@ struct Service {
   events @2 :List(ServiceEvent);   # the 64 newest, oldest first
   health @3 :Health;
   pid @4 :Int32;                   # 0 when it does not run
+  checked @5 :Bool;                # it has a health check: its health is unknown until the first one
 }
 struct ServiceEvent { message @0 :Text; state @1 :ServiceState; time @2 :UInt64; }  # ns since 1970
 
 interface Events {
-  watch @0 (tail :Tail, sink :EventSink) -> () $allow("os:reader");
-  # Runs until the caller drops it. Without a tail: new events only.
+  watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
+  # Runs until the caller drops it; `once`: until it has sent what there was. Without a tail: new
+  # events only.
   previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
   # Those of an earlier boot, as Logs.previous.
 }

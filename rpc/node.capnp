@@ -20,6 +20,7 @@ using Resources = import "resources.capnp".Resources;
 using Network = import "network.capnp".Network;
 using Configuration = import "configuration.capnp".Configuration;
 using Storage = import "storage.capnp".Storage;
+using Containers = import "containers.capnp".Containers;
 
 interface Cluster {
   # The bootstrap capability of TCP 50000.
@@ -49,6 +50,7 @@ interface Node {
   # All types, secrets included.
   configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
+  containers @10 () -> (containers :Containers) $allow("os:reader");
 }
 
 interface Logs {

@@ -44,6 +44,7 @@ struct ParseRequest {
       wish @16 :GenerateRequest;
       own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
     }
+    lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -95,6 +96,7 @@ struct ParseAnswer {
     body @20 :Data;
     moved @21 :HttpPlace;            # the server sends us on
     generated @26 :List(GeneratedFile);
+    addresses @28 :List(Text);       # of the host name, best first
     # Not the end yet:
     wanted :group {
       offset @22 :UInt64;

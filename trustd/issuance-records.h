@@ -2,9 +2,9 @@
 // line each, as far as one holder does not ask for more than a node does (common/base/line-limit.h).
 //
 // Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h, by
-// which a certificate can be refused too (ResourceExhausted). It
-// is in the store before the caller gets its certificate: after a crash at any line there is no
-// certificate without a record. There may be a record whose certificate nobody received.
+// which a certificate can be refused too (ResourceExhausted). It is in the store before the caller
+// gets its certificate: after a crash at any line there is no certificate without a record. There
+// may be a record whose certificate nobody received.
 #pragma once
 
 #include "common/base/line-limit.h"

@@ -135,6 +135,24 @@ TEST_F(Apid, ForwardsWithTheCallersRoles) {
   EXPECT_EQ(a.model.reboots, 0u);
 }
 
+// Catches: clients of another node's apid that are one to machined, so that each of them can use up
+// what all of them have; and names without end, each of which costs a connection.
+TEST_F(Apid, ClientsOfAnotherNodeAreToldApart) {
+  start(a);
+  start(b);
+  auto ask = [&](kj::StringPtr name) {
+    auto session = connect(a, authority.client(name, kj::arr("os:reader"_kj)));
+    version(machine(session.cluster, "10.0.0.2"));
+  };
+  for (auto name : {"alice", "bob", "alice"}) ask(name);
+  ASSERT_EQ(b.model.callers.size(), 2u);
+  EXPECT_TRUE(b.model.callers[0].endsWith(" for alice")) << b.model.callers[0].cStr();
+  EXPECT_TRUE(b.model.callers[1].endsWith(" for bob")) << b.model.callers[1].cStr();
+  for (unsigned i = 0; i < 40; ++i) ask(kj::str("client ", i));
+  EXPECT_EQ(b.model.callers.size(), 33u);
+  EXPECT_LE(b.model.connections, 34u);  // and apid's own
+}
+
 // Catches: one node that is down and takes the answers of the others with it; an error that names
 // none.
 TEST_F(Apid, ErrorsAreOfTheNode) {
@@ -273,6 +291,27 @@ TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
     EXPECT_EQ(a.model.connections, 2u);  // none for the one that asked nothing
   }
   while (a.model.connections > 1) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+// Catches: a client that has as many shares of machined as it has connections; two clients that
+// have one.
+TEST_F(Apid, AClientHasOneConnectionToMachined) {
+  start(a);
+  auto credentials = authority.client("someone", {"os:reader"_kj});
+  auto copy = [&]() {
+    return Credentials{kj::str(credentials.authorities), kj::str(credentials.certificate),
+                       credentials.key.clone()};
+  };
+  auto first = connect(a, copy()), second = connect(a, copy());
+  version(machine(first.cluster));
+  version(machine(second.cluster));
+  EXPECT_EQ(a.model.connections, 2u);  // apid's own and that client's
+  auto other = connectAs(a, {"os:reader"});
+  version(machine(other.cluster));
+  EXPECT_EQ(a.model.connections, 3u);
+  ASSERT_EQ(a.model.callers.size(), 2u);
+  EXPECT_GT(a.model.callers[0].size(), 0u);
+  EXPECT_NE(a.model.callers[0], a.model.callers[1]);
 }
 
 // --- maintenance mode ---

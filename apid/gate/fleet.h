@@ -25,7 +25,7 @@ class Fleet {
     unsigned targets = 256;
     unsigned perClient = 192;  // it may ask all nodes of a large cluster; a quarter is for others
     unsigned strangers = 64;   // nodes that join at the same time; each may cost 256 KiB
-    kj::Duration idle = 5 * kj::MINUTES, unproven = 2 * kj::SECONDS;
+    kj::Duration idle = 5 * kj::MINUTES, unproven = 200 * kj::MILLISECONDS;
   };
   // Has a deadline of its own, and errors that name the address.
   using Dial = kj::Function<kj::Promise<Remote>(const Ip&)>;

@@ -1,6 +1,6 @@
 #include "apid/gate/gate.h"
 
-#include <kj/list.h>
+#include <kj/map.h>
 
 #include "common/base/error.h"
 #include "common/base/line-limit.h"
@@ -12,8 +12,12 @@
 namespace talos::apid {
 namespace {
 
+constexpr auto kMachinedPatience = 5 * kj::SECONDS;
 constexpr size_t kMostRoles = 64;
 constexpr size_t kLongestName = 256;  // of what another machine says of its client
+// Clients of another machine's apid that are told apart, each at the cost of a connection to
+// machined; more of them share one.
+constexpr size_t kMostForwarded = 32;
 
 kj::String shortened(kj::StringPtr text) {
   return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
@@ -56,28 +60,38 @@ kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
 }
 
 rpc::Node::Client nodeOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                         kj::StringPtr path, rpc::Node::Client (*ask)(rpc::Machined::Client)) {
-  return reconnecting([&lowLevel, &timer, path = kj::str(path), ask]() {
-           return connectUnix(lowLevel, timer, path).then([ask](kj::Own<Connection>&& connection) {
-             auto node = ask(connection->bootstrap().castAs<rpc::Machined>());
-             return Dialed{kj::mv(connection), kj::mv(node)};
-           });
+                         kj::StringPtr path, kj::Own<Budget::Account> account, kj::StringPtr client,
+                         rpc::Node::Client (*ask)(rpc::Machined::Client, kj::StringPtr)) {
+  return reconnecting([&lowLevel, &timer, path = kj::str(path), account = kj::mv(account),
+                       client = kj::str(client), ask]() mutable {
+           DialLimits limits;
+           limits.account = kj::addRef(*account);
+           return connectUnix(lowLevel, timer, path, kMachinedPatience, kj::mv(limits))
+               .then([ask, client = kj::str(client)](kj::Own<Connection>&& connection) {
+                 auto node = ask(connection->bootstrap().castAs<rpc::Machined>(), client);
+                 return Dialed{kj::mv(connection), kj::mv(node)};
+               });
          })
       .castAs<rpc::Node>();
 }
 
 rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                            kj::StringPtr machinedSocket) {
-  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
-    return rpc::Node::Client(machined.nodeRequest().send().getNode());
-  });
+                            kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
+                            kj::StringPtr client) {
+  return nodeOf(lowLevel, timer, machinedSocket, kj::mv(account), client,
+                [](rpc::Machined::Client machined, kj::StringPtr client) {
+                  auto request = machined.nodeRequest();
+                  request.setClient(client);
+                  return rpc::Node::Client(request.send().getNode());
+                });
 }
 
 rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket) {
-  return nodeOf(lowLevel, timer, machinedSocket, [](rpc::Machined::Client machined) {
-    return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
-  });
+                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account) {
+  return nodeOf(lowLevel, timer, machinedSocket, kj::mv(account), "",
+                [](rpc::Machined::Client machined, kj::StringPtr) {
+                  return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
+                });
 }
 
 rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
@@ -85,23 +99,42 @@ rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Time
   return reconnecting(lowLevel, timer, kj::str(path)).castAs<rpc::Machined>();
 }
 
-// One connection of a client. Referenced by the membrane, and so by everything that the client
-// holds: the connection to machined stays as long as anything that came by it.
+// One client, over all its connections.
 struct Gate::Client : kj::Refcounted {
-  kj::String address, commonName;
-  kj::Maybe<rpc::Node::Client> node;
-  kj::ListLink<Client> link;
+  kj::String name;
+  kj::Own<Budget::Account> account;
+  kj::TreeMap<kj::String, rpc::Node::Client> nodes;
   Clients& all;
+  bool known = true;  // in the table of all
 
-  explicit Client(Clients& all);
+  Client(Clients& all, kj::String name, kj::Own<Budget::Account> account)
+      : name(kj::mv(name)), account(kj::mv(account)), all(all) {}
   ~Client() noexcept(false);
 
-  rpc::Node::Client thisNode(kj::Function<rpc::Node::Client()>& connect) {
-    KJ_IF_MAYBE (there, node) {
-      return *there;
-    }
-    return node.emplace(connect());
+  // `forwarded`: for whom another machine's apid calls; empty for the client itself. What one of
+  // those may have open is no other one's affair.
+  rpc::Node::Client thisNode(LocalNode& connect, kj::StringPtr forwarded = "") {
+    if (nodes.find(forwarded) == nullptr && nodes.size() >= kMostForwarded) forwarded = "";
+    return nodes.findOrCreate(forwarded, [&]() {
+      auto client = forwarded.size() == 0 ? kj::str(name) : kj::str(name, " for ", forwarded);
+      return kj::TreeMap<kj::String, rpc::Node::Client>::Entry{
+          kj::str(forwarded), connect(kj::addRef(*account), client)};
+    });
   }
+};
+
+// One connection of a client. Referenced by the membrane, and so by everything that the client
+// holds: the connection to machined stays as long as anything that came by it.
+struct Gate::Connected : kj::Refcounted {
+  kj::Own<Client> client;
+  kj::String address, commonName;
+  Clients& all;
+
+  Connected(kj::Own<Client> client, const Peer& peer)
+      : client(kj::mv(client)),
+        address(kj::str(peer.address)),
+        commonName(kj::str(peer.commonName)),
+        all(this->client->all) {}
 
   // One client gets only so many lines, over all its connections.
   bool mayBeTold(kj::StringPtr whom) const;
@@ -136,8 +169,8 @@ struct Gate::Client : kj::Refcounted {
 // Those that are connected, and the connections to machined that they leave behind.
 struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   explicit Clients(const kj::MonotonicClock& clock) : lines(clock) {}
-  kj::List<Client, &Client::link> list;
-  LineLimit lines;  // about what they are refused
+  kj::HashMap<kj::StringPtr, Client*> table;  // by name; each removes itself
+  LineLimit lines;                            // about what they are refused
   kj::TaskSet retired{*this};
 
   // In a later turn of the loop: the last thing that held a client may be a sink that machined just
@@ -150,14 +183,14 @@ struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&&) override {}
 };
 
-bool Gate::Client::mayBeTold(kj::StringPtr whom) const {
+bool Gate::Connected::mayBeTold(kj::StringPtr whom) const {
   return all.lines.admits(whom);
 }
 
 // The Cluster of somebody with roles. What it gives of this machine is inside the membrane.
 class Gate::Roles final : public rpc::Cluster::Server {
  public:
-  Roles(Gate& gate, kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
+  Roles(Gate& gate, kj::Own<Connected> client, Caller caller, kj::Array<kj::String> roles,
         bool forwards)
       : gate(gate),
         client(kj::mv(client)),
@@ -196,7 +229,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
  private:
   static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals in rpc/node.capnp
   Gate& gate;
-  kj::Own<Client> client;
+  kj::Own<Connected> client;
   Caller caller;
   kj::Array<kj::String> roles;
   bool forwards;
@@ -213,8 +246,9 @@ class Gate::Roles final : public rpc::Cluster::Server {
                       kj::StringPtr method, kj::StringPtr needed) {
       client->tellDenied(caller, held, method, needed);
     };
-    return attenuate(gate.rules, client->thisNode(gate.localNode), copyOf(roles), kj::mv(denied),
-                     gate.audit.trail(caller.clone(), roles))
+    auto forwarded = caller.via.size() > 0 ? kj::StringPtr(caller.name) : ""_kj;
+    return attenuate(gate.rules, client->client->thisNode(gate.localNode, forwarded), copyOf(roles),
+                     kj::mv(denied), gate.audit.trail(caller.clone(), roles))
         .castAs<rpc::Node>();
   }
 };
@@ -222,7 +256,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
 // Another machine's apid.
 class Gate::Impersonator final : public rpc::Cluster::Server {
  public:
-  Impersonator(Gate& gate, kj::Own<Client> client) : gate(gate), client(kj::mv(client)) {}
+  Impersonator(Gate& gate, kj::Own<Connected> client) : gate(gate), client(kj::mv(client)) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
@@ -244,13 +278,13 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
 
  private:
   Gate& gate;
-  kj::Own<Client> client;
+  kj::Own<Connected> client;
 };
 
 // The Cluster of a client without a certificate, in maintenance mode; inside the membrane.
 class Gate::Visitor final : public rpc::Cluster::Server {
  public:
-  Visitor(Gate& gate, MaintenanceDoor& door, kj::Own<Client> client)
+  Visitor(Gate& gate, MaintenanceDoor& door, kj::Own<Connected> client)
       : gate(gate), door(door), client(kj::mv(client)) {}
 
  protected:
@@ -261,32 +295,27 @@ class Gate::Visitor final : public rpc::Cluster::Server {
            kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));
     }
-    context.getResults().setNode(client->thisNode(door.localNode));
+    context.getResults().setNode(client->client->thisNode(door.localNode));
     return kj::READY_NOW;
   }
 
  private:
   Gate& gate;
   MaintenanceDoor& door;
-  kj::Own<Client> client;
+  kj::Own<Connected> client;
 };
 
-Gate::Client::Client(Clients& all) : all(all) {
-  all.list.add(*this);
-}
-
 Gate::Client::~Client() noexcept(false) {
-  if (!link.isLinked()) return;  // the gate is going, and took the node
-  all.list.remove(*this);
-  KJ_IF_MAYBE (n, node) {
-    all.retire(kj::mv(*n));
-  }
+  if (!known) return;  // the gate is going, and took the node
+  all.table.erase(name);
+  for (auto& entry : nodes) all.retire(kj::mv(entry.value));
 }
 
-Gate::Gate(const kj::MonotonicClock& clock, kj::Function<rpc::Node::Client()> localNode,
-           Fleet& fleet, AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door)
+Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, Fleet& fleet, Budget& budget,
+           AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door)
     : localNode(kj::mv(localNode)),
       fleet(fleet),
+      budget(budget),
       audit(audit),
       self(self),
       door(kj::mv(door)),
@@ -296,19 +325,21 @@ Gate::Gate(const kj::MonotonicClock& clock, kj::Function<rpc::Node::Client()> lo
 Gate::~Gate() noexcept(false) {
   // A sink that machined still has holds its client, and the client the connection that the sink is
   // exported by.
-  while (!clients->list.empty()) {
-    auto client = kj::addRef(clients->list.front());
-    clients->list.remove(*client);
-    client->node = nullptr;
+  while (clients->table.size() > 0) {
+    auto client = kj::addRef(*clients->table.begin()->value);
+    clients->table.erase(client->name);
+    client->known = false;
+    client->nodes.clear();
   }
 }
 
-rpc::Cluster::Client Gate::clusterOf(kj::Own<Client> client, Caller caller,
+rpc::Cluster::Client Gate::clusterOf(kj::Own<Connected> client, Caller caller,
                                      kj::Array<kj::String> roles, bool forwards) {
   return kj::heap<Roles>(*this, kj::mv(client), kj::mv(caller), kj::mv(roles), forwards);
 }
 
-Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Client> client) {
+Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Connected> client) {
+  auto account = kj::addRef(*client->client->account);
   auto inner = kj::heap<Visitor>(*this, door, kj::addRef(*client));
   auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str()}, nullptr);
   auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
@@ -317,13 +348,27 @@ Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Client> client) {
   return {attenuateToMaintenance(
               rules, rpc::Cluster::Client(kj::mv(inner)), [&door]() { return door.open(); },
               kj::mv(denied), kj::mv(trail)),
-          door.closed()};
+          door.closed(), nullptr, kj::addRef(*account)};
+}
+
+// A visitor is its address. Another machine has the calls of all its clients, so its account has
+// twice what any of those may have there.
+kj::Own<Gate::Connected> Gate::connected(const Peer& peer) {
+  auto name = peer.anonymous ? kj::str("visitor ", peer.address) : kj::str(peer.serial);
+  KJ_IF_MAYBE (known, clients->table.find(name)) {
+    return kj::refcounted<Connected>(kj::addRef(**known), peer);
+  }
+  bool impersonates = false;
+  for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
+  auto account = budget.account(name, impersonates ? 2 : 1);
+  auto client = kj::refcounted<Client>(*clients, kj::mv(name), kj::mv(account));
+  clients->table.insert(client->name, client.get());
+  return kj::refcounted<Connected>(kj::mv(client), peer);
 }
 
 Welcome Gate::open(const Peer& peer) {
-  auto client = kj::refcounted<Client>(*clients);
-  client->address = kj::str(peer.address);
-  client->commonName = kj::str(peer.commonName);
+  auto client = connected(peer);
+  auto account = kj::addRef(*client->client->account);
   if (peer.anonymous) {
     // The handshake may have begun in a maintenance mode that is over.
     KJ_IF_MAYBE (d, door) {
@@ -336,7 +381,8 @@ Welcome Gate::open(const Peer& peer) {
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
   if (impersonates && roles.size() == 0) {
-    return rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client)));
+    return {rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client))), kj::NEVER_DONE,
+            nullptr, kj::mv(account)};
   }
   if (roles.size() == 0 && client->mayBeTold(peer.address)) {
     log::warn("client has no role: its certificate names none in O",
@@ -345,7 +391,8 @@ Welcome Gate::open(const Peer& peer) {
   Caller caller{
       peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),
       kj::str(peer.address), kj::str()};
-  return clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true);
+  return {clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true), kj::NEVER_DONE, nullptr,
+          kj::mv(account)};
 }
 
 }  // namespace talos::apid

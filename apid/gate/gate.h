@@ -2,10 +2,15 @@
 //
 // Roles are the entries of the certificate's O that begin with "os:". Capabilities of this node are
 // inside of the membrane of common/wire/roles.h: a call without the role is denied and logged (for
-// each client so many lines a minute, common/base/line-limit.h), and a call that changes something is recorded in the node's audit log. Calls for another node are
-// checked and recorded there, with the roles and the name of the client. Another apid has the role
-// os:impersonator and may only ask for the Cluster of given roles, which is never forwarded again:
-// there are no loops. Only such an apid may say for whom it calls.
+// each client so many lines a minute, common/base/line-limit.h), and a call that changes something
+// is recorded in the node's audit log. Calls for another node are checked and recorded there, with
+// the roles and the name of the client. Another apid has the role os:impersonator and may only ask
+// for the Cluster of given roles, which is never forwarded again: there are no loops. Only such an
+// apid may say for whom it calls.
+//
+// A client is who its certificate says, over however many connections: it has one connection to
+// machined, whose limits of calls are its own (machined/process1/client-calls.h), and one account of
+// bytes (common/wire/budget.h).
 //
 // Must outlive everything that it handed out. Nothing survives a restart: clients call again.
 #pragma once
@@ -16,6 +21,7 @@
 #include "apid/gate/fleet.h"
 #include "apid/identity/target.h"
 #include "common/tls/tls.h"
+#include "common/wire/budget.h"
 #include "common/wire/roles.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
@@ -23,19 +29,28 @@
 
 namespace talos::apid {
 
+// 32 MiB are a config of the largest size on its way to eight nodes. Of three such clients, with a
+// thousand connections besides, apid has some 230 MiB (its limit: machined/brain/daemon-table.cc).
+constexpr Budget::Limits kClientBudget = {.perClient = 32u << 20, .inTotal = 96u << 20};
+
+// This machine's Node for a client: held against this account, and by this name for machined.
+using LocalNode =
+    kj::Function<rpc::Node::Client(kj::Own<Budget::Account> account, kj::StringPtr client)>;
 // How clients come in that nobody can authenticate, and how long they stay.
 struct MaintenanceDoor {
   kj::Function<bool()> open;                 // the machine has no config, as far as is known here
   kj::Function<kj::Promise<void>()> closed;  // when connections that came in by it are to end
-  kj::Function<rpc::Node::Client()> localNode;  // by which machined knows what it is for
+  LocalNode localNode;                       // by which machined knows what it is for
 };
 
 class Gate {
  public:
-  // `localNode` makes a connection of its own to machined for each client, so that one client's
-  // calls do not count against another's limits; `self` is read at each call.
+  // `localNode` makes a connection of its own to machined for each client, those that another
+  // machine calls for among them, so that one client's calls do not count against another's limits;
+  // `self` is read at each call. `budget` is that of
+  // all connections of this program.
   // Without a door, a client without a certificate is always refused.
-  Gate(const kj::MonotonicClock& clock, kj::Function<rpc::Node::Client()> localNode, Fleet& fleet,
+  Gate(const kj::MonotonicClock& clock, LocalNode localNode, Fleet& fleet, Budget& budget,
        AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
@@ -44,30 +59,34 @@ class Gate {
 
  private:
   struct Client;
+  struct Connected;
   struct Clients;
   class Roles;
   class Impersonator;
   class Visitor;
-  kj::Function<rpc::Node::Client()> localNode;
+  LocalNode localNode;
   Fleet& fleet;
+  Budget& budget;
   AuditLog& audit;
   const Self& self;
   kj::Maybe<MaintenanceDoor> door;
   Rules rules;
   kj::Own<Clients> clients;
 
-  rpc::Cluster::Client clusterOf(kj::Own<Client> client, Caller caller, kj::Array<kj::String> roles,
-                                 bool forwards);
-  Welcome openToVisitor(MaintenanceDoor& door, kj::Own<Client> client);
+  kj::Own<Connected> connected(const Peer& peer);
+  rpc::Cluster::Client clusterOf(kj::Own<Connected> client, Caller caller,
+                                 kj::Array<kj::String> roles, bool forwards);
+  Welcome openToVisitor(MaintenanceDoor& door, kj::Own<Connected> client);
 };
 
 // This machine's Node: a connection of its own to machined, dialled when it is first used and again
 // when machined was restarted.
 rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                            kj::StringPtr machinedSocket);
+                            kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
+                            kj::StringPtr client);
 // The same for visitors in maintenance mode.
 rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket);
+                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account);
 
 // machined itself, dialled when it is first used and again when it was restarted.
 rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,

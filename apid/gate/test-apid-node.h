@@ -32,6 +32,7 @@ struct Model {
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> certificates;
   uint64_t version = 0;
   kj::Vector<rpc::ResourceSink::Client> sinks;
+  kj::Vector<kj::String> callers;  // whose calls machined was told a connection is for
   kj::Vector<kj::String> addresses;
   kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
   bool refuseAudit = false;
@@ -172,6 +173,7 @@ class ModelMachined final : public rpc::Machined::Server {
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
+    model.callers.add(kj::str(context.getParams().getClient()));
     context.getResults().setNode(kj::heap<ModelNode>(model));
     return kj::READY_NOW;
   }
@@ -244,13 +246,18 @@ class TestNode {
         machinedListening(listenUnix(socketPath, 0600)),
         fleet(timer, kj::mv(dial)),
         gate(
-            timer, [this] { return localNode(*this->io.lowLevelProvider, timer, socketPath); },
-            fleet, audit, trust.self(),
+            timer,
+            [this](kj::Own<Budget::Account> account, kj::StringPtr client) {
+              return localNode(*this->io.lowLevelProvider, timer, socketPath, kj::mv(account),
+                               client);
+            },
+            fleet, budget, audit, trust.self(),
             MaintenanceDoor{
                 [this] { return trust.inMaintenance(); },
                 [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
-                [this] {
-                  return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath);
+                [this](kj::Own<Budget::Account> account, kj::StringPtr) {
+                  return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath,
+                                         kj::mv(account));
                 }}) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
@@ -327,6 +334,7 @@ class TestNode {
   Trust trust{store, "test-node"};
 
  private:
+  Budget budget{kClientBudget};
   Fleet fleet;
   AuditLog audit{timer, machinedOf(*io.lowLevelProvider, timer, socketPath)};
   Gate gate;

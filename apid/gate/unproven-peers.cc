@@ -2,11 +2,11 @@
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"
+#include "common/base/version.h"
 
 namespace talos::apid {
 namespace {
 
-constexpr kj::StringPtr kMark = "not authenticated"_kj;
 constexpr auto kDialPatience = 10 * kj::SECONDS;
 
 struct Stranger : kj::Refcounted {
@@ -55,7 +55,7 @@ class JoiningMachine final : public Joining<rpc::Machine> {
     auto answer = co_await remote.versionRequest().send();
     context.setResults(answer);
     auto out = context.getResults();
-    out.setTag(kj::str(answer.getTag(), " (", kMark, ")"));
+    out.setTag(kj::str(answer.getTag(), " (", kNotAuthenticated, ")"));
   }
   kj::Promise<void> status(StatusContext context) override {
     auto answer = co_await remote.statusRequest().send();
@@ -63,7 +63,7 @@ class JoiningMachine final : public Joining<rpc::Machine> {
     auto out = context.getResults();
     auto problems = answer.getProblems();
     auto list = out.initProblems(problems.size() + 1);
-    list.set(0, kj::str(kMark, ": ", stranger->why));
+    list.set(0, kj::str(kNotAuthenticated, ": ", stranger->why));
     for (auto i : kj::indices(problems)) list.set(i + 1, problems[i]);
   }
 
@@ -83,7 +83,7 @@ class JoiningServices final : public Joining<rpc::Services> {
     for (auto service : context.getResults().getServices()) {
       if (service.asReader().getId() != "apid"_kj) continue;
       auto health = service.getHealth();
-      health.setLastMessage(kj::str("(", kMark, ") ", health.getLastMessage()));
+      health.setLastMessage(kj::str("(", kNotAuthenticated, ") ", health.getLastMessage()));
     }
   }
 
@@ -116,7 +116,7 @@ class JoiningNode final : public Joining<rpc::Node> {
 
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
-                                kj::StringPtr expectedName) {
+                                kj::StringPtr expectedName, kj::Own<Budget::Account> account) {
   kj::Maybe<kj::String> unproven;
   auto name = kj::str(expectedName);
   auto text = address.toString();
@@ -126,7 +126,11 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
       return kj::mv(reached.stream);
     });
   };
-  auto limits = [&]() { return unproven == nullptr ? DialLimits() : DialLimits::small(); };
+  auto limits = [&]() {
+    auto result = unproven == nullptr ? DialLimits() : DialLimits::small();
+    result.account = kj::mv(account);
+    return result;
+  };
   auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialPatience,
                                         kj::mv(limits));
   co_return Remote(kj::mv(connection), kj::mv(unproven));

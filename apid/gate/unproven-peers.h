@@ -30,10 +30,11 @@ struct Remote {
   kj::Maybe<kj::String> unproven;  // why it is not known who is at the other end
 };
 
-// Unavailable naming address, port and cause, as connectTcp().
+// Unavailable naming address, port and cause, as connectTcp(). `account`: whose what waits to be
+// sent there is.
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
-                                kj::StringPtr expectedName);
+                                kj::StringPtr expectedName, kj::Own<Budget::Account> account = {});
 
 // On a machine that can show no certificate to others: FailedPrecondition saying whom to ask.
 [[noreturn]] void refuseToForward();

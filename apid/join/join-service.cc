@@ -44,9 +44,9 @@ void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
 
 }  // namespace
 
-JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                         const kj::Clock& clock, StoreClient& store, Trust& trust)
-    : timer(timer), store(store), trust(trust), joiner(deps(lowLevel, clock)) {
+JoinService::JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreClient& store,
+                         Trust& trust)
+    : timer(io.provider->getTimer()), store(store), trust(trust), joiner(deps(io, clock)) {
   specs = store.watch<rpc::JoinSpec>([this]() { specChanged(); });
   certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificateChanged(); });
   times = store.watch<rpc::TimeStatusSpec>([this]() { timeChanged(); });
@@ -55,12 +55,13 @@ JoinService::JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
 
 JoinService::~JoinService() noexcept(false) {}
 
-Joiner::Dependencies JoinService::deps(kj::LowLevelAsyncIoProvider& lowLevel,
-                                       const kj::Clock& clock) {
+Joiner::Dependencies JoinService::deps(kj::AsyncIoContext& io, const kj::Clock& clock) {
+  auto& port = io.unixEventPort;
+  auto& lowLevel = *io.lowLevelProvider;
   return {timer,
           clock,
           [this]() { return std::uniform_real_distribution<double>(0, 1)(generator); },
-          [](kj::StringPtr host) { return resolve(host); },
+          [this, &port](kj::StringPtr host) { return resolve(port, timer, host); },
           [this, &lowLevel](JoinQuestion question) {
             return askTrustd(lowLevel, timer, kj::mv(question));
           },

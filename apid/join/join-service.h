@@ -16,8 +16,7 @@ namespace talos::apid {
 class JoinService {
  public:
   // All of them outlive it.
-  JoinService(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, const kj::Clock& clock,
-              StoreClient& store, Trust& trust);
+  JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreClient& store, Trust& trust);
   ~JoinService() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(JoinService);
 
@@ -41,7 +40,7 @@ class JoinService {
   Watched<rpc::TimeStatusSpec> times;
   Watched<rpc::NodeAddressSpec> addresses;
 
-  Joiner::Dependencies deps(kj::LowLevelAsyncIoProvider& lowLevel, const kj::Clock& clock);
+  Joiner::Dependencies deps(kj::AsyncIoContext& io, const kj::Clock& clock);
   void specChanged();
   void certificateChanged();
   void timeChanged();

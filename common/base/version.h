@@ -19,4 +19,8 @@ struct BuildVersion {
 
 BuildVersion buildVersion();
 
+// Stands in parentheses behind the tag of a node whose identity the node that was asked could not
+// verify: it waits for its certificate.
+constexpr kj::StringPtr kNotAuthenticated = "not authenticated"_kj;
+
 }  // namespace talos

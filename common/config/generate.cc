@@ -110,9 +110,13 @@ void setNetwork(Network::Builder network, const NodeSettings& node) {
     auto list = network.initNameservers(node.nameservers.size());
     for (size_t i = 0; i < node.nameservers.size(); ++i) list.set(i, node.nameservers[i]);
   }
-  if (node.cidr.size() == 0) return;
+  if (node.cidr.size() == 0 && !node.ignoreInterface) return;
   auto interface = network.initInterfaces(1)[0];
   interface.setInterface(node.interface);
+  if (node.ignoreInterface) {
+    interface.setIgnore(true);
+    return;
+  }
   interface.setCidr(node.cidr);
   if (node.gateway.size() > 0) {
     auto route = interface.initRoutes(1)[0];

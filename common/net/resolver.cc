@@ -2,7 +2,9 @@
 
 #include <ares.h>
 #include <kj/debug.h>
+#include <kj/map.h>
 #include <kj/vector.h>
+#include <poll.h>
 
 #include <algorithm>
 
@@ -13,35 +15,52 @@ namespace talos {
 
 namespace {
 
-// One lookup. c-ares works in a thread of its own and hands the result over; the destructor ends
-// the thread before it frees what the thread uses.
+// One lookup. c-ares says which sockets it waits for, and how long; its work is done in run(), by
+// nobody else. It may close a socket, or be done, in the middle of it.
 class Lookup {
  public:
-  Lookup(kj::StringPtr host, const ResolverOptions& options,
-         kj::Own<kj::CrossThreadPromiseFulfiller<kj::Array<kj::String>>> fulfiller)
-      : host(kj::str(host)), options(options), fulfiller(kj::mv(fulfiller)) {}
-  KJ_DISALLOW_COPY_AND_MOVE(Lookup);
-  ~Lookup() noexcept(false) {
-    if (channel != nullptr) ares_destroy(channel);
-  }
-
-  void start() {
+  Lookup(kj::UnixEventPort& port, kj::Timer& timer, kj::StringPtr host,
+         const ResolverOptions& options)
+      : port(port), timer(timer), host(kj::str(host)) {
     struct ares_options o = {};
-    o.evsys = ARES_EVSYS_DEFAULT;
     o.timeout = int(options.timeoutMs);
     o.tries = int(options.tries);
+    o.sock_state_cb = &waitsFor;
+    o.sock_state_cb_data = this;
     check(ares_init_options(&channel, &o,
-                            ARES_OPT_EVENT_THREAD | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES));
-    if (options.servers.size() > 0) check(ares_set_servers_csv(channel, options.servers.cStr()));
+                            ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB));
+    if (options.servers.size() > 0) {
+      int status = ares_set_servers_csv(channel, options.servers.cStr());
+      if (status != ARES_SUCCESS) ares_destroy(channel);
+      check(status);
+    }
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Lookup);
+  ~Lookup() noexcept(false) { ares_destroy(channel); }  // calls back, too
+
+  kj::Promise<kj::Array<kj::String>> run() {
     struct ares_addrinfo_hints hints = {};
     hints.ai_family = AF_UNSPEC;
     ares_getaddrinfo(channel, host.cStr(), nullptr, &hints, &done, this);
+    while (outcome == nullptr) {
+      co_await somethingHappens();
+      work();
+    }
+    if (found.empty()) kj::throwFatalException(failure(KJ_ASSERT_NONNULL(outcome)));
+    co_return found.releaseAsArray();
   }
 
  private:
+  struct Socket {
+    kj::Own<kj::UnixEventPort::FdObserver> observer;
+    bool reads, writes;
+  };
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
   kj::String host;
-  const ResolverOptions& options;  // until start() is over
-  kj::Own<kj::CrossThreadPromiseFulfiller<kj::Array<kj::String>>> fulfiller;
+  kj::HashMap<int, Socket> sockets;  // that it has open
+  kj::Maybe<int> outcome;            // once it is done
+  kj::Vector<kj::String> found;
   ares_channel_t* channel = nullptr;
 
   void check(int status) {
@@ -52,10 +71,64 @@ class Lookup {
                  kj::str("cannot resolve \"", host, "\": ", ares_strerror(status)));
   }
 
-  // On the thread of c-ares.
+  // Armed before the sockets are looked at: observers tell of edges only.
+  kj::Promise<void> somethingHappens() {
+    auto any = kj::Promise<void>(kj::NEVER_DONE);
+    struct timeval time;
+    if (ares_timeout(channel, nullptr, &time) != nullptr) {
+      // One more: what is left is cut to milliseconds, and there would be turns with nothing to do.
+      auto left = time.tv_sec * kj::SECONDS + time.tv_usec * kj::MICROSECONDS;
+      any = timer.afterDelay(left + 1 * kj::MILLISECONDS);
+    }
+    for (auto& entry : sockets) {
+      auto& observer = *entry.value.observer;
+      if (entry.value.reads) any = any.exclusiveJoin(observer.whenBecomesReadable());
+      if (entry.value.writes) any = any.exclusiveJoin(observer.whenBecomesWritable());
+    }
+    return ready().empty() ? kj::mv(any) : kj::Promise<void>(kj::READY_NOW);
+  }
+
+  kj::Vector<ares_fd_events_t> ready() {
+    kj::Vector<struct pollfd> polled;
+    for (auto& entry : sockets) {
+      auto& wants = entry.value;
+      polled.add(
+          pollfd{entry.key, short((wants.reads ? POLLIN : 0) | (wants.writes ? POLLOUT : 0)), 0});
+    }
+    kj::Vector<ares_fd_events_t> events;
+    if (::poll(polled.begin(), polled.size(), 0) <= 0) return events;
+    for (auto& p : polled) {
+      unsigned what = (p.revents & (POLLIN | POLLERR | POLLHUP) ? ARES_FD_EVENT_READ : 0u) |
+                      (p.revents & POLLOUT ? ARES_FD_EVENT_WRITE : 0u);
+      if (what != 0) events.add(ares_fd_events_t{p.fd, what});
+    }
+    return events;
+  }
+  void work() {
+    auto events = ready();
+    ares_process_fds(channel, events.begin(), events.size(), ARES_PROCESS_FLAG_NONE);
+  }
+
+  // Before it waits for something else on a socket, and before it closes it.
+  static void waitsFor(void* self, ares_socket_t fd, int reads, int writes) {
+    auto& lookup = *static_cast<Lookup*>(self);
+    if (!reads && !writes) {
+      lookup.sockets.erase(fd);
+      return;
+    }
+    auto& socket = lookup.sockets.findOrCreate(fd, [&]() {
+      return kj::HashMap<int, Socket>::Entry{
+          fd, Socket{kj::heap<kj::UnixEventPort::FdObserver>(
+                         lookup.port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ_WRITE),
+                     false, false}};
+    });
+    socket.reads = reads != 0;
+    socket.writes = writes != 0;
+  }
+
   static void done(void* self, int status, int, struct ares_addrinfo* info) {
     auto& lookup = *static_cast<Lookup*>(self);
-    kj::Vector<kj::String> found;
+    auto& found = lookup.found;
     for (auto* n = info == nullptr ? nullptr : info->nodes; n != nullptr; n = n->ai_next) {
       auto name = kj::arrayPtr(reinterpret_cast<const kj::byte*>(n->ai_addr), n->ai_addrlen);
       KJ_IF_MAYBE (endpoint, Endpoint::fromBytes(name)) {
@@ -64,12 +137,7 @@ class Lookup {
       }
     }
     if (info != nullptr) ares_freeaddrinfo(info);
-    if (status == ARES_EDESTRUCTION) return;  // nobody waits any more
-    if (found.empty()) {
-      lookup.fulfiller->reject(lookup.failure(status));
-    } else {
-      lookup.fulfiller->fulfill(found.releaseAsArray());
-    }
+    lookup.outcome = status;
   }
 };
 
@@ -84,15 +152,16 @@ kj::Maybe<kj::String> asAddress(kj::StringPtr text) {
   return nullptr;
 }
 
-kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host, const ResolverOptions& options) {
+kj::Promise<kj::Array<kj::String>> resolve(kj::UnixEventPort& port, kj::Timer& timer,
+                                           kj::StringPtr host, const ResolverOptions& options) {
   KJ_IF_MAYBE (address, asAddress(host)) {
     return kj::arr(kj::mv(*address));
   }
-  auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Array<kj::String>>();
-  auto lookup = kj::heap<Lookup>(host, options, kj::mv(paf.fulfiller));
-  auto failure = kj::runCatchingExceptions([&] { lookup->start(); });
-  KJ_IF_MAYBE (e, failure) return kj::mv(*e);
-  return paf.promise.attach(kj::mv(lookup));
+  return kj::evalNow([&]() {
+    auto lookup = kj::heap<Lookup>(port, timer, host, options);
+    auto addresses = lookup->run();
+    return addresses.attach(kj::mv(lookup));
+  });
 }
 
 }  // namespace talos

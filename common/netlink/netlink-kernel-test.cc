@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <sched.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include <thread>
 
 #include "common/base/error.h"
+#include "common/netlink/netlink-generic.h"
 #include "common/netlink/netlink-socket.h"
 #include "common/netlink/test-kernel.h"
 #include "common/netlink/test-netlink.h"
@@ -114,7 +117,8 @@ TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
     EXPECT_EQ(failuresOf(*kernel, none).size(), 1u);
     Change before[] = {AddLink{kj::str("sixteencharacter"), Dummy{}},
                        SetLink{.index = 9999, .up = true}};
-    EXPECT_EQ(KJ_ASSERT_NONNULL(kernel->apply(before)[1]).code, ENODEV);
+    auto late = kernel->apply(before);
+    EXPECT_EQ(KJ_ASSERT_NONNULL(late[1]).code, ENODEV);
   });
 }
 
@@ -362,6 +366,21 @@ TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
       EXPECT_TRUE(has(*each, 1, "::1/128"));
     }
   });
+}
+
+// Catches: a socket that listens to another group, or to none; an error for what a kernel may lack.
+TEST(NetlinkKernel, ListensToAGroupOfAFamily) {
+  KJ_IF_MAYBE (fd, listenToGroup("nlctrl", "notify")) {
+    // The groups that it is in, as bits; that of the controller is the first of all.
+    uint32_t groups = 0;
+    socklen_t size = sizeof(groups);
+    KJ_SYSCALL(getsockopt(*fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, &groups, &size));
+    EXPECT_EQ(1u << (GENL_ID_CTRL - 1), groups);
+  } else {
+    ADD_FAILURE() << "not found";
+  }
+  EXPECT_TRUE(listenToGroup("nlctrl", "nobody") == nullptr);
+  EXPECT_TRUE(listenToGroup("no_such_family", "notify") == nullptr);
 }
 
 }  // namespace

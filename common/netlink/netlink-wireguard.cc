@@ -14,6 +14,7 @@
 #include "common/base/error.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
+#include "common/netlink/netlink-generic.h"
 
 namespace talos::netlink {
 namespace {
@@ -35,12 +36,6 @@ bool decodeKey(kj::StringPtr text, WireguardKey& key) {
   if (bytes.hadErrors || bytes.size() != key.size()) return false;
   std::copy(bytes.begin(), bytes.end(), key.begin());
   return true;
-}
-
-void putGenericHeader(MessageBuilder& out, uint8_t command, uint8_t version) {
-  auto& header = out.header<genlmsghdr>();
-  header.cmd = command;
-  header.version = version;
 }
 
 void putNetwork(MessageBuilder& out, const Prefix& network) {
@@ -123,12 +118,6 @@ WireguardPeer readPeer(const nlattr* nest) {
     }
   });
   return peer;
-}
-
-template <typename F>
-void eachOf(const Generic& message, F&& handle) {
-  auto start = reinterpret_cast<const char*>(message.attributes.begin());
-  eachIn(start, start + message.size, handle);
 }
 
 }  // namespace
@@ -250,7 +239,7 @@ kj::Array<kj::byte> encodeWireguardDump(uint16_t family, unsigned index) {
 }
 
 void readWireguard(const Generic& message, WireguardDevice& device) {
-  eachOf(message, [&](unsigned type, const nlattr* attribute) {
+  eachAttribute(message, [&](unsigned type, const nlattr* attribute) {
     switch (type) {
       case WGDEVICE_A_PUBLIC_KEY:
         readKey(attribute, device.publicKey);
@@ -279,22 +268,6 @@ void readWireguard(const Generic& message, WireguardDevice& device) {
         break;
     }
   });
-}
-
-kj::Array<kj::byte> encodeFamilyRequest(kj::StringPtr name) {
-  MessageBuilder out(GENL_ID_CTRL, NLM_F_REQUEST | NLM_F_ACK);
-  putGenericHeader(out, CTRL_CMD_GETFAMILY, 1);
-  out.putText(CTRL_ATTR_FAMILY_NAME, name);
-  return out.finish();
-}
-
-kj::Maybe<uint16_t> readFamily(const Generic& message) {
-  kj::Maybe<uint16_t> id;
-  if (message.family != GENL_ID_CTRL) return nullptr;
-  eachOf(message, [&](unsigned type, const nlattr* attribute) {
-    if (type == CTRL_ATTR_FAMILY_ID) id = number<uint16_t>(attribute);
-  });
-  return id;
 }
 
 }  // namespace talos::netlink

@@ -88,8 +88,4 @@ kj::Array<kj::byte> encodeWireguardDump(uint16_t family, unsigned index);
 // Adds what one message of a dump says; a peer may go on in the next one.
 void readWireguard(const Generic& message, WireguardDevice& device);
 
-// The number of a family of generic netlink: the request, and its answer.
-kj::Array<kj::byte> encodeFamilyRequest(kj::StringPtr name);
-kj::Maybe<uint16_t> readFamily(const Generic& message);
-
 }  // namespace talos::netlink

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/netlink/netlink-generic.h"
 #include "common/netlink/netlink-socket.h"
 
 namespace talos::netlink {

@@ -57,6 +57,14 @@ inline void ownAll(int netlink, kj::StringPtr text) {
             "the kernel refused a local route", text, strerror(-answer.error.error));
 }
 
+// In the namespace that this thread is in.
+inline void ownTestAddresses() {
+  int fd;
+  KJ_SYSCALL(fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  kj::AutoCloseFd netlink(fd);
+  for (auto prefix : {"10.0.0.0/8"_kj, "fd00::/16"_kj}) ownAll(netlink, prefix);
+}
+
 struct OwnNetwork {
   OwnNetwork() {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
@@ -67,9 +75,7 @@ struct OwnNetwork {
     strcpy(loopback.ifr_name, "lo");
     loopback.ifr_flags = IFF_UP;
     KJ_SYSCALL(ioctl(datagram, SIOCSIFFLAGS, &loopback));
-    KJ_SYSCALL(fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    kj::AutoCloseFd netlink(fd);
-    for (auto prefix : {"10.0.0.0/8"_kj, "fd00::/16"_kj}) ownAll(netlink, prefix);
+    ownTestAddresses();
   }
   KJ_DISALLOW_COPY_AND_MOVE(OwnNetwork);
 };

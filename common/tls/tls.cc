@@ -137,8 +137,10 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
     if (context->made == nullptr) {
-      co_return Accepted{kj::mv(up.stream),
-                         Peer{.address = kj::mv(peerAddress), .anonymous = true}};
+      Peer visitor;
+      visitor.address = kj::mv(peerAddress);
+      visitor.anonymous = true;
+      co_return Accepted{kj::mv(up.stream), kj::mv(visitor)};
     }
     auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
     co_return Accepted{kj::mv(up.stream),

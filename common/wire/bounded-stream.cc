@@ -43,18 +43,95 @@ unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
 
 }  // namespace
 
+// A message that the buffer does not hold is read into memory of its own that is as large as the
+// peer said: that is held against the account first. A peer that sends faster than this program
+// reads would have the loop for itself, which looks at other connections only when nothing is left
+// to do: after so many bytes it is made to look.
+class GuardedStream::Weighed final : public kj::AsyncIoStream {
+ public:
+  Weighed(kj::AsyncIoStream& inner, kj::Timer& timer, kj::Maybe<Budget::Account&> account,
+          kj::Maybe<Hold>& arriving)
+      : inner(inner), timer(timer), account(account), arriving(arriving) {}
+
+  kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
+    return kj::evalNow([&]() -> kj::Promise<size_t> {
+      KJ_IF_MAYBE (a, account) {
+        if (least > kServerBufferWords * sizeof(capnp::word)) arriving.emplace(a->hold(least));
+      }
+      if (least > kTurn) return readInTurns(static_cast<kj::byte*>(buffer), least);
+      if (sinceOthers < kTurn) return counted(inner.tryRead(buffer, least, most));
+      return others().then(
+          [this, buffer, least, most]() { return counted(inner.tryRead(buffer, least, most)); });
+    });
+  }
+  kj::Promise<void> write(const void* buffer, size_t size) override {
+    return inner.write(buffer, size);
+  }
+  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
+    return inner.write(pieces);
+  }
+  kj::Promise<void> whenWriteDisconnected() override { return inner.whenWriteDisconnected(); }
+  void shutdownWrite() override { inner.shutdownWrite(); }
+  void abortRead() override { inner.abortRead(); }
+  void getsockopt(int level, int option, void* value, kj::uint* length) override {
+    inner.getsockopt(level, option, value, length);
+  }
+
+ private:
+  static constexpr size_t kTurn = 256u << 10;  // under a millisecond
+
+  kj::AsyncIoStream& inner;
+  kj::Timer& timer;
+  kj::Maybe<Budget::Account&> account;
+  kj::Maybe<Hold>& arriving;
+  size_t sinceOthers = 0;
+
+  kj::Promise<void> others() {
+    sinceOthers = 0;
+    return timer.afterDelay(0 * kj::SECONDS);  // which takes a look at all that is ready
+  }
+  kj::Promise<size_t> counted(kj::Promise<size_t> read) {
+    return read.then([this](size_t size) {
+      sinceOthers += size;
+      return size;
+    });
+  }
+  kj::Promise<size_t> readInTurns(kj::byte* buffer, size_t size) {
+    size_t done = 0;
+    while (done < size) {
+      auto part = kj::min(kTurn, size - done);
+      auto read = co_await inner.tryRead(buffer + done, part, part);
+      done += read;
+      if (read < part) break;  // the end
+      co_await others();
+    }
+    co_return done;
+  }
+};
+
 GuardedStream::GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
-                             kj::String name)
+                             kj::String name, kj::Own<Budget::Account> a)
     : stream(stream),
       timer(timer),
-      inner(stream, capnp::IncomingRpcMessage::getShortLivedCallback(),
-            name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       limits(limits),
       name(kj::mv(name)),
+      account(kj::mv(a)),
+      weighed(kj::heap<Weighed>(stream, timer,
+                                account.get() != nullptr && this->name.size() == 0
+                                    ? kj::Maybe<Budget::Account&>(*account)
+                                    : nullptr,
+                                arriving)),
+      inner(*weighed, capnp::IncomingRpcMessage::getShortLivedCallback(),
+            this->name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       failing(nullptr) {
+  if (account.get() != nullptr) account->add(*this);
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
   failing = paf.promise.fork();
+}
+
+GuardedStream::~GuardedStream() noexcept(false) {
+  if (account.get() != nullptr) account->remove(*this);
 }
 
 kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
@@ -83,8 +160,23 @@ void GuardedStream::throwAs(kj::Exception&& e) {
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
+// Of what a client asks. What a server answers is its client's wish, who takes it or not.
+kj::Maybe<Budget::Account::Hold> GuardedStream::holdFor(capnp::MessageReader& reader) {
+  if (account.get() == nullptr) return nullptr;
+  size_t bytes = reader.sizeInWords() * sizeof(capnp::word);
+  account->received(bytes);
+  if (name.size() > 0) return nullptr;
+  KJ_IF_MAYBE (held, arriving) {
+    kj::Maybe<Hold> taken = kj::mv(*held);
+    arriving = nullptr;
+    return taken;
+  }
+  return account->hold(bytes);
+}
+
 void GuardedStream::received(capnp::MessageReader& reader) {
-  auto message = reader.getRoot<capnp::rpc::Message>();
+  auto message = reader.getRoot<capnp::rpc::Message>();  // first: before it nothing is known of it
+  auto hold = holdFor(reader);
   auto descriptors = descriptorsIn(message);
   if (descriptors > kMostDescriptors) {
     fail(ErrorKind::kResourceExhausted,
@@ -92,10 +184,10 @@ void GuardedStream::received(capnp::MessageReader& reader) {
   }
   switch (message.which()) {
     case capnp::rpc::Message::CALL:
-      ask(message.getCall().getQuestionId());
+      ask(message.getCall().getQuestionId(), kj::mv(hold));
       break;
     case capnp::rpc::Message::BOOTSTRAP:
-      ask(message.getBootstrap().getQuestionId());
+      ask(message.getBootstrap().getQuestionId(), kj::mv(hold));
       break;
     case capnp::rpc::Message::FINISH:
       finished(message.getFinish().getQuestionId(), message.getFinish().getReleaseResultCaps());
@@ -112,11 +204,14 @@ void GuardedStream::received(capnp::MessageReader& reader) {
   }
 }
 
-void GuardedStream::ask(uint32_t question) {
+void GuardedStream::ask(uint32_t question, kj::Maybe<Hold> hold) {
   if (left) fail(ErrorKind::kUnavailable, "the server is exiting");
   asked = true;
-  questions.findOrCreate(question,
-                         [&]() { return decltype(questions)::Entry{question, Question()}; });
+  auto& entry = questions.findOrCreate(
+      question, [&]() { return decltype(questions)::Entry{question, Question()}; });
+  KJ_IF_MAYBE (held, hold) {
+    entry.hold.emplace(kj::mv(*held));
+  }
   if (questions.size() > limits.questions) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("more than ", limits.questions, " calls at once on one connection"));
@@ -147,6 +242,7 @@ void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
   }
   KJ_IF_MAYBE (question, questions.find(answer.getAnswerId())) {
     question->answered = true;
+    question->hold = nullptr;
     if (!answer.isResults()) return;
     kj::Vector<uint32_t> given;
     for (auto entry : answer.getResults().getCapTable()) {
@@ -251,13 +347,17 @@ kj::Promise<void> GuardedStream::watchWrites() {
     co_await timer.afterDelay(kStuck);
     if (writing == 0) co_return;
     if (writes != before || kj::min(queued(), wasQueued) <= 4 * limits.queuedBytes) continue;
-    failureText = kj::str("it does not read what it is sent");
-    broken = true;
-    failed->fulfill();
-    stream.abortRead();  // whoever waits for a message hears of it
-    drained.raise();
+    cutOff();
     co_return;
   }
+}
+
+void GuardedStream::cutOff() {
+  if (failureText == nullptr) failureText = kj::str("it does not read what it is sent");
+  broken = takesNothing = true;
+  failed->fulfill();
+  stream.abortRead();  // whoever waits for a message hears of it
+  drained.raise();
 }
 
 kj::Promise<void> GuardedStream::writeMessage(

@@ -9,7 +9,8 @@
 // be sent nothing more is read from it, and one that takes none of four times as much for kStuck
 // loses its connection too. That is the same for servers and clients: a server that means harm has
 // no more of its client. A client names its server, so that every call that is lost with the
-// connection fails with that name and the cause. A server that is to end takes leave(): what was
+// connection fails with that name and the cause. With an account (budget.h) all connections of a
+// client together have a limit besides. A server that is to end takes leave(): what was
 // asked is answered, and nothing new begun.
 #pragma once
 
@@ -20,10 +21,11 @@
 #include <kj/timer.h>
 
 #include "common/base/signal.h"
+#include "common/wire/budget.h"
 
 namespace talos {
 
-class GuardedStream final : public capnp::MessageStream {
+class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
  public:
   struct Limits {
     unsigned questions;
@@ -39,7 +41,8 @@ class GuardedStream final : public capnp::MessageStream {
 
   // With a name an end of the stream is a failure too.
   GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
-                kj::String name = nullptr);
+                kj::String name = nullptr, kj::Own<Budget::Account> account = {});
+  ~GuardedStream() noexcept(false);
 
   // The network whose queue is watched; before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
@@ -48,6 +51,8 @@ class GuardedStream final : public capnp::MessageStream {
   kj::Maybe<kj::StringPtr> failure() const;
   // The peer went, in whatever way, or this side did.
   bool ended() const { return sawEnd || left; }
+  // The failure is that it takes nothing: it will not read why it is turned away.
+  bool deaf() const { return takesNothing; }
   // Resolves once failure() is set.
   kj::Promise<void> onFailure() { return failing.addBranch(); }
   // Ends our direction as soon as something was asked and all of it is answered: the peer then sees
@@ -69,14 +74,20 @@ class GuardedStream final : public capnp::MessageStream {
   using MessageStream::writeMessages;
 
  private:
+  class Weighed;
+  using Hold = Budget::Account::Hold;
   kj::AsyncIoStream& stream;
   kj::Timer& timer;
-  capnp::BufferedMessageStream inner;
   Limits limits;
   kj::String name;
+  kj::Own<Budget::Account> account;  // or null
+  kj::Maybe<Hold> arriving;          // for the message that is being received
+  kj::Own<kj::AsyncIoStream> weighed;
+  capnp::BufferedMessageStream inner;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
   struct Question {
     bool answered = false;
+    kj::Maybe<Hold> hold;         // until it is answered
     kj::Array<uint32_t> exports;  // in its answer
   };
   kj::HashMap<uint32_t, Question> questions;  // not finished
@@ -89,6 +100,7 @@ class GuardedStream final : public capnp::MessageStream {
   bool asked = false, left = false;
   kj::Maybe<kj::String> failureText;
   bool broken = false;  // by a peer that does not keep to the limits
+  bool takesNothing = false;
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
   Signal drained, progressed;
@@ -96,11 +108,13 @@ class GuardedStream final : public capnp::MessageStream {
   [[noreturn]] void failWith(kj::Exception&& e);
   [[noreturn]] void throwAs(kj::Exception&& e);
   kj::Promise<void> watchWrites();
-  size_t queued() const;
+  size_t queued() const override;
+  void cutOff() override;
   kj::Promise<void> room();
   bool settled() const;
   void received(capnp::MessageReader& reader);
-  void ask(uint32_t question);
+  void ask(uint32_t question, kj::Maybe<Hold> hold);
+  kj::Maybe<Hold> holdFor(capnp::MessageReader& reader);
   void finished(uint32_t question, bool releases);
   void answered(capnp::rpc::Return::Reader answer);
   void released(uint32_t id, uint32_t references);

@@ -18,22 +18,25 @@ namespace {
 class ConnectionImpl final : public Connection {
  public:
   ConnectionImpl(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, kj::String where,
-                 const DialLimits& limits)
+                 DialLimits limits)
       : stream(kj::mv(stream)),
         messages(*this->stream, timer,
                  {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords},
-                 kj::mv(where)),
+                 kj::mv(where), kj::mv(limits.account)),
         network(messages, capnp::rpc::twoparty::Side::CLIENT, readerOptions(limits)),
         rpc(capnp::makeRpcClient(network)) {
     messages.watch(network);
     rpc.setFlowLimit(limits.inFlightWords);
   }
 
+  // Asked for once: when a connection has ended, the library would begin it anew, on a stream that
+  // it has shut down, and end the process.
   capnp::Capability::Client bootstrap() override {
+    KJ_IF_MAYBE (known, main) return *known;
     capnp::MallocMessageBuilder message(8);
     auto server = message.getRoot<capnp::rpc::twoparty::VatId>();
     server.setSide(capnp::rpc::twoparty::Side::SERVER);
-    return rpc.bootstrap(server);
+    return main.emplace(rpc.bootstrap(server));
   }
   kj::Promise<void> onDisconnect() override {
     return network.onDisconnect().exclusiveJoin(messages.onFailure());
@@ -45,6 +48,7 @@ class ConnectionImpl final : public Connection {
   GuardedStream messages;
   capnp::TwoPartyVatNetwork network;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
+  kj::Maybe<capnp::Capability::Client> main;
 
   // An answer is read by whoever asked: often twice, to compare and to keep.
   static capnp::ReaderOptions readerOptions(const DialLimits& limits) {
@@ -83,7 +87,7 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
     kj::AutoCloseFd owned(fd);
     if (connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) {
       co_return kj::heap<ConnectionImpl>(timer, lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path),
-                                         limits);
+                                         kj::mv(limits));
     }
     // A Unix socket never says "in progress"; "again" means that its queue is full just now.
     if (errno != EAGAIN) KJ_FAIL_SYSCALL("connect()", errno);
@@ -201,7 +205,7 @@ class ReconnectingHook final : public capnp::ClientHook, public kj::Refcounted {
 kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLevel,
                                              kj::Timer& timer, kj::StringPtr path,
                                              kj::Duration deadline, DialLimits limits) {
-  auto trying = tryUnix(lowLevel, timer, kj::str(path), limits);
+  auto trying = tryUnix(lowLevel, timer, kj::str(path), kj::mv(limits));
   return orUnavailable(
       within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
       kj::str(path));

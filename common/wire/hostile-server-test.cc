@@ -89,6 +89,22 @@ TEST_F(HostileServer, QuestionsWithoutEnd) {
   expectLost(machine, "more than 4096 calls at once on one connection");
 }
 
+// Catches: a client that the library ends because it asks a connection that the server has ended,
+// as a command does that calls one node after the other.
+TEST_F(HostileServer, GoesBetweenTwoCalls) {
+  auto machine = connect();
+  server = nullptr;
+  auto& ended = *KJ_ASSERT_NONNULL(connection);
+  wait(ended.onDisconnect());
+  EXPECT_FALSE(alive());
+  for (int i = 0; i < 2; ++i) {
+    auto again = ended.bootstrap().castAs<rpc::Machine>();
+    auto e = failureOf(again.versionRequest().send().ignoreResult());
+    EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable) << messageOf(e).cStr();
+    EXPECT_EQ(messageOf(e), kj::str(path, ": the connection was lost"));
+  }
+}
+
 // Catches: the same with calls of what it got.
 TEST_F(HostileServer, CallsWithoutEnd) {
   auto machine = connect();

@@ -242,19 +242,20 @@ TEST_F(Roles, SinkWorksAndKeepsFlowControl) {
 // Catches: a change of the schema that opens or closes a method. Change this list only on purpose.
 TEST(RolesTable, EveryMethodIsListed) {
   constexpr const char* kReader[] = {
-      "Cluster.node",   "Cluster.withRoles",  "Events.watch",       "Files.diskUsage",
-      "Files.list",     "Logs.kernel",        "Logs.list",          "Logs.read",
-      "Machine.memory", "Machine.mounts",     "Machine.processes",  "Machine.stats",
-      "Machine.status", "Machine.version",    "Network.interfaces", "Network.routes",
-      "Machine.time",   "Node.configuration", "Node.storage",       "Storage.disks",
-      "Node.events",    "Node.files",         "Node.logs",          "Node.machine",
-      "Node.network",   "Node.resources",     "Node.services",      "Resources.get",
-      "Resources.list", "Resources.types",    "Resources.watch",    "Services.list",
-      "Logs.previous",  "Events.previous",
+      "Cluster.node",    "Cluster.withRoles",  "Events.watch",       "Files.diskUsage",
+      "Files.list",      "Logs.kernel",        "Logs.list",          "Logs.read",
+      "Machine.memory",  "Machine.mounts",     "Machine.processes",  "Machine.stats",
+      "Machine.status",  "Machine.version",    "Network.interfaces", "Network.routes",
+      "Machine.time",    "Node.configuration", "Node.storage",       "Storage.disks",
+      "Node.events",     "Node.files",         "Node.logs",          "Node.machine",
+      "Node.network",    "Node.resources",     "Node.services",      "Resources.get",
+      "Resources.list",  "Resources.types",    "Resources.watch",    "Services.list",
+      "Logs.previous",   "Events.previous",    "Node.containers",    "Containers.images",
+      "Containers.list", "Containers.logs",    "Containers.stats",
   };
   constexpr const char* kOperator[] = {
-      "Machine.reboot",   "Machine.shutdown", "Services.kill",
-      "Services.restart", "Services.start",   "Services.stop",
+      "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
+      "Services.start", "Services.stop",    "Containers.pull", "Containers.restart",
   };
   // Sinks are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {
@@ -298,7 +299,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Network.interfaces Node.configuration Node.machine Node.network Node.storage Storage.disks",
       kj::strArray(open, " "));
   EXPECT_EQ(
-      "Configuration.apply Machine.clientCertificate Machine.reboot Machine.shutdown "
+      "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
+      "Machine.reboot Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop",
       kj::strArray(audited, " "));
 }

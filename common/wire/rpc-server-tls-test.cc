@@ -3,6 +3,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "common/base/zeroize.h"
+#include "common/testing/sanitizers.h"
+#include "common/testing/secrets-in-memory.h"
 #include "common/testing/test-port.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/test-connect.h"
@@ -106,6 +109,29 @@ TEST_F(ServerTls, PeerIsKnown) {
   serve(timer);
   TlsEndpoint client(credentials(authority, "os:reader", authority));
   EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a config that stays in buffers of TLS when its connection has ended, on either side.
+TEST_F(ServerTls, NothingIsLeftOfWhatWasSent) {
+  if (kSanitized) GTEST_SKIP() << "what was given back is not overwritten then";
+  constexpr TestSecret kSent{"what-is-sent-"_kj, "over-tls-2342"_kj};
+  serve(timer);
+  TlsEndpoint client(credentials(authority, "os:admin", authority));
+  {
+    auto connection = connect(client);
+    auto request = connection->bootstrap().castAs<rpc::Machine>().clientCertificateRequest();
+    auto text = kSent.text();
+    KJ_DEFER(zeroize(text));
+    auto bytes = request.initRequest(40'000);
+    for (size_t at = 0; at + text.size() < bytes.size(); at += 4096) {
+      memcpy(bytes.begin() + at, text.begin(), text.size());
+    }
+    EXPECT_LT(8u, kSent.copies()) << "the search finds nothing";
+    auto sent = request.send().ignoreResult();
+    EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(sent)); })), ErrorKind::kUnimplemented);
+  }
+  serving = nullptr;
+  EXPECT_EQ(0u, kSent.copies());
 }
 
 // Catches: a stranger that gets in; a refusal that ends the listener; an error that does not say

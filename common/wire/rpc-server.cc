@@ -30,10 +30,11 @@ namespace {
 class Session {
  public:
   Session(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
-          const ServerLimits& limits)
+          const ServerLimits& limits, kj::Own<Budget::Account> account)
       : stream(kj::mv(stream)),
         guard(*this->stream, timer,
-              {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords}),
+              {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords},
+              nullptr, kj::mv(account)),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
     guard.watch(network);
@@ -43,8 +44,10 @@ class Session {
   // Resolves with the reason when it was not an orderly end.
   kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer, kj::Promise<void> stop) {
     // A peer that is being turned away gets a moment to read why, and no more.
-    auto expelled =
-        guard.onFailure().then([&timer]() { return timer.afterDelay(2 * kj::SECONDS); });
+    auto expelled = guard.onFailure().then([this, &timer]() -> kj::Promise<void> {
+      if (guard.deaf()) return kj::READY_NOW;
+      return timer.afterDelay(2 * kj::SECONDS);
+    });
     // It ends when the peer has seen our end and goes.
     auto leaving = stop.then([this]() { return guard.leave(); }).then([]() -> kj::Promise<void> {
       return kj::NEVER_DONE;
@@ -339,7 +342,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     KJ_IF_MAYBE (ready, established) {
       connection.established(kj::mv(ready->welcome.idleSince));
       auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
-                                    limits, stop.addBranch());
+                                    limits, stop.addBranch(), kj::mv(ready->welcome.account));
       auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
       auto reason =
           co_await connection.canceler.wrap(served.exclusiveJoin(kj::mv(over)))
@@ -394,8 +397,10 @@ UnixPeer unixPeer(kj::AsyncIoStream& stream) {
 kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
-                                                   ServerLimits limits, kj::Promise<void> stop) {
-  auto session = kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits);
+                                                   ServerLimits limits, kj::Promise<void> stop,
+                                                   kj::Own<Budget::Account> account) {
+  auto session =
+      kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits, kj::mv(account));
   auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
 }

@@ -8,8 +8,8 @@
 // connections are taken, one on which nothing is asked (Welcome::idleSince) makes room, or else the
 // oldest that has not finished its handshake (when a peer has all that one may have, one of its
 // own); or, with `queue`, newer ones wait in the kernel's queue (or here, for a place of their own
-// peer), and only those make room that nothing was asked on, or heard of, for a moment. Each connection gets its own bootstrap
-// capability from a factory that knows who is calling.
+// peer), and only those make room that nothing was asked on, or heard of, for a moment. Each
+// connection gets its own bootstrap capability from a factory that knows who is calling.
 #pragma once
 
 #include <capnp/capability.h>
@@ -20,6 +20,7 @@
 
 #include "common/base/error.h"
 #include "common/tls/tls.h"
+#include "common/wire/budget.h"
 
 namespace talos {
 
@@ -55,11 +56,15 @@ using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
 // the server can tell what it is good for, when newer ones need its place.
 struct Welcome {
   Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
-          kj::Maybe<IdleSince> idleSince = nullptr)
-      : bootstrap(kj::mv(bootstrap)), until(kj::mv(until)), idleSince(kj::mv(idleSince)) {}
+          kj::Maybe<IdleSince> idleSince = nullptr, kj::Own<Budget::Account> account = {})
+      : bootstrap(kj::mv(bootstrap)),
+        until(kj::mv(until)),
+        idleSince(kj::mv(idleSince)),
+        account(kj::mv(account)) {}
   capnp::Capability::Client bootstrap;
   kj::Promise<void> until;
   kj::Maybe<IdleSince> idleSince;
+  kj::Own<Budget::Account> account;  // of the client, over all its connections; null: none
 };
 // `welcome` may throw: the connection is closed and the reason logged.
 // When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
@@ -76,7 +81,8 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
                                                    ServerLimits limits = {},
-                                                   kj::Promise<void> stop = kj::NEVER_DONE);
+                                                   kj::Promise<void> stop = kj::NEVER_DONE,
+                                                   kj::Own<Budget::Account> account = {});
 
 // Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
 // this mode and owner.
@@ -94,6 +100,7 @@ kj::AutoCloseFd inheritedSocket(kj::StringPtr variable);
 class Connection {
  public:
   virtual ~Connection() noexcept(false) = default;
+  // As often as one likes; when the connection has ended, its calls fail with that.
   virtual capnp::Capability::Client bootstrap() = 0;
   // The server went, or has broken a limit and is to be left: whatever is left of the connection
   // goes with this object.
@@ -111,6 +118,8 @@ struct DialLimits {
   unsigned questions = 4096;
   unsigned capabilities = 16384;
   size_t queuedBytes = 8u << 20;
+  // Whose what waits to be sent to the server is; null: nobody's.
+  kj::Own<Budget::Account> account;
 
   // Of a server that nobody has verified, or that is asked for little: 256 KiB, with no calls of
   // its own to speak of.
@@ -119,7 +128,8 @@ struct DialLimits {
             .inFlightWords = 1u << 15,
             .questions = 16,
             .capabilities = 64,
-            .queuedBytes = 256u << 10};
+            .queuedBytes = 256u << 10,
+            .account = {}};
   }
 };
 

@@ -90,5 +90,31 @@ TEST(Facts, StatsComeFromTheServicesCgroups) {
   EXPECT_EQ(stats[0].cpuNanoseconds, 250000u);
 }
 
+// Catches: a node on a host that has version 1 beside it, of whose services nothing is known.
+TEST(Facts, StatsOnAHybridHost) {
+  TestTree tree;
+  tree.directory("unified/system/apid");
+  tree.directory("memory/system/apid");
+  tree.file("memory/system/apid/memory.usage_in_bytes", "5000000\n");
+  tree.file("memory/system/apid/memory.stat", "inactive_file 9\ntotal_inactive_file 2000000\n");
+  tree.file("unified/system/apid/cpu.stat", "usage_usec 250\n");
+  auto stats =
+      readStats(tree.root, kj::arr(ServiceCgroup{kj::str("apid"), kj::str("system/apid")},
+                                   ServiceCgroup{kj::str("trustd"), kj::str("system/trustd")}));
+  ASSERT_EQ(stats.size(), 1u);
+  EXPECT_EQ(stats[0].memoryBytes, 3000000u);
+  EXPECT_EQ(stats[0].cpuNanoseconds, 250000u);
+}
+
+// Catches: another field taken for the start, whose unit is not that of the others.
+TEST(Facts, WhenAProcessStarted) {
+  TestTree tree;
+  tree.directory("1");
+  tree.file("1/stat", "1 (init) S 0 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 12345 4096 2 0 0\n");
+  EXPECT_EQ(processStartMs(tree.root, 1).orDefault(0),
+            12345u * 1000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
+  EXPECT_TRUE(processStartMs(tree.root, 2) == nullptr);
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -71,6 +71,30 @@ kj::Vector<int> pidsOf(kj::StringPtr proc) {
   return pids;
 }
 
+// Without what the kernel can drop at once.
+kj::Maybe<uint64_t> memoryOf(kj::StringPtr cgroups, kj::StringPtr cgroup) {
+  struct Version {
+    kj::StringPtr tree, used, droppable;
+  };
+  for (auto& v : {Version{"", "/memory.current", "inactive_file"},
+                  Version{"/memory", "/memory.usage_in_bytes", "total_inactive_file"}}) {
+    auto folder = kj::str(cgroups, v.tree, '/', cgroup);
+    KJ_IF_MAYBE (used, peekNumber(kj::str(folder, v.used))) {
+      auto droppable = peekKey(kj::str(folder, "/memory.stat"), v.droppable).orDefault(0);
+      return *used - kj::min(*used, droppable);
+    }
+  }
+  return nullptr;
+}
+
+kj::Maybe<uint64_t> cpuMicroseconds(kj::StringPtr cgroups, kj::StringPtr cgroup) {
+  for (auto tree : {""_kj, "/unified"_kj}) {
+    auto path = kj::str(cgroups, tree, '/', cgroup, "/cpu.stat");
+    KJ_IF_MAYBE (used, peekKey(path, "usage_usec")) return *used;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 kj::Vector<ProcessFacts> readProcesses(kj::StringPtr proc) {
@@ -111,16 +135,22 @@ kj::Vector<ServiceStats> readStats(kj::StringPtr cgroups,
                                    kj::ArrayPtr<const ServiceCgroup> services) {
   kj::Vector<ServiceStats> result;
   for (auto& service : services) {
-    auto folder = kj::str(cgroups, '/', service.cgroup);
-    KJ_IF_MAYBE (memory, peekNumber(kj::str(folder, "/memory.current"))) {
-      KJ_IF_MAYBE (cpu, peekKey(kj::str(folder, "/cpu.stat"), "usage_usec")) {
-        auto inactive = peekKey(kj::str(folder, "/memory.stat"), "inactive_file").orDefault(0);
-        result.add(
-            ServiceStats{kj::str(service.id), *memory - kj::min(*memory, inactive), *cpu * 1000});
+    KJ_IF_MAYBE (memory, memoryOf(cgroups, service.cgroup)) {
+      KJ_IF_MAYBE (cpu, cpuMicroseconds(cgroups, service.cgroup)) {
+        result.add(ServiceStats{kj::str(service.id), *memory, *cpu * 1000});
       }
     }
   }
   return result;
+}
+
+kj::Maybe<uint64_t> processStartMs(kj::StringPtr proc, int pid) {
+  KJ_IF_MAYBE (text, peek(kj::str(proc, "/", pid, "/stat"))) {
+    KJ_IF_MAYBE (stat, parseStat(*text)) {
+      return stat->startTicks * 1000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace talos::machined

@@ -16,6 +16,9 @@ struct ProcessFacts {
 // Sorted by pid. A process that ends while it is being read is left out.
 kj::Vector<ProcessFacts> readProcesses(kj::StringPtr proc);
 
+// When the process started, in milliseconds since the kernel's boot; none when it is gone.
+kj::Maybe<uint64_t> processStartMs(kj::StringPtr proc, int pid);
+
 struct MountFacts {
   MountPoint mount;
   uint64_t size = 0, available = 0;  // bytes
@@ -33,7 +36,8 @@ struct ServiceStats {
   uint64_t memoryBytes = 0;  // without what the kernel can drop at once (inactive file pages)
   uint64_t cpuNanoseconds = 0;
 };
-// Services whose cgroup is gone are left out.
+// Services whose cgroup is gone are left out. On a host that has version 1 beside it, the processor's
+// time is counted below `unified`, the memory below `memory`.
 kj::Vector<ServiceStats> readStats(kj::StringPtr cgroups,
                                    kj::ArrayPtr<const ServiceCgroup> services);
 

@@ -192,13 +192,16 @@ struct Work {
   ReadPool& pool;
   kj::Timer& timer;
   kj::String doing;
-  ClientCalls::Slot slot;
+  ClientCalls& calls;
+  ClientCalls::Slot slot = calls.enter(CallKind::kRead);
 };
 template <typename Job>
 auto piece(Work& work, Job& job) {
   return within(
       work.timer, kPieceDeadline,
-      work.pool.run(work.doing, [job = kj::addRef(job)]() mutable { return job->next(); }),
+      work.pool.run(
+          work.doing, [job = kj::addRef(job)]() mutable { return job->next(); },
+          work.calls.number()),
       kj::str(work.doing, " timed out: nothing came for ", kPieceDeadline / kj::SECONDS, " s"));
 }
 
@@ -259,13 +262,13 @@ kj::Promise<void> FilesServer::list(ListContext context) {
     if (bit < 32) options.types |= 1u << bit;  // a newer client may know more types
   }
   auto sink = params.getSink();
-  Work work{pool, timer, kj::str("listing ", options.root), calls->enter(CallKind::kRead)};
+  Work work{pool, timer, kj::str("listing ", options.root), *calls};
   return pump(kj::mv(work), kj::refcounted<ListJob>(kj::mv(options)), kj::mv(sink));
 }
 
 kj::Promise<void> FilesServer::diskUsage(DiskUsageContext context) {
   auto params = context.getParams();
-  Work work{pool, timer, kj::str("measuring"), calls->enter(CallKind::kRead)};
+  Work work{pool, timer, kj::str("measuring"), *calls};
   if (params.getPaths().size() > kMostUsagePaths) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(params.getPaths().size(), " paths in one call; at most ", kMostUsagePaths));
@@ -282,7 +285,7 @@ kj::Promise<void> FilesServer::diskUsage(DiskUsageContext context) {
 
 kj::Promise<void> FilesServer::read(ReadContext context) {
   kj::StringPtr path = context.getParams().getPath();
-  Work work{pool, timer, kj::str("reading ", path), calls->enter(CallKind::kRead)};
+  Work work{pool, timer, kj::str("reading ", path), *calls};
   auto job = kj::refcounted<ReadJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {
@@ -294,7 +297,7 @@ kj::Promise<void> FilesServer::read(ReadContext context) {
 
 kj::Promise<void> FilesServer::copy(CopyContext context) {
   kj::StringPtr path = context.getParams().getPath();
-  Work work{pool, timer, kj::str("copying ", path), calls->enter(CallKind::kRead)};
+  Work work{pool, timer, kj::str("copying ", path), *calls};
   auto job = kj::refcounted<CopyJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {

@@ -17,7 +17,7 @@ namespace {
 constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
 constexpr unsigned kMostRoles = 16;  // there are three
 
-uint64_t uptimeMs() {
+uint64_t kernelUptimeMs() {
   struct timespec now;
   KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
   return uint64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
@@ -45,13 +45,19 @@ MachineServer::MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity i
 template <typename F>
 auto MachineServer::onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())> {
   auto slot = calls->enter(CallKind::kRead);
-  return within(timer, kDeadline, pool.run(doing, kj::fwd<F>(work)),
+  return within(timer, kDeadline, pool.run(doing, kj::fwd<F>(work), calls->number()),
                 kj::str(doing, " timed out after ", kDeadline / kj::SECONDS, " s"))
       .attach(kj::mv(slot));
 }
 
 kj::String MachineServer::bootId() const {
   return firstLine(readFile(kj::str(paths.proc, "/sys/kernel/random/boot_id")));
+}
+
+uint64_t MachineServer::uptimeMs() const {
+  auto kernel = kernelUptimeMs();
+  if (identity.mode != "container") return kernel;
+  return kernel - kj::min(kernel, processStartMs(paths.proc, 1).orDefault(0));
 }
 
 kj::Promise<void> MachineServer::version(VersionContext context) {

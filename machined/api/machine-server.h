@@ -72,6 +72,8 @@ class MachineServer final : public rpc::Machine::Server {
   MachinePaths paths;
 
   kj::String bootId() const;
+  uint64_t uptimeMs()
+      const;  // of the kernel; of process 1 in a container, whose kernel is its host's
   template <typename F>
   auto onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())>;
 };

@@ -53,6 +53,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setStorage(parts.storage);
     return kj::READY_NOW;
   }
+  kj::Promise<void> containers(ContainersContext context) override {
+    context.getResults().setContainers(parts.containers);
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;
@@ -61,15 +65,18 @@ class NodeServer final : public rpc::Node::Server {
 class MachinedServer final : public rpc::Machined::Server {
  public:
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
-                 rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep)
+                 rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep,
+                 kj::Function<void(kj::StringPtr)> callsFor)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
         storeClient(kj::mv(store)),
-        keep(kj::mv(keep)) {}
+        keep(kj::mv(keep)),
+        callsFor(kj::mv(callsFor)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
+    callsFor(context.getParams().getClient());
     context.getResults().setNode(nodeClient);
     return kj::READY_NOW;
   }
@@ -100,6 +107,7 @@ class MachinedServer final : public rpc::Machined::Server {
   rpc::Node::Client nodeClient, maintenanceClient;
   rpc::Store::Client storeClient;
   kj::Function<void(rpc::AuditRecord::Reader)> keep;
+  kj::Function<void(kj::StringPtr)> callsFor;
 };
 
 }  // namespace
@@ -125,9 +133,10 @@ rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
 
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
                                     rpc::Node::Client maintenanceNode, rpc::Store::Client store,
-                                    kj::Function<void(rpc::AuditRecord::Reader)> audit) {
+                                    kj::Function<void(rpc::AuditRecord::Reader)> audit,
+                                    kj::Function<void(kj::StringPtr)> callsFor) {
   return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
-                                  kj::mv(audit));
+                                  kj::mv(audit), kj::mv(callsFor));
 }
 
 }  // namespace talos::machined

@@ -20,6 +20,7 @@ struct NodeParts {
   rpc::Networkd::Client networkd;             // dials again when networkd was restarted
   rpc::Configuration::Client configuration;
   rpc::Storage::Client storage;
+  rpc::Containers::Client containers;
 };
 
 rpc::Node::Client serveNode(NodeParts parts);
@@ -36,9 +37,11 @@ rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
 // Who may write into the log `audit`: apid alone.
 bool mayAudit(unsigned uid);
 
-// For one connection. `store` gives what this uid may do with resources; `audit` keeps a record.
-rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
-                                    rpc::Node::Client maintenanceNode, rpc::Store::Client store,
-                                    kj::Function<void(rpc::AuditRecord::Reader)> audit);
+// For one connection. `store` gives what this uid may do with resources; `audit` keeps a record,
+// `callsFor` hears whose calls these are.
+rpc::Machined::Client serveMachined(
+    const UnixPeer& peer, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
+    rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> audit,
+    kj::Function<void(kj::StringPtr)> callsFor = [](auto) {});
 
 }  // namespace talos::machined

@@ -117,6 +117,7 @@ kj::Maybe<ProcessStat> parseStat(kj::StringPtr text) {
       stat.ppid = static_cast<int>(fields[1]);
       stat.cpuTicks = fields[11] + fields[12];
       stat.threads = static_cast<uint32_t>(fields[17]);
+      stat.startTicks = fields[19];
       stat.virtualBytes = fields[20];
       stat.residentPages = fields[21];
       return kj::mv(stat);

@@ -33,6 +33,7 @@ struct ProcessStat {
   uint64_t cpuTicks = 0;  // user + system
   uint64_t virtualBytes = 0;
   uint64_t residentPages = 0;
+  uint64_t startTicks = 0;  // since the boot
   kj::String command;
 };
 kj::Maybe<ProcessStat> parseStat(kj::StringPtr text);

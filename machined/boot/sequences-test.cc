@@ -37,7 +37,9 @@ TEST(Sequences, NamesAndOrder) {
   EXPECT_EQ(
       "initialize: logger(setupLogger) "
       "systemRequirements(writeRequiredSysctlsForContainer,"
-      "setupSystemDirectory) config(loadConfig)",
+      "setupSystemDirectory,setRLimit) etc(createEtcNetworkFiles) "
+      "discoverNetwork(setupDiscoveryNetwork) "
+      "mountSystem(mountStatePartition) config(loadConfig)",
       show("initialize", Mode::kContainer));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
@@ -48,16 +50,17 @@ TEST(Sequences, NamesAndOrder) {
       show("boot", Mode::kMetal));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
-      "env(setUserEnvVars) var(setupVarDirectory) "
+      "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
+      "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
       "userSetup(writeUserFiles,writeUserSysctls) "
       "startEverything(startAllServices)",
       show("boot", Mode::kContainer));
   EXPECT_EQ(
-      "reboot: cleanup(stopNetworkd) stopEverything(stopAllServices) "
+      "reboot: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
       "unmountSystem(unmountStatePartition) reboot(reboot)",
       show("reboot", Mode::kMetal));
   EXPECT_EQ(
-      "shutdown: cleanup(stopNetworkd) stopEverything(stopAllServices) "
+      "shutdown: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
       "unmountSystem(unmountStatePartition) shutdown(shutdown)",
       show("shutdown", Mode::kMetal));
   EXPECT_EQ(show("initialize", Mode::kMetal), show("initialize", Mode::kCloud));

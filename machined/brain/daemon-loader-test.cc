@@ -28,6 +28,7 @@ struct DaemonLoaderTest : testing::Test {
   kj::Own<DaemonLoader> loader;
   unsigned listened = 0;
   bool cannotListen = false;
+  Containerd containerd{*io.lowLevelProvider, timer};
   kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // what it listens with
 
   // The same file: process 1 has duplicates.
@@ -61,7 +62,7 @@ struct DaemonLoaderTest : testing::Test {
     loader = kj::heap<DaemonLoader>(
         onlyTrustd(), DaemonLoader::Dependencies{
                           *supervisor,
-                          {*io.lowLevelProvider, store, nullptr},
+                          {*io.lowLevelProvider, store, nullptr, containerd},
                           [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
                             EXPECT_EQ(daemon.door.port, 50001);
                             ++listened;

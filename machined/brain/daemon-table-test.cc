@@ -49,12 +49,15 @@ struct DaemonTableTest : StoreTest {
     kj::Timer& getTimer() override { KJ_UNIMPLEMENTED("none"); }
   };
   NoIo io;
-  DaemonParts parts{io, store, nullptr};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Containerd containerd{io, timer};
+  DaemonParts parts{io, store, nullptr, containerd};
 };
 
 // Catches: a daemon that is started as root, without a filter, or with files that it does not need.
 TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   for (auto& daemon : daemons()) {
+    if (daemon.command != nullptr) continue;
     auto d = definition(daemon.id);
     EXPECT_EQ(d.argv[0], "/usr/libexec/talos/confine");
     EXPECT_NE(daemon.uid, 0u) << daemon.id.cStr();
@@ -79,7 +82,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
 TEST_F(DaemonTableTest, NoTwoShareAUserOrAPort) {
   for (auto& one : daemons()) {
     for (auto& other : daemons()) {
-      if (&one == &other) continue;
+      if (&one == &other || one.command != nullptr) continue;
       EXPECT_NE(one.uid, other.uid) << one.id.cStr();
       EXPECT_TRUE(one.door.port == 0 || one.door.port != other.door.port) << one.id.cStr();
     }
@@ -91,6 +94,24 @@ TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
   EXPECT_FALSE(definition("networkd").mayBeStopped);
   EXPECT_FALSE(definition("apid").mayBeStopped);
   EXPECT_TRUE(definition("trustd").mayBeStopped);
+}
+
+// Catches: containers without the rights that they need, because a wrapper took them; a runtime that
+// does not find its shims; another program that is root.
+TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
+  for (auto& daemon : daemons()) EXPECT_EQ(daemon.command != nullptr, daemon.id == "cri");
+  auto d = definition("cri", -1);
+  EXPECT_EQ(kj::strArray(d.argv, " "),
+            "/bin/containerd --address /run/containerd/containerd.sock --config "
+            "/etc/cri/containerd.toml");
+  EXPECT_EQ(kj::strArray(d.environment, " "), "PATH=/usr/bin:/usr/sbin");
+  EXPECT_EQ(kj::strArray(d.dependsOn, " "), "networkd");
+  EXPECT_EQ(d.cgroup, "system/cri");
+  EXPECT_EQ(d.memoryMax, 0u);
+  EXPECT_TRUE(d.health != nullptr);
+  ASSERT_EQ(d.conditions.size(), 1u) << "or it starts without its registries";
+  EXPECT_EQ(d.conditions[0]->description(),
+            "file \"/system/etc/cri/conf.d/10-registries.toml\" to exist");
 }
 
 // Catches: a daemon that waits for a socket that it was not given, and one without a door that gets

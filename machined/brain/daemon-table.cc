@@ -44,6 +44,26 @@ kj::Promise<void> trustdIsReady(DaemonParts& parts) {
   return serverTakesConnections(parts, kTrustdPort);
 }
 
+kj::Promise<void> containerdServes(DaemonParts& parts) {
+  return parts.containerd.serving();
+}
+
+class FileExists final : public Condition {
+ public:
+  explicit FileExists(kj::StringPtr path) : path(kj::str(path)) {}
+  kj::String description() const override { return kj::str("file \"", path, "\" to exist"); }
+  bool met() const override { return access(path.cStr(), F_OK) == 0; }
+
+ private:
+  kj::String path;
+};
+
+constexpr kj::StringPtr kContainerdCommand[] = {"/bin/containerd"_kj, "--address"_kj,
+                                                kContainerdSocket, "--config"_kj,
+                                                "/etc/cri/containerd.toml"_kj};
+// It starts shims and runc by name.
+constexpr kj::StringPtr kForeignPath = "PATH=/usr/bin:/usr/sbin"_kj;
+
 constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sys/devices"_kj};
 // It resolves the names of control-plane machines: the files are links to here.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
@@ -58,8 +78,9 @@ const Daemon kDaemons[] = {
      .filter = "network",
      .read = kNetworkdReads,
      .state = kNetworkdState,
-     // 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is some 40 MiB.
-     .memoryMax = 256 * kMiB,
+     // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is
+     // some 40 MiB. Nobody from outside sends it more than a DHCP packet.
+     .memoryMax = 128 * kMiB,
      .oomScore = -998,  // without it nobody reaches the node
      .door = {.socket = kNetworkdSocket, .mode = 0600},
      .mayBeStopped = false,
@@ -67,7 +88,9 @@ const Daemon kDaemons[] = {
     {.id = "apid",
      .uid = kApidUid,
      .read = kApidReads,
-     // 6 MiB at rest; 1000 clients with full buffers of TLS and sockets are some 130 MiB.
+     // 12 MiB at rest, 104 MiB at the worst of the hostile pack. Its limits allow for more: 96 MiB
+     // of calls and answers (apid/gate/gate.h), and 1000 clients with full buffers of TLS and
+     // sockets are some 130 MiB.
      .memoryMax = 256 * kMiB,
      .oomScore = -900,  // has the most clients; they connect again
      .door = {.port = kApidPort},
@@ -77,13 +100,24 @@ const Daemon kDaemons[] = {
      .check = apidIsReady},
     {.id = "trustd",
      .uid = kTrustdUid,
-     // 15 MiB when 5000 nodes join at once.
+     // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack; its
+     // 48 connections have messages of 32 KiB.
      .memoryMax = 64 * kMiB,
      .oomScore = -950,                              // a node that joins asks again
      .door = {.port = kTrustdPort, .queue = 4096},  // a whole rack may come up at once
      .after = "networkd",
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
      .check = trustdIsReady},
+    // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent to
+    // the cgroup as a whole. So containers go on when it ends, however it does. It limits nobody's
+    // memory, for the shims of all containers are accounted for here.
+    {.id = "cri",
+     .command = kContainerdCommand,
+     .after = "networkd",
+     // What is made of machine.registries: it reads that when it starts.
+     .file = "/system/etc/cri/conf.d/10-registries.toml",
+     .check = containerdServes,
+     .patience = 20 * kj::SECONDS},  // an emulated machine under load starts it in 10 s
 };
 
 constexpr int kListenAs = 3;  // the number of its door in a daemon
@@ -91,6 +125,10 @@ constexpr int kListenAs = 3;  // the number of its door in a daemon
 kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   kj::Vector<kj::String> environment;
   auto add = [&](kj::StringPtr name, auto&& value) { environment.add(kj::str(name, "=", value)); };
+  if (daemon.command != nullptr) {
+    environment.add(kj::str(kForeignPath));
+    return environment.releaseAsArray();
+  }
   if (daemon.door.port != 0) {
     add(kListenTcpVariable, kListenAs);
   } else if (daemon.door.socket != nullptr) {
@@ -132,18 +170,27 @@ kj::String serviceCgroup(kj::StringPtr id) {
 ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts& parts) {
   ServiceDefinition d;
   d.id = kj::str(daemon.id);
-  d.command = kj::str("/usr/bin/", daemon.id);
-  d.argv = confined(daemon, d.command);
+  if (daemon.command == nullptr) {
+    d.command = kj::str("/usr/bin/", daemon.id);
+    d.argv = confined(daemon, d.command);
+  } else {
+    d.command = kj::str(daemon.command[0]);
+    d.argv = KJ_MAP(word, daemon.command) {
+      return kj::str(word);
+    };
+  }
   d.environment = environmentOf(daemon);
   d.cgroup = serviceCgroup(d.id);
   d.memoryMax = daemon.memoryMax;
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
+  if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   d.mayBeStopped = daemon.mayBeStopped;
   d.carriesApi = daemon.carriesApi;
   if (daemon.check != nullptr) {
-    d.health = HealthCheck{[check = daemon.check, &parts]() { return check(parts); },
-                           0 * kj::SECONDS, 5 * kj::SECONDS, 5 * kj::SECONDS};
+    d.health =
+        HealthCheck{[check = daemon.check, &parts]() { return check(parts); }, 0 * kj::SECONDS,
+                    5 * kj::SECONDS, daemon.patience, 100 * kj::MILLISECONDS};
   }
   return d;
 }

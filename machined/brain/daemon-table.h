@@ -4,6 +4,7 @@
 
 #include <kj/async-io.h>
 
+#include "machined/containers/containerd.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
@@ -23,11 +24,15 @@ struct DaemonParts {
   kj::LowLevelAsyncIoProvider& lowLevel;
   Store& store;
   rpc::Networkd::Client networkd;
+  Containerd& containerd;
 };
 
 struct Daemon {
   kj::StringPtr id;  // the program is /usr/bin/<id>
-  unsigned uid;
+  // Instead: another project's program with its arguments, as root and not confined. What it starts
+  // are containers, which have rights of their own; no-new-privileges would take them away.
+  kj::ArrayPtr<const kj::StringPtr> command = nullptr;
+  unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
   kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)
   // The only files that it can read, beside the program; and the folder that it can write.
@@ -35,12 +40,13 @@ struct Daemon {
   kj::StringPtr state = nullptr;
   // Of its cgroup, kernel memory included. With headroom over what was measured (docs/figures.md):
   // who reaches it has a leak or an attacker, and only he is killed and restarted.
-  uint64_t memoryMax;  // bytes
+  uint64_t memoryMax = 0;  // bytes; 0: none
   // What the kernel goes by when the whole node is out of memory: the lower, the later it is killed.
   // All of ours outlive pods (-997 at the least); among them, the more the others need it the later.
-  int oomScore;
+  int oomScore = 0;  // one that is not confined sets its own
   DaemonDoor door = {};
   kj::StringPtr after = nullptr;  // the service that must be up
+  kj::StringPtr file = nullptr;   // that must be there
   bool mayBeStopped = true;       // by the API
   bool carriesApi = false;        // answers of the API go through it
   // Wanted from the moment on that this resource is there; without a type: always.
@@ -48,6 +54,7 @@ struct Daemon {
     kj::StringPtr type = nullptr, id = nullptr;
   } wantedWith = {};
   kj::Promise<void> (*check)(DaemonParts& parts) = nullptr;  // rejects with the reason
+  kj::Duration patience = 5 * kj::SECONDS;                   // with one check
 };
 
 kj::ArrayPtr<const Daemon> daemons();

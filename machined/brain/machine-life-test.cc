@@ -35,7 +35,6 @@ struct MachineLifeTest : testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   Quiet quiet;
-  Mode mode = Mode::kMetal;
 
   // One brain.
   struct Brain {
@@ -47,9 +46,12 @@ struct MachineLifeTest : testing::Test {
         : process1(test.machine),
           sequencer(test.quiet, test.timer, kj::systemPreciseMonotonicClock()),
           life(MachineLife::Dependencies{
-              process1, test.timer, test.mode, sequencer, status,
+              process1, test.timer, sequencer, status,
               [&test](kj::StringPtr name) { return test.sequence(name); },
-              [&test](kj::StringPtr line, Tone) { test.said.add(kj::str(line)); },
+              [&test](kj::StringPtr line, Tone tone) {
+                test.said.add(kj::str(line));
+                test.alarms += tone == Tone::kAlarm;
+              },
               [&test]() { ++test.apiKept; }, [&test]() { ++test.settled; },
               [&test](kj::StringPtr reason) {
                 test.reasons.add(kj::str(reason, " after ", test.history()));
@@ -62,7 +64,7 @@ struct MachineLifeTest : testing::Test {
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
   kj::Vector<Running> begun;
-  unsigned apiKept = 0, settled = 0;
+  unsigned apiKept = 0, settled = 0, alarms = 0;
   kj::Vector<kj::String> reasons;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> written;  // the reason
   bool slowDisk = false;
@@ -155,6 +157,7 @@ TEST_F(MachineLifeTest, AFailureStaysAndIsTold) {
   EXPECT_EQ(1u, apiKept);  // the next brain adopts it
   ASSERT_EQ(3u, said.size());
   EXPECT_TRUE(said[0].startsWith("problem: ")) << said[0].cStr();
+  EXPECT_EQ(3u, alarms);
 }
 
 // Catches: a machine that goes on booting although it is told to go down, or says that it failed.
@@ -249,20 +252,6 @@ TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
   brain().life.rebootSoon();
   pass(101 * kj::MILLISECONDS);
   EXPECT_EQ("initialize reboot shutdown reboot", history());
-}
-
-// Catches: a container that takes its host's place.
-TEST_F(MachineLifeTest, AContainerDoesNotGoDownByTheApi) {
-  mode = Mode::kContainer;
-  start();
-  for (bool reboot : {true, false}) {
-    auto e = kj::runCatchingExceptions([&]() {
-      (reboot ? brain().life.acceptReboot() : brain().life.acceptShutdown()).wait(scope);
-    });
-    EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOf(KJ_ASSERT_NONNULL(e)));
-  }
-  pass(1 * kj::SECONDS);
-  EXPECT_EQ("initialize", history());
 }
 
 // Catches: a machine that is neither up nor down, and nobody knows.

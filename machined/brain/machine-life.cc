@@ -13,8 +13,9 @@ constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 constexpr auto kSettled = 5 * kj::SECONDS;
 // A disk that hangs must not keep the machine from going down.
 constexpr auto kReasonPatience = 5 * kj::SECONDS;
-constexpr kj::StringPtr kByHand = "asked for at the machine (power button or ctrl-alt-del)"_kj,
-                        kByApi = "asked for through the API"_kj;
+constexpr kj::StringPtr
+    kByHand = "asked for at the machine (power button, ctrl-alt-del, or a signal to process 1)"_kj,
+    kByApi = "asked for through the API"_kj;
 
 bool goesDown(Stage stage) {
   return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN;
@@ -157,9 +158,6 @@ kj::Promise<void> MachineLife::acceptShutdown() {
 }
 
 kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
-  if (deps.mode == Mode::kContainer) {
-    fail(ErrorKind::kFailedPrecondition, "not supported in mode container");
-  }
   soon(stage, reason);
   return intend(stage);
 }

@@ -22,7 +22,6 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   struct Dependencies {
     Process1& process1;
     kj::Timer& timer;
-    Mode mode;
     Sequencer& sequencer;
     MachineStatus& status;
     kj::Function<Sequence(kj::StringPtr name)> sequence;
@@ -46,8 +45,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   // The same a little later: the answer to who asked for it has to get through apid, which ends
   // first.
   void rebootSoon();
-  // The same for callers of the API, resolving when a crash cannot make it forgotten:
-  // FailedPrecondition in a container, whose machine is its host's.
+  // The same for callers of the API, resolving when a crash cannot make it forgotten. In a container
+  // it is the container that ends, and whoever started it starts it again or does not.
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptShutdown();
   // Resolves when process 1 knows: from there on a new brain takes the machine down.

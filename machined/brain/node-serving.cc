@@ -1,9 +1,11 @@
 #include "machined/brain/node-serving.h"
 
+#include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/version.h"
 #include "common/wire/rpc-server.h"
 #include "machined/api/audit-line.h"
+#include "machined/api/containers-server.h"
 #include "machined/api/files-server.h"
 #include "machined/api/kmsg.h"
 #include "machined/brain/daemon-table.h"
@@ -43,11 +45,15 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
       [this, admins = sharedParts(ConfigKeeper::Caller::kAdmin),
        visitors = sharedParts(ConfigKeeper::Caller::kVisitor)](const UnixPeer& peer) mutable {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
-        return serveMachined(peer, nodeOf(admins, *client),
-                             serveMaintenance(rules, nodeOf(visitors, *client),
-                                              [this]() { return deps.config.tellsAnybody(); }),
-                             serveStore(deps.store, peer.uid),
-                             [this](rpc::AuditRecord::Reader record) { audit(record); });
+        return serveMachined(
+            peer, nodeOf(admins, *client),
+            serveMaintenance(rules, nodeOf(visitors, *client),
+                             [this]() { return deps.config.tellsAnybody(); }),
+            serveStore(deps.store, peer.uid),
+            [this](rpc::AuditRecord::Reader record) { audit(record); },
+            [client = kj::addRef(*client)](kj::StringPtr name) mutable {
+              if (name.size() > 0) client->isFor(name);
+            });
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
 }
@@ -79,12 +85,18 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .sensitiveResources = nullptr,
           .networkd = networkd(),
           .configuration = configuration(caller),
-          .storage = serveStorage(deps.uv)};
+          .storage = nullptr,
+          .containers = nullptr};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   auto mine = [&]() { return kj::addRef(client); };
-  auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) {
+  auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) -> kj::Promise<void> {
+    if (inContainer()) {
+      fail(ErrorKind::kFailedPrecondition,
+           "a node in a container has no kernel log of its own; talosctl logs machined shows what "
+           "the node itself says");
+    }
     return serveKernelLog(deps.io.unixEventPort, params);
   };
   NodeParts parts = shared;
@@ -93,6 +105,8 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   parts.events = serveEvents(deps.events, previousEvents(), mine());
   parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
+  parts.storage = inContainer() ? serveNoStorage() : serveStorage(pool, mine());
+  parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort}, mine());
   parts.resources = serveResources(deps.store, false, mine());
   parts.sensitiveResources = serveResources(deps.store, true, mine());
   return serveNode(kj::mv(parts));
@@ -100,14 +114,14 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
 
 PreviousLog NodeServing::previousLog() {
   return [this](rpc::Logs::PreviousParams::Reader params) {
-    return deps.recorder.readLog(kj::str(params.getId()), kj::str(params.getBoot()),
+    return deps.recorder.readLog(pool, kj::str(params.getId()), kj::str(params.getBoot()),
                                  params.getTailLines(), params.getSink());
   };
 }
 
 PreviousEvents NodeServing::previousEvents() {
   return [this](rpc::Events::PreviousParams::Reader params) {
-    return deps.recorder.readEvents(kj::str(params.getBoot()), params.getSink());
+    return deps.recorder.readEvents(pool, kj::str(params.getBoot()), params.getSink());
   };
 }
 

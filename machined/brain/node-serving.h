@@ -45,6 +45,7 @@ class NodeServing {
     MachineLife& life;
     kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
     BootRecorder& recorder;
+    Containerd& containerd;
   };
   explicit NodeServing(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
@@ -72,6 +73,8 @@ class NodeServing {
   rpc::Node::Client nodeOf(NodeParts& shared, ClientCalls& client);
 
   kj::Maybe<Asked> asked;
+
+  bool inContainer() const { return deps.mode == Mode::kContainer; }
 
   void audit(rpc::AuditRecord::Reader record);
   PreviousLog previousLog();

@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "machined/init/init-protocol.h"
 #include "machined/system/etc-files.h"
 
 namespace talos::machined {
@@ -34,9 +35,30 @@ kj::String platformOf(const KernelArguments& arguments) {
   return kj::str(arguments.first("talos.platform").orDefault("metal"));
 }
 
-kj::Maybe<kj::StringPtr> userData() {
-  if (auto* data = getenv("USERDATA")) return kj::StringPtr(data);
-  return nullptr;
+KernelArguments kernelArguments() {
+  auto* platform = getenv("PLATFORM");
+  if (platform == nullptr || modeOfPlatform(platform) != Mode::kContainer) {
+    return KernelArguments::ofThisKernel();
+  }
+  auto* name = getenv("HOSTNAME");
+  bool named = name != nullptr && *name != 0 && kj::StringPtr(name) != "(none)";
+  return KernelArguments(named ? kj::str("talos.hostname=", name) : kj::str());
+}
+
+UserData userDataOf(Process1& process1) {
+  auto file = process1.takeHeld(process1::kUserData);
+  return [file = kj::mv(file)]() -> kj::Maybe<kj::Array<char>> {
+    KJ_IF_MAYBE (fd, file) {
+      struct stat status;
+      KJ_SYSCALL(fstat(*fd, &status));
+      auto text = kj::heapArray<char>(status.st_size);
+      ssize_t size;
+      KJ_SYSCALL(size = pread(*fd, text.begin(), text.size(), 0));
+      KJ_REQUIRE(size == status.st_size, "USERDATA was cut");
+      return kj::mv(text);
+    }
+    return nullptr;
+  };
 }
 
 void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname) {

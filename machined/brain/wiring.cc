@@ -4,9 +4,9 @@
 #include "common/base/file.h"
 #include "common/base/process-memory.h"
 #include "common/base/version.h"
-#include "common/net/resolver.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/doors.h"
+#include "machined/brain/power-button.h"
 #include "machined/brain/recovery-guard.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
@@ -27,6 +27,9 @@ kj::Promise<void> Wiring::run() {
   debugConsole.follow(kSelf);
   logs.append(kAuditLog, nullptr);  // is in the list before there is anything to tell
   tasks.add(serving.serve(co_await openMachinedDoor(process1)));
+  if (mode != Mode::kContainer) {
+    tasks.add(listenForPowerButton(uv, process1, alarmAt("")));
+  }
   addControllers();
   supervisor.loadSelf(kSelf);
   KJ_IF_MAYBE (l, lost) {
@@ -52,15 +55,15 @@ kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
     lost = kj::str("all records: machined exited ", kMostRecoveries,
                    " times in a row when it read them");
   }
-  if (state.isMounted()) co_await recorder.begin(true);  // goes on with the predecessor's
   co_await config.recover();
   co_await guard.done();
+  if (state.isMounted()) co_await recorder.begin(true);  // goes on with the predecessor's
   co_return kj::mv(lost);
 }
 
 void Wiring::sayIfStartedAgain() {
   if (process1.brainRestarts() == 0) return;
-  console.openKernelLog();
+  console.open();
   console.say(kj::str("machined restarted (", process1.brainRestarts(), ")"));
 }
 
@@ -112,16 +115,14 @@ Supervisor::Dependencies Wiring::supervisorDependencies() {
           KJ_BIND_METHOD(announcements, service),
           kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
               KJ_BIND_METHOD(*this, environment)),
-          kj::Function<uint64_t(kj::StringPtr)>([](kj::StringPtr cgroup) {
-            auto path = kj::str("/sys/fs/cgroup/", cgroup, "/memory.events");
-            return memoryKillsOf(tryReadFile(path).orDefault(kj::String()));
-          })};
+          kj::Function<uint64_t(kj::StringPtr)>(
+              [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); })};
 }
 
 NodeConfigSources::Dependencies Wiring::sourcesDependencies() {
   return {arguments,
           platform,
-          userData(),
+          userDataOf(process1),
           smbiosUuid,
           volumes,
           uv,
@@ -130,7 +131,7 @@ NodeConfigSources::Dependencies Wiring::sourcesDependencies() {
           clock,
           KJ_BIND_METHOD(*this, chance),
           alarmAt("retrying "),  // what the boot waits for is for a quiet console too
-          [](kj::StringPtr host) { return resolve(host); },
+          [this](kj::StringPtr host) { return foreign.resolve(host); },
           foreign};
 }
 
@@ -155,7 +156,6 @@ ConfigKeeper::Dependencies Wiring::keeperDependencies() {
 MachineLife::Dependencies Wiring::lifeDependencies() {
   return {process1,
           timer,
-          mode,
           sequencer,
           status,
           [this](kj::StringPtr name) { return makeSequence(name, mode, parts); },
@@ -177,7 +177,9 @@ BootRecorder::Dependencies Wiring::recorderDependencies() {
           store,
           thisBootId(),
           kj::str(buildVersion().tag),
-          alarmAt("warning: ")};
+          alarmAt("warning: "),
+          kBootsFolder,
+          container ? ""_kj : kPstoreFolder};
 }
 
 // Who asked is known when apid has answered him and told the audit log.
@@ -205,7 +207,8 @@ NodeServing::Dependencies Wiring::servingDependencies() {
           config,
           life,
           [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); },
-          recorder};
+          recorder,
+          containerd};
 }
 
 void Wiring::statusChanged() {

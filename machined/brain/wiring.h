@@ -55,16 +55,17 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Timer& timer = io.provider->getTimer();
   const kj::Clock& clock = kj::systemPreciseCalendarClock();
   std::minstd_rand generator{std::random_device{}()};
-  KernelArguments arguments = KernelArguments::ofThisKernel();
+  KernelArguments arguments = kernelArguments();
   kj::String platform = platformOf(arguments);
   Mode mode = modeOfPlatform(platform);
+  bool container = mode == Mode::kContainer;
   UvLoop uv{io.unixEventPort, timer};
   ConfinedForeign foreign{io};
 
   // What it tells.
   Events events{clock, process1};
   Logs logs{process1, io.unixEventPort};
-  Console console{logs, clock};
+  Console console{logs, clock, container ? ConsoleKind::kOutput : ConsoleKind::kKernelLog};
   Announcements announcements{events, console, logs};
 
   // What it knows.
@@ -77,20 +78,24 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   // What runs on it. The time is kept by a service, which has to end before it.
   KernelClock kernelClock{uv, KJ_BIND_METHOD(announcements, time)};
-  UdpTimeNetwork timeNetwork{io.unixEventPort};
+  UdpTimeNetwork timeNetwork{io.unixEventPort, foreign};
   TimeService time{supervisor, timeDependencies()};
   Supervisor supervisor{supervisorDependencies()};
 
+  Containerd containerd{*io.lowLevelProvider, timer};
+
   // Its disks, and what the config makes of the system.
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
-  StateVolume state{uv, timer, volumes, alarmAt("warning: ")};
+  StateVolume state{uv, timer, volumes, container ? StateOn::kLauncher : StateOn::kDisk,
+                    alarmAt("warning: ")};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
-  UserSysctls sysctls{"/proc/sys", "/system/run/sysctls"};
+  UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
+                      container ? SysctlScope::kNetwork : SysctlScope::kAll};
 
   // Its config.
   NodeConfigSources sources{sourcesDependencies()};
-  StateDisk stateDisk{uv};
+  StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk};
   ConfigKeeper config{keeperDependencies()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
   MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
@@ -102,7 +107,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // Its life.
   TaskParts parts{arguments, uv,           timer,       process1,   events,      console,
                   store,     configReader, controllers, supervisor, kernelClock, mounts,
-                  sysctls,   state,        recorder,    config};
+                  sysctls,   state,        recorder,    config,     containerd};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
 
@@ -110,7 +115,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   NodeServing serving{servingDependencies()};
   DaemonLoader daemons{machined::daemons(),
                        {supervisor,
-                        {*io.lowLevelProvider, store, serving.networkd()},
+                        {*io.lowLevelProvider, store, serving.networkd(), containerd},
                         [this](const Daemon& daemon) { return openDoor(process1, daemon); }}};
   kj::TaskSet tasks{*this};
 

@@ -34,14 +34,7 @@ void checkAtOnce(const Decision& decision, const Situation& now) {
                     "\nuse mode reboot or staged, or undo these changes"));
 }
 
-void checkForNextBoot(config::Config::Reader wanted, const Decision& decision,
-                      const Situation& now) {
-  if (decision.mode == rpc::ApplyMode::REBOOT && !now.canReboot) {
-    auto needing = listed(decision.changes);
-    refuseNow(kj::str(
-        "a node in a container cannot reboot itself",
-        needing.size() == 0 ? kj::str() : kj::str("; these changes need a reboot:", needing)));
-  }
+void checkForNextBoot(config::Config::Reader wanted, const Situation& now) {
   if (!wanted.getPersist()) {
     refuseNow(
         "the next boot would not use this config: with persist: false the node fetches its config "
@@ -89,7 +82,7 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     if (decision.mode == rpc::ApplyMode::NO_REBOOT || decision.mode == rpc::ApplyMode::TRY) {
       checkAtOnce(decision, now);
     } else {
-      checkForNextBoot(wanted, decision, now);
+      checkForNextBoot(wanted, now);
     }
   }
   if (decision.mode == rpc::ApplyMode::NO_REBOOT) {

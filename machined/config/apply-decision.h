@@ -13,7 +13,6 @@ namespace talos::machined {
 struct Situation {
   bool maintenance = false;  // it has no config and waits for one
   bool failed = false;       // its boot has failed
-  bool canReboot = true;     // not in mode container
   kj::Maybe<config::Config::Reader> running;
   kj::Maybe<kj::String> notDurable;  // why a copy on disk would be gone at the next boot
 };

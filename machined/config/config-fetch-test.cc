@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <kj/compat/gzip.h>
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
 #include "common/testing/freed-secrets.h"
+#include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
 #include "machined/config/test-web-server.h"
 #include "machined/parse/test-direct-foreign.h"
@@ -17,16 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string zip(kj::StringPtr text) {
-  kj::VectorOutputStream out;
-  {
-    kj::GzipOutputStream zipper(out);
-    zipper.write(text.begin(), text.size());
-  }
-  auto bytes = out.getArray().asChars();
-  return std::string(bytes.begin(), bytes.size());
-}
 
 // A server in this process; time is the test's: it goes on when nothing else can.
 class FetchTest : public testing::Test {

@@ -7,11 +7,14 @@ namespace {
 // Catches: an order of sources that is another one, and a copy that is used though it should not.
 TEST_F(KeeperTest, WhatTheBootTakes) {
   sources.answers.add(kj::str(document("source")));
-  disk.content = kj::str(document("kept"));
+  // What is odd about it is told at every boot.
+  std::string odd = document("kept").cStr();
+  disk.content = kj::str(odd.replace(odd.find("https"), 5, "http").c_str());
   start();
   load();
   EXPECT_EQ("kept", running());
   EXPECT_EQ(0u, sources.searches);
+  EXPECT_TRUE(brain().saidThat("is served over https only"));
 
   machine.drop();
   disk.content = kj::str(document("kept", "", false));
@@ -80,10 +83,19 @@ TEST_F(KeeperTest, AMachineThatFailedIsNotInMaintenance) {
   auto text = refusal(apply(document("b"), ApplyMode::AUTO, false, ConfigKeeper::Caller::kVisitor));
   EXPECT_TRUE(contains(text, "Unauthenticated: the boot of this node failed")) << text;
   EXPECT_EQ("-/-", state());
+  EXPECT_TRUE(brain().keeper.tellsAnybody()) << "a machine without a config may say why";
   loading = kj::NEVER_DONE;
   startsFailed = true;
   EXPECT_FALSE(start().keeper.inMaintenance());
   EXPECT_EQ(0u, brain().changes) << "it began, and nobody was let in";
+}
+
+// Catches: a machine with an owner that tells anybody how it fares because it has failed.
+TEST_F(KeeperTest, AFailedMachineWithAConfigTellsNobody) {
+  auto& b = booted(document("a"));
+  EXPECT_FALSE(b.keeper.tellsAnybody());
+  b.failed = true;
+  EXPECT_FALSE(b.keeper.tellsAnybody());
 }
 
 // Catches: a machine that waits without saying why, and one that nobody can help any more.
@@ -114,6 +126,16 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
   EXPECT_EQ("b/b", state());
   EXPECT_EQ(0u, b.reboots);
   EXPECT_EQ(2u, b.changes);
+}
+
+// Catches: a node in a container that blames parameters and volumes which it never looks at.
+TEST_F(KeeperTest, AContainerSaysWhatItLacks) {
+  mode = config::Mode::kContainer;
+  sources.answers.add(kj::str());
+  auto loading = waitForAConfig();
+  ASSERT_EQ(1u, brain().keeper.maintenanceReasons().size());
+  EXPECT_EQ("no machine config: the launcher of this container gave no USERDATA",
+            brain().keeper.maintenanceReasons()[0]);
 }
 
 // Catches: a call without a certificate that a machine with a config takes. Tried from every moment
@@ -174,6 +196,10 @@ TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
     pass(64 * kj::SECONDS);
     EXPECT_EQ(before + 1, sources.searches);
   }
+  unsigned told = 0;
+  for (auto& line : brain().said) told += line.startsWith("maintenance: ");
+  EXPECT_EQ(told, 1u) << "the same reason is told once";
+  EXPECT_EQ(brain().changes, 1u);
 }
 
 // Catches: the document of an operator overwritten by one that was on its way.

@@ -239,7 +239,7 @@ TEST_F(KeeperTest, TheCopyOnDisk) {
   auto folder = kj::str(mkdtemp(name));
   KJ_DEFER(removeTree(folder));
   auto path = kj::str(folder, "/config.yaml");
-  StateDisk real(uv, path);
+  StateDisk real(uv, Keeper::kDisk, path);
   EXPECT_TRUE(real.read() == nullptr);
   auto write = [&](kj::StringPtr text) {
     real.write(kj::heapArray(text.asArray().slice(0, text.size()))).wait(io.waitScope);
@@ -257,11 +257,18 @@ TEST_F(KeeperTest, TheCopyOnDisk) {
   real.remove().wait(io.waitScope);
   real.remove().wait(io.waitScope);
   EXPECT_TRUE(real.read() == nullptr);
-  StateDisk absent(uv, kj::str(folder, "/none/config.yaml"));
-  EXPECT_TRUE(absent.whyNotDurable() != nullptr);
-  StateDisk memory(uv, "/dev/config.yaml");  // a tmpfs wherever there is a kernel
-  auto why = memory.whyNotDurable().orDefault(kj::str());
-  EXPECT_TRUE(contains(why.cStr(), "no disk is mounted at /dev, which is memory")) << why.cStr();
+  auto why = [&](Keeper keeper, kj::StringPtr path) {
+    return std::string(StateDisk(uv, keeper, path).whyNotDurable().orDefault(kj::str()).cStr());
+  };
+  auto missing = kj::str(folder, "/none/config.yaml");
+  EXPECT_EQ(kj::str(folder, "/none is missing"), why(Keeper::kDisk, missing).c_str());
+  EXPECT_EQ(kj::str(folder, "/none is missing"), why(Keeper::kLauncher, missing).c_str());
+  // A tmpfs wherever there is a kernel. What a launcher mounts it keeps, whatever it is.
+  EXPECT_EQ("no disk is mounted at /dev, which is memory and lost with a reboot",
+            why(Keeper::kDisk, "/dev/config.yaml"));
+  EXPECT_EQ("", why(Keeper::kLauncher, "/dev/config.yaml"));
+  EXPECT_EQ(kj::str("nothing is mounted at ", folder, ", so it is lost with a reboot"),
+            why(Keeper::kLauncher, path).c_str());
 }
 
 // Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
@@ -404,14 +411,12 @@ TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
   EXPECT_EQ("a/b", state());
 }
 
-// Catches: a container that is told to reboot its host.
-TEST_F(KeeperTest, AContainerDoesNotReboot) {
+// Catches: a node in a container whose config cannot be changed.
+TEST_F(KeeperTest, AContainerReboots) {
   mode = config::Mode::kContainer;
   booted(document("a"));
-  auto text = refusal(apply(document("b", kEnv), ApplyMode::AUTO));
-  EXPECT_TRUE(contains(text, "FailedPrecondition: a node in a container")) << text;
-  EXPECT_TRUE(contains(text, "machine.env.a")) << text;
-  apply(document("b", kEnv), ApplyMode::STAGED).wait(io.waitScope);
+  auto outcome = apply(document("b", kEnv), ApplyMode::AUTO).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::REBOOT, outcome.mode);
   EXPECT_EQ("a/b", state());
 }
 

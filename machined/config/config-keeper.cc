@@ -109,6 +109,7 @@ kj::Promise<void> ConfigKeeper::knowPublished() {
     KJ_DEFER(zeroize(*text));
     auto checked = co_await checkAgain(*text);
     for (auto& line : checked.errors) deps.say(line, Tone::kAlarm);  // it was good a moment ago
+    inheritedErrors = kj::mv(checked.errors);
     deps.reader.know(kj::mv(checked.config));
   }
 }
@@ -235,9 +236,11 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
     }
   }
   if (!named) {
-    reasons.add(
-        kj::str("no machine config: kernel parameter talos.config is missing or \"none\", and no "
-                "volume has a config"));
+    reasons.add(kj::str("no machine config: ",
+                        deps.mode == config::Mode::kContainer
+                            ? "the launcher of this container gave no USERDATA"
+                            : "kernel parameter talos.config is missing or \"none\", and no "
+                              "volume has a config"));
   }
   co_return named;
 }
@@ -281,6 +284,7 @@ void ConfigKeeper::publish(KnownConfig config) {
   maintenance = nullptr;
   auto text = kj::heapString(config.bytes());
   KJ_DEFER(zeroize(text));
+  inheritedErrors.clear();
   deps.reader.know(kj::mv(config));
   putRecord<rpc::MachineConfigSpec>(
       deps.store, kMachineConfigId,
@@ -293,14 +297,13 @@ void ConfigKeeper::publish(KnownConfig config) {
 
 // --- tasks of the boot ---
 
+// Nothing is published but what check() found good, in this brain; reading it once more would cost
+// every boot a process and tell nothing new.
 kj::Promise<void> ConfigKeeper::validate() {
-  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
-    auto checked = co_await check(kj::heapArray(config->bytes()), kj::str("machine config"));
-    if (checked.errors.empty()) co_return;
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("the machine config is not valid:\n", kj::strArray(checked.errors, "\n")));
-  }
-  fail(ErrorKind::kNotFound, "no machine config to validate");
+  if (!published(deps.store)) fail(ErrorKind::kNotFound, "no machine config to validate");
+  if (inheritedErrors.empty()) return kj::READY_NOW;
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("the machine config is not valid:\n", kj::strArray(inheritedErrors, "\n")));
 }
 
 kj::Promise<void> ConfigKeeper::save() {
@@ -320,7 +323,6 @@ Situation ConfigKeeper::situation() {
   Situation now;
   now.maintenance = inMaintenance();
   now.failed = deps.failed();
-  now.canReboot = deps.mode != config::Mode::kContainer;
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     now.running = running->get();
   }

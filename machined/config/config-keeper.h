@@ -77,8 +77,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
 
   // Once, when the store has its journal and before the controllers run: has the document read that
   // is published, and takes up what the predecessor left. Rejects when no process can be had for
-  // that: better no brain yet than one that takes the machine for one without a config. After a change that it had begun and that ends in a reboot, intendReboot()
-  // has been called.
+  // that: better no brain yet than one that takes the machine for one without a config. After a
+  // change that it had begun and that ends in a reboot, intendReboot() has been called.
   kj::Promise<void> recover();
 
   // The task loadConfig: resolves when a good config is published, however long that takes. Throws
@@ -136,6 +136,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
+  kj::Vector<kj::String> inheritedErrors;  // of the published document, if the predecessor's
   unsigned checking = 0;  // documents of visitors, and large ones, that are looked at
   kj::Maybe<Trial> trial;
   kj::Promise<void> alarm = kj::READY_NOW;  // of its end

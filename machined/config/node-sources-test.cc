@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
+#include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
 #include "machined/config/test-web-server.h"
 #include "machined/parse/test-direct-foreign.h"
@@ -56,7 +57,7 @@ class SourcesTest : public testing::Test {
   DirectForeign foreign;
   TestTree tree;
   std::vector<std::string> said;
-  kj::Maybe<kj::StringPtr> userData;
+  kj::StringPtr userData;
   kj::String bundle = tree.at("bundle.crt");
 
   ~SourcesTest() noexcept override {}
@@ -66,8 +67,13 @@ class SourcesTest : public testing::Test {
                    kj::Duration limit = 9 * kj::SECONDS) {
     KernelArguments arguments(commandLine.asArray());
     NodeConfigSources sources(NodeConfigSources::Dependencies{
-        arguments, platform, userData, []() { return kj::str("u-1"); }, volumes, uv,
-        io.provider->getNetwork(), timer, kj::systemPreciseCalendarClock(), []() { return 0.0; },
+        arguments, platform,
+        [this]() -> kj::Maybe<kj::Array<char>> {
+          if (userData == nullptr) return nullptr;
+          return kj::heapArray(userData.asArray());
+        },
+        []() { return kj::str("u-1"); }, volumes, uv, io.provider->getNetwork(), timer,
+        kj::systemPreciseCalendarClock(), []() { return 0.0; },
         [this](kj::StringPtr line) { said.push_back(line.cStr()); },
         [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
           return kj::arr(kj::str(host));
@@ -170,6 +176,10 @@ TEST_F(SourcesTest, Container) {
   EXPECT_THAT(volumes.looked, IsEmpty());
   auto encoded = kj::encodeBase64("machine: {}"_kj.asBytes());
   userData = encoded;
+  EXPECT_EQ("environment variable USERDATA: machine: {}", find("", "container"));
+  auto bytes = zip("machine: {}");
+  auto packed = kj::encodeBase64(kj::StringPtr(bytes.data(), bytes.size()).asBytes());
+  userData = packed;
   EXPECT_EQ("environment variable USERDATA: machine: {}", find("", "container"));
   userData = "!"_kj;
   EXPECT_THAT(find("", "container"),

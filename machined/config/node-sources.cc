@@ -15,6 +15,7 @@
 namespace talos::machined {
 namespace {
 
+constexpr kj::StringPtr kGzipStart = "\x1f\x8b"_kj;
 constexpr kj::StringPtr kCidata = "cidata"_kj;
 constexpr kj::StringPtr kNoCloud = "nocloud"_kj;
 // For a volume that nobody has named: drivers of drives were loaded a moment ago.
@@ -172,15 +173,24 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromEnvironment() {
   constexpr auto kFrom = "environment variable USERDATA"_kj;
-  auto data = deps.userData.orDefault("");
-  if (data == nullptr) co_return nullptr;
+  auto data = deps.userData().orDefault(nullptr);
+  KJ_DEFER(zeroize(data));
+  if (data.size() == 0) co_return nullptr;
   auto bytes = kj::decodeBase64(data);
   KJ_DEFER(zeroize(bytes.asChars()));
   if (bytes.hadErrors) {
     fail(ErrorKind::kInvalidArgument,
          kj::str(kFrom, " is not base64; use the base64 of a machine config"));
   }
-  co_return co_await checked(kj::heapArray(bytes.asChars()), kj::str(kFrom));
+  auto document = kj::heapArray(bytes.asChars());
+  if (startsWith(document, kGzipStart)) {
+    co_return co_await checked(kj::mv(document), kj::str(kFrom));
+  }
+  // As it is: the checks of what comes from a web server are about answers that are no config.
+  FoundConfig found;
+  found.text = kj::mv(document);
+  found.from = kj::str(kFrom);
+  co_return kj::mv(found);
 }
 
 void NodeConfigSources::announce(kj::String line) {

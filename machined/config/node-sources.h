@@ -20,8 +20,9 @@ class NodeConfigSources final : public ConfigSources {
   struct Dependencies {
     const KernelArguments& arguments;
     kj::StringPtr platform;
-    kj::Maybe<kj::StringPtr> userData;  // the environment's USERDATA
-    kj::Function<kj::String()> uuid;    // of the machine, by its firmware
+    // The environment's USERDATA; empty or none: there is none. Zeroed when it was read.
+    kj::Function<kj::Maybe<kj::Array<char>>()> userData;
+    kj::Function<kj::String()> uuid;  // of the machine, by its firmware
     Volumes& volumes;
     UvLoop& uv;
     kj::Network& network;

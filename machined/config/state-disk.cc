@@ -12,6 +12,7 @@
 #include "common/base/file.h"
 #include "common/base/zeroize.h"
 #include "machined/config/config-sources.h"
+#include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
 namespace {
@@ -65,6 +66,10 @@ kj::Maybe<kj::String> StateDisk::whyNotDurable() {
   auto folder = folderOf(path);
   struct statfs info;
   if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is missing");
+  if (keeper == Keeper::kLauncher) {
+    if (isMountPoint(folder, readFile("/proc/self/mountinfo"))) return nullptr;
+    return kj::str("nothing is mounted at ", folder, ", so it is lost with a reboot");
+  }
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) {
     return kj::str("no disk is mounted at ", folder, ", which is memory and lost with a reboot");
   }

@@ -28,9 +28,14 @@ class ConfigDisk {
   virtual kj::Maybe<kj::String> whyNotDurable() = 0;
 };
 
+// Who keeps what is mounted at the file's folder. A launcher starts a container again with the same
+// folders, whatever file system they are on.
+enum class Keeper { kDisk, kLauncher };
+
 class StateDisk final : public ConfigDisk {
  public:
-  explicit StateDisk(UvLoop& uv, kj::StringPtr path = kStateConfig) : uv(uv), path(kj::str(path)) {}
+  StateDisk(UvLoop& uv, Keeper keeper, kj::StringPtr path = kStateConfig)
+      : uv(uv), keeper(keeper), path(kj::str(path)) {}
   kj::StringPtr name() const override { return path; }
   kj::Maybe<kj::String> read() override;
   kj::Promise<void> write(kj::Array<char> text) override;
@@ -39,6 +44,7 @@ class StateDisk final : public ConfigDisk {
 
  private:
   UvLoop& uv;
+  Keeper keeper;
   kj::String path;
 };
 

@@ -19,12 +19,26 @@
 namespace talos::confine {
 namespace {
 
-void setOomScore(int score) {
+// Best effort, like the limits: a container may not be allowed to go below what it was given, and
+// that is no reason to start nothing.
+void setOomScore(int score, kj::StringPtr program) {
   int fd;
   KJ_SYSCALL(fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   kj::AutoCloseFd file(fd);
   auto text = kj::str(score);
-  KJ_SYSCALL(write(file, text.cStr(), text.size()), "--oom-score", score);
+  if (write(file, text.cStr(), text.size()) >= 0) return;
+  log::warn("cannot set the OOM score; going on with the one that it has",
+            {{"program", program}, {"error", strerror(errno)}});
+}
+
+void setLimit(const Limit& l) {
+  auto resource = static_cast<__rlimit_resource>(l.resource);
+  struct rlimit both = {l.value, l.value};
+  if (setrlimit(resource, &both) == 0) return;
+  // Above what is allowed: then all that is.
+  KJ_SYSCALL(getrlimit(resource, &both), l.resource);
+  both.rlim_cur = both.rlim_max = kj::min(both.rlim_max, l.value);
+  KJ_SYSCALL(setrlimit(resource, &both), l.resource, l.value);
 }
 
 bool contains(kj::ArrayPtr<const unsigned> list, unsigned value) {
@@ -83,12 +97,9 @@ void silence(int nothing) {
 
 void run(const Options& options) {
   KJ_IF_MAYBE (score, options.oomScore) {
-    setOomScore(*score);
+    setOomScore(*score, options.command[0]);
   }
-  for (auto& l : options.limits) {
-    struct rlimit both = {l.value, l.value};
-    KJ_SYSCALL(setrlimit(static_cast<__rlimit_resource>(l.resource), &both), l.resource, l.value);
-  }
+  for (auto& l : options.limits) setLimit(l);
   kj::Maybe<kj::Own<Landlock>> landlock;
   if (options.read.size() + options.write.size() > 0) {
     if (Landlock::version() > 0) {

@@ -3,7 +3,6 @@
 #include <asm/termbits.h>
 #include <errno.h>
 #include <kj/debug.h>
-#include <linux/sched.h>
 #include <linux/sockios.h>
 #include <seccomp.h>
 #include <string.h>
@@ -14,174 +13,8 @@
 namespace talos::confine {
 namespace {
 
-constexpr const char* kCommon[] = {
-    // memory, time, identity, limits
-    "brk",
-    "mmap",
-    "munmap",
-    "mprotect",
-    "mremap",
-    "madvise",
-    "mlock",
-    "mlock2",
-    "munlock",
-    "membarrier",
-    "clock_gettime",
-    "clock_getres",
-    "clock_nanosleep",
-    "nanosleep",
-    "gettimeofday",
-    "time",
-    "times",
-    "getpid",
-    "getppid",
-    "gettid",
-    "getuid",
-    "geteuid",
-    "getgid",
-    "getegid",
-    "getgroups",
-    "getresuid",
-    "getresgid",
-    "getpgrp",
-    "getpgid",
-    "getsid",
-    "getrlimit",
-    "prlimit64",
-    "getrusage",
-    "sysinfo",
-    "uname",
-    "getrandom",
-    "getcpu",
-    "umask",
-    "capget",
-    "arch_prctl",
-    // threads and signals
-    "futex",
-    "futex_waitv",
-    "set_robust_list",
-    "get_robust_list",
-    "set_tid_address",
-    "rseq",
-    "sched_yield",
-    "sched_getaffinity",
-    "sched_getparam",
-    "sched_getscheduler",
-    "exit",
-    "exit_group",
-    "tgkill",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "rt_sigpending",
-    "rt_sigsuspend",
-    "rt_sigtimedwait",
-    "sigaltstack",
-    "restart_syscall",
-    "pause",
-    // descriptors and waiting
-    "read",
-    "write",
-    "readv",
-    "writev",
-    "pread64",
-    "pwrite64",
-    "preadv",
-    "pwritev",
-    "preadv2",
-    "pwritev2",
-    "close",
-    "close_range",
-    "dup",
-    "dup2",
-    "dup3",
-    "fcntl",
-    "lseek",
-    "pipe",
-    "pipe2",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "epoll_create",
-    "epoll_create1",
-    "epoll_ctl",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "eventfd2",
-    "timerfd_create",
-    "timerfd_settime",
-    "timerfd_gettime",
-    "signalfd4",
-    "memfd_create",
-    "sendfile",
-    "splice",
-    "copy_file_range",
-    "inotify_init1",
-    "inotify_add_watch",
-    "inotify_rm_watch",
-    // files; which ones is Landlock's part
-    "open",
-    "openat",
-    "stat",
-    "fstat",
-    "lstat",
-    "newfstatat",
-    "statx",
-    "statfs",
-    "fstatfs",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "readlink",
-    "readlinkat",
-    "getdents64",
-    "getcwd",
-    "mkdir",
-    "mkdirat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "ftruncate",
-    "fallocate",
-    "fadvise64",
-    "fsync",
-    "fdatasync",
-    "flock",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "utimensat",
-    // sockets; which families is below
-    "socketpair",
-    "bind",
-    "listen",
-    "accept",
-    "accept4",
-    "connect",
-    "shutdown",
-    "getsockname",
-    "getpeername",
-    "getsockopt",
-    "setsockopt",
-    "sendto",
-    "recvfrom",
-    "sendmsg",
-    "recvmsg",
-    "sendmmsg",
-    "recvmmsg",
-};
-
-// Memory, the clock, what it has open already.
-constexpr const char* kParser[] = {
+// What everybody may, and the parser nothing else: memory, the clock, what it has open already.
+constexpr const char* kAlways[] = {
     "brk",
     "mmap",
     "munmap",
@@ -239,14 +72,134 @@ constexpr const char* kParser[] = {
     "pipe2",
 };
 
+constexpr const char* kServer[] = {
+    // memory, time, identity, limits
+    "mlock",
+    "mlock2",
+    "munlock",
+    "membarrier",
+    "clock_getres",
+    "clock_nanosleep",
+    "nanosleep",
+    "time",
+    "times",
+    "getppid",
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getgroups",
+    "getresuid",
+    "getresgid",
+    "getpgrp",
+    "getpgid",
+    "getsid",
+    "getrusage",
+    "uname",
+    "getcpu",
+    "umask",
+    "capget",
+    // threads and signals
+    "futex_waitv",
+    "get_robust_list",
+    "sched_yield",
+    "sched_getparam",
+    "sched_getscheduler",
+    "tgkill",
+    "rt_sigpending",
+    "rt_sigsuspend",
+    "rt_sigtimedwait",
+    "pause",
+    // descriptors and waiting
+    "pread64",
+    "pwrite64",
+    "preadv",
+    "pwritev",
+    "preadv2",
+    "pwritev2",
+    "close_range",
+    "dup",
+    "dup2",
+    "dup3",
+    "lseek",
+    "pipe",
+    "select",
+    "pselect6",
+    "epoll_create",
+    "timerfd_gettime",
+    "memfd_create",
+    "sendfile",
+    "splice",
+    "copy_file_range",
+    "inotify_init1",
+    "inotify_add_watch",
+    "inotify_rm_watch",
+    // files; which ones is Landlock's part
+    "open",
+    "openat",
+    "stat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "fstatfs",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+    "getdents64",
+    "getcwd",
+    "mkdir",
+    "mkdirat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "ftruncate",
+    "fallocate",
+    "fadvise64",
+    "fsync",
+    "fdatasync",
+    "flock",
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "utimensat",
+    // sockets; which families is below
+    "socketpair",
+    "bind",
+    "listen",
+    "accept",
+    "accept4",
+    "connect",
+    "setsockopt",
+    "sendmmsg",
+    "recvmmsg",
+};
+
+// What a parser needs besides to ask for names. Landlock says which files.
+constexpr const char* kResolver[] = {
+    "open",   "openat", "stat",    "lstat",      "newfstatat", "access",   "lseek",
+    "select", "bind",   "connect", "setsockopt", "sendmmsg",   "recvmmsg", "timerfd_gettime",
+};
+
+enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
 struct Profile {
   kj::StringPtr name;
-  kj::ArrayPtr<const char* const> calls;
-  bool sockets, network, threads;
+  kj::ArrayPtr<const char* const> calls;  // besides what everybody may
+  Sockets sockets;
 };
-constexpr Profile kProfiles[] = {{"server"_kj, kCommon, true, false, true},
-                                 {"network"_kj, kCommon, true, true, true},
-                                 {"parser"_kj, kParser, false, false, false}};
+constexpr Profile kProfiles[] = {{"server"_kj, kServer, Sockets::kUnixToo},
+                                 {"network"_kj, kServer, Sockets::kNetwork},
+                                 {"parser"_kj, {}, Sockets::kNone},
+                                 {"resolver"_kj, kResolver, Sockets::kInternet}};
 
 class Filter {
  public:
@@ -284,14 +237,15 @@ class Filter {
   }
 };
 
-void allowSockets(Filter& filter, bool network) {
-  for (int family : {AF_UNIX, AF_INET, AF_INET6}) {
-    filter.allowIf("socket", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
-  }
-  if (!network) return;
-  for (int family : {AF_NETLINK, AF_PACKET}) {
-    filter.allowIf("socket", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
-  }
+void allowSockets(Filter& filter, Sockets which) {
+  auto allow = [&](std::initializer_list<int> families) {
+    for (int family : families) {
+      filter.allowIf("socket", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
+    }
+  };
+  if (which >= Sockets::kInternet) allow({AF_INET, AF_INET6});
+  if (which >= Sockets::kUnixToo) allow({AF_UNIX});
+  if (which >= Sockets::kNetwork) allow({AF_NETLINK, AF_PACKET});
 }
 
 void allowIoctls(Filter& filter, bool network) {
@@ -317,16 +271,8 @@ void installFilter(kj::StringPtr profile, const char* program) {
                  kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", ")));
   }
   Filter filter;
+  for (auto* name : kAlways) filter.allow(name);
   for (auto* name : found->calls) filter.allow(name);
-  // A new thread yes, a new process no. clone3 hides its flags in memory, where a filter cannot
-  // look: "not implemented" makes the C library take clone.
-  constexpr uint64_t kThread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
-  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-                                   CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  if (found->threads) {
-    filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kThread | kNamespaces, kThread));
-    filter.refuse("clone3", ENOSYS);
-  }
   // The names of threads and of memory; not the capability and mode calls.
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
@@ -334,8 +280,8 @@ void installFilter(kj::StringPtr profile, const char* program) {
     filter.allowIf("prctl", SCMP_A0(SCMP_CMP_EQ, option));
   }
   filter.allowIf("execve", SCMP_A0(SCMP_CMP_EQ, reinterpret_cast<uint64_t>(program)));
-  if (found->sockets) allowSockets(filter, found->network);
-  allowIoctls(filter, found->network);
+  allowSockets(filter, found->sockets);
+  allowIoctls(filter, found->sockets == Sockets::kNetwork);
   filter.load();
 }
 

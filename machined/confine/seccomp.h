@@ -1,14 +1,15 @@
 // System call filters: allow-lists, by name of the profile. What is not on the list fails with
 // EPERM, so a library that tries something new falls back or says so; a foreign architecture kills.
 //
-//   server    a KJ program with threads, files and sockets of Unix and IP: apid, trustd
+//   server    a KJ program with files and sockets of Unix and IP: apid, trustd
 //   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
 //   parser    reads and writes what it was started with, and nothing else: machined/parse. It can
-//             neither make nor connect sockets, open files, start threads, nor send signals
+//             neither make nor connect sockets, open files, nor send signals
+//   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
-// closes the rest. New threads are possible for all but a parser, new processes for none.
+// closes the rest. New threads are possible for none, either: all of ours have one.
 #pragma once
 
 #include <kj/string.h>

@@ -5,9 +5,9 @@
 // inputs (CA, names, addresses) changed or half of their lifetime is over, and survive restarts of
 // the brain. Without a config (in maintenance mode, or when the boot has failed) there is one
 // self-signed certificate, which any client may meet; its key stays the same until the node has a
-// config, over restarts of the brain too, because an operator compares its fingerprint. Key operations run in the thread pool. A node without the
-// key gets its certificate from trustd: apid requests it and writes it here (join-controller.h),
-// and this controller writes nothing.
+// config, over restarts of the brain too, because an operator compares its fingerprint. Key
+// operations run in the thread pool. A node without the key gets its certificate from trustd: apid
+// requests it and writes it here (join-controller.h), and this controller writes nothing.
 #pragma once
 
 #include <kj/timer.h>

@@ -17,18 +17,7 @@ constexpr kj::StringPtr kPublic = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
 
 // Of the items of machine.network.interfaces.
 NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "") {
-  auto document = kj::str(
-      "version: v1alpha1\n"
-      "machine:\n"
-      "  type: worker\n"
-      "  token: abcdef.0123456789abcdef\n"
-      "  install: {disk: /dev/sda}\n"
-      "  network:\n"
-      "    interfaces:\n",
-      interfaces,
-      "cluster:\n"
-      "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
-  auto view = viewMachineConfig(document);
+  auto view = viewMachineConfig(configWithInterfaces(interfaces));
   return planNetwork(KernelArguments(cmdline.asArray()), view.network, nullptr);
 }
 

@@ -110,4 +110,19 @@ struct ConfigTest : public testing::Test {
   }
 };
 
+// A worker's config with these items of machine.network.interfaces, as lines indented by six.
+inline kj::String configWithInterfaces(kj::StringPtr interfaces) {
+  return kj::str(
+      "version: v1alpha1\n"
+      "machine:\n"
+      "  type: worker\n"
+      "  token: abcdef.0123456789abcdef\n"
+      "  install: {disk: /dev/sda}\n"
+      "  network:\n"
+      "    interfaces:\n",
+      interfaces,
+      "cluster:\n"
+      "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
+}
+
 }  // namespace talos::machined

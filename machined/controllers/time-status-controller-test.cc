@@ -34,7 +34,7 @@ struct TimeStatusTest : public StoreTest {
     deps.keepTime = [this](kj::Array<kj::String> s) {
       told = kj::str("keep ", kj::strArray(s, ",")).cStr();
     };
-    deps.leaveAlone = [this](kj::StringPtr) { told = "leave"; };
+    deps.leaveAlone = [this](kj::StringPtr why) { told = kj::str("leave: ", why).cStr(); };
     deps.seen = [this]() {
       return TimeStatusController::Seen{steps, kj::str("s"), kj::str("+1us"), kj::str(problem)};
     };
@@ -90,14 +90,14 @@ TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
   EXPECT_EQ(told, "keep pool.ntp.org");
   present = disabled = true;
   poke();
-  EXPECT_EQ(told, "leave");
+  EXPECT_EQ(told, "leave: machine.time.disabled");
 }
 
 // Catches: everything that waits for the time, on a machine that will never ask for it.
 TEST_F(TimeStatusTest, DisabledCountsAsSynchronised) {
   present = disabled = true;
   start();
-  EXPECT_EQ(told, "leave");
+  EXPECT_EQ(told, "leave: machine.time.disabled");
   EXPECT_EQ(status(), "synced disabled epoch 0  : ");
   disabled = false;
   poke();
@@ -108,7 +108,7 @@ TEST_F(TimeStatusTest, DisabledCountsAsSynchronised) {
 TEST_F(TimeStatusTest, AContainerLeavesTheClockToItsHost) {
   present = true;
   start(true);
-  EXPECT_EQ(told, "leave");
+  EXPECT_EQ(told, "leave: the clock is the host's");
   EXPECT_EQ(status(), "synced disabled epoch 0  : ");
 }
 

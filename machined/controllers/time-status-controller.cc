@@ -55,7 +55,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   KJ_IF_MAYBE (c, config) {
     disabled = disabled || c->timeDisabled;
     if (disabled) {
-      deps.leaveAlone("machine.time.disabled");
+      deps.leaveAlone(deps.container ? "the clock is the host's"_kj : "machine.time.disabled"_kj);
     } else {
       deps.keepTime(serversOf(*c, store));
     }

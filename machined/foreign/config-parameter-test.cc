@@ -98,6 +98,9 @@ TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("http://[::1/c"), testing::Not("accepted"));
   EXPECT_THAT(refused("http://[::g]/c"), testing::Not("accepted"));
   EXPECT_THAT(refused("http://a:b:80/c"), HasSubstr("neither a host name nor an address"));
+  auto host = [](size_t length) { return kj::str("http://", kj::repeat('a', length), "/c"); };
+  EXPECT_THAT(refused(host(253)), "accepted");
+  EXPECT_THAT(refused(host(254)), HasSubstr("neither a host name nor an address"));
   EXPECT_THAT(refused("http://me:secret@h/c"), HasSubstr("user name"));
   for (auto url : {"http://me:secret@h/c", "ftp://me:secret@h", "http://me:s@secret@h/a@b",
                    "me:secret@h/c", "ftp://h/c?token=secret", "ftp://h/c#secret"}) {

@@ -14,6 +14,10 @@
 namespace talos::machined {
 namespace {
 
+// What c-ares reads.
+constexpr kj::StringPtr kFilesOfNames[] = {"/etc/resolv.conf"_kj, "/etc/hosts"_kj,
+                                           "/etc/nsswitch.conf"_kj, "/etc/host.conf"_kj};
+
 // Above all numbers that the child gets, so that none is replaced before it was copied.
 kj::AutoCloseFd outOfTheWay(int fd) {
   int copy;
@@ -81,16 +85,25 @@ kj::String describe(const siginfo_t& info) {
 
 }  // namespace
 
-kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience) {
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience,
+                                     ParserRights rights) {
+  bool names = rights == ParserRights::kNames;
   kj::Vector<kj::String> argv;
   argv.add(kj::str(programs.confine));
   argv.add(kj::str("--uid=", kParserUid));
-  argv.add(kj::str("--seccomp=parser"));
+  argv.add(kj::str("--seccomp=", names ? "resolver" : "parser"));
   argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
+  if (names) {
+    // The wrapper insists on the files that it is told of.
+    for (auto file : kFilesOfNames) {
+      if (access(file.cStr(), F_OK) == 0) argv.add(kj::str("--landlock-read=", file));
+    }
+  }
   argv.add(kj::str("--rlimit=as=", kParserMemory));
   argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS + 1));
   for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));
-  argv.add(kj::str("--rlimit=nofile=16"));  // its two, and those of KJ's loop
+  // Its two, and those of KJ's loop; two sockets for each of three DNS servers.
+  argv.add(kj::str("--rlimit=nofile=", names ? 32 : 16));
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--lifetime=", getpid()));
   argv.add(kj::str("--output=none"));
@@ -100,7 +113,7 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
 }
 
 ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
-                             kj::Duration patience)
+                             kj::Duration patience, ParserRights rights)
     : port(io.unixEventPort) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
@@ -116,7 +129,7 @@ ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& progr
     actions.pass(handed, passed = kParserConnectionFd);
   }
   actions.closeFrom(passed + 1);
-  pidfd = pidfdOf(actions.spawn(parserCommand(programs, patience)));
+  pidfd = pidfdOf(actions.spawn(parserCommand(programs, patience, rights)));
   socket = io.lowLevelProvider->wrapSocketFd(kj::mv(ours));
 }
 

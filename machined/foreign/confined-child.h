@@ -2,8 +2,8 @@
 //
 // It is started by the exec wrapper (machined/confine) with the socket to the brain as descriptor 3,
 // if need be a connection as descriptor 4, and nothing else: user 53, no capability, an empty
-// environment, no standard streams, the system call filter `parser`, a Landlock ruleset without
-// files, and limits. It dies with the object and with the brain: the kernel sends it SIGKILL when
+// environment, no standard streams, the system call filter `parser` (one that resolves names:
+// `resolver`), a Landlock ruleset without files (without others than those of names), and limits. It dies with the object and with the brain: the kernel sends it SIGKILL when
 // the thread that started it ends, and the filter does not let it change that. It is this brain's
 // own child, not one of process 1's, because nobody after this brain could read its answer; should
 // it be a zombie when the brain dies, process 1 reaps it as any orphan.
@@ -27,8 +27,12 @@ struct ParserPrograms {
   kj::StringPtr parse = kParse;
 };
 
+// What it may do besides: ask DNS servers, as /etc tells of them; with sockets of IP and no others.
+enum class ParserRights { kNone, kNames };
+
 // What starts the parser: the exec wrapper with all that it takes away.
-kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience);
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience,
+                                     ParserRights rights = ParserRights::kNone);
 
 // Of the request and of the connection.
 constexpr int kParserRequestFd = 3, kParserConnectionFd = 4;
@@ -39,7 +43,7 @@ class ConfinedChild {
   // started.
   // After `patience` on a CPU it ends by itself.
   ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
-                kj::Duration patience);
+                kj::Duration patience, ParserRights rights = ParserRights::kNone);
   ~ConfinedChild() noexcept(false);  // kills it
   KJ_DISALLOW_COPY_AND_MOVE(ConfinedChild);
 

@@ -264,6 +264,37 @@ TEST_F(Confined, JudgesTime) {
 }
 
 // Catches: a filter that the making of keys or certificates cannot live with.
+TEST_F(Confined, ResolvesNames) {
+  auto ask = [&](kj::StringPtr host) {
+    try {
+      return kj::strArray(good.resolve(host).wait(io.waitScope), " ");
+    } catch (const kj::Exception& e) {
+      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e));
+    }
+  };
+  EXPECT_THAT(ask("localhost").cStr(), HasSubstr("127.0.0.1")) << "the files of names";
+  auto before = good.started();
+  EXPECT_EQ("192.0.2.7", ask("192.0.2.7"));
+  EXPECT_EQ("fd00::1", ask("[fd00::1]"));
+  EXPECT_EQ(before, good.started()) << "a process for nothing";
+  EXPECT_THAT(ask("no..name").cStr(), HasSubstr("Unavailable: cannot resolve \"no..name\": "));
+}
+
+// Catches: names that take their time, and hold up configs: those have places of their own.
+TEST_F(Confined, LookupsDoNotHoldUpOthers) {
+  auto& hanging = badly("hang", 1 * kj::HOURS);
+  kj::Vector<kj::Promise<void>> lookups;
+  for (unsigned i = 0; i < 2 * kMostParsers; ++i) {
+    lookups.add(hanging.resolve("slow.example").ignoreResult());
+    EXPECT_FALSE(lookups.back().poll(io.waitScope));
+  }
+  auto before = hanging.started();
+  EXPECT_LE(before, kMostLookups);
+  auto other = hanging.config(kDocument, "x.yaml", config::Mode::kCloud).ignoreResult();
+  EXPECT_FALSE(other.poll(io.waitScope));
+  EXPECT_EQ(before + 1, hanging.started()) << "it waits for the lookups";
+}
+
 TEST_F(Confined, GeneratesConfigs) {
   capnp::MallocMessageBuilder message;
   auto wish = message.initRoot<rpc::GenerateRequest>();

@@ -5,15 +5,12 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
+#include "common/net/resolver.h"
 #include "machined/foreign/frame.h"
 #include "machined/foreign/parse-messages.h"
 
 namespace talos::machined {
 namespace {
-
-// What a process may tell before its answer: a line for each state of a fetch and for every piece
-// of the largest body.
-constexpr unsigned kMostInterim = 1024;
 
 using Words = kj::Array<capnp::word>;
 
@@ -81,6 +78,7 @@ struct ConfinedForeign::Piece {
   Wiped request;
   kj::Duration patience;
   int connection = -1;  // a process that has had it has used it up: no second one
+  ParserRights rights = ParserRights::kNone;
   // What is written back to a message that is not the answer yet; empty: nothing.
   kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
       [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
@@ -89,15 +87,15 @@ struct ConfinedForeign::Piece {
 // One of the processes that may run at a time.
 class ConfinedForeign::Turn {
  public:
-  explicit Turn(ConfinedForeign& of) : of(of) { ++of.running; }
+  explicit Turn(Places& places) : places(places) { ++places.taken; }
   ~Turn() {
-    --of.running;
-    of.freed.raise();
+    --places.taken;
+    places.freed.raise();
   }
   KJ_DISALLOW_COPY_AND_MOVE(Turn);
 
  private:
-  ConfinedForeign& of;
+  Places& places;
 };
 
 void ConfinedForeign::taskFailed(kj::Exception&& e) {
@@ -121,7 +119,8 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChi
 kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
     Piece& piece) {
   using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
-  auto child = kj::heap<ConfinedChild>(io, programs, piece.connection, piece.patience);
+  auto child =
+      kj::heap<ConfinedChild>(io, programs, piece.connection, piece.patience, piece.rights);
   ++starts;
   // Whoever drops this promise leaves nothing behind.
   kj::Maybe<kj::Own<ConfinedChild>> left;
@@ -150,10 +149,12 @@ kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeig
 }
 
 kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
-  while (running >= kMostParsers) co_await freed.next();
-  Turn turn(*this);
+  bool lookup = piece.rights == ParserRights::kNames;
+  auto& places = lookup ? lookups : parsers;
+  while (places.taken >= places.most) co_await places.freed.next();
+  Turn turn(places);
   kj::String ends[2];
-  unsigned tries = piece.connection >= 0 ? 1 : 2;
+  unsigned tries = piece.connection >= 0 || lookup ? 1 : 2;  // not twice the time, either
   for (unsigned i = 0; i < tries; ++i) {
     auto result = co_await once(piece);
     KJ_IF_MAYBE (answer, result.tryGet<kj::Own<capnp::MessageReader>>()) co_return kj::mv(*answer);
@@ -227,6 +228,16 @@ kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr de
   };
   auto answer = co_await ask(kj::mv(piece));
   co_return readSuperblockAnswer(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::Array<kj::String>> ConfinedForeign::resolve(kj::StringPtr host) {
+  KJ_IF_MAYBE (address, asAddress(host)) co_return kj::arr(kj::mv(*address));
+  Piece piece{kj::str("the addresses of ", host),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setLookUp(host); })),
+              kLookupPatience};
+  piece.rights = ParserRights::kNames;
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readAddresses(answer->getRoot<rpc::ParseAnswer>());
 }
 
 kj::Promise<ntp::Verdict> ConfinedForeign::ntp(NtpReply reply) {

@@ -16,6 +16,10 @@ constexpr auto kParserPatience = 10 * kj::SECONDS;
 constexpr auto kGeneratePatience = 2 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
+// Of names, beside those: they wait for the network, and nobody may wait for them. As long as c-ares
+// takes with three servers that do not answer.
+constexpr unsigned kMostLookups = 16;
+constexpr auto kLookupPatience = 20 * kj::SECONDS;
 
 class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHandler {
  public:
@@ -31,6 +35,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                                   kj::Maybe<config::Config::Reader> own) override;
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
   kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
   kj::Promise<ntp::Verdict> ntp(NtpReply reply) override;
   kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,
                                kj::StringPtr authorities, kj::Date now,
@@ -44,8 +49,12 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   kj::AsyncIoContext& io;
   ParserPrograms programs;
   kj::Duration patience;
-  unsigned starts = 0, running = 0;
-  Signal freed;
+  unsigned starts = 0;
+  struct Places {
+    unsigned most, taken = 0;
+    Signal freed = {};
+  };
+  Places parsers{kMostParsers}, lookups{kMostLookups};
   kj::TaskSet reaping;
 
   // Rejects with InvalidArgument, naming what was read, when two processes died of it.

@@ -9,7 +9,9 @@
 // says in the first place, for a config is as powerful as its author is trusted, an NTP answer is
 // not authenticated anyway, and a label is only a name. It cannot learn of another document, because
 // no process sees two. The one exception is https: the process checks the server's certificate, and
-// a server that took it over in the handshake could pretend to be another one.
+// a server that took it over in the handshake could pretend to be another one. And the one that
+// resolves a name has sockets of IP: who took it over can talk to the network as the node, without
+// any of its keys.
 //
 // The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
 // checked against its range and every text is made one printable line here, before anybody else sees
@@ -36,7 +38,11 @@ constexpr size_t kMostConfigBytes = 4u << 20;
 // The view of the largest config: a list of small items takes about eight times its text.
 constexpr size_t kMostAnswerBytes = 32u << 20;
 constexpr size_t kMostSuperblockBytes = 64u << 10;
+constexpr unsigned kMostAddresses = 64;        // of a name: more than anybody tries
 constexpr unsigned kMostSuperblockReads = 16;  // the partition table's with them
+// What a process may tell before its answer: a message for each state of a fetch, and for each
+// thirty-second part by which the body has grown (machined/parse/http-get.cc), some 400 in all.
+constexpr unsigned kMostInterim = 1024;
 
 struct CheckedConfig {
   KnownConfig config;                       // complete only if there are no errors
@@ -76,7 +82,7 @@ class ForeignBytes {
   // Every mistake is in the result; rejects only when nobody could read it.
   virtual kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
                                             config::Mode mode) = 0;
-  // Two versions of a config without their secrets (machined/parse/config-redact.h).
+  // Two versions of a config without their secrets (common/config/config-redact.h).
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;
   // New configs and a talosconfig, for the cluster of `own` or for a new one; InvalidArgument for a
@@ -90,9 +96,12 @@ class ForeignBytes {
       kj::Function<kj::Promise<kj::Array<const kj::byte>>(uint64_t offset, size_t size)>;
   struct OnDevice {
     kj::Maybe<Superblock> content;
-    bool lostTable = false;  // without content: a trace of a partition table, and no good one
+    bool lostTable = false;  // without content: machined/parse/partition-table.h
   };
   virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
+  // The addresses of a host name, best first, never empty; an address is its own. Unavailable naming
+  // the host.
+  virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
   // Never rejects.
   virtual kj::Promise<ntp::Verdict> ntp(NtpReply reply) = 0;
   // One GET over this connection, which must be a socket. `progress` has to outlive the promise.

@@ -32,6 +32,10 @@ TEST(Lies, TextsAreOnePrintableLine) {
   EXPECT_EQ("a?level=error ?[2Jb? ?", refusal([&]() { readText(answer.read()); }));
   EXPECT_EQ(5u, oneLine("0123456789", 5).size());
   EXPECT_EQ("gr\xc3\xbc\xc3\x9f", oneLine("gr\xc3\xbc\xc3\x9f", 64));
+  EXPECT_STREQ("a??2J", oneLine("a\xc2\x9b"
+                                "2J",
+                                64)
+                            .cStr());
 }
 
 // Catches: an answer that is taken for one to another question.
@@ -43,8 +47,34 @@ TEST(Lies, AnotherQuestion) {
         refusal([&]() { readRedacted(answer.read(), 64); }),
         refusal([&]() { readText(answer.read()); }), refusal([&]() { readVerdict(answer.read()); }),
         refusal([&]() { readGenerated(answer.read()); }),
+        refusal([&]() { readAddresses(answer.read()); }),
         refusal([&]() { readHttp(answer.read(), {}); })}) {
     EXPECT_EQ("the parser gave an answer that cannot be: one to another question", text);
+  }
+}
+
+// Catches: what is no address, and is connected to, or shown, all the same; a list without end.
+TEST(Lies, AddressesAreAddresses) {
+  auto answerOf = [](std::initializer_list<kj::StringPtr> texts) {
+    Answer answer;
+    auto list = answer.out.initAddresses(texts.size());
+    unsigned i = 0;
+    for (auto text : texts) list.set(i++, text);
+    return refusal([&]() { readAddresses(answer.read()); });
+  };
+  EXPECT_EQ("believed", answerOf({"192.0.2.7", "2001:db8::7"}));
+  for (auto bad : {"192.0.2"_kj, "node-1"_kj, ""_kj, "192.0.2.7\n"_kj, "fe80::1%eth0"_kj}) {
+    EXPECT_EQ("the parser gave an answer that cannot be: an address that is none",
+              answerOf({"192.0.2.7", bad}))
+        << bad.cStr();
+  }
+  EXPECT_EQ("the parser gave an answer that cannot be: another number of addresses", answerOf({}));
+  Answer answer;
+  for (auto& size : {kMostAddresses, kMostAddresses + 1}) {
+    auto list = answer.out.initAddresses(size);
+    for (auto i : kj::indices(list)) list.set(i, "192.0.2.7");
+    EXPECT_EQ(size == kMostAddresses,
+              refusal([&]() { readAddresses(answer.read()); }) == "believed");
   }
 }
 
@@ -55,6 +85,16 @@ TEST(Lies, ProblemsAreCounted) {
   EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
 }
 
+// Catches: a view that takes more memory than the largest config.
+TEST(Lies, ViewsAreBounded) {
+  Answer answer;
+  auto machine = answer.out.initConfig().initView().initMachine();
+  machine.initToken(kMostAnswerBytes - 4096);
+  EXPECT_EQ("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+  answer.out.initConfig().initView().initMachine().initToken(kMostAnswerBytes);
+  EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+}
+
 // Catches: a clock that is set by a sample which no exchange can give.
 TEST(Lies, SamplesArePossible) {
   constexpr int64_t kSecond = 1'000'000'000;
@@ -62,6 +102,7 @@ TEST(Lies, SamplesArePossible) {
     int64_t delay, distance;
     unsigned stratum, leap;
     bool good;
+    int64_t offset = 0;
   } rows[] = {{kSecond, kSecond, 2, 0, true},
               {-1, 0, 2, 0, false},
               {0, -1, 2, 0, false},
@@ -70,10 +111,14 @@ TEST(Lies, SamplesArePossible) {
               {kSecond, 5 * kSecond, 2, 0, false},
               {0, 0, 0, 0, false},
               {0, 0, 16, 0, false},
-              {0, 0, 2, 3, false}};
+              {0, 0, 2, 3, false},
+              {0, 0, 2, 0, true, -68 * 365 * 86400 * kSecond},
+              {0, 0, 2, 0, false, INT64_MAX},
+              {0, 0, 2, 0, false, INT64_MIN}};
   for (auto& row : rows) {
     Answer answer;
     auto sample = answer.out.initSample();
+    sample.setOffset(row.offset);
     sample.setDelay(row.delay);
     sample.setRootDistance(row.distance);
     sample.setStratum(static_cast<uint8_t>(row.stratum));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/net/ip.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::machined {
@@ -75,8 +76,11 @@ ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
   sample.stratum = from.getStratum();
   sample.leap = from.getLeap();
   constexpr auto kNone = 0 * kj::NANOSECONDS;
+  // More than the 68 years that an exchange can give, and no date is led out of what it can be.
+  constexpr auto kMostOffset = int64_t{100 * 365} * kj::DAYS;
   // Each alone first: a sum could come round.
-  bool good = sample.delay >= kNone && sample.delay <= 2 * ntp::kMaxError &&
+  bool good = sample.offset >= kNone - kMostOffset && sample.offset <= kMostOffset &&
+              sample.delay >= kNone && sample.delay <= 2 * ntp::kMaxError &&
               sample.rootDistance >= kNone && sample.rootDistance <= ntp::kMaxError &&
               sample.error() <= ntp::kMaxError && sample.stratum >= 1 && sample.stratum <= 15 &&
               sample.leap < ntp::kUnsynchronised;
@@ -95,9 +99,11 @@ ntp::KissOfDeath kissOf(rpc::ParseAnswer::Kiss::Reader from) {
 kj::String oneLine(kj::StringPtr text, size_t most) {
   auto cut = kj::heapString(text.slice(0, kj::min(text.size(), most)));
   bool utf8 = !kj::encodeUtf32(cut).hadErrors;
-  for (auto& c : cut) {
-    auto byte = static_cast<kj::byte>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) c = '?';
+  for (size_t i = 0; i < cut.size(); ++i) {
+    auto byte = static_cast<kj::byte>(cut[i]);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) cut[i] = '?';
+    // U+0080 to U+009F, which terminals take for commands too.
+    if (utf8 && byte == 0xc2 && static_cast<kj::byte>(cut[i + 1]) < 0xa0) cut[i] = cut[i + 1] = '?';
   }
   return cut;
 }
@@ -152,6 +158,10 @@ void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader w
 CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const char> document) {
   if (!answer.isConfig()) unexpected(answer);
   auto config = answer.getConfig();
+  // A message of that size may say the same thing many times over.
+  if (config.getView().totalSize().wordCount * sizeof(capnp::word) > kMostAnswerBytes) {
+    damaged("a config that is too large");
+  }
   return {KnownConfig(document, config.getView()), config.getEmpty(), linesOf(config.getErrors()),
           linesOf(config.getWarnings())};
 }
@@ -176,6 +186,21 @@ kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer) {
                             kj::heapString(file.getContent().asChars())});
   }
   return files;
+}
+
+kj::Array<kj::String> readAddresses(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isAddresses()) unexpected(answer);
+  kj::Vector<kj::String> addresses;
+  auto list = answer.getAddresses();
+  if (list.size() == 0 || list.size() > kMostAddresses) damaged("another number of addresses");
+  for (auto text : list) {
+    KJ_IF_MAYBE (address, Ip::parse(text)) {
+      addresses.add(address->toString());
+    } else {
+      damaged("an address that is none");
+    }
+  }
+  return addresses.releaseAsArray();
 }
 
 kj::Array<char> readText(rpc::ParseAnswer::Reader answer) {

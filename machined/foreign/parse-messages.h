@@ -27,6 +27,8 @@ CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const cha
 // `most`: of both texts.
 RedactedConfigs readRedacted(rpc::ParseAnswer::Reader answer, size_t most);
 kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer);
+// In the form that Ip has.
+kj::Array<kj::String> readAddresses(rpc::ParseAnswer::Reader answer);
 kj::Array<char> readText(rpc::ParseAnswer::Reader answer);
 ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer);
 ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer);

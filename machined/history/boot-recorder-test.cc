@@ -8,6 +8,8 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
+#include "machined/history/test-file-limit.h"
+#include "machined/process1/test-held-pool.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/test-store.h"
 
@@ -41,6 +43,7 @@ struct BootRecorderTest : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   Registry registry;
   TestClock clock;
   TestTree tree;
@@ -90,7 +93,8 @@ struct BootRecorderTest : testing::Test {
   std::string previous(Brain& brain, kj::StringPtr id, int tail = -1, kj::StringPtr boot = "") {
     std::string text;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   brain.recorder.readLog(kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text))
+                   brain.recorder
+                       .readLog(pool, kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text))
                        .wait(io.waitScope);
                  })) {
       text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();
@@ -127,7 +131,7 @@ TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   EXPECT_EQ("client=eve\n", previous(*brain, "audit"));
   EXPECT_EQ("one\ntwo\nthree\n", previous(*brain, "apid", -1, "b1"));
   std::string names;
-  brain->recorder.readEvents(kj::str(), kj::heap<Names>(names)).wait(io.waitScope);
+  brain->recorder.readEvents(pool, kj::str(), kj::heap<Names>(names)).wait(io.waitScope);
   EXPECT_EQ("t1 ", names);
   EXPECT_EQ("the machine was reset or lost its power", reasonOf(*brain, "b1"));
   EXPECT_EQ("", reasonOf(*brain, "b2"));
@@ -142,7 +146,7 @@ TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   brain->logs.append("machined", "the last line\n"_kj);
   brain->recorder.end().wait(io.waitScope);
   untilRecorded("b1", "machined", "the last line\n");
-  EXPECT_THAT(previous(*brain, "machined"), HasSubstr("FailedPrecondition"));
+  EXPECT_THAT(previous(*brain, "machined"), HasSubstr("Unavailable: the node goes down"));
   brain = startNextBoot("b2");
   EXPECT_EQ("reboot, asked for by admin", reasonOf(*brain, "b1"));
   EXPECT_EQ("the last line\n", previous(*brain, "machined"));
@@ -200,6 +204,61 @@ TEST_F(BootRecorderTest, ADiskThatFailsIsToldOnce) {
   EXPECT_THAT(said[0].cStr(), HasSubstr("cannot keep the record of this boot"));
   ASSERT_EQ(0, unlink(tree.at("boots").cStr()));
   untilRecorded("b1", "apid", "one\n");
+}
+
+// Catches: lines that are written again because others behind them could not be.
+TEST_F(BootRecorderTest, AFullDiskDoublesNothing) {
+  auto brain = start("b1");
+  brain->logs.append("a", "one\n"_kj);
+  brain->logs.append("b", kj::str(kj::repeat('x', 8000), "\n"));
+  auto& real = io.provider->getTimer();
+  {
+    FileLimit full(4096);
+    auto deadline = real.now() + 10 * kj::SECONDS;
+    while (said.size() == 0) {
+      KJ_REQUIRE(real.now() < deadline, "the disk is not full");
+      timer.advanceTo(timer.now() + kRecordPause);
+      real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+  }
+  untilRecorded("b1", "b", "xx\n");
+  brain = startNextBoot("b2");
+  EXPECT_EQ("one\n", previous(*brain, "a"));
+}
+
+// Catches: a disk that does not answer, and keeps the machine from coming up, a new brain from
+// serving, and the machine from going down.
+TEST_F(BootRecorderTest, ADiskThatHangsKeepsNobody) {
+  auto brain = kj::heap<Brain>(*this, "b1");
+  HeldPool hanging(uv);
+  auto begun = brain->recorder.begin(true);
+  EXPECT_FALSE(begun.poll(io.waitScope));
+  timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+  ASSERT_TRUE(begun.poll(io.waitScope));
+  begun.wait(io.waitScope);
+  ASSERT_EQ(1u, said.size());
+  EXPECT_THAT(said[0].cStr(), HasSubstr("timed out after 10 s"));
+  auto ended = brain->recorder.end();
+  EXPECT_FALSE(ended.poll(io.waitScope));
+  timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+  ASSERT_TRUE(ended.poll(io.waitScope));
+  ended.wait(io.waitScope);
+  EXPECT_EQ(2u, said.size());
+}
+
+// Catches: a damaged folder of the boot before for which this one is not recorded.
+TEST_F(BootRecorderTest, LastWordsThatCannotBeKeptAreTold) {
+  start("b1");
+  tree.directory("pstore");
+  tree.file("pstore/dmesg-efi-1", "Panic#1 Part1\n", 0600);
+  tree.directory("boots/b1/kernel-last-words.00000001");
+  auto brain = startNextBoot("b2");
+  ASSERT_EQ(1u, said.size());
+  EXPECT_THAT(said[0].cStr(), HasSubstr("boot before"));
+  EXPECT_EQ("kernel panic", reasonOf(*brain, "b1"));
+  EXPECT_EQ(0, access(tree.at("pstore/dmesg-efi-1").cStr(), F_OK));
+  brain->logs.append("apid", "one\n"_kj);
+  untilRecorded("b2", "apid", "one\n");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/base/within.h"
 #include "machined/history/frames.h"
 #include "machined/resources/store-records.h"
 #include "rpc/types.capnp.h"
@@ -15,6 +16,10 @@ namespace {
 // What is read from the rings at once, for one job.
 constexpr size_t kMostAtOnce = 1u << 20;
 constexpr size_t kEventsAtOnce = 64;
+// A disk that takes longer does not answer: the boot, the end of the machine and a new brain go on.
+constexpr auto kDiskPatience = 10 * kj::SECONDS;
+constexpr auto kReadPatience = 60 * kj::SECONDS;  // of a client, as for files
+constexpr kj::StringPtr kClosed = "the node goes down, and its STATE is closed"_kj;
 constexpr kj::StringPtr kCutOff = "the machine was reset or lost its power"_kj;
 constexpr kj::StringPtr kPanic = "kernel panic"_kj;
 
@@ -29,6 +34,23 @@ size_t tailOf(kj::StringPtr text, int count) {
   return at;
 }
 
+// Before this boot counts as begun, so a brain that dies in between leaves it to the next one.
+// Words of a boot that is not recorded are this one's, so that the next one does not find them.
+void tellPrevious(BootStore& store, kj::Maybe<const BootSummary&> before, kj::StringPtr own,
+                  kj::StringPtr pstore) {
+  auto words = readLastWords(pstore);
+  kj::StringPtr id = own;
+  KJ_IF_MAYBE (b, before) {
+    id = b->id;
+    if (b->reason.size() == 0) store.noteOf(id, "reason", words.panic ? kPanic : kCutOff);
+  }
+  // They may be there from a brain that died before it could forget them.
+  if (words.text.size() > 0 && store.read(id, kLastWords) == nullptr) {
+    store.appendTo(id, kLastWords, words.text);
+  }
+  forget(words);
+}
+
 }  // namespace
 
 struct BootRecorder::Shared {
@@ -38,7 +60,7 @@ struct BootRecorder::Shared {
 
   BootStore& get() {
     KJ_IF_MAYBE (s, store) return **s;
-    fail(ErrorKind::kUnavailable, "the node shuts down, and STATE is closed");
+    fail(ErrorKind::kUnavailable, kClosed);
   }
 };
 
@@ -53,13 +75,12 @@ BootRecorder::BootRecorder(Dependencies d)
       shared(std::make_shared<Shared>(deps.folder)),
       issued(
           deps.uv, deps.timer, deps.store, [this](kj::StringPtr line) { deps.say(line); },
-          deps.issuedFile),
-      tasks(*this) {}
-BootRecorder::~BootRecorder() noexcept(false) {}
-
-void BootRecorder::taskFailed(kj::Exception&& e) {
-  complain(kj::mv(e));
+          deps.issuedFile) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  stop = kj::mv(paf.fulfiller);
+  stopped = paf.promise.fork();
 }
+BootRecorder::~BootRecorder() noexcept(false) {}
 
 // Once for each cause: it is tried again every two seconds.
 void BootRecorder::complain(kj::Exception&& e) {
@@ -87,33 +108,47 @@ kj::Promise<void> BootRecorder::begin(bool kept) {
     co_return;
   }
   recording = true;
-  co_await first().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
-  co_await issued.begin().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
-  regularly = recordOn().eagerlyEvaluate(nullptr);
+  auto opened = kj::newPromiseAndFulfiller<void>();
+  regularly = recordOn(kj::mv(opened.fulfiller)).eagerlyEvaluate(nullptr);
+  co_await within(deps.timer, kDiskPatience, kj::mv(opened.promise),
+                  kj::str("opening it timed out after ", kDiskPatience / kj::SECONDS, " s"))
+      .catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
 }
 
 kj::Promise<void> BootRecorder::first() {
-  auto boots = co_await job([bootId = kj::str(deps.bootId), version = kj::str(deps.version),
+  struct Found {
+    kj::Vector<BootSummary> boots;
+    kj::Maybe<kj::String> problem;  // with the boot before
+  };
+  auto found = co_await job([bootId = kj::str(deps.bootId), version = kj::str(deps.version),
                              now = dateText(deps.clock.now()),
                              pstore = kj::str(deps.pstore)](BootStore& store) {
     store.begin(bootId);
-    auto boots = store.list();
-    bool fresh = boots.back().id == bootId && boots.back().began.size() == 0;
-    if (!fresh) return boots;  // a new brain
+    Found found{store.list(), nullptr};
+    kj::Maybe<const BootSummary&> own, before;
+    for (auto& boot : found.boots) {
+      if (boot.id == bootId) {
+        own = boot;
+        break;
+      }
+      before = boot;
+    }
+    KJ_IF_MAYBE (o, own) {
+      if (o->began.size() > 0) return found;  // a new brain
+    }
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { tellPrevious(store, before, bootId, pstore); })) {
+      found.problem = kj::str("cannot complete the record of the boot before: ", messageOf(*e));
+    }
     store.note("began", now);
     store.note("version", version);
     store.sync();
-    auto words = readLastWords(pstore);
-    auto of = kj::str(boots.size() > 1 ? boots[boots.size() - 2].id : bootId);
-    if (words.text.size() > 0) store.appendTo(of, kLastWords, words.text);
-    if (boots.size() > 1 && boots[boots.size() - 2].reason.size() == 0) {
-      store.noteOf(of, "reason", words.panic ? kPanic : kCutOff);
-    }
-    forget(words);
-    return store.list();
+    found.boots = store.list();
+    return found;
   });
   begun = true;
-  publish(boots);
+  KJ_IF_MAYBE (p, found.problem) deps.say(kj::str("warning: ", *p));
+  publish(found.boots);
 }
 
 void BootRecorder::publish(kj::ArrayPtr<const BootSummary> boots) {
@@ -129,9 +164,12 @@ void BootRecorder::publish(kj::ArrayPtr<const BootSummary> boots) {
   }
 }
 
-kj::Promise<void> BootRecorder::recordOn() {
+kj::Promise<void> BootRecorder::recordOn(kj::Own<kj::PromiseFulfiller<void>> opened) {
+  co_await first().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  co_await issued.begin();
+  opened->fulfill();
   for (;;) {
-    bool more = false;
+    bool last = ending, more = false;
     kj::Maybe<kj::Exception> failure;
     try {
       if (!begun) co_await first();
@@ -140,8 +178,13 @@ kj::Promise<void> BootRecorder::recordOn() {
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();
     }
-    KJ_IF_MAYBE (e, failure) complain(kj::mv(*e));
-    if (!more) co_await deps.timer.afterDelay(kRecordPause);
+    KJ_IF_MAYBE (e, failure) {
+      cursors.clear();  // some of it may be on the disk, whose positions count
+      complain(kj::mv(*e));
+    }
+    if (more) continue;
+    if (last) co_return;
+    co_await deps.timer.afterDelay(kRecordPause).exclusiveJoin(stopped.addBranch());
   }
 }
 
@@ -238,15 +281,18 @@ kj::Promise<void> BootRecorder::reason(kj::String why) {
 kj::Promise<void> BootRecorder::end() {
   if (!recording) co_return;
   recording = false;
-  regularly = kj::READY_NOW;
-  // A job of the loop above may still be on its way: the positions on disk are what counts.
-  cursors.clear();
-  auto last = [this]() -> kj::Promise<void> {
-    while (co_await flush()) {
-    }
-  };
-  co_await last().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
-  co_await issued.end().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
+  ending = true;
+  stop->fulfill();
+  co_await within(deps.timer, kDiskPatience, writeLast(),
+                  kj::str("writing it timed out after ", kDiskPatience / kj::SECONDS, " s"))
+      .catch_([this](kj::Exception&& e) {
+        deps.say(kj::str("warning: cannot keep the end of this boot: ", messageOf(e)));
+      });
+}
+
+kj::Promise<void> BootRecorder::writeLast() {
+  co_await kj::mv(regularly);
+  co_await issued.end();
   co_await deps.uv.blocking([shared = shared]() {
     std::lock_guard<std::mutex> lock(shared->mutex);
     shared->store = nullptr;
@@ -255,12 +301,18 @@ kj::Promise<void> BootRecorder::end() {
 
 // --- reading ---
 
-kj::Promise<kj::String> BootRecorder::textOf(kj::String boot, kj::String source) {
-  if (!decided || !recording) {
+kj::Promise<kj::String> BootRecorder::textOf(ReadPool& pool, kj::String boot, kj::String source) {
+  if (!decided) fail(ErrorKind::kUnavailable, "STATE is not mounted yet; retry");
+  if (ending) fail(ErrorKind::kUnavailable, kClosed);
+  if (!recording) {
     fail(ErrorKind::kFailedPrecondition, "there is no STATE, so no earlier boot is recorded");
   }
-  return job([boot = kj::mv(boot), source = kj::mv(source),
-              own = kj::str(deps.bootId)](BootStore& store) {
+  constexpr kj::StringPtr kDoing = "reading the records of earlier boots"_kj;
+  // Not in turn with what is written: it does not change, and a disk that hangs below a writer is not
+  // to hang each reader with it.
+  auto reading = pool.run(kDoing, [folder = kj::str(deps.folder), boot = kj::mv(boot),
+                                   source = kj::mv(source), own = kj::str(deps.bootId)]() {
+    BootStore store(folder);
     kj::String wanted = kj::str(boot);
     kj::Vector<kj::String> known;
     for (auto& summary : store.list()) {
@@ -277,14 +329,16 @@ kj::Promise<kj::String> BootRecorder::textOf(kj::String boot, kj::String source)
     fail(ErrorKind::kNotFound, kj::str("unknown log \"", source, "\" of boot ", wanted,
                                        "; use one of ", kj::strArray(store.sources(wanted), ", ")));
   });
+  return within(deps.timer, kReadPatience, kj::mv(reading),
+                kj::str(kDoing, " timed out after ", kReadPatience / kj::SECONDS, " s"));
 }
 
-kj::Promise<void> BootRecorder::readLog(kj::String id, kj::String boot, int tailLines,
-                                        rpc::LogSink::Client sink) {
+kj::Promise<void> BootRecorder::readLog(ReadPool& pool, kj::String id, kj::String boot,
+                                        int tailLines, rpc::LogSink::Client sink) {
   if (id == kBootSource || id == kEventsSource) {
     fail(ErrorKind::kNotFound, kj::str("unknown log \"", id, "\""));
   }
-  auto text = co_await textOf(kj::mv(boot), kj::mv(id));
+  auto text = co_await textOf(pool, kj::mv(boot), kj::mv(id));
   for (size_t at = tailOf(text, tailLines); at < text.size();) {
     size_t end = kj::min(at + kMostPiece, text.size());
     while (end < text.size() && end > at && text[end - 1] != '\n') --end;
@@ -297,8 +351,9 @@ kj::Promise<void> BootRecorder::readLog(kj::String id, kj::String boot, int tail
   }
 }
 
-kj::Promise<void> BootRecorder::readEvents(kj::String boot, rpc::EventSink::Client sink) {
-  auto text = co_await textOf(kj::mv(boot), kj::str(kEventsSource));
+kj::Promise<void> BootRecorder::readEvents(ReadPool& pool, kj::String boot,
+                                           rpc::EventSink::Client sink) {
+  auto text = co_await textOf(pool, kj::mv(boot), kj::str(kEventsSource));
   kj::Vector<kj::ArrayPtr<const char>> lines;
   for (auto line : Lines(text)) {
     if (decodeEvent(line, [](auto) {})) lines.add(line);

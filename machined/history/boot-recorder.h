@@ -8,7 +8,8 @@
 // kernel's last words say why if the machine keeps them (pstore); they are moved into its record.
 //
 // Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is said
-// once. A disk that fails is told, and tried again: nothing depends on it.
+// once. A disk that fails is told, and tried again; one that does not answer within 10 s is told,
+// and nothing waits for it any longer: neither the boot, nor a new brain, nor the machine's end.
 #pragma once
 
 #include <kj/timer.h>
@@ -18,6 +19,7 @@
 #include "machined/history/boot-store.h"
 #include "machined/history/issued-records.h"
 #include "machined/history/last-words.h"
+#include "machined/process1/read-pool.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/store.h"
 #include "machined/telemetry/event-ring.h"
@@ -27,7 +29,7 @@ namespace talos::machined {
 
 constexpr auto kRecordPause = 2 * kj::SECONDS;
 
-class BootRecorder final : private kj::TaskSet::ErrorHandler {
+class BootRecorder final {
  public:
   struct Dependencies {
     UvLoop& uv;
@@ -38,7 +40,11 @@ class BootRecorder final : private kj::TaskSet::ErrorHandler {
     Store& store;
     kj::String bootId, version;
     kj::Function<void(kj::StringPtr line)> say;
-    kj::StringPtr folder = kBootsFolder, pstore = kPstoreFolder, issuedFile = kIssuedFile;
+    kj::StringPtr folder = kBootsFolder;
+    // "": none. In a container what the firmware keeps is the host's, and to be read and removed by
+    // the host.
+    kj::StringPtr pstore = kPstoreFolder;
+    kj::StringPtr issuedFile = kIssuedFile;
   };
   explicit BootRecorder(Dependencies deps);
   ~BootRecorder() noexcept(false);
@@ -51,36 +57,39 @@ class BootRecorder final : private kj::TaskSet::ErrorHandler {
   // The last words of this boot are written and the files closed. Does not throw.
   kj::Promise<void> end();
 
-  // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log.
-  kj::Promise<void> readLog(kj::String id, kj::String boot, int tailLines,
+  // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
+  // ask for it, so it is read on their pool.
+  kj::Promise<void> readLog(ReadPool& pool, kj::String id, kj::String boot, int tailLines,
                             rpc::LogSink::Client sink);
-  kj::Promise<void> readEvents(kj::String boot, rpc::EventSink::Client sink);
+  kj::Promise<void> readEvents(ReadPool& pool, kj::String boot, rpc::EventSink::Client sink);
 
  private:
   struct Shared;  // with the jobs in the thread pool
   struct Piece;
   Dependencies deps;
   std::shared_ptr<Shared> shared;
-  bool decided = false, recording = false, begun = false;  // begun: the folder is there
-  IssuedRecords issued;                                    // the other thing that outlives the boot
+  bool decided = false, recording = false, ending = false;
+  bool begun = false;    // the folder is there
+  IssuedRecords issued;  // the other thing that outlives the boot
   kj::TreeMap<kj::String, uint64_t> cursors;
   kj::String told;
+  kj::Own<kj::PromiseFulfiller<void>> stop;
+  kj::ForkedPromise<void> stopped = nullptr;
   kj::Promise<void> regularly = kj::READY_NOW;
-  kj::TaskSet tasks;
 
   template <typename F>
   auto job(F&& work);
   kj::Promise<void> first();
-  kj::Promise<void> recordOn();
+  kj::Promise<void> recordOn(kj::Own<kj::PromiseFulfiller<void>> opened);
+  kj::Promise<void> writeLast();
   kj::Promise<bool> flush();
   kj::Promise<void> findCursors();
   kj::Vector<kj::String> sources() const;
   kj::Maybe<const LogRing&> ringOf(kj::StringPtr source) const;
   kj::Vector<Piece> collect();
   void publish(kj::ArrayPtr<const BootSummary> boots);
-  kj::Promise<kj::String> textOf(kj::String boot, kj::String source);
+  kj::Promise<kj::String> textOf(ReadPool& pool, kj::String boot, kj::String source);
   void complain(kj::Exception&& e);
-  void taskFailed(kj::Exception&& e) override;
 };
 
 }  // namespace talos::machined

@@ -9,6 +9,7 @@
 
 #include "common/testing/test-tree.h"
 #include "machined/history/frames.h"
+#include "machined/history/test-file-limit.h"
 
 namespace talos::machined {
 namespace {
@@ -72,6 +73,29 @@ TEST_F(BootStoreTest, WhatIsTornIsCutOff) {
   kj::AutoCloseFd damage(::open(path.cStr(), O_WRONLY));
   ASSERT_EQ(1, pwrite(damage, "x", 1, kFrameHead));
   EXPECT_EQ("", textOf(store, "b1", "apid"));
+}
+
+// Catches: half a frame of a disk that was full for a moment, which hides what is written after it.
+TEST_F(BootStoreTest, ADiskThatWasFullHidesNothing) {
+  auto store = opened("b1");
+  store.append("apid", 4, "one\n"_kj);
+  {
+    FileLimit full(kFrameHead + 4 + 10);
+    EXPECT_ANY_THROW(store.append("apid", 8, "two\n"_kj));
+  }
+  EXPECT_EQ(4u, store.position("apid"));
+  store.append("apid", 8, "two\n"_kj);
+  EXPECT_EQ("one\ntwo\n", textOf(store, "b1", "apid"));
+}
+
+// Catches: a boot that counts as the oldest of all, because machined was killed when it had made no
+// more than its folder.
+TEST_F(BootStoreTest, AFolderAloneIsNoBootYet) {
+  opened("b1");
+  makeDirectories(kj::str(root, "/b2"), 0700);
+  opened("b2");
+  EXPECT_EQ("b1 b2 ", ids());
+  EXPECT_EQ(2u, BootStore(root).list()[1].number);
 }
 
 // Catches: a source that grows without end, or that loses its newest lines.

@@ -157,6 +157,8 @@ void BootStore::appendTo(Writing& writing, kj::StringPtr bootId, kj::StringPtr s
     }
     syncFolder(folder(bootId));
   }
+  // All or nothing: half a frame would hide those that follow.
+  KJ_ON_SCOPE_FAILURE((void)!ftruncate(writing.file, static_cast<off_t>(writing.size)));
   for (auto rest = frame.asPtr(); rest.size() > 0;) {
     ssize_t n;
     KJ_SYSCALL(n = write(writing.file, rest.begin(), rest.size()), source);
@@ -171,13 +173,17 @@ void BootStore::begin(kj::StringPtr bootId) {
   KJ_REQUIRE(isName(bootId), bootId);
   makeDirectories(root, 0700);
   uint64_t number = 1;
+  bool counted = false;  // not if only its folder was made
   for (auto& boot : list()) {
-    if (boot.id != bootId) number = kj::max(number, boot.number + 1);
+    if (boot.id == bootId) {
+      counted = boot.number > 0;
+    } else {
+      number = kj::max(number, boot.number + 1);
+    }
   }
-  bool fresh = access(folder(bootId).cStr(), F_OK) != 0;
   makeDirectories(folder(bootId), 0700);
   current = kj::str(bootId);
-  if (fresh) {
+  if (!counted) {
     note(kNumber, kj::str(number));
     sync();
     syncFolder(folder(bootId));
@@ -192,7 +198,11 @@ uint64_t BootStore::position(kj::StringPtr source) {
 }
 
 void BootStore::append(kj::StringPtr source, uint64_t position, kj::ArrayPtr<const char> piece) {
-  KJ_IF_MAYBE (w, writing(source)) appendTo(*w, current, source, position, piece);
+  KJ_IF_MAYBE (w, writing(source)) {
+    // Half a frame would hide those that follow: opened anew, the file ends with its last whole one.
+    KJ_ON_SCOPE_FAILURE(files.erase(source));
+    appendTo(*w, current, source, position, piece);
+  }
 }
 
 void BootStore::note(kj::StringPtr key, kj::StringPtr value) {
@@ -201,6 +211,7 @@ void BootStore::note(kj::StringPtr key, kj::StringPtr value) {
 }
 
 void BootStore::sync() {
+  KJ_ON_SCOPE_FAILURE(files.clear());  // nobody knows what became of them
   for (auto& entry : files) {
     if (!entry.value.dirty) continue;
     KJ_SYSCALL(fdatasync(entry.value.file), entry.key);

@@ -10,7 +10,7 @@
 //
 // Append-only: nothing that was written is changed, and it is there after a crash as far as sync()
 // came. A brain that starts again goes on where the files end (position()). Blocking, for the
-// thread pool; one call at a time.
+// thread pool; one call at a time, but other objects may read meanwhile.
 #pragma once
 
 #include <kj/io.h>

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
+#include <kj/debug.h>
 #include <sys/stat.h>
 
 #include <string>
@@ -23,6 +24,11 @@ struct IssuedRecordsTest : testing::Test {
   TestTree tree;
   kj::String file = tree.at("issued");
 
+  static void issueTo(Store& store, kj::StringPtr serial, kj::StringPtr caller) {
+    putRecord<rpc::IssuedCertificateSpec>(
+        store, serial, [&](rpc::IssuedCertificateSpec::Builder spec) { spec.setCaller(caller); },
+        "trustd");
+  }
   struct Boot {
     Store store;
     IssuedRecords records;
@@ -31,11 +37,7 @@ struct IssuedRecordsTest : testing::Test {
           records(test.uv, test.io.provider->getTimer(), store, [](kj::StringPtr) {}, test.file) {
       records.begin().wait(test.io.waitScope);
     }
-    void issue(kj::StringPtr serial, kj::StringPtr caller) {
-      putRecord<rpc::IssuedCertificateSpec>(
-          store, serial, [&](rpc::IssuedCertificateSpec::Builder spec) { spec.setCaller(caller); },
-          "trustd");
-    }
+    void issue(kj::StringPtr serial, kj::StringPtr caller) { issueTo(store, serial, caller); }
     std::string shown() {
       std::string all;
       for (auto record : store.list<rpc::IssuedCertificateSpec>()) {
@@ -46,6 +48,26 @@ struct IssuedRecordsTest : testing::Test {
   };
   kj::Own<Boot> boot() { return kj::heap<Boot>(*this); }
 };
+
+// Catches: a file that could not be read once, and certificates that are kept no more although it was
+// said that it is tried again.
+TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
+  auto b = boot();
+  b->issue("0a", "10.0.0.2");
+  b->records.end().wait(io.waitScope);
+  auto away = tree.at("away");
+  KJ_SYSCALL(rename(file.cStr(), away.cStr()));
+  KJ_SYSCALL(mkdir(file.cStr(), 0700));
+  b = boot();
+  EXPECT_EQ("", b->shown());
+  b->issue("0b", "10.0.0.3");
+  KJ_SYSCALL(rmdir(file.cStr()));
+  KJ_SYSCALL(rename(away.cStr(), file.cStr()));
+  b->records.end().wait(io.waitScope);
+  EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", b->shown());
+  b = boot();
+  EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", b->shown());
+}
 
 // Catches: records that a reboot takes with it, one that comes back although it was removed, and one
 // that trustd cannot remove because it is somebody else's.
@@ -98,10 +120,11 @@ TEST_F(IssuedRecordsTest, WhatIsNoRecordIsPassedOver) {
 
 // Catches: a file that grows with every certificate for ever.
 TEST_F(IssuedRecordsTest, TheFileIsBounded) {
-  auto b = boot();
   for (int round = 0; round < 40; ++round) {
+    auto b = boot();
     for (int i = 0; i < 50; ++i) b->issue(kj::str(round, "-", i), "10.0.0.2");
     b->records.end().wait(io.waitScope);
+    b = boot();
     for (int i = 0; i < 50; ++i) {
       b->store.destroy("", typeName<rpc::IssuedCertificateSpec>(), kj::str(round, "-", i),
                        "trustd");
@@ -110,6 +133,36 @@ TEST_F(IssuedRecordsTest, TheFileIsBounded) {
   }
   EXPECT_LT(readFile(file).size(), 80u << 10);
   EXPECT_EQ("", boot()->shown());
+}
+
+// Catches: a disk that fails once, after which no certificate of this boot is kept.
+TEST_F(IssuedRecordsTest, ADiskThatFailsIsTriedAgain) {
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Store store(registry, clock);
+  unsigned told = 0;
+  tree.directory("issued");
+  IssuedRecords records(uv, timer, store, [&told](kj::StringPtr) { ++told; }, file);
+  records.begin().wait(io.waitScope);
+  EXPECT_EQ(1u, told);
+  ASSERT_EQ(0, rmdir(file.cStr()));
+  issueTo(store, "0a", "10.0.0.2");
+  auto& real = io.provider->getTimer();
+  auto deadline = real.now() + 10 * kj::SECONDS;
+  while (tryReadFile(file).orDefault(kj::String()).size() == 0) {
+    ASSERT_LT(real.now(), deadline);
+    timer.advanceTo(timer.now() + 5 * kj::SECONDS);
+    real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+  EXPECT_EQ("0a=10.0.0.2 ", boot()->shown());
+}
+
+// Catches: one record that is too large for the file, after which no other one is kept.
+TEST_F(IssuedRecordsTest, WhatIsTooLargeIsPassedOver) {
+  auto b = boot();
+  b->issue("0a", kj::str(kj::repeat('x', 40'000)));
+  b->issue("0b", "10.0.0.3");
+  b->records.end().wait(io.waitScope);
+  EXPECT_EQ("0b=10.0.0.3 ", boot()->shown());
 }
 
 }  // namespace

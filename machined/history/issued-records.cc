@@ -25,10 +25,12 @@ constexpr size_t kNotWorthIt = 64u << 10;
 // The meaning of a frame's position.
 constexpr uint64_t kGone = 0, kCame = 1;
 
-kj::Array<kj::byte> frameOfRecord(rpc::Resource::Reader record) {
+// None: it is larger than any that trustd makes.
+kj::Maybe<kj::Array<kj::byte>> frameOfRecord(rpc::Resource::Reader record) {
   capnp::MallocMessageBuilder message(record.totalSize().wordCount + 8);
   message.setRoot(record);
   auto words = capnp::messageToFlatArray(message);
+  if (words.asBytes().size() > kMostPiece) return nullptr;
   return frameOf(kCame, words.asPtr().asBytes().asChars());
 }
 
@@ -91,10 +93,19 @@ IssuedRecords::IssuedRecords(UvLoop& uv, kj::Timer& timer, Store& store,
     : uv(uv), timer(timer), store(store), say(kj::mv(say)), file(kj::str(file)) {}
 
 kj::Promise<void> IssuedRecords::begin() {
+  auto tried = kj::newPromiseAndFulfiller<void>();
+  auto end = kj::newPromiseAndFulfiller<void>();
+  stop = kj::mv(end.fulfiller);
+  stopped = end.promise.fork();
+  keeping = keepOn(kj::mv(tried.fulfiller)).eagerlyEvaluate(nullptr);
+  return kj::mv(tried.promise);
+}
+
+kj::Promise<void> IssuedRecords::load() {
   auto found = co_await uv.blocking([file = kj::str(file)]() { return readKept(file); });
   fileBytes = found.bytes;
+  kept.clear();  // of an attempt that failed half-way
   for (auto& entry : found.records) {
-    liveBytes += entry.value.size() + kFrameHead;
     kept.insert(kj::str(entry.key));
     if (store.tryGet<Spec>(entry.key) != nullptr) continue;  // a new brain
     readRecord(entry.value, [&](rpc::Resource::Reader record) {
@@ -106,25 +117,33 @@ kj::Promise<void> IssuedRecords::begin() {
     });
   }
   subscription = store.onChange<Spec>([this]() { changed.raise(); });
-  keeping = keepOn().eagerlyEvaluate(nullptr);
+  loaded = true;
 }
 
-kj::Promise<void> IssuedRecords::keepOn() {
+kj::Promise<void> IssuedRecords::keepOn(kj::Own<kj::PromiseFulfiller<void>> tried) {
   for (;;) {
+    bool last = ending;
     auto next = changed.next();
     kj::Maybe<kj::Exception> failure;
-    co_await write().catch_([&failure](kj::Exception&& e) { failure = kj::mv(e); });
-    KJ_IF_MAYBE (e, failure) {
-      auto line = kj::str(
-          "warning: cannot keep the records of issued certificates: ", messageOf(*e), "; retrying");
-      if (line != told) say(line);
-      told = kj::mv(line);
-      co_await timer.afterDelay(kAgain);
-      continue;
+    try {
+      if (!loaded) co_await load();
+      co_await write();
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
     }
-    told = kj::String();
-    co_await next;
-    co_await timer.afterDelay(kGather);
+    auto line = failure
+                    .map([](kj::Exception& e) {
+                      return kj::str("warning: cannot keep the records of issued certificates: ",
+                                     messageOf(e), "; retrying");
+                    })
+                    .orDefault(kj::String());
+    if (line.size() > 0 && line != told) say(line);
+    told = kj::mv(line);
+    tried->fulfill();
+    if (last) co_return;
+    auto pause = failure == nullptr ? next.then([this]() { return timer.afterDelay(kGather); })
+                                    : timer.afterDelay(kAgain);
+    co_await pause.exclusiveJoin(stopped.addBranch());
   }
 }
 
@@ -136,7 +155,12 @@ kj::Promise<void> IssuedRecords::write() {
     kj::StringPtr id = record.getMetadata().getId();
     now.insert(kj::str(id));
     live += record.totalSize().wordCount * sizeof(capnp::word) + kFrameHead;
-    if (kept.find(id) == nullptr) frames.addAll(frameOfRecord(record));
+    if (kept.find(id) != nullptr) continue;
+    KJ_IF_MAYBE (frame, frameOfRecord(record)) {
+      frames.addAll(*frame);
+    } else {
+      say(kj::str("warning: the record ", id, " of an issued certificate is too large to be kept"));
+    }
   }
   for (auto& id : kept) {
     if (now.find(id) == nullptr) frames.addAll(frameOf(kGone, id.asArray()));
@@ -147,8 +171,8 @@ kj::Promise<void> IssuedRecords::write() {
     co_await uv.blocking(
         [file = kj::str(file), frames = frames.releaseAsArray()]() { appendTo(file, frames); });
     fileBytes += size;
-    kept = kj::mv(now);
   }
+  kept = kj::mv(now);
   if (fileBytes > kNotWorthIt && fileBytes > 2 * liveBytes) co_await rewrite();
 }
 
@@ -156,7 +180,7 @@ kj::Promise<void> IssuedRecords::rewrite() {
   kj::Vector<char> frames;
   for (auto record : store.list("", typeName<Spec>())) {
     if (kept.find(kj::StringPtr(record.getMetadata().getId())) == nullptr) continue;
-    frames.addAll(frameOfRecord(record).asChars());
+    KJ_IF_MAYBE (frame, frameOfRecord(record)) frames.addAll(frame->asChars());
   }
   auto size = frames.size();
   co_await uv.blocking([file = kj::str(file), frames = frames.releaseAsArray()]() {
@@ -166,9 +190,9 @@ kj::Promise<void> IssuedRecords::rewrite() {
 }
 
 kj::Promise<void> IssuedRecords::end() {
-  subscription = kj::Own<void>();
-  keeping = kj::READY_NOW;
-  return write();
+  ending = true;
+  stop->fulfill();
+  co_await kj::mv(keeping);
 }
 
 }  // namespace talos::machined

@@ -18,7 +18,9 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kIssuedFile = "/system/state/issued-certificates"_kj;
-constexpr size_t kMostIssuedBytes = 16u << 20;  // trustd keeps 10000 records, of less than 1 KiB
+// The store takes 7 MiB of them (resource-access.h); the file has at most twice that, and what was
+// added before it was rewritten.
+constexpr size_t kMostIssuedBytes = 28u << 20;
 
 class IssuedRecords {
  public:
@@ -26,9 +28,10 @@ class IssuedRecords {
                 kj::Function<void(kj::StringPtr line)> say, kj::StringPtr file = kIssuedFile);
   KJ_DISALLOW_COPY_AND_MOVE(IssuedRecords);
 
-  // Puts what was kept into the store, and keeps what comes from here on.
+  // Puts what was kept into the store, and keeps what comes from here on. Once; does not reject: a
+  // disk that fails is told, and tried again.
   kj::Promise<void> begin();
-  // What is in the store is on disk when it resolves, unless the disk fails.
+  // After begin(): what is in the store is on disk when it resolves, unless the disk fails.
   kj::Promise<void> end();
 
  private:
@@ -41,9 +44,13 @@ class IssuedRecords {
   size_t fileBytes = 0, liveBytes = 0;
   Signal changed;
   kj::Own<void> subscription;
+  bool loaded = false, ending = false;
+  kj::Own<kj::PromiseFulfiller<void>> stop;
+  kj::ForkedPromise<void> stopped = nullptr;
   kj::Promise<void> keeping = kj::READY_NOW;
 
-  kj::Promise<void> keepOn();
+  kj::Promise<void> keepOn(kj::Own<kj::PromiseFulfiller<void>> tried);
+  kj::Promise<void> load();
   kj::Promise<void> write();
   kj::Promise<void> rewrite();
 };

@@ -12,6 +12,7 @@
 
 #include "machined/init/init-loop.h"
 #include "machined/init/init-request.h"
+#include "machined/init/power-button.h"
 #include "machined/init/take-down.h"
 
 namespace talos::process1 {
@@ -121,6 +122,7 @@ void Loop::spawn(const Spawn& request, const Packet& received) {
   l.argv = argv;
   l.environment = environment;
   l.cgroupRoot = settings.cgroupRoot;
+  l.memoryRoot = settings.memoryRoot;
   l.cgroup = request.cgroup;
   l.memoryMax = request.memoryMax;
   l.output = request.hasOutput ? received.fds[0] : -1;
@@ -146,15 +148,16 @@ void Loop::hold(const Request& request, int fd) {
     close(fd);
     return reply(request.id, ENOSPC, "process 1 already holds too many descriptors");
   }
-  if (place->fd >= 0) close(place->fd);
+  unwatchAndClose(place->fd);
   place->fd = fd;
   memcpy(place->name, request.name, kNameSize);
+  if (strcmp(request.name, kPowerButton) == 0) listenTo(fd, Kind::kPowerButton, 0, EPOLLIN);
   reply(request.id, 0, "");
 }
 
 void Loop::drop(const Request& request) {
   if (Held* place = findHeld(request.name)) {
-    close(place->fd);
+    unwatchAndClose(place->fd);
     *place = Held();
   }
   reply(request.id, 0, "");

@@ -4,13 +4,18 @@
 // Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
 // scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood
 // still as a whole (suspended, or a guest whose host is busy) has missed one beat, not all of them.
+#include <errno.h>
+#include <linux/netlink.h>
 #include <linux/reboot.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "machined/init/init-clock.h"
 #include "machined/init/init-loop.h"
+#include "machined/init/power-button.h"
 #include "machined/init/take-down.h"
 
 namespace talos::process1 {
@@ -52,14 +57,38 @@ void Loop::wishBegun(uint32_t wish) {
   begun = wish;
 }
 
+// Wakes up again for what is left: between two turns, everything else has its own.
+void Loop::onPowerButton() {
+  Held* button = findHeld(kPowerButton);
+  if (button == nullptr) return;
+  char datagram[256];  // longer ones are others: cut, they are still too long
+  struct sockaddr_nl sender = {};
+  socklen_t size = sizeof(sender);
+  ssize_t got = recvfrom(button->fd, datagram, sizeof(datagram), MSG_DONTWAIT,
+                         reinterpret_cast<struct sockaddr*>(&sender), &size);
+  if (got >= 0 && isPowerButton(datagram, static_cast<size_t>(got), sender.nl_pid)) {
+    console.info("the power button was pressed");
+    return wishFor(Wish::kPowerOff);
+  }
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == ENOBUFS))) return;
+  console.error("cannot listen for the power button: ", got == 0 ? "closed" : words(errno));
+  epoll_ctl(epoll, EPOLL_CTL_DEL, button->fd, nullptr);
+}
+
 void Loop::watchWishes() {
   if (wishes == 0 && begun == 0) return;
-  unsigned allowed = begun == 0 ? settings.wishBegins : settings.wishEnds;
-  if (++wishTicks < allowed) return;
   bool reboot = newestWish == static_cast<uint32_t>(Wish::kReboot);
-  console.error(settings.brain, begun == 0 ? " did not begin to " : " did not finish to ",
-                reboot ? "reboot" : "shut down", " within ",
-                static_cast<int64_t>(allowed) * settings.tickMs / 1000, " s; going on without it");
+  const char* what = reboot ? "reboot" : "shut down";
+  if (cannotStart) {
+    // The next try would fail as the last one did.
+    console.error(settings.brain, " cannot be started to ", what, "; going on without it");
+  } else {
+    unsigned allowed = begun == 0 ? settings.wishBegins : settings.wishEnds;
+    if (++wishTicks < allowed) return;
+    console.error(settings.brain, begun == 0 ? " did not begin to " : " did not finish to ", what,
+                  " within ", static_cast<int64_t>(allowed) * settings.tickMs / 1000,
+                  " s; going on without it");
+  }
   goDown(reboot ? LINUX_REBOOT_CMD_RESTART : LINUX_REBOOT_CMD_POWER_OFF, settings.termGraceMs,
          console);
 }

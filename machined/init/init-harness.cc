@@ -130,6 +130,10 @@ Harness::Harness(Options options) : options(options) {
 void Harness::become() {
   std::string root;
   enterEmptyRoot(childProgram, !options.cgroup.empty());
+  if (options.disk) {
+    mkdir("/disk", 0755);
+    must(mount("/dev/host", "/disk", "tmpfs", 0, nullptr) == 0, "mount /disk");
+  }
   if (!options.cgroup.empty()) {
     root = "/cg/" + options.cgroup;
     mkdir(root.c_str(), 0755);
@@ -228,6 +232,23 @@ size_t Harness::openDescriptors() const {
   KJ_REQUIRE(d != nullptr);
   size_t count = 0;
   while (readdir(d) != nullptr) ++count;
+  closedir(d);
+  return count;
+}
+
+size_t Harness::watchedDescriptors() const {
+  auto folder = "/proc/" + std::to_string(init) + "/fdinfo/";
+  DIR* d = opendir(folder.c_str());
+  KJ_REQUIRE(d != nullptr);
+  size_t count = 0;
+  while (auto* entry = readdir(d)) {
+    FILE* info = fopen((folder + entry->d_name).c_str(), "re");
+    char line[256];
+    while (info != nullptr && fgets(line, sizeof(line), info) != nullptr) {
+      count += strncmp(line, "tfd:", 4) == 0;
+    }
+    if (info != nullptr) fclose(info);
+  }
   closedir(d);
   return count;
 }

@@ -32,6 +32,7 @@ class Harness {
     int64_t termGraceMs = 10'000;
     int64_t tickMs = 1000;
     unsigned missedBeats = 15, missedAtStart = 60, wishBegins = 30, wishEnds = 240;
+    bool disk = false;  // something is mounted on /disk that looks like a disk's file system
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
     std::string
@@ -57,6 +58,7 @@ class Harness {
   // A child that runs init-test-child.cc with these arguments and can report to this harness.
   SpawnText child(std::vector<std::string> arguments) const;
   size_t openDescriptors() const;
+  size_t watchedDescriptors() const;  // that process 1 waits for
   void killNow(int pid);
   static constexpr const char* kChild = "/child";
 

@@ -15,6 +15,7 @@
 
 #include "machined/init/init-clock.h"
 #include "machined/init/init-request.h"
+#include "machined/init/power-button.h"
 #include "machined/init/take-down.h"
 
 namespace talos::process1 {
@@ -68,6 +69,10 @@ void Loop::setUp() {
   outputRead = ends[0];
   outputWrite = ends[1];
   fcntl(outputWrite, F_SETFL, 0);  // only our end is non-blocking
+  if (settings.userData >= 0) {
+    held[0].fd = settings.userData;
+    memcpy(held[0].name, kUserData, sizeof(kUserData));
+  }
   listenTo(signals, Kind::kSignals, 0, EPOLLIN);
   listenTo(outputRead, Kind::kBrainOutput, 0, EPOLLIN);
 }
@@ -111,6 +116,9 @@ void Loop::handle(Kind kind, unsigned index, uint32_t events) {
     case Kind::kOutcome:
       if (children[index].state == State::kStarting) onOutcome(index);
       break;
+    case Kind::kPowerButton:
+      onPowerButton();
+      break;
   }
 }
 
@@ -132,8 +140,9 @@ void Loop::startBrain() {
     l.argv = brainArgv;
     l.environment = settings.brainEnvironment;
     l.cgroupRoot = settings.cgroupRoot;
+    l.memoryRoot = settings.memoryRoot;
     l.cgroup = "init";
-    l.output = outputWrite;
+    l.output = settings.brainOutput >= 0 ? settings.brainOutput : outputWrite;
     l.passed = 1;
     l.fds = &ends[1];
     l.as = as;
@@ -159,6 +168,7 @@ void Loop::startBrain() {
       return;
     }
   }
+  cannotStart = true;
   brainDue = brainStarted + 1000;
   console.error("cannot start the brain: ", reason[0] != 0 ? reason : words(error),
                 "; retrying every second");
@@ -179,6 +189,7 @@ void Loop::brainDied(int status) {
   copyBrainOutput();
   Failure failure = {};
   bool started = read(brainOutcome, &failure, sizeof(failure)) != sizeof(failure);
+  cannotStart = !started;
   close(brainOutcome);
   close(brainPidfd);
   brainOutcome = brainPidfd = brainPid = -1;

@@ -6,7 +6,9 @@
 // is in one epoll_wait, of at most a tick.
 //
 // A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
-// SIGTERM are passed to the brain; one that does not carry them out in time is done without.
+// SIGTERM are passed to the brain; one that does not carry them out in time is done without, and one
+// that cannot be started at once. The power button is heard on a socket that the brain has opened
+// and given to be held.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
 // replies are thrown away, and the successor, started at once, is told the inventory: children that
@@ -26,7 +28,12 @@ struct Settings {
   const char* brain = "/usr/bin/machined";
   char* const* brainEnvironment = nullptr;    // ends with nullptr
   const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
-  int64_t termGraceMs = 10'000;               // at the end: between SIGTERM and SIGKILL
+  // Of version 1, for memory only, on a host that has that; "": none.
+  const char* memoryRoot = "";
+  // Where a brain's output goes; -1: to process 1, which copies it line by line to the kernel log.
+  int brainOutput = -1;
+  int userData = -1;             // held from the start as kUserData; -1: nothing
+  int64_t termGraceMs = 10'000;  // at the end: between SIGTERM and SIGKILL
   bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
   // All counted in ticks: brain-watch.cc. A brain takes up what its predecessor left before its
   // first beat: the more there is and the slower the machine, the longer.
@@ -71,7 +78,7 @@ class Loop {
     char text[kReasonSize];
   };
   enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
-  enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome };
+  enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome, kPowerButton };
   struct Packet {
     size_t size = 0;
     int fds[kMaxPassed + 1] = {};
@@ -90,6 +97,7 @@ class Loop {
   uint64_t brains = 0;
   int64_t brainStarted = 0;  // ms
   int64_t brainDue = 0;      // ms; while none runs
+  bool cannotStart = false;  // the newest try to start one failed
   int64_t deaths[6] = {};    // times of the newest, oldest first
   int64_t backOff = 0;       // ms
   Stage stage = Stage::kWelcome;
@@ -151,6 +159,7 @@ class Loop {
   void watchWishes();
   void wishFor(Wish wish);
   void wishBegun(uint32_t wish);
+  void onPowerButton();
 
   void pump();
   bool sendNext();

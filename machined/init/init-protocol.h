@@ -17,6 +17,10 @@ namespace talos::process1 {
 constexpr uint32_t kVersion = 2;
 constexpr int kBrainFd = 3;
 
+// A held descriptor that process 1 itself puts there, in a container: a memory file with the base64
+// of the machine config that the launcher gave (container.h).
+constexpr char kUserData[] = "userdata";
+
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
 constexpr size_t kCgroupSize = 128;  // relative path, terminating zero included
 constexpr size_t kTextSize = 32768;  // argv and environment of one child

@@ -30,11 +30,12 @@ constexpr int kAboveAll = kMaxPassedAs + 1;
 }
 
 // The child's life before exec. Nothing here may rely on memory of the parent changing.
-[[noreturn]] void becomeChild(const Launch& launch, int status) {
+[[noreturn]] void becomeChild(const Launch& launch, int entrance, int status) {
   // Sources and the status pipe move above all targets first: no dup2 can hit one that is still
   // needed.
   status = fcntl(status, F_DUPFD_CLOEXEC, kAboveAll);
   if (status < 0) _exit(127);
+  if (entrance >= 0 && write(entrance, "0", 1) < 0) fail(status, "enter the cgroup for memory");
   int output = -1;
   if (launch.output >= 0) {
     output = fcntl(launch.output, F_DUPFD_CLOEXEC, kAboveAll);
@@ -123,11 +124,16 @@ int makeCgroup(const char* root, const char* path) {
 }
 
 int limitMemory(int cgroup, uint64_t bytes) {
+  const char* none = "max";
   int fd = openat(cgroup, "memory.max", O_WRONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) {
+    none = "-1";
+    fd = openat(cgroup, "memory.limit_in_bytes", O_WRONLY | O_CLOEXEC);
+  }
   if (fd < 0) return errno == ENOENT ? 0 : errno;
   Line line;
   if (bytes == 0) {
-    line.add("max");
+    line.add(none);
   } else {
     line.add(static_cast<int64_t>(bytes));
   }
@@ -136,33 +142,65 @@ int limitMemory(int cgroup, uint64_t bytes) {
   return error;
 }
 
-int launch(const Launch& launch, Launched& launched, char* reason) {
+namespace {
+
+// The child's cgroup below `root`, made if it is absent, its memory limited; -1 with `error` set and
+// told in `reason`.
+int openCgroup(const char* root, const Launch& launch, int& error, char* reason) {
+  const char* name = launch.cgroup[0] == 0 ? "init" : launch.cgroup;
+  error = makeCgroup(root, name);
   int cgroup = -1;
+  char path[256 + kCgroupSize];
+  snprintf(path, sizeof(path), "%s/%s", root, name);
+  const char* step = "make the cgroup";
+  if (error == 0) {
+    cgroup = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup < 0) error = errno;
+  }
+  // That of process 1 and the brain is nobody's to limit.
+  if (error == 0 && strcmp(name, "init") != 0) {
+    error = limitMemory(cgroup, launch.memoryMax);
+    step = "limit the memory of";
+  }
+  if (error != 0) {
+    if (cgroup >= 0) close(cgroup);
+    setReason(reason, step, path, error);
+    return -1;
+  }
+  return cgroup;
+}
+
+// Where a process enters that cgroup of version 1 by writing; -1 as above.
+int openEntrance(const Launch& launch, int& error, char* reason) {
+  int folder = openCgroup(launch.memoryRoot, launch, error, reason);
+  if (folder < 0) return -1;
+  int entrance = openat(folder, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+  error = entrance < 0 ? errno : 0;
+  close(folder);
+  if (entrance < 0) setReason(reason, "enter the cgroup of", launch.cgroup, error);
+  return entrance;
+}
+
+}  // namespace
+
+int launch(const Launch& launch, Launched& launched, char* reason) {
+  int error = 0, cgroup = -1, entrance = -1;
   if (launch.cgroupRoot[0] != 0) {
-    const char* name = launch.cgroup[0] == 0 ? "init" : launch.cgroup;
-    int error = makeCgroup(launch.cgroupRoot, name);
-    char path[256 + kCgroupSize];
-    snprintf(path, sizeof(path), "%s/%s", launch.cgroupRoot, name);
-    const char* step = "make the cgroup";
-    if (error == 0) {
-      cgroup = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-      if (cgroup < 0) error = errno;
-    }
-    // That of process 1 and the brain is nobody's to limit.
-    if (error == 0 && launch.cgroup[0] != 0 && strcmp(launch.cgroup, "init") != 0) {
-      error = limitMemory(cgroup, launch.memoryMax);
-      step = "limit the memory of";
-    }
-    if (error != 0) {
+    cgroup = openCgroup(launch.cgroupRoot, launch, error, reason);
+    if (cgroup < 0) return error;
+  }
+  if (launch.memoryRoot[0] != 0) {
+    entrance = openEntrance(launch, error, reason);
+    if (entrance < 0) {
       if (cgroup >= 0) close(cgroup);
-      setReason(reason, step, path, error);
       return error;
     }
   }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    int error = errno;
+    error = errno;
     if (cgroup >= 0) close(cgroup);
+    if (entrance >= 0) close(entrance);
     setReason(reason, "make", "a pipe", error);
     return error;
   }
@@ -175,10 +213,11 @@ int launch(const Launch& launch, Launched& launched, char* reason) {
   args.exit_signal = SIGCHLD;
   args.cgroup = cgroup >= 0 ? static_cast<uint64_t>(cgroup) : 0;
   long pid = syscall(SYS_clone3, &args, sizeof(args));
-  if (pid == 0) becomeChild(launch, ends[1]);
-  int error = pid < 0 ? errno : 0;
+  if (pid == 0) becomeChild(launch, entrance, ends[1]);
+  error = pid < 0 ? errno : 0;
   close(ends[1]);
   if (cgroup >= 0) close(cgroup);
+  if (entrance >= 0) close(entrance);
   if (pid < 0) {
     close(ends[0]);
     setReason(reason, "start", launch.argv[0], error);

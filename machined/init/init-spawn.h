@@ -9,7 +9,8 @@ namespace talos::process1 {
 struct Launch {
   char* const* argv;
   char* const* environment;
-  const char* cgroupRoot;  // "" : stay in the cgroup of process 1
+  const char* cgroupRoot;       // "" : stay in the cgroup of process 1
+  const char* memoryRoot = "";  // of version 1: a cgroup of the same name there counts the memory
   const char* cgroup;
   int output = -1;  // -1: /dev/null
   unsigned passed = 0;
@@ -39,8 +40,8 @@ int launch(const Launch& launch, Launched& launched, char* reason);
 // kernel has them. 0 or an errno.
 int makeCgroup(const char* root, const char* path);
 
-// Writes the limit (0: none) into a cgroup's folder. A kernel or container without the controller has
-// none to set: that is 0 too. Otherwise an errno.
+// Writes the limit (0: none) into a cgroup's folder, of either version. A kernel or container without
+// the controller has none to set: that is 0 too. Otherwise an errno.
 int limitMemory(int cgroup, uint64_t bytes);
 
 }  // namespace talos::process1

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "machined/init/container.h"
 #include "machined/init/first-mounts.h"
 #include "machined/init/init-loop.h"
 #include "machined/init/init-spawn.h"
@@ -24,7 +25,8 @@ void writeText(const char* path, const char* text, size_t size) {
   close(fd);
 }
 
-void prepare(const Console& console) {
+// Of the kernel that is this node's own.
+void prepareKernel(const Console& console) {
   if (auto* failed = mountAll(kMoreMounts, console)) {
     int error = errno;
     Line line;
@@ -32,30 +34,59 @@ void prepare(const Console& console) {
     stayForEver(console, line.text(), error);
   }
   writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
+}
+
+void enterCgroup(const char* root, const Console& console) {
+  if (int error = makeCgroup(root, "init")) {
+    console.error("cannot make the cgroup init in ", root, ": ", words(error));
+    return;
+  }
+  Line path;
+  path.add(root).add("/init/cgroup.procs");
+  writeText(path.text(), "0", 1);
+}
+
+void prepare(Settings& settings, bool container, const Console& console) {
+  if (!container) prepareKernel(console);
   // Children inherit it: a modest default that each service may raise for itself.
   struct rlimit files = {1024, 1048576};
   setrlimit(RLIMIT_NOFILE, &files);
-  if (int error = makeCgroup("/sys/fs/cgroup", "init")) {
-    console.error("cannot make the cgroup init: ", words(error));
+  settings.cgroupRoot = findCgroupRoot();
+  settings.memoryRoot = findMemoryRoot();
+  if (settings.cgroupRoot[0] == 0) {
+    console.error(
+        "no cgroup2 at /sys/fs/cgroup or /sys/fs/cgroup/unified; going on without cgroups");
+  } else {
+    enterCgroup(settings.cgroupRoot, console);
   }
-  writeText("/sys/fs/cgroup/init/cgroup.procs", "0", 1);
+  if (settings.memoryRoot[0] != 0) enterCgroup(settings.memoryRoot, console);
 }
 
 }  // namespace
 
-int main() {
+int main(int, char**, char** handed) {
   if (access(kRootImage, F_OK) == 0 && getpid() == 1) runInitramfs();
-  Console console = openConsole("[talos] [init] ");
+  constexpr const char* kPrefix = "[talos] [init] ";
+  bool container = inContainer();
+  static Settings settings;
+  Console console =
+      container ? openContainerConsole(kPrefix, settings.brainOutput) : openConsole(kPrefix);
   if (getpid() != 1) {
     console.error("this program runs only as process 1");
     return 1;
   }
-  prepare(console);
   static char path[] =
       "PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/opt/cni/bin";
-  static char* environment[] = {path, nullptr};
-  static Settings settings;
+  static HandedOver given;
+  static char* environment[] = {path, nullptr, nullptr, nullptr};
+  if (container) {
+    takeOver(handed, given, console);
+    settings.userData = given.userData;
+    environment[1] = given.platform;
+    environment[2] = given.hostname;
+  }
   settings.brainEnvironment = environment;
+  prepare(settings, container, console);
   static Loop loop(settings, console);
   loop.run();
 }

@@ -13,6 +13,7 @@
 
 #include <initializer_list>
 
+#include "machined/init/container.h"
 #include "machined/init/init-clock.h"
 
 namespace talos::process1 {
@@ -154,7 +155,9 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
         kill(-1, SIGKILL);
       } while (!reapUntilAlone(200) && now() < deadline);
     }
-    unmountWithLimit(console);
+    // In a container the kernel unmounts what is left when the namespace goes. What lies below are
+    // the host's file systems: there is nothing that this node could do to them on its way out.
+    if (!inContainer()) unmountWithLimit(console);
   } else {
     console.error("not process 1: not stopping or unmounting anything");
   }
@@ -163,6 +166,11 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
   // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is
   // next.
   int error = errno;
+  // A container that may not call it ends all the same, and its launcher still sees which it was:
+  // what a shell makes of the signals that reboot(2) ends a pid namespace with.
+  if (getpid() == 1 && inContainer()) {
+    _exit(128 + (command == LINUX_REBOOT_CMD_RESTART ? SIGHUP : SIGINT));
+  }
   for (;;) {
     console.error("cannot switch off or reboot the node: ", words(error),
                   "; it is safe to switch it off by hand");
@@ -178,7 +186,7 @@ void stayForEver(const Console& console, const char* what, int error) {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (;;) {
     console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
-                  "; halted (ctrl-alt-del reboots, the power button switches off)");
+                  "; halted (ctrl-alt-del reboots)");
     for (int64_t end = now() + kSayAgainMs, left; (left = end - now()) > 0;) {
       switch (nextSignal(left, false)) {
         case SIGINT:

@@ -13,8 +13,8 @@ namespace talos::process1 {
 [[noreturn]] void goDown(unsigned command, int64_t termGraceMs, const Console& console);
 
 // Repeats the reason on the console, reaps, and goes down when it is told to: ctrl-alt-del (SIGINT)
-// restarts, SIGTERM or the power button switches off. Never by itself: a machine that restarts in a
-// loop cannot be read.
+// restarts, SIGTERM and SIGPWR switch off. Nobody listens for the power button there. Never by
+// itself: a machine that restarts in a loop cannot be read.
 [[noreturn]] void stayForEver(const Console& console, const char* what, int error);
 
 }  // namespace talos::process1

@@ -4,10 +4,10 @@
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
+#include "common/config/config-redact.h"
 #include "common/config/config.h"
 #include "common/net/ntp.h"
 #include "machined/foreign/parse-messages.h"
-#include "machined/parse/config-redact.h"
 #include "machined/parse/generate-configs.h"
 #include "machined/parse/http-get.h"
 #include "machined/parse/partition-table.h"
@@ -144,6 +144,14 @@ void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, Re
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { dispatch(request, out, kj::mv(read)); })) {
     failed(out, *e);
   }
+}
+
+void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
+                  rpc::ParseAnswer::Builder out) {
+  KJ_IF_MAYBE (e, failure) return failed(out, *e);
+  auto count = kj::min(found.size(), size_t(machined::kMostAddresses));
+  auto addresses = out.initAddresses(static_cast<unsigned>(count));
+  for (auto i : kj::zeroTo(count)) addresses.set(i, found[i]);
 }
 
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,

@@ -85,6 +85,7 @@ class Getter {
   kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body) {
     tell("reading the answer", 0);
     auto told = body.tryGetLength();
+    size_t toldOf = 0;
     SecretBuffer content;
     char piece[16384];
     KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
@@ -96,7 +97,9 @@ class Getter {
       });
       if (size == 0) break;
       content.add(kj::arrayPtr(piece, size));
-      tell("reading the answer", content.size());
+      // A body may come byte by byte, and the brain hears no more than kMostInterim messages.
+      if (content.size() > toldOf + toldOf / 32)
+        tell("reading the answer", toldOf = content.size());
       if (content.size() > kMostConfigBytes) {
         fail(kj::str("the answer is larger than ", kMostConfigBytes >> 20, " MiB"));
       }

@@ -9,8 +9,9 @@
 namespace talos::parse {
 namespace {
 
-// The head of a disk with an empty table of 128 entries, for sectors of this size.
-std::string tableOf(size_t sector) {
+// The head of a disk with a table of 128 entries, for sectors of this size, of which so many are
+// partitions.
+std::string tableOf(size_t sector, unsigned partitions = 0) {
   std::string disk(size_t{64} << 10, 0);
   auto put = [&](size_t at, uint64_t value, unsigned size) {
     for (unsigned i = 0; i < size; ++i) disk[at + i] = static_cast<char>(value >> (8 * i));
@@ -25,6 +26,7 @@ std::string tableOf(size_t sector) {
   put(sector + 72, 2, 8);
   put(sector + 80, 128, 4);
   put(sector + 84, 128, 4);
+  for (unsigned i = 0; i < partitions; ++i) disk[2 * sector + (127 - i) * 128 + 15] = 1;
   put(sector + 88, sum(2 * sector, 128 * 128), 4);
   put(sector + 16, sum(sector, 92), 4);
   return disk;
@@ -45,6 +47,12 @@ TEST(PartitionTable, WhatIsWholeOrWasNeverThere) {
   EXPECT_FALSE(lost(std::string(65536, 0)));
   EXPECT_FALSE(lost(tableOf(512)));
   EXPECT_FALSE(lost(tableOf(4096)));
+}
+
+// Catches: a disk that the kernel could not read when it looked for partitions, or that has a table
+// for sectors of another size: a configured machine looks like a new one.
+TEST(PartitionTable, APartitionThatTheKernelDoesNotShowIsSeen) {
+  for (size_t sector : {512, 4096}) EXPECT_TRUE(lost(tableOf(sector, 5))) << sector;
 }
 
 // Catches: one bad sector that makes a configured machine look like a new one.

@@ -11,6 +11,7 @@ using Bytes = kj::ArrayPtr<const kj::byte>;
 constexpr kj::StringPtr kSignature = "EFI PART"_kj;
 constexpr size_t kLeastHeader = 92;
 constexpr size_t kChecksumAt = 16;
+constexpr size_t kLeastEntry = 128;
 // What is read at a time (superblock.h). Tables of everybody have 128 entries of 128 bytes.
 constexpr size_t kMostEntries = 64u << 10;
 constexpr uint64_t kSectors[] = {512, 4096};
@@ -40,18 +41,34 @@ bool hasSignature(Bytes header) {
          memcmp(header.begin(), kSignature.begin(), kSignature.size()) == 0;
 }
 
-bool isWhole(ReadBytes& read, Bytes header, uint64_t sector) {
+bool names(Bytes entry) {
+  constexpr size_t kType = 16;
+  for (auto byte : entry.slice(0, kType)) {
+    if (byte != 0) return true;
+  }
+  return false;
+}
+
+enum class Table { kDamaged, kEmpty, kDivided };
+
+Table judge(ReadBytes& read, Bytes header, uint64_t sector) {
   auto size = littleEndian(header, 12, 4);
-  if (size < kLeastHeader || size > header.size()) return false;
+  if (size < kLeastHeader || size > header.size()) return Table::kDamaged;
   auto copy = kj::heapArray(header.slice(0, size));
   memset(copy.begin() + kChecksumAt, 0, 4);
-  if (checksum(copy) != littleEndian(header, kChecksumAt, 4)) return false;
+  if (checksum(copy) != littleEndian(header, kChecksumAt, 4)) return Table::kDamaged;
   auto count = littleEndian(header, 80, 4), each = littleEndian(header, 84, 4);
-  if (count == 0 || each == 0 || count * each > kMostEntries) return false;
+  if (count == 0 || each < kLeastEntry || count * each > kMostEntries) return Table::kDamaged;
   auto first = littleEndian(header, 72, 8);
-  if (first > UINT64_MAX / sector) return false;
+  if (first > UINT64_MAX / sector) return Table::kDamaged;
   auto entries = read(first * sector, count * each);
-  return entries.size() == count * each && checksum(entries) == littleEndian(header, 88, 4);
+  if (entries.size() != count * each || checksum(entries) != littleEndian(header, 88, 4)) {
+    return Table::kDamaged;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (names(entries.slice(i * each, (i + 1) * each))) return Table::kDivided;
+  }
+  return Table::kEmpty;
 }
 
 }  // namespace
@@ -63,8 +80,14 @@ bool lostPartitionTable(ReadBytes read) {
     if (head.size() < 2 * sector) break;
     auto header = head.slice(sector, 2 * sector);
     if (!hasSignature(header)) continue;
-    if (isWhole(read, header, sector)) return false;
-    trace = true;
+    switch (judge(read, header, sector)) {
+      case Table::kEmpty:
+        return false;
+      case Table::kDivided:
+        return true;
+      case Table::kDamaged:
+        trace = true;
+    }
   }
   return trace;
 }

@@ -1,5 +1,6 @@
-// Whether a disk lost its GUID partition table: what the kernel then shows is a disk without
-// partitions, which looks like one that never had any.
+// Whether a disk of which the kernel shows no partitions has a GUID partition table all the same: one
+// that is damaged, or one that the kernel could not read (a bad moment of the disk) or that is for
+// sectors of another size (another controller). It looks like a disk that never had partitions.
 //
 // Only the head of the disk counts, as for the kernel: a disk whose first sectors were zeroed was
 // wiped, even if the second copy of its table is still at its end.
@@ -12,8 +13,8 @@
 
 namespace talos::parse {
 
-// Whether there is a trace of a table (the protective MBR, or the signature of the header) and no
-// table with right checksums. `read` as readSuperblock() has it, asked four times at most.
+// Whether there is a table with partitions, or a trace of one (the protective MBR, or the signature
+// of the header) and none with right checksums. `read` as readSuperblock() has it, asked four times at most.
 bool lostPartitionTable(ReadBytes read);
 
 }  // namespace talos::parse

@@ -5,6 +5,7 @@
 #include <kj/io.h>
 
 #include "common/base/zeroize.h"
+#include "common/net/resolver.h"
 #include "machined/foreign/frame.h"
 #include "machined/parse/answer.h"
 
@@ -61,6 +62,18 @@ void fetch(Brain& brain, rpc::ParseRequest::Http::Reader request, int connection
   answerHttp(request, kj::mv(stream), tell).wait(io.waitScope);
 }
 
+void lookUp(Brain& brain, kj::StringPtr host) {
+  auto io = kj::setupAsyncIo();
+  kj::Maybe<kj::Exception> failure;
+  kj::Array<kj::String> found;
+  try {
+    found = resolve(io.unixEventPort, io.provider->getTimer(), host).wait(io.waitScope);
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  brain.tell([&](rpc::ParseAnswer::Builder out) { answerLookup(found, failure, out); });
+}
+
 }  // namespace
 
 int serve(int socket, int connection) {
@@ -70,6 +83,7 @@ int serve(int socket, int connection) {
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto request = message.getRoot<rpc::ParseRequest>();
     if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
+    if (request.isLookUp()) return lookUp(brain, request.getLookUp());
     brain.tell([&](rpc::ParseAnswer::Builder out) {
       answer(request, out, [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
     });

@@ -1,26 +1,16 @@
 #include "machined/parse/text.h"
 
 #include <gtest/gtest.h>
-#include <kj/compat/gzip.h>
 
 #include <string>
 
+#include "common/testing/test-zip.h"
 #include "machined/foreign/foreign.h"
 
 namespace talos::parse {
 namespace {
 
 using machined::kMostConfigBytes;
-
-std::string zip(kj::StringPtr text) {
-  kj::VectorOutputStream out;
-  {
-    kj::GzipOutputStream zipper(out);
-    zipper.write(text.begin(), text.size());
-  }
-  auto bytes = out.getArray().asChars();
-  return std::string(bytes.begin(), bytes.size());
-}
 
 kj::Array<char> bytesOf(const std::string& text) {
   return kj::heapArray(text.data(), text.size());

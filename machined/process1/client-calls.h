@@ -12,10 +12,10 @@
 namespace talos::machined {
 
 enum class CallKind {
-  kRead,       // works on the pool of read-pool.h: files, mounts, processes
+  kRead,       // works on the pool of read-pool.h: files, mounts, processes, earlier boots
   kStream,     // until the caller ends it: events, logs, resources
   kKernelLog,  // the same, with a descriptor and a buffer of 16 KiB
-  kTime,       // resolves a name: a thread of c-ares and a socket, for up to 10 s
+  kTime,       // resolves a name and asks its addresses: some sockets, for up to 10 s
 };
 constexpr size_t kCallKinds = 4;
 
@@ -54,9 +54,13 @@ class ClientCalls : public kj::Refcounted {
     CallKind kind;
   };
   Slot enter(CallKind kind);
+  // Who it is, however often it connects; for limits that outlast its connection.
+  void isFor(kj::StringPtr name) { id = 1ull << 32 | kj::hashCode(name); }
+  uint64_t number() const { return id; }  // 0: not said
 
  private:
   kj::Own<NodeCalls> node;
+  uint64_t id = 0;
   unsigned open[kCallKinds] = {};
 };
 

@@ -1,15 +1,20 @@
 #include "machined/process1/read-pool.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
 #include <kj/vector.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
+#include <vector>
 
 #include "common/base/error.h"
+#include "common/testing/sanitizers.h"
 #include "common/testing/virtual-time.h"
 
 namespace talos {
@@ -74,6 +79,34 @@ TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
   EXPECT_EQ(42, answer());
 }
 
+// Catches: one client that takes every thread, for a while or for ever, however often it comes; its
+// reads that keep those behind them from their turn.
+TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
+  auto hanging = [&]() {
+    return pool.run(
+        "reading a dead mount",
+        [this]() {
+          ++inside;
+          char byte;
+          KJ_SYSCALL(read(reading, &byte, 1));
+          --inside;
+        },
+        7);
+  };
+  auto first = hanging(), second = hanging();
+  until([&]() { return inside == 1; });
+  EXPECT_EQ(42, pool.run("reading", []() { return 42; }, 8).wait(io.waitScope));
+  pass(31 * kj::SECONDS);  // it hangs now, and still is one of that client's
+  EXPECT_EQ(pool.hanging(), 1u);
+  EXPECT_EQ(inside, 1u);
+  EXPECT_EQ(42, pool.run("reading", []() { return 42; }, 8).wait(io.waitScope));
+  release(1);
+  first.wait(io.waitScope);
+  until([&]() { return inside == 1; });  // the next one's turn
+  release(1);
+  second.wait(io.waitScope);
+}
+
 // Catches: reads on a dead mount that stop all others, and of which nobody knows.
 TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
   auto first = hang(), second = hang();
@@ -93,6 +126,34 @@ TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
   EXPECT_EQ(0u, pool.hanging());
   EXPECT_EQ("a read that hung ended: reading a dead mount; 0 still hang", told.back());
   EXPECT_EQ(42, answer());
+}
+
+// Catches: work that is given up when there is no memory for a thread, and that one begins later all
+// the same.
+TEST_F(ReadPoolTest, WithoutAThreadACallFails) {
+  if (kAddressSanitizer) GTEST_SKIP() << "it reserves more than any limit";
+  struct rlimit before, none;
+  KJ_SYSCALL(getrlimit(RLIMIT_AS, &before));
+  none = before;
+  none.rlim_cur = 1 << 20;  // less than there is: what is mapped stays
+  // The C library keeps the stacks of threads that have ended, 40 MiB of them: these take those.
+  std::vector<std::thread> others;
+  std::atomic<bool> over = false;
+  for (int i = 0; i < 16; ++i) others.emplace_back([&]() { over.wait(false); });
+  KJ_DEFER({
+    over = true;
+    over.notify_all();
+    for (auto& other : others) other.join();
+  });
+  bool done = false;
+  auto call = [&]() { return pool.run("reading", [&]() { done = true; }); };
+  KJ_SYSCALL(setrlimit(RLIMIT_AS, &none));
+  auto refused = call();
+  KJ_SYSCALL(setrlimit(RLIMIT_AS, &before));
+  EXPECT_THAT(failure(kj::mv(refused)).cStr(),
+              testing::StartsWith("Unavailable: cannot start a thread for reads: "));
+  EXPECT_EQ(42, answer());
+  EXPECT_FALSE(done);
 }
 
 // Catches: threads without end, and callers that wait for one that never comes.

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/base/error.h"
@@ -22,6 +23,7 @@ constexpr auto kLookEvery = 1 * kj::SECONDS;
 struct Job {
   kj::String doing;
   kj::Function<void()> work;
+  uint64_t client;
   kj::Maybe<kj::Exception> failure;
   kj::Own<kj::PromiseFulfiller<void>> done;
   kj::TimePoint begun = kj::origin<kj::TimePoint>();
@@ -105,7 +107,7 @@ struct ReadPool::Impl {
   // How many may work at once: those that hang take the place of others only beyond the bound.
   unsigned width() const { return kj::min(options.threads, options.mostThreads - hanging); }
 
-  kj::Promise<void> run(kj::StringPtr doing, kj::Function<void()> work) {
+  kj::Promise<void> run(kj::StringPtr doing, kj::Function<void()> work, uint64_t client) {
     if (width() == 0) {
       return error(ErrorKind::kUnavailable,
                    kj::str("all ", hanging, " threads for reads hang (",
@@ -117,19 +119,49 @@ struct ReadPool::Impl {
                    kj::str(options.mostQueued, " reads wait already, which is the most; retry"));
     }
     auto paf = kj::newPromiseAndFulfiller<void>();
-    auto job = kj::heap<Job>(Job{kj::str(doing), kj::mv(work), nullptr, kj::mv(paf.fulfiller)});
+    auto job =
+        kj::heap<Job>(Job{kj::str(doing), kj::mv(work), client, nullptr, kj::mv(paf.fulfiller)});
     queue.push_back(kj::mv(job));
     handOut();
     return kj::mv(paf.promise);
   }
 
+  bool hasItsThreads(uint64_t client) const {
+    if (client == 0) return false;
+    unsigned count = 0;
+    for (auto& job : running) count += job->client == client;
+    return count >= options.perClient;
+  }
+
+  // The oldest that may begin.
+  kj::Maybe<kj::Own<Job>> next() {
+    for (auto at = queue.begin(); at != queue.end();) {
+      if (!(*at)->done->isWaiting()) {  // nobody waits any more
+        at = queue.erase(at);
+        continue;
+      }
+      if (hasItsThreads((*at)->client)) {
+        ++at;
+        continue;
+      }
+      auto job = kj::mv(*at);
+      queue.erase(at);
+      return kj::mv(job);
+    }
+    return nullptr;
+  }
+
   void handOut() {
-    while (!queue.empty() && running.size() - hanging < width()) {
-      auto job = kj::mv(queue.front());
-      queue.pop_front();
-      if (!job->done->isWaiting()) continue;  // nobody waits any more
+    while (running.size() - hanging < width()) {
+      auto found = next();
+      if (found == nullptr) break;
+      auto job = kj::mv(KJ_ASSERT_NONNULL(found));
       job->begun = timer.now();
-      give(*job);
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { give(*job); })) {
+        job->done->reject(error(ErrorKind::kUnavailable,
+                                kj::str("cannot start a thread for reads: ", messageOf(*e))));
+        continue;
+      }
       running.add(kj::mv(job));
     }
     if (!running.empty() && !looks) {
@@ -138,15 +170,23 @@ struct ReadPool::Impl {
     }
   }
 
+  // Throws when there is no thread for it and none can be had.
   void give(Job& job) {
     std::unique_lock lock(shared->mutex);
+    if (shared->idle <= shared->todo.size() && threads < options.mostThreads) addThread();
     shared->todo.push_back(&job);
-    if (shared->idle < shared->todo.size() && threads < options.mostThreads) {
-      ++threads;
+    shared->news.notify_one();
+  }
+
+  void addThread() {
+    try {
       std::thread(runThread, shared).detach();
-    } else {
-      shared->news.notify_one();
+      ++threads;
+    } catch (const std::system_error& e) {
+      if (threads > 0) return;  // one of those comes to it
+      fail(ErrorKind::kUnavailable, kj::str("cannot start a thread for reads: ", e.what()));
     }
+    shared->news.notify_one();
   }
 
   kj::Promise<void> collect() {
@@ -221,8 +261,9 @@ unsigned ReadPool::hanging() const {
   return impl->hanging;
 }
 
-kj::Promise<void> ReadPool::runErased(kj::StringPtr doing, kj::Function<void()> work) {
-  return impl->run(doing, kj::mv(work));
+kj::Promise<void> ReadPool::runErased(kj::StringPtr doing, kj::Function<void()> work,
+                                      uint64_t client) {
+  return impl->run(doing, kj::mv(work), client);
 }
 
 }  // namespace talos

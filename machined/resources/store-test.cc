@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/node-layout.h"
 #include "machined/process1/test-garbage.h"
 #include "machined/resources/store-journal-file.h"
 #include "machined/resources/store-journal.h"
@@ -348,6 +349,45 @@ TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
   FakeMachine crashed;
   crashed.keep("store", memoryFile(foreign));
   expectReplaced(*this, crashed, "foreign");
+}
+
+// Catches: records that were given up with a journal and count against the quota of who wrote them.
+TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
+  auto write = [](Store& store, kj::StringPtr id) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    resource.initMetadata().setType(typeName<rpc::RouteStatusSpec>());
+    resource.getMetadata().setId(id);
+    resource.getMetadata().setOwner("networkd");
+    resource.getSpec().initAs<rpc::RouteStatusSpec>().setSource(kj::str(kj::repeat(' ', 3u << 20)));
+    store.limited(Access::ofUid(kNetworkdUid))->put(resource.asReader());
+  };
+  store.attachJournal(process1).wait(scope);
+  write(store, "a");
+  write(store, "b");
+  auto bytes = heldBytes(machine);
+  auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+  memcpy(words.begin(), bytes.begin(), words.asBytes().size());
+  kj::Vector<kj::byte> foreign;
+  foreign.addAll(journal::heading());
+  journal::recover(words, [&](rpc::Change::Reader change) {
+    capnp::MallocMessageBuilder scratch;
+    scratch.setRoot(change);
+    auto resource = scratch.getRoot<rpc::Change>().getResource();
+    if (resource.getMetadata().getType() != typeName<rpc::RouteStatusSpec>()) {
+      resource.getMetadata().setOwner("somebody else");
+      resource.getSpec().initAs<rpc::NamespaceSpec>();
+    }
+    foreign.addAll(journal::encode(scratch.getRoot<rpc::Change>().asReader()));
+  });
+  FakeMachine crashed;
+  crashed.keep("store", memoryFile(foreign));
+  FakeProcess1 process1(crashed);
+  Store next(registry, clock);
+  EXPECT_TRUE(next.attachJournal(process1).wait(scope) != nullptr);
+  EXPECT_EQ(0u, next.list<rpc::RouteStatusSpec>().size());
+  write(next, "c");
+  write(next, "d");
 }
 
 // Catches: records that are lost without a word, and a crash in an append that is told as a loss.

@@ -320,7 +320,10 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   }
 
   void forget() {
-    for (auto& [key, kind] : kinds) kind->records.clear();
+    for (auto& [key, kind] : kinds) {
+      kind->records.clear();
+      kind->bytes = 0;
+    }
     liveBytes = 0;
   }
 

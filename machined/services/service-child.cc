@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/within.h"
 
@@ -55,6 +56,14 @@ uint64_t memoryKillsOf(kj::StringPtr events) {
     return kj::heapString(line.slice(kKey.size(), line.size())).tryParseAs<uint64_t>().orDefault(0);
   }
   return 0;
+}
+
+uint64_t memoryKillsIn(kj::StringPtr cgroups, kj::StringPtr cgroup) {
+  KJ_IF_MAYBE (events, tryReadFile(kj::str(cgroups, "/", cgroup, "/memory.events"))) {
+    return memoryKillsOf(*events);
+  }
+  auto control = tryReadFile(kj::str(cgroups, "/memory/", cgroup, "/memory.oom_control"));
+  return memoryKillsOf(control.orDefault(kj::String()));
 }
 
 }  // namespace talos::machined

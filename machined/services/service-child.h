@@ -22,5 +22,7 @@ kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory = nullptr);
 
 // The count of oom_kill in a cgroup's memory.events; 0 without it.
 uint64_t memoryKillsOf(kj::StringPtr events);
+// That of a cgroup below /sys/fs/cgroup, of either version; 0 when there is nobody to count.
+uint64_t memoryKillsIn(kj::StringPtr cgroups, kj::StringPtr cgroup);
 
 }  // namespace talos::machined

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 
 namespace talos::machined {
@@ -38,6 +39,7 @@ void Service::fill(rpc::Service::Builder out) const {
   out.setId(is.id);
   out.setPid(pid);
   record.fill(out);
+  out.setChecked(is.health != nullptr);
 }
 
 void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
@@ -391,6 +393,9 @@ kj::Promise<void> Service::runPart(uint64_t since) {
 kj::Promise<void> Service::watchHealth(uint64_t since) {
   auto& deps = all.deps();
   auto& check = KJ_ASSERT_NONNULL(is.health);
+  Backoff starting(
+      {.first = check.starting.orDefault(check.period), .longest = check.period, .growth = 1.5});
+  bool wasGood = false;
   co_await deps.timer.afterDelay(check.delay);
   while (turn == since) {
     auto problem = co_await checkOnce(check, deps.timer);
@@ -400,7 +405,8 @@ kj::Promise<void> Service::watchHealth(uint64_t since) {
     if (record.setHealth(good, words, deps.clock.now())) {
       tell(good ? kj::str("Health check successful") : kj::str("Health check failed: ", words));
     }
-    co_await deps.timer.afterDelay(check.period);
+    wasGood = wasGood || good;
+    co_await deps.timer.afterDelay(wasGood ? check.period : starting.next());
   }
 }
 

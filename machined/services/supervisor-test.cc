@@ -1,3 +1,4 @@
+#include "common/testing/test-tree.h"
 #include "machined/services/service-child.h"
 #include "machined/services/test-supervisor.h"
 
@@ -220,6 +221,47 @@ TEST_F(SupervisorTest, HealthTellsTransitionsOnly) {
   EXPECT_THAT(told, ElementsAre("a Running Health check failed: connection refused",
                                 "a Running Health check successful",
                                 "a Running Health check failed: status 500"));
+}
+
+// Catches: a service that is up within a second and counts as unhealthy for five, one that never
+// comes up and is asked ten times a second for ever, a lapse taken for a start.
+TEST_F(SupervisorTest, AServiceThatStartsIsAskedSooner) {
+  bool good = false;
+  unsigned checks = 0;
+  auto d = define("a");
+  d.health = HealthCheck{.check = [&]() -> kj::Promise<void> {
+                           checks++;
+                           if (!good) return error(ErrorKind::kUnavailable, "no certificate yet");
+                           return kj::READY_NOW;
+                         },
+                         .delay = 0 * kj::SECONDS,
+                         .starting = 100 * kj::MILLISECONDS};
+  supervisor->load(kj::mv(d));
+  supervisor->start("a");
+  run();
+  capnp::MallocMessageBuilder m;
+  auto shown = m.initRoot<rpc::Service>();
+  supervisor->fill("a", shown);
+  EXPECT_TRUE(shown.getChecked()) << "it is not up before that";
+  advance(0 * kj::SECONDS);
+  EXPECT_EQ(1u, checks);
+  advance(100 * kj::MILLISECONDS);
+  EXPECT_EQ(2u, checks);
+  advance(149 * kj::MILLISECONDS);
+  EXPECT_EQ(2u, checks);
+  advance(1 * kj::MILLISECONDS);
+  EXPECT_EQ(3u, checks);
+  advance(60 * kj::SECONDS);
+  checks = 0;
+  advance(50 * kj::SECONDS);
+  EXPECT_EQ(10u, checks);
+  good = true;
+  machine.exit("a", 0);
+  advance(2 * kj::SECONDS);
+  good = false;
+  checks = 0;
+  advance(20 * kj::SECONDS);
+  EXPECT_EQ(4u, checks);
 }
 
 // Catches: a check that hangs and with it the whole health loop.
@@ -535,6 +577,18 @@ TEST(ServiceChild, CountsMemoryKills) {
   EXPECT_EQ(3u, memoryKillsOf("low 0\nhigh 0\nmax 77\noom 4\noom_kill 3\noom_group_kill 0\n"));
   EXPECT_EQ(0u, memoryKillsOf(""));
   EXPECT_EQ(0u, memoryKillsOf("oom_kill x\n"));
+}
+
+// Catches: a service that ran out of memory on a host with version 1, and nobody says so.
+TEST(ServiceChild, FindsMemoryKillsOfEitherVersion) {
+  TestTree tree;
+  EXPECT_EQ(0u, memoryKillsIn(tree.root, "system/a"));
+  tree.directory("memory/system/a");
+  tree.file("memory/system/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  EXPECT_EQ(2u, memoryKillsIn(tree.root, "system/a"));
+  tree.directory("system/a");
+  tree.file("system/a/memory.events", "oom 4\noom_kill 3\n");
+  EXPECT_EQ(3u, memoryKillsIn(tree.root, "system/a"));
 }
 
 }  // namespace

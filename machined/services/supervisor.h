@@ -34,6 +34,9 @@ class Condition {
 struct HealthCheck {
   kj::Function<kj::Promise<void>()> check;  // rejects with the reason
   kj::Duration delay = 1 * kj::SECONDS, period = 5 * kj::SECONDS, timeout = 500 * kj::MILLISECONDS;
+  // The first pause of a service that has not been healthy since its start; each is half as long
+  // again as the one before, up to `period`. None: `period` from the beginning.
+  kj::Maybe<kj::Duration> starting = nullptr;
 };
 
 struct ServiceDefinition {

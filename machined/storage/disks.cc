@@ -33,10 +33,13 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
 
 class StorageServer final : public rpc::Storage::Server {
  public:
-  StorageServer(UvLoop& uv, kj::StringPtr sys) : uv(uv), sys(kj::str(sys)) {}
+  StorageServer(ReadPool& pool, kj::Own<ClientCalls> calls, kj::StringPtr sys)
+      : pool(pool), calls(kj::mv(calls)), sys(kj::str(sys)) {}
 
   kj::Promise<void> disks(DisksContext context) override {
-    auto found = co_await uv.blocking([sys = kj::str(sys)]() { return readDisks(sys); });
+    auto slot = calls->enter(CallKind::kRead);
+    auto found =
+        co_await pool.run("reading the disks", [sys = kj::str(sys)]() { return readDisks(sys); });
     auto list = context.getResults().initDisks(static_cast<unsigned>(found.size()));
     for (unsigned i = 0; i < found.size(); ++i) {
       list[i].setDevice(kj::str("/dev/", found[i].name));
@@ -51,7 +54,8 @@ class StorageServer final : public rpc::Storage::Server {
   }
 
  private:
-  UvLoop& uv;
+  ReadPool& pool;
+  kj::Own<ClientCalls> calls;
   kj::String sys;
 };
 
@@ -91,8 +95,19 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
   return disks;
 }
 
-rpc::Storage::Client serveStorage(UvLoop& uv, kj::StringPtr sys) {
-  return kj::heap<StorageServer>(uv, sys);
+rpc::Storage::Client serveNoStorage() {
+  class NoStorage final : public rpc::Storage::Server {
+   public:
+    kj::Promise<void> disks(DisksContext context) override {
+      context.getResults().initDisks(0);
+      return kj::READY_NOW;
+    }
+  };
+  return kj::heap<NoStorage>();
+}
+
+rpc::Storage::Client serveStorage(ReadPool& pool, kj::Own<ClientCalls> calls, kj::StringPtr sys) {
+  return kj::heap<StorageServer>(pool, kj::mv(calls), sys);
 }
 
 }  // namespace talos::machined

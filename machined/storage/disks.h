@@ -2,7 +2,8 @@
 // at the moment of the call.
 #pragma once
 
-#include "machined/process1/uv-loop.h"
+#include "machined/process1/client-calls.h"
+#include "machined/process1/read-pool.h"
 #include "machined/storage/block-devices.h"
 #include "rpc/storage.capnp.h"
 
@@ -22,6 +23,10 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
 // parsed. Empty when there is none.
 kj::String serialOfPage(kj::ArrayPtr<const char> page);
 
-rpc::Storage::Client serveStorage(UvLoop& uv, kj::StringPtr sys = "/sys");
+// To one client.
+rpc::Storage::Client serveStorage(ReadPool& pool, kj::Own<ClientCalls> calls,
+                                  kj::StringPtr sys = "/sys");
+// Of a container, which has no disks: those that sysfs shows are its host's.
+rpc::Storage::Client serveNoStorage();
 
 }  // namespace talos::machined

@@ -51,18 +51,21 @@ struct StateVolumeTest : testing::Test {
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   TestTree tree;
   ModelVolumes volumes;
+  StateOn on = StateOn::kDisk;
+  unsigned looks = 0;
   std::string said;
 
   // What mounting comes to: "" when the boot goes on, the error when it does not.
   template <typename... V>
   std::string mount(V... list) {
     volumes.volumes = [&]() {
+      ++looks;
       kj::Vector<Volume> all;
       (all.add(kj::mv(list)), ...);
       return all;
     };
     StateVolume state(
-        uv, io.provider->getTimer(), volumes,
+        uv, io.provider->getTimer(), volumes, on,
         [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
     std::string text;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { state.mount().wait(io.waitScope); })) {
@@ -134,6 +137,33 @@ TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
   EXPECT_EQ("machine: {}", readFile(tree.at("config.yaml")));
   EXPECT_EQ("kept", readFile(tree.at("config.yaml.backup2")));
   EXPECT_EQ(0, access(tree.at("folder.aB3xY9").cStr(), F_OK));
+}
+
+// Catches: a container that takes a disk of its host's for its own, or asks what is on one; a
+// half-written copy that stays because no disk was mounted.
+TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
+  on = StateOn::kLauncher;
+  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  EXPECT_EQ("", mount(partition("vda5", FileSystem::kXfs)));
+  EXPECT_EQ(0u, looks);
+  EXPECT_THAT(said, HasSubstr("nothing is mounted at "));
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+}
+
+// Catches: a disk that hangs after it was mounted, and the boot with it.
+TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  volumes.volumes = []() { return kj::Vector<Volume>(); };
+  StateVolume state(
+      uv, timer, volumes, StateOn::kDisk, [this](kj::StringPtr line) { said += line.cStr(); },
+      tree.root);
+  HeldPool hanging(uv);
+  auto mounting = state.mount();
+  EXPECT_FALSE(mounting.poll(io.waitScope));
+  timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  ASSERT_TRUE(mounting.poll(io.waitScope));
+  mounting.wait(io.waitScope);
+  EXPECT_THAT(said, HasSubstr("cannot remove unfinished files: timed out after 60 s"));
 }
 
 // A sysfs with these whole disks; their nodes are the machine's own.

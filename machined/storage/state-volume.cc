@@ -98,12 +98,19 @@ kj::Promise<void> StateVolume::mount() {
 // What a power cut left half written is a config with its secrets, too.
 kj::Promise<void> StateVolume::prepare() {
   auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
-  co_await cleaning.catch_([this](kj::Exception&& e) {
+  auto cleaned = within(timer, kMountPatience, kj::mv(cleaning),
+                        kj::str("timed out after ", kMountPatience / kj::SECONDS, " s"));
+  co_await cleaned.catch_([this](kj::Exception&& e) {
     say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
   });
 }
 
 kj::Promise<void> StateVolume::mountWhatIsThere() {
+  if (on == StateOn::kLauncher) {
+    say(kj::str("STATE: nothing is mounted at ", path,
+                "; the machine config will be lost with a reboot"));
+    co_return;
+  }
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, findState(found)) {
     co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
@@ -113,6 +120,7 @@ kj::Promise<void> StateVolume::mountWhatIsThere() {
 }
 
 kj::Promise<void> StateVolume::unmount() {
+  if (on == StateOn::kLauncher) co_return;
   auto deadline = timer.now() + kUnmountPatience;
   while (isMounted()) {
     // Writes out what is not on the disk yet, hence not on the loop.

@@ -10,6 +10,9 @@
 //                 be mounted, one that is read-only, a disk that does not answer or whose partition
 //                 table is damaged, so that nobody can tell.
 //
+// In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for they
+// are the host's, and what the launcher mounted it unmounts.
+//
 // Nothing here writes to a disk: a volume that cannot be mounted is left alone. A restarted brain
 // finds the mount of its predecessor and keeps it; the mount is attached in one step, so there is
 // never half of one.
@@ -25,11 +28,13 @@ constexpr kj::StringPtr kStatePath = "/system/state"_kj;
 // and what is wrong with them. XFS and ext4 only: what is kept there needs owners and modes.
 kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes);
 
+enum class StateOn { kDisk, kLauncher };
+
 class StateVolume {
  public:
-  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes,
+  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, StateOn on,
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kStatePath)
-      : uv(uv), timer(timer), volumes(volumes), say(kj::mv(say)), path(kj::str(path)) {}
+      : uv(uv), timer(timer), volumes(volumes), on(on), say(kj::mv(say)), path(kj::str(path)) {}
 
   kj::Promise<void> mount();  // throws as said above
   bool isMounted();
@@ -39,6 +44,7 @@ class StateVolume {
   UvLoop& uv;
   kj::Timer& timer;
   Volumes& volumes;
+  StateOn on;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
 

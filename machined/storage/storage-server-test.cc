@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/async-io.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -207,6 +209,34 @@ TEST(OpenFileSystem, SaysWhy) {
   } catch (const kj::Exception& e) {
     EXPECT_THAT(messageOf(e).cStr(), HasSubstr("cannot mount /dev/absent (ext4): "));
   }
+}
+
+// Catches: readers who take the threads of the boot away, by a disk that does not answer; one who
+// takes them all from the others.
+TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
+  Sysfs sys;
+  sys.disk("vda", "4096\n");
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  UvLoop uv(io.unixEventPort, timer);
+  auto size = kj::str(sys.root, "/class/block/vda/size");
+  KJ_SYSCALL(unlink(size.cStr()));
+  KJ_SYSCALL(mkfifo(size.cStr(), 0600));  // a read waits for a writer
+  ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
+  auto node = kj::refcounted<NodeCalls>();
+  auto greedy = serveStorage(pool, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto other = serveStorage(pool, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  kj::Vector<kj::Promise<void>> readers;
+  for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {
+    readers.add(greedy.disksRequest().send().ignoreResult());
+    EXPECT_FALSE(readers.back().poll(io.waitScope));
+  }
+  EXPECT_EQ(
+      42, timer.timeoutAfter(5 * kj::SECONDS, uv.blocking([]() { return 42; })).wait(io.waitScope));
+  auto refused = greedy.disksRequest().send().ignoreResult();
+  auto failure = kj::runCatchingExceptions([&]() { refused.wait(io.waitScope); });
+  EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(KJ_ASSERT_NONNULL(failure)));
+  EXPECT_FALSE(other.disksRequest().send().ignoreResult().poll(io.waitScope)) << "was refused";
 }
 
 }  // namespace

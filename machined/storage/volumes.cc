@@ -139,7 +139,7 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
       volume.content = kj::mv(probed->content);
       volume.problem = kj::mv(probed->problem);
       if (about.whole && !divided && probed->lostTable) {
-        volume.problem = kj::str("has a damaged partition table");
+        volume.problem = kj::str("has a partition table that the kernel does not accept");
       }
       co_return kj::mv(volume);
     }

@@ -1,6 +1,8 @@
 #include "machined/system/containerd-registries.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 
 #include <filesystem>
 #include <set>
@@ -86,8 +88,8 @@ Url parseUrl(kj::StringPtr url) {
 
 class Renderer {
  public:
-  Renderer(config::Registries::Reader registries, kj::StringPtr folder)
-      : registries(registries), folder(folder) {}
+  Renderer(config::Registries::Reader registries, kj::StringPtr folder, OomScores scores)
+      : registries(registries), folder(folder), scores(scores) {}
 
   kj::Vector<RegistryFile> render() {
     for (auto entry : registries.getConfig()) addTls(entry.getKey(), entry.getValue().getTls());
@@ -110,6 +112,7 @@ class Renderer {
  private:
   config::Registries::Reader registries;
   kj::StringPtr folder;
+  OomScores scores;
   kj::Vector<RegistryFile> files;
 
   using Endpoints = kj::Maybe<config::Registries::Endpoints::Reader>;
@@ -205,7 +208,10 @@ class Renderer {
   }
 
   void addPlugin() {
-    auto text = kj::str(kNotice, "version = 2\n\n[", kPlugin,
+    auto own = scores == OomScores::kAny
+                   ? kj::str()
+                   : kj::str("[", kPlugin, "]\nrestrict_oom_score_adj = true\n\n");
+    auto text = kj::str(kNotice, "version = 2\n\n", own, "[", kPlugin,
                         ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
     for (auto entry : registries.getConfig()) {
       if (!entry.getValue().hasAuth()) continue;
@@ -229,9 +235,13 @@ RegistryFile::~RegistryFile() noexcept(false) {
   zeroize(content);
 }
 
-kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
-                                       kj::StringPtr folder) {
-  return Renderer(registries, folder).render();
+OomScores oomScoresHere() {
+  return prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE) == 1 ? OomScores::kAny : OomScores::kNotLower;
+}
+
+kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries, kj::StringPtr folder,
+                                       OomScores scores) {
+  return Renderer(registries, folder, scores).render();
 }
 
 void writeRegistryFiles(kj::StringPtr folder, kj::ArrayPtr<const RegistryFile> files) {

@@ -29,10 +29,16 @@ struct RegistryFile {
   ~RegistryFile() noexcept(false);
 };
 
+// Whether what containerd starts may get a lower OOM score than containerd itself has: that needs
+// CAP_SYS_RESOURCE, which a node in a container may be without, and pods would not start.
+enum class OomScores { kAny, kNotLower };
+OomScores oomScoresHere();
+
 // In the order in which they are to be written: what a file names comes before it. `folder` is
 // where they will be.
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
-                                       kj::StringPtr folder = kCriFolder);
+                                       kj::StringPtr folder = kCriFolder,
+                                       OomScores scores = OomScores::kAny);
 
 // Makes the folder hold these files and no others. Each is replaced as a whole, 0600; after a crash
 // the next call does the rest. Blocking.

@@ -8,11 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/base/error.h"
-
 namespace talos::machined {
 namespace {
 
+// Those between kOfNetwork and kOfBridges are of a network namespace, and so a container's own.
 const Sysctl kSysctls[] = {
     {"kernel.kptr_restrict", "1"},
     {"kernel.dmesg_restrict", "1"},
@@ -21,17 +20,17 @@ const Sysctl kSysctls[] = {
     {"user.max_user_namespaces", "0"},
     {"kernel.unprivileged_bpf_disabled", "1"},
     {"net.core.bpf_jit_harden", "2"},
+    {"kernel.pid_max", "262144"},
     {"net.ipv4.ip_forward", "1"},
     {"net.ipv6.conf.default.forwarding", "1"},
     // An address that goes leaves the others of its subnet in place.
     {"net.ipv4.conf.all.promote_secondaries", "1"},
     {"net.ipv4.conf.default.promote_secondaries", "1"},
-    {"kernel.pid_max", "262144"},
-    // Only outside of containers; last, so that a prefix is the list for containers.
+    // On by themselves in a network namespace of its own.
     {"net.bridge.bridge-nf-call-iptables", "1"},
     {"net.bridge.bridge-nf-call-ip6tables", "1"},
 };
-constexpr size_t kBridgeSysctls = 2;
+constexpr size_t kOfNetwork = 8, kOfBridges = 12;
 
 kj::String parameterPath(kj::StringPtr procSys, kj::StringPtr key) {
   auto path = kj::str(procSys, "/", key);
@@ -70,28 +69,29 @@ kj::Vector<kj::String> missingKsppParameters(const KernelArguments& arguments) {
 
 kj::ArrayPtr<const Sysctl> requiredSysctls(bool container) {
   auto all = kj::arrayPtr(kSysctls, kj::size(kSysctls));
-  return container ? all.slice(0, all.size() - kBridgeSysctls) : all;
+  return container ? all.slice(kOfNetwork, kOfBridges) : all;
 }
 
-kj::Vector<kj::String> writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls) {
-  kj::Vector<kj::String> absent, failed;
+SysctlResult writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls) {
+  SysctlResult result;
   for (auto& s : sysctls) {
     int problem = writeValue(parameterPath(procSys, s.key), s.value);
     if (problem == ENOENT) {
-      absent.add(kj::str(s.key));
+      result.absent.add(kj::str(s.key));
     } else if (problem != 0) {
-      failed.add(kj::str(s.key, "=", s.value, ": ", strerror(problem)));
+      result.refused.add(kj::str(s.key, "=", s.value, ": ", strerror(problem)));
     }
   }
-  if (!failed.empty()) {
-    fail(ErrorKind::kInternal,
-         kj::str("cannot set kernel parameters: ", kj::strArray(failed, "; ")));
-  }
-  return absent;
+  return result;
 }
 
 void raiseFileLimit() {
-  struct rlimit limit = {1048576, 1048576};
+  constexpr rlim_t kFiles = 1048576;
+  struct rlimit limit = {kFiles, kFiles};
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  // More than its launcher allows a container: then all that it allows.
+  KJ_SYSCALL(getrlimit(RLIMIT_NOFILE, &limit));
+  limit.rlim_cur = kj::min(limit.rlim_max, kFiles);
   KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &limit));
 }
 

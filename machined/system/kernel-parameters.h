@@ -12,14 +12,18 @@ kj::Vector<kj::String> missingKsppParameters(const KernelArguments& arguments);
 struct Sysctl {
   kj::StringPtr key, value;
 };
-// Those of KSPP and those that a Kubernetes node needs.
+// Those of KSPP and those that a Kubernetes node needs. For a container only those of its network
+// namespace: all others would be its host's.
 kj::ArrayPtr<const Sysctl> requiredSysctls(bool container);
 
-// Attempts all of them below `procSys` ("/proc/sys"); throws what failed, joined. A key that this
-// kernel does not have is returned instead: it belongs to a module or an option that is not there.
-kj::Vector<kj::String> writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls);
+struct SysctlResult {
+  kj::Vector<kj::String> absent;   // keys of a module or an option that this kernel does not have
+  kj::Vector<kj::String> refused;  // "key=value: why"
+};
+// Attempts all of them below `procSys` ("/proc/sys").
+SysctlResult writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls);
 
-// Open files of this process: soft = hard = 1048576.
+// Open files of this process: soft = hard = 1048576, or as many as a container's launcher allows.
 void raiseFileLimit();
 
 }  // namespace talos::machined

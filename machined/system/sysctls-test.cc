@@ -33,8 +33,8 @@ class SysctlsTest : public testing::Test {
     tree.put("/proc/net/ipv4/conf/eth0.100/forwarding", "0\n");
     restart();
   }
-  void restart() {  // of the brain
-    sysctls = kj::heap<UserSysctls>(tree.path("/proc"), tree.path("/notes"));
+  void restart(SysctlScope scope = SysctlScope::kAll) {  // of the brain
+    sysctls = kj::heap<UserSysctls>(tree.path("/proc"), tree.path("/notes"), scope);
   }
   std::vector<std::string> apply(
       std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
@@ -50,6 +50,32 @@ class SysctlsTest : public testing::Test {
     return text.substr(0, text.find('\n'));
   }
 };
+
+// Catches: a parameter of the host's kernel that a node in a container writes, or "restores".
+TEST_F(SysctlsTest, AContainerSetsItsNetworkOnly) {
+  for (auto key : {"kernel/panic"_kj, "vm/overcommit_memory"_kj, "fs/file-max"_kj,
+                   "user/max_user_namespaces"_kj, "netx/y"_kj}) {
+    makeDirectories(
+        tree.path(kj::str("/proc/", key.slice(0, KJ_ASSERT_NONNULL(key.findFirst('/'))))));
+    tree.put(kj::str("/proc/", key), "host\n");
+  }
+  restart(SysctlScope::kNetwork);
+  for (auto key : {"kernel.panic"_kj, "vm.overcommit_memory"_kj, "fs.file-max"_kj,
+                   "user.max_user_namespaces"_kj, "kernel/panic"_kj, "netx.y"_kj}) {
+    EXPECT_THAT(apply({{key, "1"}}), ElementsAre(HasSubstr("this node is a container")))
+        << key.cStr();
+  }
+  for (auto key : {"kernel/panic"_kj, "vm/overcommit_memory"_kj, "fs/file-max"_kj,
+                   "user/max_user_namespaces"_kj, "netx/y"_kj}) {
+    EXPECT_EQ("host", value(key));
+  }
+  EXPECT_THAT(apply({{"net.ipv4.ip_forward", "0"}, {"kernel.panic", "1"}}),
+              ElementsAre(HasSubstr("machine.sysctls.kernel.panic")));
+  EXPECT_EQ("0", value("net/ipv4/ip_forward"));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("1", value("net/ipv4/ip_forward"));
+  EXPECT_EQ("host", value("kernel/panic"));
+}
 
 // Catches: a value that stays when the config does not name it any more, also after the brain died;
 // the machine's first value forgotten at the second change.

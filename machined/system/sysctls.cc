@@ -100,6 +100,20 @@ class Kernel {
   }
 };
 
+void setOne(Kernel& kernel, kj::StringPtr path, const WantedSysctl& wanted,
+            kj::Vector<kj::String>& problems) {
+  auto failed = kj::runCatchingExceptions([&]() {
+    KJ_IF_MAYBE (now, kernel.tryRead(path)) {
+      if (normal(*now) == normal(wanted.value)) return;
+    }
+    kernel.write(path, wanted.value);
+  });
+  KJ_IF_MAYBE (e, failed) {
+    problems.add(kj::str("machine.sysctls.", wanted.key, ": cannot set to \"", wanted.value,
+                         "\": ", messageOf(*e)));
+  }
+}
+
 }  // namespace
 
 kj::Vector<WantedSysctl> wantedSysctls(config::Machine::Reader machine) {
@@ -107,6 +121,10 @@ kj::Vector<WantedSysctl> wantedSysctls(config::Machine::Reader machine) {
   for (auto sysctl : machine.getSysctls())
     result.add(WantedSysctl{kj::str(sysctl.getKey()), kj::str(sysctl.getValue())});
   return result;
+}
+
+bool UserSysctls::isOurs(kj::StringPtr path) const {
+  return scope == SysctlScope::kAll || path.startsWith("net/");
 }
 
 bool UserSysctls::begun() const {
@@ -121,6 +139,12 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
   kj::TreeMap<kj::String, kj::StringPtr> values;  // by path
   for (auto& w : wanted) {
     KJ_IF_MAYBE (path, config::sysctlPath(w.key)) {
+      if (!isOurs(*path)) {
+        problems.add(kj::str("machine.sysctls.", w.key,
+                             ": not set, because this node is a container and the kernel is its "
+                             "host's; only net.* is the node's own"));
+        continue;
+      }
       values.upsert(kj::mv(*path), w.value, [](kj::StringPtr& old, kj::StringPtr&& v) { old = v; });
     } else {
       problems.add(kj::str("machine.sysctls.", w.key, ": not a valid name of a kernel parameter"));
@@ -154,16 +178,7 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
   save(notes, originals);
   for (auto& w : wanted) {
     KJ_IF_MAYBE (path, config::sysctlPath(w.key)) {
-      auto failed = kj::runCatchingExceptions([&]() {
-        KJ_IF_MAYBE (now, kernel.tryRead(*path)) {
-          if (normal(*now) == normal(w.value)) return;
-        }
-        kernel.write(*path, w.value);
-      });
-      KJ_IF_MAYBE (e, failed) {
-        problems.add(kj::str("machine.sysctls.", w.key, ": cannot set to \"", w.value,
-                             "\": ", messageOf(*e)));
-      }
+      if (isOurs(*path)) setOne(kernel, *path, w, problems);
     }
   }
   auto text = kj::strArray(problems, "\n");

@@ -22,6 +22,10 @@ struct WantedSysctl {
 };
 kj::Vector<WantedSysctl> wantedSysctls(config::Machine::Reader machine);
 
+// In a container the kernel is the host's, but for its network namespace: only net.* is set there,
+// everything else is a problem.
+enum class SysctlScope { kAll, kNetwork };
+
 struct SysctlProblems {
   kj::Vector<kj::String> list;  // what is not as it was asked for, one line each
   bool news;                    // not the same as the last time
@@ -31,8 +35,8 @@ struct SysctlProblems {
 class UserSysctls {
  public:
   // "/proc/sys", "/system/run/sysctls"
-  UserSysctls(kj::StringPtr procSys, kj::StringPtr notes)
-      : procSys(kj::str(procSys)), notes(kj::str(notes)) {}
+  UserSysctls(kj::StringPtr procSys, kj::StringPtr notes, SysctlScope scope = SysctlScope::kAll)
+      : procSys(kj::str(procSys)), notes(kj::str(notes)), scope(scope) {}
 
   // Whether apply() was called since the machine started.
   bool begun() const;
@@ -40,6 +44,9 @@ class UserSysctls {
 
  private:
   kj::String procSys, notes, told;
+  SysctlScope scope;
+
+  bool isOurs(kj::StringPtr path) const;  // below /proc/sys
   std::mutex mutex;
 };
 

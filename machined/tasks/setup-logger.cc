@@ -6,7 +6,7 @@ namespace talos::machined::tasks {
 namespace {
 
 void openLog(Console& console) {
-  console.openKernelLog();
+  console.open();
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
-// stopNetworkd (reboot and shutdown, cleanup) and stopAllServices (the same, stopEverything). What
-// does not end here is ended by process 1: nothing may keep the machine from going down.
+// stopAllPods and stopNetworkd (reboot and shutdown, cleanup) and stopAllServices (the same,
+// stopEverything). What does not end here is ended by process 1: nothing may keep the machine from
+// going down.
 #include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/containers/container-facts.h"
 #include "machined/services/supervisor.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
@@ -8,11 +11,21 @@
 namespace talos::machined::tasks {
 namespace {
 
+// Two groups of pods, of which each has 30 s to exit, and what taking down a network takes.
+constexpr auto kPodsPatience = 90 * kj::SECONDS;
+
 kj::Promise<void> warnOnly(Console& console, kj::Promise<void> promise) {
   return promise.catch_(
       [&console](kj::Exception&& e) { console.say(kj::str("warning: ", messageOf(e))); });
 }
 
+kj::Promise<void> stopPodsOf(Containerd& containerd, Console& console, kj::Timer& timer) {
+  auto stopped = stopPods(
+      containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
+  return warnOnly(console, within(timer, kPodsPatience, kj::mv(stopped),
+                                  kj::str("the pods have not stopped within ",
+                                          kPodsPatience / kj::SECONDS, " s")));
+}
 kj::Promise<void> stopOne(Supervisor& supervisor, Console& console) {
   return warnOnly(console, supervisor.stop("networkd"));
 }
@@ -22,6 +35,7 @@ kj::Promise<void> stopAll(Supervisor& supervisor, Console& console) {
 
 }  // namespace
 
+extern const BootTask stopAllPods = task<stopPodsOf>("stopAllPods");
 extern const BootTask stopNetworkd = task<stopOne>("stopNetworkd");
 extern const BootTask stopAllServices = task<stopAll>("stopAllServices");
 

@@ -22,6 +22,7 @@ namespace talos::machined {
 class BootRecorder;
 class ConfigKeeper;
 class Console;
+class Containerd;
 class ControllerRuntime;
 class Events;
 class KernelClock;
@@ -37,7 +38,7 @@ class UserSysctls;
 using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
-               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&>;
+               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&>;
 
 struct BootTask {
   kj::StringPtr name;

@@ -17,6 +17,14 @@ void mountVar(Mounts& mounts, Console& console) {
   }
 }
 
+// What the launcher has mounted stays over a reboot, whatever it is.
+void mountVarOfLauncher(Mounts& mounts, Console& console) {
+  if (mounts.isMountPoint("/var")) return;
+  mountEphemeral("", mounts);
+  console.say(
+      "nothing is mounted at /var, so it is in memory; its content will be lost with a reboot");
+}
+
 void makeFolders() {
   machined::setupVarDirectory("");
 }
@@ -29,6 +37,8 @@ kj::Promise<void> mountOnTop(UvLoop& uv, Mounts& mounts) {
 }  // namespace
 
 extern const BootTask mountEphemeralPartition = task<mountVar>("mountEphemeralPartition");
+extern const BootTask mountEphemeralInContainer =
+    task<mountVarOfLauncher>("mountEphemeralPartition");
 extern const BootTask setupVarDirectory = task<makeFolders>("setupVarDirectory");
 extern const BootTask mountOverlayFilesystems = task<mountOnTop>("mountOverlayFilesystems");
 

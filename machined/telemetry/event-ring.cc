@@ -134,7 +134,8 @@ struct Events::Impl : public kj::Refcounted {
 
   uint32_t firstSeconds = 0, firstNanoseconds = 0;
 
-  kj::Promise<void> follow(Start start, rpc::EventSink::Client sink) {
+  kj::Promise<void> follow(Start start, rpc::EventSink::Client sink, bool once) {
+    const auto now = next;
     auto self = kj::addRef(*this);
     auto cursor = start.cursor;
     auto missed = start.missed;
@@ -148,6 +149,8 @@ struct Events::Impl : public kj::Refcounted {
         request.setCount(kj::mv(missed));
         missed = 0;
         co_await request.send();
+      } else if (once && cursor >= now) {
+        co_return;
       } else if (cursor == next) {
         co_await published.next();
       } else {
@@ -233,8 +236,8 @@ void Events::task(kj::StringPtr name, rpc::Action action) {
   });
 }
 
-kj::Promise<void> Events::watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink) {
-  return impl->follow(impl->startOf(tail), kj::mv(sink));
+kj::Promise<void> Events::watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink, bool once) {
+  return impl->follow(impl->startOf(tail), kj::mv(sink), once);
 }
 
 const LogRing& Events::lines() const {

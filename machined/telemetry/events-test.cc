@@ -101,6 +101,20 @@ TEST(EventIdTest, RefusesWhatIsNoId) {
   }
 }
 
+// Catches: a reader of the past that waits for the future.
+TEST_F(EventsTest, OnceEndsWithTheEventsOfNow) {
+  tasks(0, 100);
+  capnp::MallocMessageBuilder message;
+  auto tail = message.initRoot<rpc::Tail>();
+  tail.setLast(-1);
+  Sink::Seen seen;
+  auto promise = events.watch(tail.asReader(), kj::heap<Sink>(seen), true);
+  tasks(100, 101);
+  ASSERT_TRUE(promise.poll(scope));
+  promise.wait(scope);
+  EXPECT_GE(seen.names.size(), 100u);
+}
+
 TEST_F(EventsTest, TailsChooseWhereAFollowerBegins) {
   tasks(0, 5);
   clock.time += 100 * kj::SECONDS;

@@ -17,5 +17,13 @@ TEST(KernelLogRecord, IsOneShortLine) {
   EXPECT_TRUE(record.endsWith("x...\n"));
 }
 
+// Catches: a level that only a kernel understands on the console of a container, a line without its
+// time, and one that draws on a terminal.
+TEST(ConsoleLine, HasItsTime) {
+  auto at = kj::UNIX_EPOCH + 1'000'000'000 * kj::SECONDS;
+  EXPECT_EQ("[talos] 2001/09/09 01:46:40 hello\n", consoleLine("hello", at));
+  EXPECT_EQ("[talos] 2001/09/09 01:46:40 a?[31m\n", consoleLine("a\x1b[31m", at));
+}
+
 }  // namespace
 }  // namespace talos::machined

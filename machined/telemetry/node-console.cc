@@ -24,10 +24,7 @@ kj::String timeOf(kj::Date date) {
   return kj::str(text);
 }
 
-}  // namespace
-
-kj::String kernelLogRecord(kj::StringPtr text, Tone tone) {
-  auto record = kj::str(tone == Tone::kAlarm ? "<3>" : "<6>", kPrefix, text, "\n");
+kj::String oneLine(kj::String record) {
   if (record.size() > kMostRecord) {
     record = kj::str(record.slice(0, kMostRecord - 4), "...\n");
   }
@@ -38,13 +35,34 @@ kj::String kernelLogRecord(kj::StringPtr text, Tone tone) {
   return record;
 }
 
+}  // namespace
+
+kj::String kernelLogRecord(kj::StringPtr text, Tone tone) {
+  return oneLine(kj::str(tone == Tone::kAlarm ? "<3>" : "<6>", kPrefix, text, "\n"));
+}
+
+kj::String consoleLine(kj::StringPtr text, kj::Date now) {
+  return oneLine(kj::str(kPrefix, timeOf(now), " ", text, "\n"));
+}
+
+void Console::open() {
+  if (kind == ConsoleKind::kKernelLog) return openKernelLog("/dev/kmsg");
+  int fd;
+  KJ_SYSCALL(fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  use(fd);
+}
+
 void Console::openKernelLog(kj::StringPtr path) {
   int fd;
-  KJ_SYSCALL(fd = open(path.cStr(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path);
-  kernelLog = kj::AutoCloseFd(fd);
+  KJ_SYSCALL(fd = ::open(path.cStr(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path);
+  use(fd);
+}
+
+void Console::use(int fd) {
+  opened = kj::AutoCloseFd(fd);
   auto early = kj::mv(waiting);
   waiting = {};
-  for (auto& record : early) toKernel(kj::mv(record));
+  for (auto& record : early) write(record);
 }
 
 void Console::say(kj::StringPtr text, Tone tone) {
@@ -52,20 +70,23 @@ void Console::say(kj::StringPtr text, Tone tone) {
     auto line = withoutUrlPasswords(written);  // readers of logs, and whoever sees the screen
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
-    toKernel(kernelLogRecord(line, tone));
+    put(line, tone);
   }
 }
 
 void Console::show(kj::StringPtr id, kj::ArrayPtr<const char> lines) {
-  for (auto line : Lines(lines)) toKernel(kernelLogRecord(kj::str(id, ": ", line)));
+  for (auto line : Lines(lines)) put(kj::str(id, ": ", line), Tone::kInfo);
 }
 
-void Console::toKernel(kj::String record) {
-  if (kernelLog.get() < 0) {
-    waiting.add(kj::mv(record));
-    return;
-  }
-  ssize_t written = write(kernelLog.get(), record.begin(), record.size());
+void Console::put(kj::StringPtr line, Tone tone) {
+  auto record = kind == ConsoleKind::kKernelLog ? kernelLogRecord(line, tone)
+                                                : consoleLine(line, clock.now());
+  if (opened.get() >= 0) return write(record);
+  waiting.add(kj::mv(record));
+}
+
+void Console::write(kj::StringPtr record) {
+  ssize_t written = ::write(opened.get(), record.begin(), record.size());
   (void)written;  // the ring has it
 }
 

@@ -1,9 +1,11 @@
 // The messages of the brain: each line goes to the kernel log (and so to the console) and to the
-// log ring `machined`.
+// log ring `machined`. In a container, whose kernel log is the host's, it goes to descriptor 1
+// instead, with its time, which the kernel would have added.
 //
 // Lines that come before the kernel log is open wait for it; after a crash all lines are in both. A
 // write to the kernel log blocks at most at the console's own speed, and a line that the kernel
-// refuses is in the ring all the same.
+// refuses is in the ring all the same. Process 1 made descriptor 1 so that a write to it never
+// blocks; a line that does not fit, because nobody reads, is in the ring only.
 #pragma once
 
 #include <kj/io.h>
@@ -23,11 +25,19 @@ enum class Tone { kInfo, kAlarm };
 // the console.
 kj::String kernelLogRecord(kj::StringPtr text, Tone tone = Tone::kInfo);
 
+// The same for a console that is no kernel's: with the time, without the level.
+kj::String consoleLine(kj::StringPtr text, kj::Date now);
+
+// What the lines go to.
+enum class ConsoleKind { kKernelLog, kOutput };
+
 class Console {
  public:
-  Console(Logs& logs, const kj::Clock& clock) : logs(logs), clock(clock) {}
+  Console(Logs& logs, const kj::Clock& clock, ConsoleKind kind = ConsoleKind::kKernelLog)
+      : logs(logs), clock(clock), kind(kind) {}
 
-  void openKernelLog(kj::StringPtr path = "/dev/kmsg");
+  void open();  // /dev/kmsg, or descriptor 1
+  void openKernelLog(kj::StringPtr path);
   // Without newline; a text of several lines is as many records.
   void say(kj::StringPtr text, Tone tone = Tone::kInfo);
   // Lines of a service's log, to the kernel log only: they are in a ring of their own.
@@ -36,10 +46,13 @@ class Console {
  private:
   Logs& logs;
   const kj::Clock& clock;
-  kj::AutoCloseFd kernelLog;
+  ConsoleKind kind;
+  kj::AutoCloseFd opened;
   kj::Vector<kj::String> waiting;
 
-  void toKernel(kj::String record);
+  void use(int fd);
+  void put(kj::StringPtr line, Tone tone);
+  void write(kj::StringPtr record);
 };
 
 }  // namespace talos::machined

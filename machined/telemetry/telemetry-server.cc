@@ -10,11 +10,11 @@ class EventsServer final : public rpc::Events::Server {
   kj::Promise<void> watch(WatchContext context) override {
     auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
-    return events.watch(params.getTail(), params.getSink()).attach(kj::mv(slot));
+    return events.watch(params.getTail(), params.getSink(), params.getOnce()).attach(kj::mv(slot));
   }
 
   kj::Promise<void> previous(PreviousContext context) override {
-    auto slot = calls->enter(CallKind::kStream);
+    auto slot = calls->enter(CallKind::kRead);
     return earlier(context.getParams()).attach(kj::mv(slot));
   }
 
@@ -49,7 +49,7 @@ class LogsServer final : public rpc::Logs::Server {
   }
 
   kj::Promise<void> previous(PreviousContext context) override {
-    auto slot = calls->enter(CallKind::kStream);
+    auto slot = calls->enter(CallKind::kRead);
     return earlier(context.getParams()).attach(kj::mv(slot));
   }
 

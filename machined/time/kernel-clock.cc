@@ -13,7 +13,6 @@
 
 #include "common/base/error.h"
 #include "common/net/ntp.h"
-#include "common/net/resolver.h"
 #include "common/net/udp.h"
 
 namespace talos::machined {
@@ -111,7 +110,7 @@ void KernelClock::slew(kj::Duration by, kj::Duration error, unsigned timeConstan
 }
 
 kj::Promise<kj::Array<kj::String>> UdpTimeNetwork::resolve(kj::StringPtr name) {
-  return talos::resolve(name);
+  return foreign.resolve(name);
 }
 
 kj::Own<TimeConversation> UdpTimeNetwork::open(kj::StringPtr address) {

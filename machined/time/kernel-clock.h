@@ -4,6 +4,7 @@
 #include <kj/async-unix.h>
 #include <kj/function.h>
 
+#include "machined/foreign/foreign.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/time/time-interfaces.h"
 
@@ -31,13 +32,14 @@ class KernelClock final : public SystemClock {
 
 class UdpTimeNetwork final : public TimeNetwork {
  public:
-  explicit UdpTimeNetwork(kj::UnixEventPort& port) : port(port) {}
+  UdpTimeNetwork(kj::UnixEventPort& port, ForeignBytes& foreign) : port(port), foreign(foreign) {}
 
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr name) override;
   kj::Own<TimeConversation> open(kj::StringPtr address) override;
 
  private:
   kj::UnixEventPort& port;
+  ForeignBytes& foreign;
 };
 
 // From the kernel's random numbers.

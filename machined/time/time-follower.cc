@@ -339,7 +339,7 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
     if (names.size() == 0) {
       fail(ErrorKind::kFailedPrecondition,
            "this node has no time servers: it has no config yet, or it does not set its clock "
-           "(machine.time.disabled, or a container); name a server");
+           "(machine.time.disabled, or a container, whose clock is its host's); name a server");
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }

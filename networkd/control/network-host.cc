@@ -86,7 +86,13 @@ class MachineHost final : public Host {
     // The change that was told last counts as seen only once the file is read.
     char text[256];
     if (::pread(fd, text, sizeof(text), 0) < 0) return kj::NEVER_DONE;
-    return promise;
+    // It is marked for every name that is set on this kernel, that of another container as well.
+    return promise.then([this]() -> kj::Promise<void> {
+      auto name = hostname();
+      if (name == known) return hostnameChanged();
+      known = kj::mv(name);
+      return kj::READY_NOW;
+    });
   }
 
   bool ipv6() override {
@@ -122,6 +128,7 @@ class MachineHost final : public Host {
 
  private:
   kj::String resolverPath, mtuPath;
+  kj::String known = hostname();  // told last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;
   kj::AutoCloseFd fd;
   std::optional<kj::UnixEventPort::FdObserver> observer;

@@ -48,7 +48,7 @@ TEST_F(Completion, IsValidBash) {
 // forgotten.
 TEST_F(Completion, OffersWhatFits) {
   EXPECT_EQ(offered("talosctl rebo"), "reboot\n");
-  EXPECT_EQ(offered("talosctl -n logs con"), "config\n");
+  EXPECT_EQ(offered("talosctl -n logs conf"), "config\n");
   EXPECT_EQ(offered("talosctl config cont"), "context\ncontexts\n");
   EXPECT_EQ(offered("talosctl ls --lo"), "--long\n");
   EXPECT_EQ(offered("talosctl get svc -o \"\""), "json\ntable\ntree\nyaml\n");

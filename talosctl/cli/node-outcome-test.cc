@@ -20,12 +20,14 @@ struct Node {
     version.setBootId(bootId);
     status.setStage(stage);
   }
-  Node& with(kj::StringPtr id, rpc::ServiceState state, bool unknown, bool healthy) {
+  Node& with(kj::StringPtr id, rpc::ServiceState state, bool unknown, bool healthy,
+             bool checked = true) {
     auto s = services.initServices(1)[0];
     s.setId(id);
     s.setState(state);
     s.getHealth().setUnknown(unknown);
     s.getHealth().setHealthy(healthy);
+    s.setChecked(checked);
     return *this;
   }
 };
@@ -57,8 +59,26 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
                                  .with("apid", rpc::ServiceState::RUNNING, false, false))),
             "wait: waiting for services: apid");
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("apid", rpc::ServiceState::RUNNING, true, false))),
+            "wait: waiting for services: apid")
+      << "its first health check is still under way";
+  EXPECT_EQ(
+      answer(o, kj::mv(Node("two", Stage::RUNNING)
+                           .with("machined", rpc::ServiceState::RUNNING, true, false, false))),
+      "done: rebooted, all services are up")
+      << "nothing checks it";
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::RUNNING, false, true))),
             "done: rebooted, all services are up");
+}
+
+// Catches: a worker that counts as up while nobody can be sure that it is the one.
+TEST(Outcome, ANodeWithoutACertificateIsNotUp) {
+  Outcome o(Outcome::Kind::kBoot, "");
+  Node worker("two", Stage::RUNNING);
+  worker.with("apid", rpc::ServiceState::RUNNING, false, true);
+  worker.version.setTag("v0.9.0 (not authenticated)");
+  EXPECT_EQ(answer(o, kj::mv(worker)), "wait: waiting for its certificate");
 }
 
 TEST(Outcome, ANodeThatCannotGoOnIsAFailure) {

@@ -2,6 +2,8 @@
 
 #include <kj/vector.h>
 
+#include "common/base/version.h"
+
 namespace talos::talosctl {
 
 namespace {
@@ -9,7 +11,8 @@ namespace {
 bool isUp(rpc::Service::Reader service) {
   switch (service.getState()) {
     case rpc::ServiceState::RUNNING:
-      return service.getHealth().getUnknown() || service.getHealth().getHealthy();
+      return service.getHealth().getUnknown() ? !service.getChecked()
+                                              : service.getHealth().getHealthy();
     case rpc::ServiceState::FINISHED:
     case rpc::ServiceState::SKIPPED:
       return true;
@@ -48,6 +51,9 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
     default:
       return {Verdict::kWait,
               kj::str("booting", status.getPhase().size() > 0 ? ": " : "", status.getPhase())};
+  }
+  if (version.getTag().endsWith(kj::str("(", kNotAuthenticated, ")"))) {
+    return {Verdict::kWait, kj::str("waiting for its certificate")};
   }
   kj::Vector<kj::StringPtr> missing;
   for (auto service : services) {

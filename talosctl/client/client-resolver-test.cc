@@ -83,7 +83,8 @@ struct Resolver : public ::testing::Test {
     auto servers = kj::str("127.0.0.1:", server.port);
     std::string result;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   auto found = resolve(host, {.servers = servers, .timeoutMs = 1000, .tries = 2})
+                   auto found = resolve(test.io.unixEventPort, test.io.provider->getTimer(), host,
+                                        {.servers = servers, .timeoutMs = 1000, .tries = 2})
                                     .wait(test.io.waitScope);
                    std::vector<std::string> sorted;
                    for (auto& f : found) sorted.push_back(f.cStr());
@@ -114,20 +115,28 @@ TEST_F(Resolver, UnknownNamesAreNamed) {
   EXPECT_THAT(ask("nobody.example"), HasSubstr("Unavailable: cannot resolve \"nobody.example\": "));
 }
 
+unsigned countIn(const char* folder) {
+  unsigned count = 0;
+  for (auto& entry : std::filesystem::directory_iterator(folder)) {
+    (void)entry;
+    ++count;
+  }
+  return count;
+}
+unsigned threads() {
+  return countIn("/proc/self/task");
+}
+unsigned descriptors() {
+  return countIn("/proc/self/fd");
+}
+
 // Catches a thread, of c-ares, for each lookup that could not even begin.
 TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
-  auto threads = [] {
-    unsigned count = 0;
-    for (auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-      (void)entry;
-      ++count;
-    }
-    return count;
-  };
   auto before = threads();
   for (int i = 0; i < 20; ++i) {
     std::string why;
-    auto pending = resolve("node-1.example", {.servers = "not:a:server"});
+    auto pending = resolve(test.io.unixEventPort, test.io.provider->getTimer(), "node-1.example",
+                           {.servers = "not:a:server"});
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pending.wait(test.io.waitScope); })) {
       why = messageOf(*e).cStr();
     }
@@ -136,7 +145,7 @@ TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
   EXPECT_EQ(threads(), before);
 }
 
-// Catches a dropped lookup whose thread goes on using freed memory.
+// Catches a thread for each lookup, a dropped lookup that goes on, sockets that stay open.
 TEST_F(Resolver, CanBeDropped) {
   int silent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);  // takes questions and says nothing
   sockaddr_in address = {};
@@ -146,10 +155,17 @@ TEST_F(Resolver, CanBeDropped) {
   socklen_t size = sizeof(address);
   getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size);
   auto servers = kj::str("127.0.0.1:", ntohs(address.sin_port));
+  auto threadsBefore = threads(), descriptorsBefore = descriptors();
+  kj::Vector<kj::Promise<kj::Array<kj::String>>> pending;
   for (int i = 0; i < 20; ++i) {
-    auto pending = resolve("slow.example", {.servers = servers});
-    EXPECT_FALSE(pending.poll(test.io.waitScope));
+    pending.add(resolve(test.io.unixEventPort, test.io.provider->getTimer(), "slow.example",
+                        {.servers = servers}));
+    EXPECT_FALSE(pending.back().poll(test.io.waitScope));
   }
+  EXPECT_EQ(threads(), threadsBefore);
+  EXPECT_GT(descriptors(), descriptorsBefore) << "nothing was asked";
+  pending.clear();
+  EXPECT_EQ(descriptors(), descriptorsBefore);
   close(silent);
 }
 

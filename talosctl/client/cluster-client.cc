@@ -82,7 +82,7 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
 }
 
 kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {
-  auto addresses = co_await resolve(endpoint);
+  auto addresses = co_await resolve(deps.port, deps.timer, endpoint);
   // The certificate must name the endpoint as the user does.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
   kj::Vector<kj::String> failures;

@@ -9,19 +9,27 @@
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
 #include "common/config/talosconfig.h"
+#include "common/netlink/netlink.h"
 #include "common/wire/rpc-server.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-configs.h"
+#include "talosctl/cluster/cluster-control.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-show.h"
 #include "talosctl/cluster/cluster-state.h"
 #include "talosctl/cluster/cluster-wait.h"
-#include "talosctl/cluster/host-probe.h"
+#include "talosctl/cluster/config-flags.h"
 #include "talosctl/cluster/launch-supervisor.h"
 #include "talosctl/cluster/node-disks.h"
+#include "talosctl/cluster/provisioner.h"
+#include "talosctl/cluster/report-commands.h"
 #include "talosctl/config/patches.h"
+#include "talosctl/container/host-check.h"
+#include "talosctl/container/node-cgroups.h"
+#include "talosctl/network/host-probe.h"
+#include "talosctl/network/uplink.h"
 
 namespace talos::talosctl {
 namespace {
@@ -36,8 +44,14 @@ kj::String absolute(kj::StringPtr path) {
   return kj::str(here, "/", path);
 }
 
+}  // namespace
+
 StateDirectory stateOf(Invocation& call) {
-  cluster::checkName(call.text("name"));  // it becomes part of a path that may be removed
+  return stateOf(call, call.text("name"));
+}
+
+StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
+  cluster::checkName(name);  // it becomes part of a path that may be removed
   kj::String base;
   if (call.given("state")) {
     base = kj::str(call.text("state"));
@@ -49,8 +63,10 @@ StateDirectory stateOf(Invocation& call) {
            "HOME is not set; use --state to name the folder of the clusters");
     }
   }
-  return StateDirectory(absolute(base), call.text("name"));
+  return StateDirectory(absolute(base), name);
 }
+
+namespace {
 
 unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
   auto n = call.number(flag);
@@ -70,10 +86,77 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
   return path;
 }
 
-kj::String chooseAccelerator(Invocation& call, const cluster::Qemu& qemu, kj::StringPtr kernel) {
+// Before anything is made.
+void checkHost(Invocation& call) {
+  KJ_IF_MAYBE (why, container::whyNoContainers(container::probeHost())) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(*why, "; or use --provisioner qemu"));
+  }
+  auto missing = container::ClusterCgroups(container::readCgroups(), "").unlimited();
+  if (missing.size() == 0) return;
+  call.err(kj::str("NOTE: this host has no cgroup controller for ", kj::strArray(missing, " and "),
+                   ": nodes in containers are not limited\n"));
+}
+
+void checkCidr(kj::StringPtr cidr) {
+  auto kernel = netlink::openKernel();
+  auto links = kernel->links();
+  kj::Vector<cluster::HostAddress> addresses;
+  for (auto& address : kernel->addresses()) {
+    for (auto& link : links) {
+      if (link.index == address.link) addresses.add(kj::str(link.name), address.prefix);
+    }
+  }
+  KJ_IF_MAYBE (why, cluster::cidrConflict(cluster::parseCidr(cidr), addresses)) {
+    fail(ErrorKind::kInvalidArgument, *why);
+  }
+}
+
+// Whether KVM works here; a host without QEMU cannot tell, and does not have to.
+bool kvmIsThere(Invocation& call) {
+  bool works = false;
+  auto failure = kj::runCatchingExceptions([&] {
+    works = cluster::kvmWorks(cluster::findQemu(absolute(call.text("qemu-root"))),
+                              artifact(call, "vmlinuz-path", "vmlinux"));
+  });
+  return failure == nullptr && works;
+}
+
+// Of what the nodes are made, with what that needs.
+void chooseNodes(Invocation& call, cluster::Request& request) {
+  kj::Maybe<bool> kvm;
+  auto asked = [&] {
+    KJ_IF_MAYBE (known, kvm) return *known;
+    return kvm.emplace(kvmIsThere(call));
+  };
+  auto machines = count(call, "virtual-machines", 200);
+  auto flag = cluster::machineFlagOf(call);
+  bool lacksWireguard = call.given("wireguard-cidr") && !cluster::wireguardWorks();
+  if (lacksWireguard && call.text("provisioner") == "auto" && machines == 0 && flag == nullptr) {
+    flag = "wireguard-cidr"_kj;
+  }
+  auto chosen = cluster::chooseProvisioner(
+      {.flag = call.text("provisioner"), .virtualMachines = machines, .machineFlag = flag}, asked);
+  if (lacksWireguard && chosen.containers) {
+    fail(ErrorKind::kFailedPrecondition,
+         "--wireguard-cidr: the kernel of this host has no WireGuard, which nodes in containers "
+         "need; load the module wireguard, or use --provisioner qemu");
+  }
+  request.containers = chosen.containers;
+  request.virtualMachines = chosen.virtualMachines;
+  if (chosen.why.size() > 0) {
+    call.err(kj::str("provisioner: ", chosen.containers ? "container" : "qemu", " (", chosen.why,
+                     ")\n"));
+  }
+  if (chosen.containers) {
+    request.image = artifact(call, "image", "rootfs.sqsh");
+    checkHost(call);
+  }
+  if (!chosen.needsMachines()) return;
+  request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
+  request.initramfs = artifact(call, "initrd-path", "initramfs");
+  request.qemuRoot = cluster::findQemu(absolute(call.text("qemu-root"))).root;
   auto wanted = call.text("accelerator");
-  if (wanted != "auto") return kj::str(wanted);
-  return kj::str(cluster::kvmWorks(qemu, kernel) ? "kvm" : "tcg");
+  request.accelerator = kj::str(wanted != "auto" ? wanted : asked() ? "kvm"_kj : "tcg"_kj);
 }
 
 // A volume with a config: ISO 9660 or any other file system.
@@ -87,17 +170,19 @@ void chooseMedium(Invocation& call, cluster::Request& request) {
 }
 
 cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patches) {
-  return {.generate = {.installDisk = "/dev/vda",
-                       .installImage = call.text("install-image"),
-                       .dnsDomain = call.text("dns-domain"),
-                       .kubernetesVersion = call.text("kubernetes-version"),
-                       .registryMirrors = call.list("registry-mirror"),
-                       .debug = call.on("with-debug"),
-                       .docs = false},
-          .nameservers = call.list("nameservers"),
-          .patches = patches.all,
-          .controlPlanePatches = patches.controlPlane,
-          .joinPatches = patches.join};
+  cluster::ConfigOptions options{.generate = {.installDisk = "/dev/vda",
+                                              .installImage = call.text("install-image"),
+                                              .dnsDomain = call.text("dns-domain"),
+                                              .kubernetesVersion = call.text("kubernetes-version"),
+                                              .registryMirrors = call.list("registry-mirror"),
+                                              .debug = call.on("with-debug"),
+                                              .docs = false},
+                                 .nameservers = call.list("nameservers"),
+                                 .patches = patches.all,
+                                 .controlPlanePatches = patches.controlPlane,
+                                 .joinPatches = patches.join};
+  cluster::readConfigFlags(call, options);
+  return options;
 }
 
 cluster::Request requestOf(Invocation& call) {
@@ -116,17 +201,15 @@ cluster::Request requestOf(Invocation& call) {
   request.memory = count(call, "memory", 1 << 20);
   request.disk = count(call, "disk", 1 << 24);
   request.cidr = kj::str(call.text("cidr"));
+  checkCidr(request.cidr);
   request.mtu = count(call, "mtu", 65535);
   request.withInitNode = call.on("with-init-node");
   request.withoutConfig = call.on("skip-injecting-config") || call.on("with-apply-config");
   request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
   request.clock = kj::str(call.text("clock"));
+  request.withoutUplink = call.on("no-uplink");
   chooseMedium(call, request);
-  request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
-  request.initramfs = artifact(call, "initrd-path", "initramfs");
-  auto qemu = cluster::findQemu(absolute(call.text("qemu-root")));
-  request.accelerator = chooseAccelerator(call, qemu, request.kernel);
-  request.qemuRoot = kj::mv(qemu.root);
+  chooseNodes(call, request);
   return request;
 }
 
@@ -165,6 +248,10 @@ void removeContext(Invocation& call, const StateDirectory& state) {
 
 void discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
+  // A supervisor that was killed has left them.
+  container::ClusterCgroups(container::readCgroups(),
+                            cluster::cgroupName(call.text("name"), state.path()))
+      .remove();
   // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { removeContext(call, state); })) {
     call.err(kj::str("WARNING: cannot remove the cluster's context from the talosconfig: ",
@@ -208,9 +295,35 @@ kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader 
 void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
   unsigned workers = 0;
   for (auto node : cluster.getNodes()) workers += node.getType() == "join";
-  call.err(kj::str("creating master nodes (", cluster.getNodes().size() - workers, ", accelerator ",
-                   cluster.getAccelerator(), ")\n"));
+  auto accelerator = cluster::hasVirtualMachines(cluster)
+                         ? kj::str(", accelerator ", cluster.getAccelerator())
+                         : kj::str();
+  call.err(
+      kj::str("creating master nodes (", cluster.getNodes().size() - workers, accelerator, ")\n"));
   if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
+}
+
+// What each node is doing now, for `show`. Where nobody answers, nothing runs, or nobody knows.
+kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
+                             rpc::LocalCluster::Builder cluster) {
+  bool running = state.supervisor() != nullptr;
+  for (auto node : cluster.getNodes()) node.setState(running ? "unknown" : "off");
+  if (!running) {
+    call.err("this cluster is not running; start it with `talosctl cluster start`\n");
+    co_return;
+  }
+  try {
+    auto control =
+        co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer, state.path());
+    auto answer = co_await control->states();
+    auto states = answer.getNodes();
+    for (auto i : kj::range(0u, kj::min(states.size(), cluster.getNodes().size()))) {
+      cluster.getNodes()[i].setState(states[i].getState());
+      cluster.getNodes()[i].setError(states[i].getError());
+    }
+  } catch (const kj::Exception& e) {
+    call.err(kj::str("WARNING: cannot ask the cluster's supervisor: ", messageOf(e), "\n"));
+  }
 }
 
 kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
@@ -220,7 +333,12 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   if (call.on("skip-injecting-config") && call.on("with-apply-config")) {
     failUsage("--skip-injecting-config and --with-apply-config cannot be used together");
   }
+  cluster::checkConfigFlags(call);
   cluster::plan(requestOf(call), loopbackFree, cluster);
+  if (!cluster.getWithoutUplink()) {
+    cluster::uplinkNetwork(cluster::parseCidr(cluster.getCidr()));
+    cluster::checkUplinkTools(cluster.getQemuRoot());
+  }
   call.out("generating PKI and tokens\n");
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   makeDirectories(state.path(), 0700);
@@ -241,13 +359,18 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
     call.out("waiting for API\n");
     co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
   }
+  co_await readStates(call, state, cluster);
   call.out(kj::str("\n", cluster::renderShow(cluster)));
+  call.err(
+      kj::str("the cluster survives a reboot of this host; start it again with `talosctl "
+              "cluster start",
+              call.given("name") ? kj::str(" --name ", call.text("name")) : kj::str(), "`\n"));
 }
 
 void checkMayCreate(const StateDirectory& state) {
   if (geteuid() != 0) {
     fail(ErrorKind::kPermissionDenied,
-         "cluster create must run as root: it creates a network namespace, a bridge and taps");
+         "cluster create must run as root: it creates namespaces and network links");
   }
   if (!state.exists()) return;
   bool running = state.supervisor() != nullptr;
@@ -260,7 +383,9 @@ void checkMayCreate(const StateDirectory& state) {
 kj::Promise<int> runCreate(Invocation& call) {
   auto state = stateOf(call);
   checkMayCreate(state);
-  auto interrupted = call.interrupted().then([]() -> kj::Promise<void> {
+  bool stopped = false;
+  auto interrupted = call.interrupted().then([&stopped]() -> kj::Promise<void> {
+    stopped = true;
     return error(ErrorKind::kUnavailable, "interrupted; the incomplete cluster was removed");
   });
   auto made = create(call, state).exclusiveJoin(kj::mv(interrupted));
@@ -268,24 +393,38 @@ kj::Promise<int> runCreate(Invocation& call) {
       co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                          [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
+    if (call.on("crashdump") && !stopped && state.exists()) {
+      co_await dumpLocalCluster(call, state.path());
+    }
     discard(call, state);
     kj::throwFatalException(kj::mv(*e));
   }
   co_return 0;
 }
 
+// The flag chooses nothing in a cluster that is there; a wrong one means that it is another cluster.
+void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
+  kj::StringPtr wanted = call.text("provisioner");
+  if (wanted == "auto") return;
+  if (wanted == "docker") wanted = "container";
+  if (wanted == cluster.getProvisioner()) return;
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("--provisioner: the nodes of this cluster are of ", cluster.getProvisioner()));
+}
+
 kj::Promise<int> runShow(Invocation& call) {
   auto state = stateOf(call);
   auto message = state.load();
-  auto cluster = message->getRoot<rpc::LocalCluster>().asReader();
+  auto cluster = message->getRoot<rpc::LocalCluster>();
+  checkProvisioner(call, cluster);
+  co_await readStates(call, state, cluster);
   if (call.text("output") == "json") {
-    call.out(kj::str(codec::writeJson(cluster), "\n"));
+    call.out(kj::str(codec::writeJson(cluster.asReader()), "\n"));
   } else if (call.text("output") == "yaml") {
-    call.out(codec::writeYaml(cluster));
+    call.out(codec::writeYaml(cluster.asReader()));
   } else {
     call.out(cluster::renderShow(cluster));
   }
-  if (state.supervisor() == nullptr) call.err("this cluster is not running\n");
   co_return 0;
 }
 
@@ -294,13 +433,18 @@ kj::Promise<int> runDestroy(Invocation& call) {
   if (!state.exists()) {
     fail(ErrorKind::kNotFound, kj::str("no cluster in ", state.path()));
   }
-  call.err("destroying VMs and network\n");
+  if (call.given("provisioner")) {
+    checkProvisioner(call, state.load()->getRoot<rpc::LocalCluster>());
+  }
+  call.err("destroying nodes and network\n");
   discard(call, state);
   call.err("removed the state directory\n");
   co_return 0;
 }
 
-void addCommonFlags(Command& command) {
+}  // namespace
+
+void addStateFlags(Command& command) {
   command.flag({.name = "name",
                 .kind = FlagKind::kText,
                 .fallback = "talos-default",
@@ -308,11 +452,28 @@ void addCommonFlags(Command& command) {
   command.flag({.name = "state",
                 .kind = FlagKind::kText,
                 .help = "folder of the clusters (default ~/.talos/clusters)"});
+}
+
+void addWaitFlags(Command& command) {
+  command.flag(
+      {.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
+  command.flag({.name = "wait-timeout",
+                .kind = FlagKind::kDuration,
+                .fallback = "20m",
+                .help = "how long to wait"});
+}
+
+namespace {
+
+void addCommonFlags(Command& command) {
+  addStateFlags(command);
   command.flag({.name = "provisioner",
                 .kind = FlagKind::kText,
-                .fallback = "qemu",
-                .help = "backend that runs the nodes",
-                .choices = {"qemu"}});
+                .fallback = "auto",
+                .help =
+                    "backend that runs the nodes; auto is qemu where KVM works, else container; "
+                    "docker means container, and no Docker is needed",
+                .choices = {"auto", "qemu", "container", "docker"}});
 }
 
 void addCreateFlags(Command& create) {
@@ -324,7 +485,10 @@ void addCreateFlags(Command& create) {
   };
   number("masters", "1", "number of control-plane nodes");
   number("workers", "1", "number of workers");
-  text("cpus", "", "virtual CPUs of a node (default 1 in software emulation, else 2)");
+  number("virtual-machines", "0",
+         "so many of the nodes, the last ones, are virtual machines, the others containers");
+  text("image", "", "image of nodes in containers, a squashfs (default: that of this build)");
+  text("cpus", "", "CPUs of a node (default 1 in software emulation, else 2)");
   number("memory", "2048", "memory of a node in MiB");
   number("disk", "6144", "disk of a node in MiB; sparse");
   text("cidr", "10.5.0.0/24",
@@ -352,7 +516,10 @@ void addCreateFlags(Command& create) {
                .help = "host=URL: pull the images of this registry from URL"});
   create.flag({.name = "nameservers",
                .kind = FlagKind::kList,
-               .help = "name servers of the nodes (default: none)"});
+               .help = "name servers of the nodes (default: the gateway, which asks those of this "
+                       "host; none with --no-uplink)"});
+  create.flag({.name = "no-uplink",
+               .help = "shut the nodes in: they reach each other, not this host and its network"});
   create.flag({.name = "with-debug",
                .help = "set debug in the configs: copy the logs of all services to the console"});
   RolePatches::addFlags(create);
@@ -361,18 +528,16 @@ void addCreateFlags(Command& create) {
   create.flag({.name = "skip-injecting-config",
                .help = "boot the nodes without a config and print where the files are"});
   create.flag({.name = "with-init-node", .help = "make the first node one of type init"});
-  create.flag(
-      {.name = "wait", .fallback = "true", .help = "wait until every node's services are up"});
-  create.flag({.name = "wait-timeout",
-               .kind = FlagKind::kDuration,
-               .fallback = "20m",
-               .help = "how long to wait"});
+  addWaitFlags(create);
+  create.flag({.name = "crashdump",
+               .help = "if the cluster does not come up, print the last lines of all logs"});
+  cluster::addConfigFlags(create);
 }
 
 }  // namespace
 
 void addClusterCommands(Command& root) {
-  auto& group = root.add("cluster", "Manage local clusters of virtual machines");
+  auto& group = root.add("cluster", "Manage local clusters of virtual machines and containers");
   auto& create = group.add("create", "Create a local cluster and wait until it is up");
   addCommonFlags(create);
   addCreateFlags(create);
@@ -389,6 +554,8 @@ void addClusterCommands(Command& root) {
   auto& destroy = group.add("destroy", "Destroy a local cluster and remove its files");
   addCommonFlags(destroy);
   destroy.run = runDestroy;
+  addPowerCommands(group);
+  addReportCommands(root);
 }
 
 }  // namespace talos::talosctl

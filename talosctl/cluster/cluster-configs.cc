@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "common/config/generate.h"
 #include "talosctl/cluster/cluster-plan.h"
+#include "talosctl/cluster/node-patches.h"
 
 namespace talos::cluster {
 namespace {
@@ -16,58 +17,147 @@ config::MachineType typeOf(kj::StringPtr name) {
   return config::MachineType::WORKER;
 }
 
-kj::String patched(kj::StringPtr made, config::MachineType type, const ConfigOptions& options) {
-  auto own = config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches;
-  auto common = talosctl::applyPatches(made, "the generated config", options.patches);
-  KJ_DEFER(zeroize(common));
-  auto text = talosctl::applyPatches(common, "the generated config", own);
-  auto parsed = config::parse(text, "the patched config");
+using talosctl::Patch;
+
+constexpr kj::StringPtr kControlPlaneFile = "controlplane.yaml"_kj, kInitFile = "init.yaml"_kj,
+                        kWorkerFile = "join.yaml"_kj;
+
+// The document and its type come from --input-dir.
+kj::String existing(kj::StringPtr folder, config::MachineType type) {
+  auto name = type == config::MachineType::WORKER ? kWorkerFile
+              : type == config::MachineType::INIT ? kInitFile
+                                                  : kControlPlaneFile;
+  auto path = kj::str(folder, "/", name);
+  auto text = readFile(path);
+  auto parsed = config::parse(text, path);
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+  if (parsed.get().getMachine().getType() != type) {
+    fail(ErrorKind::kInvalidArgument, kj::str(path, ": machine.type is not that of its name"));
+  }
   return text;
 }
+
+class NodeConfigs {
+ public:
+  NodeConfigs(rpc::LocalCluster::Reader cluster, const ConfigOptions& options)
+      : cluster(cluster), options(options), prefix(parseCidr(cluster.getCidr()).length) {
+    if (options.inputFolder.size() == 0) secrets = config::makeSecrets(options.generate);
+    if (options.wireguardCidr.size() > 0) {
+      wireguard = wireguardPatches(cluster, options.wireguardCidr);
+    }
+    if (options.insecureRegistries.size() > 0) {
+      common.add(insecureRegistries(options.insecureRegistries));
+    }
+    if (options.customCniUrl.size() > 0) common.add(customCni(options.customCniUrl));
+    for (auto node : cluster.getNodes()) {
+      if (!config::isControlPlane(typeOf(node.getType()))) continue;
+      controlPlane.add(kj::str(node.getAddress()));
+      if (endpoints.size() == 0 || !options.firstNodeIsEndpoint) {
+        endpoints.add(kj::str(node.getEndpoint()));
+      }
+    }
+    if (options.endpoint.size() > 0) {
+      endpoints.clear();
+      endpoints.add(kj::str(options.endpoint));
+    }
+  }
+  ~NodeConfigs() noexcept(false) {
+    for (auto& patch : wireguard) zeroize(patch.text);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(NodeConfigs);
+
+  kj::String of(size_t index) {
+    auto node = cluster.getNodes()[index];
+    auto type = typeOf(node.getType());
+    auto text = made(node, type);
+    auto step = [&](kj::ArrayPtr<const Patch> patches) {
+      auto next = talosctl::applyPatches(text, "the generated config", patches);
+      zeroize(text);
+      text = kj::mv(next);
+    };
+    KJ_ON_SCOPE_FAILURE(zeroize(text));
+    if (wireguard.size() > 0) step(wireguard.slice(index, index + 1));
+    step(common);
+    step(options.patches);
+    step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
+    auto parsed = config::parse(text, "the patched config");
+    if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+    return kj::mv(text);
+  }
+
+  Talosconfig client() {
+    KJ_IF_MAYBE (own, secrets) {
+      return config::adminConfig(*own, cluster.getName(), endpoints, controlPlane);
+    }
+    auto path = kj::str(options.inputFolder, "/talosconfig");
+    auto config = Talosconfig::load(path);
+    auto& context = config.resolve();
+    context.endpoints.clear();
+    context.nodes.clear();
+    for (auto& endpoint : endpoints) context.endpoints.add(kj::str(endpoint));
+    for (auto& node : controlPlane) context.nodes.add(kj::str(node));
+    return config;
+  }
+
+ private:
+  rpc::LocalCluster::Reader cluster;
+  const ConfigOptions& options;
+  unsigned prefix;
+  kj::Maybe<config::Secrets> secrets;  // none: the configs exist
+  kj::Vector<Patch> wireguard, common;
+  kj::Vector<kj::String> controlPlane, endpoints;
+
+  // With the settings of the node, and before any patch.
+  kj::String made(rpc::LocalNode::Reader node, config::MachineType type) {
+    auto cidr = kj::str(node.getAddress(), "/", prefix);
+    kj::Vector<kj::String> certSans;
+    certSans.add(kj::str(node.getEndpoint()));
+    if (options.endpoint.size() > 0) certSans.add(kj::str(options.endpoint));
+    auto gateway = kj::arr(kj::str(cluster.getGateway()));
+    config::NodeSettings settings;
+    settings.hostname = node.getName();
+    // The launcher of a container has configured its eth0.
+    settings.ignoreInterface = isContainer(node);
+    if (!settings.ignoreInterface) {
+      settings.cidr = cidr;
+      settings.gateway = cluster.getGateway();
+    }
+    settings.nameservers = options.nameservers;
+    // The gateway answers DNS, unless the nodes are shut in.
+    if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink()) {
+      settings.nameservers = gateway;
+    }
+    // trustd signs nothing for a worker but the address that it calls from.
+    if (config::isControlPlane(type)) settings.certSans = certSans;
+    settings.trustdEndpoints = controlPlane;
+    settings.timeServers = gateway;
+    KJ_IF_MAYBE (own, secrets) {
+      auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
+      return config::machineConfig(*own, type, cluster.getName(), kubernetes, options.generate,
+                                   settings);
+    }
+    auto text = existing(options.inputFolder, type);
+    KJ_DEFER(zeroize(text));
+    auto own = kj::arr(settingsPatch(settings, config::isControlPlane(type)));
+    return talosctl::applyPatches(text, "the existing config", own);
+  }
+};
 
 }  // namespace
 
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
                         const ConfigOptions& options) {
-  auto secrets = config::makeSecrets(options.generate);
-  auto prefix = parseCidr(cluster.getCidr()).length;
-  auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
-  auto timeServers = kj::arr(kj::str(cluster.getGateway()));
-  kj::Vector<kj::String> endpoints, nodes, texts, controlPlane;
-  for (auto node : cluster.getNodes()) {
-    if (config::isControlPlane(typeOf(node.getType()))) {
-      controlPlane.add(kj::str(node.getAddress()));
-    }
-  }
-  for (auto node : cluster.getNodes()) {
-    auto type = typeOf(node.getType());
-    auto cidr = kj::str(node.getAddress(), "/", prefix);
-    auto certSans = kj::arr(kj::str(node.getEndpoint()));
-    config::NodeSettings settings;
-    settings.hostname = node.getName();
-    settings.cidr = cidr;
-    settings.gateway = cluster.getGateway();
-    settings.nameservers = options.nameservers;
-    // trustd signs nothing for a worker but the address that it calls from.
-    if (config::isControlPlane(type)) settings.certSans = certSans;
-    settings.trustdEndpoints = controlPlane;
-    settings.timeServers = timeServers;
-    auto text = config::machineConfig(secrets, type, cluster.getName(), kubernetes,
-                                      options.generate, settings);
-    KJ_DEFER(zeroize(text));
-    texts.add(patched(text, type, options));
-  }
-  for (size_t i = 0; i < texts.size(); ++i) {
+  NodeConfigs configs(cluster, options);
+  auto client = configs.client();
+  kj::Vector<kj::String> texts;
+  KJ_DEFER(for (auto& text : texts) zeroize(text));
+  for (auto i : kj::indices(cluster.getNodes())) texts.add(configs.of(i));
+  for (auto i : kj::indices(texts)) {
     auto node = cluster.getNodes()[i];
     writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), texts[i], 0600);
-    zeroize(texts[i]);
-    if (node.getType() == "join") continue;
-    endpoints.add(kj::str(node.getEndpoint()));
-    nodes.add(kj::str(node.getAddress()));
   }
   auto path = kj::str(stateFolder, "/talosconfig");
-  config::adminConfig(secrets, cluster.getName(), endpoints, nodes).save(path);
+  client.save(path);
   return path;
 }
 

@@ -80,6 +80,54 @@ TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
             two.getRoot<rpc::LocalCluster>().getNodes()[0].getEndpoint());
 }
 
+// Catches: only equal networks compared, or only one way round; loopback or IPv6 taken for a
+// conflict.
+TEST(ClusterPlan, ANetworkOfTheHostIsNotTheClusters) {
+  auto conflict = [](kj::StringPtr cidr, kj::StringPtr link, kj::StringPtr address) {
+    auto host = kj::arr(HostAddress{kj::str(link), KJ_ASSERT_NONNULL(Prefix::parse(address))});
+    auto text = cidrConflict(parseCidr(cidr), host);
+    return std::string(text == nullptr ? "none" : KJ_ASSERT_NONNULL(text).cStr());
+  };
+  EXPECT_EQ(
+      conflict("10.5.0.0/24", "eth1", "10.5.0.7/24"),
+      "--cidr: 10.5.0.0/24 is in use: this host has 10.5.0.7/24 on eth1; use another, such as "
+      "10.6.0.0/24");
+  EXPECT_NE(conflict("10.5.0.0/24", "eth1", "10.1.2.3/8"), "none");
+  EXPECT_NE(conflict("10.0.0.0/8", "eth1", "10.5.0.7/32"), "none");
+  EXPECT_EQ(conflict("10.5.0.0/24", "eth1", "10.5.1.1/24"), "none");
+  EXPECT_EQ(conflict("127.0.0.0/8", "lo", "127.0.0.1/8"), "none");
+  EXPECT_EQ(conflict("10.5.0.0/24", "eth1", "fe80::1/64"), "none");
+}
+
+// Catches: the wrong ones made virtual machines, a container with a disk that it does not have, half
+// a CPU rounded away.
+TEST(ClusterPlan, TheLastNodesAreTheVirtualMachines) {
+  auto r = request();
+  r.containers = true;
+  r.virtualMachines = 1;
+  r.cpus = 0.5;
+  r.image = kj::str("/img");
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  auto nodes = out.asReader().getNodes();
+  EXPECT_TRUE(isContainer(nodes[0]) && isContainer(nodes[1]) && !isContainer(nodes[2]));
+  EXPECT_TRUE(hasContainers(out) && hasVirtualMachines(out));
+  EXPECT_EQ(nodes[0].getMilliCpus(), 500);
+  EXPECT_EQ(nodes[0].getDisk(), 0);
+  EXPECT_EQ(nodes[2].getCpus(), 1);
+  EXPECT_GT(nodes[2].getDisk(), 0);
+  EXPECT_STREQ(out.asReader().getProvisioner().cStr(), "container");
+  r.virtualMachines = 4;
+  EXPECT_EQ(refusal(r), "--virtual-machines: must be at most the number of nodes, 3");
+}
+
+// Catches: two clusters of one name that take each other's cgroups.
+TEST(ClusterPlan, CgroupsAreOfTheFolderToo) {
+  EXPECT_EQ(cgroupName("a", "/x/a"), cgroupName("a", "/x/a"));
+  EXPECT_NE(cgroupName("a", "/x/a"), cgroupName("a", "/y/a"));
+}
+
 TEST(ClusterPlan, WrongFlagsAreNamed) {
   auto r = request();
   r.cidr = kj::str("10.5.0.7/24");
@@ -134,7 +182,7 @@ std::string qemuOf(const Request& r, kj::StringPtr state) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::LocalCluster>();
   plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7), " ").cStr();
+  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8), " ").cStr();
 }
 
 // Catches: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where

@@ -142,16 +142,33 @@ Prefix parseCidr(kj::StringPtr text) {
          kj::str("\"", text, "\" is not a valid IPv4 network; use for example 10.5.0.0/24"));
 }
 
-void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
-          rpc::LocalCluster::Builder out) {
+kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host) {
+  for (auto& each : host) {
+    if (each.prefix.address.family() != AF_INET || each.link == "lo") continue;
+    auto length = kj::min(cidr.length, each.prefix.length);
+    if (Prefix{cidr.address, length}.masked() != Prefix{each.prefix.address, length}.masked()) {
+      continue;
+    }
+    return kj::str("--cidr: ", cidr.toString(), " is in use: this host has ",
+                   each.prefix.toString(), " on ", each.link, "; use another, such as 10.6.0.0/24");
+  }
+  return nullptr;
+}
+
+namespace {
+
+// Throws InvalidArgument naming the flag.
+void checkRequest(const Request& request, const Prefix& cidr) {
   checkName(request.name);
   auto count = request.masters + request.workers;
   if (request.masters < 1) refuse("--masters", "must be at least 1");
-  auto cidr = parseCidr(request.cidr);
   auto room = (1u << (32 - cidr.length)) - 3;  // network, gateway, broadcast
   if (count > room || count > 200) {
     refuse("--cidr",
            kj::str(request.cidr, " has room for ", kj::min(room, 200u), " nodes, not ", count));
+  }
+  if (request.virtualMachines > count) {
+    refuse("--virtual-machines", kj::str("must be at most the number of nodes, ", count));
   }
   if (request.memory < 256) refuse("--memory", "must be at least 256 (MiB)");
   if (request.disk < 16) refuse("--disk", "must be at least 16 (MiB)");
@@ -163,11 +180,20 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     refuse("--clock", kj::str("\"", request.clock,
                               "\" is not a valid time; use for example 2020-12-31T23:59:00"));
   }
+}
 
+}  // namespace
+
+void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
+          rpc::LocalCluster::Builder out) {
+  auto cidr = parseCidr(request.cidr);
+  checkRequest(request, cidr);
+  auto count = request.masters + request.workers;
   unsigned a = 0, b = 0;
   chooseLoopback(request.name, count, loopbackFree, a, b);
 
-  out.setProvisioner("qemu");
+  out.setProvisioner(request.containers ? "container" : "qemu");
+  out.setImage(request.image);
   out.setName(request.name);
   out.setNetworkName(request.name);
   out.setCidr(request.cidr);
@@ -178,6 +204,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setInitramfs(request.initramfs);
   out.setQemuRoot(request.qemuRoot);
   out.setWithoutConfig(request.withoutConfig);
+  out.setWithoutUplink(request.withoutUplink);
   out.setIsoPath(request.isoPath);
   out.setIsoInDrive(request.isoInDrive);
   out.setClock(request.clock);
@@ -186,8 +213,8 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
   auto nodes = out.initNodes(count);
   auto macSeed = hash(request.name);
-  unsigned cpus = request.cpus > 0 ? static_cast<unsigned>(ceil(request.cpus))
-                                   : (request.accelerator == "kvm" ? 2 : 1);
+  auto firstMachine = request.containers ? count - request.virtualMachines : 0;
+  auto cpus = request.cpus > 0 ? request.cpus : 2;
   for (unsigned i = 0; i < count; ++i) {
     auto node = nodes[i];
     bool master = i < request.masters;
@@ -197,8 +224,15 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setAddress(host(cidr, 2 + i));
     node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
     node.setMac(mac(macSeed, 2 + i));
-    node.setCpus(cpus);
     node.setMemory(request.memory << 20);
+    if (i < firstMachine) {
+      node.setProvisioner("container");
+      node.setMilliCpus(static_cast<unsigned>(ceil(cpus * 1000)));
+      continue;
+    }
+    bool emulated = request.cpus == 0 && request.accelerator != "kvm";
+    node.setProvisioner("qemu");
+    node.setCpus(emulated ? 1 : static_cast<unsigned>(ceil(cpus)));
     node.setDisk(request.disk << 20);
     node.setStateDisk(kStateDiskBytes);
   }
@@ -217,7 +251,7 @@ kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Re
 }
 
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr state, int tapFd) {
+                                     kj::StringPtr state, int tapFd, int monitorFd) {
   kj::Vector<kj::String> args;
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
   bool kvm = cluster.getAccelerator() == "kvm";
@@ -233,6 +267,10 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-chardev"),
       add("file,id=console,append=on,path=", escaped(state), "/", node.getName(), ".log");
   add("-serial"), add("chardev:console");
+  add("-chardev"), add("socket,id=monitor,fd=", monitorFd);
+  add("-mon"), add("chardev=monitor,mode=control");
+  // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
+  add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
   add("-kernel"), add(cluster.getKernel());
   add("-initrd"), add(cluster.getInitramfs());
   add("-append"), add(kernelArguments(cluster, node));
@@ -253,6 +291,10 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
     add("-device"),
         add(cluster.getIsoInDrive() ? "scsi-cd,drive=medium" : "virtio-blk-pci,drive=medium");
   }
+  // Firmware that keeps what the kernel says when it dies (pstore), also over a restart of QEMU.
+  add("-object"), add("memory-backend-file,id=erst,share=on,size=64K,mem-path=", escaped(state),
+                      "/", node.getName(), ".erst");
+  add("-device"), add("acpi-erst,memdev=erst");
   add("-netdev"), add("tap,id=net,fd=", tapFd);
   // 802.3ad keeps ports down while the speed is unknown, hence speed and duplex; no boot ROM is
   // needed.
@@ -261,6 +303,28 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
           ",host_mtu=", cluster.getMtu());
   add("-device"), add("virtio-rng-pci");
   return args;
+}
+
+bool isContainer(rpc::LocalNode::Reader node) {
+  return node.getProvisioner() == "container";
+}
+
+bool hasContainers(rpc::LocalCluster::Reader cluster) {
+  for (auto node : cluster.getNodes()) {
+    if (isContainer(node)) return true;
+  }
+  return false;
+}
+
+bool hasVirtualMachines(rpc::LocalCluster::Reader cluster) {
+  for (auto node : cluster.getNodes()) {
+    if (!isContainer(node)) return true;
+  }
+  return false;
+}
+
+kj::String cgroupName(kj::StringPtr cluster, kj::StringPtr stateDirectory) {
+  return kj::str(cluster, "-", kj::hex(hash(stateDirectory)));
 }
 
 }  // namespace talos::cluster

@@ -17,15 +17,19 @@ struct Request {
   kj::String name;
   unsigned masters = 1;
   unsigned workers = 0;
-  double cpus = 0;         // 0: as the accelerator likes it (software emulation 1, KVM 2)
+  double cpus = 0;         // 0: 2, in software emulation 1
   uint64_t memory = 2048;  // MiB (10^6 in the original's words, MiB in fact)
   uint64_t disk = 6144;    // MiB
   kj::String cidr;         // IPv4, /8 to /29
   unsigned mtu = 1500;
-  kj::String accelerator;  // kvm or tcg
+  bool containers = false;       // nodes are containers, but for the last ones:
+  unsigned virtualMachines = 0;  // so many are virtual machines
+  kj::String image;              // squashfs, of containers
+  kj::String accelerator;        // kvm or tcg, of virtual machines
   kj::String kernel, initramfs, qemuRoot;
   bool withInitNode = false;  // the first master is of type init
   bool withoutConfig = false;
+  bool withoutUplink = false;
   kj::String isoPath;  // absolute, or empty
   // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is
   // a disk that cannot be written.
@@ -46,6 +50,16 @@ void checkName(kj::StringPtr name);
 // An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
 Prefix parseCidr(kj::StringPtr text);
 
+// An address of this host.
+struct HostAddress {
+  kj::String link;
+  Prefix prefix;
+};
+// Why a cluster cannot have this network: the host is in a network that overlaps it, so its nodes
+// could not tell the one from the other. Loopback does not count, other clusters neither: they are in
+// namespaces of their own.
+kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
+
 // 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
 constexpr uint64_t kStateDiskBytes = 302u << 20;
 
@@ -53,8 +67,15 @@ constexpr uint64_t kStateDiskBytes = 302u << 20;
 // has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
-// The words of a QEMU invocation, without the program. `tapFd` is inherited by it.
+// The words of a QEMU invocation, without the program. `tapFd` and `monitorFd` are inherited by it.
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr stateDirectory, int tapFd);
+                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd);
+
+bool isContainer(rpc::LocalNode::Reader node);
+bool hasContainers(rpc::LocalCluster::Reader cluster);
+bool hasVirtualMachines(rpc::LocalCluster::Reader cluster);
+
+// The name of the cluster's cgroups: other clusters may have the same name in another folder.
+kj::String cgroupName(kj::StringPtr cluster, kj::StringPtr stateDirectory);
 
 }  // namespace talos::cluster

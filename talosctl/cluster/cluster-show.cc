@@ -1,8 +1,19 @@
 #include "talosctl/cluster/cluster-show.h"
 
 #include "talosctl/cli/table.h"
+#include "talosctl/cluster/cluster-plan.h"
 
 namespace talos::cluster {
+namespace {
+
+// "2.00", "0.50"
+kj::String cpusOf(rpc::LocalNode::Reader node) {
+  auto milli = isContainer(node) ? node.getMilliCpus() : node.getCpus() * 1000;
+  auto hundredths = milli % 1000 / 10;
+  return kj::str(milli / 1000, hundredths < 10 ? ".0" : ".", hundredths);
+}
+
+}  // namespace
 
 kj::String renderShow(rpc::LocalCluster::Reader cluster) {
   Table facts({"PROVISIONER", cluster.getProvisioner()});
@@ -11,11 +22,15 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
   facts.add("NETWORK CIDR", cluster.getCidr());
   facts.add("NETWORK GATEWAY", cluster.getGateway());
   facts.add("NETWORK MTU", cluster.getMtu());
-  facts.add("ACCELERATOR", cluster.getAccelerator());
-  Table nodes({"NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "ENDPOINT"});
+  if (hasVirtualMachines(cluster)) facts.add("ACCELERATOR", cluster.getAccelerator());
+  Table nodes({"NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "ENDPOINT", "PROVISIONER", "STATE"});
   for (auto node : cluster.getNodes()) {
-    nodes.add(node.getName(), node.getType(), node.getAddress(), kj::str(node.getCpus(), ".00"),
-              humanSize(node.getMemory()), humanSize(node.getDisk()), node.getEndpoint());
+    bool contained = isContainer(node);
+    auto state = node.getError().size() > 0 ? kj::str(node.getState(), ": ", node.getError())
+                                            : kj::str(node.getState());
+    nodes.add(node.getName(), node.getType(), node.getAddress(), cpusOf(node),
+              humanSize(node.getMemory()), contained ? kj::str("-") : humanSize(node.getDisk()),
+              node.getEndpoint(), contained ? "container" : "qemu", state);
   }
   return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());
 }

@@ -4,9 +4,12 @@
 //   lock              locked by the supervisor while it runs
 //   supervisor.log    log of the supervisor
 //   <node>.yaml       machine config, 0600
-//   <node>.log        serial console
-//   <node>.disk       disk to install on, sparse
-//   <node>.state      disk on which the node keeps its config, sparse
+//   <node>.log        console
+//   control.sock      of the supervisor: power and state of the nodes (cluster-control.h)
+//   image/            where the supervisor mounts the image of containers, unseen by others
+//   <node>.disk, <node>.state, <node>/   what a node stores its files on (node-disks.h)
+//   <node>.erst       what a virtual machine's kernel said when it died
+//   <node>.qmp        QEMU's control socket, for faults that no command makes
 #pragma once
 
 #include <capnp/message.h>

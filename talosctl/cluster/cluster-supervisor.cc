@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,13 +11,14 @@
 #include "common/base/node-layout.h"
 #include "common/net/ntp.h"
 #include "common/wire/rpc-server.h"
-#include "talosctl/cluster/cluster-network.h"
+#include "talosctl/cluster/cluster-control.h"
+#include "talosctl/cluster/cluster-nodes.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-state.h"
-#include "talosctl/cluster/node-config-server.h"
-#include "talosctl/cluster/port-forwarder.h"
-#include "talosctl/cluster/time-server.h"
-#include "talosctl/cluster/virtual-machine.h"
+#include "talosctl/network/node-config-server.h"
+#include "talosctl/network/port-forwarder.h"
+#include "talosctl/network/time-server.h"
+#include "talosctl/network/uplink.h"
 
 namespace talos::cluster {
 namespace {
@@ -37,9 +37,8 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   void start() {
     kj::Vector<kj::AutoCloseFd> doors;
     for (auto node : cluster.getNodes()) doors.add(listenTcp(node.getEndpoint(), kApidPort));
-    KJ_SYSCALL(unshare(CLONE_NEWNET));
-    network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
-                                cluster.getMtu());
+    host = kj::heap<HostNetwork>();
+    nodes = kj::heap<ClusterNodes>(io, cluster, state.path());
     serveConfigFiles();
     tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
                                                 {Ip::require(cluster.getGateway()), ntp::kPort})));
@@ -48,32 +47,19 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(*doorOf++), kj::str(node.getAddress()),
                         kApidPort));
     }
-    auto qemu = findQemu(cluster.getQemuRoot());
-    int log = STDERR_FILENO;  // already supervisor.log
-    unsigned index = 0;
-    for (auto node : cluster.getNodes()) {
-      auto tap = network->addTap(kj::str("tap", index++));
-      auto guest = kj::heap<Guest>(io.unixEventPort, qemu,
-                                   qemuArguments(cluster, node, state.path(), tap), tap, log);
-      ::talos::log::info("guest started", {{"node", node.getName()}, {"pid", guest->pid()}});
-      exits.add(watch(kj::str(node.getName()), *guest));
-      guests.add(kj::mv(guest));
-    }
+    tasks.add(serveControl(io, state.path(), *nodes));
+    nodes->startAll();
+    if (!cluster.getWithoutUplink()) startUplink();
   }
 
-  // Runs until a signal; then terminates every guest and waits for it.
+  // Runs until a signal; then ends every node and waits for it.
   void runUntilSignal() {
-    auto signalled = io.unixEventPort.onSignal(SIGTERM).ignoreResult().exclusiveJoin(
-        io.unixEventPort.onSignal(SIGINT).ignoreResult());
-    signalled.wait(io.waitScope);
-    for (auto& guest : guests) guest->kill(SIGTERM);
-    auto all = kj::joinPromises(exits.releaseAsArray()).fork();
-    timer.timeoutAfter(5 * kj::SECONDS, all.addBranch())
-        .catch_([&](kj::Exception&&) {
-          for (auto& guest : guests) guest->kill(SIGKILL);
-          return all.addBranch();
-        })
+    io.unixEventPort.onSignal(SIGTERM)
+        .ignoreResult()
+        .exclusiveJoin(io.unixEventPort.onSignal(SIGINT).ignoreResult())
         .wait(io.waitScope);
+    tasks.clear();
+    nodes = nullptr;
   }
 
  private:
@@ -82,9 +68,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   const StateDirectory& state;
   kj::Own<capnp::MallocMessageBuilder> message;
   rpc::LocalCluster::Reader cluster;
-  kj::Own<Network> network;
-  kj::Vector<kj::Own<Guest>> guests;
-  kj::Vector<kj::Promise<void>> exits;
+  kj::Own<HostNetwork> host;
+  kj::Own<ClusterNodes> nodes;
+  kj::Own<Uplink> uplink;
   kj::TaskSet tasks;
 
   void serveConfigFiles() {
@@ -97,9 +83,14 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
                            listenTcp(cluster.getGateway(), kConfigPort), kj::mv(files)));
   }
 
-  static kj::Promise<void> watch(kj::String name, Guest& guest) {
-    auto how = co_await guest.onExit();
-    log::info("guest exited", {{"node", name}, {"outcome", how}});
+  // Beside the nodes, which are booting.
+  void startUplink() {
+    uplink = kj::heap<Uplink>(io, *host,
+                              Uplink::Settings{.root = kj::str(cluster.getQemuRoot()),
+                                               .nodes = parseCidr(cluster.getCidr()),
+                                               .gateway = Ip::require(cluster.getGateway())});
+    uplink->start().wait(io.waitScope);
+    tasks.add(uplink->run());
   }
 
   void taskFailed(kj::Exception&& e) override {
@@ -116,13 +107,13 @@ void tell(int fd, kj::StringPtr text) {
 }  // namespace
 
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
-  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no guest keeps the creator waiting for its end
+  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no node keeps the creator waiting for its end
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);
   auto io = kj::setupAsyncIo();
-  kj::Maybe<kj::Own<Supervisor>> supervisor;
   kj::AutoCloseFd lock;
   kj::Maybe<StateDirectory> state;
+  kj::Maybe<kj::Own<Supervisor>> supervisor;
   KJ_IF_MAYBE (slash, stateDirectory.findLast('/')) {
     state.emplace(kj::heapString(stateDirectory.slice(0, *slash)),
                   stateDirectory.slice(*slash + 1));

@@ -8,6 +8,7 @@
 //   host 127.a.b.N:50000 ──accepted here──> namespace ──> node N:50000
 //   node ──http──> gateway:8080/<node>.yaml   (each node gets its own config and no other's)
 //   node ──ntp───> gateway:123                (the host's clock)
+//   node ──> gateway:53, gateway:PORT and the world: uplink.h
 #pragma once
 
 #include <kj/string.h>

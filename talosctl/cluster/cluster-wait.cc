@@ -10,6 +10,7 @@
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/ask-outcome.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/cluster/cluster-control.h"
 
 namespace talos::cluster {
 namespace {
@@ -27,6 +28,7 @@ talosctl::Target targetOf(const Context& context, kj::StringPtr endpoint) {
 struct Wait {
   talosctl::Invocation& call;
   kj::StringPtr stateFolder;
+  ControlClient& control;
   kj::TimePoint until;
   talosctl::Progress progress;
 };
@@ -123,13 +125,24 @@ kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
                  tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
 }
 
-// Read from the supervisor's log, whose end is shown with the failure.
-bool guestEnded(kj::StringPtr stateFolder, kj::StringPtr node) {
-  auto words = kj::str("message=\"guest exited\" node=", node, " ");
-  KJ_IF_MAYBE (log, tryReadFile(kj::str(stateFolder, "/supervisor.log"))) {
-    return strstr(log->cStr(), words.cStr()) != nullptr;
+// Why the node cannot come up any more: its run has ended and no other begins. The supervisor's log
+// says more.
+kj::Promise<kj::Maybe<kj::String>> ended(Wait& wait, rpc::LocalNode::Reader node) {
+  kj::String state, why;
+  try {
+    auto answer = co_await talosctl::within(wait.call.deps.timer, kAnswer, wait.control.states());
+    for (auto each : answer.getNodes()) {
+      if (each.getName() != node.getName()) continue;
+      state = kj::str(each.getState());
+      why = kj::str(each.getError());
+    }
+  } catch (const kj::Exception& e) {
+    if (kindOf(e) == ErrorKind::kDeadlineExceeded) co_return nullptr;  // busy
+    co_return kj::str("the cluster's supervisor is gone: ", messageOf(e));
   }
-  return false;
+  if (state == "off") co_return kj::str("it has switched itself off");
+  if (state == "failed") co_return kj::mv(why);
+  co_return nullptr;
 }
 
 kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader node,
@@ -143,9 +156,8 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
       judgement = question.silent(messageOf(e));
     }
     wait.progress.set(index, judgement.text);
-    if (guestEnded(wait.stateFolder, node.getName())) {
-      judgement = {talosctl::Verdict::kFailed, kj::str("its virtual machine has exited")};
-    }
+    auto end = co_await ended(wait, node);
+    KJ_IF_MAYBE (why, end) judgement = {talosctl::Verdict::kFailed, kj::mv(*why)};
     if (judgement.verdict == talosctl::Verdict::kDone) co_return;
     if (judgement.verdict == talosctl::Verdict::kFailed) {
       fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), ": ", judgement.text,
@@ -166,8 +178,10 @@ kj::Promise<void> waitForAll(talosctl::Invocation& call, rpc::LocalCluster::Read
                              kj::StringPtr stateFolder, kj::Duration deadline, MakeQuestion make) {
   kj::Vector<kj::String> names;
   for (auto node : cluster.getNodes()) names.add(kj::str(node.getName()));
+  auto control = co_await ControlClient::connect(call.deps.lowLevel, call.deps.timer, stateFolder);
   Wait wait{.call = call,
             .stateFolder = stateFolder,
+            .control = *control,
             .until = call.deps.timer.now() + deadline,
             .progress = talosctl::Progress(call.deps.console, names)};
   kj::Vector<kj::Own<Question>> questions;

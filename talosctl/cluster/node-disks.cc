@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/host-probe.h"
+#include "common/base/file.h"
+#include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/partition-table.h"
+#include "talosctl/network/host-probe.h"
 
 namespace talos::cluster {
 namespace {
@@ -122,9 +124,14 @@ void makeStateDisk(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, u
 
 void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
   auto root = cluster.getQemuRoot();
-  auto mkfs = findMkfs(root);
+  auto mkfs = hasVirtualMachines(cluster) ? findMkfs(root) : kj::str();
   for (auto node : cluster.getNodes()) {
     auto base = kj::str(stateFolder, "/", node.getName());
+    if (isContainer(node)) {
+      makeDirectories(kj::str(base, "/state"), 0700);
+      makeDirectories(kj::str(base, "/var"), 0755);
+      continue;
+    }
     makeSparse(kj::str(base, ".disk"), node.getDisk());
     makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
   }

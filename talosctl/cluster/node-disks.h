@@ -1,4 +1,10 @@
-// The disk files of a local cluster's nodes, all sparse:
+// What the nodes of a local cluster store their files on. Of a container, two folders, so that a
+// command on this host can look into them:
+//
+//   <node>/state   STATE: its config
+//   <node>/var     EPHEMERAL
+//
+// Of a virtual machine, disks, all sparse:
 //
 //   <node>.disk    empty: what the node would be installed on
 //   <node>.state   a GPT with the partition STATE, an empty XFS: where it keeps its config over

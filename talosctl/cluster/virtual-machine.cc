@@ -1,28 +1,39 @@
 #include "talosctl/cluster/virtual-machine.h"
 
 #include <fcntl.h>
+#include <kj/async-io.h>
 #include <kj/debug.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/within.h"
+#include "talosctl/network/child-process.h"
+
 namespace talos::cluster {
-Guest::Guest(kj::UnixEventPort& port, const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments,
-             int tapFd, int logFd)
-    : port(port) {
-  auto words = commandLine(qemu, arguments);
+namespace {
+
+struct Started {
+  int pid;
+  kj::AutoCloseFd pidfd;
+};
+
+Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> arguments,
+                  int monitor) {
+  auto words = commandLine(launch.qemu, arguments);
   kj::Vector<char*> argv;
   for (auto& word : words) argv.add(word.begin());
   argv.add(nullptr);
-  auto modules = kj::str("QEMU_MODULE_DIR=", qemu.root, "/usr/lib/x86_64-linux-gnu/qemu");
+  auto modules = kj::str("QEMU_MODULE_DIR=", launch.qemu.root, "/usr/lib/x86_64-linux-gnu/qemu");
   char path[] = "PATH=/usr/bin:/bin";
   char* environment[] = {path, modules.begin(), nullptr};
   pid_t parent = getpid();
 
-  KJ_SYSCALL(processId = fork());
-  if (processId == 0) {
+  pid_t child;
+  KJ_SYSCALL(child = fork());
+  if (child == 0) {
     // Only what is safe after fork: plain system calls.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // the parent died before prctl
@@ -32,34 +43,109 @@ Guest::Guest(kj::UnixEventPort& port, const Qemu& qemu, kj::ArrayPtr<const kj::S
     signal(SIGPIPE, SIG_DFL);  // KJ ignores it
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0);
-    dup2(logFd, 1);
-    dup2(logFd, 2);
-    fcntl(tapFd, F_SETFD, 0);
+    dup2(launch.log, 1);
+    dup2(launch.log, 2);
+    fcntl(launch.tap, F_SETFD, 0);
+    fcntl(monitor, F_SETFD, 0);
+    if (chdir(launch.folder.cStr()) != 0) _exit(127);
     execve(argv[0], argv.begin(), environment);
     _exit(127);
   }
   int raw;
-  KJ_SYSCALL(raw = syscall(SYS_pidfd_open, processId, 0));
-  pidfd = kj::AutoCloseFd(raw);
+  KJ_SYSCALL(raw = syscall(SYS_pidfd_open, child, 0));
+  return {child, kj::AutoCloseFd(raw)};
 }
 
-kj::Promise<kj::String> Guest::onExit() {
-  kj::UnixEventPort::FdObserver observer(port, pidfd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
-  for (;;) {
-    auto ready =
-        observer.whenBecomesReadable();  // before the check: the observer is edge-triggered
-    siginfo_t info = {};
-    KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG));
-    if (info.si_pid != 0) {
-      co_return info.si_code == CLD_EXITED ? kj::str("exited with status ", info.si_status)
-                                           : kj::str("killed by signal ", info.si_status);
-    }
-    co_await ready;
+constexpr kj::Duration kMonitorAnswer = 5 * kj::SECONDS;
+
+class Guest final : public Instance {
+ public:
+  Guest(kj::UnixEventPort& port, kj::Timer& timer, Started started,
+        kj::Own<kj::AsyncIoStream> monitor)
+      : timer(timer), process(port, started.pid, kj::mv(started.pidfd)), monitor(kj::mv(monitor)) {}
+
+  int pid() const override { return process.pid(); }
+
+  kj::Promise<End> onEnd() override {
+    auto exit = co_await process.onExit();
+    bool off = !exit.killed && exit.status == 0;
+    co_return End{off ? End::Kind::kOff : End::Kind::kFailed,
+                  off ? kj::str("switched off") : kj::str("QEMU ", exit.describe())};
   }
-}
 
-void Guest::kill(int signal) {
-  syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
+  kj::Promise<void> shutDown() override {
+    if (!negotiated) co_await command("qmp_capabilities", "{}");
+    negotiated = true;
+    co_await command("set-action", "{\"reboot\":\"shutdown\"}");
+    co_await command("send-key",
+                     "{\"keys\":[{\"type\":\"qcode\",\"data\":\"ctrl\"},"
+                     "{\"type\":\"qcode\",\"data\":\"alt\"},"
+                     "{\"type\":\"qcode\",\"data\":\"delete\"}]}");
+  }
+
+  void kill() override { process.signal(SIGKILL); }
+  void pause() override { process.stop(); }
+  void resume() override { process.signal(SIGCONT); }
+
+ private:
+  kj::Timer& timer;
+  ChildProcess process;
+  kj::Own<kj::AsyncIoStream> monitor;
+  bool negotiated = false;
+  kj::Vector<char> unread;
+
+  // Until the answer, over the greeting and events: QMP has one object on each line.
+  kj::Promise<void> command(kj::StringPtr name, kj::StringPtr arguments) {
+    auto request = kj::str("{\"execute\":\"", name, "\",\"arguments\":", arguments, "}\n");
+    co_await within(
+        timer, kMonitorAnswer, exchange(request),
+        kj::str("QEMU did not answer ", name, " within ", kMonitorAnswer / kj::SECONDS, " s"));
+  }
+
+  kj::Promise<void> exchange(kj::StringPtr request) {
+    co_await monitor->write(request.begin(), request.size());
+    for (;;) {
+      auto line = co_await readLine();
+      if (line.startsWith("{\"return\"")) co_return;
+      if (line.startsWith("{\"error\"")) {
+        fail(ErrorKind::kInternal, kj::str("QEMU refused ", request, ": ", line));
+      }
+    }
+  }
+
+  kj::Promise<kj::String> readLine() {
+    constexpr size_t kLongest = 64 << 10;  // a greeting is a few hundred bytes
+    for (;;) {
+      for (size_t i = 0; i < unread.size(); ++i) {
+        if (unread[i] != '\n') continue;
+        auto line = kj::heapString(unread.slice(0, i));
+        kj::Vector<char> rest;
+        rest.addAll(unread.slice(i + 1, unread.size()));
+        unread = kj::mv(rest);
+        co_return line;
+      }
+      char chunk[4096];
+      auto n = co_await monitor->tryRead(chunk, 1, sizeof chunk);
+      if (n == 0 || unread.size() > kLongest) {
+        fail(ErrorKind::kUnavailable, "QEMU has closed its monitor");
+      }
+      unread.addAll(kj::arrayPtr(chunk, n));
+    }
+  }
+};
+
+}  // namespace
+
+kj::Own<Instance> launchMachine(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel,
+                                kj::Timer& timer, MachineLaunch launch) {
+  int ends[2];
+  KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+  kj::AutoCloseFd ours(ends[0]), theirs(ends[1]);
+  auto started = startQemu(launch, launch.arguments(theirs.get()), theirs.get());
+  return kj::heap<Guest>(
+      port, timer, kj::mv(started),
+      lowLevel.wrapSocketFd(ours.release(), kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP |
+                                                kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC));
 }
 
 }  // namespace talos::cluster

@@ -1,5 +1,11 @@
-// One QEMU process: started with PR_SET_PDEATHSIG, so that it never outlives its supervisor, and
-// watched through its pidfd.
+// A node as a virtual machine: one QEMU process, started with PR_SET_PDEATHSIG, so that it never
+// outlives its supervisor, and watched through its pidfd. It reboots inside of QEMU; QEMU exits with
+// status 0 when the machine is off.
+//
+// It is paused by stopping QEMU, as a container is by freezing it: for the machine, its host has
+// stalled. To switch it off in order, its ctrl-alt-del is pressed (through QMP, on a socket that it is
+// born with), after QEMU was told that the reboot that follows is to be a power off: nodes do not
+// listen to the ACPI power button yet.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -7,26 +13,21 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "talosctl/cluster/host-probe.h"
+#include "talosctl/cluster/instance.h"
+#include "talosctl/network/host-probe.h"
 
 namespace talos::cluster {
 
-class Guest {
- public:
-  // `tap` is passed to it under its own number. Output of QEMU itself goes to `logFd`.
-  Guest(kj::UnixEventPort& port, const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments,
-        int tapFd, int logFd);
-  KJ_DISALLOW_COPY_AND_MOVE(Guest);
-
-  int pid() const { return processId; }
-  // "exited with status 0", "killed by signal 9". Once.
-  kj::Promise<kj::String> onExit();
-  void kill(int signal);
-
- private:
-  kj::UnixEventPort& port;
-  int processId = 0;
-  kj::AutoCloseFd pidfd;
+struct MachineLaunch {
+  const Qemu& qemu;
+  // The arguments for a monitor on this descriptor.
+  kj::Function<kj::Vector<kj::String>(int monitorFd)> arguments;
+  kj::StringPtr folder;  // that it runs in
+  int tap;               // passed to it under its own number
+  int log;               // where QEMU's own output goes
 };
+
+kj::Own<Instance> launchMachine(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel,
+                                kj::Timer& timer, MachineLaunch launch);
 
 }  // namespace talos::cluster

@@ -27,13 +27,11 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 }  // namespace
 
 void addAbsentCommands(Command& root) {
-  for (kj::StringPtr name :
-       {"bootstrap", "conformance", "convert-k8s", "crashdump", "dashboard", "etcd", "health",
-        "images", "inspect", "kubeconfig", "machineconfig", "pcap", "recover", "reset", "restart",
-        "rollback", "support", "upgrade", "upgrade-k8s"}) {
+  for (kj::StringPtr name : {"bootstrap", "conformance", "convert-k8s", "dashboard", "etcd",
+                             "health", "images", "inspect", "kubeconfig", "machineconfig", "pcap",
+                             "recover", "reset", "rollback", "upgrade", "upgrade-k8s"}) {
     addAbsent(root, name);
   }
-  addAbsent(root, "containers", {"c"});
 }
 
 }  // namespace talos::talosctl

@@ -203,6 +203,17 @@ TEST_F(Runs, EventsAreShownAsTheyCome) {
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "0001"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--boot", "b1"}), 1);
+  for (auto [flag, value] :
+       {std::pair("--tail", "3"), std::pair("--duration", "2m"), std::pair("--since", "0001")}) {
+    auto again = kj::newPromiseAndFulfiller<void>();
+    auto other = c.start({"-n", "10.0.0.2", "events", flag, value}, kj::mv(again.promise));
+    c.settle();
+    again.fulfiller->fulfill();
+    EXPECT_EQ(c.finish(kj::mv(other)), 0);
+  }
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "),
+            "last -1, last 3, seconds 120, after 0001"_kj);
 }
 
 TEST_F(Runs, LogsArePrefixedAndEscaped) {
@@ -227,6 +238,8 @@ TEST_F(Runs, LogsAndEventsOfAnEarlierBoot) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--boot", "b1", "apid"}), 1);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous"}), 0);
   EXPECT_THAT(out(), HasSubstr("earlier"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--boot", "b1"}), 0);
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "), "boot , boot b1"_kj);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
 }
 

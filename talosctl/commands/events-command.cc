@@ -80,6 +80,9 @@ void fillTail(const Invocation& call, rpc::Tail::Builder tail) {
   if (call.on("previous") && (last != 0) + (seconds != 0) + (after.size() > 0) > 0) {
     failUsage("--previous cannot be combined with --tail, --duration or --since");
   }
+  if (call.on("once") && last == 0 && seconds == 0 && after.size() == 0) {
+    failUsage("--once needs --tail, --duration or --since: it shows past events only");
+  }
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   if (last != 0) tail.setLast(int32_t(kj::max(last, int64_t(-1))));
   if (seconds != 0) tail.setSeconds(uint64_t(seconds));
@@ -103,6 +106,7 @@ kj::Promise<int> runEvents(Invocation& call) {
         }
         auto request = node.eventsRequest().send().getEvents().watchRequest();
         request.setTail(tail);
+        request.setOnce(call.on("once"));
         request.setSink(kj::heap<EventPrinter>(call, format, table, name));
         return request.send().ignoreResult();
       });
@@ -154,6 +158,7 @@ void addEventCommands(Command& root) {
   events.flag({.name = "duration",
                .kind = FlagKind::kDuration,
                .help = "start with the events of this last time, such as 5m or 1h"});
+  events.flag({.name = "once", .help = "end after the past events"});
   events.flag({.name = "previous", .help = "show those of the boot before this one, and end"});
   events.flag({.name = "boot",
                .kind = FlagKind::kText,

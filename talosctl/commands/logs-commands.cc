@@ -153,6 +153,16 @@ kj::Promise<void> requestPrevious(Invocation& call, rpc::Node::Client node,
 kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t from,
                              rpc::LogSink::Client sink) {
   if (call.on("previous")) return requestPrevious(call, kj::mv(node), kj::mv(sink));
+  // The kubelet's own log is that of the service, with and without the flag.
+  if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
+    auto request = node.containersRequest().send().getContainers().logsRequest();
+    request.setId(call.arguments[0]);
+    request.setFollow(call.on("follow"));
+    request.setTailLines(int32_t(call.number("tail")));
+    request.setFrom(from);
+    request.setSink(kj::mv(sink));
+    return request.send().ignoreResult();
+  }
   auto request = node.logsRequest().send().getLogs().readRequest();
   request.setId(call.arguments[0]);
   request.setFollow(call.on("follow"));
@@ -173,9 +183,9 @@ kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64
 }
 
 kj::Promise<int> runLogs(Invocation& call) {
-  if (call.on("kubernetes")) {
-    fail(ErrorKind::kUnimplemented,
-         "logs of Kubernetes containers are not available in this version of talosctl");
+  if (call.on("kubernetes") && call.on("previous")) {
+    failUsage(
+        "--kubernetes and --previous cannot be combined: the node keeps logs of services only");
   }
   if (call.on("previous") && call.on("follow")) {
     failUsage("--follow and --previous cannot be combined: an earlier boot has no new lines");
@@ -193,7 +203,7 @@ kj::Promise<int> runDmesg(Invocation& call) {
 }  // namespace
 
 void addLogCommands(Command& root) {
-  auto& logs = root.add("logs", "Print the log of a service");
+  auto& logs = root.add("logs", "Print the log of a service or a container");
   logs.arguments = "<id>";
   logs.least = logs.most = 1;
   logs.details =
@@ -210,8 +220,10 @@ void addLogCommands(Command& root) {
   logs.flag({.name = "boot",
              .kind = FlagKind::kText,
              .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});
-  logs.flag(
-      {.name = "kubernetes", .letter = "k", .help = "a container of Kubernetes", .hidden = true});
+  logs.flag({.name = "kubernetes",
+             .letter = "k",
+             .help = "a container of a pod; the id is namespace/pod:container"});
+  logs.flag({.name = "use-cri", .letter = "c", .help = "has no effect", .hidden = true});
   addStreamOutputFlag(logs);
   logs.interrupt = Interrupt::kIsSuccess;
   logs.run = runLogs;

@@ -36,6 +36,17 @@ kj::Promise<int> runMounts(Invocation& call) {
 }
 
 kj::Promise<int> runStats(Invocation& call) {
+  using rpc::Containers;
+  if (call.on("kubernetes")) {
+    return tabulate<Containers::StatsResults>(
+        call,
+        [](rpc::Node::Client node) {
+          return node.containersRequest().send().getContainers().statsRequest().send();
+        },
+        [](Invocation&, kj::ArrayPtr<const Reply<Containers::StatsResults>> replies) {
+          return renderPodStats(replies);
+        });
+  }
   return tabulate<Machine::StatsResults>(
       call,
       [](rpc::Node::Client node) {
@@ -221,6 +232,8 @@ void addMachineCommands(Command& root) {
   mounts.run = runMounts;
 
   auto& stats = root.add("stats", "Show memory and CPU time of the services");
+  stats.flag({.name = "kubernetes", .letter = "k", .help = "of pods and their containers"});
+  stats.flag({.name = "use-cri", .letter = "c", .help = "has no effect", .hidden = true});
   addOutputFlag(stats);
   stats.run = runStats;
 }

@@ -237,6 +237,56 @@ TEST(Render, Stats) {
             "10.0.0.2   system      apid   6.54         123456789\n");
 }
 
+// Catches: a container that is not seen to be of its pod, one of the node itself that is.
+TEST(Render, ContainersStandBelowTheirPods) {
+  Made<rpc::Containers::ListResults> made;
+  auto rows = made.value.initContainers(3);
+  auto fill = [&](unsigned i, kj::StringPtr space, kj::StringPtr id, kj::StringPtr image,
+                  unsigned pid, kj::StringPtr status, kj::StringPtr pod) {
+    rows[i].setNamespace(space);
+    rows[i].setId(id);
+    rows[i].setImage(image);
+    rows[i].setPid(pid);
+    rows[i].setStatus(status);
+    rows[i].setPodId(pod);
+  };
+  fill(0, "k8s.io", "kube-system/x", "", 12, "SANDBOX_READY", "kube-system/x");
+  fill(1, "k8s.io", "kube-system/x:y", "example.com/y:1", 13, "CONTAINER_RUNNING", "kube-system/x");
+  fill(2, "system", "etcd", "example.com/etcd:3", 14, "RUNNING", "");
+  EXPECT_EQ(renderContainers(replies<rpc::Containers::ListResults>(made.from("n"))),
+            "NODE   NAMESPACE   ID                   IMAGE                PID   STATUS\n"
+            "n      k8s.io      kube-system/x                             12    SANDBOX_READY\n"
+            "n      k8s.io      └─ kube-system/x:y   example.com/y:1      13    CONTAINER_RUNNING\n"
+            "n      system      etcd                 example.com/etcd:3   14    RUNNING\n");
+
+  Made<rpc::Containers::StatsResults> used;
+  auto stats = used.value.initStats(2);
+  stats[0].setNamespace("k8s.io");
+  stats[0].setId("kube-system/x");
+  stats[0].setPodId("kube-system/x");
+  stats[1].setNamespace("k8s.io");
+  stats[1].setId("kube-system/x:y");
+  stats[1].setPodId("kube-system/x");
+  stats[1].setMemoryUsage(26'214'400);
+  stats[1].setCpuUsageNs(77);
+  EXPECT_EQ(renderPodStats(replies<rpc::Containers::StatsResults>(used.from("n"))),
+            "NODE   NAMESPACE   ID                   MEMORY(MB)   CPU\n"
+            "n      k8s.io      kube-system/x        0.00         0\n"
+            "n      k8s.io      └─ kube-system/x:y   26.21        77\n");
+}
+
+TEST(Render, ImagesShowTheirSizeForPeople) {
+  Made<rpc::Containers::ImagesResults> made;
+  auto images = made.value.initImages(1);
+  images[0].setName("example.com/x:1");
+  images[0].setDigest("sha256:ab");
+  images[0].setSize(12'300'000);
+  images[0].setCreated(1'600'000'000 * kSecond);
+  EXPECT_EQ(renderImages(replies<rpc::Containers::ImagesResults>(made.from("n"))),
+            "NODE   IMAGE             DIGEST      SIZE    CREATED\n"
+            "n      example.com/x:1   sha256:ab   12 MB   2020-09-13T12:26:40Z\n");
+}
+
 TEST(Render, ProcessesAreSortedWithTwoSpaces) {
   Made<rpc::Machine::ProcessesResults> made;
   struct {

@@ -17,6 +17,9 @@ kj::String renderMemory(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> r
 kj::String renderMemoryVerbose(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
 kj::String renderMounts(kj::ArrayPtr<const Reply<rpc::Machine::MountsResults>> replies);
 kj::String renderStats(kj::ArrayPtr<const Reply<rpc::Machine::StatsResults>> replies);
+kj::String renderContainers(kj::ArrayPtr<const Reply<rpc::Containers::ListResults>> replies);
+kj::String renderPodStats(kj::ArrayPtr<const Reply<rpc::Containers::StatsResults>> replies);
+kj::String renderImages(kj::ArrayPtr<const Reply<rpc::Containers::ImagesResults>> replies);
 
 enum class SortBy { kResident, kCpu };  // descending
 kj::String renderProcesses(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>> replies,

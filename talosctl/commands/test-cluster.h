@@ -30,10 +30,11 @@ struct FakeNode {
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;
-  bool resourcesRefused = false;    // as for os:reader
-  bool hangs = false;               // never answers a call
-  bool off = false;                 // the endpoint cannot reach it
-  unsigned answersUntilReboot = 0;  // of version(), after reboot()
+  kj::Vector<kj::String> eventsAsked;  // which ones
+  bool resourcesRefused = false;       // as for os:reader
+  bool hangs = false;                  // never answers a call
+  bool off = false;                    // the endpoint cannot reach it
+  unsigned answersUntilReboot = 0;     // of version(), after reboot()
   bool rebooting = false, shuttingDown = false;
   unsigned calls = 0;
   kj::Vector<rpc::LogSink::Client> followers;
@@ -152,6 +153,13 @@ class FakeLogs final : public rpc::Logs::Server {
  public:
   explicit FakeLogs(FakeNode& node) : node_(node) {}
 
+  kj::Promise<void> list(ListContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    auto ids = context.getResults().initIds(2);
+    ids.set(0, "apid");
+    ids.set(1, "../etcd");  // it has none
+    return kj::READY_NOW;
+  }
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
     node_.logFrom.add(params.getFrom());
@@ -224,6 +232,11 @@ class FakeEvents final : public rpc::Events::Server {
   explicit FakeEvents(FakeNode& node) : node_(node) {}
 
   kj::Promise<void> watch(WatchContext context) override {
+    auto tail = context.getParams().getTail();
+    node_.eventsAsked.add(tail.isLast()      ? kj::str("last ", tail.getLast())
+                          : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
+                          : tail.isAfter()   ? kj::str("after ", tail.getAfter())
+                                             : kj::str("new ones"));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
     event.setId("0001");
@@ -233,9 +246,11 @@ class FakeEvents final : public rpc::Events::Server {
     auto missed = context.getParams().getSink().missedRequest();
     missed.setCount(7);
     co_await missed.send();
+    if (context.getParams().getOnce()) co_return;
     co_await kj::Promise<void>(kj::NEVER_DONE);
   }
   kj::Promise<void> previous(PreviousContext context) override {
+    node_.eventsAsked.add(kj::str("boot ", context.getParams().getBoot()));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
     event.setId("0000");
@@ -244,7 +259,7 @@ class FakeEvents final : public rpc::Events::Server {
   }
 
  private:
-  [[maybe_unused]] FakeNode& node_;
+  FakeNode& node_;
 };
 
 class FakeNetwork final : public rpc::Network::Server {
@@ -275,6 +290,10 @@ class FakeResources final : public rpc::Resources::Server {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "config", type, "machine-type", 1);
       resource.getSpec().initAs<rpc::MachineTypeSpec>().setType(rpc::MachineType::CONTROLPLANE);
+    } else if (type == typeName<rpc::MachineConfigSpec>()) {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
+      resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
     }
     return kj::READY_NOW;
   }

@@ -32,6 +32,9 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"apid-bench 0", "apid-bench: CALLS is"},
       {"apid-bench 1000 1000", "apid-bench: 2 arguments; usage: apid-bench [CALLS]"},
       {"config-bench 0", "config-bench: RUNS is"},
+      {"containerd-bench /run/x",
+       "containerd-bench: 1 arguments; usage: containerd-bench SOCKET CALLS"},
+      {"containerd-bench /run/x 0", "containerd-bench: CALLS is"},
       {"dhcp-bench none", "dhcp-bench: RUNS is"},
       {"network-bench 0", "network-bench: RUNS is"},
       {"network-bench 1 bridgs", "network-bench: KIND is bridges, routes, resync or memory"},
@@ -42,6 +45,7 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"restart-bench watch name 0 5", "restart-bench: KILLS is"},
       {"restart-bench wacth name 1 5", "restart-bench: 4 arguments"},
       {"rpc-bench 0", "rpc-bench: CALLS is"},
+      {"uplink-bench 61", "uplink-bench: SECONDS is"},
   };
   auto* folder = getenv("BENCHES");
   ASSERT_NE(folder, nullptr);

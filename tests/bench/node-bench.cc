@@ -2,8 +2,8 @@
 //
 //   node-bench first TALOSCONFIG
 //       waits for the first answered version call over mutual TLS and prints
-//       {"answered":…,"uptime":…,"attempts":N}: seconds on this machine's boot clock (as in
-//       /proc/<pid>/stat), and of the node's /proc/uptime carried back to that moment
+//       {"answered":…,"date":…,"uptime":…,"attempts":N}: seconds on this machine's boot clock (as in
+//       /proc/<pid>/stat), since 1970, and of the node's /proc/uptime carried back to that moment
 //   node-bench calls TALOSCONFIG N
 //       so many version calls through apid, one after the other, on one connection; prints
 //       {"calls":N,"p50us":…,"p99us":…}
@@ -36,10 +36,14 @@ namespace {
 constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
 constexpr auto kAttempt = 20 * kj::SECONDS;
 
-double bootSeconds() {
+double secondsOf(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
+  clock_gettime(clock, &now);
   return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+double bootSeconds() {
+  return secondsOf(CLOCK_BOOTTIME);
 }
 
 class Text final : public rpc::ByteSink::Server {
@@ -123,11 +127,11 @@ void first(kj::AsyncIoContext& io, kj::StringPtr path) {
     auto failure = kj::runCatchingExceptions([&] {
       auto node = door.node();
       door.version(node);
-      auto answered = bootSeconds();
+      auto answered = bootSeconds(), date = secondsOf(CLOCK_REALTIME);
       auto before = bootSeconds();
       auto uptime = door.uptime(node);
       auto after = bootSeconds();
-      printf("{\"answered\":%.3f,\"uptime\":%.3f,\"attempts\":%u}\n", answered,
+      printf("{\"answered\":%.3f,\"date\":%.6f,\"uptime\":%.3f,\"attempts\":%u}\n", answered, date,
              uptime - ((before + after) / 2 - answered), attempts);
     });
     if (failure == nullptr) return;

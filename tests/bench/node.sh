@@ -17,7 +17,7 @@ trap 'destroy; rm -rf "$scratch"' EXIT
 boot() {
   destroy
   HOME=$scratch timeout 120 "$out/talosctl" cluster create --state "$scratch/clusters" --name bench --cidr 10.5.0.0/24 \
-    --masters 1 --workers 0 --memory 1024 --cpus 1 --accelerator tcg --wait=false >"$scratch/create" 2>&1 ||
+    --masters 1 --workers 0 --memory 1024 --cpus 1 --provisioner qemu --accelerator tcg --wait=false >"$scratch/create" 2>&1 ||
     { cat "$scratch/create" >&2; exit 1; }
 }
 # The first process whose command line has these words, of the one cluster in our scratch folder.

@@ -164,6 +164,23 @@ figure "PSS of networkd with 1000 links" KiB "$(of memory .pssKiB)" 12288
 # --- boot and memory ------------------------------------------------------------------------------------------
 say "boots"
 tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
+
+# --- nodes in containers ---------------------------------------------------------------------------------------
+say "nodes in containers"
+tests/bench/container.sh "$checkout" "$out" "$json" 40
+say "the way out of a cluster"
+up=$(in_root "$inner/uplink-bench" 3 2>/dev/null)
+way() {  # way NAME OURS PEER'S
+  for to in out in; do
+    name="node to host"
+    [ $to = out ] || name="host to node"
+    figure "$1: $name" Gbit/s "$(jq ".$2.$to" <<<"$up")" "" "the veth pair alone" "$(jq ".$3.$to" <<<"$up")"
+  done
+}
+way "a port of the host at the gateway's address, MTU 1500" gateway veth1500
+way "an address outside through slirp4netns, MTU 65520" world veth
+way "the same with MTU 1500" world1500 veth1500
+
 boot=$(jq 'select(.name == "start of QEMU to the first mTLS answer").ours' "$json")
 say "the peer's boots"
 figure "start of QEMU to the first answer (mTLS; the peer: ssh banner)" s "$boot" "" "Debian, systemd, networkd, sshd" \

@@ -404,7 +404,8 @@ TEST_F(Config, C8_ATriedWrongAddressComesBackByItself) {
   harness::Background trying(
       cluster->command({"-n", kNodes[1], "patch", "mc", "--mode=try", "--timeout", "45s", "-p",
                         asWrongAddress(kNodes[1])}));
-  EXPECT_TRUE(eventually([&] { return !reachable("3s"); }, 40)) << tail(console(kNodes[1]));
+  EXPECT_TRUE(eventually([&] { return !reachable("3s"); }, 40))
+      << trying.out() << trying.err() << tail(console(kNodes[1]));
   EXPECT_EQ(cluster->talosctl({"-n", kNodes[0], "version"}).status, 0) << "the other one is lost";
   ASSERT_TRUE(eventually([&] { return reachable("5s"); }, 120)) << tail(console(kNodes[1]));
   EXPECT_EQ(bootId(kNodes[1]), boot) << "it rebooted";

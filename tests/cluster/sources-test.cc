@@ -292,7 +292,11 @@ TEST(Sources, AStateThatIsLostIsNoInvitation) {
   ASSERT_EQ(cluster.talosctl({"-n", Cluster::kFirst, "reboot", "--wait=false"}).status, 0);
   auto said = [&] { return cluster.console("lost-master-1").substr(before); };
   ASSERT_TRUE(eventually(
-      [&] { return contains(said(), "/dev/vdb, which has a damaged partition table"); }, 240, 1))
+      [&] {
+        return contains(said(),
+                        "/dev/vdb, which has a partition table that the kernel does not accept");
+      },
+      240, 1))
       << tail(said());
   auto endpoint = cluster.endpoint(Cluster::kFirst);
   auto status = [&] { return cluster.talosctl({"-n", endpoint, "status", "--insecure"}, 20); };
@@ -300,7 +304,7 @@ TEST(Sources, AStateThatIsLostIsNoInvitation) {
       [&] {
         auto told = status();
         return told.status == 0 && contains(told.out, "failed") &&
-               contains(told.out, "damaged partition table");
+               contains(told.out, "partition table that the kernel does not accept");
       },
       120, 1))
       << status().out << status().err;

@@ -204,8 +204,8 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
 
 // Catches: a worker that has to be looked at with a screwdriver.
 TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
-  Cluster cluster("token", {"--masters", "1", "--workers", "1", "--memory", "384", "--wait=false",
-                            "--config-patch-join",
+  Cluster cluster("token", {"--masters", "1", "--workers", "1", "--provisioner", "container",
+                            "--wait=false", "--config-patch-join",
                             R"([{"op": "replace", "path": "/machine/token",
                                  "value": "wwwwww.0123456789abcdef"}])"});
   std::string shown;

@@ -1,24 +1,10 @@
 // What machined writes for machine.registries, read by containerd 1.7 itself: the merged
 // configuration, and where a pull goes.
-#include <gmock/gmock.h>
-#include <kj/encoding.h>
-#include <stdlib.h>
-
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "common/base/file.h"
-#include "common/config/config.h"
-#include "machined/system/containerd-registries.h"
-#include "tests/containerd/model-registry.h"
-#include "tests/harness/process.h"
+#include "tests/containerd/containerd-fixture.h"
 
 namespace talos::test {
 namespace {
 
-using harness::Background;
-using harness::run;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
@@ -26,82 +12,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-std::string base64(kj::StringPtr text) {
-  return kj::encodeBase64(text.asBytes()).cStr();
-}
-
-class ContainerdTest : public testing::Test {
- public:
-  ~ContainerdTest() noexcept override {}
-
- protected:
-  kj::String folder;
-  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "registry"});
-
-  ContainerdTest() {
-    char name[] = "/tmp/containerd-test-XXXXXX";
-    folder = kj::str(mkdtemp(name));
-    makeDirectories(kj::str(folder, "/user"));
-  }
-  void TearDown() override {
-    daemon.reset();
-    removeTree(folder);
-  }
-  std::string path(const std::string& name) { return std::string(folder.cStr()) + "/" + name; }
-  void put(const std::string& name, kj::StringPtr content) {
-    writeFileAtomically(path(name).c_str(), content.asArray(), 0600);
-  }
-
-  // As machined does it; `yaml` is what stands below machine.registries.
-  void configure(const std::string& yaml) {
-    auto text = kj::str("machine:\n  registries:\n", yaml, "\n");
-    auto config = config::parse(text.asArray(), "test");
-    for (auto& p : config.problems()) {
-      if (p.path.startsWith("machine.registries")) ADD_FAILURE() << p.toString().cStr();
-    }
-    auto cri = kj::str(folder, "/cri");
-    auto files = machined::registryFiles(config.get().getMachine().getRegistries(), cri);
-    machined::writeRegistryFiles(cri, files);
-  }
-
-  // The image's base file, with the folders of this test.
-  std::string base() {
-    auto text = harness::slurp(getenv("BASE_FILE"));
-    auto replace = [&](const std::string& from, const std::string& to) {
-      auto at = text.find(from);
-      EXPECT_NE(std::string::npos, at) << from;
-      if (at != std::string::npos) text.replace(at, from.size(), to);
-    };
-    replace("/system/etc/cri/conf.d", path("cri/conf.d"));
-    replace("/var/cri/conf.d", path("user"));
-    put("base.toml", text.c_str());
-    return path("base.toml");
-  }
-  std::string merged() {
-    auto result = run({"containerd", "--config", base(), "config", "dump"});
-    EXPECT_EQ(0, result.status) << result.err;
-    return result.out;
-  }
-
-  std::optional<Background> daemon;
-  std::vector<std::string> ctr(std::vector<std::string> words) {
-    words.insert(words.begin(), {"ctr", "--address", path("socket")});
-    return words;
-  }
-  void start() {
-    daemon.emplace(std::vector<std::string>{"containerd", "--config", base(), "--address",
-                                            path("socket"), "--root", path("root"), "--state",
-                                            path("state")});
-    ASSERT_TRUE(harness::eventually([&]() { return run(ctr({"version"})).status == 0; }, 60))
-        << daemon->err();
-  }
-  // Empty when it was fetched; otherwise why it was not.
-  std::string fetch(const std::string& image) {
-    auto result = run(ctr({"content", "fetch", "--hosts-dir", path("cri/certs.d"), image}));
-    return result.status == 0 ? "" : result.err + result.out;
-  }
-};
 
 // Catches: a file that containerd does not take, a section that another file of ours or a user's
 // file for something else replaces, credentials under a name that is not looked up.
@@ -123,6 +33,15 @@ TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   dump = merged();
   EXPECT_THAT(dump, HasSubstr("sandbox_image = \"x\""));
   EXPECT_THAT(dump, Not(HasSubstr(path("cri/certs.d"))));
+}
+
+// Catches: a setting that containerd does not take, one that hides the registries.
+TEST_F(ContainerdTest, OomScoresAreRestrictedWhereTheyHaveToBe) {
+  configure("    config:\n      a.example: {auth: {auth: dTpw}}", machined::OomScores::kNotLower);
+  EXPECT_THAT(merged(), AllOf(HasSubstr("restrict_oom_score_adj = true"),
+                              HasSubstr("registry.configs.\"a.example\".auth]")));
+  configure("    mirrors: {}");
+  EXPECT_THAT(merged(), HasSubstr("restrict_oom_score_adj = false"));
 }
 
 // Catches: a plugin that does not start with what we write (mirrors and config_path exclude each

@@ -22,47 +22,84 @@ namespace talos::test {
 namespace {
 
 constexpr kj::StringPtr kManifestType = "application/vnd.oci.image.manifest.v1+json"_kj;
-constexpr kj::StringPtr kConfig =
-    R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}})"_kj;
-
-kj::String digestOf(kj::StringPtr text) {
+kj::String digestOf(kj::ArrayPtr<const kj::byte> bytes) {
   kj::byte sum[SHA256_DIGEST_LENGTH];
-  SHA256(text.asBytes().begin(), text.size(), sum);
+  SHA256(bytes.begin(), bytes.size(), sum);
   return kj::str("sha256:", kj::encodeHex(sum));
 }
 
-kj::String manifest() {
-  return kj::str(R"({"schemaVersion":2,"mediaType":")", kManifestType,
-                 R"(","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")",
-                 digestOf(kConfig), R"(","size":)", kConfig.size(), R"(},"layers":[]})");
-}
+struct Content {
+  kj::String layer, config, manifest;
+
+  explicit Content(const ModelRegistry::Options& options)
+      : layer(kj::heapString(options.layer.data(), options.layer.size())) {
+    bool has = layer.size() > 0;
+    auto layerDigest = digestOf(layer.asBytes());
+    config =
+        kj::str(R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[)",
+                has ? kj::str('"', layerDigest, '"') : kj::str(), "]}}");
+    manifest =
+        kj::str(R"({"schemaVersion":2,"mediaType":")", kManifestType,
+                R"(","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")",
+                digestOf(config.asBytes()), R"(","size":)", config.size(), R"(},"layers":[)",
+                has ? kj::str(R"({"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":")",
+                              layerDigest, R"(","size":)", layer.size(), "}")
+                    : kj::str(),
+                "]}");
+  }
+  kj::StringPtr at(kj::StringPtr url) const {
+    if (harness::contains(url.cStr(), "/manifests/")) return manifest;
+    return layer.size() > 0 && harness::contains(url.cStr(), digestOf(layer.asBytes()).cStr())
+               ? layer
+               : config;
+  }
+};
 
 class Service final : public kj::HttpService {
  public:
-  Service(kj::HttpHeaderTable& table, kj::StringPtr root, kj::StringPtr notes)
-      : table(table), root(root), notes(open(notes.cStr(), O_WRONLY | O_APPEND | O_CLOEXEC)) {}
+  Service(kj::HttpHeaderTable& table, kj::HttpHeaderId authorization, kj::Timer& timer,
+          const ModelRegistry::Options& options, kj::StringPtr notes)
+      : table(table),
+        authorization(authorization),
+        timer(timer),
+        options(options),
+        content(options),
+        notes(open(notes.cStr(), O_WRONLY | O_APPEND | O_CLOEXEC)) {}
 
-  kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders&,
+  kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& asked,
                             kj::AsyncInputStream&, Response& response) override {
     auto line = kj::str(url, "\n");
     KJ_SYSCALL(write(notes, line.begin(), line.size()));
+    if (options.slowMs > 0) co_await timer.afterDelay(options.slowMs * kj::MILLISECONDS);
     kj::HttpHeaders headers(table);
-    if (!url.startsWith(root)) return response.sendError(404, "Not Found", table);
-    auto body = manifest();
-    auto digest = digestOf(body);
-    bool isManifest = harness::contains(url.cStr(), "/manifests/");
-    if (!isManifest) body = kj::str(kConfig);
+    if (!options.credentials.empty()) {
+      auto wanted =
+          kj::str("Basic ", kj::encodeBase64(kj::StringPtr(options.credentials.c_str()).asBytes()));
+      if (asked.get(authorization).orDefault("") != wanted) {
+        headers.add("WWW-Authenticate", "Basic realm=\"model\"");
+        response.send(401, "Unauthorized", headers, uint64_t(0));
+        co_return;
+      }
+    }
+    if (!url.startsWith(options.root.c_str()) || harness::contains(url.cStr(), "/absent/")) {
+      co_return co_await response.sendError(404, "Not Found", table);
+    }
+    auto body = content.at(url);
+    bool isManifest = body.begin() == content.manifest.begin();
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, isManifest ? kManifestType : "text/plain"_kj);
-    if (isManifest) headers.add("Docker-Content-Digest", digest);
+    if (isManifest) headers.add("Docker-Content-Digest", digestOf(body.asBytes()));
+    auto sent = kj::heapArray(body.asBytes());
+    if (options.lies && !isManifest) sent[sent.size() / 2] ^= 1;
     auto stream = response.send(200, "OK", headers, body.size());
-    if (method == kj::HttpMethod::HEAD) return kj::READY_NOW;
-    auto written = stream->write(body.begin(), body.size());
-    return written.attach(kj::mv(stream), kj::mv(body));
+    if (method != kj::HttpMethod::HEAD) co_await stream->write(sent.begin(), sent.size());
   }
 
  private:
   kj::HttpHeaderTable& table;
-  kj::StringPtr root;
+  kj::HttpHeaderId authorization;
+  kj::Timer& timer;
+  const ModelRegistry::Options& options;
+  Content content;
   kj::AutoCloseFd notes;
 };
 
@@ -98,8 +135,10 @@ kj::Promise<void> serveOne(kj::HttpServer& server, kj::Maybe<kj::Own<TlsEndpoint
 [[noreturn]] void serve(kj::AutoCloseFd listening, const ModelRegistry::Options& options,
                         kj::StringPtr notes) {
   auto io = kj::setupAsyncIo();
-  auto table = kj::HttpHeaderTable::Builder().build();
-  Service service(*table, options.root.c_str(), notes);
+  kj::HttpHeaderTable::Builder builder;
+  auto authorization = builder.add("Authorization");
+  auto table = builder.build();
+  Service service(*table, authorization, io.provider->getTimer(), options, notes);
   kj::HttpServer server(io.provider->getTimer(), *table, service);
   kj::Maybe<kj::Own<TlsEndpoint>> tls;
   if (options.kind != ModelRegistry::Kind::kPlain) tls = endpointOf(options);

@@ -1,5 +1,5 @@
-// A registry of container images that has one image, without layers, under every name. It is a
-// process of its own, ends with its object, and notes what it was asked.
+// A registry of container images that has one image under every name but "absent". It is a process of
+// its own, ends with its object, and notes what it was asked.
 #pragma once
 
 #include <kj/common.h>
@@ -20,6 +20,10 @@ class ModelRegistry {
     std::string root = "/v2";  // where its interface begins
     // Of TLS: signs the server's certificate, and the clients' that are accepted.
     kj::Maybe<const pki::CertificateAndKey&> authority = nullptr;
+    std::string layer = {};        // of the image: a tar; empty: it has none
+    std::string credentials = {};  // user:password that it wants; empty: none
+    bool lies = false;             // what it sends for a digest is something else
+    unsigned slowMs = 0;           // before each answer
   };
   explicit ModelRegistry(Options options);
   ~ModelRegistry() noexcept(false);

@@ -4,6 +4,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
+#include "common/net/ip.h"
 #include "machined/foreign/frame.h"
 #include "machined/foreign/parse-messages.h"
 
@@ -40,6 +41,12 @@ void readAsVerdict(rpc::ParseAnswer::Reader answer) {
   } else {
     requireLine(verdict.get<ntp::Rejected>().why);
   }
+}
+
+void readAsAddresses(rpc::ParseAnswer::Reader answer) {
+  auto addresses = readAddresses(answer);
+  KJ_ASSERT(addresses.size() > 0 && addresses.size() <= kMostAddresses);
+  for (auto& address : addresses) KJ_ASSERT(Ip::parse(address) != nullptr, address);
 }
 
 void readAsHttp(rpc::ParseAnswer::Reader answer, bool secure) {
@@ -84,6 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check([](rpc::ParseAnswer::Reader answer) { readRedacted(answer, 64); });
   check([](rpc::ParseAnswer::Reader answer) { readText(answer); });
   check([](rpc::ParseAnswer::Reader answer) { readGenerated(answer); });
+  check(readAsAddresses);
   check(readAsSuperblock);
   check(readAsVerdict);
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, true); });

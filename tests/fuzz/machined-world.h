@@ -44,7 +44,8 @@ class MachinedWorld final : private kj::Clock {
              machined::serveResources(store, true, kj::addRef(*calls)),
              KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
              KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
-             KJ_EXCEPTION(DISCONNECTED, "there are no disks here")})) {
+             KJ_EXCEPTION(DISCONNECTED, "there are no disks here"),
+             KJ_EXCEPTION(DISCONNECTED, "there are no containers here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;

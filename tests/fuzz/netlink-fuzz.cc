@@ -2,6 +2,7 @@
 // texts that are not plain would show here.
 #include <kj/debug.h>
 
+#include "common/netlink/netlink-generic.h"
 #include "common/netlink/test-netlink.h"
 
 using namespace talos::netlink;
@@ -36,6 +37,7 @@ void readGeneric(const Decoded& decoded) {
     KJ_IF_MAYBE (generic, message.body.tryGet<Generic>()) {
       readWireguard(*generic, device);
       readFamily(*generic);
+      readGroup(*generic, "acpi_mc_group");
     }
   }
   SetWireguard set{.index = 1};

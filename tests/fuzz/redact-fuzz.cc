@@ -1,4 +1,4 @@
-// link: machined-parse
+// link: common-config
 // Machine configs of anybody, shown without their secrets: as many lines as before, and nothing of
 // the secrets that the reader finds.
 #include <kj/debug.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/config/config-redact.h"
 #include "common/config/config.h"
-#include "machined/parse/config-redact.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

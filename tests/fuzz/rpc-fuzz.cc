@@ -25,7 +25,9 @@ struct FuzzedServer {
                 return error(ErrorKind::kUnavailable, address.toString());
               }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
-  Gate gate{timer, [this]() -> rpc::Node::Client { return kj::heap<ModelNode>(model); }, fleet,
+  Budget budget{kClientBudget};
+  Gate gate{timer, [this](auto&&...) -> rpc::Node::Client { return kj::heap<ModelNode>(model); },
+            fleet, budget,
             audit, self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -32,6 +33,9 @@ Cluster::Cluster(const std::string& name, const std::vector<std::string>& create
   KJ_REQUIRE(mkdtemp(folder) != nullptr);
   scratch = folder;
   std::vector<std::string> arguments = {"cluster", "create"};
+  if (std::find(createFlags.begin(), createFlags.end(), "--provisioner") == createFlags.end()) {
+    arguments.insert(arguments.end(), {"--provisioner", "qemu"});
+  }
   arguments.insert(arguments.end(), createFlags.begin(), createFlags.end());
   created = talosctl(arguments, deadlineSeconds);
   if (created.status != 0) {

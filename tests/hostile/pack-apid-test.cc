@@ -1,11 +1,9 @@
 // apid under attack by hosts that it was made to connect to: workers in foreign hands, which have a
-// certificate of the CA, and hosts that are no nodes at all.
-#include <capnp/rpc.capnp.h>
-#include <capnp/serialize.h>
-
+// certificate of the CA, and hosts that are no nodes at all; and by readers in league with them.
 #include "apid/gate/test-apid-node.h"
 #include "common/testing/own-network.h"
 #include "common/wire/test-connect.h"
+#include "tests/hostile/by-hand.h"
 #include "tests/hostile/pack.h"
 
 namespace talos::hostile {
@@ -15,7 +13,11 @@ using apid::testing::Authority;
 using apid::testing::Model;
 using apid::testing::ModelMachined;
 
-constexpr unsigned kKinds = 7, kServers = 4 * kKinds;  // of each kind two workers and two strangers
+constexpr unsigned kKinds = 8, kServers = 4 * kKinds;  // of each kind two workers and two strangers
+// Readers that have an understanding with those servers.
+constexpr unsigned kAccomplices = 4;
+constexpr unsigned kReadsNothing = 3, kTalksMuch = 7;  // kinds of servers
+constexpr size_t kLong = 6u << 20;                     // what is just allowed in one message
 // A worker may cost 8 MiB of a message that it does not finish, and a little; the rest is small.
 constexpr size_t kMostGrowthKiB = 192u << 10;
 
@@ -111,7 +113,7 @@ kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
         if (i == 0) co_await kj::Promise<void>(kj::NEVER_DONE);
         break;
       }
-      case 3:  // reads nothing and says nothing
+      case kReadsNothing:  // reads nothing and says nothing
         co_await kj::Promise<void>(kj::NEVER_DONE);
         break;
       case 4: {  // answers what was asked with as much as it likes, and what was not
@@ -140,19 +142,49 @@ kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
   }
 }
 
+// Answers every call, each with a message as large as it may be.
+class TalksMuch final : public rpc::Machine::Server {
+  kj::Promise<void> version(VersionContext context) override {
+    context.getResults(capnp::MessageSize{kLong / 8 + 64, 0}).initTag(kLong);
+    return kj::READY_NOW;
+  }
+};
+class ItsNode final : public rpc::Node::Server {
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<TalksMuch>());
+    return kj::READY_NOW;
+  }
+};
+class ItsCluster final : public rpc::Cluster::Server {
+  kj::Promise<void> node(NodeContext context) override {
+    context.getResults().setNode(kj::heap<ItsNode>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> withRoles(WithRolesContext context) override {
+    context.getResults().setCluster(thisCap());
+    return kj::READY_NOW;
+  }
+};
+
 kj::Promise<void> until(kj::AsyncIoStream& stream) {
   kj::byte buffer[65'536];
   while (co_await stream.tryRead(buffer, 1, sizeof buffer) > 0) {
   }
 }
 
-kj::Promise<void> serveOne(kj::Own<kj::AsyncIoStream> raw, TlsEndpoint& tls, unsigned kind,
-                           Tally& tally) {
+kj::Promise<void> serveOne(kj::AsyncIoContext& io, kj::Own<kj::AsyncIoStream> raw, TlsEndpoint& tls,
+                           unsigned kind, Tally& tally) {
   auto accepted = co_await tls.accept(kj::mv(raw), kj::str("apid"));
   auto& stream = *accepted.stream;
   ++tally.attacks;
+  if (kind == kTalksMuch) {
+    co_await serveConnection(io.provider->getTimer(), kj::mv(accepted.stream),
+                             kj::heap<ItsCluster>())
+        .ignoreResult();
+    co_return;
+  }
   auto doing = misbehave(stream, kind);
-  if (kind != 3) doing = doing.exclusiveJoin(until(stream));
+  if (kind != kReadsNothing) doing = doing.exclusiveJoin(until(stream));
   co_await doing.catch_([](kj::Exception&&) {});
   ++tally.refused;  // the other side hung up
 }
@@ -168,7 +200,7 @@ kj::Promise<void> serveHostile(kj::AsyncIoContext& io, TlsEndpoint& tls, unsigne
   auto receiver = io.lowLevelProvider->wrapListenSocketFd(listenTcp(hostile(number), kApidPort));
   for (;;) {
     auto raw = co_await receiver->accept();
-    tasks.add(serveOne(kj::mv(raw), tls, number / 2 % kKinds, tally));
+    tasks.add(serveOne(io, kj::mv(raw), tls, number / 2 % kKinds, tally));
   }
 }
 
@@ -201,6 +233,38 @@ kj::Promise<void> makeItDial(kj::AsyncIoContext& io, TlsEndpoint& tls) {
   }
 }
 
+// Sends a server that reads nothing calls as long as they may be, or has another one's long answers
+// pile up unread; again and again.
+kj::Promise<void> collude(kj::AsyncIoContext& io, TlsEndpoint& tls, unsigned number, Tally& tally) {
+  auto& timer = io.provider->getTimer();
+  bool sends = number % 2 == 0;
+  auto server = hostile(2 * (sends ? kReadsNothing : kTalksMuch) + number / 2 % 2);
+  ByHand calls;
+  constexpr uint16_t kNode = 0, kMachine = 0, kVersion = 0, kTime = 8;  // ordinals
+  auto node = calls.call<rpc::Cluster::NodeParams>(0, capnp::typeId<rpc::Cluster>(), kNode,
+                                                   [&](auto params) { params.setAddress(server); });
+  auto machine =
+      calls.call<rpc::Node::MachineParams>(node, capnp::typeId<rpc::Node>(), kMachine, [](auto) {});
+  auto interface = capnp::typeId<rpc::Machine>();
+  for (unsigned i = 0; i < (sends ? 5 : 64); ++i) {  // the answers are what the server has to have
+    if (sends) {
+      calls.call<rpc::Machine::TimeParams>(machine, interface, kTime,
+                                           [](auto params) { params.initServer(kLong); });
+    } else {
+      calls.call<rpc::Machine::VersionParams>(machine, interface, kVersion, [](auto) {});
+    }
+  }
+  for (;;) {
+    ++tally.attacks;
+    co_await kj::evalNow([&]() -> kj::Promise<void> {
+      auto stream = co_await rawStream(io, tls, "10.0.0.1", "10.0.0.1");
+      co_await stream->write(calls.bytes().begin(), calls.bytes().size());
+      co_await timer.afterDelay(5 * kj::SECONDS);
+    }).catch_([&](kj::Exception&&) { ++tally.refused; });
+    co_await timer.afterDelay(1 * kj::SECONDS);  // memory is the point, not the processor
+  }
+}
+
 kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tally& tally) {
   Authority foreign;
   TlsEndpoint reader(authority.client("evil", kj::arr("os:reader"_kj)));
@@ -216,6 +280,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tal
     all.add(serveHostile(io, *ends.back(), i, tally));
   }
   all.add(makeItDial(io, reader));
+  for (unsigned i = 0; i < kAccomplices; ++i) all.add(collude(io, reader, i, tally));
   co_await kj::joinPromises(all.releaseAsArray());
 }
 

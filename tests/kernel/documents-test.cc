@@ -3,7 +3,7 @@
 #include "common/base/file.h"
 #include "common/config/config.h"
 #include "common/netlink/test-netlink.h"
-#include "machined/controllers/machine-config-reader.h"
+#include "machined/controllers/test-machine-config.h"
 #include "networkd/plan/wanted-specs.h"
 #include "tests/kernel/namespaces.h"
 #include "tests/kernel/programs.h"
@@ -14,25 +14,9 @@ namespace {
 constexpr kj::StringPtr kPrivate = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="_kj;
 constexpr kj::StringPtr kPeer = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj;
 
-machined::MachineConfigView viewOfDocument(kj::StringPtr document) {
-  auto parsed = config::parse(document.asArray());
-  KJ_REQUIRE(parsed.good(), render(parsed.problems()));
-  return machined::viewOf(parsed.get());
-}
-
 // All of the way: the text of a document, its view, the specs as they stand in the store, the plan.
 void applyText(kj::StringPtr interfaces) {
-  auto view =
-      viewOfDocument(kj::str("version: v1alpha1\n"
-                             "machine:\n"
-                             "  type: worker\n"
-                             "  token: abcdef.0123456789abcdef\n"
-                             "  install: {disk: /dev/sda}\n"
-                             "  network:\n"
-                             "    interfaces:\n",
-                             interfaces,
-                             "cluster:\n"
-                             "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
+  auto view = machined::viewMachineConfig(machined::configWithInterfaces(interfaces));
   KernelArguments arguments(""_kj.asArray());
   auto network = machined::planNetwork(arguments, view.network, nullptr);
   EXPECT_EQ(kj::strArray(network.problems, "\n"), "");

@@ -16,6 +16,7 @@
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
+#include "tests/kill/first-config.h"
 #include "tests/kill/node-world.h"
 
 namespace talos::kill {
@@ -218,17 +219,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
 
   void boot() {
     until("machined answers", kComesUp, [&]() {
-      auto request = node().configurationRequest().send().getConfiguration().generateRequest();
-      request.initRequest().setClusterName("kill");
-      request.getRequest().setEndpoint("https://10.0.0.1:6443");
-      auto made = attempt(request.send().then([](auto&& answer) {
-                    for (auto file : answer.getDocuments()) {
-                      if (file.getName() == "controlplane.yaml") {
-                        return kj::heapString(file.getContent().asChars());
-                      }
-                    }
-                    return kj::String();
-                  })).wait(io.waitScope);
+      auto made = attempt(firstConfig(node())).wait(io.waitScope);
       document = kj::mv(made).orDefault(kj::String());
       return document.size() > 0;
     });
@@ -241,16 +232,35 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
     });
   }
 
-  // The next brain may be killed before it has opened its eyes, or long after.
+  // The next brain may be killed before it has opened its eyes, or long after. Every fourth has
+  // answered something before: on a busy machine five in a row would otherwise not come as far as
+  // their records, which process 1 takes for records that kill (machined/brain/recovery-guard.h).
   void killOnce() {
+    bool answered = kills % 4 == 0;
+    if (answered) {
+      until("an answer", kComesUp, [&]() { return stored().wait(io.waitScope) != nullptr; });
+    }
     int pid = 0;
     until("a brain", kComesUp, [&]() { return (pid = world.brain()) != 0; });
-    auto delay = std::uniform_int_distribution<int>(0, kills % 4 == 0 ? 300 : 40)(random);
+    auto delay = std::uniform_int_distribution<int>(0, answered ? 300 : 40)(random);
     pause(delay * kj::MILLISECONDS).wait(io.waitScope);
-    ASSERT_EQ(0, ::kill(pid, SIGKILL));
+    // A child that a killed brain was about to start is an orphan of its name for a moment.
+    if (::kill(pid, SIGKILL) != 0) return;
     ++kills;
-    until("its end", kComesUp, [&]() { return ::kill(pid, 0) != 0 || world.brain() != pid; });
-    world.console();
+    // The list of children may leave one out while another exits (proc(5)); this is certain.
+    until("its end", kComesUp, [&]() { return ::kill(pid, 0) != 0; });
+    checkExits(world.console());
+  }
+
+  // None ended but by our hand.
+  void checkExits(const std::string& console) {
+    constexpr char kExited[] = "machined exited with ", kKilled[] = "signal 9 ";
+    for (auto at = console.find(kExited); at != console.npos; at = console.find(kExited, at + 1)) {
+      if (console.compare(at + strlen(kExited), strlen(kKilled), kKilled) != 0) {
+        wrong.add(kj::str("a brain ended by itself: ", console.substr(at, 80).c_str()));
+        return;
+      }
+    }
   }
 };
 
@@ -281,6 +291,7 @@ TEST_F(BrainKillTest, NothingThatWasAnsweredIsLost) {
       "it\n",
       kills, seconds, applies, signals, log.bytes, log.applies);
   for (auto& line : wrong) ADD_FAILURE() << line.cStr();
+  if (!wrong.empty()) printf("CONSOLE %s\n", world.console().c_str());
   EXPECT_EQ(0u, log.holes);
   EXPECT_EQ(0u, log.missed);
   EXPECT_GE(log.applies, applies);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,7 +21,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/base/node-layout.h"
 #include "machined/init/init-loop.h"
 
 namespace talos::kill {
@@ -111,14 +111,18 @@ void enterRoot(const std::string& programs) {
   }
   mkdir("/mnt/root/usr/libexec", 0755);
   mkdir("/mnt/root/usr/libexec/talos", 0755);
+  // containerd itself is that of the build root, as in the image.
+  mkdir("/mnt/root/etc/cri", 0755);
+  writeFile("/mnt/root/etc/cri/containerd.toml",
+            "version = 2\nimports = [\"/system/etc/cri/conf.d/*.toml\"]\n");
   // Whoever runs the tests may not be allowed to lower an OOM score.
   writeFile("/mnt/root/usr/libexec/talos/confine", kConfine, 0755);
   hideSettings();
-  // networkd's own folder, which is made by a task that a container leaves out.
-  mkdir("/mnt/root/run/talos", 0755);
-  mkdir("/mnt/root/run/talos/networkd", 0755);
-  must(chown("/mnt/root/run/talos/networkd", kNetworkdUid, kNetworkdUid) == 0,
-       "give a folder away");
+  // What is writable on a node by means of /var.
+  for (auto* folder :
+       {"etc/kubernetes", "etc/cni", "usr/libexec/kubernetes", "usr/etc", "usr/etc/udev", "opt"}) {
+    mkdir((std::string("/mnt/root/") + folder).c_str(), 0755);
+  }
   for (auto [name, at] :
        {std::pair("machined", "usr/bin/machined"), std::pair("networkd", "usr/bin/networkd"),
         std::pair("apid", "usr/bin/apid"), std::pair("trustd", "usr/bin/trustd"),
@@ -145,6 +149,7 @@ void raiseLoopback() {
 }
 
 [[noreturn]] void become(const std::string& programs, int console) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // also with a test that is killed
   enterRoot(programs);
   raiseLoopback();
   static char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
@@ -192,13 +197,13 @@ NodeWorld::~NodeWorld() {
   close(consoleEnd);
 }
 
-int NodeWorld::brain() const {
+int NodeWorld::process(const std::string& name) const {
   auto children =
       readSmall("/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children");
   for (char* at = children.data(); *at != 0;) {
     long pid = strtol(at, &at, 10);
     if (pid <= 0) break;
-    if (readSmall("/proc/" + std::to_string(pid) + "/comm") == "machined\n") {
+    if (readSmall("/proc/" + std::to_string(pid) + "/comm") == name + "\n") {
       return static_cast<int>(pid);
     }
     while (*at == ' ') ++at;

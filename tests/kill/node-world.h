@@ -15,8 +15,11 @@ class NodeWorld {
   ~NodeWorld();
   NodeWorld(const NodeWorld&) = delete;
 
-  // The pid of the brain that runs now, as seen from here; 0 while there is none.
-  int brain() const;
+  // Its first process, and with it its namespaces in /proc, as seen from here.
+  int firstProcess() const { return init; }
+  // The pid of the program of this name that process 1 runs now; 0 while there is none.
+  int process(const std::string& name) const;
+  int brain() const { return process("machined"); }
   // machined's socket, as seen from here.
   std::string socket() const;
   // What process 1 and the brains said; bounded, the newest.

@@ -60,15 +60,18 @@ void askByDhcp(const std::string& path) {
 // Catches: a discovery that does not happen, or whose address is not there when the config has to
 // be fetched; a node that loses it when its config arrives.
 TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
-  harness::Cluster cluster("dhcp", {"--masters", "1", "--workers", "0", "--memory", "512",
-                                    "--wait=false", "--extra-boot-kernel-args", "ip=dhcp"});
+  // Without a way out the config names no name servers: they are the lease's.
+  harness::Cluster cluster(
+      "dhcp", {"--masters", "1", "--workers", "0", "--memory", "512", "--wait=false", "--no-uplink",
+               "--extra-boot-kernel-args", "ip=dhcp"});
   askByDhcp(cluster.stateFolder() + "/dhcp-master-1.yaml");
   Server server(
       cluster.supervisor(),
-      {"--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--group=root",
-       "--pid-file", "--no-ping", "--leasefile-ro", "--log-facility=/dev/null",
+      {"--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+       "--host-record=clock.example.org,10.5.0.1", "--user=root", "--group=root", "--pid-file",
+       "--no-ping", "--leasefile-ro", "--log-facility=/dev/null",
        "--dhcp-range=10.5.0.2,10.5.0.2,255.255.255.0,2m", "--dhcp-option=3,10.5.0.1",
-       "--dhcp-option=6,10.5.0.53", "--domain=example.org", "--dhcp-authoritative"});
+       "--dhcp-option=6,10.5.0.53,10.5.0.1", "--domain=example.org", "--dhcp-authoritative"});
   harness::Result version;
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   while (version.status != 0 && std::chrono::steady_clock::now() < deadline) {
@@ -88,6 +91,11 @@ TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   auto resolvers = cluster.ok({"get", "resolvers", "-o", "yaml"});
   EXPECT_TRUE(contains(resolvers, "10.5.0.53") && contains(resolvers, "example.org")) << resolvers;
   EXPECT_TRUE(contains(cluster.ok({"read", "/etc/resolv.conf"}), "nameserver 10.5.0.53"));
+  // Of the two servers the first does not answer; the one who asks may open these files and no others.
+  auto time = cluster.talosctl({"time", "--check", "clock.example.org"}, 30);
+  EXPECT_TRUE(time.status == 0 && contains(time.out, "10.5.0.1")) << time.out << time.err;
+  auto unknown = cluster.talosctl({"time", "--check", "nobody.example.org"}, 30);
+  EXPECT_TRUE(contains(unknown.err, "cannot resolve \"nobody.example.org\"")) << unknown.err;
   EXPECT_TRUE(contains(cluster.ok({"get", "hostnames"}), "dhcp-master-1"));
   EXPECT_TRUE(contains(cluster.ok({"get", "timeservers"}), "10.5.0.1"));
 }

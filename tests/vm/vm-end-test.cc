@@ -32,7 +32,7 @@ TEST(End, ShutdownEndsTheMachine) {
         std::ifstream in(machine().stateFolder() + "/supervisor.log");
         std::stringstream all;
         all << in.rdbuf();
-        return contains(all.str(), "message=\"guest exited\"");
+        return contains(all.str(), "message=\"node ended\"");
       },
       30));
   auto after = machine().talosctl({"--timeout", "5s", "version"}, 30);

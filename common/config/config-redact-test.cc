@@ -1,0 +1,144 @@
+#include "common/config/config-redact.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/diff.h"
+#include "common/config/generate.h"
+
+namespace talos::config {
+namespace {
+
+std::string redacted(const char* text) {
+  return redact(kj::StringPtr(text)).cStr();
+}
+
+std::vector<std::string> linesOf(kj::StringPtr text) {
+  std::vector<std::string> lines(1);
+  for (char c : text) {
+    if (c == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += c;
+  }
+  return lines;
+}
+
+// Catches: a secret of a generated config that is shown, and a line that is lost or changed.
+TEST(ConfigRedact, HidesEverySecretOfAGeneratedConfig) {
+  auto secrets = makeSecrets();
+  auto text = machineConfig(secrets, MachineType::CONTROLPLANE, "test", "https://10.5.0.2:6443");
+  auto shown = redact(text);
+  auto before = linesOf(text), after = linesOf(shown);
+  ASSERT_EQ(before.size(), after.size());
+  size_t hidden = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == after[i]) continue;
+    ++hidden;
+    auto colon = before[i].find(": ");
+    EXPECT_EQ(before[i].substr(0, colon) + ": ***", after[i]);
+  }
+  EXPECT_EQ(8u, hidden)
+      << shown.cStr();  // two tokens, four keys, the account's and the encryption's
+  for (auto* secret : {&secrets.machineToken, &secrets.clusterToken, &secrets.encryptionSecret})
+    EXPECT_EQ(std::string::npos, std::string(shown.cStr()).find(kj::StringPtr(*secret).cStr()));
+}
+
+// Catches: secrets in every way of writing them, by every spelling that is read; and what is none.
+TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
+  struct Row {
+    const char *text, *expected;
+  };
+  for (auto& row : std::vector<Row>{
+           {"machine:\n  token: abc.def # why\n  type: init\n",
+            "machine:\n  token: *** # why\n  type: init\n"},
+           {"machine: {token: 'abc', ca: {crt: QQ==, key: QQ==}}\n",
+            "machine: {token: ***, ca: {crt: QQ==, key: ***}}\n"},
+           {"machine:\n  token: |\n    abc\n    def\n  type: init\n",
+            "machine:\n  token: |\n    ***\n    ***\n  type: init\n"},
+           {"machine:\n  token: \"abc\n    def\"\n  type: init\n",
+            "machine:\n  token: ***\n    ***\n  type: init\n"},
+           {"machine:\n  token: abc\n    def\n\n  # next\n  type: init\n",
+            "machine:\n  token: ***\n    ***\n\n  # next\n  type: init\n"},
+           {"x: &s hush\nmachine:\n  token: *s\n", "x: ***\nmachine:\n  token: *s\n"},
+           {"machine:\n  network:\n    interfaces:\n      - interface: wg0\n        wireguard:\n"
+            "          privateKey: abc\n          peers:\n            - publicKey: def\n",
+            "machine:\n  network:\n    interfaces:\n      - interface: wg0\n        wireguard:\n"
+            "          privateKey: ***\n          peers:\n            - publicKey: def\n"},
+           {"machine:\n  systemDisksEncryption:\n    state:\n      keys:\n        - keySlot: 1\n"
+            "          static: {passphrase: open sesame}\n",
+            "machine:\n  systemDisksEncryption:\n    state:\n      keys:\n        - keySlot: 1\n"
+            "          static: {passphrase: ***}\n"},
+           {"machine:\n  state:\n    keys:\n      - static:\n          passphrase: open\n",
+            "machine:\n  state:\n    keys:\n      - static:\n          passphrase: ***\n"},
+           {"machine:\n  registries:\n    config:\n      x.org:\n        auth:\n          "
+            "username: u\n"
+            "          password: p\n          auth: dTpw\n          identityToken: t\n",
+            "machine:\n  registries:\n    config:\n      x.org:\n        auth:\n          "
+            "username: u\n"
+            "          password: ***\n          auth: ***\n          identityToken: ***\n"},
+           {"machine:\n  env:\n    http_proxy: http://u:p@x.org:1/ # proxy\n    API_TOKEN: t\n    "
+            "A: b\n",
+            "machine:\n  env:\n    http_proxy: http://u:***@x.org:1/ # proxy\n    API_TOKEN: ***\n"
+            "    A: b\n"},
+           {"cluster:\n  secretboxEncryptionSecret: abc\n  secret: def\n  extraManifestHeaders:\n"
+            "    Authorization: Bearer x\n",
+            "cluster:\n  secretboxEncryptionSecret: ***\n  secret: ***\n  extraManifestHeaders:\n"
+            "    Authorization: ***\n"},
+           {"machine:\n  #   token: abc\n  # - key: def\n  # the token: is\n  type: init\n",
+            "machine:\n  #   token: ***\n  # - key: ***\n  # the token: is\n  type: init\n"},
+           {"machine:\n  token:\n    - a\n    - b: c\n",
+            "machine:\n  token:\n    - ***\n    - b: ***\n"},
+           {"machine:\n  type: init\n---\nkind: x\npassword: y\n",
+            "machine:\n  type: init\n---\nkind: x\npassword: ***\n"},
+           {"a: http://u:p@ss:w@h/x http://u@h:80/y?q=a\n",
+            "a: http://u:***@h/x http://***@h:80/y?q=a\n"},
+           {"a: \"http:\\/\\/u:p@h\"\nb: \"http\\x3a//u:p@h\"\n", "a: ***\nb: ***\n"},
+           {"# http://u:p@h\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
+            "# http://u:***@h\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    ***\r\n"},
+           {"\xef\xbb\xbfmachine: {token: abc}\n", "machine: {token: ***}\n"},
+           {"machine: [\n", "*** (not valid YAML, not shown)\n"},
+           {"", ""},
+       }) {
+    EXPECT_EQ(row.expected, redacted(row.text)) << row.text;
+  }
+}
+
+// Catches: a mark that moves every place, so that the end of each secret is shown.
+TEST(ConfigRedact, ShowsNothingBehindTwoByteOrderMarks) {
+  auto shown = redacted("\xef\xbb\xbf\xef\xbb\xbfmachine:\n  token: abcdefghi\n");
+  EXPECT_EQ(std::string::npos, shown.find("ghi")) << shown;
+}
+
+// Catches: memory that grows with the number of secrets times the length of the way to them.
+TEST(ConfigRedact, ManySecretsDeepDown) {
+  std::string text, end;
+  for (int i = 0; i < 50; ++i) {
+    text += "{" + std::string(1000, 'k') + ": ";
+    end += "}";
+  }
+  text = "token: &t {a: 1}\nsecret: " + text + "[*t";
+  for (int i = 0; i < 60'000; ++i) text += ",*t";
+  text += "]" + end + "\n";
+  auto both = redact(kj::StringPtr(text.c_str()), kj::StringPtr(text.c_str()));
+  EXPECT_TRUE(both.from.startsWith("token: &t {a: ***}\n"));
+}
+
+// Catches: a secret's change that a diff does not show, or shows in words.
+TEST(ConfigRedact, ShowsThatASecretChanged) {
+  auto both =
+      redact("machine:\n  token: a\n  ca: {crt: QQ==, key: Qg==}\n"_kj,
+             "machine:\n  token: b\n  ca: {crt: QQ==, key: Qg==}\ncluster:\n  token: c\n"_kj);
+  EXPECT_STREQ(
+      "--- a\n+++ b\n@@ -1,3 +1,5 @@\n machine:\n-  token: *** (old)\n+  token: *** (new)\n"
+      "   ca: {crt: QQ==, key: ***}\n+cluster:\n+  token: ***\n",
+      unifiedDiff(both.from, both.to, "a", "b").cStr());
+  auto shifted =
+      redact("x: 1\n---\nmachine: {token: a}\n"_kj, "x: 2\n---\nmachine: {token: a}\n"_kj);
+  EXPECT_STREQ("x: 2\n---\nmachine: {token: ***}\n", shifted.to.cStr());
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,285 @@
+#include "common/config/config-redact.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/annotation.h"
+#include "common/base/url-secrets.h"
+#include "common/yaml/yaml-source.h"
+#include "rpc/config.capnp.h"
+
+namespace talos::config {
+namespace {
+
+using capnp::StructSchema;
+using codec::YamlNode;
+using codec::YamlStream;
+using Kind = YamlNode::Kind;
+
+constexpr kj::StringPtr kHidden = "***"_kj;
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+// For keys that the schema does not have.
+bool soundsSecret(kj::ArrayPtr<const char> key) {
+  std::string word;
+  for (char c : key) word += lower(c);
+  if (word == "key" || word == "auth" || word == "authorization") return true;
+  for (auto part : {"secret", "token", "password", "passphrase", "privatekey", "passwd"}) {
+    if (word.find(part) != word.npos) return true;
+  }
+  return false;
+}
+
+// Ways through documents as numbers: the same in two documents for the same way. The keys are those
+// of the documents, which live longer.
+class Paths {
+ public:
+  using Path = size_t;
+
+  Path below(Path parent, kj::StringPtr key) {
+    return byKey.try_emplace({parent, {key.begin(), key.size()}}, count() + 1).first->second;
+  }
+  Path below(Path parent, size_t index) {
+    return byIndex.try_emplace({parent, index}, count() + 1).first->second;
+  }
+
+ private:
+  std::map<std::pair<Path, std::string_view>, Path> byKey;
+  std::map<std::pair<Path, size_t>, Path> byIndex;
+  size_t count() const { return byKey.size() + byIndex.size(); }
+};
+
+// The values to hide in one text.
+class Finder {
+ public:
+  using Path = Paths::Path;
+  struct Secret {
+    const YamlNode* node;
+    Path path;
+  };
+  explicit Finder(Paths& paths) : paths(paths) {}
+  std::vector<Secret> secrets;
+  std::vector<const YamlNode*> others;  // texts that are no secret as a whole
+
+  void document(const YamlNode& root, size_t number) {
+    auto path = paths.below(0, number);
+    if (root.kind == Kind::kMapping)
+      mapping(root, capnp::Schema::from<Config>(), path);
+    else
+      unknown(root, path, false);
+  }
+
+ private:
+  Paths& paths;
+
+  void mapping(const YamlNode& node, kj::Maybe<StructSchema> schema, Path path) {
+    for (auto& entry : node.entries) {
+      auto below = paths.below(path, entry.key);
+      KJ_IF_MAYBE (s, schema) {
+        KJ_IF_MAYBE (f, fieldFor(entry.key, *s)) {
+          field(*entry.value, *f, below);
+          continue;
+        }
+      }
+      unknown(*entry.value, below, soundsSecret(entry.key));
+    }
+  }
+
+  static kj::Maybe<StructSchema::Field> fieldFor(kj::StringPtr key, StructSchema schema) {
+    for (auto field : schema.getFields()) {
+      if (annotation::isCalled(field, key)) return field;
+    }
+    return nullptr;
+  }
+
+  void field(const YamlNode& node, StructSchema::Field field, Path path) {
+    if (annotation::has(field, annotation::kSecret)) return unknown(node, path, true);
+    auto type = field.getType();
+    if (type.isList() && annotation::has(field, annotation::kMap)) {
+      auto value = type.asList().getElementType().asStruct().getFieldByName("value");
+      for (auto& entry : node.entries) {
+        auto below = paths.below(path, entry.key);
+        if (value.getType().isText())
+          unknown(*entry.value, below, soundsSecret(entry.key));
+        else
+          this->field(*entry.value, value, below);
+      }
+    } else if (type.isList() && type.asList().getElementType().isStruct()) {
+      auto schema = type.asList().getElementType().asStruct();
+      for (size_t i = 0; i < node.items.size(); ++i)
+        mapping(*node.items[i], schema, paths.below(path, i));
+    } else if (type.isStruct() && node.kind == Kind::kMapping) {
+      mapping(node, type.asStruct(), path);
+    } else {
+      unknown(node, path, false);
+    }
+  }
+
+  void unknown(const YamlNode& node, Path path, bool secret) {
+    if (node.kind == Kind::kScalar) {
+      if (secret)
+        secrets.push_back({&node, path});
+      else
+        others.push_back(&node);
+    }
+    for (auto& entry : node.entries) {
+      unknown(*entry.value, paths.below(path, entry.key), secret || soundsSecret(entry.key));
+    }
+    for (size_t i = 0; i < node.items.size(); ++i)
+      unknown(*node.items[i], paths.below(path, i), secret);
+  }
+};
+
+class Redactor {
+ public:
+  Redactor(kj::ArrayPtr<const char> source, Paths& paths) : stream(source, "", problems) {
+    if (problems.size() > 0) return;
+    Finder finder(paths);
+    for (size_t i = 0; i < stream.documents().size(); ++i)
+      finder.document(*stream.documents()[i], i);
+    secrets = kj::mv(finder.secrets);
+    others = kj::mv(finder.others);
+    readable = true;
+  }
+
+  const std::vector<Finder::Secret>& found() const { return secrets; }
+
+  kj::String write(const std::map<Paths::Path, kj::StringPtr>& marks = {}) {
+    if (!readable) return kj::str("*** (not valid YAML, not shown)\n");
+    for (auto& secret : secrets) {
+      auto mark = marks.find(secret.path);
+      hide(*secret.node, mark == marks.end() ? kHidden : mark->second);
+    }
+    for (auto* node : others) hidePasswords(*node);
+    hideInComments();
+    return assemble();
+  }
+
+ private:
+  struct Cut {
+    size_t begin, end;
+    kj::StringPtr mark;
+  };
+
+  Problems problems;
+  YamlStream stream;
+  bool readable = false;
+  std::vector<Finder::Secret> secrets;
+  std::vector<const YamlNode*> others;
+  std::vector<Cut> cuts;
+
+  // Where a node's own text ends. When that cannot be told, up to the next node.
+  size_t endOf(const YamlNode& node) const {
+    codec::SourceText source(stream.text(), stream.text().size());
+    try {
+      return source.endOf(node, node.begin);
+    } catch (codec::Unclear&) {
+      return std::max(std::min(node.end, source.end), source.lineEnd(node.begin));
+    }
+  }
+
+  void hide(const YamlNode& node, kj::StringPtr mark) {
+    if (node.text.size() > 0) cuts.push_back({node.begin, endOf(node), mark});
+  }
+
+  // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
+  void hidePasswords(const YamlNode& node) {
+    auto meant = urlPasswords(node.text.asArray());
+    if (meant.empty()) return;
+    size_t end = endOf(node);
+    auto written = urlPasswords(stream.text().slice(node.begin, end));
+    if (written.size() != meant.size()) return hide(node, kHidden);
+    for (auto [begin, stop] : written)
+      cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
+  }
+
+  // "# token: …"
+  void hideInComments() {
+    auto text = stream.text();
+    for (size_t i = 0; i < text.size();) {
+      size_t next = std::find(text.begin() + i, text.end(), '\n') - text.begin() + 1;
+      size_t k = i, last = next - 1;
+      if (last > i && text[last - 1] == '\r') --last;
+      while (k < last && (text[k] == ' ' || text[k] == '\t')) ++k;
+      if (k < last && text[k] == '#') {
+        for (auto [begin, stop] : urlPasswords(text.slice(k, last)))
+          cuts.push_back({k + begin, k + stop, kHidden});
+        while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
+        size_t colon = std::find(text.begin() + k, text.begin() + last, ':') - text.begin();
+        auto word = text.slice(k, colon);
+        bool key = std::find(word.begin(), word.end(), ' ') == word.end() && soundsSecret(word);
+        if (key && colon + 2 < last && text[colon + 1] == ' ')
+          cuts.push_back({colon + 2, last, kHidden});
+      }
+      i = next;
+    }
+  }
+
+  kj::String assemble() {
+    std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    });
+    auto text = stream.text();
+    kj::Vector<char> out(text.size() + 64);
+    size_t done = 0;
+    for (auto& cut : cuts) {
+      if (cut.begin < done) continue;  // in another one
+      out.addAll(text.slice(done, cut.begin));
+      addHidden(out, text.slice(cut.begin, cut.end), cut.mark);
+      done = cut.end;
+    }
+    out.addAll(text.slice(done, text.size()));
+    out.add('\0');
+    return kj::String(out.releaseAsArray());
+  }
+
+  // The mark in each line; the head of a block scalar tells nothing.
+  static void addHidden(kj::Vector<char>& out, kj::ArrayPtr<const char> secret,
+                        kj::StringPtr mark) {
+    bool first = true, block = secret.size() > 0 && (secret[0] == '|' || secret[0] == '>');
+    for (size_t i = 0; i < secret.size();) {
+      size_t next = std::find(secret.begin() + i, secret.end(), '\n') - secret.begin() + 1;
+      size_t k = i, last = next - 1;
+      if (last > i && next <= secret.size() && secret[last - 1] == '\r') --last;
+      while (k < last && secret[k] == ' ') ++k;
+      out.addAll(secret.slice(i, k));
+      if (first && block)
+        out.addAll(secret.slice(k, last));
+      else if (k < last)
+        out.addAll(mark);
+      if (next <= secret.size()) out.addAll(secret.slice(last, next));
+      first = false;
+      i = next;
+    }
+  }
+};
+
+}  // namespace
+
+kj::String redact(kj::ArrayPtr<const char> source) {
+  Paths paths;
+  return Redactor(source, paths).write();
+}
+
+RedactedPair redact(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
+  Paths paths;
+  Redactor before(from, paths), after(to, paths);
+  std::map<Paths::Path, kj::StringPtr> values, old, changed;
+  for (auto& secret : before.found()) values.emplace(secret.path, secret.node->text);
+  for (auto& secret : after.found()) {
+    auto found = values.find(secret.path);
+    if (found == values.end() || found->second == secret.node->text) continue;
+    old.emplace(secret.path, "*** (old)"_kj);
+    changed.emplace(secret.path, "*** (new)"_kj);
+  }
+  return {before.write(old), after.write(changed)};
+}
+
+}  // namespace talos::config

@@ -1,0 +1,105 @@
+#include "common/grpc/grpc-frame.h"
+
+#include <string.h>
+
+namespace talos::grpc {
+namespace {
+
+kj::Maybe<unsigned> hexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return nullptr;
+}
+
+}  // namespace
+
+kj::Array<kj::byte> frame(kj::ArrayPtr<const kj::byte> message) {
+  auto result = kj::heapArray<kj::byte>(kFrameHeader + message.size());
+  result[0] = 0;
+  for (int i = 0; i < 4; ++i) result[1 + i] = message.size() >> (24 - 8 * i) & 0xff;
+  if (message.size() > 0) memcpy(result.begin() + kFrameHeader, message.begin(), message.size());
+  return result;
+}
+
+kj::Maybe<kj::String> FrameReader::feed(kj::ArrayPtr<const kj::byte> bytes,
+                                        kj::FunctionParam<void(kj::Array<kj::byte>)> message) {
+  while (bytes.size() > 0) {
+    if (headerSize < kFrameHeader) {
+      header[headerSize++] = bytes[0];
+      bytes = bytes.slice(1, bytes.size());
+      if (headerSize < kFrameHeader) continue;
+      if (header[0] != 0) return kj::str("a message is compressed, which was not asked for");
+      length = size_t(header[1]) << 24 | header[2] << 16 | header[3] << 8 | header[4];
+      if (length > limit) {
+        return kj::str("a message has ", length, " bytes; at most ", limit, " are accepted");
+      }
+    }
+    auto part = bytes.slice(0, kj::min(bytes.size(), length - body.size()));
+    body.addAll(part);
+    bytes = bytes.slice(part.size(), bytes.size());
+    if (body.size() < length) continue;
+    headerSize = 0;
+    message(body.releaseAsArray());
+  }
+  return nullptr;
+}
+
+kj::String timeoutText(kj::Duration left) {
+  constexpr int64_t kMost = 99'999'999;
+  if (left < 1 * kj::MILLISECONDS) left = 1 * kj::MILLISECONDS;
+  if (left / kj::MILLISECONDS <= kMost) return kj::str(left / kj::MILLISECONDS, "m");
+  return kj::str(kj::min(left / kj::SECONDS, kMost), "S");
+}
+
+kj::String statusText(kj::StringPtr encoded) {
+  kj::Vector<char> out(encoded.size() + 1);
+  auto put = [&](char c) { out.add(static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c); };
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    if (encoded[i] == '%' && i + 2 < encoded.size()) {
+      auto high = hexDigit(encoded[i + 1]), low = hexDigit(encoded[i + 2]);
+      KJ_IF_MAYBE (h, high) {
+        KJ_IF_MAYBE (l, low) {
+          put(static_cast<char>(*h << 4 | *l));
+          i += 2;
+          continue;
+        }
+      }
+    }
+    put(encoded[i]);
+  }
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+ErrorKind kindOfStatus(int code) {
+  switch (code) {
+    case 3:   // invalid argument
+    case 11:  // out of range
+      return ErrorKind::kInvalidArgument;
+    case 4:
+      return ErrorKind::kDeadlineExceeded;
+    case 5:
+      return ErrorKind::kNotFound;
+    case 6:   // already exists
+    case 10:  // aborted
+      return ErrorKind::kConflict;
+    case 7:
+      return ErrorKind::kPermissionDenied;
+    case 8:
+      return ErrorKind::kResourceExhausted;
+    case 9:
+      return ErrorKind::kFailedPrecondition;
+    case 12:
+      return ErrorKind::kUnimplemented;
+    case 1:  // canceled, which was not asked for
+    case 14:
+      return ErrorKind::kUnavailable;
+    case 16:
+      return ErrorKind::kUnauthenticated;
+    default:
+      return ErrorKind::kInternal;
+  }
+}
+
+}  // namespace talos::grpc

@@ -1,0 +1,427 @@
+#include "common/grpc/grpc-session.h"
+
+#include <kj/debug.h>
+#include <nghttp2/nghttp2.h>
+#include <string.h>
+
+#include <deque>
+#include <map>
+
+#include "common/grpc/grpc-frame.h"
+
+namespace talos::grpc {
+namespace {
+
+constexpr size_t kReadAtOnce = 16384;
+// Enough that a message of the usual size needs no wait for credit.
+constexpr int32_t kStreamWindow = 1 << 20, kConnectionWindow = 4 << 20;
+static_assert(kMostUnread >= kStreamWindow, "the window is what may come unread");
+
+struct Status {
+  int code;  // of gRPC; 0 is OK
+  kj::String text;
+};
+
+kj::Exception exceptionOf(const Status& status) {
+  return error(kindOfStatus(status.code), status.text);
+}
+
+class SessionImpl;
+
+class CallImpl final : public Call {
+ public:
+  CallImpl(kj::Own<SessionImpl> session, kj::String path, kj::Maybe<kj::TimePoint> deadline)
+      : session(kj::mv(session)), path(kj::mv(path)), deadline(deadline) {}
+  ~CallImpl() noexcept(false) override;
+
+  kj::Promise<void> write(kj::Array<const kj::byte> message) override;
+  void endOfMessages() override;
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> read() override;
+
+  // Of the session: what HTTP/2 says about this stream.
+  ssize_t fill(kj::ArrayPtr<kj::byte> out, bool& last);
+  void header(kj::StringPtr name, kj::StringPtr value);
+  size_t received(kj::ArrayPtr<const kj::byte> bytes);  // how much credit to give back now
+  void closed(uint32_t code);
+  void end(int code, kj::String text);
+
+  int32_t stream = 0;
+
+ private:
+  kj::Own<SessionImpl> session;
+  kj::String path;
+  kj::Maybe<kj::TimePoint> deadline;
+
+  std::deque<kj::Array<const kj::byte>> out;
+  size_t outOffset = 0;
+  bool lastGiven = false;
+
+  FrameReader frames{kMostMessage};
+  std::deque<kj::Array<kj::byte>> unread;
+  size_t unreadBytes = 0, withheld = 0;
+
+  int httpStatus = 0;
+  kj::Maybe<int> code;
+  kj::String text;
+  kj::Maybe<Status> over;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> reader, writer;
+
+  void wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who);
+  kj::Promise<void> change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who);
+};
+
+class SessionImpl final : public Session {
+ public:
+  SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> stream);
+  ~SessionImpl() noexcept(false) override { nghttp2_session_del(h2); }
+
+  bool usable() const override {
+    return lost == nullptr && nghttp2_session_check_request_allowed(h2) != 0;
+  }
+  kj::Own<Call> open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
+                     kj::Maybe<kj::Duration> deadline) override;
+  unsigned calls() const override { return open_.size(); }
+
+  void flush();
+  void resume(int32_t stream) {
+    nghttp2_session_resume_data(h2, stream);
+    flush();
+  }
+  void credit(int32_t stream, size_t bytes) {
+    if (lost == nullptr) nghttp2_session_consume_stream(h2, stream, bytes);
+    flush();
+  }
+  void cancel(int32_t stream);
+
+  kj::Timer& timer;
+  kj::String server;
+
+ private:
+  kj::Own<kj::AsyncIoStream> stream;
+  nghttp2_session* h2 = nullptr;
+  std::map<int32_t, CallImpl*> open_;
+  kj::Maybe<kj::String> lost;
+  bool writing = false;
+  kj::Promise<void> reads = nullptr, writes = nullptr;
+
+  kj::Promise<void> readAll();
+  kj::Promise<void> writeAll();
+  void lose(kj::String why);
+  bool endedByProtocol();
+  CallImpl* find(int32_t id) const {
+    auto it = open_.find(id);
+    return it == open_.end() ? nullptr : it->second;
+  }
+
+  static SessionImpl& self(void* user) { return *static_cast<SessionImpl*>(user); }
+  static int onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
+                      size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t, void* user);
+  static int onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t size,
+                    void* user);
+  static int onClose(nghttp2_session*, int32_t id, uint32_t code, void* user);
+  static nghttp2_ssize onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
+                              uint32_t* flags, nghttp2_data_source*, void* user);
+};
+
+// --- one call ---
+
+CallImpl::~CallImpl() noexcept(false) {
+  session->cancel(stream);
+}
+
+void CallImpl::wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who) {
+  KJ_IF_MAYBE (w, who) {
+    (*w)->fulfill();
+    who = nullptr;
+  }
+}
+
+kj::Promise<void> CallImpl::change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  who = kj::mv(paf.fulfiller);
+  auto promise = kj::mv(paf.promise);
+  KJ_IF_MAYBE (d, deadline) {
+    promise = promise.exclusiveJoin(session->timer.atTime(*d).then([this]() {
+      end(4, kj::str(session->server, " has not answered ", path, " in time"));
+      session->cancel(stream);
+    }));
+  }
+  return promise;
+}
+
+void CallImpl::end(int status, kj::String why) {
+  if (over == nullptr) over = Status{status, kj::mv(why)};
+  wake(reader);
+  wake(writer);
+}
+
+kj::Promise<void> CallImpl::write(kj::Array<const kj::byte> message) {
+  if (over != nullptr) co_return;  // read() tells why
+  out.push_back(frame(message));
+  session->resume(stream);
+  while (!out.empty() && over == nullptr) co_await change(writer);
+}
+
+void CallImpl::endOfMessages() {
+  lastGiven = true;
+  session->resume(stream);
+}
+
+ssize_t CallImpl::fill(kj::ArrayPtr<kj::byte> into, bool& last) {
+  size_t done = 0;
+  while (done < into.size() && !out.empty()) {
+    auto& front = out.front();
+    size_t part = kj::min(into.size() - done, front.size() - outOffset);
+    memcpy(into.begin() + done, front.begin() + outOffset, part);
+    done += part;
+    outOffset += part;
+    if (outOffset < front.size()) break;
+    out.pop_front();
+    outOffset = 0;
+  }
+  if (out.empty()) wake(writer);
+  last = out.empty() && lastGiven;
+  return static_cast<ssize_t>(done);
+}
+
+kj::Promise<kj::Maybe<kj::Array<kj::byte>>> CallImpl::read() {
+  while (unread.empty() && over == nullptr) co_await change(reader);
+  if (!unread.empty()) {
+    auto message = kj::mv(unread.front());
+    unread.pop_front();
+    unreadBytes -= message.size() + kFrameHeader;
+    if (withheld > 0 && unreadBytes < kMostUnread / 2) {
+      session->credit(stream, withheld);
+      withheld = 0;
+    }
+    co_return kj::mv(message);
+  }
+  auto& status = KJ_ASSERT_NONNULL(over);
+  if (status.code != 0) kj::throwFatalException(exceptionOf(status));
+  co_return nullptr;
+}
+
+void CallImpl::header(kj::StringPtr name, kj::StringPtr value) {
+  if (name == ":status") {
+    httpStatus = value.tryParseAs<int>().orDefault(0);
+  } else if (name == "grpc-status") {
+    code = value.tryParseAs<int>().orDefault(2);
+  } else if (name == "grpc-message") {
+    auto kept = kj::heapString(value.slice(0, kj::min(value.size(), kMostStatus)));
+    text = statusText(kept);
+  }
+}
+
+size_t CallImpl::received(kj::ArrayPtr<const kj::byte> bytes) {
+  auto wrong = frames.feed(bytes, [this](kj::Array<kj::byte> message) {
+    unreadBytes += message.size() + kFrameHeader;
+    unread.push_back(kj::mv(message));
+    wake(reader);
+  });
+  KJ_IF_MAYBE (w, wrong) {
+    end(13, kj::str("cannot read the answer of ", session->server, " to ", path, ": ", *w));
+    session->cancel(stream);
+  }
+  if (unreadBytes < kMostUnread / 2) return bytes.size();
+  withheld += bytes.size();
+  return 0;
+}
+
+void CallImpl::closed(uint32_t h2Code) {
+  KJ_IF_MAYBE (c, code) {
+    if (*c == 0 && !frames.atBoundary()) {
+      return end(13, kj::str(session->server, " has cut its answer to ", path));
+    }
+    if (*c != 0 && text.size() == 0) text = kj::str(path, " has failed with status ", *c);
+    return end(*c, kj::mv(text));
+  }
+  if (httpStatus != 0 && httpStatus != 200) {
+    return end(httpStatus == 503 ? 14 : 13,
+               kj::str(session->server, " has answered ", path, " with HTTP status ", httpStatus));
+  }
+  end(h2Code == NGHTTP2_REFUSED_STREAM ? 14 : 13,
+      kj::str(session->server, " has ended ", path,
+              " without a status: ", nghttp2_http2_strerror(h2Code)));
+}
+
+// --- the connection ---
+
+int SessionImpl::onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
+                          size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t,
+                          void* user) {
+  auto call = self(user).find(frame->hd.stream_id);
+  if (call == nullptr) return 0;
+  // nghttp2 ends both with a zero.
+  call->header(kj::StringPtr(reinterpret_cast<const char*>(name), nameSize),
+               kj::StringPtr(reinterpret_cast<const char*>(value), valueSize));
+  return 0;
+}
+
+int SessionImpl::onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t size,
+                        void* user) {
+  // Of the connection at once: one stream that nobody reads must not stop the others.
+  nghttp2_session_consume_connection(h2, size);
+  auto call = self(user).find(id);
+  size_t now = call == nullptr ? size : call->received(kj::arrayPtr(data, size));
+  if (now > 0) nghttp2_session_consume_stream(h2, id, now);
+  return 0;
+}
+
+int SessionImpl::onClose(nghttp2_session*, int32_t id, uint32_t code, void* user) {
+  auto call = self(user).find(id);
+  if (call == nullptr) return 0;
+  self(user).open_.erase(id);
+  call->closed(code);
+  return 0;
+}
+
+nghttp2_ssize SessionImpl::onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
+                                  uint32_t* flags, nghttp2_data_source*, void* user) {
+  auto call = self(user).find(id);
+  if (call == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  bool last = false;
+  auto filled = call->fill(kj::arrayPtr(buffer, size), last);
+  if (last) *flags |= NGHTTP2_DATA_FLAG_EOF;
+  return filled == 0 && !last ? NGHTTP2_ERR_DEFERRED : filled;
+}
+
+SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given)
+    : timer(timer), server(kj::mv(server)), stream(kj::mv(given)) {
+  nghttp2_session_callbacks* callbacks;
+  KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
+  KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
+  nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose);
+  nghttp2_option* option;
+  KJ_ASSERT(nghttp2_option_new(&option) == 0);
+  KJ_DEFER(nghttp2_option_del(option));
+  nghttp2_option_set_no_auto_window_update(option, 1);
+  KJ_ASSERT(nghttp2_session_client_new2(&h2, callbacks, this, option) == 0);
+  nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+                                       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow}};
+  nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, kj::size(settings));
+  nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
+  reads = kj::evalLater([this]() { return readAll(); }).eagerlyEvaluate([this](kj::Exception&& e) {
+    lose(messageOf(e));
+  });
+  flush();
+}
+
+kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
+                                kj::Maybe<kj::Duration> deadline) {
+  KJ_IF_MAYBE (why, lost) {
+    fail(ErrorKind::kUnavailable, kj::str("the connection to ", server, " was lost: ", *why));
+  }
+  if (open_.size() >= kMostCalls) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(open_.size(), " calls to ", server, " are open; no more are begun"));
+  }
+  kj::Vector<nghttp2_nv> headers;
+  auto add = [&](kj::StringPtr name, kj::StringPtr value) {
+    headers.add(nghttp2_nv{reinterpret_cast<uint8_t*>(const_cast<char*>(name.begin())),
+                           reinterpret_cast<uint8_t*>(const_cast<char*>(value.begin())),
+                           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
+  };
+  add(":method", "POST");
+  add(":scheme", "http");
+  add(":path", path);
+  add(":authority", "localhost");
+  add("te", "trailers");
+  add("content-type", "application/grpc");
+  kj::String timeout;
+  kj::Maybe<kj::TimePoint> until;
+  KJ_IF_MAYBE (d, deadline) {
+    timeout = timeoutText(*d);
+    add("grpc-timeout", timeout);
+    until = timer.now() + *d;
+  }
+  for (auto& m : metadata) add(m.name, m.value);
+  auto call = kj::heap<CallImpl>(kj::addRef(*this), kj::str(path), until);
+  nghttp2_data_provider2 body = {};
+  body.read_callback = onFill;
+  auto id = nghttp2_submit_request2(h2, nullptr, headers.begin(), headers.size(), &body, nullptr);
+  if (id < 0) {
+    fail(ErrorKind::kUnavailable, kj::str("cannot begin ", path, ": ", nghttp2_strerror(id)));
+  }
+  call->stream = id;
+  open_[id] = call.get();
+  flush();
+  return call;
+}
+
+void SessionImpl::cancel(int32_t id) {
+  if (open_.erase(id) == 0 || lost != nullptr) return;
+  nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+  flush();
+}
+
+void SessionImpl::flush() {
+  if (writing || lost != nullptr || nghttp2_session_want_write(h2) == 0) return;
+  writing = true;
+  writes =
+      kj::evalLater([this]() { return writeAll(); }).eagerlyEvaluate([this](kj::Exception&& e) {
+        writing = false;
+        lose(messageOf(e));
+      });
+}
+
+kj::Promise<void> SessionImpl::writeAll() {
+  kj::Vector<kj::byte> batch;
+  for (;;) {
+    batch.clear();
+    while (batch.size() < kReadAtOnce) {
+      const uint8_t* data;
+      auto size = nghttp2_session_mem_send2(h2, &data);
+      KJ_REQUIRE(size >= 0, nghttp2_strerror(static_cast<int>(size)));
+      if (size == 0) break;
+      batch.addAll(data, data + size);
+    }
+    if (batch.empty()) break;
+    co_await stream->write(batch.begin(), batch.size());
+  }
+  writing = false;
+  endedByProtocol();
+}
+
+// After a GOAWAY of either side: the server exits, or something was wrong with what it sent.
+bool SessionImpl::endedByProtocol() {
+  if (nghttp2_session_want_read(h2) != 0) return false;
+  lose(kj::str("ended by HTTP/2: the server exits or breaks the protocol"));
+  return true;
+}
+
+kj::Promise<void> SessionImpl::readAll() {
+  auto buffer = kj::heapArray<kj::byte>(kReadAtOnce);
+  for (;;) {
+    auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
+    if (got == 0) break;
+    auto used = nghttp2_session_mem_recv2(h2, buffer.begin(), got);
+    if (used < 0) {
+      lose(kj::str("not valid HTTP/2: ", nghttp2_strerror(static_cast<int>(used))));
+      co_return;
+    }
+    if (endedByProtocol()) co_return;
+    flush();
+  }
+  lose(kj::str("closed"));
+}
+
+void SessionImpl::lose(kj::String why) {
+  if (lost != nullptr) return;
+  auto ended = kj::mv(open_);
+  open_.clear();
+  for (auto& item : ended) {
+    item.second->end(14, kj::str("the connection to ", server, " was lost: ", why));
+  }
+  lost = kj::mv(why);
+}
+
+}  // namespace
+
+kj::Own<Session> beginSession(kj::Timer& timer, kj::String server,
+                              kj::Own<kj::AsyncIoStream> stream) {
+  return kj::refcounted<SessionImpl>(timer, kj::mv(server), kj::mv(stream));
+}
+
+}  // namespace talos::grpc

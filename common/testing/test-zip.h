@@ -1,0 +1,20 @@
+// For tests: what a gzip'd config is.
+#pragma once
+
+#include <kj/compat/gzip.h>
+
+#include <string>
+
+namespace talos {
+
+inline std::string zip(kj::StringPtr text) {
+  kj::VectorOutputStream out;
+  {
+    kj::GzipOutputStream zipper(out);
+    zipper.write(text.begin(), text.size());
+  }
+  auto bytes = out.getArray().asChars();
+  return std::string(bytes.begin(), bytes.size());
+}
+
+}  // namespace talos

@@ -1,0 +1,156 @@
+// What clients may make a server keep, over all their connections.
+#include "common/wire/budget.h"
+
+#include <capnp/rpc-twoparty.h>
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include "common/base/error.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/node.capnp.h"
+
+namespace talos {
+namespace {
+
+constexpr size_t kMiB = 1u << 20;
+constexpr Budget::Limits kLimits = {.perClient = 8 * kMiB, .inTotal = 12 * kMiB};
+
+kj::String refusalOf(kj::FunctionParam<void()> what) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { what(); })) {
+    EXPECT_EQ(kindOf(*e), ErrorKind::kResourceExhausted);
+    return messageOf(*e);
+  }
+  return kj::str();
+}
+
+// Catches: a client that has as much as it likes by connecting again; one that costs others theirs;
+// bytes that are counted for ever.
+TEST(BudgetTest, AClientHasOneShare) {
+  Budget budget(kLimits);
+  auto one = budget.account("a"), again = budget.account("a"), other = budget.account("b");
+  EXPECT_EQ(one.get(), again.get());
+  kj::Maybe<Budget::Account::Hold> first = one->hold(6 * kMiB);
+  EXPECT_EQ(refusalOf([&] { again->hold(3 * kMiB); }),
+            "the calls of this client have more than 8388608 bytes, over all its connections"_kj);
+  auto second = other->hold(5 * kMiB);
+  EXPECT_EQ(refusalOf([&] { again->hold(2 * kMiB); }),
+            "the calls of all clients have more than 12582912 bytes; retry later"_kj);
+  first = nullptr;
+  auto third = again->hold(7 * kMiB);
+}
+
+// Catches: calls without number, which cost more than their bytes; another node that has no more
+// than one of its clients.
+TEST(BudgetTest, ACallIsNeverForNothing) {
+  Budget budget(kLimits);
+  auto one = budget.account("a"), node = budget.account("node", 2);
+  kj::Vector<Budget::Account::Hold> holds;
+  EXPECT_NE(refusalOf([&] {
+              for (unsigned i = 0; i < 1000; ++i) holds.add(one->hold(8));
+            }),
+            kj::str());
+  EXPECT_EQ(holds.size(), 512u);
+  holds.clear();
+  auto more = node->hold(9 * kMiB);
+}
+
+struct FakeQueue final : Budget::Queue {
+  size_t waiting = 0;
+  bool cut = false;
+  size_t queued() const override { return waiting; }
+  void cutOff() override { cut = true; }
+};
+
+// Catches: answers that pile up, in one connection or in many of one client; a client that is cut
+// off for another one's.
+TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
+  Budget budget(kLimits);
+  auto one = budget.account("a"), other = budget.account("b");
+  FakeQueue queues[3];
+  one->add(queues[0]);
+  one->add(queues[1]);
+  other->add(queues[2]);
+  KJ_DEFER({
+    one->remove(queues[0]);
+    one->remove(queues[1]);
+    other->remove(queues[2]);
+  });
+  queues[0].waiting = 3 * kMiB;
+  queues[1].waiting = 5 * kMiB;
+  queues[2].waiting = 8 * kMiB;
+  other->received(kMiB);
+  EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
+  ++queues[0].waiting;
+  other->received(kMiB);  // by whomever: it comes in at another side
+  EXPECT_FALSE(queues[0].cut || queues[2].cut);
+  EXPECT_TRUE(queues[1].cut);
+}
+
+// Servers of one client, each on a stream of its own, with what it sends by hand.
+struct OneClient : testing::Test {
+  ~OneClient() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  Budget budget{kLimits};
+
+  struct Served {
+    kj::TwoWayPipe pipe;
+    kj::Promise<kj::Maybe<kj::String>> over = nullptr;
+  };
+  Served serve() {
+    Served served{kj::newTwoWayPipe()};
+    served.over = serveConnection(timer, kj::mv(served.pipe.ends[0]), nullptr, {}, kj::NEVER_DONE,
+                                  budget.account("a"))
+                      .eagerlyEvaluate(nullptr);
+    return served;
+  }
+  // Of a message of so many bytes the beginning only.
+  void announce(Served& served, uint32_t bytes) {
+    const uint32_t header[2] = {0, bytes / 8};
+    timer.timeoutAfter(10 * kj::SECONDS, served.pipe.ends[1]->write(header, sizeof header))
+        .wait(io.waitScope);
+  }
+};
+
+// Catches: messages that are never finished, each as large as one may be.
+TEST_F(OneClient, WhatIsAnnouncedCounts) {
+  auto first = serve(), second = serve();
+  announce(first, 6 * kMiB);
+  EXPECT_FALSE(first.over.poll(io.waitScope));
+  announce(second, 3 * kMiB);
+  auto reason = timer.timeoutAfter(10 * kj::SECONDS, kj::mv(second.over)).wait(io.waitScope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(reason),
+            "the calls of this client have more than 8388608 bytes, over all its connections"_kj);
+  EXPECT_FALSE(first.over.poll(io.waitScope));
+  first.over = nullptr;  // it goes, and what it held
+  auto third = serve();
+  announce(third, 3 * kMiB);
+  EXPECT_FALSE(third.over.poll(io.waitScope));
+}
+
+struct AnswersAtOnce final : rpc::Node::Server {
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<rpc::Machine::Server>());
+    return kj::READY_NOW;
+  }
+};
+
+// Catches: calls that count although they are answered.
+TEST_F(OneClient, WhatIsAnsweredCountsNoMore) {
+  auto pipe = kj::newTwoWayPipe();
+  auto serving = serveConnection(timer, kj::mv(pipe.ends[0]), kj::heap<AnswersAtOnce>(), {},
+                                 kj::NEVER_DONE, budget.account("a"))
+                     .eagerlyEvaluate(nullptr);
+  capnp::TwoPartyClient client(*pipe.ends[1]);
+  auto node = client.bootstrap().castAs<rpc::Node>();
+  // With a capability in it, and kept: an answer without one ends its call by itself.
+  using Answer = capnp::Response<rpc::Node::MachineResults>;
+  kj::Vector<Answer> kept;
+  for (unsigned i = 0; i < 600; ++i) {
+    kj::Promise<Answer> call = node.machineRequest().send();
+    kept.add(timer.timeoutAfter(10 * kj::SECONDS, kj::mv(call)).wait(io.waitScope));
+  }
+}
+
+}  // namespace
+}  // namespace talos

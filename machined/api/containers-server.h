@@ -1,0 +1,21 @@
+// The Containers capability: what runs in containers, their logs and their images, for one client.
+// Answers come from containerd each time; nothing is kept.
+#pragma once
+
+#include <kj/async-unix.h>
+
+#include "machined/containers/containerd.h"
+#include "machined/process1/client-calls.h"
+#include "machined/process1/read-pool.h"
+#include "rpc/containers.capnp.h"
+
+namespace talos::machined {
+
+struct ContainersParts {
+  ReadPool& pool;
+  kj::UnixEventPort& port;
+};
+rpc::Containers::Client serveContainers(Containerd& containerd, ContainersParts parts,
+                                        kj::Own<ClientCalls> calls);
+
+}  // namespace talos::machined

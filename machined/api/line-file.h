@@ -1,0 +1,25 @@
+// The lines of a log file on a disk, as a log of the API: all or the last ones, and those that come.
+//
+// Read by the pool for reads, so a disk that hangs costs its caller only. A file that is renamed
+// and made anew (rotation) is read to its end and then the new one from its beginning. A position
+// is a place in the file, + 1; one of a file that has been rotated since may skip lines of it.
+#pragma once
+
+#include <kj/async-unix.h>
+
+#include "machined/process1/read-pool.h"
+#include "rpc/stream.capnp.h"
+
+namespace talos::machined {
+
+struct LineFile {
+  bool follow = false;
+  int tailLines = -1;  // negative: all
+  uint64_t from = 0;   // a position; 0: as tailLines says
+};
+
+// Without follow it resolves at the end; a line without its end gets one then. NotFound.
+kj::Promise<void> readLineFile(ReadPool& pool, kj::UnixEventPort& port, kj::String path,
+                               LineFile what, rpc::LogSink::Client sink);
+
+}  // namespace talos::machined

@@ -1,0 +1,24 @@
+#include "machined/brain/power-button.h"
+
+#include "common/netlink/netlink-generic.h"
+#include "machined/init/power-button.h"
+#include "machined/modprobe/kernel-modules.h"
+
+namespace talos::machined {
+
+kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1,
+                                       kj::Function<void(kj::StringPtr)> say) {
+  if (process1.takeHeld(process1::kPowerButton) != nullptr) co_return;
+  auto opened = co_await uv.blocking([]() {
+    auto socket = netlink::listenToGroup("acpi_event", "acpi_mc_group");
+    if (socket != nullptr) Modules::ofRunningKernel().load("button");
+    return socket;
+  });
+  KJ_IF_MAYBE (socket, opened) {
+    co_await process1.hold(process1::kPowerButton, socket->get());
+  } else {
+    say("this machine does not tell of its power button: it has no ACPI");
+  }
+}
+
+}  // namespace talos::machined

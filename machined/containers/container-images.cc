@@ -1,0 +1,174 @@
+#include "machined/containers/container-images.h"
+
+#include <kj/debug.h>
+#include <string.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "common/base/backoff.h"
+#include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
+#include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
+#include "machined/containers/cri.pb.h"
+
+namespace talos::machined {
+namespace {
+
+namespace cri = ::runtime::v1;
+namespace content = ::containerd::services::content::v1;
+namespace named = ::containerd::services::images::v1;
+
+constexpr kj::StringPtr kList = "/containerd.services.images.v1.Images/List"_kj,
+                        kContent = "/containerd.services.content.v1.Content/Info"_kj,
+                        kSizes = "/runtime.v1.ImageService/ListImages"_kj,
+                        kStatus = "/runtime.v1.ImageService/ImageStatus"_kj,
+                        kPull = "/runtime.v1.ImageService/PullImage"_kj;
+
+// containerd notes at the config of an image what it was unpacked to.
+constexpr const char* kUnpackedLabel = "containerd.io/gc.ref.snapshot.overlayfs";
+
+// An etcd image is some 60 MB: 50 KB/s are enough. containerd itself gives up when nothing has come
+// for 5 minutes.
+constexpr auto kPullDeadline = 20 * kj::MINUTES;
+constexpr auto kFirstPause = 5 * kj::SECONDS, kLongestPause = 80 * kj::SECONDS;
+
+kj::String imageText(const std::string& s) {
+  return kj::heapString(s.data(), s.size());
+}
+
+kj::Date dateOf(const google::protobuf::Timestamp& t) {
+  return kj::UNIX_EPOCH + t.seconds() * kj::SECONDS + t.nanos() * kj::NANOSECONDS;
+}
+
+kj::Promise<UnpackedImage> unpacked(Containerd& containerd, std::string key) {
+  content::InfoRequest request;
+  request.set_digest(key);
+  auto answer = co_await containerd.call<content::InfoResponse>(kContent, kPodNamespace, request);
+  auto label = answer.info().labels().find(kUnpackedLabel);
+  if (label == answer.info().labels().end()) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("image ", key.c_str(), " is not unpacked"));
+  }
+  co_return UnpackedImage{imageText(key), imageText(label->second)};
+}
+
+bool has(kj::StringPtr text, kj::StringPtr part) {
+  return strstr(text.cStr(), part.cStr()) != nullptr;
+}
+
+// Without what names the image once more: failed to X "reference": …
+kj::StringPtr cause(kj::StringPtr text) {
+  for (auto begin : {"failed to pull and unpack image \""_kj, "failed to resolve reference \""_kj,
+                     "failed to resolve image \""_kj}) {
+    if (!text.startsWith(begin)) continue;
+    auto end = strstr(text.cStr(), "\": ");
+    if (end != nullptr) text = text.slice(end + 3 - text.cStr());
+  }
+  return text;
+}
+
+}  // namespace
+
+kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd) {
+  auto listed = co_await containerd.call<named::ListImagesResponse>(kList, kPodNamespace,
+                                                                    named::ListImagesRequest());
+  auto sized = co_await containerd.call<cri::ListImagesResponse>(kSizes, kPodNamespace,
+                                                                 cri::ListImagesRequest());
+  std::map<std::string, uint64_t> sizes;
+  for (auto& image : sized.images()) {
+    for (auto& name : image.repo_tags()) sizes[name] = image.size();
+    for (auto& name : image.repo_digests()) sizes[name] = image.size();
+  }
+  kj::Vector<ContainerImage> result;
+  for (auto& image : listed.images()) {
+    if (image.name().starts_with("sha256:")) continue;
+    result.add(ContainerImage{imageText(image.name()), imageText(image.target().digest()),
+                              sizes[image.name()], dateOf(image.created_at())});
+  }
+  std::sort(result.begin(), result.end(),
+            [](const ContainerImage& a, const ContainerImage& b) { return a.name < b.name; });
+  co_return result;
+}
+
+kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference) {
+  cri::ImageStatusRequest request;
+  request.mutable_image()->set_image(reference.cStr());
+  auto answer = co_await containerd.call<cri::ImageStatusResponse>(kStatus, kPodNamespace, request);
+  if (answer.image().id().empty()) co_return nullptr;
+  kj::Maybe<UnpackedImage> result;
+  co_await unpacked(containerd, answer.image().id())
+      .then([&](UnpackedImage image) { result = kj::mv(image); },
+            [](kj::Exception&& e) {  // half of it is not enough
+              if (kindOf(e) == ErrorKind::kNotFound) return;
+              if (kindOf(e) == ErrorKind::kFailedPrecondition) return;
+              kj::throwFatalException(kj::mv(e));
+            });
+  co_return kj::mv(result);
+}
+
+kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
+  cri::PullImageRequest request;
+  request.mutable_image()->set_image(reference.cStr());
+  auto answer =
+      co_await containerd.call<cri::PullImageResponse>(kPull, kPodNamespace, request, kPullDeadline)
+          .catch_([&](kj::Exception&& e) -> kj::Promise<cri::PullImageResponse> {
+            return pullProblem(reference, kindOf(e), messageOf(e));
+          });
+  co_return co_await unpacked(containerd, answer.image_ref());
+}
+
+kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
+                                     kj::Function<void(kj::StringPtr)> failed) {
+  Backoff backoff({kFirstPause, kLongestPause});
+  auto until = containerd.timer.now() + kPullDeadline;
+  for (;;) {
+    kj::Maybe<UnpackedImage> image;
+    kj::Maybe<kj::Exception> wrong;
+    co_await unpackedImage(containerd, kj::str(reference))
+        .then([&](kj::Maybe<UnpackedImage> there) -> kj::Promise<UnpackedImage> {
+          KJ_IF_MAYBE (t, there) return kj::mv(*t);
+          return pullImage(containerd, kj::str(reference));
+        })
+        .then([&](UnpackedImage there) { image = kj::mv(there); },
+              [&](kj::Exception&& e) { wrong = kj::mv(e); });
+    KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
+    auto& e = KJ_ASSERT_NONNULL(wrong);
+    bool final = kindOf(e) == ErrorKind::kNotFound || kindOf(e) == ErrorKind::kInvalidArgument;
+    auto pause = backoff.next();
+    if (final || containerd.timer.now() + pause >= until) kj::throwFatalException(kj::mv(e));
+    failed(kj::str(messageOf(e), "; retrying in ", pause / kj::SECONDS, " s"));
+    co_await containerd.timer.afterDelay(pause);
+  }
+}
+
+kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text) {
+  auto why = cause(text);
+  auto say = [&](ErrorKind k, kj::StringPtr words, kj::StringPtr todo) {
+    return error(
+        k, kj::str("cannot pull \"", reference, "\": ", words, todo.size() > 0 ? "; " : "", todo));
+  };
+  if (has(text, "failed to parse image reference") || has(text, "invalid reference format")) {
+    return say(ErrorKind::kInvalidArgument, "not a valid image reference",
+               "use [registry/]name[:tag][@digest]");
+  }
+  if (has(text, "x509: ")) {
+    return say(ErrorKind::kUnauthenticated, why,
+               "set machine.registries.config.<host>.tls.ca to the registry's CA");
+  }
+  if (has(text, "authorization failed") || has(text, "no basic auth credentials") ||
+      has(text, "401 Unauthorized") || has(text, "403 Forbidden")) {
+    return say(ErrorKind::kPermissionDenied, why,
+               "check the name, and machine.registries.config.<host>.auth");
+  }
+  if (has(text, "unexpected commit digest") || has(text, "unexpected commit size")) {
+    return say(ErrorKind::kUnavailable,
+               "the registry has sent other content than its digest promises", why);
+  }
+  if (kind == ErrorKind::kNotFound) {
+    return say(kind, "the registry has no such image", "check the name and the tag");
+  }
+  // containerd has no code for most of what a registry or a network does.
+  return say(kind == ErrorKind::kInternal ? ErrorKind::kUnavailable : kind, why, "");
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,44 @@
+// Images of the node: the CRI pulls and unpacks them, because it knows machine.registries (mirrors,
+// credentials and CAs; machined/system/containerd-registries.h), and keeps them in the namespace of
+// the pods. What is pulled has the digest that the registry promised: containerd checks it.
+//
+// Nothing is kept here: after a crash what was unpacked is found, and the rest is pulled again.
+#pragma once
+
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include "machined/containers/containerd.h"
+
+namespace talos::machined {
+
+struct ContainerImage {
+  kj::String name, digest;
+  uint64_t size;  // bytes, compressed; of one platform
+  kj::Date created;
+};
+// Sorted by name; without the names that are a digest only.
+kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd);
+
+struct UnpackedImage {
+  kj::String key;       // by which the CRI knows it: the digest of its config
+  kj::String snapshot;  // the layers, unpacked
+};
+// What is there of it already.
+kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference);
+
+// Pulls once, whatever is there. NotFound, InvalidArgument and Unauthenticated do not pass by
+// themselves; Unavailable and DeadlineExceeded may.
+kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
+
+// For a service of the node: what is there is taken; otherwise it is pulled until that works, for
+// 20 minutes, with pauses from 5 s on. Each failure is told to `failed`. NotFound and
+// InvalidArgument end it.
+kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
+                                     kj::Function<void(kj::StringPtr)> failed);
+
+// containerd's words for a pull that has failed, as the one who has to do something about it needs
+// them. Pure.
+kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text);
+
+}  // namespace talos::machined

@@ -1,0 +1,128 @@
+#include "talosctl/cluster/cluster-nodes.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "talosctl/cluster/cluster-plan.h"
+#include "talosctl/cluster/container-node.h"
+#include "talosctl/cluster/virtual-machine.h"
+#include "talosctl/container/image-mount.h"
+
+namespace talos::cluster {
+namespace {
+
+// What is mounted from here on is this process's alone; what the host unmounts is unmounted here too,
+// so that a cluster never keeps a disk of the host busy.
+void leaveMounts() {
+  KJ_SYSCALL(unshare(CLONE_NEWNS));
+  KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
+}
+
+}  // namespace
+
+ClusterNodes::ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader cluster,
+                           kj::StringPtr stateFolder)
+    : io(io), cluster(cluster), stateFolder(stateFolder) {
+  KJ_SYSCALL(unshare(CLONE_NEWNET));
+  network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
+                              cluster.getMtu());
+  if (hasContainers(cluster)) prepareContainers();
+  unsigned index = 0;
+  for (auto node : cluster.getNodes()) {
+    powers.add(kj::heap<NodePower>(io.provider->getTimer(), kj::str(node.getName()),
+                                   makerOf(node, index++)));
+  }
+}
+
+ClusterNodes::~ClusterNodes() noexcept(false) {
+  powers.clear();  // ends the nodes
+  KJ_IF_MAYBE (it, cgroups) it->remove();
+}
+
+void ClusterNodes::prepareContainers() {
+  leaveMounts();
+  auto& made =
+      cgroups.emplace(container::readCgroups(), cgroupName(cluster.getName(), stateFolder));
+  made.create();
+  imageFolder = kj::str(stateFolder, "/image");
+  makeDirectories(imageFolder, 0700);
+  container::mountImage(cluster.getImage(), imageFolder);
+}
+
+kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader node,
+                                                        unsigned index) {
+  if (isContainer(node)) {
+    return [this, node, link = kj::str("node", index)]() {
+      return launchContainer(io.unixEventPort, *network, KJ_ASSERT_NONNULL(cgroups),
+                             {.node = node,
+                              .stateFolder = stateFolder,
+                              .image = imageFolder,
+                              .link = link,
+                              .withoutConfig = cluster.getWithoutConfig()});
+    };
+  }
+  // One tap for all runs: it is ours, and QEMU only borrows it.
+  int tap = network->addTap(kj::str("tap", index));
+  return [this, node, tap]() {
+    auto qemu = findQemu(cluster.getQemuRoot());
+    return launchMachine(
+        io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
+        {.qemu = qemu,
+         .arguments =
+             [&](int monitor) { return qemuArguments(cluster, node, stateFolder, tap, monitor); },
+         .folder = stateFolder,
+         .tap = tap,
+         .log = STDERR_FILENO});  // already supervisor.log
+  };
+}
+
+void ClusterNodes::startAll() {
+  for (auto& power : powers) {
+    power->act(rpc::PowerAction::START);  // has happened when it returns
+    if (power->state() != NodePower::State::kRunning) {
+      fail(ErrorKind::kFailedPrecondition, power->error());
+    }
+  }
+}
+
+kj::Promise<void> ClusterNodes::stopAll() {
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(powers.size());
+  for (auto& power : powers) {
+    auto* it = power.get();
+    bool off = it->state() == NodePower::State::kOff || it->state() == NodePower::State::kFailed;
+    if (off) {
+      all.add(kj::READY_NOW);
+      continue;
+    }
+    if (it->state() == NodePower::State::kPaused) {
+      co_await it->act(rpc::PowerAction::RESUME);
+    }
+    all.add(kj::evalNow([&] {
+              return it->act(rpc::PowerAction::STOP);
+            }).catch_([it](kj::Exception&& e) {
+      log::warn("node did not stop; its power is cut",
+                {{"node", it->name()}, {"error", messageOf(e)}});
+      it->cut();
+    }));
+  }
+  co_await kj::joinPromises(all.finish());
+}
+
+NodePower& ClusterNodes::find(kj::StringPtr name) {
+  kj::Vector<kj::StringPtr> names;
+  for (auto& power : powers) {
+    if (power->name() == name) return *power;
+    names.add(power->name());
+  }
+  fail(ErrorKind::kNotFound,
+       kj::str("unknown node \"", name, "\"; use one of ", kj::strArray(names, ", ")));
+}
+
+}  // namespace talos::cluster

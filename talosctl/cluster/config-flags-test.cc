@@ -1,0 +1,193 @@
+#include "talosctl/cluster/config-flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/config/config.h"
+#include "common/config/talosconfig.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cluster/cluster-plan.h"
+
+namespace talos::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Scratch {
+  kj::String path;
+  Scratch() {
+    char name[] = "/tmp/talosctl-flags-XXXXXX";
+    path = kj::str(mkdtemp(name));
+  }
+  ~Scratch() { removeTree(path); }
+};
+
+struct Flags : public ::testing::Test {
+  talosctl::TestWorld test;
+  kj::String said;
+  ~Flags() noexcept override {}
+  // Runs what checks the flags, as a command that has only them.
+  int run(std::initializer_list<kj::StringPtr> words) {
+    auto root = talosctl::newRoot();
+    auto& create = root->add("create", "Create");
+    for (auto name : {"install-image", "dns-domain", "kubernetes-version", "registry-mirror"}) {
+      create.flag({.name = name, .kind = talosctl::FlagKind::kText});
+    }
+    create.flag({.name = "with-debug"});
+    addConfigFlags(create);
+    create.run = [](talosctl::Invocation& call) -> kj::Promise<int> {
+      checkConfigFlags(call);
+      return 0;
+    };
+    kj::Vector<kj::StringPtr> all;
+    all.add("create");
+    for (auto word : words) all.add(word);
+    int status = talosctl::run(test.deps, *root, all, kj::NEVER_DONE).wait(test.io.waitScope);
+    said = test.console.takeErr();
+    return status;
+  }
+};
+
+// Catches: a flag of the documents that is accepted and ignored, or refused without a reason.
+TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
+  struct {
+    std::initializer_list<kj::StringPtr> words;
+    kj::StringPtr why;  // empty: accepted
+  } table[] = {
+      {{"--ipv6"}, "--ipv6: it waits for IPv6"},
+      {{"--ipv6=false"}, ""},
+      {{"--ipv4"}, ""},
+      {{"--ipv4=false"}, "--ipv4: it waits for IPv6"},
+      {{"--use-vip"}, "waits for the shared address"},
+      {{"--encrypt-state"}, "waits for disk encryption"},
+      {{"--user-disk", "/var/lib/x:100"}, "waits for machine.disks"},
+      {{"--arch", "amd64"}, ""},
+      {{"--arch", "arm64"}, "is for amd64"},
+      {{"--skip-kubeconfig"}, ""},
+      {{"--skip-kubeconfig=false"}, "waits for Kubernetes"},
+      {{"--with-bootloader=false"}, ""},
+      {{"--with-bootloader"}, "boot from their disk"},
+      {{"--cni-bin-path", "/x"}, "without CNI plugins"},
+      {{"-p", "80:80/tcp"}, "publish no ports"},
+      {{}, ""},
+  };
+  for (auto& row : table) {
+    int status = run(row.words);
+    if (row.why.size() == 0) {
+      EXPECT_EQ(status, 0) << said.cStr();
+    } else {
+      EXPECT_EQ(status, 1) << row.why.cStr();
+      EXPECT_THAT(said.cStr(), HasSubstr(row.why.cStr()));
+    }
+  }
+}
+
+TEST_F(Flags, WhatExcludesEachOther) {
+  EXPECT_EQ(run({"--endpoint", "x", "--init-node-as-endpoint"}), 1);
+  EXPECT_THAT(said.cStr(), HasSubstr("cannot be used together"));
+  EXPECT_EQ(run({"--input-dir", "x", "--registry-mirror", "a=http://b"}), 1);
+  EXPECT_THAT(said.cStr(), HasSubstr("--registry-mirror and --input-dir"));
+  EXPECT_EQ(run({"--input-dir", "x"}), 0);
+}
+
+// --- what they do to the configs
+
+struct Written {
+  Scratch scratch;
+  capnp::MallocMessageBuilder message;
+  rpc::LocalCluster::Builder cluster = message.initRoot<rpc::LocalCluster>();
+
+  Written() {
+    Request request;
+    request.name = kj::str("demo");
+    request.masters = 2, request.workers = 1;
+    request.cidr = kj::str("10.5.0.0/24");
+    request.accelerator = kj::str("tcg");
+    plan(request, [](unsigned, unsigned, unsigned) { return true; }, cluster);
+  }
+  Talosconfig write(const ConfigOptions& options) {
+    return Talosconfig::load(writeConfigs(cluster, scratch.path, options));
+  }
+  config::MachineConfig node(kj::StringPtr name) {
+    auto parsed = config::parse(readFile(kj::str(scratch.path, "/", name, ".yaml")), name);
+    EXPECT_TRUE(parsed.good()) << render(parsed.problems()).cStr();
+    return parsed;
+  }
+};
+
+kj::String endpointsOf(Talosconfig& config) {
+  return kj::strArray(config.resolve().endpoints, " ");
+}
+
+// Catches: nodes that are shut in and ask the gateway, or that can get out and ask nobody.
+TEST(ClusterConfigs, TheGatewayIsTheNameServerWhereThereIsAWayOut) {
+  Written written;
+  written.write({});
+  auto worker = written.node("demo-worker-1");
+  auto servers = worker.get().getMachine().getNetwork().getNameservers();
+  ASSERT_EQ(servers.size(), 1u);
+  EXPECT_STREQ(servers[0].cStr(), "10.5.0.1");
+  written.cluster.setWithoutUplink(true);
+  written.write({});
+  EXPECT_EQ(written.node("demo-worker-1").get().getMachine().getNetwork().getNameservers().size(),
+            0u);
+}
+
+TEST(ClusterConfigs, EndpointsOfTheTalosconfig) {
+  Written written;
+  auto both = written.write({});
+  auto nodes = written.cluster.getNodes();
+  EXPECT_EQ(endpointsOf(both), kj::str(nodes[0].getEndpoint(), " ", nodes[1].getEndpoint()));
+  auto first = written.write({.generate = {}, .firstNodeIsEndpoint = true});
+  EXPECT_EQ(endpointsOf(first), kj::str(nodes[0].getEndpoint()));
+  auto other = written.write({.generate = {}, .endpoint = "cluster.example.org"});
+  EXPECT_STREQ(endpointsOf(other).cStr(), "cluster.example.org");
+  auto master = written.node("demo-master-1");
+  auto sans = master.get().getMachine().getCertSANs();
+  ASSERT_EQ(sans.size(), 2u) << "its certificate is not for the endpoint";
+  EXPECT_STREQ(sans[1].cStr(), "cluster.example.org");
+}
+
+// Catches: a cluster with other secrets than those of the folder, or with one node's address twice.
+TEST(ClusterConfigs, ExistingOnesKeepTheirSecretsAndGetTheNodesSettings) {
+  Scratch input;
+  auto made = config::generate("mine", "https://cluster.example.org:6443");
+  auto put = [&](kj::StringPtr name, kj::StringPtr text) {
+    writeFileAtomically(kj::str(input.path, "/", name), text, 0600);
+  };
+  put("controlplane.yaml", made.controlplane);
+  put("join.yaml", made.join);
+  put("talosconfig", made.talosconfig);
+  Written written;
+  auto client = written.write({.generate = {}, .inputFolder = input.path});
+  auto theirs = Talosconfig::parse(made.talosconfig, "made");
+  EXPECT_STREQ(client.resolve().ca.cStr(), theirs.resolve().ca.cStr());
+  EXPECT_STREQ(client.currentName().cStr(), "mine");
+  auto nodes = written.cluster.getNodes();
+  EXPECT_EQ(endpointsOf(client), kj::str(nodes[0].getEndpoint(), " ", nodes[1].getEndpoint()));
+  auto given = config::parse(made.controlplane, "made");
+  for (auto name : {"demo-master-1", "demo-master-2"}) {
+    auto config = written.node(name);
+    EXPECT_STREQ(config.get().getMachine().getToken().cStr(),
+                 given.get().getMachine().getToken().cStr());
+    EXPECT_STREQ(config.get().getMachine().getNetwork().getHostname().cStr(), name);
+    EXPECT_STREQ(config.get().getCluster().getControlPlane().getEndpoint().cStr(),
+                 "https://cluster.example.org:6443");
+  }
+  auto worker = written.node("demo-worker-1");
+  auto link = worker.get().getMachine().getNetwork().getInterfaces()[0];
+  EXPECT_STREQ(link.getCidr().cStr(), "10.5.0.4/24");
+
+  put("join.yaml", made.controlplane);
+  auto e = kj::runCatchingExceptions(
+      [&] { written.write({.generate = {}, .inputFolder = input.path}); });
+  EXPECT_THAT(kj::str(KJ_ASSERT_NONNULL(e)).cStr(), HasSubstr("machine.type"));
+}
+
+}  // namespace
+}  // namespace talos::cluster

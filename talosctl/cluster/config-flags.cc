@@ -1,0 +1,135 @@
+#include "talosctl/cluster/config-flags.h"
+
+#include "common/base/error.h"
+
+namespace talos::cluster {
+namespace {
+
+using talosctl::FlagKind;
+
+struct Absent {
+  kj::StringPtr name;
+  FlagKind kind;
+  kj::StringPtr fallback;  // what is done anyway; empty: nothing of the kind
+  kj::StringPtr why;
+};
+
+constexpr kj::StringPtr kNoPlugins =
+    "a local cluster's network is made without CNI plugins on the host; leave this flag out"_kj;
+constexpr kj::StringPtr kNoPorts =
+    "nodes publish no ports on this host: reach their APIs through the endpoints that `talosctl "
+    "cluster show` lists, and leave this flag out"_kj;
+constexpr kj::StringPtr kNoBoot = "it waits for nodes that boot from their disk"_kj;
+
+const Absent kAbsent[] = {
+    {"arch", FlagKind::kText, "amd64", "the image of this build is for amd64"},
+    {"cni-bin-path", FlagKind::kText, "", kNoPlugins},
+    {"cni-bundle-url", FlagKind::kText, "", kNoPlugins},
+    {"cni-cache-dir", FlagKind::kText, "", kNoPlugins},
+    {"cni-conf-dir", FlagKind::kText, "", kNoPlugins},
+    {"disk-image-path", FlagKind::kText, "", kNoBoot},
+    {"docker-host-ip", FlagKind::kText, "", kNoPorts},
+    {"encrypt-ephemeral", FlagKind::kBool, "false", "it waits for disk encryption"},
+    {"encrypt-state", FlagKind::kBool, "false", "it waits for disk encryption"},
+    {"exposed-ports", FlagKind::kText, "", kNoPorts},
+    {"image", FlagKind::kText, "",
+     "a local cluster runs the image of this build, from no registry; leave this flag out"},
+    {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
+    {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
+    {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
+    {"use-vip", FlagKind::kBool, "false", "it waits for the shared address (vipd)"},
+    {"user-disk", FlagKind::kList, "", "it waits for machine.disks: nodes mount no disks yet"},
+    {"with-bootloader", FlagKind::kBool, "false", kNoBoot},
+    {"with-uefi", FlagKind::kBool, "false", kNoBoot},
+};
+
+kj::StringPtr letterOf(kj::StringPtr name) {
+  return name == "exposed-ports" ? "p"_kj : ""_kj;
+}
+
+// A config from elsewhere says these things itself.
+constexpr kj::StringPtr kOfNewConfigs[] = {"install-image"_kj,      "dns-domain"_kj,
+                                           "kubernetes-version"_kj, "talos-version"_kj,
+                                           "registry-mirror"_kj,    "with-debug"_kj};
+
+void addAbsentFlags(talosctl::Command& create) {
+  for (auto& absent : kAbsent) {
+    bool there = false;
+    for (auto& flag : create.flags) there = there || flag.name == absent.name;
+    if (there) continue;
+    create.flag({.name = absent.name,
+                 .letter = letterOf(absent.name),
+                 .kind = absent.kind,
+                 .fallback = absent.kind == FlagKind::kList ? "" : absent.fallback,
+                 .help = absent.why,
+                 .hidden = true});
+  }
+}
+
+void refuseAbsentFlags(const talosctl::Invocation& call) {
+  for (auto& absent : kAbsent) {
+    if (!call.declared(absent.name) || !call.given(absent.name)) continue;
+    bool own = false;  // the command has a flag of this name itself
+    for (auto& flag : call.command.flags) {
+      if (flag.name == absent.name) own = flag.help != absent.why;
+    }
+    if (own) continue;
+    bool same = false;
+    if (absent.kind == FlagKind::kBool) {
+      same = call.on(absent.name) == (absent.fallback == "true");
+    } else if (absent.kind == FlagKind::kText) {
+      same = absent.fallback.size() > 0 && call.text(absent.name) == absent.fallback;
+    }
+    if (!same) fail(ErrorKind::kUnimplemented, kj::str("--", absent.name, ": ", absent.why));
+  }
+}
+
+}  // namespace
+
+void addConfigFlags(talosctl::Command& create) {
+  auto text = [&](kj::StringPtr name, kj::StringPtr help) {
+    create.flag({.name = name, .kind = FlagKind::kText, .help = help});
+  };
+  create.flag({.name = "input-dir",
+               .letter = "i",
+               .kind = FlagKind::kText,
+               .help = "folder with the configs of the cluster, as written by gen config: "
+                       "controlplane.yaml, join.yaml, talosconfig (default: new ones)"});
+  text("talos-version", "generate configs that this version understands, such as v0.8");
+  text("wireguard-cidr", "network of a WireGuard tunnel between the nodes, such as 10.1.0.0/24");
+  create.flag({.name = "registry-insecure-skip-verify",
+               .kind = FlagKind::kList,
+               .help = "host of a registry whose certificate is not verified"});
+  text("custom-cni-url", "URL of the manifest of a network plugin (CNI), instead of flannel");
+  text("endpoint", "endpoint in the talosconfig (default: one for each control-plane node)");
+  create.flag({.name = "init-node-as-endpoint",
+               .help = "make the first node the only endpoint in the talosconfig"});
+  addAbsentFlags(create);
+}
+
+void checkConfigFlags(const talosctl::Invocation& call) {
+  refuseAbsentFlags(call);
+  if (call.given("endpoint") && call.on("init-node-as-endpoint")) {
+    talosctl::failUsage("--endpoint and --init-node-as-endpoint cannot be used together");
+  }
+  if (!call.given("input-dir")) return;
+  for (auto name : kOfNewConfigs) {
+    if (call.given(name)) {
+      talosctl::failUsage(kj::str("--", name,
+                                  " and --input-dir cannot be used together: the "
+                                  "configs exist already; use --config-patch"));
+    }
+  }
+}
+
+void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options) {
+  options.generate.talosVersion = call.text("talos-version");
+  options.inputFolder = call.text("input-dir");
+  options.wireguardCidr = call.text("wireguard-cidr");
+  options.insecureRegistries = call.list("registry-insecure-skip-verify");
+  options.customCniUrl = call.text("custom-cni-url");
+  options.endpoint = call.text("endpoint");
+  options.firstNodeIsEndpoint = call.on("init-node-as-endpoint");
+}
+
+}  // namespace talos::cluster

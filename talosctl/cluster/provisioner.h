@@ -1,0 +1,31 @@
+// Which kind of nodes a new cluster has, and what the user is told about it.
+#pragma once
+
+#include "talosctl/cli/command.h"
+#include "talosctl/network/host-probe.h"
+
+namespace talos::cluster {
+
+struct Provisioner {
+  bool containers = false;
+  unsigned virtualMachines = 0;  // of the nodes of a cluster of containers
+  kj::String why;                // of a choice that nobody made: for a note
+
+  bool needsMachines() const { return !containers || virtualMachines > 0; }
+};
+
+// What decides it. `machineFlag`: a flag that only virtual machines know was given; its name.
+struct ProvisionerWish {
+  kj::StringPtr flag;  // --provisioner: auto, qemu, container or docker, which means container
+  unsigned virtualMachines = 0;
+  kj::Maybe<kj::StringPtr> machineFlag = nullptr;
+};
+
+// Pure but for `kvmWorks`, which is asked only if it matters. Throws InvalidArgument naming the flag
+// that does not fit.
+Provisioner chooseProvisioner(const ProvisionerWish& wish, kj::Function<bool()> kvmWorks);
+
+// The first flag of those that only virtual machines know that was given.
+kj::Maybe<kj::StringPtr> machineFlagOf(const talosctl::Invocation& call);
+
+}  // namespace talos::cluster

@@ -1,0 +1,144 @@
+// containers, restart, image list, image pull; stats -k is with stats (machine-commands.cc), logs -k
+// with logs.
+#include "common/base/date.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using rpc::Containers;
+
+constexpr auto kPullPatience = 21 * kj::MINUTES;  // the node's own limit is 20
+
+Containers::Client containersOf(rpc::Node::Client node) {
+  return node.containersRequest().send().getContainers();
+}
+
+kj::Promise<int> runContainers(Invocation& call) {
+  return tabulate<Containers::ListResults>(
+      call,
+      [kubernetes = call.on("kubernetes")](rpc::Node::Client node) {
+        auto request = containersOf(kj::mv(node)).listRequest();
+        request.setKubernetes(kubernetes);
+        return request.send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Containers::ListResults>> replies) {
+        return renderContainers(replies);
+      });
+}
+
+// Silent when it worked on every node.
+template <typename Results, typename F>
+kj::Promise<int> silently(Invocation& call, kj::Duration deadline, F request) {
+  auto session = co_await openSession(call, deadline);
+  auto answers = co_await askAll<Results>(*session, kj::mv(request));
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
+kj::Promise<int> runRestart(Invocation& call) {
+  kj::StringPtr id = call.arguments[0];
+  return silently<Containers::RestartResults>(
+      call, 1 * kj::MINUTES, [id, kubernetes = call.on("kubernetes")](rpc::Node::Client node) {
+        auto request = containersOf(kj::mv(node)).restartRequest();
+        request.setId(id);
+        request.setKubernetes(kubernetes);
+        return request.send();
+      });
+}
+
+kj::Promise<int> runImages(Invocation& call) {
+  return tabulate<Containers::ImagesResults>(
+      call,
+      [](rpc::Node::Client node) { return containersOf(kj::mv(node)).imagesRequest().send(); },
+      [](Invocation&, kj::ArrayPtr<const Reply<Containers::ImagesResults>> replies) {
+        return renderImages(replies);
+      });
+}
+
+kj::Promise<int> runPull(Invocation& call) {
+  kj::StringPtr image = call.arguments[0];
+  return silently<Containers::PullResults>(call, kPullPatience, [image](rpc::Node::Client node) {
+    auto request = containersOf(kj::mv(node)).pullRequest();
+    request.setImage(image);
+    return request.send();
+  });
+}
+
+}  // namespace
+
+kj::String renderContainers(kj::ArrayPtr<const Reply<Containers::ListResults>> replies) {
+  Table table({"NODE", "NAMESPACE", "ID", "IMAGE", "PID", "STATUS"});
+  for (auto& r : replies) {
+    for (auto c : r.value.getContainers()) {
+      bool member = c.getPodId().size() > 0 && c.getPodId() != c.getId();
+      table.add(r.node, c.getNamespace(), kj::str(member ? "└─ " : "", c.getId()), c.getImage(),
+                c.getPid(), c.getStatus());
+    }
+  }
+  return table.render();
+}
+
+kj::String renderPodStats(kj::ArrayPtr<const Reply<Containers::StatsResults>> replies) {
+  constexpr uint64_t kMillion = 1'000'000;
+  Table table({"NODE", "NAMESPACE", "ID", "MEMORY(MB)", "CPU"});
+  for (auto& r : replies) {
+    for (auto s : r.value.getStats()) {
+      bool member = s.getPodId().size() > 0 && s.getPodId() != s.getId();
+      table.add(r.node, s.getNamespace(), kj::str(member ? "└─ " : "", s.getId()),
+                fixed(s.getMemoryUsage(), kMillion, 2), s.getCpuUsageNs());
+    }
+  }
+  return table.render();
+}
+
+kj::String renderImages(kj::ArrayPtr<const Reply<Containers::ImagesResults>> replies) {
+  Table table({"NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"});
+  for (auto& r : replies) {
+    for (auto i : r.value.getImages()) {
+      table.add(r.node, i.getName(), i.getDigest(), humanSize(i.getSize()),
+                dateText(kj::UNIX_EPOCH + i.getCreated() * kj::NANOSECONDS));
+    }
+  }
+  return table.render();
+}
+
+void addContainerCommands(Command& root) {
+  auto kubernetes = [](Command& command, kj::StringPtr help) {
+    command.flag({.name = "kubernetes", .letter = "k", .help = help});
+    command.flag({.name = "use-cri", .letter = "c", .help = "has no effect", .hidden = true});
+  };
+  auto& containers = root.add("containers", "List the containers of nodes");
+  containers.aliases = {"c"};
+  containers.details =
+      "Without --kubernetes the containers of the node itself. Most services of a node are "
+      "processes: "
+      "use talosctl service.";
+  kubernetes(containers, "pods and their containers");
+  addOutputFlag(containers);
+  containers.run = runContainers;
+
+  auto& restart = root.add("restart", "Restart a container");
+  restart.arguments = "<id>";
+  restart.least = restart.most = 1;
+  restart.details =
+      "The id is one of talosctl containers. The container gets SIGTERM; what runs it (a service "
+      "of "
+      "the node, the kubelet) starts it again.";
+  kubernetes(restart, "a container of a pod, or a pod");
+  restart.run = runRestart;
+
+  auto& image = root.add("image", "List and pull container images");
+  auto& list = image.add("list", "List the images of nodes");
+  list.aliases = {"ls", "l"};
+  addOutputFlag(list);
+  list.run = runImages;
+  auto& pull = image.add("pull", "Pull an image on nodes");
+  pull.arguments = "<image>";
+  pull.least = pull.most = 1;
+  pull.details = "Mirrors, credentials and CAs are those of machine.registries.";
+  pull.run = runPull;
+}
+
+}  // namespace talos::talosctl

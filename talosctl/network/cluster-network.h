@@ -1,0 +1,38 @@
+// The network of a local cluster, in the network namespace of the calling thread: a bridge that
+// holds the gateway's address, a tap for each virtual machine, and a veth for each run of a
+// container, whose other end is in a network namespace of that run. All of it goes with the
+// namespace.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::cluster {
+
+class Network {
+ public:
+  // Brings up loopback and the bridge with `gateway`/`prefix`.
+  Network(kj::StringPtr gateway, unsigned prefix, unsigned mtu);
+  ~Network() noexcept(false);
+  // A tap on the bridge, up; the descriptor is what QEMU reads and writes, and stays owned by this
+  // object.
+  int addTap(kj::StringPtr name);
+
+  // A new network namespace with loopback and eth0, both up, with `address` and a default route. A
+  // link of this name on the bridge goes first: that of the run before, which the kernel may not
+  // have removed yet. The namespace has no name and lives as long as the descriptor or a process in
+  // it.
+  struct Inside {
+    kj::StringPtr address, mac;
+  };
+  kj::AutoCloseFd addContainer(kj::StringPtr name, const Inside& inside);
+  // At the end of a run: at once, where the end of the namespace would take the kernel a while.
+  void removeContainer(kj::StringPtr name);
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::cluster

@@ -1,0 +1,45 @@
+// The host's network, for a process whose thread has left it for the namespace of a cluster.
+//
+// A socket belongs for ever to the network namespace in which it was made. So sockets of the host
+// are made by a thread that enters its namespace and ends; the calling thread stays where it is,
+// and /proc/<pid>/ns/net, through which others find the cluster's network, never shows the host's.
+// Nothing of the host is changed: its sockets are opened, its addresses are read.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/io.h>
+#include <kj/vector.h>
+
+#include "common/net/ip.h"
+
+namespace talos::cluster {
+
+class HostNetwork {
+ public:
+  // That of the calling thread, now: made before the thread leaves.
+  HostNetwork();
+  // For a child process that enters it.
+  int fd() const { return network; }
+  // Whether the calling thread is in it.
+  bool isHere() const;
+  // Runs this in it, on a thread that ends before this returns; its exception is thrown here.
+  void inside(kj::Function<void()> work) const;
+  // Non-blocking.
+  kj::AutoCloseFd tcpSocket(int family) const;
+  // Of all links that are up.
+  kj::Vector<Ip> addresses() const;
+
+ private:
+  kj::AutoCloseFd network;
+};
+
+// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then.
+bool wireguardWorks();
+
+// Where a server of the host may listen, in the order in which it is looked for: 127.0.0.1 and ::1,
+// which the others (0.0.0.0, ::) answer as well, then the addresses of the links, IPv4 first. Other
+// addresses of 127.0.0.0/8 are left out, because the APIs of local clusters are there, and so are
+// link-local ones. At most 16: a host with more has them for its containers. Pure.
+kj::Vector<Ip> dialOrder(kj::ArrayPtr<const Ip> addresses);
+
+}  // namespace talos::cluster

@@ -1,0 +1,25 @@
+// Copies bytes between accepted connections and a target: connects a loopback address of the host
+// to a node's API, and a port of the gateway to one of the host. If the target cannot be reached,
+// the connection is reset and the listener continues.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+
+namespace talos::cluster {
+
+// Connects to the target of this client, or rejects; it has a second and a half.
+using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::AsyncIoStream& client)>;
+
+// Runs until dropped. At most `limit` connections at a time; further ones wait in the backlog.
+// `address`: what is forwarded, for the log.
+kj::Promise<void> forward(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                          kj::AutoCloseFd listening, kj::String address, Dial dial,
+                          unsigned limit = 512);
+
+// The same to one target address in the network of the calling thread.
+kj::Promise<void> forward(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                          kj::AutoCloseFd listening, kj::String targetAddress, uint16_t targetPort,
+                          unsigned limit = 512);
+
+}  // namespace talos::cluster

@@ -1,0 +1,66 @@
+#include "talosctl/report/crash-dump.h"
+
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/report/node-report.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::Duration kNode = 30 * kj::SECONDS;
+constexpr size_t kLines = 100;
+constexpr kj::StringPtr kEtcdLines = "5000"_kj;  // its log says little in many lines
+
+kj::String heading(kj::StringPtr text) {
+  auto line = kj::heapString(text.size());
+  memset(line.begin(), '=', line.size());
+  return kj::str("\n", text, "\n", line, "\n\n");
+}
+
+kj::Promise<void> dumpLogs(Invocation& call, const Access& access, kj::StringPtr node,
+                           kj::Function<void(kj::StringPtr)>& write) {
+  auto client = clientFor(call, access);
+  for (auto& id : co_await logsOf(*client, node)) {
+    auto lines = kj::str(kLines);
+    kj::StringPtr words[] = {"logs", id, "--tail",
+                             id == "etcd" ? kEtcdLines : kj::StringPtr(lines)};
+    auto captured = co_await capture(call, access, node, words, kNode);
+    write(kj::str("> ", id, "\n", captured.out, captured.err, "\n"));
+  }
+}
+
+}  // namespace
+
+kj::ArrayPtr<const char> lastLines(kj::ArrayPtr<const char> text, size_t count) {
+  size_t from = text.size();
+  if (from > 0 && text[from - 1] == '\n') --from;
+  while (from > 0 && (text[from - 1] != '\n' || --count > 0)) --from;
+  return text.slice(from, text.size());
+}
+
+kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
+                                   kj::ArrayPtr<const DumpedNode> nodes,
+                                   kj::Function<void(kj::StringPtr text)> write) {
+  size_t good = 0;
+  for (auto& node : nodes) {
+    write(heading(node.name));
+    auto failure =
+        co_await within(call.deps.timer, kNode, dumpLogs(call, access, node.name, write))
+            .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                  [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      write(kj::str(printableText(messageOf(*e)), "\n"));
+      if (node.console.size() == 0) continue;
+      auto console = tryReadFile(node.console).orDefault(kj::str());
+      write(kj::str("> console\n", printableText(lastLines(console, kLines)), "\n"));
+    } else {
+      ++good;
+    }
+  }
+  co_return good;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,25 @@
+// The last lines of every log of some nodes, as text (spec talosctl.md §10, crashdump): for a
+// cluster that does not come up. Of a node that does not answer, the end of its console, where that
+// is known.
+#pragma once
+
+#include <kj/function.h>
+
+#include "talosctl/report/capture.h"
+
+namespace talos::talosctl {
+
+struct DumpedNode {
+  kj::String name;     // as in --nodes
+  kj::String console;  // path; empty: not known
+};
+
+// Writes node by node, in this order; each has 30 s. Never rejects. The value is how many answered.
+kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
+                                   kj::ArrayPtr<const DumpedNode> nodes,
+                                   kj::Function<void(kj::StringPtr text)> write);
+
+// The last `count` lines of a text.
+kj::ArrayPtr<const char> lastLines(kj::ArrayPtr<const char> text, size_t count);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,144 @@
+#include "talosctl/report/node-report.h"
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/base/zeroize.h"
+#include "common/config/config-redact.h"
+#include "common/config/talosconfig.h"
+#include "common/wire/resource-registry.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::Duration kAnswer = 10 * kj::SECONDS;  // of a node that is there
+constexpr kj::Duration kPart = 60 * kj::SECONDS;    // 1 MiB of a log from a slow, emulated node
+
+struct Part {
+  kj::StringPtr file;
+  std::initializer_list<kj::StringPtr> words;
+};
+
+const Part kParts[] = {
+    {"version.txt", {"version"}},
+    {"status.txt", {"status"}},
+    {"services.txt", {"services"}},
+    {"events.txt", {"events", "--tail", "-1", "--once"}},
+    {"events-previous-boot.txt", {"events", "--previous"}},
+    {"dmesg.log", {"dmesg"}},
+    {"processes.txt", {"processes"}},
+    {"memory.txt", {"memory", "--verbose"}},
+    {"mounts.txt", {"mounts"}},
+    {"disks.txt", {"disks"}},
+    {"interfaces.txt", {"interfaces"}},
+    {"routes.txt", {"routes"}},
+    {"time.txt", {"time"}},
+};
+
+class Reporter {
+ public:
+  Reporter(Invocation& call, const Access& access, kj::StringPtr node, ReportSink& sink)
+      : call(call), access(access), node(node), sink(sink) {}
+
+  kj::Promise<void> command(kj::StringPtr file, kj::ArrayPtr<const kj::StringPtr> words) {
+    sink.begin(file);
+    auto captured = co_await capture(call, access, node, words, kPart);
+    if (captured.out.size() > 0) sink.add(file, captured.out);
+    if (captured.err.size() > 0) sink.error(file, captured.err);
+  }
+
+  kj::Promise<void> logs(kj::ArrayPtr<const kj::String> ids) {
+    for (auto& id : ids) {
+      kj::StringPtr words[] = {"logs", id};
+      co_await command(kj::str("logs/", fileName(id), ".log"), words);
+    }
+  }
+
+  kj::Promise<void> resources() {
+    Registry registry;
+    for (auto& type : registry.types()) {
+      kj::StringPtr words[] = {"get", type.name, "--output", type.sensitive ? "table" : "yaml"};
+      co_await command(kj::str("resources/", type.name, type.sensitive ? ".txt" : ".yaml"), words);
+    }
+  }
+
+  kj::Promise<void> config(Client& client) {
+    constexpr kj::StringPtr kFile = "config.yaml"_kj;
+    sink.begin(kFile);
+    try {
+      auto request =
+          client.node(node).sensitiveResourcesRequest().send().getResources().getRequest();
+      request.initKind().setNamespace("config");
+      request.getKind().setType(typeName<rpc::MachineConfigSpec>());
+      request.setId("v1alpha1");
+      kj::Promise<capnp::Response<rpc::Resources::GetResults>> answer = request.send();
+      auto got = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
+      auto spec = got.getResource().getSpec().getAs<rpc::MachineConfigSpec>();
+      sink.add(kFile, config::redact(spec.getDocument()));
+    } catch (const kj::Exception& e) {
+      sink.error(kFile, messageOf(e));
+    }
+  }
+
+ private:
+  Invocation& call;
+  const Access& access;
+  kj::StringPtr node;
+  ReportSink& sink;
+
+  // Ids come from the node.
+  static kj::String fileName(kj::StringPtr id) {
+    auto name = kj::str(id);
+    for (char& c : name) {
+      bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                   c == '-' || c == '_';
+      if (!plain) c = '_';
+    }
+    return name;
+  }
+};
+
+}  // namespace
+
+kj::Own<Client> clientFor(Invocation& call, const Access& access) {
+  auto config = Talosconfig::load(access.talosconfig);
+  auto& context = config.resolve(access.context);
+  Target target{
+      .endpoints = {}, .nodes = {}, .credentials = context.credentials(), .fingerprints = {}};
+  auto& endpoints = access.endpoints.size() > 0 ? access.endpoints : context.endpoints;
+  for (auto& endpoint : endpoints) target.endpoints.add(kj::str(endpoint));
+  return kj::heap<Client>(call.deps, kj::mv(target));
+}
+
+kj::Promise<kj::Array<kj::String>> logsOf(Client& client, kj::StringPtr node) {
+  co_await client.connect(kAnswer);
+  kj::Promise<capnp::Response<rpc::Logs::ListResults>> answer =
+      client.node(node).logsRequest().send().getLogs().listRequest().send();
+  auto list = co_await within(client.deps.timer, kAnswer, kj::mv(answer));
+  co_return KJ_MAP(id, list.getIds()) {
+    return kj::str(id);
+  };
+}
+
+kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,
+                             ReportSink& sink) {
+  kj::Maybe<kj::Own<Client>> client;
+  kj::Array<kj::String> ids;
+  try {
+    auto& made = client.emplace(clientFor(call, access));
+    ids = co_await logsOf(*made, node);
+  } catch (const kj::Exception& e) {
+    sink.error("the node", messageOf(e));
+    co_return false;
+  }
+  Reporter reporter(call, access, node, sink);
+  for (auto& part : kParts) {
+    co_await reporter.command(part.file, kj::arrayPtr(part.words.begin(), part.words.size()));
+  }
+  co_await reporter.logs(ids);
+  co_await reporter.config(*KJ_ASSERT_NONNULL(client));
+  co_await reporter.resources();
+  co_return true;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,140 @@
+// Reports about a cluster in this process: what is in them, and what must not be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "talosctl/commands/test-cluster.h"
+#include "talosctl/report/crash-dump.h"
+#include "talosctl/report/node-report.h"
+#include "talosctl/report/support-bundle.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+kj::String lastOf(kj::StringPtr text, size_t count) {
+  return kj::heapString(lastLines(text, count));
+}
+
+TEST(LastLines, WholeLinesFromTheEnd) {
+  EXPECT_STREQ(lastOf("a\nb\nc\n", 2).cStr(), "b\nc\n");
+  EXPECT_STREQ(lastOf("a\nb\nc", 2).cStr(), "b\nc");
+  EXPECT_STREQ(lastOf("a\nb\n", 5).cStr(), "a\nb\n");
+  EXPECT_STREQ(lastOf("", 5).cStr(), "");
+  EXPECT_STREQ(lastOf("\n", 1).cStr(), "\n");
+}
+
+// The commands of this test, which stand for those of the program.
+Bundle* bundled;
+kj::Promise<int> runBundle(Invocation& call) {
+  co_await writeSupportBundle(call, Access::of(call), *bundled, call.arguments[0]);
+  co_return 0;
+}
+kj::Promise<int> runDump(Invocation& call) {
+  kj::Vector<DumpedNode> nodes;
+  for (auto& node : bundled->nodes) {
+    auto console = bundled->files.size() > 0 ? kj::str(bundled->files[0].path) : kj::str();
+    nodes.add(DumpedNode{kj::str(node.node), kj::mv(console)});
+  }
+  co_await writeCrashDump(call, Access::of(call), nodes,
+                          [&](kj::StringPtr text) { call.out(text); });
+  co_return 0;
+}
+
+struct Reports : public ::testing::Test {
+  TestCluster c;
+  Bundle bundle;
+  ~Reports() noexcept override { bundled = nullptr; }
+  Reports() {
+    bundled = &bundle;
+    auto& one = c.root->add("bundle", "");
+    one.least = one.most = 1;
+    one.run = runBundle;
+    c.root->add("dump", "").run = runDump;
+    node("10.0.0.2", "one");
+    node("10.0.0.3", "two");
+    config().document = kj::str("machine:\n  token: verysecret\n  type: worker\n");
+  }
+  FakeConfig& config() { return KJ_ASSERT_NONNULL(c.nodes.find("10.0.0.2")).config; }
+  void node(kj::StringPtr address, kj::StringPtr folder) {
+    FakeNode fresh;
+    fresh.serviceIds.add(kj::str("apid"));
+    for (unsigned i = 0; i < 300; ++i) fresh.logLines.add(kj::str("line ", i));
+    c.nodes.insert(kj::str(address), kj::mv(fresh));
+    bundle.nodes.add(BundledNode{kj::str(address), kj::str(folder)});
+  }
+  kj::String in(kj::StringPtr name) { return kj::str(c.folder, "/", name); }
+  std::string file(kj::StringPtr name) {
+    return tryReadFile(in(kj::str("out/", name))).orDefault(kj::str("(no file)")).cStr();
+  }
+  void pack() {
+    auto path = in("support.zip");
+    ASSERT_EQ(c.run({"bundle", path}), 0) << c.test.console.takeErr().cStr();
+    auto unpack = kj::str("mkdir ", in("out"), " && cd ", in("out"), " && cmake -E tar xf ", path);
+    ASSERT_EQ(system(unpack.cStr()), 0);
+  }
+};
+
+// Catches: a secret in a file that is made to be sent around, and a part that is missing.
+TEST_F(Reports, AnArchiveHasEverythingButSecrets) {
+  pack();
+  EXPECT_THAT(file("one/logs/apid.log"), HasSubstr("line 299\n"));
+  EXPECT_THAT(file("one/version.txt"), HasSubstr("v0.9.0"));
+  EXPECT_THAT(file("one/events.txt"), HasSubstr("PhaseEvent"));
+  EXPECT_THAT(file("one/resources/Services.v1alpha1.talos.dev.yaml"), HasSubstr("healthy: true"));
+  EXPECT_THAT(file("one/config.yaml"),
+              AllOf(HasSubstr("type: worker"), HasSubstr("***"), Not(HasSubstr("verysecret"))));
+  EXPECT_THAT(file("summary.txt"),
+              AllOf(HasSubstr("one (10.0.0.2): "), HasSubstr("two (10.0.0.3)")));
+  // The id of a log comes from the node.
+  EXPECT_THAT(file("errors.txt"), HasSubstr("one/logs/___etcd.log: "));
+  EXPECT_THAT(file("one/resources/MachineConfigs.config.talos.dev.txt"),
+              AllOf(HasSubstr("v1alpha1"), Not(HasSubstr("verysecret"))));
+  EXPECT_EQ(file("one/resources/MachineConfigs.config.talos.dev.yaml"), "(no file)");
+  struct stat s;
+  ASSERT_EQ(stat(in("support.zip").cStr(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0600u);
+}
+
+// Catches: a node that is down and takes the report of the others, or its own console, along.
+TEST_F(Reports, ANodeThatIsDownHasItsConsoleAndNoMore) {
+  KJ_ASSERT_NONNULL(c.nodes.find("10.0.0.3")).off = true;
+  writeFileAtomically(in("console"), "Kernel panic\n"_kj, 0600);
+  writeFileAtomically(in("config"), "machine:\n  token: verysecret\n"_kj, 0600);
+  bundle.files.add(BundledFile{kj::str("two/console.log"), in("console")});
+  bundle.files.add(BundledFile{kj::str("two/local-config.yaml"), in("config"), true});
+  bundle.files.add(BundledFile{kj::str("two/missing"), in("missing")});
+  pack();
+  EXPECT_THAT(c.test.console.takeErr().cStr(), HasSubstr("WARNING: two/the node: "));
+  EXPECT_EQ(file("two/console.log"), "Kernel panic\n");
+  EXPECT_THAT(file("two/local-config.yaml"), AllOf(HasSubstr("***"), Not(HasSubstr("verysecret"))));
+  EXPECT_THAT(file("one/logs/apid.log"), HasSubstr("line 299\n"));
+  EXPECT_THAT(file("summary.txt"), HasSubstr("two (10.0.0.3): does not answer"));
+  EXPECT_THAT(file("errors.txt"), HasSubstr("two/missing: "));
+}
+
+// Catches: an archive of before that is lost, and half of one that looks whole.
+TEST_F(Reports, NothingIsReplaced) {
+  writeFileAtomically(in("support.zip"), "mine"_kj, 0600);
+  EXPECT_EQ(c.run({"bundle", in("support.zip")}), 1);
+  EXPECT_THAT(c.test.console.takeErr().cStr(), HasSubstr("exists; remove it, or use --output"));
+  EXPECT_STREQ(readFile(in("support.zip")).cStr(), "mine");
+  EXPECT_EQ(access(in("support.zip.part").cStr(), F_OK), -1);
+}
+
+TEST_F(Reports, ACrashDumpHasTheLastLines) {
+  KJ_ASSERT_NONNULL(c.nodes.find("10.0.0.3")).hangs = true;
+  writeFileAtomically(in("console"), "Kernel panic\n"_kj, 0600);
+  bundle.files.add(BundledFile{kj::str("console"), in("console")});
+  EXPECT_EQ(c.run({"dump"}), 0);
+  auto text = c.test.console.takeOut();
+  EXPECT_THAT(text.cStr(), HasSubstr("\n10.0.0.2\n========\n\n> apid\n"));
+  EXPECT_THAT(text.cStr(),
+              HasSubstr("\n10.0.0.3\n========\n\nno answer within 10s\n> console\nKernel panic\n"));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,157 @@
+#include "talosctl/report/support-bundle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/version.h"
+#include "common/base/zeroize.h"
+#include "common/config/config-redact.h"
+#include "talosctl/archive/zip-writer.h"
+#include "talosctl/cli/progress-lines.h"
+#include "talosctl/report/crash-dump.h"
+#include "talosctl/report/node-report.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr size_t kMostOfAFile = 16u << 20;  // its end: consoles of clusters that live for weeks
+
+struct Archive {
+  ZipWriter& zip;
+  Progress& progress;
+  kj::Vector<kj::String> errors;
+};
+
+class NodeSink final : public ReportSink {
+ public:
+  NodeSink(Archive& archive, size_t index, kj::StringPtr folder)
+      : archive(archive), index(index), folder(folder) {}
+  // Files of one folder are one step.
+  void begin(kj::StringPtr file) override {
+    KJ_IF_MAYBE (slash, file.findFirst('/')) {
+      archive.progress.set(index, kj::heapString(file.slice(0, *slash)));
+    } else {
+      archive.progress.set(index, file);
+    }
+  }
+  void add(kj::StringPtr file, kj::ArrayPtr<const char> content) override {
+    archive.zip.add(kj::str(folder, "/", file), content);
+    ++files;
+  }
+  void error(kj::StringPtr file, kj::StringPtr why) override {
+    bool ended = why.endsWith("\n");
+    archive.errors.add(kj::str(folder, "/", file, ": ", why, ended ? "" : "\n"));
+  }
+  size_t files = 0;
+
+ private:
+  Archive& archive;
+  size_t index;
+  kj::StringPtr folder;
+};
+
+kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledNode& node,
+                          Archive& archive, size_t index, kj::String& outcome) {
+  NodeSink sink(archive, index, node.folder);
+  archive.progress.set(index, "connecting");
+  if (co_await reportNode(call, access, node.node, sink)) {
+    outcome = kj::str(sink.files, " files");
+  } else {
+    outcome = kj::str("does not answer");
+    call.err(kj::str("WARNING: ", archive.errors.back()));
+  }
+  archive.progress.set(index, outcome);
+}
+
+void addFile(const BundledFile& file, Archive& archive) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 auto text = readFile(file.path, size_t(1) << 30);
+                 KJ_DEFER(if (file.config) zeroize(text));
+                 if (file.config) {
+                   archive.zip.add(file.name, config::redact(text));
+                 } else {
+                   auto from = text.size() - kj::min(text.size(), kMostOfAFile);
+                   archive.zip.add(file.name, text.slice(from));
+                 }
+               })) {
+    archive.errors.add(kj::str(file.name, ": ", messageOf(*e), "\n"));
+  }
+}
+
+// What the archive is written to until it is complete; removed if that never happens.
+class Unfinished {
+ public:
+  explicit Unfinished(kj::StringPtr path) : path(kj::str(path)), part(kj::str(path, ".part")) {
+    if (access(path.cStr(), F_OK) == 0) {
+      fail(ErrorKind::kConflict, kj::str(path, " exists; remove it, or use --output"));
+    }
+    int raw = open(part.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (raw < 0) {
+      int error = errno;
+      fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", part, ": ", strerror(error)));
+    }
+    fd = kj::AutoCloseFd(raw);
+  }
+  ~Unfinished() noexcept {
+    if (part.size() > 0) unlink(part.cStr());
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Unfinished);
+  int get() const { return fd; }
+  void finish() {
+    KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
+    part = nullptr;
+  }
+
+ private:
+  kj::String path, part;
+  kj::AutoCloseFd fd;
+};
+
+kj::String summary(Invocation& call, const Bundle& bundle,
+                   kj::ArrayPtr<const kj::String> outcomes) {
+  kj::Vector<kj::String> lines;
+  lines.add(kj::str("talosctl ", buildVersion().tag, "\ncreated ", dateText(call.deps.clock.now()),
+                    "\n\n"));
+  for (auto i : kj::indices(bundle.nodes)) {
+    auto& node = bundle.nodes[i];
+    bool same = node.node == node.folder;
+    lines.add(kj::str(node.folder, same ? kj::str() : kj::str(" (", node.node, ")"), ": ",
+                      outcomes[i], "\n"));
+  }
+  return kj::strArray(lines, "");
+}
+
+}  // namespace
+
+kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
+                                     kj::StringPtr path) {
+  Unfinished file(path);
+  kj::FdOutputStream out(file.get());
+  ZipWriter zip(out, call.deps.clock.now());
+  auto names = KJ_MAP(node, bundle.nodes) {
+    return kj::str(node.folder);
+  };
+  Progress progress(call.deps.console, names);
+  Archive archive{.zip = zip, .progress = progress, .errors = {}};
+  auto outcomes = kj::heapArray<kj::String>(bundle.nodes.size());
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(bundle.nodes.size());
+  for (auto i : kj::indices(bundle.nodes)) {
+    all.add(addNode(call, access, bundle.nodes[i], archive, i, outcomes[i]));
+  }
+  co_await kj::joinPromisesFailFast(all.finish());
+  for (auto& local : bundle.files) addFile(local, archive);
+  zip.add("summary.txt", summary(call, bundle, outcomes));
+  if (archive.errors.size() > 0) zip.add("errors.txt", kj::strArray(archive.errors, ""));
+  zip.finish();
+  file.finish();
+  call.err(kj::str("wrote ", path, ": ", zip.files(), " files, ", zip.bytes() >> 10, " KiB\n"));
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,39 @@
+// `talosctl support`: one ZIP archive about some nodes, for whoever is to find out what is wrong.
+//
+//   summary.txt            when, by which version, which nodes answered
+//   errors.txt             what could not be had, and why
+//   <node>/…               node-report.h
+//   <node>/console.log     of a node of a local cluster, also of one that is down
+//   <node>/local-config.yaml  the config that it was created with, without secrets
+//   cluster/…              files of a local cluster
+//
+// All nodes are asked at once. The archive gets its name when it is complete, and only its owner
+// can read it.
+#pragma once
+
+#include "talosctl/report/capture.h"
+
+namespace talos::talosctl {
+
+struct BundledFile {
+  kj::String name;  // in the archive
+  kj::String path;
+  bool config = false;  // a machine config: its secrets are hidden
+};
+
+struct BundledNode {
+  kj::String node;    // as in --nodes
+  kj::String folder;  // in the archive
+};
+
+struct Bundle {
+  kj::Vector<BundledNode> nodes;
+  kj::Vector<BundledFile> files;  // of this host
+};
+
+// Writes the archive and says on stderr how far it is. Throws when it cannot be written; a node that
+// does not answer is a warning.
+kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
+                                     kj::StringPtr path);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,225 @@
+// The power of a cluster whose nodes are of both kinds: two containers and a virtual machine. Whether
+// the nodes boot does not matter here, so nothing waits for it.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::processesWith;
+using harness::slurp;
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kMixed = {
+    "--provisioner", "container",    "--masters",          "2", "--workers", "1", "--memory",
+    "256",           "--wait=false", "--virtual-machines", "1"};
+constexpr const char* kActions[] = {"start", "stop", "kill", "pause", "resume", "reset"};
+
+// What `cluster show` says, and that it says so within a second.
+std::map<std::string, std::string> states(const Cluster& cluster) {
+  auto shown = cluster.talosctl({"cluster", "show", "-o", "json"});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_LT(shown.seconds, 1.0);
+  std::map<std::string, std::string> result;
+  static const std::regex node("\"name\": *\"([a-z0-9-]+)\",\\s*\"type\"");
+  static const std::regex state("\"state\": *\"([a-z ]+)\"");
+  for (std::sregex_iterator it(shown.out.begin(), shown.out.end(), node), end; it != end; ++it) {
+    std::smatch match;
+    auto rest = it->suffix().str();
+    KJ_REQUIRE(std::regex_search(rest, match, state), shown.out.c_str());
+    result[(*it)[1].str()] = match[1].str();
+  }
+  KJ_REQUIRE(result.size() == 3, shown.out.c_str());
+  return result;
+}
+
+// The process that a node stands and falls with, by the supervisor's log; its last line counts.
+pid_t processOf(const Cluster& cluster, const std::string& node) {
+  auto log = slurp(cluster.stateFolder() + "/supervisor.log");
+  std::regex line("message=\"node started\" node=" + node + " pid=([0-9]+)");
+  pid_t pid = 0;
+  for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it) {
+    pid = std::stoi((*it)[1].str());
+  }
+  return pid;
+}
+
+std::vector<fs::path> cgroupsOf(const std::string& name) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (auto& root : fs::directory_iterator("/sys/fs/cgroup", ignored)) {
+    for (auto& cluster : fs::directory_iterator(root.path() / "talos", ignored)) {
+      if (cluster.path().filename().string().starts_with(name + "-")) found.push_back(cluster);
+    }
+  }
+  return found;
+}
+
+// What the kernel says, without asking the supervisor.
+std::string truth(const Cluster& cluster, const std::string& node) {
+  auto stat = slurp("/proc/" + std::to_string(processOf(cluster, node)) + "/stat");
+  if (stat.empty()) return "off";
+  if (stat[stat.rfind(')') + 2] == 'T') return "paused";
+  for (auto& cgroup : cgroupsOf("power")) {
+    if (contains(slurp(cgroup / node / "cgroup.events"), "frozen 1")) return "paused";
+  }
+  return "running";
+}
+
+// Catches: an action that is answered before it has happened, a state that lags behind or that is
+// what was asked for instead of what is, a node that is lost after many.
+TEST(Power, AHundredActionsAreShownAsTheyAre) {
+  Cluster cluster("power", kMixed);
+  std::vector<std::string> nodes = {"power-master-1", "power-master-2", "power-worker-1"};
+  std::mt19937 chance(7);
+  std::map<std::string, std::string> expected;
+  for (auto& node : nodes) expected[node] = "running";
+  unsigned done = 0;
+  for (unsigned tries = 0; done < 100 && tries < 1000; ++tries) {
+    auto& node = nodes[chance() % nodes.size()];
+    std::string action = kActions[chance() % std::size(kActions)];
+    auto& state = expected[node];
+    bool off = state == "off", paused = state == "paused";
+    // An orderly stop of a machine takes as long as its boot; here it is the power that is tested.
+    if (action == "stop" && (node == nodes[2] || !off)) continue;
+    bool allowed = action == "start"    ? off
+                   : action == "stop"   ? false
+                   : action == "pause"  ? !off && !paused
+                   : action == "resume" ? paused
+                                        : !off;
+    auto result = cluster.talosctl({"cluster", "node", action, node});
+    ASSERT_EQ(result.status, allowed ? 0 : 1)
+        << action << " " << node << " when " << state << ": " << result.err;
+    if (allowed) state = action == "kill" ? "off" : action == "pause" ? "paused" : "running";
+    ASSERT_EQ(states(cluster), expected) << action << " " << node;
+    for (auto& each : nodes) ASSERT_EQ(truth(cluster, each), expected[each]) << each;
+    ++done;
+  }
+  EXPECT_EQ(done, 100);
+}
+
+// Catches: a crash that nobody sees, one that takes the others along.
+TEST(Power, ACrashIsShownAtOnceWithItsReason) {
+  Cluster cluster("power", kMixed);
+  for (std::string node : {"power-master-1", "power-worker-1"}) {
+    kill(processOf(cluster, node), SIGKILL);
+    EXPECT_TRUE(eventually([&] { return states(cluster)[node] == "failed"; }, 1));
+  }
+  auto table = cluster.ok({"cluster", "show"});
+  EXPECT_TRUE(contains(table, "failed: process 1 killed by signal 9")) << table;
+  EXPECT_TRUE(contains(table, "failed: QEMU killed by signal 9")) << table;
+  EXPECT_EQ(states(cluster)["power-master-2"], "running");
+}
+
+std::set<std::string> namespacesOf(const std::vector<pid_t>& pids) {
+  std::set<std::string> all;
+  for (auto pid : pids) {
+    for (auto kind : {"net", "mnt", "pid", "uts", "ipc", "cgroup"}) {
+      std::error_code ignored;
+      auto link = fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/" + kind, ignored);
+      if (!link.empty()) all.insert(link.string());
+    }
+  }
+  return all;
+}
+
+std::vector<pid_t> everyProcess() {
+  std::vector<pid_t> all;
+  for (auto& entry : fs::directory_iterator("/proc")) {
+    auto pid = atoi(entry.path().filename().c_str());
+    if (pid > 0) all.push_back(pid);
+  }
+  return all;
+}
+
+std::set<std::string> loopDevices() {
+  std::set<std::string> all;
+  for (auto& entry : fs::directory_iterator("/sys/block")) {
+    auto file = slurp(entry.path() / "loop/backing_file");
+    if (contains(file, "rootfs.sqsh")) all.insert(entry.path().string());
+  }
+  return all;
+}
+
+// The host is rebooted: everything is killed at once. Catches: processes, namespaces, loop devices or
+// mounts that outlive the supervisor, a cluster that cannot be started or destroyed after that.
+TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
+  auto mounts = slurp("/proc/self/mountinfo");
+  auto loops = loopDevices();
+  std::string folder;
+  {
+    Cluster cluster("power", kMixed);
+    folder = cluster.stateFolder();
+    EXPECT_EQ(cgroupsOf("power").empty(), false);
+    auto supervisor = cluster.supervisor();
+    std::vector<pid_t> pids = {supervisor};
+    for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
+      pids.push_back(processOf(cluster, node));
+    }
+    kill(supervisor, SIGKILL);
+    for (auto pid : pids) {
+      EXPECT_TRUE(eventually(
+          [&] {
+            auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
+            return stat.empty() || stat[stat.rfind(')') + 2] == 'Z';
+          },
+          5))
+          << pid;
+    }
+    EXPECT_TRUE(eventually([&] { return loopDevices() == loops; }, 5));
+    auto shown = cluster.talosctl({"cluster", "show"});
+    EXPECT_TRUE(contains(shown.err, "not running")) << shown.err;
+    for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "off") << node;
+    auto refused = cluster.talosctl({"cluster", "node", "start", "power-master-1"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(contains(refused.err, "talosctl cluster start")) << refused.err;
+    cluster.ok({"cluster", "start", "--wait=false"});
+    for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "running") << node;
+    kill(cluster.supervisor(), SIGKILL);
+  }
+  EXPECT_TRUE(processesWith(folder).empty());
+  EXPECT_TRUE(cgroupsOf("power").empty());
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_EQ(slurp("/proc/self/mountinfo"), mounts);
+  EXPECT_TRUE(eventually([&] { return loopDevices() == loops; }, 5));
+}
+
+// Catches: namespaces that something keeps.
+TEST(Power, NamespacesGoWithTheCluster) {
+  auto ours = namespacesOf({getpid()});
+  std::set<std::string> theirs;
+  {
+    Cluster cluster("power", kMixed);
+    std::vector<pid_t> pids = {cluster.supervisor()};
+    for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
+      pids.push_back(processOf(cluster, node));
+    }
+    for (auto& each : namespacesOf(pids)) {
+      if (!ours.contains(each)) theirs.insert(each);
+    }
+  }
+  EXPECT_EQ(theirs.size(), 2 + 2 * 6) << "of the supervisor two, of two containers six each";
+  EXPECT_TRUE(eventually(
+      [&] {
+        for (auto& each : namespacesOf(everyProcess())) {
+          if (theirs.contains(each)) return false;
+        }
+        return true;
+      },
+      5));
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,211 @@
+// The users' chapters "Air-gapped environments" and "Configuring pull through cache", line by line:
+// Debian's docker-registry on the host's loopback, clusters created with the flags as they are
+// printed, and registry clients in the network of a node that use the mirrors as its config names
+// them.
+//
+// The host is a network namespace of this process: its registries, on the ports of the chapters,
+// meet nobody else's.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Background;
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::run;
+using harness::slurp;
+namespace fs = std::filesystem;
+
+// "docker run -d -p PORT:5000 -e REGISTRY_PROXY_REMOTEURL=REMOTE registry:2", on one address.
+class Registry {
+ public:
+  Registry(const std::string& folder, const std::string& address, const std::string& remote = "") {
+    auto storage = folder + "/" + address;
+    fs::create_directories(storage);
+    auto config = storage + "/config.yml";
+    std::ofstream(config) << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << storage
+                          << "/data}}\nhttp: {addr: '" << address << "'}\n"
+                          << (remote.empty() ? "" : "proxy: {remoteurl: '" + remote + "'}\n");
+    process =
+        std::make_unique<Background>(std::vector<std::string>{"docker-registry", "serve", config});
+    bool listens =
+        process->waitFor([](const std::string& out,
+                            const std::string& err) { return contains(out + err, "listening on"); },
+                         30);
+    KJ_REQUIRE(listens, "docker-registry does not listen", address.c_str(), process->err().c_str());
+  }
+
+  // What it was asked: its log has a line for each request.
+  bool wasAsked(const std::string& part) {
+    return process->waitFor(
+        [&](const std::string& out, const std::string& err) {
+          return contains(out, part) || contains(err, part);
+        },
+        10);
+  }
+  void stop() { process.reset(); }
+
+ private:
+  std::unique_ptr<Background> process;
+};
+
+class Chapters : public ::testing::Test {
+ protected:
+  std::string folder;
+
+  ~Chapters() noexcept override {}
+  void SetUp() override {
+    ASSERT_EQ(unshare(CLONE_NEWNET), 0) << "needs root";
+    ASSERT_EQ(run({"ip", "link", "set", "lo", "up"}).status, 0);
+    char name[] = "/tmp/talos-registry-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder = name;
+    ok({"umoci", "init", "--layout", folder + "/image"});
+    ok({"umoci", "new", "--image", folder + "/image:made"});
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  static std::string ok(const std::vector<std::string>& words) {
+    auto result = run(words, 60);
+    EXPECT_EQ(result.status, 0) << words[0] << ": " << result.err;
+    return result.out;
+  }
+
+  // "docker push"
+  void push(const std::string& name) {
+    ok({"skopeo", "copy", "--dest-tls-verify=false", "oci:" + folder + "/image:made",
+        "docker://" + name});
+  }
+
+  // Process 1 of a node, as the supervisor's log names it.
+  static std::string processOf(const Cluster& cluster, const std::string& node) {
+    std::smatch match;
+    auto log = slurp(cluster.stateFolder() + "/supervisor.log");
+    std::regex line("message=\"node started\" node=" + node + " pid=([0-9]+)");
+    KJ_REQUIRE(std::regex_search(log, match, line), log.c_str());
+    return match[1];
+  }
+
+  // A whole pull by a registry client in the node's network, as containerd there would do it.
+  harness::Result pull(const Cluster& cluster, const std::string& node, const std::string& name) {
+    static int number = 0;
+    auto target = "oci:" + folder + "/pulled" + std::to_string(++number) + ":x";
+    return run({"nsenter", "--net=/proc/" + processOf(cluster, node) + "/ns/net", "skopeo", "copy",
+                "--src-tls-verify=false", "docker://" + name, target},
+               60);
+  }
+
+  static std::string mirrorOf(const Cluster& cluster, const std::string& node,
+                              const std::string& host) {
+    return cluster.ok({"-n", node, "read", "/system/etc/cri/certs.d/" + host + "/hosts.toml"});
+  }
+};
+
+// Catches: the address of the chapter leading nowhere, or only for servers on all addresses.
+TEST_F(Chapters, AirGapped) {
+  Registry registry(folder, "127.0.0.1:6000");
+  push("127.0.0.1:6000/talos-systems/installer:v0.9.0");
+  EXPECT_TRUE(contains(ok({"skopeo", "list-tags", "--tls-verify=false",
+                           "docker://127.0.0.1:6000/talos-systems/installer"}),
+                       "v0.9.0"));
+  const std::string image = "10.5.0.1:6000/talos-systems/installer:v0.9.0";
+  {
+    Cluster cluster("airgapped",
+                    {"--provisioner=container", "--registry-mirror", "*=http://10.5.0.1:6000",
+                     "--install-image=ghcr.io/talos-systems/installer:v0.9.0"});
+    EXPECT_TRUE(contains(cluster.creation().out, "waiting for API")) << cluster.creation().out;
+    EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", "_default"), "http://10.5.0.1:6000"));
+    for (auto node : {"airgapped-master-1", "airgapped-worker-1"}) {
+      auto pulled = pull(cluster, node, image);
+      EXPECT_EQ(pulled.status, 0) << node << ": " << pulled.err;
+    }
+    EXPECT_TRUE(registry.wasAsked("GET /v2/talos-systems/installer/manifests/v0.9.0"));
+    EXPECT_NE(pull(cluster, "airgapped-master-1", "10.5.0.1:6001/talos-systems/installer").status,
+              0);
+  }
+  Cluster alone("alone", {"--provisioner=container", "--no-uplink", "--workers", "0"});
+  EXPECT_NE(pull(alone, "alone-master-1", image).status, 0) << "--no-uplink shuts nobody in";
+}
+
+// Catches: one mirror that takes the requests of another, and a cache that is none.
+TEST_F(Chapters, PullThroughCache) {
+  Registry upstream(folder, "127.0.0.1:5100");
+  push("127.0.0.1:5100/library/busybox:1.36");
+  const std::vector<std::string> hosts = {"docker.io", "k8s.gcr.io", "quay.io", "gcr.io",
+                                          "ghcr.io"};
+  std::vector<std::unique_ptr<Registry>> caches;
+  std::vector<std::string> flags = {"--provisioner", "container", "--workers", "0"};
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    auto port = std::to_string(5000 + i);
+    caches.push_back(
+        std::make_unique<Registry>(folder, "127.0.0.1:" + port, "http://127.0.0.1:5100"));
+    flags.push_back("--registry-mirror");
+    flags.push_back(hosts[i] + "=http://10.5.0.1:" + port);
+  }
+  Cluster cluster("cached", flags);
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    auto url = "http://10.5.0.1:" + std::to_string(5000 + i);
+    EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", hosts[i]), url)) << hosts[i];
+  }
+  const std::string image = "10.5.0.1:5000/library/busybox:1.36";
+  auto first = pull(cluster, "cached-master-1", image);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_TRUE(caches[0]->wasAsked("GET /v2/library/busybox/manifests/1.36"));
+  EXPECT_TRUE(upstream.wasAsked("/v2/library/busybox/blobs/sha256:"));
+  upstream.stop();
+  auto again = pull(cluster, "cached-master-1", image);
+  EXPECT_EQ(again.status, 0) << "not from the cache: " << again.err;
+  EXPECT_NE(pull(cluster, "cached-master-1", "10.5.0.1:5001/library/busybox:1.36").status, 0)
+      << "the cache of another registry answered";
+}
+
+// "With a docker local cluster we can use docker bridge IP": an address of the host's, through NAT.
+// Catches: nodes that reach the gateway and nothing else.
+TEST_F(Chapters, TheAddressOfTheDockerBridge) {
+  ok({"ip", "link", "add", "docker0", "type", "bridge"});
+  ok({"ip", "address", "add", "172.17.0.1/16", "dev", "docker0"});
+  ok({"ip", "link", "set", "docker0", "up"});
+  Registry registry(folder, "172.17.0.1:5000");
+  push("172.17.0.1:5000/library/busybox:1.36");
+  Cluster cluster("bridge", {"--provisioner", "docker", "--workers", "0", "--registry-mirror",
+                             "docker.io=http://172.17.0.1:5000"});
+  EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", "docker.io"), "http://172.17.0.1:5000"));
+  for (auto mirror : {"172.17.0.1:5000", "10.5.0.1:5000"}) {
+    auto pulled = pull(cluster, "bridge-master-1", std::string(mirror) + "/library/busybox:1.36");
+    EXPECT_EQ(pulled.status, 0) << mirror << ": " << pulled.err;
+  }
+}
+
+// Catches: a process in the host's network that a killed supervisor leaves behind.
+TEST_F(Chapters, TheWayOutEndsWithItsSupervisor) {
+  // Of the network that is this test's host.
+  auto own = fs::read_symlink("/proc/self/ns/net");
+  auto slirps = [&] {
+    size_t count = 0;
+    for (int pid : harness::processesWith("slirp4netns")) {
+      std::error_code ignored;
+      count += fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/net", ignored) == own;
+    }
+    return count;
+  };
+  Cluster cluster("killed", {"--provisioner", "container", "--workers", "0"});
+  EXPECT_EQ(slirps(), 1u);
+  ASSERT_EQ(kill(cluster.supervisor(), SIGKILL), 0);
+  EXPECT_TRUE(eventually([&] { return slirps() == 0; }, 10));
+}
+
+}  // namespace
+}  // namespace talos

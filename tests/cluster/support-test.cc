@@ -1,0 +1,105 @@
+// What is handed to others when a cluster is in trouble: `talosctl support` of a cluster with a node
+// that is down, and `cluster create --crashdump` of one that does not come up.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::run;
+using harness::slurp;
+namespace fs = std::filesystem;
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    char name[] = "/tmp/talos-support-XXXXXX";
+    KJ_REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~Scratch() { fs::remove_all(path); }
+};
+
+// Every value of a config that must not leave the cluster.
+std::set<std::string> secretsOf(const std::string& config) {
+  std::set<std::string> found;
+  std::regex line("(token|key|aescbcEncryptionSecret): ([^ \\n\"]{8,})\\n");
+  for (auto it = std::sregex_iterator(config.begin(), config.end(), line);
+       it != std::sregex_iterator(); ++it) {
+    found.insert((*it)[2]);
+  }
+  return found;
+}
+
+// Catches: a secret in any file of an archive that is made to be sent around, and a node that is
+// down and therefore missing, which is the one that matters.
+TEST(Support, AnArchiveOfAClusterWithANodeThatIsDown) {
+  Cluster cluster("support", {"--provisioner", "container"});
+  cluster.ok({"cluster", "node", "kill", "support-worker-1"});
+  Scratch scratch;
+  auto archive = scratch.path + "/support.zip";
+  auto made =
+      cluster.talosctl({"support", "-O", archive, "--state", cluster.folder() + "/clusters"}, 300);
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_TRUE(contains(made.err, "WARNING: support-worker-1/the node: ")) << made.err;
+  EXPECT_TRUE(contains(made.err, "wrote " + archive)) << made.err;
+  EXPECT_EQ(made.out, "");
+  ASSERT_EQ(run({"sh", "-c", "cd " + scratch.path + " && cmake -E tar xf support.zip"}).status, 0);
+  auto file = [&](const std::string& name) { return slurp(scratch.path + "/" + name); };
+  EXPECT_EQ(file("support-worker-1/console.log"), cluster.console("support-worker-1"));
+  EXPECT_FALSE(file("support-worker-1/console.log").empty());
+  EXPECT_TRUE(contains(file("support-worker-1/local-config.yaml"), "hostname: support-worker-1"));
+  EXPECT_TRUE(contains(file("support-master-1/events.txt"), "SequenceEvent"));
+  EXPECT_TRUE(contains(file("support-master-1/config.yaml"), "hostname: support-master-1"));
+  EXPECT_TRUE(contains(file("support-master-1/services.txt"), "networkd"));
+  EXPECT_FALSE(file("support-master-1/logs/machined.log").empty());
+  EXPECT_TRUE(contains(file("cluster/supervisor.log"), "node started"));
+
+  std::set<std::string> secrets;
+  for (auto node : {"support-master-1", "support-worker-1"}) {
+    secrets.merge(secretsOf(slurp(cluster.stateFolder() + "/" + node + ".yaml")));
+  }
+  secrets.merge(secretsOf(slurp(cluster.talosconfig())));
+  ASSERT_GT(secrets.size(), 6u) << "the check below would see nothing";
+  size_t files = 0;
+  for (auto& entry : fs::recursive_directory_iterator(scratch.path)) {
+    if (!entry.is_regular_file() || entry.path() == archive) continue;
+    ++files;
+    auto text = slurp(entry.path());
+    for (auto& secret : secrets) EXPECT_FALSE(contains(text, secret)) << entry.path();
+  }
+  EXPECT_GT(files, 40u);
+}
+
+// Catches: a cluster that is removed together with the reason why it did not come up.
+TEST(Support, AClusterThatDoesNotComeUpLeavesItsLastLines) {
+  Scratch scratch;
+  // trustd gives this worker no certificate.
+  auto failed =
+      run({harness::talosctlPath(), "--talosconfig", scratch.path + "/talosconfig", "cluster",
+           "create", "--state", scratch.path, "--name", "dump", "--provisioner", "container",
+           "--wait-timeout", "8s", "--crashdump", "--config-patch-join",
+           R"([{"op": "replace", "path": "/machine/token", "value": "aaaaaa.aaaaaaaaaaaaaaaa"}])"},
+          120);
+  if (failed.status == 0) {
+    run({harness::talosctlPath(), "cluster", "destroy", "--state", scratch.path, "--name", "dump"});
+    FAIL() << failed.out;
+  }
+  EXPECT_TRUE(contains(failed.err, "\n10.5.0.2\n========\n")) << failed.err;
+  EXPECT_TRUE(contains(failed.err, "> machined\n")) << failed.err;
+  EXPECT_TRUE(contains(failed.err, "\n10.5.0.3\n========\n")) << failed.err;
+  EXPECT_TRUE(contains(failed.err, "> console\n")) << failed.err;
+  EXPECT_FALSE(fs::exists(scratch.path + "/dump"));
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,184 @@
+// A whole node in a container, from its first boot to its end, and what its host has of it: nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
+#include "tests/container/host-state.h"
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr double kPatience = 60;
+
+// Of this machine's processes, those in a container included; 0 when there is none.
+int childNamed(int parent, const std::string& name) {
+  for (auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(parent) + "/task")) {
+    std::istringstream children(harness::slurp(thread.path() / "children"));
+    for (int pid; children >> pid;) {
+      if (harness::slurp("/proc/" + std::to_string(pid) + "/comm") == name + "\n") return pid;
+    }
+  }
+  return 0;
+}
+
+class ContainerTest : public testing::Test {
+ public:
+  static HostState* before;
+  static Cluster* cluster;
+
+  static void SetUpTestSuite() {
+    before = new HostState(HostState::now());
+    cluster = new Cluster("container",
+                          {"--provisioner", "container", "--masters", "1", "--workers", "0"});
+  }
+  static void TearDownTestSuite() {
+    delete cluster;
+    delete before;
+  }
+
+ protected:
+  std::string ok(std::vector<std::string> arguments) { return cluster->ok(onNode(arguments)); }
+  harness::Result run(std::vector<std::string> arguments) {
+    return cluster->talosctl(onNode(arguments));
+  }
+  std::string bootId() { return ok({"read", "/proc/sys/kernel/random/boot_id"}); }
+  void awaitBoot(const std::string& earlier) {
+    EXPECT_TRUE(eventually(
+        [&]() {
+          auto id = run({"read", "/proc/sys/kernel/random/boot_id"});
+          return id.status == 0 && id.out != earlier;
+        },
+        kPatience));
+    EXPECT_TRUE(eventually([&]() { return contains(run({"get", "machinestatus"}).out, "running"); },
+                           kPatience))
+        << run({"get", "machinestatus"}).out;
+  }
+  std::string console() { return cluster->console("container-master-1"); }
+
+ private:
+  static std::vector<std::string> onNode(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"-n", Cluster::kFirst});
+    return arguments;
+  }
+};
+HostState* ContainerTest::before;
+Cluster* ContainerTest::cluster;
+
+// Catches: a node that shows what is its host's as its own, or shows nothing at all.
+TEST_F(ContainerTest, TellsTheTruth) {
+  auto version = ok({"get", "hostname"});
+  EXPECT_THAT(version, HasSubstr("container-master-1"));
+  EXPECT_EQ(1u, harness::lines(ok({"disks"})).size()) << "a heading and no disk";
+  auto kernelLog = run({"dmesg"});
+  EXPECT_NE(0, kernelLog.status);
+  EXPECT_THAT(kernelLog.err + kernelLog.out, HasSubstr("no kernel log of its own"));
+  auto time = run({"time"});
+  EXPECT_NE(0, time.status);
+  EXPECT_THAT(time.err, HasSubstr("a container, whose clock is its host's"));
+  EXPECT_THAT(ok({"services"}), Not(HasSubstr("timed")));
+  auto stats = ok({"stats"});
+  for (auto service : {"apid", "machined", "networkd", "trustd"}) {
+    std::smatch row;
+    std::regex pattern(std::string(service) + R"(\s+(\d+\.\d+)\s+(\d+))");
+    ASSERT_TRUE(std::regex_search(stats, row, pattern)) << stats;
+    EXPECT_GT(stod(row[1].str()), 0.0) << stats;
+    EXPECT_GT(stod(row[2].str()), 0.0) << stats;
+  }
+  EXPECT_THAT(ok({"mounts"}), HasSubstr("/etc/kubernetes"));
+  // What the host's kernel said when it last died is in one place for all, and whoever reads it
+  // there removes it.
+  EXPECT_THAT(ok({"read", "/proc/mounts"}), Not(HasSubstr(" pstore ")));
+  EXPECT_THAT(console(), HasSubstr("[talos] 20")) << "lines with their time";
+}
+
+// Catches: secrets in the environment of process 1 or of what it starts.
+TEST_F(ContainerTest, ItsEnvironmentHoldsNoConfig) {
+  for (auto pid : cluster->servicePids()) {
+    auto environment = ok({"read", "/proc/" + std::to_string(pid.second) + "/environ"});
+    std::smatch data;
+    static const std::regex left(R"(USERDATA=[^\x00])");
+    EXPECT_FALSE(std::regex_search(environment, data, left)) << pid.first;
+  }
+}
+
+// Catches: a parameter of the host's that a config sets, and one of the node's own that it cannot.
+TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
+  ok({"patch", "machineconfig", "--mode=no-reboot", "-p",
+      R"([{"op": "add", "path": "/machine/sysctls",
+           "value": {"net.ipv4.ip_default_ttl": "99", "kernel.panic": "77"}}])"});
+  EXPECT_TRUE(eventually(
+      [&]() { return ok({"read", "/proc/sys/net/ipv4/ip_default_ttl"}) == "99\n"; }, kPatience));
+  EXPECT_TRUE(eventually(
+      [&]() {
+        return contains(console(),
+                        "machine.sysctls.kernel.panic: not set, because this node is a container");
+      },
+      kPatience));
+  EXPECT_NE("77\n", harness::slurp("/proc/sys/kernel/panic"));
+}
+
+// Catches: a config that is lost with a reboot, a reboot that is none, records of boots that are
+// mixed up, and an end without its reason.
+TEST_F(ContainerTest, Reboots) {
+  auto first = bootId();
+  ok({"patch", "machineconfig", "--mode=auto", "-p",
+      R"([{"op": "add", "path": "/machine/env", "value": {"KEPT": "yes"}}])"});
+  awaitBoot(first);
+  EXPECT_THAT(ok({"get", "mc", "-o", "yaml"}), HasSubstr("KEPT"));
+  auto second = bootId();
+  ok({"reboot"});
+  awaitBoot(second);
+  EXPECT_THAT(ok({"get", "mc", "-o", "yaml"}), HasSubstr("KEPT"));
+  auto records = ok({"get", "bootrecords"});
+  EXPECT_EQ(4u, harness::lines(records).size()) << records;
+  EXPECT_THAT(records, HasSubstr("reboot for a new machine config"));
+  EXPECT_THAT(records, HasSubstr("asked for through the API"));
+}
+
+// Catches: a brain that dies and takes the node with it, or finds no console.
+TEST_F(ContainerTest, ItsBrainIsStartedAgain) {
+  auto before = cluster->servicePids();
+  int processOne = childNamed(cluster->supervisor(), "init");
+  int brain = childNamed(processOne, "machined");
+  ASSERT_NE(0, brain);
+  ASSERT_EQ(0, kill(brain, SIGKILL));
+  EXPECT_TRUE(
+      eventually([&]() { return contains(console(), "machined restarted (1)"); }, kPatience));
+  EXPECT_TRUE(eventually(
+      [&]() {
+        auto after = cluster->servicePids();
+        return after["machined"] != 0 && after["machined"] != before["machined"] &&
+               after["apid"] == before["apid"];
+      },
+      kPatience));
+}
+
+// The last one, since the node ends with it. Catches: a node that writes anything of the host's,
+// from its first boot over a config, reboots and its end.
+TEST_F(ContainerTest, WritesNothingOfItsHosts) {
+  EXPECT_EQ(0, run({"shutdown"}).status);
+  EXPECT_TRUE(
+      eventually([&]() { return contains(cluster->ok({"cluster", "show"}), "off"); }, kPatience))
+      << cluster->ok({"cluster", "show"});
+  EXPECT_THAT(console(), HasSubstr("[talos] [init] shutting down after"));
+  EXPECT_THAT(differences(*before, HostState::now()), IsEmpty());
+  cluster->ok({"cluster", "destroy"});
+  EXPECT_THAT(differences(*before, HostState::now()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace talos

@@ -1,0 +1,140 @@
+#include "tests/container/host-state.h"
+
+#include <fcntl.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "tests/harness/process.h"
+
+namespace talos {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The clock is slewed by whoever keeps it; a node that set it would do so by more.
+constexpr double kJump = 0.5;
+
+// Counters, and files that act when they are read.
+constexpr const char* kVolatile[] = {
+    "fs/aio-nr",
+    "fs/quota/syncs",
+    "fs/dentry-state",
+    "fs/file-nr",
+    "fs/inode-nr",
+    "fs/inode-state",
+    "kernel/ns_last_pid",
+    "kernel/pty/nr",
+    "kernel/random/entropy_avail",
+    "kernel/random/uuid",
+    "kernel/tainted",
+    "vm/stat_refresh",
+    "net/netfilter/nf_conntrack_count",
+};
+// Of a network interface; those of others come and go.
+constexpr const char* kByInterface[] = {"/conf/", "/neigh/"};
+
+constexpr const char* kLimits[] = {
+    "memory.max", "memory.high",  "memory.limit_in_bytes", "memory.swappiness", "cpu.max",
+    "cpu.weight", "cpu.shares",   "cpu.cfs_quota_us",      "cpuset.cpus",       "cpuset.mems",
+    "pids.max",   "devices.list", "release_agent"};
+
+// As it can be read now; many parameters can only be written, or belong to something that goes.
+std::string read(const fs::path& path) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  char text[16384];
+  ssize_t size = ::read(fd, text, sizeof(text));
+  close(fd);
+  return std::string(text, size < 0 ? 0 : static_cast<size_t>(size));
+}
+
+bool isCompared(const std::string& name) {
+  for (auto v : kVolatile) {
+    if (name == v) return false;
+  }
+  for (auto part : kByInterface) {
+    if (name.find(part) == std::string::npos) continue;
+    return name.find("/all/") != std::string::npos || name.find("/default/") != std::string::npos ||
+           name.find("/lo/") != std::string::npos;
+  }
+  return true;
+}
+
+template <typename Visit>
+void eachFile(const fs::path& root, Visit&& visit) {
+  std::error_code error;
+  auto options = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    if (it->is_regular_file(gone)) visit(it->path());
+  }
+}
+
+void compare(const char* what, const std::map<std::string, std::string>& before,
+             const std::map<std::string, std::string>& after, std::vector<std::string>& found) {
+  for (auto& [path, text] : before) {
+    auto it = after.find(path);
+    if (it == after.end() || it->second == text) continue;
+    found.push_back(std::string(what) + " " + path + ": was " + text + "is " + it->second);
+  }
+}
+
+}  // namespace
+
+HostState HostState::now() {
+  HostState state;
+  const std::string sys = "/proc/sys/";
+  eachFile(sys, [&](const fs::path& path) {
+    auto name = path.string().substr(sys.size());
+    if (isCompared(name)) state.parameters[name] = read(path);
+  });
+  eachFile("/sys/fs/cgroup", [&](const fs::path& path) {
+    auto name = path.filename().string();
+    if (std::find(std::begin(kLimits), std::end(kLimits), name) != std::end(kLimits)) {
+      state.limits[path] = read(path);
+    }
+  });
+  state.mounts = harness::lines(harness::slurp("/proc/self/mountinfo"));
+  for (auto& line : harness::lines(harness::slurp("/proc/modules"))) {
+    state.modules.push_back(line.substr(0, line.find(' ')));
+  }
+  struct timespec real, boot;
+  clock_gettime(CLOCK_REALTIME, &real);
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  state.clockMinusUptime = static_cast<double>(real.tv_sec - boot.tv_sec) +
+                           static_cast<double>(real.tv_nsec - boot.tv_nsec) / 1e9;
+  struct timex clock = {};
+  adjtimex(&clock);
+  state.tick = clock.tick;
+  return state;
+}
+
+std::vector<std::string> differences(const HostState& before, const HostState& after) {
+  std::vector<std::string> found;
+  compare("parameter", before.parameters, after.parameters, found);
+  compare("limit", before.limits, after.limits, found);
+  for (auto& line : before.mounts) {
+    if (std::find(after.mounts.begin(), after.mounts.end(), line) == after.mounts.end()) {
+      found.push_back("mount that is gone or changed: " + line);
+    }
+  }
+  for (auto& line : after.mounts) {
+    if (std::find(before.mounts.begin(), before.mounts.end(), line) == before.mounts.end()) {
+      found.push_back("mount that is new or changed: " + line);
+    }
+  }
+  if (before.modules != after.modules) found.push_back("modules are not the same");
+  if (std::abs(before.clockMinusUptime - after.clockMinusUptime) > kJump) {
+    found.push_back("the clock was set");
+  }
+  if (before.tick != after.tick) found.push_back("the clock runs at another speed");
+  return found;
+}
+
+}  // namespace talos

@@ -1,0 +1,290 @@
+// Images and containers of the node, with Debian's containerd and runc and a model of a registry.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "machined/containers/container-facts.h"
+#include "machined/containers/container-run.h"
+#include "tests/containerd/containerd-fixture.h"
+
+namespace talos::test {
+namespace {
+
+using namespace machined;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// A pipe as the logs of a service have it.
+struct OutputPipe {
+  kj::AutoCloseFd reading, writing;
+  std::string text;
+
+  OutputPipe() {
+    int fds[2];
+    KJ_SYSCALL(pipe2(fds, O_CLOEXEC));
+    reading = kj::AutoCloseFd(fds[0]);
+    writing = kj::AutoCloseFd(fds[1]);
+    KJ_SYSCALL(fcntl(reading, F_SETFL, O_NONBLOCK));
+  }
+  const std::string& drain() {
+    char buffer[65536];
+    for (ssize_t n; (n = read(reading, buffer, sizeof buffer)) > 0;) text.append(buffer, n);
+    return text;
+  }
+  int newest() {
+    auto at = drain().rfind("line ");
+    return at == std::string::npos ? -1 : atoi(text.c_str() + at + 5);
+  }
+  // Every number from 0 on, once.
+  bool whole() {
+    int expected = 0;
+    for (auto& line : harness::lines(drain())) {
+      if (line == "ended") continue;
+      if (line != "line " + std::to_string(expected++)) return false;
+    }
+    return true;
+  }
+};
+
+class ContainersTest : public ContainerdTest {
+ public:
+  ~ContainersTest() noexcept override {}
+
+ protected:
+  // Made when all registries are there: they are forks of this process, with loops of their own.
+  std::optional<kj::AsyncIoContext> loop;
+  std::optional<Containerd> containerd;
+  std::vector<std::string> notes;
+
+  // An image with the sample program.
+  std::string layer() {
+    auto tree = path("tree");
+    makeDirectories(kj::str(tree.c_str(), "/etc"));
+    EXPECT_EQ(0, run({"cp", getenv("SAMPLE"), tree + "/sample"}).status);
+    auto made = run({"tar", "-C", tree, "-cf", path("layer.tar"), "sample", "etc"});
+    EXPECT_EQ(0, made.status) << made.err;
+    return harness::slurp(path("layer.tar"));
+  }
+  void startWith(const std::string& yaml) {
+    configure(yaml);
+    start();
+    auto socket = kj::str(path("socket").c_str());
+    if (!loop) loop.emplace(kj::setupAsyncIo());
+    containerd.emplace(*loop->lowLevelProvider, loop->provider->getTimer(), socket);
+    serve();
+  }
+  void serve() { containerd->serving().wait(loop->waitScope); }
+  void mirrorOf(ModelRegistry& registry) {
+    startWith("    mirrors:\n      '*': {endpoints: [\"" + registry.url() + "\"]}");
+  }
+  // "Kind: message"; empty when it was pulled.
+  std::string pull(kj::StringPtr image) {
+    std::string result;
+    pullImage(*containerd, kj::str(image))
+        .then([](UnpackedImage) {},
+              [&](kj::Exception&& e) {
+                result = kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+              })
+        .wait(loop->waitScope);
+    return result;
+  }
+  ContainerSpec sample(kj::StringPtr id) {
+    ContainerSpec spec;
+    spec.id = kj::str(id);
+    spec.image = kj::str("example.com/sample:1");
+    spec.arguments = kj::arr(kj::str("/sample"));
+    spec.environment = kj::arr(kj::str("PATH=/"));
+    spec.cgroup = kj::str("talos-containers-test-", getpid(), "-", id);  // goes with it
+    return spec;
+  }
+  RunningContainer begin(const ContainerSpec& spec, OutputPipe& output) {
+    return runContainer(*containerd, spec, output.writing,
+                        [this](kj::StringPtr note) { notes.push_back(note.cStr()); })
+        .wait(loop->waitScope);
+  }
+  void remove(kj::StringPtr id) { removeContainer(*containerd, kj::str(id)).wait(loop->waitScope); }
+  std::vector<std::string> words(std::vector<std::string> command) {
+    auto result = run(ctr(command));
+    EXPECT_EQ(0, result.status) << result.err;
+    return harness::lines(result.out);
+  }
+  void TearDown() override {
+    if (containerd && daemon) {
+      auto left = systemContainers(*containerd).wait(loop->waitScope);
+      for (auto& container : left) remove(container.id);
+    }
+    daemon.reset();
+    // What the snapshotter and shims of a killed containerd have mounted.
+    for (auto& line : harness::lines(harness::slurp("/proc/self/mounts"))) {
+      auto at = line.find(folder.cStr());
+      if (at != std::string::npos)
+        umount2(line.substr(at, line.find(' ', at) - at).c_str(), MNT_DETACH);
+    }
+    ContainerdTest::TearDown();
+  }
+};
+
+// Catches: an image that is pulled past the mirrors, one that is pulled although it is there, names
+// and digests that are not shown as they are.
+TEST_F(ContainersTest, AnImageIsPulledOnceAndListed) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  EXPECT_THAT(images(*containerd).wait(loop->waitScope), SizeIs(0));
+  auto there = unpackedImage(*containerd, kj::str("example.com/sample:1")).wait(loop->waitScope);
+  EXPECT_TRUE(there == nullptr);
+  EXPECT_EQ("", pull("example.com/sample:1"));
+  EXPECT_THAT(registry.asked(),
+              testing::Contains(testing::StartsWith("/v2/sample/manifests/1?ns=example.com")));
+  auto asked = registry.asked().size();
+  auto needed = needImage(*containerd, kj::str("example.com/sample:1"), [](kj::StringPtr) {
+                }).wait(loop->waitScope);
+  EXPECT_THAT(needed.snapshot.cStr(), testing::StartsWith("sha256:"));
+  EXPECT_EQ(asked, registry.asked().size());
+  auto listed = images(*containerd).wait(loop->waitScope);
+  std::vector<std::string> names;
+  for (auto& image : listed) names.push_back(image.name.cStr());
+  EXPECT_THAT(names, testing::Contains("example.com/sample:1"));
+  EXPECT_THAT(names, testing::Not(testing::Contains(testing::StartsWith("sha256:"))));
+  for (auto& image : listed) {
+    EXPECT_THAT(image.digest.cStr(), testing::StartsWith("sha256:"));
+    EXPECT_GT(image.size, 10000u) << image.name.cStr();
+  }
+}
+
+// Catches: a failure that does not say what to do, "not found" that is tried again for 20 minutes,
+// content that is not what its digest says.
+TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
+  auto content = layer();
+  ModelRegistry good{{.layer = content}}, lying{{.layer = content, .lies = true}},
+      closed{{.layer = content, .credentials = "user:secret"}},
+      unknown{{.kind = ModelRegistry::Kind::kTls, .authority = authority}},
+      slow{{.layer = content, .slowMs = 300}};
+  startWith("    mirrors:\n      good.example: {endpoints: [\"" + good.url() +
+            "\"]}\n      lying.example: {endpoints: [\"" + lying.url() +
+            "\"]}\n      closed.example: {endpoints: [\"" + closed.url() +
+            "\"]}\n      unknown.example: {endpoints: [\"" + unknown.url() +
+            "\"]}\n      slow.example: {endpoints: [\"" + slow.url() +
+            "\"]}\n      none.example: {endpoints: [\"http://127.0.0.1:1\"]}");
+  auto absent = good.host() + "/absent/x:1";
+  EXPECT_EQ("NotFound: cannot pull \"" + absent +
+                "\": the registry has no such image; check the name and the tag",
+            pull(absent.c_str()));
+  EXPECT_THAT(
+      pull("Not A Name"),
+      HasSubstr("InvalidArgument: cannot pull \"Not A Name\": not a valid image reference"));
+  EXPECT_THAT(
+      pull("lying.example/x:1"),
+      HasSubstr(
+          "Unavailable: cannot pull \"lying.example/x:1\": the registry has sent other content"));
+  EXPECT_THAT(pull("closed.example/x:1"),
+              testing::AllOf(HasSubstr("PermissionDenied: "),
+                             HasSubstr("machine.registries.config.<host>.auth")));
+  EXPECT_THAT(
+      pull("unknown.example/x:1"),
+      testing::AllOf(HasSubstr("Unauthenticated: "),
+                     HasSubstr("certificate signed by unknown authority"), HasSubstr("tls.ca")));
+  EXPECT_THAT(pull("none.example/x:1"),
+              testing::AllOf(HasSubstr("Unavailable: "), HasSubstr("connection refused")));
+  EXPECT_EQ("", pull("slow.example/x:1"));
+  // With credentials for the host that answers.
+  containerd.reset();
+  daemon.reset();
+  startWith("    mirrors:\n      closed.example: {endpoints: [\"" + closed.url() +
+            "\"]}\n    config:\n      " + closed.host() +
+            ": {auth: {username: user, password: secret}}");
+  EXPECT_EQ("", pull("closed.example/x:1"));
+}
+
+// Catches: a second container beside the one that runs, an exit status that is lost, layers and
+// records that pile up with each start.
+TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  OutputPipe output;
+  auto spec = sample("sample");
+  auto first = begin(spec, output);
+  EXPECT_FALSE(first.adopted);
+  ASSERT_TRUE(harness::eventually([&]() { return output.newest() > 10; }, 20));
+  auto listed = systemContainers(*containerd).wait(loop->waitScope);
+  ASSERT_THAT(listed, SizeIs(1));
+  EXPECT_EQ(kj::str("sample"), listed[0].id);
+  EXPECT_EQ(kj::str("RUNNING"), listed[0].status);
+  EXPECT_EQ(kj::str("example.com/sample:1"), listed[0].image);
+  EXPECT_EQ(first.pid, static_cast<int>(listed[0].pid));
+  auto again = begin(spec, output);
+  EXPECT_TRUE(again.adopted);
+  EXPECT_EQ(first.pid, again.pid);
+  auto ended = containerEnded(*containerd, kj::str("sample"));
+  EXPECT_FALSE(ended.poll(loop->waitScope));
+  endSystemContainer(*containerd, kj::str("sample")).wait(loop->waitScope);
+  EXPECT_EQ(7u, ended.wait(loop->waitScope));
+  EXPECT_THAT(output.drain(), testing::EndsWith("ended\n"));
+  EXPECT_TRUE(output.whole());
+  // A stopped one is made again, with a layer of its own that is new.
+  OutputPipe second;
+  auto next = begin(spec, second);
+  EXPECT_FALSE(next.adopted);
+  ASSERT_TRUE(harness::eventually([&]() { return second.newest() > 0; }, 20));
+  remove("sample");
+  EXPECT_THAT(systemContainers(*containerd).wait(loop->waitScope), SizeIs(0));
+  EXPECT_THAT(words({"-n", "system", "containers", "ls", "-q"}), IsEmpty());
+  EXPECT_THAT(words({"-n", "k8s.io", "snapshots", "ls"}), SizeIs(2))
+      << "the head line and the image";
+  auto gone = kj::runCatchingExceptions(
+      [&]() { endSystemContainer(*containerd, kj::str("sample")).wait(loop->waitScope); });
+  EXPECT_EQ("container \"sample\" is unknown; use an id of talosctl containers",
+            messageOf(KJ_ASSERT_NONNULL(gone)));
+}
+
+// Catches: containers that end with containerd, that are started once more beside those that go on,
+// lines that are lost while nobody watches.
+TEST_F(ContainersTest, TenContainersOutliveKilledContainerds) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  std::vector<ContainerSpec> specs;
+  std::vector<OutputPipe> outputs(10);
+  std::vector<int> pids;
+  for (int i = 0; i < 10; ++i) {
+    specs.push_back(sample(kj::str("sample-", i)));
+    pids.push_back(begin(specs[i], outputs[i]).pid);
+  }
+  for (int round = 0; round < 3; ++round) {
+    auto waiting = containerEnded(*containerd, kj::str("sample-0"));
+    EXPECT_FALSE(waiting.poll(loop->waitScope));
+    daemon.reset();  // SIGKILL
+    std::vector<int> before;
+    for (auto& output : outputs) before.push_back(output.newest());
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(harness::eventually([&]() { return outputs[i].newest() > before[i]; }, 20)) << i;
+    }
+    start();
+    serve();
+    EXPECT_FALSE(waiting.poll(loop->waitScope));
+    for (int i = 0; i < 10; ++i) {
+      auto there = begin(specs[i], outputs[i]);
+      EXPECT_TRUE(there.adopted) << i;
+      EXPECT_EQ(pids[i], there.pid) << i;
+    }
+    EXPECT_THAT(systemContainers(*containerd).wait(loop->waitScope), SizeIs(10));
+  }
+  auto ended = containerEnded(*containerd, kj::str("sample-3"));
+  signalContainer(*containerd, kj::str("sample-3"), SIGTERM).wait(loop->waitScope);
+  EXPECT_EQ(7u, ended.wait(loop->waitScope));
+  for (auto& output : outputs) EXPECT_TRUE(output.whole());
+  EXPECT_THAT(notes, IsEmpty());
+}
+
+// Catches: a reboot that fails because there is nothing to stop.
+TEST_F(ContainersTest, StoppingNoPodsIsNothing) {
+  mirrorOf(*std::make_unique<ModelRegistry>(ModelRegistry::Options{}));
+  stopPods(*containerd, [](kj::StringPtr) {}).wait(loop->waitScope);
+  EXPECT_THAT(podContainers(*containerd).wait(loop->waitScope), SizeIs(0));
+  EXPECT_THAT(podUse(*containerd).wait(loop->waitScope), SizeIs(0));
+  daemon.reset();
+  stopPods(*containerd, [](kj::StringPtr) {}).wait(loop->waitScope);
+}
+
+}  // namespace
+}  // namespace talos::test

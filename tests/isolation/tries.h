@@ -1,0 +1,43 @@
+// What a process of a node in a container may try to see or to change of its host, and what happens.
+// The tries run as process 1 of a container; what they look for comes from outside, by environment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace talos::isolation {
+
+// How a try ends.
+enum class Outcome {
+  kRefused,   // the kernel says no
+  kNotThere,  // what it looks for is not in the container
+  kOwn,       // it works, on something that is the container's own
+  kPossible,  // it works on the host: weaker than in a virtual machine
+};
+std::string nameOf(Outcome outcome);
+
+// What stands for the host in the tries; each is the value of the environment variable of its name.
+struct HostFacts {
+  std::string disk;      // HOST_DISK, major:minor of a block device of the host
+  std::string file;      // HOST_FILE, a path of the host
+  std::string process;   // HOST_PROCESS, a pid
+  std::string port;      // HOST_PORT, where it listens on 127.0.0.1
+  std::string socket;    // HOST_SOCKET, its socket's abstract name
+  std::string memory;    // HOST_MEMORY, key of a System V shared memory
+  std::string key;       // HOST_KEY, in the keyring of root
+  std::string bootId;    // HOST_BOOT_ID
+  std::string hostname;  // HOST_HOSTNAME
+
+  std::vector<std::string> environment() const;
+  static HostFacts fromEnvironment();
+};
+
+struct Try {
+  const char* what;
+  // Any of them: a host's kernel may lack a thing altogether.
+  std::vector<Outcome> expected;
+  Outcome (*attempt)(const HostFacts& host);
+};
+const std::vector<Try>& tries();
+
+}  // namespace talos::isolation

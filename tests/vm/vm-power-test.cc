@@ -1,0 +1,117 @@
+// What a machine does to its node: its power button is pressed, its kernel dies. QEMU does both.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Background;
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+
+constexpr double kSlow = 120;  // seconds, in emulation beside others
+
+// QEMU's control socket (QMP): a line of JSON each way.
+class Control {
+ public:
+  explicit Control(const Cluster& cluster, const std::string& node) {
+    struct sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    auto path = cluster.stateFolder() + "/" + node + ".qmp";
+    KJ_REQUIRE(path.size() < sizeof(address.sun_path), path.c_str());
+    memcpy(address.sun_path, path.data(), path.size());
+    KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    KJ_SYSCALL(connect(fd, reinterpret_cast<struct sockaddr*>(&address), sizeof(address)));
+    waitFor("\"QMP\"");
+    command("qmp_capabilities");
+  }
+  ~Control() { close(fd); }
+  Control(const Control&) = delete;
+
+  void command(const std::string& name) {
+    auto line = "{\"execute\": \"" + name + "\"}\n";
+    KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
+    waitFor("\"return\"");
+  }
+
+ private:
+  int fd;
+
+  void waitFor(const std::string& word) {
+    std::string seen;
+    while (!contains(seen, word)) {
+      struct pollfd readable = {fd, POLLIN, 0};
+      KJ_REQUIRE(poll(&readable, 1, 10'000) == 1, "QEMU did not answer within 10 s", word.c_str(),
+                 seen.c_str());
+      char buffer[4096];
+      ssize_t size = read(fd, buffer, sizeof(buffer));
+      KJ_REQUIRE(size > 0, "QEMU closed its control socket", seen.c_str());
+      seen.append(buffer, static_cast<size_t>(size));
+    }
+  }
+};
+
+bool exited(const Cluster& cluster, const std::string& node) {
+  for (auto& line : harness::lines(harness::slurp(cluster.stateFolder() + "/supervisor.log"))) {
+    if (contains(line, "node ended") && contains(line, node) && contains(line, "switched off")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// Catches: a button that does nothing, one that cuts the power instead of stopping the services, one
+// that is lost with the brain.
+TEST(PowerButton, ShutsTheNodeDownInOrder) {
+  Cluster cluster("vmpower", {"--masters", "1", "--workers", "1", "--memory", "512"});
+  const std::string master = "vmpower-master-1", worker = "vmpower-worker-1";
+  {
+    Background log(cluster.command({"-n", "10.5.0.3", "logs", "-f", "machined"}));
+    auto says = [&](const char* words) {
+      return log.waitFor([&](auto& out, auto&) { return contains(out, words); }, kSlow);
+    };
+    EXPECT_TRUE(says("sequence boot: done")) << log.out() << log.err();
+    Control(cluster, worker).command("system_powerdown");
+    EXPECT_TRUE(says("sequence shutdown: ")) << log.out() << log.err();
+    EXPECT_TRUE(eventually([&] { return exited(cluster, worker); }, kSlow));
+  }
+  cluster.talosctl({"-n", Cluster::kFirst, "service", "machined", "kill", "--signal", "SIGKILL"});
+  Control(cluster, master).command("system_powerdown");
+  EXPECT_TRUE(eventually([&] { return exited(cluster, master); }, kSlow));
+  for (auto& node : {master, worker}) {
+    auto console = cluster.console(node);
+    EXPECT_FALSE(contains(console, "going on without it")) << console;
+  }
+}
+
+// Catches: a kernel that dies, and nobody can know why; last words that are lost, told twice, or that
+// keep the firmware full.
+TEST(LastWords, OfAKernelThatPanicsAreReadInTheNextBoot) {
+  Cluster cluster("vmpanic", {"--masters", "1", "--workers", "0", "--memory", "512",
+                              "--extra-boot-kernel-args", "unknown_nmi_panic"});
+  auto reads = [&](const std::vector<std::string>& what, const char* words) {
+    return eventually(
+        [&] {
+          auto said = cluster.talosctl(what, 20);
+          return said.status == 0 && contains(said.out, words);
+        },
+        kSlow);
+  };
+  Control(cluster, "vmpanic-master-1").command("inject-nmi");
+  EXPECT_TRUE(reads({"get", "bootrecords"}, "kernel panic")) << cluster.console("vmpanic-master-1");
+  auto words = cluster.ok({"logs", "--previous", "kernel-last-words"});
+  EXPECT_TRUE(contains(words, "Panic#1")) << words;
+  EXPECT_TRUE(contains(words, "NMI: Not continuing")) << words;
+  EXPECT_EQ(cluster.ok({"ls", "/sys/fs/pstore"}).find("dmesg"), std::string::npos);
+}
+
+}  // namespace talos::vm
