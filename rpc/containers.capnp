@@ -13,8 +13,8 @@ interface Containers {
   # Unavailable as long as containerd does not run.
 
   list @0 (kubernetes :Bool) -> (containers :List(Container)) $allow("os:reader");
-  # Sorted by id. Of the node itself, those with a task; with kubernetes, the pods that are ready, each
-  # followed by its containers.
+  # Of the node itself, those with a task, sorted by id; with kubernetes, the pods that are ready, sorted by id,
+  # each followed by its containers.
 
   stats @1 () -> (stats :List(ContainerStat)) $allow("os:reader");
   # Of pods and their containers; of the node itself: Machine.stats. Those without figures are left out.

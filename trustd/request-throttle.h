@@ -1,9 +1,9 @@
 // Back-off for callers without the token. Pure: the time is passed in.
 //
-// After a failure, requests of the address that do not have the token either are refused for kFirst,
-// after each further failure twice as long, at most kLongest; a success, or kForget without a failure, resets it. Memory is bounded:
-// of more than `most` addresses the one that failed longest ago is forgotten. IPv6 callers count by
-// their /64, all of which one node can use.
+// After a failure, requests of the address that do not have the token either are refused for
+// kFirst, after each further failure twice as long, at most kLongest; a success, or kForget without
+// a failure, resets it. Memory is bounded: of more than `most` addresses the one that failed
+// longest ago is forgotten. IPv6 callers count by their /64, all of which one node can use.
 #pragma once
 
 #include <kj/map.h>

@@ -15,9 +15,16 @@ namespace {
 constexpr auto kMachinedPatience = 5 * kj::SECONDS;
 constexpr size_t kMostRoles = 64;
 constexpr size_t kLongestName = 256;  // of what another machine says of its client
-// Clients of another machine's apid that are told apart, each at the cost of a connection to
-// machined; more of them share one.
+// Clients of another machine's apid that are told apart at a time, each at the cost of a connection
+// to machined; more of them share one.
 constexpr size_t kMostForwarded = 32;
+
+// As connections are counted (common/wire/rpc-server.h).
+kj::String hostOf(kj::StringPtr address) {
+  auto ip = Ip::parse(address);
+  KJ_IF_MAYBE (i, ip) return (i->family() == AF_INET6 ? i->masked(64) : *i).toString();
+  return kj::str(address);
+}
 
 kj::String shortened(kj::StringPtr text) {
   return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
@@ -103,7 +110,8 @@ rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Time
 struct Gate::Client : kj::Refcounted {
   kj::String name;
   kj::Own<Budget::Account> account;
-  kj::TreeMap<kj::String, rpc::Node::Client> nodes;
+  kj::Maybe<rpc::Node::Client> own;
+  kj::TreeMap<kj::StringPtr, Forwarded*> forwarded;  // each removes itself
   Clients& all;
   bool known = true;  // in the table of all
 
@@ -111,17 +119,36 @@ struct Gate::Client : kj::Refcounted {
       : name(kj::mv(name)), account(kj::mv(account)), all(all) {}
   ~Client() noexcept(false);
 
-  // `forwarded`: for whom another machine's apid calls; empty for the client itself. What one of
-  // those may have open is no other one's affair.
-  rpc::Node::Client thisNode(LocalNode& connect, kj::StringPtr forwarded = "") {
-    if (nodes.find(forwarded) == nullptr && nodes.size() >= kMostForwarded) forwarded = "";
-    return nodes.findOrCreate(forwarded, [&]() {
-      auto client = forwarded.size() == 0 ? kj::str(name) : kj::str(name, " for ", forwarded);
-      return kj::TreeMap<kj::String, rpc::Node::Client>::Entry{
-          kj::str(forwarded), connect(kj::addRef(*account), client)};
-    });
+  rpc::Node::Client thisNode(LocalNode& connect) {
+    KJ_IF_MAYBE (node, own) return *node;
+    return own.emplace(connect(kj::addRef(*account), name));
   }
+  // `whom`: for whom another machine's apid calls. What one of those may have open is no other one's
+  // affair. None: they are too many.
+  kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr whom);
 };
+
+// The connection to machined of one whom another machine's apid calls for. It goes with the last
+// thing that he has by it, since that other apid stays connected for as long as it likes.
+struct Gate::Forwarded : kj::Refcounted {
+  kj::Own<Client> client;
+  kj::String whom;
+  kj::Maybe<rpc::Node::Client> node;
+
+  Forwarded(kj::Own<Client> client, kj::StringPtr whom, rpc::Node::Client node)
+      : client(kj::mv(client)), whom(kj::str(whom)), node(kj::mv(node)) {
+    this->client->forwarded.insert(this->whom, this);
+  }
+  ~Forwarded() noexcept(false);
+};
+
+kj::Maybe<kj::Own<Gate::Forwarded>> Gate::Client::thisNodeFor(LocalNode& connect,
+                                                              kj::StringPtr whom) {
+  KJ_IF_MAYBE (known, forwarded.find(whom)) return kj::addRef(**known);
+  if (forwarded.size() >= kMostForwarded) return nullptr;
+  return kj::refcounted<Forwarded>(kj::addRef(*this), whom,
+                                   connect(kj::addRef(*account), kj::str(name, " for ", whom)));
+}
 
 // One connection of a client. Referenced by the membrane, and so by everything that the client
 // holds: the connection to machined stays as long as anything that came by it.
@@ -242,13 +269,22 @@ class Gate::Roles final : public rpc::Cluster::Server {
   }
 
   rpc::Node::Client thisNode() {
-    auto denied = [client = kj::addRef(*client), caller = caller.clone(), held = copyOf(roles)](
-                      kj::StringPtr method, kj::StringPtr needed) {
+    auto& all = *client->client;
+    kj::Maybe<kj::Own<Forwarded>> link;
+    if (caller.via.size() > 0) link = all.thisNodeFor(gate.localNode, caller.name);
+    rpc::Node::Client node = nullptr;
+    KJ_IF_MAYBE (l, link) {
+      node = KJ_ASSERT_NONNULL((*l)->node);
+    } else {
+      node = all.thisNode(gate.localNode);
+    }
+    // Lives as long as anything that comes through the membrane.
+    auto denied = [client = kj::addRef(*client), link = kj::mv(link), caller = caller.clone(),
+                   held = copyOf(roles)](kj::StringPtr method, kj::StringPtr needed) {
       client->tellDenied(caller, held, method, needed);
     };
-    auto forwarded = caller.via.size() > 0 ? kj::StringPtr(caller.name) : ""_kj;
-    return attenuate(gate.rules, client->client->thisNode(gate.localNode, forwarded), copyOf(roles),
-                     kj::mv(denied), gate.audit.trail(caller.clone(), roles))
+    return attenuate(gate.rules, kj::mv(node), copyOf(roles), kj::mv(denied),
+                     gate.audit.trail(caller.clone(), roles))
         .castAs<rpc::Node>();
   }
 };
@@ -308,7 +344,13 @@ class Gate::Visitor final : public rpc::Cluster::Server {
 Gate::Client::~Client() noexcept(false) {
   if (!known) return;  // the gate is going, and took the node
   all.table.erase(name);
-  for (auto& entry : nodes) all.retire(kj::mv(entry.value));
+  KJ_IF_MAYBE (node, own) all.retire(kj::mv(*node));
+}
+
+Gate::Forwarded::~Forwarded() noexcept(false) {
+  client->forwarded.erase(whom);
+  if (!client->known) return;
+  KJ_IF_MAYBE (n, node) client->all.retire(kj::mv(*n));
 }
 
 Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, Fleet& fleet, Budget& budget,
@@ -329,7 +371,10 @@ Gate::~Gate() noexcept(false) {
     auto client = kj::addRef(*clients->table.begin()->value);
     clients->table.erase(client->name);
     client->known = false;
-    client->nodes.clear();
+    client->own = nullptr;
+    kj::Vector<kj::Own<Forwarded>> links;  // each may be the last thing that holds another
+    for (auto& entry : client->forwarded) links.add(kj::addRef(*entry.value));
+    for (auto& link : links) link->node = nullptr;
   }
 }
 
@@ -351,16 +396,18 @@ Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Connected> client) {
           door.closed(), nullptr, kj::addRef(*account)};
 }
 
-// A visitor is its address. Another machine has the calls of all its clients, so its account has
-// twice what any of those may have there.
+// A visitor is its host: who has a network of IPv6 has as many addresses as he likes. Another
+// machine has the calls of all its clients, so its account has twice what any of those may have
+// there.
 kj::Own<Gate::Connected> Gate::connected(const Peer& peer) {
-  auto name = peer.anonymous ? kj::str("visitor ", peer.address) : kj::str(peer.serial);
+  auto name = peer.anonymous ? kj::str("visitor ", hostOf(peer.address)) : kj::str(peer.serial);
   KJ_IF_MAYBE (known, clients->table.find(name)) {
     return kj::refcounted<Connected>(kj::addRef(**known), peer);
   }
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
-  auto account = budget.account(name, impersonates ? 2 : 1);
+  auto most = peer.anonymous ? kVisitorBudget : (impersonates ? 2 : 1) * kClientBudget.perClient;
+  auto account = budget.account(name, most);
   auto client = kj::refcounted<Client>(*clients, kj::mv(name), kj::mv(account));
   clients->table.insert(client->name, client.get());
   return kj::refcounted<Connected>(kj::mv(client), peer);

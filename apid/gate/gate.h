@@ -32,6 +32,9 @@ namespace talos::apid {
 // 32 MiB are a config of the largest size on its way to eight nodes. Of three such clients, with a
 // thousand connections besides, apid has some 230 MiB (its limit: machined/brain/daemon-table.cc).
 constexpr Budget::Limits kClientBudget = {.perClient = 32u << 20, .inTotal = 96u << 20};
+// Nobody knows who they are: one config of the largest size at a time, so that many of them have to
+// come together to have it all.
+constexpr size_t kVisitorBudget = 10u << 20;
 
 // This machine's Node for a client: held against this account, and by this name for machined.
 using LocalNode =
@@ -59,6 +62,7 @@ class Gate {
 
  private:
   struct Client;
+  struct Forwarded;
   struct Connected;
   struct Clients;
   class Roles;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "common/tls/tls.h"
 
 namespace talos {
@@ -79,6 +80,8 @@ class GuardedStream::Weighed final : public kj::AsyncIoStream {
 
  private:
   static constexpr size_t kTurn = 256u << 10;  // under a millisecond
+  // For so much; otherwise whoever announces much and sends nothing keeps what is held for it.
+  static constexpr auto kPartPatience = 30 * kj::SECONDS;
 
   kj::AsyncIoStream& inner;
   kj::Timer& timer;
@@ -100,7 +103,9 @@ class GuardedStream::Weighed final : public kj::AsyncIoStream {
     size_t done = 0;
     while (done < size) {
       auto part = kj::min(kTurn, size - done);
-      auto read = co_await inner.tryRead(buffer + done, part, part);
+      auto read = co_await within(timer, kPartPatience, inner.tryRead(buffer + done, part, part),
+                                  kj::str("a message that has begun did not go on within ",
+                                          kPartPatience / kj::SECONDS, " s"));
       done += read;
       if (read < part) break;  // the end
       co_await others();
@@ -356,7 +361,9 @@ void GuardedStream::cutOff() {
   if (failureText == nullptr) failureText = kj::str("it does not read what it is sent");
   broken = takesNothing = true;
   failed->fulfill();
-  stream.abortRead();  // whoever waits for a message hears of it
+  // Whoever waits for a message hears of it. One that the peer has just reset refuses, which concerns
+  // nobody else: this may be called for another connection.
+  kj::runCatchingExceptions([&]() { stream.abortRead(); });
   drained.raise();
 }
 

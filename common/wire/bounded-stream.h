@@ -10,7 +10,8 @@
 // loses its connection too. That is the same for servers and clients: a server that means harm has
 // no more of its client. A client names its server, so that every call that is lost with the
 // connection fails with that name and the cause. With an account (budget.h) all connections of a
-// client together have a limit besides. A server that is to end takes leave(): what was
+// client together have a limit besides. A large message that has begun has to go on: 256 KiB in 30 s.
+// A server that is to end takes leave(): what was
 // asked is answered, and nothing new begun.
 #pragma once
 

@@ -43,7 +43,7 @@ TEST(BudgetTest, AClientHasOneShare) {
 // than one of its clients.
 TEST(BudgetTest, ACallIsNeverForNothing) {
   Budget budget(kLimits);
-  auto one = budget.account("a"), node = budget.account("node", 2);
+  auto one = budget.account("a"), node = budget.account("node", 2 * kLimits.perClient);
   kj::Vector<Budget::Account::Hold> holds;
   EXPECT_NE(refusalOf([&] {
               for (unsigned i = 0; i < 1000; ++i) holds.add(one->hold(8));
@@ -64,7 +64,7 @@ struct FakeQueue final : Budget::Queue {
 // Catches: answers that pile up, in one connection or in many of one client; a client that is cut
 // off for another one's.
 TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
-  Budget budget(kLimits);
+  Budget budget({.perClient = kLimits.perClient, .inTotal = 20 * kMiB});
   auto one = budget.account("a"), other = budget.account("b");
   FakeQueue queues[3];
   one->add(queues[0]);
@@ -84,6 +84,30 @@ TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
   other->received(kMiB);  // by whomever: it comes in at another side
   EXPECT_FALSE(queues[0].cut || queues[2].cut);
   EXPECT_TRUE(queues[1].cut);
+}
+
+// Catches: many clients that each stay below their share, and together have more than there is.
+TEST(BudgetTest, WhatWaitsForAllHasABound) {
+  Budget budget(kLimits);
+  auto one = budget.account("a"), other = budget.account("b");
+  FakeQueue queues[3];
+  one->add(queues[0]);
+  other->add(queues[1]);
+  other->add(queues[2]);
+  KJ_DEFER({
+    one->remove(queues[0]);
+    other->remove(queues[1]);
+    other->remove(queues[2]);
+  });
+  queues[0].waiting = 5 * kMiB;
+  queues[1].waiting = 3 * kMiB;
+  queues[2].waiting = 4 * kMiB;
+  one->received(kMiB);
+  EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
+  ++queues[1].waiting;
+  one->received(kMiB);
+  EXPECT_FALSE(queues[0].cut || queues[1].cut);
+  EXPECT_TRUE(queues[2].cut) << "the longest of the one who has most";
 }
 
 // Servers of one client, each on a stream of its own, with what it sends by hand.

@@ -29,36 +29,52 @@ Budget::Account::Hold::~Hold() noexcept(false) {
   account->budget.held -= bytes;
 }
 
-kj::Own<Budget::Account> Budget::account(kj::StringPtr client, unsigned shares) {
+kj::Own<Budget::Account> Budget::account(kj::StringPtr client, size_t most) {
   KJ_IF_MAYBE (known, accounts.find(client)) {
     return kj::addRef(**known);
   }
-  auto made = kj::refcounted<Account>(*this, kj::str(client), shares * limits.perClient);
+  auto made = kj::refcounted<Account>(*this, kj::str(client), most);
   accounts.insert(made->client, made.get());
   return made;
+}
+
+size_t Budget::queuedFor(const Account& account) {
+  size_t all = 0;
+  for (auto& queue : account.queues) all += queue.queued();
+  return all;
+}
+
+void Budget::cutLongest(Account& account) {
+  size_t most = 0;
+  kj::Maybe<Queue&> longest;
+  for (auto& queue : account.queues) {
+    if (queue.queued() <= most) continue;
+    most = queue.queued();
+    longest = queue;
+  }
+  KJ_IF_MAYBE (queue, longest) queue->cutOff();
 }
 
 void Budget::received(size_t bytes) {
   sinceLook += bytes;
   if (sinceLook < kLookEvery) return;
   sinceLook = 0;
-  for (auto& entry : accounts) look(*entry.value);
-}
-
-void Budget::look(Account& account) {
   size_t all = 0, most = 0;
-  kj::Maybe<Queue&> longest;
-  for (auto& queue : account.queues) {
-    auto queued = queue.queued();
+  kj::Maybe<Account&> greatest;
+  for (auto& entry : accounts) {
+    auto& account = *entry.value;
+    auto queued = queuedFor(account);
+    if (queued > account.most) {
+      cutLongest(account);
+      continue;  // it is about to have less
+    }
     all += queued;
     if (queued <= most) continue;
     most = queued;
-    longest = queue;
+    greatest = account;
   }
-  if (all <= account.most) return;
-  KJ_IF_MAYBE (queue, longest) {
-    queue->cutOff();
-  }
+  if (all <= limits.inTotal) return;
+  KJ_IF_MAYBE (account, greatest) cutLongest(*account);
 }
 
 }  // namespace talos

@@ -5,7 +5,8 @@
 // account, by who it is. What it sends is held against the account before it is kept; more than it
 // may have is refused (ResourceExhausted), which ends that connection. What waits to be sent to it
 // is counted whenever anything has come in, from any side, since everything that is sent came in
-// somewhere; a client that lets more than its share pile up loses the connection with most of it.
+// somewhere; a client that lets more than its share pile up loses the connection with most of it,
+// and when that of all clients together is more than the total, so does the one with most.
 // An account is there as long as somebody refers to it. Not thread-safe; nothing survives a restart.
 #pragma once
 
@@ -67,9 +68,9 @@ class Budget {
     size_t held = 0;
   };
 
-  // That of the client of this name, whoever refers to it already. One that stands for many has
-  // several shares.
-  kj::Own<Account> account(kj::StringPtr client, unsigned shares = 1);
+  // That of the client of this name, whoever refers to it already, with what a client may have.
+  kj::Own<Account> account(kj::StringPtr client) { return account(client, limits.perClient); }
+  kj::Own<Account> account(kj::StringPtr client, size_t most);
 
  private:
   // What a call costs besides its bytes, with what forwards and answers it: contexts, membranes,
@@ -83,7 +84,8 @@ class Budget {
   size_t held = 0, sinceLook = 0;
 
   void received(size_t bytes);
-  void look(Account& account);
+  static size_t queuedFor(const Account& account);
+  static void cutLongest(Account& account);
 };
 
 }  // namespace talos

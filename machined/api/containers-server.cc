@@ -56,7 +56,8 @@ class ContainersServer final : public rpc::Containers::Server {
         .follow = params.getFollow(), .tailLines = params.getTailLines(), .from = params.getFrom()};
     auto sink = params.getSink();
     auto path = co_await podLogFile(containerd, kj::str(params.getId()));
-    co_await readLineFile(parts.pool, parts.port, kj::mv(path), what, kj::mv(sink));
+    co_await readLineFile({parts.pool.of(calls->number()), parts.port, parts.timer}, kj::mv(path),
+                          what, kj::mv(sink));
   }
 
   kj::Promise<void> images(ImagesContext context) override {

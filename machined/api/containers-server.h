@@ -14,6 +14,7 @@ namespace talos::machined {
 struct ContainersParts {
   ReadPool& pool;
   kj::UnixEventPort& port;
+  kj::Timer& timer;
 };
 rpc::Containers::Client serveContainers(Containerd& containerd, ContainersParts parts,
                                         kj::Own<ClientCalls> calls);

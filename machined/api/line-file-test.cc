@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "common/base/error.h"
 
@@ -51,8 +54,8 @@ struct LineFileTest : testing::Test {
   }
   kj::Promise<void> reading(LineFile what) {
     text.clear();
-    return readLineFile(pool, io.unixEventPort, kj::str(path.c_str()), what,
-                        kj::heap<Sink>(text, next));
+    return readLineFile({pool.of(0), io.unixEventPort, io.provider->getTimer()},
+                        kj::str(path.c_str()), what, kj::heap<Sink>(text, next));
   }
   std::string all(LineFile what = {}) {
     reading(what).wait(io.waitScope);
@@ -107,6 +110,56 @@ TEST_F(LineFileTest, FollowsOverARotation) {
   await(following, "a\nbb\nc\n");
   add("d\n");
   await(following, "a\nbb\nc\nd\n");
+}
+
+// Catches: lines that are written to the old file after its end was seen and before it was found to
+// be another one's name.
+TEST_F(LineFileTest, LosesNothingOverManyRotations) {
+  constexpr unsigned kRotations = 300, kLines = 20;
+  add("begin\n");
+  auto following = reading({.follow = true});
+  await(following, "begin\n");
+  std::atomic<size_t> seen = 0;
+  std::string expected = "begin\n";
+  for (unsigned r = 0; r < kRotations; ++r) {
+    for (unsigned i = 0; i < kLines; ++i)
+      expected += std::to_string(r) + "." + std::to_string(i) + "\n";
+    expected += "new\n";
+  }
+  std::thread writer([&] {
+    size_t written = text.size();
+    for (unsigned r = 0; r < kRotations; ++r) {
+      for (unsigned i = 0; i < kLines; ++i) {
+        auto line = std::to_string(r) + "." + std::to_string(i) + "\n";
+        add(line);
+        written += line.size();
+      }
+      rename(path.c_str(), (path + ".1").c_str());
+      add("new\n");  // once this is read, the old file is done with
+      written += 4;
+      for (size_t now = seen; now < written; now = seen) seen.wait(now);
+    }
+  });
+  KJ_DEFER({
+    seen = SIZE_MAX;
+    seen.notify_all();
+    writer.join();
+  });
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (text.size() < expected.size() && std::chrono::steady_clock::now() < deadline) {
+    ASSERT_FALSE(following.poll(io.waitScope));
+    io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    seen = text.size();
+    seen.notify_all();
+  }
+  EXPECT_EQ(expected, text);
+}
+
+// Catches: the beginning of a line that was sent, once more behind a line that is too long.
+TEST_F(LineFileTest, ATooLongLineIsTheEnd) {
+  add("x\n" + std::string(32768, 'y'));
+  auto got = all();
+  EXPECT_EQ(32768, std::count(got.begin(), got.end(), 'y'));
 }
 
 // Catches: a link that leads to another file of the node, a pipe that is waited for.

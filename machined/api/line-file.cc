@@ -9,12 +9,16 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 
 namespace talos::machined {
 namespace {
 
 // More than the longest line of the CRI (16 KiB and its head), and a message of the wire.
 constexpr size_t kPart = 32768;
+
+// For one piece, its turn in the pool included.
+constexpr auto kPatience = 60 * kj::SECONDS;
 
 // Opened without following a link or waiting for a pipe's writer.
 kj::AutoCloseFd openLineFile(kj::StringPtr path) {
@@ -78,9 +82,8 @@ bool isAt(kj::StringPtr path, int fd) {
 
 class LineFileReader {
  public:
-  LineFileReader(ReadPool& pool, kj::UnixEventPort& port, kj::String path, LineFile what,
-                 rpc::LogSink::Client sink)
-      : pool(pool), port(port), path(kj::mv(path)), what(what), sink(kj::mv(sink)) {}
+  LineFileReader(LineFileSource source, kj::String path, LineFile what, rpc::LogSink::Client sink)
+      : source(source), path(kj::mv(path)), what(what), sink(kj::mv(sink)) {}
 
   kj::Promise<void> run() {
     if (what.follow) watch();
@@ -95,8 +98,7 @@ class LineFileReader {
   }
 
  private:
-  ReadPool& pool;
-  kj::UnixEventPort& port;
+  LineFileSource source;
   kj::String path;
   LineFile what;
   rpc::LogSink::Client sink;
@@ -110,12 +112,18 @@ class LineFileReader {
   kj::AutoCloseFd changes;
   kj::Maybe<kj::Own<kj::UnixEventPort::FdObserver>> observer;
 
+  template <typename F>
+  auto inPool(F&& work) {
+    return within(source.timer, kPatience, source.pool.run("reading a log", kj::fwd<F>(work)),
+                  kj::str("reading ", path, " timed out after ", kPatience / kj::SECONDS, " s"));
+  }
+
   kj::Promise<void> begin() {
     struct Begun {
       kj::Own<Opened> file;
       uint64_t at;
     };
-    auto begun = co_await pool.run("reading a log", [path = kj::str(path), what = what]() {
+    auto begun = co_await inPool([path = kj::str(path), what = what]() {
       Begun result{kj::atomicRefcounted<Opened>(), 0};
       result.file->fd = openLineFile(path);
       int fd = result.file->fd;
@@ -132,15 +140,15 @@ class LineFileReader {
 
   // False when there is nothing more now.
   kj::Promise<bool> sendPart() {
-    auto part = co_await pool.run("reading a log", [file = kj::atomicAddRef(*file), at = at]() {
-      return partAt(file->fd, at, kPart);
-    });
+    auto part = co_await inPool(
+        [file = kj::atomicAddRef(*file), at = at]() { return partAt(file->fd, at, kPart); });
     if (part.size() == 0) co_return false;
     size_t lines = part.size();
     while (lines > 0 && part[lines - 1] != '\n') --lines;
     if (lines == 0 && part.size() == kPart) {  // longer than any line should be
       co_await send(part, at + part.size() + 1, true);
       at += part.size();
+      rest = nullptr;
       co_return true;
     }
     rest = kj::heapArray(part.slice(lines, part.size()));
@@ -166,11 +174,12 @@ class LineFileReader {
 
   // Goes on with the new file if there is one.
   kj::Promise<bool> rotated() {
-    bool other = co_await pool.run("reading a log",
-                                   [file = kj::atomicAddRef(*file), path = kj::str(path)]() {
-                                     return !isAt(path, file->fd) && access(path.cStr(), F_OK) == 0;
-                                   });
+    bool other = co_await inPool([file = kj::atomicAddRef(*file), path = kj::str(path)]() {
+      return !isAt(path, file->fd) && access(path.cStr(), F_OK) == 0;
+    });
     if (!other) co_return false;
+    while (co_await sendPart()) {  // written to the old one since its end was seen
+    }
     co_await sendRest();
     rest = nullptr;
     what.from = 0;
@@ -188,7 +197,7 @@ class LineFileReader {
     auto folder = kj::str(path.slice(0, slash), "/");
     // Gone, or not there: then opening the file says so.
     inotify_add_watch(fd, folder.cStr(), IN_MODIFY | IN_CREATE | IN_MOVED_TO);
-    observer = kj::heap<kj::UnixEventPort::FdObserver>(port, fd,
+    observer = kj::heap<kj::UnixEventPort::FdObserver>(source.port, fd,
                                                        kj::UnixEventPort::FdObserver::OBSERVE_READ);
   }
   kj::Promise<void> somethingHappened() {
@@ -205,9 +214,9 @@ class LineFileReader {
 
 }  // namespace
 
-kj::Promise<void> readLineFile(ReadPool& pool, kj::UnixEventPort& port, kj::String path,
-                               LineFile what, rpc::LogSink::Client sink) {
-  auto reader = kj::heap<LineFileReader>(pool, port, kj::mv(path), what, kj::mv(sink));
+kj::Promise<void> readLineFile(LineFileSource source, kj::String path, LineFile what,
+                               rpc::LogSink::Client sink) {
+  auto reader = kj::heap<LineFileReader>(source, kj::mv(path), what, kj::mv(sink));
   auto running = reader->run();
   return running.attach(kj::mv(reader));
 }

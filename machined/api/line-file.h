@@ -18,8 +18,15 @@ struct LineFile {
   uint64_t from = 0;   // a position; 0: as tailLines says
 };
 
-// Without follow it resolves at the end; a line without its end gets one then. NotFound.
-kj::Promise<void> readLineFile(ReadPool& pool, kj::UnixEventPort& port, kj::String path,
-                               LineFile what, rpc::LogSink::Client sink);
+struct LineFileSource {
+  ReadPool::Client pool;
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
+};
+
+// Without follow it resolves at the end; a line without its end gets one then. NotFound;
+// Unavailable when the disk does not answer within 60 s.
+kj::Promise<void> readLineFile(LineFileSource source, kj::String path, LineFile what,
+                               rpc::LogSink::Client sink);
 
 }  // namespace talos::machined

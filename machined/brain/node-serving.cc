@@ -102,26 +102,28 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   NodeParts parts = shared;
   parts.machine =
       kj::heap<MachineServer>(pool, timer, identityOf(deps.platform, deps.mode), hooks(), mine());
-  parts.events = serveEvents(deps.events, previousEvents(), mine());
-  parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(), mine());
+  parts.events = serveEvents(deps.events, previousEvents(mine()), mine());
+  parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
   parts.storage = inContainer() ? serveNoStorage() : serveStorage(pool, mine());
-  parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort}, mine());
+  parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort, timer}, mine());
   parts.resources = serveResources(deps.store, false, mine());
   parts.sensitiveResources = serveResources(deps.store, true, mine());
   return serveNode(kj::mv(parts));
 }
 
-PreviousLog NodeServing::previousLog() {
-  return [this](rpc::Logs::PreviousParams::Reader params) {
-    return deps.recorder.readLog(pool, kj::str(params.getId()), kj::str(params.getBoot()),
-                                 params.getTailLines(), params.getSink());
+PreviousLog NodeServing::previousLog(kj::Own<ClientCalls> calls) {
+  return [this, calls = kj::mv(calls)](rpc::Logs::PreviousParams::Reader params) {
+    return deps.recorder.readLog(pool.of(calls->number()), kj::str(params.getId()),
+                                 kj::str(params.getBoot()), params.getTailLines(),
+                                 params.getSink());
   };
 }
 
-PreviousEvents NodeServing::previousEvents() {
-  return [this](rpc::Events::PreviousParams::Reader params) {
-    return deps.recorder.readEvents(pool, kj::str(params.getBoot()), params.getSink());
+PreviousEvents NodeServing::previousEvents(kj::Own<ClientCalls> calls) {
+  return [this, calls = kj::mv(calls)](rpc::Events::PreviousParams::Reader params) {
+    return deps.recorder.readEvents(pool.of(calls->number()), kj::str(params.getBoot()),
+                                    params.getSink());
   };
 }
 

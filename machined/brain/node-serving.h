@@ -77,8 +77,8 @@ class NodeServing {
   bool inContainer() const { return deps.mode == Mode::kContainer; }
 
   void audit(rpc::AuditRecord::Reader record);
-  PreviousLog previousLog();
-  PreviousEvents previousEvents();
+  PreviousLog previousLog(kj::Own<ClientCalls> calls);
+  PreviousEvents previousEvents(kj::Own<ClientCalls> calls);
   MachineHooks hooks();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);
   void fillStatus(rpc::Status::Builder out);

@@ -96,14 +96,19 @@ kj::Promise<cri::ListContainersResponse> members(Containerd& containerd) {
                                                       cri::ListContainersRequest());
 }
 
-void sortById(kj::Vector<ContainerFact>& facts) {
+// By text alone the pod "web-db" would come between "web" and its containers. Of those with one id
+// the newest comes first.
+void sortByPod(kj::Vector<ContainerFact>& facts) {
+  auto place = [](const ContainerFact& f) {
+    return std::make_tuple(f.pod.asPtr(), !f.isPod, f.id.asPtr(), ~f.attempt);
+  };
   std::sort(facts.begin(), facts.end(),
-            [](const ContainerFact& a, const ContainerFact& b) { return a.id < b.id; });
+            [&](const ContainerFact& a, const ContainerFact& b) { return place(a) < place(b); });
 }
 
 kj::Promise<ContainerFact> findPod(Containerd& containerd, kj::String id) {
   auto facts = co_await podContainers(containerd);
-  // Of one that was restarted there are several; the one that runs is meant.
+  // Of one that was restarted there are several: the one that runs is meant, or the newest.
   ContainerFact* found = nullptr;
   for (auto& fact : facts) {
     if (fact.id == id && (found == nullptr || fact.pid != 0)) found = &fact;
@@ -151,7 +156,7 @@ kj::Promise<kj::Vector<ContainerFact>> systemContainers(Containerd& containerd) 
     fact.pid = task->second.pid();
     facts.add(kj::mv(fact));
   }
-  sortById(facts);
+  sortByPod(facts);
   co_return facts;
 }
 
@@ -185,9 +190,10 @@ kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd) {
     fact.image = text(container.image().image());
     fact.status = kj::str(nameOfState(container.state()));
     fact.pid = pidIn(running, container.id());
+    fact.attempt = container.metadata().attempt();
     facts.add(kj::mv(fact));
   }
-  sortById(facts);
+  sortByPod(facts);
   co_return facts;
 }
 

@@ -17,6 +17,7 @@ struct ContainerFact {
   kj::String pod;  // the id of the pod that it belongs to or is; empty for the node's own
   kj::String key;  // by which containerd knows it
   uint32_t pid = 0;
+  uint32_t attempt = 0;  // how often it was made before, in its pod
   bool isPod = false;
 };
 struct ContainerUse {
@@ -24,7 +25,7 @@ struct ContainerUse {
   uint64_t memoryBytes = 0, cpuNanoseconds = 0;
 };
 
-// Sorted by id: a pod stands before its containers.
+// Sorted by pod, each before its containers, and by id.
 kj::Promise<kj::Vector<ContainerFact>> systemContainers(Containerd& containerd);
 kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd);
 // Of pods and their containers: the working set; those without figures are left out, pods have 0.

@@ -1,12 +1,13 @@
 // One process of machined/parse, started for one request.
 //
-// It is started by the exec wrapper (machined/confine) with the socket to the brain as descriptor 3,
-// if need be a connection as descriptor 4, and nothing else: user 53, no capability, an empty
+// It is started by the exec wrapper (machined/confine) with the socket to the brain as descriptor
+// 3, if need be a connection as descriptor 4, and nothing else: user 53, no capability, an empty
 // environment, no standard streams, the system call filter `parser` (one that resolves names:
-// `resolver`), a Landlock ruleset without files (without others than those of names), and limits. It dies with the object and with the brain: the kernel sends it SIGKILL when
-// the thread that started it ends, and the filter does not let it change that. It is this brain's
-// own child, not one of process 1's, because nobody after this brain could read its answer; should
-// it be a zombie when the brain dies, process 1 reaps it as any orphan.
+// `resolver`), a Landlock ruleset without files (without others than those of names), and limits.
+// It dies with the object and with the brain: the kernel sends it SIGKILL when the thread that
+// started it ends, and the filter does not let it change that. It is this brain's own child, not
+// one of process 1's, because nobody after this brain could read its answer; should it be a zombie
+// when the brain dies, process 1 reaps it as any orphan.
 #pragma once
 
 #include <kj/async-io.h>

@@ -16,10 +16,10 @@ constexpr auto kParserPatience = 10 * kj::SECONDS;
 constexpr auto kGeneratePatience = 2 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
-// Of names, beside those: they wait for the network, and nobody may wait for them. As long as c-ares
-// takes with three servers that do not answer.
+// Of names, beside those: they wait for the network, and nobody may wait for them. Longer than c-ares
+// takes with three servers that do not answer: three tries, each twice as long as the one before.
 constexpr unsigned kMostLookups = 16;
-constexpr auto kLookupPatience = 20 * kj::SECONDS;
+constexpr auto kLookupPatience = 60 * kj::SECONDS;
 
 class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHandler {
  public:

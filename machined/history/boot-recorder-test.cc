@@ -94,7 +94,7 @@ struct BootRecorderTest : testing::Test {
     std::string text;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    brain.recorder
-                       .readLog(pool, kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text))
+                       .readLog(pool.of(0), kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text))
                        .wait(io.waitScope);
                  })) {
       text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();
@@ -131,7 +131,7 @@ TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   EXPECT_EQ("client=eve\n", previous(*brain, "audit"));
   EXPECT_EQ("one\ntwo\nthree\n", previous(*brain, "apid", -1, "b1"));
   std::string names;
-  brain->recorder.readEvents(pool, kj::str(), kj::heap<Names>(names)).wait(io.waitScope);
+  brain->recorder.readEvents(pool.of(0), kj::str(), kj::heap<Names>(names)).wait(io.waitScope);
   EXPECT_EQ("t1 ", names);
   EXPECT_EQ("the machine was reset or lost its power", reasonOf(*brain, "b1"));
   EXPECT_EQ("", reasonOf(*brain, "b2"));

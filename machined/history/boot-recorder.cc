@@ -301,7 +301,8 @@ kj::Promise<void> BootRecorder::writeLast() {
 
 // --- reading ---
 
-kj::Promise<kj::String> BootRecorder::textOf(ReadPool& pool, kj::String boot, kj::String source) {
+kj::Promise<kj::String> BootRecorder::textOf(ReadPool::Client pool, kj::String boot,
+                                             kj::String source) {
   if (!decided) fail(ErrorKind::kUnavailable, "STATE is not mounted yet; retry");
   if (ending) fail(ErrorKind::kUnavailable, kClosed);
   if (!recording) {
@@ -333,7 +334,7 @@ kj::Promise<kj::String> BootRecorder::textOf(ReadPool& pool, kj::String boot, kj
                 kj::str(kDoing, " timed out after ", kReadPatience / kj::SECONDS, " s"));
 }
 
-kj::Promise<void> BootRecorder::readLog(ReadPool& pool, kj::String id, kj::String boot,
+kj::Promise<void> BootRecorder::readLog(ReadPool::Client pool, kj::String id, kj::String boot,
                                         int tailLines, rpc::LogSink::Client sink) {
   if (id == kBootSource || id == kEventsSource) {
     fail(ErrorKind::kNotFound, kj::str("unknown log \"", id, "\""));
@@ -351,7 +352,7 @@ kj::Promise<void> BootRecorder::readLog(ReadPool& pool, kj::String id, kj::Strin
   }
 }
 
-kj::Promise<void> BootRecorder::readEvents(ReadPool& pool, kj::String boot,
+kj::Promise<void> BootRecorder::readEvents(ReadPool::Client pool, kj::String boot,
                                            rpc::EventSink::Client sink) {
   auto text = co_await textOf(pool, kj::mv(boot), kj::str(kEventsSource));
   kj::Vector<kj::ArrayPtr<const char>> lines;

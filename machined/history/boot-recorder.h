@@ -59,9 +59,9 @@ class BootRecorder final {
 
   // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
   // ask for it, so it is read on their pool.
-  kj::Promise<void> readLog(ReadPool& pool, kj::String id, kj::String boot, int tailLines,
+  kj::Promise<void> readLog(ReadPool::Client pool, kj::String id, kj::String boot, int tailLines,
                             rpc::LogSink::Client sink);
-  kj::Promise<void> readEvents(ReadPool& pool, kj::String boot, rpc::EventSink::Client sink);
+  kj::Promise<void> readEvents(ReadPool::Client pool, kj::String boot, rpc::EventSink::Client sink);
 
  private:
   struct Shared;  // with the jobs in the thread pool
@@ -88,7 +88,7 @@ class BootRecorder final {
   kj::Maybe<const LogRing&> ringOf(kj::StringPtr source) const;
   kj::Vector<Piece> collect();
   void publish(kj::ArrayPtr<const BootSummary> boots);
-  kj::Promise<kj::String> textOf(ReadPool& pool, kj::String boot, kj::String source);
+  kj::Promise<kj::String> textOf(ReadPool::Client pool, kj::String boot, kj::String source);
   void complain(kj::Exception&& e);
 };
 

@@ -74,6 +74,7 @@ void Loop::readRequests(bool toTheEnd) {
 void Loop::carryOut(Packet& received) {
   const auto& request = *reinterpret_cast<const Request*>(packet);
   missed = 0;  // every request is a sign of life
+  cannotStart = false;
   switch (request.ask) {
     case Ask::kSpawn:
       spawn(*reinterpret_cast<const Spawn*>(packet), received);

@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <filesystem>
+#include <string>
+
 #include "machined/init/init-harness.h"
 #include "machined/init/init-loop.h"
 
@@ -15,7 +18,7 @@ Harness::Options quick() {
   Harness::Options options;
   options.tickMs = 20;
   options.missedBeats = 10;
-  options.missedAtStart = 25;
+  options.missedAtStart = 50;
   options.termGraceMs = 100;
   return options;
 }
@@ -154,6 +157,27 @@ TEST(BrainWatch, AWishComesTrueWithoutTheBrain) {
       EXPECT_TRUE(endsWith(harness, reboot ? kRebooted : kPoweredOff)) << how;
     }
   }
+}
+
+// Catches: one try that failed is remembered for ever, and the first press of the power button goes
+// down over a brain that works.
+TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
+  auto options = quick();
+  options.brainExists = false;
+  options.wishBegins = 1'000'000;
+  Harness harness(options);
+  harness.waitForConsole("could not be started");
+  auto root = "/proc/" + std::to_string(harness.pid()) + "/root";
+  std::filesystem::create_directories(root + "/no/such");
+  std::filesystem::copy_file(root + Harness::kChild, root + "/no/such/brain");
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beat(brain.socket);
+  ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
+  receive(brain.socket);
+  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  beatFor(brain.socket, 200);  // many ticks
+  EXPECT_EQ(0, kill(harness.pid(), 0));
 }
 
 // Catches: a sequence that begins and hangs in its middle.

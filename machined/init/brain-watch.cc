@@ -79,7 +79,7 @@ void Loop::watchWishes() {
   if (wishes == 0 && begun == 0) return;
   bool reboot = newestWish == static_cast<uint32_t>(Wish::kReboot);
   const char* what = reboot ? "reboot" : "shut down";
-  if (cannotStart) {
+  if (cannotStart && brainPid < 0) {
     // The next try would fail as the last one did.
     console.error(settings.brain, " cannot be started to ", what, "; going on without it");
   } else {

@@ -5,6 +5,7 @@
 #include <linux/reboot.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -80,6 +81,26 @@ TEST(Container, AConsoleThatNobodyReadsStopsNobody) {
   EXPECT_EQ(0, fcntl(said.ends[1], F_GETFL) & O_NONBLOCK) << "changed for others who write to it";
   close(fd);
   EXPECT_TRUE(said.text().starts_with("node: a line"));
+}
+
+// Catches: a log that is written over from its beginning by each start, as a file that is opened
+// anew is.
+TEST(Container, AddsToTheLogThatItsLauncherHas) {
+  int file = memfd_create("log", MFD_CLOEXEC);
+  ASSERT_EQ(9, write(file, "an older\n", 9));
+  int saved = fcntl(1, F_DUPFD_CLOEXEC, 100);
+  fflush(stdout);
+  dup2(file, 1);
+  int fd = -1;
+  auto console = openContainerConsole("node: ", fd);
+  console.info("up");
+  dup2(saved, 1);
+  close(saved);
+  close(fd);
+  char text[64] = {};
+  EXPECT_EQ(18, pread(file, text, sizeof(text), 0));
+  EXPECT_STREQ("an older\nnode: up\n", text);
+  close(file);
 }
 
 // What findCgroupRoot() or findMemoryRoot() says of a folder, in which such file systems are

@@ -65,7 +65,7 @@ const char* findMemoryRoot(const char* at) {
 }
 
 Console openContainerConsole(const char* prefix, int& fd) {
-  fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  fd = open("/proc/self/fd/1", O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) fd = 1;
   return Console(fd, prefix, false);
 }

@@ -97,7 +97,7 @@ class Loop {
   uint64_t brains = 0;
   int64_t brainStarted = 0;  // ms
   int64_t brainDue = 0;      // ms; while none runs
-  bool cannotStart = false;  // the newest try to start one failed
+  bool cannotStart = false;  // the newest try to start one failed; none has said anything since
   int64_t deaths[6] = {};    // times of the newest, oldest first
   int64_t backOff = 0;       // ms
   Stage stage = Stage::kWelcome;

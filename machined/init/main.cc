@@ -46,11 +46,20 @@ void enterCgroup(const char* root, const Console& console) {
   writeText(path.text(), "0", 1);
 }
 
+// Children inherit it, and from containerd every container, which would otherwise have as few as
+// the kernel's default.
+void allowManyFiles() {
+  constexpr rlim_t kFiles = 1048576;
+  struct rlimit files = {kFiles, kFiles};
+  if (setrlimit(RLIMIT_NOFILE, &files) == 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;  // a launcher that allows no more
+  files.rlim_cur = files.rlim_max < kFiles ? files.rlim_max : kFiles;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 void prepare(Settings& settings, bool container, const Console& console) {
   if (!container) prepareKernel(console);
-  // Children inherit it: a modest default that each service may raise for itself.
-  struct rlimit files = {1024, 1048576};
-  setrlimit(RLIMIT_NOFILE, &files);
+  allowManyFiles();
   settings.cgroupRoot = findCgroupRoot();
   settings.memoryRoot = findMemoryRoot();
   if (settings.cgroupRoot[0] == 0) {

@@ -80,7 +80,8 @@ TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
 }
 
 // Catches: one client that takes every thread, for a while or for ever, however often it comes; its
-// reads that keep those behind them from their turn.
+// reads that keep those behind them from their turn; one that can read nothing any more, not even
+// what would tell it why its first read hangs.
 TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
   auto hanging = [&]() {
     return pool.run(
@@ -93,18 +94,27 @@ TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
         },
         7);
   };
-  auto first = hanging(), second = hanging();
+  auto first = hanging(), second = hanging(), third = hanging();
   until([&]() { return inside == 1; });
   EXPECT_EQ(42, pool.run("reading", []() { return 42; }, 8).wait(io.waitScope));
-  pass(31 * kj::SECONDS);  // it hangs now, and still is one of that client's
-  EXPECT_EQ(pool.hanging(), 1u);
   EXPECT_EQ(inside, 1u);
+  pass(31 * kj::SECONDS);  // it hangs now: the next one's turn
+  until([&]() { return inside == 2; });
+  EXPECT_EQ(pool.hanging(), 1u);
+  pass(31 * kj::SECONDS);
+  EXPECT_EQ(pool.hanging(), 2u);
+  EXPECT_EQ(inside, 2u);
+  EXPECT_EQ(
+      "Unavailable: 2 reads of this client hang already (reading a dead mount); a disk or a mount "
+      "does not answer",
+      failure(hanging()));
   EXPECT_EQ(42, pool.run("reading", []() { return 42; }, 8).wait(io.waitScope));
-  release(1);
+  release(2);
   first.wait(io.waitScope);
-  until([&]() { return inside == 1; });  // the next one's turn
-  release(1);
   second.wait(io.waitScope);
+  until([&]() { return inside == 1; });
+  release(1);
+  third.wait(io.waitScope);
 }
 
 // Catches: reads on a dead mount that stop all others, and of which nobody knows.

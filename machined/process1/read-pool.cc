@@ -114,6 +114,11 @@ struct ReadPool::Impl {
                            running.empty() ? ""_kj : kj::StringPtr(running[0]->doing),
                            "); a disk or a mount does not answer"));
     }
+    KJ_IF_MAYBE (what, hangsTooOften(client)) {
+      return error(ErrorKind::kUnavailable,
+                   kj::str(options.hangingPerClient, " reads of this client hang already (", *what,
+                           "); a disk or a mount does not answer"));
+    }
     if (queue.size() >= options.mostQueued) {
       return error(ErrorKind::kResourceExhausted,
                    kj::str(options.mostQueued, " reads wait already, which is the most; retry"));
@@ -128,9 +133,21 @@ struct ReadPool::Impl {
 
   bool hasItsThreads(uint64_t client) const {
     if (client == 0) return false;
+    unsigned working = 0;
+    for (auto& job : running) working += job->client == client && !job->hangs;
+    return working >= options.perClient || hangsTooOften(client) != nullptr;
+  }
+
+  // One of those that hang, when they are as many as a client may have.
+  kj::Maybe<kj::StringPtr> hangsTooOften(uint64_t client) const {
+    if (client == 0) return nullptr;
     unsigned count = 0;
-    for (auto& job : running) count += job->client == client;
-    return count >= options.perClient;
+    for (auto& job : running) {
+      if (job->client == client && job->hangs && ++count >= options.hangingPerClient) {
+        return job->doing.asPtr();
+      }
+    }
+    return nullptr;
   }
 
   // The oldest that may begin.

@@ -4,7 +4,8 @@
 // read hangs on a dead mount must not take a thread of that one away. Here a thread that hangs is
 // counted, told, and replaced by another, up to a bound; when it comes back it is one of the pool
 // again. Beyond the bound the pool refuses at once, and everything else of the node goes on. A
-// client has only so many threads, so one whose reads hang or take long leaves the others theirs.
+// client has only so many threads, so one whose reads hang or take long leaves the others theirs;
+// beside one that hangs it has another, for it may be the one that looks for the cause.
 //
 // Work owns what it uses. It is made and destroyed on the loop's thread, one call at a time runs on
 // one of the pool's. Dropping the promise abandons the result; work that has begun runs to its end.
@@ -24,7 +25,8 @@ class ReadPool {
   struct Options {
     unsigned threads = 2;                        // as many as the processors of a small node
     unsigned mostThreads = 8;                    // with those that hang; each is a stack
-    unsigned perClient = 1;                      // threads, those that hang among them
+    unsigned perClient = 1;                      // threads, without those that hang
+    unsigned hangingPerClient = 2;               // with so many it is refused
     size_t mostQueued = 256;                     // calls of all clients that wait for their turn
     kj::Duration hangsAfter = 30 * kj::SECONDS;  // a disk that retries takes some of them
   };
@@ -35,9 +37,21 @@ class ReadPool {
   KJ_DISALLOW_COPY_AND_MOVE(ReadPool);
 
   // `doing`: for messages ("reading the mounts"). `client`: whose it is (ClientCalls::number); 0:
-  // nobody's. Unavailable when all threads hang, ResourceExhausted when too many wait.
+  // nobody's. Unavailable when all threads hang or too many of this client, ResourceExhausted when
+  // too many wait.
   template <typename F>
   auto run(kj::StringPtr doing, F&& work, uint64_t client = 0) -> kj::Promise<decltype(work())>;
+
+  // As one client has it.
+  struct Client {
+    ReadPool& pool;
+    uint64_t number;
+    template <typename F>
+    auto run(kj::StringPtr doing, F&& work) const {
+      return pool.run(doing, kj::fwd<F>(work), number);
+    }
+  };
+  Client of(uint64_t client) { return {*this, client}; }
 
   unsigned hanging() const;
 

@@ -38,8 +38,9 @@ class StorageServer final : public rpc::Storage::Server {
 
   kj::Promise<void> disks(DisksContext context) override {
     auto slot = calls->enter(CallKind::kRead);
-    auto found =
-        co_await pool.run("reading the disks", [sys = kj::str(sys)]() { return readDisks(sys); });
+    auto found = co_await pool.of(calls->number()).run("reading the disks", [sys = kj::str(sys)]() {
+      return readDisks(sys);
+    });
     auto list = context.getResults().initDisks(static_cast<unsigned>(found.size()));
     for (unsigned i = 0; i < found.size(); ++i) {
       list[i].setDevice(kj::str("/dev/", found[i].name));

@@ -40,8 +40,8 @@ class Events {
   void phase(kj::StringPtr name, rpc::Action action);
   void task(kj::StringPtr name, rpc::Action action);
 
-  // Runs until dropped, or `once`: until the events of now are sent; rejects when the sink fails, and with InvalidArgument for an `after` that
-  // is not an event id.
+  // Runs until dropped, or `once`: until the events of now are sent; rejects when the sink fails,
+  // and with InvalidArgument for an `after` that is not an event id.
   kj::Promise<void> watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink, bool once = false);
 
   // Its lines, for whoever keeps them longer (decodeEvent()).

@@ -55,8 +55,8 @@ struct Disks : public ::testing::Test {
   }
 };
 
-// Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64 MiB that mkfs reserves
-// for its log, or that others may read.
+// Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64
+// MiB that mkfs reserves for its log, or that others may read.
 TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   makeDisks(cluster(), folder);
   auto path = kj::str(folder, "/n.state");

@@ -1,8 +1,8 @@
 // kill -9 of machined at random moments, while configs are applied, services are killed through the
 // API and a log is followed: nothing that was answered is lost.
 //
-// KILLS says how often (1000 times take little more than a minute). Each promise is checked where it is made: what a client
-// was answered is there when it asks again, whichever brain answers.
+// KILLS says how often (1000 times take little more than a minute). Each promise is checked where
+// it is made: what a client was answered is there when it asks again, whichever brain answers.
 #include <capnp/rpc-twoparty.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
