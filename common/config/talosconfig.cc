@@ -138,18 +138,11 @@ void Talosconfig::add(kj::StringPtr name, Context context) {
              [](Context& existing, Context&& added) { existing = kj::mv(added); });
 }
 
-bool Talosconfig::removeByAuthority(kj::StringPtr ca) {
-  kj::Vector<kj::String> names;
-  for (auto& context : all) {
-    if (ca.size() > 0 && context.value.ca == ca) names.add(kj::str(context.key));
-  }
-  for (auto& name : names) {
-    all.erase(name);
-    if (current == name) current = kj::String();
-  }
+void Talosconfig::remove(kj::StringPtr name) {
+  if (!all.erase(name)) return;
+  if (current == name) current = kj::String();
   // A single context that is left is what the user means.
   if (current.size() == 0 && all.size() == 1) current = kj::str(all.begin()->key);
-  return names.size() > 0;
 }
 
 kj::Vector<Talosconfig::Rename> Talosconfig::merge(Talosconfig&& other) {

@@ -47,8 +47,8 @@ class Talosconfig {
   void select(kj::StringPtr name);
   // Adds or replaces; the first context becomes the current one.
   void add(kj::StringPtr name, Context context);
-  // Removes the contexts whose `ca` is this PEM: their cluster is gone. False when there was none.
-  bool removeByAuthority(kj::StringPtr ca);
+  // Removes the context of this name, if there is one.
+  void remove(kj::StringPtr name);
 
   // Takes over the contexts of another file; a name that is taken gets "-1", "-2" and so on. The
   // other's current context becomes the current one.

@@ -8,13 +8,13 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
-#include "common/config/talosconfig.h"
 #include "common/netlink/netlink.h"
 #include "common/wire/rpc-server.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-configs.h"
+#include "talosctl/cluster/cluster-context.h"
 #include "talosctl/cluster/cluster-control.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-show.h"
@@ -225,27 +225,6 @@ bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
   return true;
 }
 
-// The new context becomes the current one of the user's own configuration.
-void mergeContext(Invocation& call, kj::StringPtr made) {
-  auto path = configPath(call);
-  auto mine = Talosconfig::load(path);
-  for (auto& rename : mine.merge(Talosconfig::load(made))) {
-    call.out(kj::str("renamed talosconfig context \"", rename.from, "\" -> \"", rename.to, "\"\n"));
-  }
-  mine.save(path);
-}
-
-// Removes the contexts of a destroyed cluster: those with its CA.
-void removeContext(Invocation& call, const StateDirectory& state) {
-  auto path = configPath(call);
-  auto gone = Talosconfig::load(state.file("talosconfig"));
-  auto mine = Talosconfig::load(path);
-  bool changed = false;
-  for (auto& context : gone.contexts())
-    changed = mine.removeByAuthority(context.value.ca) || changed;
-  if (changed) mine.save(path);
-}
-
 void discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
   // A supervisor that was killed has left them.
@@ -253,7 +232,7 @@ void discard(Invocation& call, const StateDirectory& state) {
                             cluster::cgroupName(call.text("name"), state.path()))
       .remove();
   // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { removeContext(call, state); })) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { cluster::removeContext(state, configPath(call)); })) {
     call.err(kj::str("WARNING: cannot remove the cluster's context from the talosconfig: ",
                      messageOf(*e), "\n"));
   }
@@ -343,13 +322,15 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   makeDirectories(state.path(), 0700);
   state.save(cluster);
-  auto talosconfig =
-      cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
+  cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeDisks(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   sayWhatIsMade(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
-  mergeContext(call, talosconfig);
+  KJ_IF_MAYBE (rename, cluster::addContext(state, configPath(call))) {
+    call.out(kj::str("renamed talosconfig context \"", rename->from, "\" -> \"", rename->to,
+                     "\"\n"));
+  }
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
   if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);
   if (apply || (wait && cluster.getWithoutConfig())) {

@@ -89,13 +89,15 @@ class NodeConfigs {
     KJ_IF_MAYBE (own, secrets) {
       return config::adminConfig(*own, cluster.getName(), endpoints, controlPlane);
     }
-    auto path = kj::str(options.inputFolder, "/talosconfig");
-    auto config = Talosconfig::load(path);
-    auto& context = config.resolve();
+    // The cluster's own context alone: the file may be that of all clusters of the user.
+    auto theirs = Talosconfig::load(kj::str(options.inputFolder, "/talosconfig"));
+    auto& context = theirs.resolve();
     context.endpoints.clear();
     context.nodes.clear();
     for (auto& endpoint : endpoints) context.endpoints.add(kj::str(endpoint));
     for (auto& node : controlPlane) context.nodes.add(kj::str(node));
+    Talosconfig config;
+    config.add(theirs.currentName(), kj::mv(context));
     return config;
   }
 

@@ -2,6 +2,8 @@
 //
 //   state.yaml        what the cluster is (rpc/cluster.capnp)
 //   lock              locked by the supervisor while it runs
+//   talosconfig       client configuration, 0600: the cluster's one context
+//   context           its name in the user's own (cluster-context.h)
 //   supervisor.log    log of the supervisor
 //   <node>.yaml       machine config, 0600
 //   <node>.log        console

@@ -162,12 +162,16 @@ TEST(ClusterConfigs, ExistingOnesKeepTheirSecretsAndGetTheNodesSettings) {
   };
   put("controlplane.yaml", made.controlplane);
   put("join.yaml", made.join);
-  put("talosconfig", made.talosconfig);
+  auto both = Talosconfig::parse(made.talosconfig, "made");
+  both.merge(Talosconfig::parse(config::generate("other", "https://other").talosconfig, "other"));
+  both.select("mine");
+  put("talosconfig", both.toYaml());
   Written written;
   auto client = written.write({.generate = {}, .inputFolder = input.path});
   auto theirs = Talosconfig::parse(made.talosconfig, "made");
   EXPECT_STREQ(client.resolve().ca.cStr(), theirs.resolve().ca.cStr());
   EXPECT_STREQ(client.currentName().cStr(), "mine");
+  EXPECT_EQ(client.contexts().size(), 1u) << "what is the user's other clusters'";
   auto nodes = written.cluster.getNodes();
   EXPECT_EQ(endpointsOf(client), kj::str(nodes[0].getEndpoint(), " ", nodes[1].getEndpoint()));
   auto given = config::parse(made.controlplane, "made");
