@@ -11,11 +11,13 @@
 #include "talosctl/client/ask-outcome.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-control.h"
+#include "talosctl/report/file-end.h"
 
 namespace talos::cluster {
 namespace {
 
 constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
+constexpr size_t kConsole = 1 << 20;               // of a console that ends with a fingerprint
 constexpr kj::Duration kPause = 100 * kj::MILLISECONDS;
 
 talosctl::Target targetOf(const Context& context, kj::StringPtr endpoint) {
@@ -91,7 +93,7 @@ class IsInMaintenance final : public Question {
         fingerprint(fingerprint) {}
 
   kj::Promise<talosctl::Judgement> ask() override {
-    KJ_IF_MAYBE (shown, fingerprintOn(tryReadFile(console).orDefault(kj::str()))) {
+    KJ_IF_MAYBE (shown, fingerprintOn(tryReadEnd(console, kConsole).orDefault(kj::str()))) {
       fingerprint = kj::mv(*shown);
     } else {
       co_return talosctl::Judgement{talosctl::Verdict::kWait, kj::str("booting")};
@@ -111,13 +113,16 @@ class IsInMaintenance final : public Question {
   kj::String& fingerprint;
 };
 
+// Never throws: it is a part of another message.
 kj::String tail(kj::StringPtr what, kj::StringPtr path) {
-  KJ_IF_MAYBE (text, tryReadFile(path)) {
-    constexpr size_t kShown = 1500;
-    auto from = text->size() > kShown ? text->size() - kShown : 0;
-    if (text->size() > 0) return kj::str("\nend of ", what, ":\n", text->slice(from));
+  constexpr size_t kShown = 1500;
+  kj::String text;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&] { text = tryReadEnd(path, kShown).orDefault(kj::str()); })) {
+    return kj::str("\n", messageOf(*e));
   }
-  return kj::str();
+  if (text.size() == 0) return kj::str();
+  return kj::str("\nend of ", what, ":\n", text);
 }
 
 kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/report/file-end.h"
 #include "talosctl/report/node-report.h"
 
 namespace talos::talosctl {
@@ -12,6 +12,7 @@ namespace {
 
 constexpr kj::Duration kNode = 30 * kj::SECONDS;
 constexpr size_t kLines = 100;
+constexpr size_t kConsole = 256 << 10;           // more than kLines of it
 constexpr kj::StringPtr kEtcdLines = "5000"_kj;  // its log says little in many lines
 
 kj::String heading(kj::StringPtr text) {
@@ -30,6 +31,18 @@ kj::Promise<void> dumpLogs(Invocation& call, const Access& access, kj::StringPtr
     auto captured = co_await capture(call, access, node, words, kNode);
     write(kj::str("> ", id, "\n", captured.out, captured.err, "\n"));
   }
+}
+
+// Its end, or why that cannot be read.
+kj::String consoleOf(kj::StringPtr path) {
+  kj::String text;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 auto end = tryReadEnd(path, kConsole).orDefault(kj::str());
+                 text = printableText(lastLines(end, kLines));
+               })) {
+    return kj::str(messageOf(*e), "\n");
+  }
+  return text;
 }
 
 }  // namespace
@@ -54,8 +67,7 @@ kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
     KJ_IF_MAYBE (e, failure) {
       write(kj::str(printableText(messageOf(*e)), "\n"));
       if (node.console.size() == 0) continue;
-      auto console = tryReadFile(node.console).orDefault(kj::str());
-      write(kj::str("> console\n", printableText(lastLines(console, kLines)), "\n"));
+      write(kj::str("> console\n", consoleOf(node.console), "\n"));
     } else {
       ++good;
     }

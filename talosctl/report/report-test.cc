@@ -2,6 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "talosctl/commands/test-cluster.h"
 #include "talosctl/report/crash-dump.h"
@@ -12,6 +19,7 @@ namespace talos::talosctl {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -70,6 +78,13 @@ struct Reports : public ::testing::Test {
   std::string file(kj::StringPtr name) {
     return tryReadFile(in(kj::str("out/", name))).orDefault(kj::str("(no file)")).cStr();
   }
+  std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (auto& entry : std::filesystem::directory_iterator(c.folder.cStr())) {
+      all.push_back(entry.path().filename());
+    }
+    return all;
+  }
   void pack() {
     auto path = in("support.zip");
     ASSERT_EQ(c.run({"bundle", path}), 0) << c.test.console.takeErr().cStr();
@@ -122,7 +137,22 @@ TEST_F(Reports, NothingIsReplaced) {
   EXPECT_EQ(c.run({"bundle", in("support.zip")}), 1);
   EXPECT_THAT(c.test.console.takeErr().cStr(), HasSubstr("exists; remove it, or use --output"));
   EXPECT_STREQ(readFile(in("support.zip")).cStr(), "mine");
-  EXPECT_EQ(access(in("support.zip.part").cStr(), F_OK), -1);
+  EXPECT_THAT(names(), Not(Contains(HasSubstr(".part"))));
+}
+
+// Catches: two runs that write to one file, the later one that replaces what the earlier one made.
+TEST_F(Reports, OfTwoAtOnceOneFails) {
+  auto path = in("support.zip");
+  auto umaskBefore = umask(0277);  // nothing of ours depends on it
+  KJ_DEFER(umask(umaskBefore));
+  auto one = c.start({"bundle", path}), other = c.start({"bundle", path});
+  EXPECT_EQ(c.finish(kj::mv(one)) + c.finish(kj::mv(other)), 1);
+  EXPECT_THAT(c.test.console.takeErr().cStr(), HasSubstr("exists; remove it, or use --output"));
+  EXPECT_THAT(names(), Contains("support.zip"));
+  EXPECT_THAT(names(), Not(Contains(HasSubstr(".part"))));
+  struct stat s;
+  ASSERT_EQ(stat(path.cStr(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0600u);
 }
 
 TEST_F(Reports, ACrashDumpHasTheLastLines) {
@@ -134,6 +164,26 @@ TEST_F(Reports, ACrashDumpHasTheLastLines) {
   EXPECT_THAT(text.cStr(), HasSubstr("\n10.0.0.2\n========\n\n> apid\n"));
   EXPECT_THAT(text.cStr(),
               HasSubstr("\n10.0.0.3\n========\n\nno answer within 10s\n> console\nKernel panic\n"));
+}
+
+// Catches: a console that is too large to be read, or one that is a folder, whose own error hides why
+// the node does not come up and takes the nodes behind it along.
+TEST_F(Reports, ACrashDumpReadsConsolesOfAnySize) {
+  for (auto address : {"10.0.0.2"_kj, "10.0.0.3"_kj}) {
+    KJ_ASSERT_NONNULL(c.nodes.find(address)).off = true;
+  }
+  writeFileAtomically(in("console"), ""_kj, 0600);
+  ASSERT_EQ(truncate(in("console").cStr(), 65 << 20), 0);
+  std::ofstream(in("console").cStr(), std::ios::app) << "\nKernel panic\n";
+  bundle.files.add(BundledFile{kj::str("console"), in("console")});
+  EXPECT_EQ(c.run({"dump"}), 0);
+  auto text = c.test.console.takeOut();
+  EXPECT_THAT(text.cStr(), HasSubstr("\n10.0.0.3\n"));
+  EXPECT_TRUE(text.endsWith("\nKernel panic\n\n")) << text.slice(text.size() - 40).cStr();
+  bundle.files[0].path = in("");
+  EXPECT_EQ(c.run({"dump"}), 0);
+  EXPECT_THAT(c.test.console.takeOut().cStr(),
+              AllOf(HasSubstr("\n10.0.0.3\n"), HasSubstr("> console\n")));
 }
 
 }  // namespace

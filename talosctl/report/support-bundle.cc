@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/date.h"
@@ -15,7 +17,7 @@
 #include "common/config/config-redact.h"
 #include "talosctl/archive/zip-writer.h"
 #include "talosctl/cli/progress-lines.h"
-#include "talosctl/report/crash-dump.h"
+#include "talosctl/report/file-end.h"
 #include "talosctl/report/node-report.h"
 
 namespace talos::talosctl {
@@ -72,41 +74,56 @@ kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledN
 
 void addFile(const BundledFile& file, Archive& archive) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 auto text = readFile(file.path, size_t(1) << 30);
-                 KJ_DEFER(if (file.config) zeroize(text));
                  if (file.config) {
+                   auto text = readFile(file.path);
+                   KJ_DEFER(zeroize(text));
                    archive.zip.add(file.name, config::redact(text));
+                 } else KJ_IF_MAYBE (text, tryReadEnd(file.path, kMostOfAFile)) {
+                   archive.zip.add(file.name, *text);
                  } else {
-                   auto from = text.size() - kj::min(text.size(), kMostOfAFile);
-                   archive.zip.add(file.name, text.slice(from));
+                   fail(ErrorKind::kNotFound, kj::str("there is no ", file.path));
                  }
                })) {
     archive.errors.add(kj::str(file.name, ": ", messageOf(*e), "\n"));
   }
 }
 
-// What the archive is written to until it is complete; removed if that never happens.
+[[noreturn]] void refuseToReplace(kj::StringPtr path) {
+  fail(ErrorKind::kConflict, kj::str(path, " exists; remove it, or use --output"));
+}
+
+// What the archive is written to until it is complete; removed if that never happens. Each run has
+// its own.
 class Unfinished {
  public:
-  explicit Unfinished(kj::StringPtr path) : path(kj::str(path)), part(kj::str(path, ".part")) {
-    if (access(path.cStr(), F_OK) == 0) {
-      fail(ErrorKind::kConflict, kj::str(path, " exists; remove it, or use --output"));
-    }
-    int raw = open(part.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  explicit Unfinished(kj::StringPtr path) : path(kj::str(path)) {
+    if (access(path.cStr(), F_OK) == 0) refuseToReplace(path);
+    auto name = kj::str(path, ".XXXXXX.part");
+    int raw = mkostemps(name.begin(), 5, O_CLOEXEC);  // O_EXCL
     if (raw < 0) {
       int error = errno;
-      fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", part, ": ", strerror(error)));
+      fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(error)));
     }
     fd = kj::AutoCloseFd(raw);
+    part = kj::mv(name);
+    KJ_SYSCALL(fchmod(fd, 0600), part);  // whatever the umask
   }
   ~Unfinished() noexcept {
     if (part.size() > 0) unlink(part.cStr());
   }
   KJ_DISALLOW_COPY_AND_MOVE(Unfinished);
   int get() const { return fd; }
+  // Gives it its name, unless another run was faster.
   void finish() {
-    KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
-    part = nullptr;
+    KJ_SYSCALL(fsync(fd), part);
+    if (renameat2(AT_FDCWD, part.cStr(), AT_FDCWD, path.cStr(), RENAME_NOREPLACE) == 0) {
+      part = nullptr;
+      return;
+    }
+    // Some file systems of networks cannot do that; they have links.
+    if (errno == EINVAL && link(part.cStr(), path.cStr()) == 0) return;  // the part is removed
+    if (errno == EEXIST) refuseToReplace(path);
+    KJ_FAIL_SYSCALL("renameat2", errno, path);
   }
 
  private:

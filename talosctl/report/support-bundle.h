@@ -7,8 +7,8 @@
 //   <node>/local-config.yaml  the config that it was created with, without secrets
 //   cluster/…              files of a local cluster
 //
-// All nodes are asked at once. The archive gets its name when it is complete, and only its owner
-// can read it.
+// All nodes are asked at once. The archive gets its name when it is complete and on the disk, and only
+// its owner can read it. It replaces nothing; of two that are made at once, one fails.
 #pragma once
 
 #include "talosctl/report/capture.h"
