@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/keyctl.h>
+#include <linux/magic.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,12 +18,15 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/timex.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -264,99 +268,154 @@ Outcome bootIdOf(Host host) {
   return id.size() > 30 && id != host.bootId ? kOwn : kPossible;
 }
 
+// --- what hosts differ in
+
+bool noFileSystem(const char* type) {
+  std::ifstream file("/proc/filesystems");
+  for (std::string word; file >> word;) {
+    if (word == type) return false;
+  }
+  return true;
+}
+bool noExt4() {
+  struct statfs root{};
+  return statfs("/", &root) < 0 || root.f_type != EXT4_SUPER_MAGIC ||
+         (root.f_flags & ST_RDONLY) != 0;
+}
+// They open the device, which the filter refuses, before they look for what is mounted of it.
+bool beforeLateOpen() {
+  utsname kernel{};
+  int major = 0, minor = 0;
+  return uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major, &minor) == 2 &&
+         (major < 6 || (major == 6 && minor < 6));
+}
+bool noModules() {
+  return access("/proc/modules", F_OK) < 0;
+}
+bool noIopl() {
+  return iopl(0) < 0 && errno == ENOSYS;
+}
+bool noSysrq() {
+  return access("/proc/sysrq-trigger", F_OK) < 0;
+}
+bool noHugePages() {
+  return access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) < 0;
+}
+bool noTracing() {
+  long program = loadProgram(BPF_PROG_TYPE_RAW_TRACEPOINT);
+  if (program < 0) return true;
+  close(static_cast<int>(program));
+  return false;
+}
+
 }  // namespace
 
 const std::vector<Try>& tries() {
   static const std::vector<Try> all = {
-      {"open a disk of the host by its numbers", {kRefused}, [](Host h) { return disk(h, false); }},
+      {"open a disk of the host by its numbers", kRefused, [](Host h) { return disk(h, false); }},
       {"mount a disk that the host has mounted",
-       {kPossible, kNotThere, kRefused},
-       [](Host h) { return disk(h, true); }},
-      {"open the memory of the host, /dev/mem",
-       {kRefused},
+       kPossible,
+       [](Host h) { return disk(h, true); },
+       {{kRefused, "by kernels before 6.6", beforeLateOpen},
+        {kNotThere, "where it is not an ext4 that can be written", noExt4}}},
+      {"open the memory of the host, /dev/mem", kRefused,
        [](Host) { return device(S_IFCHR, 1, 1); }},
-      {"open I/O ports, /dev/port", {kRefused}, [](Host) { return device(S_IFCHR, 1, 4); }},
-      {"open /dev/kvm", {kRefused}, [](Host) { return device(S_IFCHR, 10, 232); }},
-      {"open /dev/loop-control", {kRefused}, [](Host) { return device(S_IFCHR, 10, 237); }},
-      {"open the console of the host", {kRefused}, [](Host) { return device(S_IFCHR, 5, 1); }},
-      {"read the kernel log, /dev/kmsg", {kRefused}, [](Host) { return device(S_IFCHR, 1, 11); }},
-      {"read the kernel log, syslog(2)",
-       {kRefused},
+      {"open I/O ports, /dev/port", kRefused, [](Host) { return device(S_IFCHR, 1, 4); }},
+      {"open /dev/kvm", kRefused, [](Host) { return device(S_IFCHR, 10, 232); }},
+      {"open /dev/loop-control", kRefused, [](Host) { return device(S_IFCHR, 10, 237); }},
+      {"open the console of the host", kRefused, [](Host) { return device(S_IFCHR, 5, 1); }},
+      {"read the kernel log, /dev/kmsg", kRefused, [](Host) { return device(S_IFCHR, 1, 11); }},
+      {"read the kernel log, syslog(2)", kRefused,
        [](Host) { return onHost(syscall(SYS_syslog, 10, 0, 0)); }},
-      {"read /proc/kcore", {kNotThere}, [](Host) { return hidden("/proc/kcore"); }},
-      {"read /proc/kallsyms", {kNotThere}, [](Host) { return hidden("/proc/kallsyms"); }},
-      {"read the kernel's command line", {kNotThere}, [](Host) { return hidden("/proc/cmdline"); }},
+      {"read /proc/kcore", kNotThere, [](Host) { return hidden("/proc/kcore"); }},
+      {"read /proc/kallsyms", kNotThere, [](Host) { return hidden("/proc/kallsyms"); }},
+      {"read the kernel's command line", kNotThere, [](Host) { return hidden("/proc/cmdline"); }},
       {"load a kernel module",
-       {kRefused, kNotThere},
-       [](Host) { return onHost(syscall(SYS_init_module, "", 0, "")); }},
-      {"load a kernel for kexec",
-       {kRefused},
+       kRefused,
+       [](Host) { return onHost(syscall(SYS_init_module, "", 0, "")); },
+       {{kNotThere, "where the kernel loads no modules", noModules}}},
+      {"load a kernel for kexec", kRefused,
        [](Host) { return onHost(syscall(SYS_kexec_load, 0, 0, nullptr, 0)); }},
-      {"set the clock", {kRefused}, setClock},
-      {"adjust the clock", {kRefused}, adjustClock},
-      {"use I/O ports, iopl(2)", {kRefused, kNotThere}, [](Host) { return onHost(iopl(3)); }},
-      {"turn on swap", {kRefused}, [](Host) { return onHost(swapon("/run/.boot-id", 0)); }},
-      {"turn on process accounting",
-       {kRefused},
-       [](Host) { return onHost(acct("/run/.boot-id")); }},
-      {"open a file of the host by handle", {kRefused}, openByHandle},
-      {"open a file of the host by path",
-       {kNotThere},
+      {"set the clock", kRefused, setClock},
+      {"adjust the clock", kRefused, adjustClock},
+      {"use I/O ports, iopl(2)",
+       kRefused,
+       [](Host) { return onHost(iopl(3)); },
+       {{kNotThere, "where the kernel has no iopl", noIopl}}},
+      {"turn on swap", kRefused, [](Host) { return onHost(swapon("/run/.boot-id", 0)); }},
+      {"turn on process accounting", kRefused, [](Host) { return onHost(acct("/run/.boot-id")); }},
+      {"open a file of the host by handle", kRefused, openByHandle},
+      {"open a file of the host by path", kNotThere,
        [](Host h) { return openOnly(h.file.c_str(), O_RDONLY); }},
-      {"leave the image by setns(2)", {kNotThere}, leaveRoot},
-      {"write to the image",
-       {kRefused},
-       [](Host) { return openOnly("/etc", O_TMPFILE | O_WRONLY); }},
-      {"signal a process of the host",
-       {kNotThere},
+      {"leave the image by setns(2)", kNotThere, leaveRoot},
+      {"write to the image", kRefused, [](Host) { return openOnly("/etc", O_TMPFILE | O_WRONLY); }},
+      {"signal a process of the host", kNotThere,
        [](Host h) { return onHost(kill(atoi(h.process.c_str()), 0)); }},
-      {"trace a process of the host", {kNotThere}, attach},
-      {"read the host's shared memory",
-       {kNotThere},
+      {"trace a process of the host", kNotThere, attach},
+      {"read the host's shared memory", kNotThere,
        [](Host h) { return onHost(shmget(atoi(h.memory.c_str()), 0, 0)); }},
-      {"connect to a port of the host's loopback", {kNotThere}, connectToPort},
-      {"connect to an abstract socket of the host", {kNotThere}, connectToSocket},
-      {"change the hostname", {kOwn}, changeHostname},
-      {"read the boot id", {kOwn}, bootIdOf},
-      {"write kernel.core_pattern",
-       {kRefused},
+      {"connect to a port of the host's loopback", kNotThere, connectToPort},
+      {"connect to an abstract socket of the host", kNotThere, connectToSocket},
+      {"change the hostname", kOwn, changeHostname},
+      {"read the boot id", kOwn, bootIdOf},
+      {"write kernel.core_pattern", kRefused,
        [](Host) { return openOnly("/proc/sys/kernel/core_pattern", O_WRONLY); }},
-      {"write vm.overcommit_memory",
-       {kRefused},
+      {"write vm.overcommit_memory", kRefused,
        [](Host) { return openOnly("/proc/sys/vm/overcommit_memory", O_WRONLY); }},
-      {"write net.ipv4.ip_forward", {kOwn}, ownSysctl},
+      {"write net.ipv4.ip_forward", kOwn, ownSysctl},
       {"write /proc/sysrq-trigger",
-       {kRefused, kNotThere},
-       [](Host) { return openOnly("/proc/sysrq-trigger", O_WRONLY); }},
+       kRefused,
+       [](Host) { return openOnly("/proc/sysrq-trigger", O_WRONLY); },
+       {{kNotThere, "where the kernel has no SysRq", noSysrq}}},
       {"write below /sys",
-       {kRefused, kNotThere},
-       [](Host) { return openOnly("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY); }},
-      {"count events of the CPUs, perf", {kRefused}, perf},
-      {"lift its cgroup's device filter", {kNotThere}, detachFilter},
-      {"set release_agent of a v1 cgroup", {kNotThere}, releaseAgent},
-      {"mount a new v1 hierarchy with release_agent", {kRefused, kNotThere}, newHierarchy},
-      {"find cgroups of the host", {kNotThere}, otherCgroup},
+       kRefused,
+       [](Host) { return openOnly("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY); },
+       {{kNotThere, "where the kernel has no huge pages", noHugePages}}},
+      {"count events of the CPUs, perf", kRefused, perf},
+      {"lift its cgroup's device filter", kNotThere, detachFilter},
+      {"set release_agent of a v1 cgroup", kNotThere, releaseAgent},
+      {"mount a new v1 hierarchy with release_agent",
+       kRefused,
+       newHierarchy,
+       {{kNotThere, "where the kernel has no cgroup v1", [] { return noFileSystem("cgroup"); }}}},
+      {"find cgroups of the host", kNotThere, otherCgroup},
       {"load a BPF program for tracing",
-       {kPossible, kRefused},
-       [](Host) { return onHost(loadProgram(BPF_PROG_TYPE_RAW_TRACEPOINT)); }},
-      {"remount /proc/sys and write kernel.core_pattern", {kPossible}, makeSysctlsWritable},
-      {"mount a new /proc and write kernel.core_pattern",
-       {kPossible},
+       kPossible,
+       [](Host) { return onHost(loadProgram(BPF_PROG_TYPE_RAW_TRACEPOINT)); },
+       {{kRefused, "where it is refused to the host's root too", noTracing}}},
+      {"remount /proc/sys and write kernel.core_pattern", kPossible, makeSysctlsWritable},
+      {"mount a new /proc and write kernel.core_pattern", kPossible,
        [](Host) { return mountAndOpen("proc", "sys/kernel/core_pattern", O_WRONLY); }},
       {"mount a new /sys and make it writable",
-       {kPossible, kNotThere},
+       kPossible,
        [](Host) {
          return mountAndOpen("sysfs", "kernel/mm/transparent_hugepage/enabled", O_WRONLY);
-       }},
+       },
+       {{kNotThere, "where the kernel has no huge pages", noHugePages}}},
       {"mount the host's /dev, devtmpfs",
-       {kPossible, kNotThere},
-       [](Host) { return mountAndOpen("devtmpfs", ".", O_RDONLY); }},
+       kPossible,
+       [](Host) { return mountAndOpen("devtmpfs", ".", O_RDONLY); },
+       {{kNotThere, "where the kernel has no devtmpfs", [] { return noFileSystem("devtmpfs"); }}}},
       {"mount debugfs",
-       {kPossible, kNotThere},
-       [](Host) { return mountAndOpen("debugfs", ".", O_RDONLY); }},
-      {"read keys of the host's root", {kPossible}, hostKey},
+       kPossible,
+       [](Host) { return mountAndOpen("debugfs", ".", O_RDONLY); },
+       {{kNotThere, "where the kernel has no debugfs", [] { return noFileSystem("debugfs"); }}}},
+      {"read keys of the host's root", kPossible, hostKey},
   };
   return all;
+}
+
+Outcome Try::here() const {
+  for (auto& other : otherwise) {
+    if (other.holds()) return other.outcome;
+  }
+  return expected;
+}
+
+std::string Try::documented() const {
+  auto text = nameOf(expected);
+  for (auto& other : otherwise) text += "; " + nameOf(other.outcome) + " " + other.where;
+  return text;
 }
 
 std::string nameOf(Outcome outcome) {
@@ -374,9 +433,9 @@ std::string nameOf(Outcome outcome) {
 }
 
 std::vector<std::string> HostFacts::environment() const {
-  return {"HOST_DISK=" + disk, "HOST_FILE=" + file,      "HOST_PROCESS=" + process,
-          "HOST_PORT=" + port, "HOST_SOCKET=" + socket,  "HOST_MEMORY=" + memory,
-          "HOST_KEY=" + key,   "HOST_BOOT_ID=" + bootId, "HOST_HOSTNAME=" + hostname};
+  return {"HOST_DISK=" + disk, "HOST_FILE=" + file,     "HOST_PROCESS=" + process,
+          "HOST_PORT=" + port, "HOST_SOCKET=" + socket, "HOST_MEMORY=" + memory,
+          "HOST_KEY=" + key,   "HOST_BOOT_ID=" + bootId};
 }
 
 HostFacts HostFacts::fromEnvironment() {
@@ -391,8 +450,7 @@ HostFacts HostFacts::fromEnvironment() {
           .socket = get("HOST_SOCKET"),
           .memory = get("HOST_MEMORY"),
           .key = get("HOST_KEY"),
-          .bootId = get("HOST_BOOT_ID"),
-          .hostname = get("HOST_HOSTNAME")};
+          .bootId = get("HOST_BOOT_ID")};
 }
 
 }  // namespace talos::isolation

@@ -18,25 +18,36 @@ std::string nameOf(Outcome outcome);
 
 // What stands for the host in the tries; each is the value of the environment variable of its name.
 struct HostFacts {
-  std::string disk;      // HOST_DISK, major:minor of a block device of the host
-  std::string file;      // HOST_FILE, a path of the host
-  std::string process;   // HOST_PROCESS, a pid
-  std::string port;      // HOST_PORT, where it listens on 127.0.0.1
-  std::string socket;    // HOST_SOCKET, its socket's abstract name
-  std::string memory;    // HOST_MEMORY, key of a System V shared memory
-  std::string key;       // HOST_KEY, in the keyring of root
-  std::string bootId;    // HOST_BOOT_ID
-  std::string hostname;  // HOST_HOSTNAME
+  std::string disk;     // HOST_DISK, major:minor of a block device of the host
+  std::string file;     // HOST_FILE, a path of the host
+  std::string process;  // HOST_PROCESS, a pid
+  std::string port;     // HOST_PORT, where it listens on 127.0.0.1
+  std::string socket;   // HOST_SOCKET, its socket's abstract name
+  std::string memory;   // HOST_MEMORY, key of a System V shared memory
+  std::string key;      // HOST_KEY, in the keyring of root
+  std::string bootId;   // HOST_BOOT_ID
 
   std::vector<std::string> environment() const;
   static HostFacts fromEnvironment();
 };
 
+// What happens instead on hosts that are known by something else than the try.
+struct Otherwise {
+  Outcome outcome;
+  const char* where;  // "where the kernel loads no modules"
+  bool (*holds)();    // asked on the host
+};
+
 struct Try {
   const char* what;
-  // Any of them: a host's kernel may lack a thing altogether.
-  std::vector<Outcome> expected;
+  Outcome expected;
   Outcome (*attempt)(const HostFacts& host);
+  std::vector<Otherwise> otherwise = {};
+
+  // On this host; called outside of the container.
+  Outcome here() const;
+  // As the documents have it: "refused; not there where the kernel loads no modules".
+  std::string documented() const;
 };
 const std::vector<Try>& tries();
 
