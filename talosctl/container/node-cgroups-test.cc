@@ -81,6 +81,27 @@ TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
                "0");
 }
 
+// Catches: a host with cgroup v2 alone whose nodes are not limited, or limited where they can lift it.
+TEST_F(Hierarchies, LimitsOfVersion2) {
+  ClusterCgroups cgroups(parseCgroups(kj::str("c ", folder, "/unified cgroup2 rw\n")), "c");
+  auto node = kj::str("unified/talos/c/n");
+  makeDirectories(kj::str(folder, "/", node, "/node"));
+  write(kj::str(node, "/node/cgroup.procs"), "");
+  for (auto file : {"memory.max", "cpu.max", "node/memory.max", "node/cpu.max"}) {
+    write(kj::str(node, "/", file), "max");
+  }
+  EXPECT_EQ(cgroups.createNode("n", {.memory = 4096, .milliCpus = 1500}).size(), 1);
+  auto text = [&](kj::StringPtr file) { return readFile(kj::str(folder, "/", node, "/", file)); };
+  EXPECT_STREQ(text("memory.max").cStr(), "4096");
+  EXPECT_STREQ(text("cpu.max").cStr(), "150000 100000");
+  EXPECT_STREQ(text("node/memory.max").cStr(), "max");
+  EXPECT_STREQ(text("node/cpu.max").cStr(), "max");
+  // The smallest that `cluster create --cpus` takes: below 1000, the kernel refuses it.
+  write(kj::str(node, "/cpu.max"), "");
+  cgroups.createNode("n", {.memory = 4096, .milliCpus = 10});
+  EXPECT_STREQ(text("cpu.max").cStr(), "1000 100000");
+}
+
 // Catches: another cluster's cgroups that go with this one's, or the common folder while another
 // cluster is in it.
 TEST_F(Hierarchies, OnlyTheClustersOwnAreRemoved) {

@@ -59,8 +59,11 @@ pid_t processOf(const Cluster& cluster, const std::string& node) {
 std::vector<fs::path> cgroupsOf(const std::string& name) {
   std::vector<fs::path> found;
   std::error_code ignored;
-  for (auto& root : fs::directory_iterator("/sys/fs/cgroup", ignored)) {
-    for (auto& cluster : fs::directory_iterator(root.path() / "talos", ignored)) {
+  // Of v2 alone; beside v1, each hierarchy has a folder.
+  std::vector<fs::path> roots = {"/sys/fs/cgroup"};
+  for (auto& root : fs::directory_iterator(roots[0], ignored)) roots.push_back(root.path());
+  for (auto& root : roots) {
+    for (auto& cluster : fs::directory_iterator(root / "talos", ignored)) {
       if (cluster.path().filename().string().starts_with(name + "-")) found.push_back(cluster);
     }
   }

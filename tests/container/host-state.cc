@@ -65,14 +65,15 @@ bool isCompared(const std::string& name) {
   return true;
 }
 
+// What cannot be read or is gone meanwhile does not hide the rest.
 template <typename Visit>
-void eachFile(const fs::path& root, Visit&& visit) {
+void eachFile(const fs::path& folder, Visit&& visit) {
   std::error_code error;
-  auto options = fs::directory_options::skip_permission_denied;
-  for (fs::recursive_directory_iterator it(root, options, error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;
-    if (it->is_regular_file(gone)) visit(it->path());
+    auto status = it->symlink_status(gone);
+    if (fs::is_directory(status)) eachFile(it->path(), visit);
+    if (fs::is_regular_file(status)) visit(it->path());
   }
 }
 
@@ -82,6 +83,14 @@ void compare(const char* what, const std::map<std::string, std::string>& before,
     auto it = after.find(path);
     if (it == after.end() || it->second == text) continue;
     found.push_back(std::string(what) + " " + path + ": was " + text + "is " + it->second);
+  }
+}
+
+// Those of the first list that are not in the second.
+void missing(const char* what, const std::vector<std::string>& from,
+             const std::vector<std::string>& in, std::vector<std::string>& found) {
+  for (auto& each : from) {
+    if (std::ranges::find(in, each) == in.end()) found.push_back(std::string(what) + ": " + each);
   }
 }
 
@@ -119,17 +128,10 @@ std::vector<std::string> differences(const HostState& before, const HostState& a
   std::vector<std::string> found;
   compare("parameter", before.parameters, after.parameters, found);
   compare("limit", before.limits, after.limits, found);
-  for (auto& line : before.mounts) {
-    if (std::find(after.mounts.begin(), after.mounts.end(), line) == after.mounts.end()) {
-      found.push_back("mount that is gone or changed: " + line);
-    }
-  }
-  for (auto& line : after.mounts) {
-    if (std::find(before.mounts.begin(), before.mounts.end(), line) == before.mounts.end()) {
-      found.push_back("mount that is new or changed: " + line);
-    }
-  }
-  if (before.modules != after.modules) found.push_back("modules are not the same");
+  missing("mount that is gone or changed", before.mounts, after.mounts, found);
+  missing("mount that is new or changed", after.mounts, before.mounts, found);
+  missing("module that is gone", before.modules, after.modules, found);
+  missing("module that is new", after.modules, before.modules, found);
   if (std::abs(before.clockMinusUptime - after.clockMinusUptime) > kJump) {
     found.push_back("the clock was set");
   }
