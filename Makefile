@@ -11,7 +11,7 @@
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, at most
-#   PROVISIONER=qemu         of `make demo`: qemu or container
+#   PROVISIONER=qemu         of `make demo`, when it creates the cluster: qemu or container
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
@@ -68,7 +68,7 @@ docs: configure
 format: root
 	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
-# A cluster that is not running (the host was rebooted) is started again.
+# A cluster that is not running (the host was rebooted) is started again. One that is there keeps the nodes that it has.
 demo: image
 	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
 	  *'is not running'*) $(OUT)/talosctl cluster start --name demo ;; \

@@ -3,7 +3,7 @@
 // A socket belongs for ever to the network namespace in which it was made. So sockets of the host
 // are made by a thread that enters its namespace and ends; the calling thread stays where it is,
 // and /proc/<pid>/ns/net, through which others find the cluster's network, never shows the host's.
-// Nothing of the host is changed: its sockets are opened, its addresses are read.
+// Nothing of the host's network is changed: its sockets are opened, its addresses are read.
 #pragma once
 
 #include <kj/function.h>
@@ -33,7 +33,8 @@ class HostNetwork {
   kj::AutoCloseFd network;
 };
 
-// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then.
+// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then. A
+// kernel that has them as a module loads it for that, and keeps it.
 bool wireguardWorks();
 
 // Where a server of the host may listen, in the order in which it is looked for: 127.0.0.1 and ::1,

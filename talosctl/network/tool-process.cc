@@ -46,7 +46,8 @@ kj::Vector<kj::String> findTool(kj::StringPtr root, kj::StringPtr path) {
   auto program = kj::str(tree, path);
   if (access(program.cStr(), X_OK) == 0) return inTree(tree, program);
   if (access(path.cStr(), X_OK) == 0) return inTree("", path);
-  fail(ErrorKind::kNotFound, kj::str("cannot find ", program, " or ", path));
+  fail(ErrorKind::kNotFound, kj::str("cannot find ", program, " or ", path,
+                                     "; run `make` in the checkout, or install it on this host"));
 }
 
 ToolProcess::ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words,
