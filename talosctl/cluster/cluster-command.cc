@@ -111,31 +111,38 @@ void checkCidr(kj::StringPtr cidr) {
   }
 }
 
-// Whether KVM works here; a host without QEMU cannot tell, and does not have to.
-bool kvmIsThere(Invocation& call) {
+// Why KVM is not used here; a host without QEMU or a kernel cannot tell, and does not have to.
+kj::Maybe<kj::String> whyNoKvm(Invocation& call) {
   bool works = false;
   auto failure = kj::runCatchingExceptions([&] {
     works = cluster::kvmWorks(cluster::findQemu(absolute(call.text("qemu-root"))),
                               artifact(call, "vmlinuz-path", "vmlinux"));
   });
-  return failure == nullptr && works;
+  KJ_IF_MAYBE (e, failure) return kj::str(messageOf(*e));
+  if (works) return nullptr;
+  return kj::str("KVM does not work on this host");
 }
 
 // Of what the nodes are made, with what that needs.
 void chooseNodes(Invocation& call, cluster::Request& request) {
   kj::Maybe<bool> kvm;
   auto asked = [&] {
-    KJ_IF_MAYBE (known, kvm) return *known;
-    return kvm.emplace(kvmIsThere(call));
+    auto why = whyNoKvm(call);
+    kvm = why == nullptr;
+    return why;
   };
   auto machines = count(call, "virtual-machines", 200);
-  auto flag = cluster::machineFlagOf(call);
+  auto flag = cluster::machineFlagOf(call), containerFlag = cluster::containerFlagOf(call);
   bool lacksWireguard = call.given("wireguard-cidr") && !cluster::wireguardWorks();
-  if (lacksWireguard && call.text("provisioner") == "auto" && machines == 0 && flag == nullptr) {
+  if (lacksWireguard && call.text("provisioner") == "auto" && machines == 0 && flag == nullptr &&
+      containerFlag == nullptr) {
     flag = "wireguard-cidr"_kj;
   }
-  auto chosen = cluster::chooseProvisioner(
-      {.flag = call.text("provisioner"), .virtualMachines = machines, .machineFlag = flag}, asked);
+  auto chosen = cluster::chooseProvisioner({.flag = call.text("provisioner"),
+                                            .virtualMachines = machines,
+                                            .machineFlag = flag,
+                                            .containerFlag = containerFlag},
+                                           asked);
   if (lacksWireguard && chosen.containers) {
     fail(ErrorKind::kFailedPrecondition,
          "--wireguard-cidr: the kernel of this host has no WireGuard, which nodes in containers "
@@ -156,7 +163,11 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   request.initramfs = artifact(call, "initrd-path", "initramfs");
   request.qemuRoot = cluster::findQemu(absolute(call.text("qemu-root"))).root;
   auto wanted = call.text("accelerator");
-  request.accelerator = kj::str(wanted != "auto" ? wanted : asked() ? "kvm"_kj : "tcg"_kj);
+  if (wanted == "auto") {
+    if (kvm == nullptr) asked();
+    wanted = KJ_ASSERT_NONNULL(kvm) ? "kvm"_kj : "tcg"_kj;
+  }
+  request.accelerator = kj::str(wanted);
 }
 
 // A volume with a config: ISO 9660 or any other file system.
@@ -232,7 +243,8 @@ void discard(Invocation& call, const StateDirectory& state) {
                             cluster::cgroupName(call.text("name"), state.path()))
       .remove();
   // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { cluster::removeContext(state, configPath(call)); })) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&] { cluster::removeContext(state, configPath(call)); })) {
     call.err(kj::str("WARNING: cannot remove the cluster's context from the talosconfig: ",
                      messageOf(*e), "\n"));
   }
@@ -328,8 +340,8 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   sayWhatIsMade(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
   KJ_IF_MAYBE (rename, cluster::addContext(state, configPath(call))) {
-    call.out(kj::str("renamed talosconfig context \"", rename->from, "\" -> \"", rename->to,
-                     "\"\n"));
+    call.out(
+        kj::str("renamed talosconfig context \"", rename->from, "\" -> \"", rename->to, "\"\n"));
   }
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
   if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);
@@ -375,7 +387,7 @@ kj::Promise<int> runCreate(Invocation& call) {
                          [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
     if (call.on("crashdump") && !stopped && state.exists()) {
-      co_await dumpLocalCluster(call, state.path());
+      co_await dumpLocalCluster(call, state.path()).exclusiveJoin(call.interrupted());
     }
     discard(call, state);
     kj::throwFatalException(kj::mv(*e));

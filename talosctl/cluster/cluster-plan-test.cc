@@ -9,6 +9,7 @@
 namespace talos::cluster {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -37,7 +38,7 @@ kj::String refusal(const Request& r) {
 }
 
 TEST(ClusterPlan, ProcessorsAreANumber) {
-  for (double cpus : {-1.0, 64.5, double(kj::nan())}) {
+  for (double cpus : {-1.0, 0.0, 0.009, 64.5, double(kj::nan())}) {
     auto r = request();
     r.cpus = cpus;
     EXPECT_THAT(refusal(r).cStr(), HasSubstr("--cpus: ")) << cpus;
@@ -92,7 +93,9 @@ TEST(ClusterPlan, ANetworkOfTheHostIsNotTheClusters) {
       conflict("10.5.0.0/24", "eth1", "10.5.0.7/24"),
       "--cidr: 10.5.0.0/24 is in use: this host has 10.5.0.7/24 on eth1; use another, such as "
       "10.6.0.0/24");
-  EXPECT_NE(conflict("10.5.0.0/24", "eth1", "10.1.2.3/8"), "none");
+  EXPECT_THAT(conflict("10.6.0.0/24", "eth1", "10.6.0.7/24"), HasSubstr("such as 10.7.0.0/24"));
+  EXPECT_THAT(conflict("10.5.0.0/24", "eth1", "10.1.2.3/8"), HasSubstr("such as 192.168.6.0/24"));
+  EXPECT_THAT(conflict("10.5.0.0/24", "eth1", "10.1.2.3/0"), EndsWith("use another"));
   EXPECT_NE(conflict("10.0.0.0/8", "eth1", "10.5.0.7/32"), "none");
   EXPECT_EQ(conflict("10.5.0.0/24", "eth1", "10.5.1.1/24"), "none");
   EXPECT_EQ(conflict("127.0.0.0/8", "lo", "127.0.0.1/8"), "none");

@@ -142,15 +142,39 @@ Prefix parseCidr(kj::StringPtr text) {
          kj::str("\"", text, "\" is not a valid IPv4 network; use for example 10.5.0.0/24"));
 }
 
-kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host) {
+namespace {
+
+kj::Maybe<const HostAddress&> overlapping(const Prefix& cidr,
+                                          kj::ArrayPtr<const HostAddress> host) {
   for (auto& each : host) {
     if (each.prefix.address.family() != AF_INET || each.link == "lo") continue;
     auto length = kj::min(cidr.length, each.prefix.length);
-    if (Prefix{cidr.address, length}.masked() != Prefix{each.prefix.address, length}.masked()) {
-      continue;
+    if (Prefix{cidr.address, length}.masked() == Prefix{each.prefix.address, length}.masked()) {
+      return each;
     }
-    return kj::str("--cidr: ", cidr.toString(), " is in use: this host has ",
-                   each.prefix.toString(), " on ", each.link, "; use another, such as 10.6.0.0/24");
+  }
+  return nullptr;
+}
+
+// "; use another, such as 10.6.0.0/24", of the networks that nobody's addresses are in.
+kj::String another(kj::ArrayPtr<const HostAddress> host) {
+  for (kj::StringPtr range : {"10."_kj, "192.168."_kj}) {
+    for (unsigned i = 6; i < 256; ++i) {
+      auto text = kj::str(range, i, range.size() == 3 ? ".0.0/24" : ".0/24");
+      if (overlapping(parseCidr(text), host) == nullptr) {
+        return kj::str("; use another, such as ", text);
+      }
+    }
+  }
+  return kj::str("; use another");
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host) {
+  KJ_IF_MAYBE (each, overlapping(cidr, host)) {
+    return kj::str("--cidr: ", cidr, " is in use: this host has ", each->prefix, " on ", each->link,
+                   another(host));
   }
   return nullptr;
 }
@@ -173,9 +197,10 @@ void checkRequest(const Request& request, const Prefix& cidr) {
   if (request.memory < 256) refuse("--memory", "must be at least 256 (MiB)");
   if (request.disk < 16) refuse("--disk", "must be at least 16 (MiB)");
   if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
-  if (!(request.cpus >= 0 && request.cpus <= 64))
-    refuse("--cpus", "must be above 0 and at most 64");
-
+  KJ_IF_MAYBE (cpus, request.cpus) {
+    // The kernel's smallest quota is a hundredth of a CPU (cgroup v2, cpu.max).
+    if (!(*cpus >= 0.01 && *cpus <= 64)) refuse("--cpus", "must be 0.01 to 64");
+  }
   if (request.clock.size() > 0 && !isTime(request.clock)) {
     refuse("--clock", kj::str("\"", request.clock,
                               "\" is not a valid time; use for example 2020-12-31T23:59:00"));
@@ -214,7 +239,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   auto nodes = out.initNodes(count);
   auto macSeed = hash(request.name);
   auto firstMachine = request.containers ? count - request.virtualMachines : 0;
-  auto cpus = request.cpus > 0 ? request.cpus : 2;
+  auto cpus = request.cpus.orDefault(2);
   for (unsigned i = 0; i < count; ++i) {
     auto node = nodes[i];
     bool master = i < request.masters;
@@ -230,7 +255,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
       node.setMilliCpus(static_cast<unsigned>(ceil(cpus * 1000)));
       continue;
     }
-    bool emulated = request.cpus == 0 && request.accelerator != "kvm";
+    bool emulated = request.cpus == nullptr && request.accelerator != "kvm";
     node.setProvisioner("qemu");
     node.setCpus(emulated ? 1 : static_cast<unsigned>(ceil(cpus)));
     node.setDisk(request.disk << 20);

@@ -17,7 +17,7 @@ struct Request {
   kj::String name;
   unsigned masters = 1;
   unsigned workers = 0;
-  double cpus = 0;         // 0: 2, in software emulation 1
+  kj::Maybe<double> cpus;  // none: 2, in software emulation 1
   uint64_t memory = 2048;  // MiB (10^6 in the original's words, MiB in fact)
   uint64_t disk = 6144;    // MiB
   kj::String cidr;         // IPv4, /8 to /29
@@ -56,7 +56,7 @@ struct HostAddress {
   Prefix prefix;
 };
 // Why a cluster cannot have this network: the host is in a network that overlaps it, so its nodes
-// could not tell the one from the other. Loopback does not count, other clusters neither: they are in
+// could not tell the one from the other; names one that it can have, if there is one. Loopback does not count, other clusters neither: they are in
 // namespaces of their own.
 kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
 

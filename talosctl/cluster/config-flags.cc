@@ -32,8 +32,6 @@ const Absent kAbsent[] = {
     {"encrypt-ephemeral", FlagKind::kBool, "false", "it waits for disk encryption"},
     {"encrypt-state", FlagKind::kBool, "false", "it waits for disk encryption"},
     {"exposed-ports", FlagKind::kText, "", kNoPorts},
-    {"image", FlagKind::kText, "",
-     "a local cluster runs the image of this build, from no registry; leave this flag out"},
     {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
     {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
     {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
@@ -54,9 +52,6 @@ constexpr kj::StringPtr kOfNewConfigs[] = {"install-image"_kj,      "dns-domain"
 
 void addAbsentFlags(talosctl::Command& create) {
   for (auto& absent : kAbsent) {
-    bool there = false;
-    for (auto& flag : create.flags) there = there || flag.name == absent.name;
-    if (there) continue;
     create.flag({.name = absent.name,
                  .letter = letterOf(absent.name),
                  .kind = absent.kind,
@@ -68,12 +63,7 @@ void addAbsentFlags(talosctl::Command& create) {
 
 void refuseAbsentFlags(const talosctl::Invocation& call) {
   for (auto& absent : kAbsent) {
-    if (!call.declared(absent.name) || !call.given(absent.name)) continue;
-    bool own = false;  // the command has a flag of this name itself
-    for (auto& flag : call.command.flags) {
-      if (flag.name == absent.name) own = flag.help != absent.why;
-    }
-    if (own) continue;
+    if (!call.given(absent.name)) continue;
     bool same = false;
     if (absent.kind == FlagKind::kBool) {
       same = call.on(absent.name) == (absent.fallback == "true");

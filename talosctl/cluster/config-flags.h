@@ -9,7 +9,6 @@
 
 namespace talos::cluster {
 
-// Called after the command's own flags: what it has already is not added.
 void addConfigFlags(talosctl::Command& create);
 // Throws a usage error for flags that exclude each other, and Unimplemented for the first of the
 // others that asks for what is not done anyway.

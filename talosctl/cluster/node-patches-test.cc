@@ -171,5 +171,18 @@ TEST(NodePatches, SettingsOfANodeAreThoseOfItsPlace) {
   EXPECT_EQ(master.get().getCluster().getTrustd().getEndpoints().size(), 0u);
 }
 
+// Catches: a container whose link is configured by its launcher and by its config.
+TEST(NodePatches, ALinkThatSomebodyElseConfiguresIsLeftToThem) {
+  config::NodeSettings settings;
+  settings.hostname = "demo-worker-1";
+  settings.ignoreInterface = true;
+  auto worker = patched(settingsPatch(settings, false), config::MachineType::WORKER);
+  auto link = worker.get().getMachine().getNetwork().getInterfaces()[0];
+  EXPECT_STREQ(link.getInterface().cStr(), "eth0");
+  EXPECT_TRUE(link.getIgnore());
+  EXPECT_STREQ(link.getCidr().cStr(), "");
+  EXPECT_EQ(link.getRoutes().size(), 0u);
+}
+
 }  // namespace
 }  // namespace talos::cluster

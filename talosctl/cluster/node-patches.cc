@@ -151,8 +151,9 @@ talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool control
                    ? kj::str()
                    : kj::str(", routes: [{network: 0.0.0.0/0, gateway: ", settings.gateway, "}]");
   machine.add(kj::str("hostname: ", jsonString(settings.hostname)));
-  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", cidr: ", settings.cidr,
-                      route, "}]"));
+  auto link =
+      settings.ignoreInterface ? kj::str("ignore: true") : kj::str("cidr: ", settings.cidr, route);
+  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, "}]"));
   if (settings.nameservers.size() > 0) {
     machine.add(kj::str("nameservers: ", jsonList(settings.nameservers)));
   }

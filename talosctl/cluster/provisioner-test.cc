@@ -8,12 +8,13 @@
 namespace talos::cluster {
 namespace {
 
-std::string choose(ProvisionerWish wish, bool kvm = false, bool mayAsk = true) {
+// `noKvm`: why KVM does not work; empty: it does.
+std::string choose(ProvisionerWish wish, kj::StringPtr noKvm, bool mayAsk = true) {
   std::string text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 auto chosen = chooseProvisioner(wish, [&] {
+                 auto chosen = chooseProvisioner(wish, [&]() {
                    EXPECT_TRUE(mayAsk) << "takes seconds";
-                   return kvm;
+                   return noKvm.size() == 0 ? kj::Maybe<kj::String>() : kj::str(noKvm);
                  });
                  text = kj::str(chosen.containers ? "container" : "qemu", " ",
                                 chosen.virtualMachines, " ", chosen.why)
@@ -28,23 +29,32 @@ std::string choose(ProvisionerWish wish, bool kvm = false, bool mayAsk = true) {
 // host that is looked at for seconds when the answer does not matter, a flag that is accepted and
 // does nothing.
 TEST(Provisioner, TheUsersChoiceElseTheHosts) {
-  EXPECT_EQ(choose({.flag = "auto"}, true), "qemu 0 KVM works on this host");
-  EXPECT_EQ(choose({.flag = "auto"}, false), "container 0 KVM does not work on this host");
-  EXPECT_EQ(choose({.flag = "qemu"}, false, false), "qemu 0 ");
-  EXPECT_EQ(choose({.flag = "container"}, true, false), "container 0 ");
-  EXPECT_EQ(choose({.flag = "docker"}, true, false), "container 0 ");
-  EXPECT_EQ(choose({.flag = "docker", .virtualMachines = 2}, true, false), "container 2 ");
-  EXPECT_EQ(choose({.flag = "auto", .virtualMachines = 1}, true, false),
+  EXPECT_EQ(choose({.flag = "auto"}, ""), "qemu 0 KVM works on this host");
+  EXPECT_EQ(choose({.flag = "auto"}, "cannot find QEMU"), "container 0 cannot find QEMU");
+  EXPECT_EQ(choose({.flag = "qemu"}, "x", false), "qemu 0 ");
+  EXPECT_EQ(choose({.flag = "container"}, "", false), "container 0 ");
+  EXPECT_EQ(choose({.flag = "docker"}, "", false), "container 0 ");
+  EXPECT_EQ(choose({.flag = "docker", .virtualMachines = 2}, "", false), "container 2 ");
+  EXPECT_EQ(choose({.flag = "auto", .virtualMachines = 1}, "", false),
             "container 1 --virtual-machines is set");
-  EXPECT_EQ(choose({.flag = "auto", .machineFlag = "clock"_kj}, false, false),
+  EXPECT_EQ(choose({.flag = "auto", .machineFlag = "clock"_kj}, "x", false),
             "qemu 0 --clock is set");
-  EXPECT_EQ(choose({.flag = "container", .machineFlag = "clock"_kj}, false, false),
+  EXPECT_EQ(choose({.flag = "container", .machineFlag = "clock"_kj}, "x", false),
             "--clock: only virtual machines have that; use --provisioner qemu, or "
             "--virtual-machines for some of the nodes");
-  EXPECT_EQ(choose({.flag = "container", .virtualMachines = 1, .machineFlag = "clock"_kj}),
+  EXPECT_EQ(choose({.flag = "container", .virtualMachines = 1, .machineFlag = "clock"_kj}, "x"),
             "container 1 ");
-  EXPECT_EQ(choose({.flag = "qemu", .virtualMachines = 1}),
+  EXPECT_EQ(choose({.flag = "qemu", .virtualMachines = 1}, "x"),
             "--virtual-machines: all nodes are virtual machines with --provisioner qemu");
+  EXPECT_EQ(choose({.flag = "auto", .containerFlag = "image"_kj}, "", false),
+            "container 0 --image is set");
+  EXPECT_EQ(choose({.flag = "container", .containerFlag = "image"_kj}, "", false), "container 0 ");
+  EXPECT_EQ(choose({.flag = "qemu", .containerFlag = "image"_kj}, "", false),
+            "--image: only nodes in containers have that; use --provisioner container");
+  EXPECT_EQ(
+      choose({.flag = "auto", .machineFlag = "clock"_kj, .containerFlag = "image"_kj}, "", false),
+      "--clock: only virtual machines have that; use --provisioner qemu, or "
+      "--virtual-machines for some of the nodes");
 }
 
 }  // namespace

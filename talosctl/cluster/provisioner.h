@@ -14,18 +14,21 @@ struct Provisioner {
   bool needsMachines() const { return !containers || virtualMachines > 0; }
 };
 
-// What decides it. `machineFlag`: a flag that only virtual machines know was given; its name.
+// What decides it. `machineFlag`, `containerFlag`: a flag that only virtual machines, or only
+// containers, know was given; its name.
 struct ProvisionerWish {
   kj::StringPtr flag;  // --provisioner: auto, qemu, container or docker, which means container
   unsigned virtualMachines = 0;
-  kj::Maybe<kj::StringPtr> machineFlag = nullptr;
+  kj::Maybe<kj::StringPtr> machineFlag = nullptr, containerFlag = nullptr;
 };
 
-// Pure but for `kvmWorks`, which is asked only if it matters. Throws InvalidArgument naming the flag
-// that does not fit.
-Provisioner chooseProvisioner(const ProvisionerWish& wish, kj::Function<bool()> kvmWorks);
+// Pure but for `whyNoKvm`, which is asked only if it matters: none if KVM works. Throws
+// InvalidArgument naming the flag that does not fit.
+Provisioner chooseProvisioner(const ProvisionerWish& wish,
+                              kj::Function<kj::Maybe<kj::String>()> whyNoKvm);
 
-// The first flag of those that only virtual machines know that was given.
+// The first flag of those that only virtual machines, or only containers, know that was given.
 kj::Maybe<kj::StringPtr> machineFlagOf(const talosctl::Invocation& call);
+kj::Maybe<kj::StringPtr> containerFlagOf(const talosctl::Invocation& call);
 
 }  // namespace talos::cluster
