@@ -1,6 +1,6 @@
 #include "machined/api/containers-server.h"
 
-#include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "machined/api/line-file.h"
 #include "machined/containers/container-facts.h"
 #include "machined/containers/container-images.h"
@@ -17,28 +17,28 @@ class ContainersServer final : public rpc::Containers::Server {
     auto slot = calls->enter(CallKind::kRead);
     auto facts = co_await (context.getParams().getKubernetes() ? podContainers(containerd)
                                                                : systemContainers(containerd));
-    auto out = context.getResults().initContainers(facts.size());
-    for (size_t i = 0; i < facts.size(); ++i) {
-      out[i].setNamespace(facts[i].nameSpace);
-      out[i].setId(facts[i].id);
-      out[i].setImage(facts[i].image);
-      out[i].setPid(facts[i].pid);
-      out[i].setStatus(facts[i].status);
-      out[i].setPodId(facts[i].pod);
-    }
+    fillList(context.getResults().initContainers(facts.size()), facts,
+             [](auto out, const ContainerFact& fact) {
+               out.setNamespace(fact.nameSpace);
+               out.setId(fact.id);
+               out.setImage(fact.image);
+               out.setPid(fact.pid);
+               out.setStatus(fact.status);
+               out.setPodId(fact.pod);
+             });
   }
 
   kj::Promise<void> stats(StatsContext context) override {
     auto slot = calls->enter(CallKind::kRead);
     auto uses = co_await podUse(containerd);
-    auto out = context.getResults().initStats(uses.size());
-    for (size_t i = 0; i < uses.size(); ++i) {
-      out[i].setNamespace(uses[i].nameSpace);
-      out[i].setId(uses[i].id);
-      out[i].setMemoryUsage(uses[i].memoryBytes);
-      out[i].setCpuUsageNs(uses[i].cpuNanoseconds);
-      out[i].setPodId(uses[i].pod);
-    }
+    fillList(context.getResults().initStats(uses.size()), uses,
+             [](auto out, const ContainerUse& use) {
+               out.setNamespace(use.nameSpace);
+               out.setId(use.id);
+               out.setMemoryUsage(use.memoryBytes);
+               out.setCpuUsageNs(use.cpuNanoseconds);
+               out.setPodId(use.pod);
+             });
   }
 
   kj::Promise<void> restart(RestartContext context) override {
@@ -63,13 +63,13 @@ class ContainersServer final : public rpc::Containers::Server {
   kj::Promise<void> images(ImagesContext context) override {
     auto slot = calls->enter(CallKind::kRead);
     auto facts = co_await machined::images(containerd);
-    auto out = context.getResults().initImages(facts.size());
-    for (size_t i = 0; i < facts.size(); ++i) {
-      out[i].setName(facts[i].name);
-      out[i].setDigest(facts[i].digest);
-      out[i].setSize(facts[i].size);
-      out[i].setCreated((facts[i].created - kj::UNIX_EPOCH) / kj::NANOSECONDS);
-    }
+    fillList(context.getResults().initImages(facts.size()), facts,
+             [](auto out, const ContainerImage& image) {
+               out.setName(image.name);
+               out.setDigest(image.digest);
+               out.setSize(image.size);
+               out.setCreated((image.created - kj::UNIX_EPOCH) / kj::NANOSECONDS);
+             });
   }
 
   kj::Promise<void> pull(PullContext context) override {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/within.h"
 #include "machined/api/archive.h"
 
@@ -207,31 +208,27 @@ auto piece(Work& work, Job& job) {
 
 kj::Promise<void> send(rpc::FileSink::Client& sink, kj::ArrayPtr<const ListItem> items) {
   auto request = sink.filesRequest();
-  auto files = request.initFiles(items.size());
-  for (size_t i = 0; i < items.size(); ++i) {
-    auto out = files[i];
-    auto& visit = items[i].visit;
+  fillList(request.initFiles(items.size()), items, [](auto out, const ListItem& item) {
+    auto& visit = item.visit;
     out.setName(visit.path);
     out.setRelativeName(visit.relative);
     out.setSize(visit.st.st_size);
     out.setMode(visit.st.st_mode);
     out.setModified(visit.st.st_mtim.tv_sec);
     out.setError(visit.error);
-    out.setLink(items[i].link);
-  }
+    out.setLink(item.link);
+  });
   return request.send();
 }
 
 kj::Promise<void> send(rpc::UsageSink::Client& sink, kj::ArrayPtr<const UsageItem> items) {
   auto request = sink.usagesRequest();
-  auto usages = request.initUsages(items.size());
-  for (size_t i = 0; i < items.size(); ++i) {
-    auto out = usages[i];
-    out.setName(items[i].path);
-    out.setRelativeName(items[i].relative);
-    out.setSize(items[i].size);
-    out.setError(items[i].error);
-  }
+  fillList(request.initUsages(items.size()), items, [](auto out, const UsageItem& item) {
+    out.setName(item.path);
+    out.setRelativeName(item.relative);
+    out.setSize(item.size);
+    out.setError(item.error);
+  });
   return request.send();
 }
 

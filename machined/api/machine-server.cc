@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/within.h"
 #include "machined/api/client-certificate.h"
@@ -85,35 +86,31 @@ kj::Promise<void> MachineServer::status(StatusContext context) {
 
 kj::Promise<void> MachineServer::memory(MemoryContext context) {
   auto lines = parseMeminfo(readFile(kj::str(paths.proc, "/meminfo")));
-  auto fields = context.getResults().initFields(lines.size());
-  for (size_t i = 0; i < lines.size(); ++i) {
-    fields[i].setName(lines[i].name);
-    fields[i].setValue(lines[i].value);
-    fields[i].setUnit(lines[i].unit);
-  }
+  fillList(context.getResults().initFields(lines.size()), lines, [](auto out, auto& line) {
+    out.setName(line.name);
+    out.setValue(line.value);
+    out.setUnit(line.unit);
+  });
   return kj::READY_NOW;
 }
 
 kj::Promise<void> MachineServer::mounts(MountsContext context) {
   auto facts =
       co_await onPool("reading the mounts", [proc = paths.proc] { return readMounts(proc); });
-  auto mounts = context.getResults().initMounts(facts.size());
-  for (size_t i = 0; i < facts.size(); ++i) {
-    mounts[i].setFilesystem(facts[i].mount.filesystem);
-    mounts[i].setMountedOn(facts[i].mount.path);
-    mounts[i].setSize(facts[i].size);
-    mounts[i].setAvailable(facts[i].available);
-  }
+  fillList(context.getResults().initMounts(facts.size()), facts, [](auto out, auto& fact) {
+    out.setFilesystem(fact.mount.filesystem);
+    out.setMountedOn(fact.mount.path);
+    out.setSize(fact.size);
+    out.setAvailable(fact.available);
+  });
 }
 
 kj::Promise<void> MachineServer::processes(ProcessesContext context) {
   auto facts =
       co_await onPool("reading the processes", [proc = paths.proc] { return readProcesses(proc); });
   const uint64_t ticks = sysconf(_SC_CLK_TCK), page = sysconf(_SC_PAGESIZE);
-  auto processes = context.getResults().initProcesses(facts.size());
-  for (size_t i = 0; i < facts.size(); ++i) {
-    auto out = processes[i];
-    auto& stat = facts[i].stat;
+  fillList(context.getResults().initProcesses(facts.size()), facts, [&](auto out, auto& fact) {
+    auto& stat = fact.stat;
     out.setPid(stat.pid);
     out.setPpid(stat.ppid);
     out.setState(kj::str(stat.state));
@@ -122,22 +119,21 @@ kj::Promise<void> MachineServer::processes(ProcessesContext context) {
     out.setVirtualMemory(stat.virtualBytes);
     out.setResidentMemory(stat.residentPages * page);
     out.setCommand(stat.command);
-    out.setExecutable(facts[i].executable);
-    out.setArgs(facts[i].args);
-  }
+    out.setExecutable(fact.executable);
+    out.setArgs(fact.args);
+  });
 }
 
 kj::Promise<void> MachineServer::stats(StatsContext context) {
   auto facts = co_await onPool(
       "reading the cgroups",
       [root = paths.cgroups, services = hooks.services()] { return readStats(root, services); });
-  auto stats = context.getResults().initStats(facts.size());
-  for (size_t i = 0; i < facts.size(); ++i) {
-    stats[i].setNamespace("system");
-    stats[i].setId(facts[i].id);
-    stats[i].setMemoryUsage(facts[i].memoryBytes);
-    stats[i].setCpuUsageNs(facts[i].cpuNanoseconds);
-  }
+  fillList(context.getResults().initStats(facts.size()), facts, [](auto out, auto& fact) {
+    out.setNamespace("system");
+    out.setId(fact.id);
+    out.setMemoryUsage(fact.memoryBytes);
+    out.setCpuUsageNs(fact.cpuNanoseconds);
+  });
 }
 
 kj::Promise<void> MachineServer::reboot(RebootContext context) {

@@ -1,5 +1,6 @@
 #include "machined/storage/disks.h"
 
+#include "common/base/fill-list.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {
@@ -41,17 +42,17 @@ class StorageServer final : public rpc::Storage::Server {
     auto found = co_await pool.of(calls->number()).run("reading the disks", [sys = kj::str(sys)]() {
       return readDisks(sys);
     });
-    auto list = context.getResults().initDisks(static_cast<unsigned>(found.size()));
-    for (unsigned i = 0; i < found.size(); ++i) {
-      list[i].setDevice(kj::str("/dev/", found[i].name));
-      list[i].setSize(found[i].bytes);
-      list[i].setModel(found[i].model);
-      list[i].setSerial(found[i].serial);
-      list[i].setModalias(found[i].modalias);
-      list[i].setUuid(found[i].uuid);
-      list[i].setWwid(found[i].wwid);
-      list[i].setType(found[i].type);
-    }
+    fillList(context.getResults().initDisks(found.size()), found,
+             [](auto out, const DiskFacts& disk) {
+               out.setDevice(kj::str("/dev/", disk.name));
+               out.setSize(disk.bytes);
+               out.setModel(disk.model);
+               out.setSerial(disk.serial);
+               out.setModalias(disk.modalias);
+               out.setUuid(disk.uuid);
+               out.setWwid(disk.wwid);
+               out.setType(disk.type);
+             });
   }
 
  private:
