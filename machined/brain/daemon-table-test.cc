@@ -17,6 +17,7 @@ struct DaemonTableTest : StoreTest {
     }
     KJ_FAIL_REQUIRE("not in the table", id);
   }
+  ServiceDefinition define(const Daemon& row) { return definitionOf(row, -1, parts); }
   static bool has(const kj::Array<kj::String>& words, kj::StringPtr word) {
     for (auto& it : words) {
       if (it == word) return true;
@@ -112,6 +113,22 @@ TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
   ASSERT_EQ(d.conditions.size(), 1u) << "or it starts without its registries";
   EXPECT_EQ(d.conditions[0]->description(),
             "file \"/system/etc/cri/conf.d/10-registries.toml\" to exist");
+}
+
+// Catches: a container that is started before its runtime, as a process, or with a path of the node.
+TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
+  Daemon row{
+      .id = "etcd", .container = [](DaemonParts&) { return ContainerSpec(); }, .after = "networkd"};
+  auto d = define(row);
+  EXPECT_EQ(kj::strArray(d.dependsOn, " "), "cri networkd");
+  EXPECT_EQ(kj::strArray(d.argv, " "), "");
+  EXPECT_EQ(d.command, "container etcd");
+  EXPECT_EQ(d.cgroup, "system/etcd");
+  EXPECT_EQ(kj::strArray(d.environment, " "),
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  auto& body = *KJ_ASSERT_NONNULL(d.body);
+  EXPECT_EQ(body.noun(), "task etcd");
+  EXPECT_EQ(body.startedWords(7), "Started task etcd (PID 7) for container etcd");
 }
 
 // Catches: a daemon that waits for a socket that it was not given, and one without a door that gets

@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "machined/controllers/join-controller.h"
+#include "machined/services/container-body.h"
+#include "machined/system/containerd-registries.h"
 
 namespace talos::machined {
 namespace {
@@ -63,6 +67,9 @@ constexpr kj::StringPtr kContainerdCommand[] = {"/bin/containerd"_kj, "--address
                                                 "/etc/cri/containerd.toml"_kj};
 // It starts shims and runc by name.
 constexpr kj::StringPtr kForeignPath = "PATH=/usr/bin:/usr/sbin"_kj;
+constexpr kj::StringPtr kContainerPath =
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"_kj;
+constexpr kj::StringPtr kContainerRuntime = "cri"_kj;
 
 constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sys/devices"_kj};
 // It resolves the names of control-plane machines: the files are links to here.
@@ -111,7 +118,7 @@ const Daemon kDaemons[] = {
     // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent to
     // the cgroup as a whole. So containers go on when it ends, however it does. It limits nobody's
     // memory, for the shims of all containers are accounted for here.
-    {.id = "cri",
+    {.id = kContainerRuntime,
      .command = kContainerdCommand,
      .after = "networkd",
      // What is made of machine.registries: it reads that when it starts.
@@ -125,8 +132,8 @@ constexpr int kListenAs = 3;  // the number of its door in a daemon
 kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   kj::Vector<kj::String> environment;
   auto add = [&](kj::StringPtr name, auto&& value) { environment.add(kj::str(name, "=", value)); };
-  if (daemon.command != nullptr) {
-    environment.add(kj::str(kForeignPath));
+  if (daemon.command != nullptr || daemon.container != nullptr) {
+    environment.add(kj::str(daemon.container == nullptr ? kForeignPath : kContainerPath));
     return environment.releaseAsArray();
   }
   if (daemon.door.port != 0) {
@@ -137,6 +144,24 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   add(kStoreVariable, kMachinedSocket);
   if (daemon.state != nullptr) add(kStateVariable, daemon.state);
   return environment.releaseAsArray();
+}
+
+// Where nobody may lower a score, it stays what it is.
+int allowedScore(int wanted) {
+  if (oomScoresHere() == OomScores::kAny) return wanted;
+  auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
+  return kj::max(wanted, own);
+}
+
+void defineContainer(ServiceDefinition& d, const Daemon& daemon, DaemonParts& parts) {
+  d.command = kj::str("container ", daemon.id);
+  d.dependsOn.add(kj::str(kContainerRuntime));
+  d.body = kj::heap<ContainerBody>(parts.containerd, daemon.id, [&daemon, &parts]() {
+    auto spec = daemon.container(parts);
+    spec.cgroup = serviceCgroup(daemon.id);
+    spec.oomScore = allowedScore(daemon.oomScore);
+    return spec;
+  });
 }
 
 }  // namespace
@@ -170,7 +195,9 @@ kj::String serviceCgroup(kj::StringPtr id) {
 ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts& parts) {
   ServiceDefinition d;
   d.id = kj::str(daemon.id);
-  if (daemon.command == nullptr) {
+  if (daemon.container != nullptr) {
+    defineContainer(d, daemon, parts);
+  } else if (daemon.command == nullptr) {
     d.command = kj::str("/usr/bin/", daemon.id);
     d.argv = confined(daemon, d.command);
   } else {

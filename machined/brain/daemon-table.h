@@ -4,7 +4,7 @@
 
 #include <kj/async-io.h>
 
-#include "machined/containers/containerd.h"
+#include "machined/containers/container-run.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
@@ -32,6 +32,9 @@ struct Daemon {
   // Instead: another project's program with its arguments, as root and not confined. What it starts
   // are containers, which have rights of their own; no-new-privileges would take them away.
   kj::ArrayPtr<const kj::StringPtr> command = nullptr;
+  // Instead: a container, after `cri`: its image, arguments and mounts, asked for before each start.
+  // What is said below of users, rights, files and doors is not for it.
+  ContainerSpec (*container)(DaemonParts& parts) = nullptr;
   unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
   kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)

@@ -9,7 +9,7 @@
 
 #include "github.com/containerd/containerd/api/services/containers/v1/containers.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
-#include "google/protobuf/empty.pb.h"
+#include "machined/containers/container-run.h"
 #include "machined/containers/cri.pb.h"
 
 namespace talos::machined {
@@ -18,11 +18,9 @@ namespace {
 namespace cri = ::runtime::v1;
 namespace tasks = ::containerd::services::tasks::v1;
 namespace store = ::containerd::services::containers::v1;
-using google::protobuf::Empty;
 using TaskStatus = ::containerd::v1::types::Status;
 
 constexpr kj::StringPtr kListTasks = "/containerd.services.tasks.v1.Tasks/List"_kj,
-                        kKill = "/containerd.services.tasks.v1.Tasks/Kill"_kj,
                         kListStored = "/containerd.services.containers.v1.Containers/List"_kj,
                         kListPods = "/runtime.v1.RuntimeService/ListPodSandbox"_kj,
                         kPodStatus = "/runtime.v1.RuntimeService/PodSandboxStatus"_kj,
@@ -238,11 +236,7 @@ kj::Promise<kj::String> podLogFile(Containerd& containerd, kj::String id) {
 }
 
 kj::Promise<void> endSystemContainer(Containerd& containerd, kj::String id) {
-  tasks::KillRequest request;
-  request.set_container_id(id.cStr());
-  request.set_signal(SIGTERM);
-  return containerd.call<Empty>(kKill, kSystemNamespace, request)
-      .ignoreResult()
+  return signalContainer(containerd, kj::str(id), SIGTERM)
       .catch_([id = kj::mv(id)](kj::Exception&& e) {
         if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
         fail(ErrorKind::kNotFound,

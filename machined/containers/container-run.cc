@@ -51,14 +51,19 @@ kj::Promise<void> orGone(kj::Promise<T> promise) {
   });
 }
 
+template <typename Request>
+Request of(kj::StringPtr id) {
+  Request request;
+  request.set_container_id(id.cStr());
+  return request;
+}
+
 struct Found {
   RunStatus status;
   int pid;
 };
 kj::Promise<kj::Maybe<Found>> findTask(Containerd& containerd, kj::StringPtr id) {
-  run::GetRequest request;
-  request.set_container_id(id.cStr());
-  return containerd.call<run::GetResponse>(kGetTask, kSystemNamespace, request)
+  return containerd.call<run::GetResponse>(kGetTask, kSystemNamespace, of<run::GetRequest>(id))
       .then(
           [](run::GetResponse answer) -> kj::Maybe<Found> {
             return Found{answer.process().status(), static_cast<int>(answer.process().pid())};
@@ -92,8 +97,7 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
   (*prepare.mutable_labels())[kKeepLabel] = "machined";
   auto prepared =
       co_await containerd.call<layers::PrepareSnapshotResponse>(kPrepare, kPodNamespace, prepare);
-  run::CreateTaskRequest create;
-  create.set_container_id(spec.id.cStr());
+  auto create = of<run::CreateTaskRequest>(spec.id);
   for (auto& mount : prepared.mounts()) *create.add_rootfs() = mount;
   // The shim opens it by its name and keeps it open, for writing and for reading.
   auto path = kj::str("/proc/", getpid(), "/fd/", output);
@@ -102,30 +106,38 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
   co_await containerd
       .call<run::CreateTaskResponse>(kCreateTask, kSystemNamespace, create, kTaskDeadline)
       .ignoreResult();
-  run::StartRequest start;
-  start.set_container_id(spec.id.cStr());
-  auto started = co_await containerd.call<run::StartResponse>(kStartTask, kSystemNamespace, start,
-                                                              kTaskDeadline);
+  auto started = co_await containerd.call<run::StartResponse>(
+      kStartTask, kSystemNamespace, of<run::StartRequest>(spec.id), kTaskDeadline);
   co_return static_cast<int>(started.pid());
 }
 
 }  // namespace
 
-kj::Promise<RunningContainer> runContainer(Containerd& containerd, const ContainerSpec& spec,
-                                           int output, kj::Function<void(kj::StringPtr)> failed) {
-  KJ_IF_MAYBE (there, co_await findTask(containerd, spec.id)) {
-    if (there->status == RunStatus::RUNNING) co_return RunningContainer{there->pid, true};
+kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id) {
+  KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
+    if (there->status == RunStatus::RUNNING) co_return there->pid;
   }
-  auto image = co_await needImage(containerd, kj::str(spec.image), kj::mv(failed));
-  co_await removeContainer(containerd, kj::str(spec.id));
-  co_await make(containerd, spec);
-  int pid = co_await begin(containerd, spec, image.snapshot.cStr(), output);
-  co_return RunningContainer{pid, false};
+  co_return nullptr;
+}
+
+kj::Promise<RunningContainer> runContainer(Containerd& containerd, const ContainerSpec& spec,
+                                           int output) {
+  KJ_IF_MAYBE (pid, co_await findContainer(containerd, kj::str(spec.id))) {
+    co_return RunningContainer{*pid, true};
+  }
+  KJ_IF_MAYBE (image, co_await unpackedImage(containerd, kj::str(spec.image))) {
+    co_await removeContainer(containerd, kj::str(spec.id));
+    co_await make(containerd, spec);
+    int pid = co_await begin(containerd, spec, image->snapshot.cStr(), output);
+    co_return RunningContainer{pid, false};
+  }
+  fail(ErrorKind::kFailedPrecondition, kj::str("image "
+                                               ", spec.image, "
+                                               " is not on this node"));
 }
 
 kj::Promise<unsigned> containerEnded(Containerd& containerd, kj::String id) {
-  run::WaitRequest request;
-  request.set_container_id(id.cStr());
+  auto request = of<run::WaitRequest>(id);
   for (;;) {
     kj::Maybe<kj::Exception> wrong;
     auto answer =
@@ -144,33 +156,34 @@ kj::Promise<unsigned> containerEnded(Containerd& containerd, kj::String id) {
 }
 
 kj::Promise<void> signalContainer(Containerd& containerd, kj::String id, int number) {
-  run::KillRequest request;
-  request.set_container_id(id.cStr());
+  auto request = of<run::KillRequest>(id);
   request.set_signal(number);
   return containerd.call<Empty>(kKillTask, kSystemNamespace, request).ignoreResult();
 }
 
+namespace {
+
+kj::Promise<void> endTask(Containerd& containerd, kj::StringPtr id, RunStatus status) {
+  auto kill = of<run::KillRequest>(id);
+  kill.set_signal(SIGKILL);
+  kill.set_all(true);
+  co_await orGone(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
+  // One that was created and never started has no exit to wait for.
+  if (status == RunStatus::CREATED) co_return;
+  co_await orGone(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
+                                                     of<run::WaitRequest>(id), kTaskDeadline));
+}
+
+}  // namespace
+
 kj::Promise<void> removeContainer(Containerd& containerd, kj::String id) {
   KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
-    if (there->status != RunStatus::STOPPED) {
-      run::KillRequest kill;
-      kill.set_container_id(id.cStr());
-      kill.set_signal(SIGKILL);
-      kill.set_all(true);
-      co_await orGone(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
-      // One that was created and never started has no exit to wait for.
-      if (there->status != RunStatus::CREATED) {
-        run::WaitRequest wait;
-        wait.set_container_id(id.cStr());
-        co_await orGone(
-            containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace, wait, kTaskDeadline));
-      }
-    }
-    run::DeleteTaskRequest request;
-    request.set_container_id(id.cStr());
-    co_await orGone(containerd.call<run::DeleteResponse>(kDeleteTask, kSystemNamespace, request,
-                                                         kTaskDeadline));
+    if (there->status != RunStatus::STOPPED) co_await endTask(containerd, id, there->status);
   }
+  // Also when there is none: of a start that was interrupted a shim is left that has no task, and
+  // that the next one would stumble over.
+  co_await orGone(containerd.call<run::DeleteResponse>(
+      kDeleteTask, kSystemNamespace, of<run::DeleteTaskRequest>(id), kTaskDeadline));
   records::DeleteContainerRequest record;
   record.set_id(id.cStr());
   co_await orGone(containerd.call<Empty>(kForget, kSystemNamespace, record));

@@ -36,10 +36,13 @@ struct RunningContainer {
   int pid;
   bool adopted;  // it ran already
 };
-// `output`: the writing end of a pipe, for stdout and stderr, which has to stay open until this
-// resolves. `failed` is told of pulls that are tried again (needImage()).
+// Its image is there (needImage()); otherwise FailedPrecondition. `output`: the writing end of a
+// pipe, for stdout and stderr, which has to stay open until this resolves.
 kj::Promise<RunningContainer> runContainer(Containerd& containerd, const ContainerSpec& spec,
-                                           int output, kj::Function<void(kj::StringPtr)> failed);
+                                           int output);
+
+// The pid of the one that runs.
+kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id);
 
 // Resolves with the exit status when it has ended, however often containerd is restarted meanwhile;
 // of one that is gone, NotFound.

@@ -11,8 +11,11 @@
 
 namespace talos::machined {
 
-Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environment environment,
-                                    int output) {
+kj::String ChildBody::startedWords(int pid) const {
+  return kj::str("Started ", definition.command, " (PID ", pid, ")");
+}
+
+kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int output) {
   Process1::SpawnRequest request;
   request.slot = kj::str(definition.id);
   request.argv = KJ_MAP(a, definition.argv) {
@@ -25,7 +28,41 @@ Process1::SpawnRequest spawnRequest(const ServiceDefinition& definition, Environ
   for (auto& s : definition.sockets) {
     request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});
   }
-  return request;
+  last = nullptr;
+  return process1.spawn(kj::mv(request)).then([this](Process1::Started started) {
+    pid = started.pid;
+    return Started{pid, false};
+  });
+}
+
+kj::Promise<kj::Maybe<int>> ChildBody::find() {
+  if (pid == 0) return Status(nullptr);
+  return Status(pid);
+}
+
+void ChildBody::exited(Process1::Exit exit) {
+  KJ_IF_MAYBE (w, waiting) {
+    if (exit.pid == pid) {
+      (*w)->fulfill(Status(exit.status));
+      waiting = nullptr;
+      return;
+    }
+  }
+  last = kj::mv(exit);
+}
+
+kj::Promise<kj::Maybe<int>> ChildBody::ended() {
+  KJ_IF_MAYBE (exit, last) {
+    if (exit->pid == pid) return Status(exit->status);
+  }
+  auto paf = kj::newPromiseAndFulfiller<Status>();
+  waiting = kj::mv(paf.fulfiller);
+  return kj::mv(paf.promise);
+}
+
+kj::Promise<void> ChildBody::signal(int number) {
+  process1.signal(definition.id, number);
+  return kj::READY_NOW;  // process 1 does what it is asked for in order
 }
 
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer) {

@@ -28,7 +28,7 @@ bool hasProcess(P p) {
   return p == P::kRunning || p == P::kStopping || p == P::kKilling;
 }
 bool spawnPending(P p) {
-  return p == P::kStarting || p == P::kRestarting || p == P::kDooming;
+  return p == P::kStarting || p == P::kRestarting || p == P::kDooming || p == P::kSeeking;
 }
 
 // Catches: a second child in a slot whose first one still lives or is just being started.
@@ -46,7 +46,8 @@ TEST(Lifecycle, AProcessIsLeftOnlyByItsExit) {
   forEach([](P from, I input, ServiceStep s) {
     if (hasProcess(from) && !hasProcess(s.next)) EXPECT_EQ(I::kExited, input);
     if (spawnPending(from) && !spawnPending(s.next)) {
-      EXPECT_TRUE(input == I::kStarted || input == I::kBroken);
+      EXPECT_TRUE(input == I::kStarted || input == I::kBroken || input == I::kNotYet ||
+                  input == I::kExited);
     }
     if (!hasProcess(from) && hasProcess(s.next)) EXPECT_EQ(I::kStarted, input);
   });
@@ -91,6 +92,7 @@ TEST(Lifecycle, AFirstStartThatBreaksFailsALaterOnePauses) {
   EXPECT_EQ(P::kFailed, step(P::kPreparing, I::kBroken).next);
   EXPECT_EQ(P::kFailed, step(P::kStarting, I::kBroken).next);
   EXPECT_EQ(P::kPausing, step(P::kRestarting, I::kBroken).next);
+  EXPECT_EQ(P::kPausing, step(P::kStarting, I::kNotYet).next);
 }
 
 // Catches: a step whose action does not fit the phase that it leads to.
@@ -131,9 +133,21 @@ TEST(Lifecycle, EveryActionFitsItsPhase) {
   });
 }
 
+// Catches: a service whose container is sought for and that is started beside it, or comes up without
+// it; one that is stopped meanwhile and runs on.
+TEST(Lifecycle, WhatIsSoughtIsFoundOrStartedAgain) {
+  EXPECT_EQ(P::kRunning, step(P::kSeeking, I::kStarted).next);
+  EXPECT_EQ(P::kPausing, step(P::kSeeking, I::kExited).next);
+  EXPECT_EQ(P::kSeeking, step(P::kSeeking, I::kStart).next);
+  EXPECT_EQ(P::kDooming, step(P::kSeeking, I::kStop).next);
+  EXPECT_EQ(A::kTerminate, step(P::kDooming, I::kStarted).action);
+  EXPECT_EQ(P::kFinished, step(P::kDooming, I::kExited).next);
+  EXPECT_EQ(rpc::ServiceState::RUNNING, shown(P::kSeeking));
+}
+
 // Catches: a phase that no start can reach (a row that was forgotten).
 TEST(Lifecycle, EveryPhaseIsReachable) {
-  std::set<P> seen{P::kIdle};
+  std::set<P> seen{P::kIdle, P::kSeeking};  // the two beginnings
   for (size_t round = 0; round < kServicePhases; round++) {
     forEach([&](P from, I, ServiceStep s) {
       if (seen.count(from)) seen.insert(s.next);

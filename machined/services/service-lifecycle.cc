@@ -22,6 +22,7 @@ constexpr struct { P phase; I input; P next; A action; } kTransitions[] = {
     {P::kPreparing,  I::kStop,     P::kFinished,   A::kConclude},
     {P::kStarting,   I::kStarted,  P::kRunning,    A::kAttend},
     {P::kStarting,   I::kBroken,   P::kFailed,     A::kGiveUp},
+    {P::kStarting,   I::kNotYet,   P::kPausing,    A::kPause},
     {P::kStarting,   I::kStop,     P::kDooming,    A::kNone},
     {P::kRunning,    I::kExited,   P::kPausing,    A::kPause},
     {P::kRunning,    I::kStop,     P::kStopping,   A::kTerminate},
@@ -29,12 +30,18 @@ constexpr struct { P phase; I input; P next; A action; } kTransitions[] = {
     {P::kPausing,    I::kStop,     P::kFinished,   A::kConclude},
     {P::kRestarting, I::kStarted,  P::kRunning,    A::kAttend},
     {P::kRestarting, I::kBroken,   P::kPausing,    A::kPause},   // it ran before: the reason may pass
+    {P::kRestarting, I::kNotYet,   P::kPausing,    A::kPause},
     {P::kRestarting, I::kStop,     P::kDooming,    A::kNone},
     {P::kDooming,    I::kStarted,  P::kStopping,   A::kTerminate},
     {P::kDooming,    I::kBroken,   P::kFinished,   A::kConclude},
+    {P::kDooming,    I::kNotYet,   P::kFinished,   A::kConclude},
+    {P::kDooming,    I::kExited,   P::kFinished,   A::kConclude},
     {P::kStopping,   I::kExited,   P::kFinished,   A::kConclude},
     {P::kStopping,   I::kDue,      P::kKilling,    A::kKill},
     {P::kKilling,    I::kExited,   P::kFinished,   A::kConclude},
+    {P::kSeeking,    I::kStarted,  P::kRunning,    A::kAttend},
+    {P::kSeeking,    I::kExited,   P::kPausing,    A::kPause},
+    {P::kSeeking,    I::kStop,     P::kDooming,    A::kNone},
 };
 // clang-format on
 
@@ -60,6 +67,7 @@ rpc::ServiceState shown(ServicePhase phase) {
     case P::kStarting:
       return St::PREPARING;
     case P::kRunning:
+    case P::kSeeking:
       return St::RUNNING;
     case P::kDooming:
     case P::kStopping:

@@ -27,20 +27,22 @@ enum class ServicePhase {
   kKilling,     // SIGKILL was sent
   kFinished,    // stopped on request
   kFailed,      // could not be started at all
+  kSeeking,     // a predecessor had it running: whether it still runs is asked for
 };
-constexpr size_t kServicePhases = 12;
+constexpr size_t kServicePhases = 13;
 
 enum class ServiceInput {
   kStart,
   kReady,     // all conditions are met
   kPrepared,  // the pre work is done
   kBroken,    // pre work or start failed
+  kNotYet,    // the start failed for a reason that may pass
   kStarted,   // there is a process
-  kExited,    // it ended
+  kExited,    // it ended, or what was sought is not there
   kDue,       // the pause or the grace time is over
   kStop,
 };
-constexpr size_t kServiceInputs = 8;
+constexpr size_t kServiceInputs = 9;
 
 enum class ServiceAction {
   kNone,

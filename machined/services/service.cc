@@ -1,6 +1,7 @@
 #include "machined/services/service.h"
 
 #include <capnp/message.h>
+#include <ctype.h>
 #include <kj/debug.h>
 #include <signal.h>
 #include <unistd.h>
@@ -22,8 +23,15 @@ kj::String seconds(kj::Duration d) {
 
 }  // namespace
 
-Service::Service(ServiceSet& all, ServiceDefinition definition)
-    : all(all), is(kj::mv(definition)) {}
+Service::Service(ServiceSet& all, ServiceDefinition definition) : all(all), is(kj::mv(definition)) {
+  KJ_IF_MAYBE (b, is.body) {
+    body = kj::mv(*b);
+  } else {
+    auto process = kj::heap<ChildBody>(all.deps().process1, is);
+    child = *process;
+    body = kj::mv(process);
+  }
+}
 
 bool Service::isUp() const {
   if (phase == ServicePhase::kFinished) return true;
@@ -118,8 +126,10 @@ void Service::act(ServiceAction action) {
   auto& deps = all.deps();
   switch (action) {
     case ServiceAction::kNone:
-      // The only such step: a spawn overtaken by a stop. It goes on, to have a process to end.
-      return tell(kj::str("Stopping as soon as ", is.command, " has started"));
+      // The only such step: a start or a search overtaken by a stop. It goes on, to have a process
+      // to end.
+      return tell(
+          kj::str("Stopping as soon as ", is.command, pid == 0 ? " has started" : " is found"));
     case ServiceAction::kAwait:
       policy = RestartPolicy();
       reason = nullptr;
@@ -133,9 +143,8 @@ void Service::act(ServiceAction action) {
       return busy(work, [this]() { return spawn(); });
     case ServiceAction::kAttend:
       startedAt = deps.timer.now();
-      record.forgetHealth();
-      tell(is.part != nullptr ? kj::str("Started ", is.command)
-                              : kj::str("Started ", is.command, " (PID ", pid, ")"));
+      if (!adopted) record.forgetHealth();
+      tell(startedWords());
       return attend();
     case ServiceAction::kPause: {
       auto delay = policy.next(deps.timer.now() - startedAt, deps.random());
@@ -153,12 +162,12 @@ void Service::act(ServiceAction action) {
         return feedLater(ServiceInput::kExited);
       }
       tell(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
-      deps.process1.signal(is.id, SIGTERM);
+      all.tasks().add(signalNow(SIGTERM));
       return pauseFor(kGrace);
     case ServiceAction::kKill:
       tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
                    "), which has not exited within 10 s"));
-      deps.process1.signal(is.id, SIGKILL);
+      all.tasks().add(signalNow(SIGKILL));
       return idle(work);
     case ServiceAction::kConclude:
       ended();
@@ -174,11 +183,18 @@ void Service::act(ServiceAction action) {
   }
 }
 
+kj::String Service::startedWords() const {
+  if (is.part != nullptr) return kj::str("Started ", is.command);
+  if (!adopted) return body->startedWords(pid);
+  return kj::str("Adopted running ", body->noun(), " (PID ", pid, ") after a restart of machined");
+}
+
 void Service::ended() {
   pid = 0;
   record.forgetHealth();
   idle(health);
   idle(part);
+  idle(end);
 }
 
 // --- what is asked of it ---
@@ -202,7 +218,7 @@ void Service::actOnDue() {
   auto now = due;
   if (pid == now.to) {
     for (int number = 1; number <= 64; ++number) {
-      if (now.signals >> (number - 1) & 1) signalNow(number);
+      if (now.signals >> (number - 1) & 1) all.tasks().add(signalNow(number));
     }
   }
   due = {};
@@ -269,16 +285,14 @@ kj::Promise<void> Service::signal(int number) {
     due.to = pid;
     return whenAnswered();
   }
-  signalNow(number);
-  return kept();  // process 1 does what it is asked for in order
+  return signalNow(number).then(
+      [service = kj::addRef(*this)]() mutable { return service->kept(); });
 }
 
-void Service::signalNow(int number) {
-  if (self) {
-    KJ_SYSCALL(::kill(pid, number));
-  } else {
-    all.deps().process1.signal(is.id, number);
-  }
+kj::Promise<void> Service::signalNow(int number) {
+  if (!self) return body->signal(number);
+  KJ_SYSCALL(::kill(pid, number));
+  return kj::READY_NOW;
 }
 
 // --- waiting and starting ---
@@ -310,12 +324,13 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
 }
 
 kj::Promise<void> Service::prepare(uint64_t since) {
-  kj::Maybe<kj::Exception> broken;
-  KJ_IF_MAYBE (preWork, is.preWork) {
-    broken = co_await kj::evalNow([&]() { return (*preWork)(); })
-                 .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
-                       [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
-  }
+  auto both = [this, since]() -> kj::Promise<void> {
+    KJ_IF_MAYBE (preWork, is.preWork) co_await (*preWork)();
+    co_await body->prepare(noteFor(since));
+  };
+  auto broken = co_await kj::evalNow(both).then(
+      []() -> kj::Maybe<kj::Exception> { return nullptr; },
+      [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, broken) {
     if (turn == since) reason = kj::str("Pre state failed: ", messageOf(*e));
     feedIf(since, ServiceInput::kBroken);
@@ -324,7 +339,23 @@ kj::Promise<void> Service::prepare(uint64_t since) {
   }
 }
 
-kj::Promise<Process1::Started> Service::askForChild() {
+// Events of the step that is under way, as long as it is.
+kj::Function<void(kj::StringPtr)> Service::noteFor(uint64_t since) {
+  return [this, since](kj::StringPtr text) {
+    if (turn == since) tell(text);
+  };
+}
+
+// What was there for the first start may be gone. False: it was stopped meanwhile.
+kj::Promise<bool> Service::prepareAgain() {
+  auto stopped = [this]() -> kj::Promise<void> {
+    while (phase == ServicePhase::kRestarting) co_await all.change();
+  };
+  co_await body->prepare(noteFor(turn)).exclusiveJoin(stopped());
+  co_return phase != ServicePhase::kDooming;
+}
+
+kj::Promise<ServiceBody::Started> Service::startBody() {
   auto& deps = all.deps();
   auto output = co_await deps.output(is.id);
   Environment environment;
@@ -335,32 +366,35 @@ kj::Promise<Process1::Started> Service::askForChild() {
       return kj::str(e);
     };
   }
-  co_return co_await deps.process1.spawn(spawnRequest(is, kj::mv(environment), output.get()));
+  co_return co_await body->start(kj::mv(environment), output.get());
 }
 
-// Whatever was decided meanwhile, a child that came to be has to be taken notice of: no turn here.
+// Whatever was decided meanwhile, a process that came to be has to be taken notice of: no turn here.
 kj::Promise<void> Service::spawn() {
-  early = nullptr;
   kj::Maybe<kj::Exception> broken;
-  auto started = co_await askForChild().then(
-      [](Process1::Started s) -> kj::Maybe<Process1::Started> { return kj::mv(s); },
-      [&broken](kj::Exception&& e) -> kj::Maybe<Process1::Started> {
+  auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {
+    bool again = child == nullptr && phase == ServicePhase::kRestarting;
+    if (again && !co_await prepareAgain()) co_return nullptr;
+    co_return co_await startBody();
+  };
+  auto started = co_await kj::evalNow(make).catch_(
+      [&broken](kj::Exception&& e) -> kj::Maybe<ServiceBody::Started> {
         broken = kj::mv(e);
         return nullptr;
       });
-  KJ_IF_MAYBE (s, started) {
-    pid = s->pid;
-    auto before = kj::mv(early);
-    early = nullptr;
-    feed(ServiceInput::kStarted);
-    KJ_IF_MAYBE (exit, before) {
-      if (exit->pid == pid) processEnded(exit->status);
-    }
-  }
+  KJ_IF_MAYBE (s, started) co_return has(*s);
   KJ_IF_MAYBE (e, broken) {
     reason = kj::str("Cannot start ", is.command, ": ", messageOf(*e));
-    feed(ServiceInput::kBroken);
   }
+  startedAt = all.deps().timer.now();  // and ran for no time at all
+  feed(child == nullptr ? ServiceInput::kNotYet : ServiceInput::kBroken);
+}
+
+void Service::has(ServiceBody::Started started) {
+  pid = started.pid;
+  adopted = started.adopted;
+  busy(end, [this]() { return watchEnd(); });
+  feed(ServiceInput::kStarted);
 }
 
 kj::Promise<void> Service::pause(uint64_t since, kj::Duration delay) {
@@ -411,11 +445,7 @@ kj::Promise<void> Service::watchHealth(uint64_t since) {
 }
 
 void Service::exited(Process1::Exit exit) {
-  if (pid == exit.pid) {
-    processEnded(exit.status);
-  } else {
-    early = kj::mv(exit);
-  }
+  KJ_IF_MAYBE (c, child) c->exited(kj::mv(exit));
 }
 
 uint64_t Service::countMemoryKills() {
@@ -425,111 +455,23 @@ uint64_t Service::countMemoryKills() {
   return memoryKills;
 }
 
-void Service::processEnded(int status) {
+kj::String Service::describeEnd(kj::Maybe<int> status) {
+  auto noun = kj::str(body->noun());
+  noun[0] = static_cast<char>(toupper(noun[0]));
   auto kills = countMemoryKills();
   kj::Maybe<uint64_t> outOfMemory;
   if (kills > memoryKills) outOfMemory = is.memoryMax;
-  memoryKills = kills;
-  reason = kj::str("Process (PID ", pid, ") ", describeExit(status, outOfMemory));
+  KJ_IF_MAYBE (s, status) {
+    return kj::str(noun, " (PID ", pid, ") ", describeExit(*s, outOfMemory));
+  }
+  return kj::str(noun, " (PID ", pid, ") is gone");
+}
+
+kj::Promise<void> Service::watchEnd() {
+  reason = describeEnd(co_await body->ended());
+  co_await body->remove().catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
+  memoryKills = countMemoryKills();  // a container's cgroup goes with it
   feed(ServiceInput::kExited);
-}
-
-// --- what the predecessor left ---
-
-rpc::ServiceState Service::restore() {
-  struct Left {
-    ServiceRecord record;
-    bool start;
-    Due due;
-    uint64_t memoryKills;
-  };
-  auto left = held().take([](rpc::HeldService::Reader in) {
-    Left result{
-        {}, in.getStart(), {in.getRestart(), in.getSignals(), in.getTo()}, in.getMemoryKills()};
-    result.record.restore(in.getShown());
-    return result;
-  });
-  KJ_IF_MAYBE (l, left) {
-    record = kj::mv(l->record);
-    again = l->start;
-    due = l->due;
-    memoryKills = l->memoryKills;
-  } else {
-    memoryKills = countMemoryKills();
-  }
-  return record.state();
-}
-
-void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
-  takeUpRecord(survivors);
-  if (due.restart || due.signals != 0)
-    actOnDue();  // who asked for it was answered by another brain
-}
-
-void Service::takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
-  int survivor = 0;
-  for (auto& s : survivors) {
-    if (s.slot == is.id) survivor = s.pid;
-  }
-  auto before = restore();
-  if (survivor != 0) return adopt(survivor, before);
-  record.forgetHealth();  // of what is gone
-  using St = rpc::ServiceState;
-  if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
-  // Of a start or a restart the first half is over.
-  if (again && before != St::RUNNING) before = St::WAITING;
-  switch (before) {
-    case St::RUNNING:
-      // Its exit may still be on its way; the pause lets that be acknowledged first.
-      phase = ServicePhase::kPausing;
-      again = false;
-      ended();
-      tell(kj::str("Process ended while machined was away",
-                   countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
-                   "; restarting"));
-      memoryKills = countMemoryKills();
-      return pauseFor(100 * kj::MILLISECONDS);
-    case St::PREPARING:
-    case St::WAITING:
-      again = false;
-      return feed(ServiceInput::kStart);
-    case St::STOPPING:
-      phase = ServicePhase::kFinished;
-      ended();
-      return tell("Service stopped while machined was away");
-    case St::FINISHED:
-      phase = ServicePhase::kFinished;
-      return;
-    case St::FAILED:
-      phase = ServicePhase::kFailed;
-      return;
-    default:
-      return tell("Service loaded");
-  }
-}
-
-void Service::adopt(int survivor, rpc::ServiceState before) {
-  pid = survivor;
-  phase = ServicePhase::kRunning;
-  ++turn;
-  startedAt = all.deps().timer.now();
-  tell(kj::str("Adopted running process (PID ", pid, ") after a restart of machined"));
-  attend();
-  bool startAgain = again;
-  again = false;
-  if (before != rpc::ServiceState::STOPPING) return;
-  again = startAgain;
-  feed(ServiceInput::kStop);
-}
-
-void Service::beSelf() {
-  self = true;
-  phase = ServicePhase::kRunning;
-  pid = getpid();
-  restore();
-  again = false;
-  due = {};  // it has been started again, as whatever was due would have done
-  tell(kj::str("Started ", is.id, " (PID ", pid, ")"));
 }
 
 }  // namespace talos::machined

@@ -47,7 +47,7 @@ class Service : public kj::Refcounted {
   void unload(kj::StringPtr why);
   kj::Promise<void> signal(int number);
   kj::Promise<void> kept();
-  void exited(Process1::Exit exit);
+  void exited(Process1::Exit exit);  // of a child in its slot
 
   void note(kj::StringPtr message) { tell(message); }
 
@@ -63,20 +63,23 @@ class Service : public kj::Refcounted {
  private:
   ServiceSet& all;
   ServiceDefinition is;
+  kj::Own<ServiceBody> body;  // of neither a part nor this program itself
+  kj::Maybe<ChildBody&> child;
   bool self = false;
   bool again = false;  // start once it is down
   bool unloaded = false;
   ServicePhase phase = ServicePhase::kIdle;
   ServiceRecord record;
   RestartPolicy policy;
-  int pid = 0;  // 0: no process
+  int pid = 0;           // 0: no process
+  bool adopted = false;  // it ran before this brain did
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
-  kj::String reason;                // why the last thing ended or failed
-  kj::Maybe<Process1::Exit> early;  // an exit that came before the answer to its spawn
+  kj::String reason;  // why the last thing ended or failed
   // What the phase is busy with; replaced at every step. An input that it gives belongs to `turn`.
   kj::Promise<void> work = nullptr;
   kj::Promise<void> health = nullptr;
   kj::Promise<void> part = nullptr;
+  kj::Promise<void> end = nullptr;  // of the process: awaited as long as there is one
   uint64_t turn = 0;
   // What was answered and is done kAnswerFirst later, by this brain or the next. A signal that is
   // due twice comes once, as the kernel has it too.
@@ -99,29 +102,38 @@ class Service : public kj::Refcounted {
   void feedLater(ServiceInput input);
   void act(ServiceAction action);
   void ended();
+  kj::String startedWords() const;
   kj::Promise<void> whenAnswered();
   void actOnDue();
   void restartNow();
-  void signalNow(int number);
+  kj::Promise<void> signalNow(int number);
   bool toBeStarted() const;
   uint64_t countMemoryKills();
 
   kj::Vector<kj::String> unmet();
   kj::Promise<void> awaitConditions(uint64_t turn);
   kj::Promise<void> prepare(uint64_t turn);
-  kj::Promise<Process1::Started> askForChild();
+  kj::Function<void(kj::StringPtr)> noteFor(uint64_t turn);
+  kj::Promise<bool> prepareAgain();
+  kj::Promise<ServiceBody::Started> startBody();
   kj::Promise<void> spawn();
+  void has(ServiceBody::Started started);
   kj::Promise<void> pause(uint64_t turn, kj::Duration delay);
   void pauseFor(kj::Duration delay);
   void attend();
   kj::Promise<void> runPart(uint64_t turn);
   kj::Promise<void> watchHealth(uint64_t turn);
-  void processEnded(int status);
+  kj::Promise<void> watchEnd();
+  kj::String describeEnd(kj::Maybe<int> status);
 
   Held<rpc::HeldService> held() const;  // what a successor is left
   void takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors);
   rpc::ServiceState restore();
   void adopt(int pid, rpc::ServiceState before);
+  void takeUpWhatEnded(rpc::ServiceState before);
+  void takeUpContainer(rpc::ServiceState before);
+  kj::Promise<void> seek();
+  void stopAsBefore(rpc::ServiceState before);
 };
 
 }  // namespace talos::machined

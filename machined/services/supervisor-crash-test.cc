@@ -46,6 +46,21 @@ TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
+// Catches: a service that is shown as running for ever, because its process ended after the new brain
+// was told of it and before it was loaded.
+TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  crashBrain();
+  machine.exit("a", SIGKILL);
+  run();
+  supervisor->load(define("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_THAT(told.front(), testing::StartsWith("a Waiting Process ended while machined was away"));
+  EXPECT_TRUE(machine.runs("a"));
+  EXPECT_EQ(2u, machine.spawns);
+}
+
 // Catches: the end of the last brain's child taken for that of the one that is being started, or
 // has just been.
 class LastChild : public SupervisorTest, public testing::WithParamInterface<bool> {

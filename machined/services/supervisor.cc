@@ -75,12 +75,27 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     services.erase(service.id());
   }
 
-  // An exit is acknowledged by asking for the next one, so only after it has been dealt with.
+  // An exit is acknowledged by asking for the next one, so only after it has been dealt with: when
+  // nothing is left to be done now.
   kj::Promise<void> reap() {
     for (;;) {
       auto exit = co_await surroundings.process1.nextExit();
-      KJ_IF_MAYBE (found, services.find(exit.slot)) (*found)->exited(kj::mv(exit));
+      KJ_IF_MAYBE (found, services.find(exit.slot)) {
+        (*found)->exited(kj::mv(exit));
+      } else {
+        forgetSurvivor(exit);
+      }
+      co_await kj::evalLast([]() {});
     }
+  }
+
+  // It ended before its service was loaded, which is not to adopt it.
+  void forgetSurvivor(const Process1::Exit& exit) {
+    kj::Vector<Process1::Survivor> left;
+    for (auto& s : survivors) {
+      if (s.slot != exit.slot || s.pid != exit.pid) left.add(kj::mv(s));
+    }
+    survivors = kj::mv(left);
   }
 
   bool hasDependants(kj::StringPtr id) {

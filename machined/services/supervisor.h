@@ -2,13 +2,15 @@
 //
 // The life of a service is a table of (phase, input) -> (next phase, action), in
 // service-lifecycle.h, pure and tested exhaustively; this class does the actions. Each service runs
-// under its own uid in its own cgroup, behind the exec wrapper that its definition names.
+// under its own uid in its own cgroup, behind the exec wrapper that its definition names, or in a
+// container.
 //
 // After a crash of the brain at any line the successor, which loads the same definitions, adopts
-// the children that process 1 still has: nothing is restarted, history is taken up again (it is
-// held by process 1 under "service/<id>"), health is asked anew. A service that had been stopped
-// stays stopped, one that was waiting waits again, one that was being stopped is stopped. A service
-// that is a part of this program begins again.
+// the children that process 1 still has, and the containers that containerd has, as soon as it
+// answers: nothing is restarted, history is taken up again (it is held by process 1 under
+// "service/<id>"), health is asked anew. A service that had been stopped stays stopped, one that was
+// waiting waits again, one that was being stopped is stopped. A service that is a part of this
+// program begins again.
 //
 // What is asked for and answered happens: a promise of restart(), signal() and kept() resolves when
 // process 1 has done it or holds it as due, and then a successor does it.
@@ -19,6 +21,7 @@
 #include <kj/timer.h>
 
 #include "machined/process1/process1.h"
+#include "machined/services/service-body.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
@@ -61,6 +64,8 @@ struct ServiceDefinition {
   // stopped; when it ends or rejects, it is begun again as a process would be. No successor adopts
   // it: that one begins its own.
   kj::Maybe<kj::Function<kj::Promise<void>()>> part;
+  // Instead of a process: a container (container-body.h). It has neither argv nor sockets.
+  kj::Maybe<kj::Own<ServiceBody>> body;
   bool awaited = true;  // the boot is not over before it is up
   // Over the API. Who answers the API, or carries it, is not to be stopped by it.
   bool mayBeStarted = true, mayBeStopped = true;
@@ -99,7 +104,7 @@ class Supervisor {
   void start(kj::StringPtr id);
   // Stop, then start, whether or not the caller stays.
   kj::Promise<void> restart(kj::StringPtr id);
-  // To its process; FailedPrecondition when it has none.
+  // To its process, or the first one of its container; FailedPrecondition when it has none.
   kj::Promise<void> signal(kj::StringPtr id, int number);
   // Resolves when process 1 knows what was decided about it last, so that a successor does it.
   kj::Promise<void> kept(kj::StringPtr id);

@@ -80,6 +80,16 @@ class ContainerdTest : public testing::Test {
     return result.out;
   }
 
+  // An image with the sample program.
+  std::string layer() {
+    auto tree = path("tree");
+    makeDirectories(kj::str(tree.c_str(), "/etc"));
+    EXPECT_EQ(0, run({"cp", getenv("SAMPLE"), tree + "/sample"}).status);
+    auto made = run({"tar", "-C", tree, "-cf", path("layer.tar"), "sample", "etc"});
+    EXPECT_EQ(0, made.status) << made.err;
+    return harness::slurp(path("layer.tar"));
+  }
+
   std::optional<Background> daemon;
   std::vector<std::string> ctr(std::vector<std::string> words) {
     words.insert(words.begin(), {"ctr", "--address", path("socket")});

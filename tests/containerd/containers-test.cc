@@ -58,15 +58,6 @@ class ContainersTest : public ContainerdTest {
   std::optional<Containerd> containerd;
   std::vector<std::string> notes;
 
-  // An image with the sample program.
-  std::string layer() {
-    auto tree = path("tree");
-    makeDirectories(kj::str(tree.c_str(), "/etc"));
-    EXPECT_EQ(0, run({"cp", getenv("SAMPLE"), tree + "/sample"}).status);
-    auto made = run({"tar", "-C", tree, "-cf", path("layer.tar"), "sample", "etc"});
-    EXPECT_EQ(0, made.status) << made.err;
-    return harness::slurp(path("layer.tar"));
-  }
   void startWith(const std::string& yaml) {
     configure(yaml);
     start();
@@ -100,9 +91,10 @@ class ContainersTest : public ContainerdTest {
     return spec;
   }
   RunningContainer begin(const ContainerSpec& spec, OutputPipe& output) {
-    return runContainer(*containerd, spec, output.writing,
-                        [this](kj::StringPtr note) { notes.push_back(note.cStr()); })
-        .wait(loop->waitScope);
+    needImage(*containerd, kj::str(spec.image), [this](kj::StringPtr note) {
+      notes.push_back(note.cStr());
+    }).wait(loop->waitScope);
+    return runContainer(*containerd, spec, output.writing).wait(loop->waitScope);
   }
   void remove(kj::StringPtr id) { removeContainer(*containerd, kj::str(id)).wait(loop->waitScope); }
   std::vector<std::string> words(std::vector<std::string> command) {

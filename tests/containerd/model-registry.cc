@@ -35,9 +35,12 @@ struct Content {
       : layer(kj::heapString(options.layer.data(), options.layer.size())) {
     bool has = layer.size() > 0;
     auto layerDigest = digestOf(layer.asBytes());
-    config =
-        kj::str(R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[)",
-                has ? kj::str('"', layerDigest, '"') : kj::str(), "]}}");
+    auto runs = options.entrypoint.empty() ? kj::str()
+                                           : kj::str(R"("config":{"Entrypoint":[")",
+                                                     options.entrypoint.c_str(), R"("]},)");
+    config = kj::str(R"({"architecture":"amd64","os":"linux",)", runs,
+                     R"("rootfs":{"type":"layers","diff_ids":[)",
+                     has ? kj::str('"', layerDigest, '"') : kj::str(), "]}}");
     manifest =
         kj::str(R"({"schemaVersion":2,"mediaType":")", kManifestType,
                 R"(","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")",

@@ -21,6 +21,7 @@ class ModelRegistry {
     // Of TLS: signs the server's certificate, and the clients' that are accepted.
     kj::Maybe<const pki::CertificateAndKey&> authority = nullptr;
     std::string layer = {};        // of the image: a tar; empty: it has none
+    std::string entrypoint = {};   // of the image; empty: it has none
     std::string credentials = {};  // user:password that it wants; empty: none
     bool lies = false;             // what it sends for a digest is something else
     unsigned slowMs = 0;           // before each answer

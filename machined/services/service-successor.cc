@@ -1,0 +1,146 @@
+// What a service takes up of its predecessor, in the brain before this one (service.h).
+#include <ctype.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/services/service.h"
+
+namespace talos::machined {
+
+rpc::ServiceState Service::restore() {
+  struct Left {
+    ServiceRecord record;
+    bool start;
+    Due due;
+    uint64_t memoryKills;
+    int pid;
+  };
+  auto left = held().take([](rpc::HeldService::Reader in) {
+    Left result{{},
+                in.getStart(),
+                {in.getRestart(), in.getSignals(), in.getTo()},
+                in.getMemoryKills(),
+                in.getShown().getPid()};
+    result.record.restore(in.getShown());
+    return result;
+  });
+  KJ_IF_MAYBE (l, left) {
+    record = kj::mv(l->record);
+    again = l->start;
+    due = l->due;
+    memoryKills = l->memoryKills;
+    if (child == nullptr) pid = l->pid;
+  } else {
+    memoryKills = countMemoryKills();
+  }
+  return record.state();
+}
+
+void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
+  takeUpRecord(survivors);
+  if (due.restart || due.signals != 0)
+    actOnDue();  // who asked for it was answered by another brain
+}
+
+void Service::takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
+  int survivor = 0;
+  for (auto& s : survivors) {
+    if (s.slot == is.id) survivor = s.pid;
+  }
+  auto before = restore();
+  if (survivor != 0) return adopt(survivor, before);
+  if (child == nullptr) return takeUpContainer(before);
+  takeUpWhatEnded(before);
+}
+
+// Nothing of it runs.
+void Service::takeUpWhatEnded(rpc::ServiceState before) {
+  record.forgetHealth();  // of what is gone
+  using St = rpc::ServiceState;
+  if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
+  // Of a start or a restart the first half is over.
+  if (again && before != St::RUNNING) before = St::WAITING;
+  switch (before) {
+    case St::RUNNING:
+      // Its exit may still be on its way; the pause lets that be acknowledged first.
+      phase = ServicePhase::kPausing;
+      again = false;
+      ended();
+      tell(kj::str("Process ended while machined was away",
+                   countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
+                   "; restarting"));
+      memoryKills = countMemoryKills();
+      return pauseFor(100 * kj::MILLISECONDS);
+    case St::PREPARING:
+    case St::WAITING:
+      again = false;
+      return feed(ServiceInput::kStart);
+    case St::STOPPING:
+      phase = ServicePhase::kFinished;
+      ended();
+      return tell("Service stopped while machined was away");
+    case St::FINISHED:
+      phase = ServicePhase::kFinished;
+      return;
+    case St::FAILED:
+      phase = ServicePhase::kFailed;
+      return;
+    default:
+      return tell("Service loaded");
+  }
+}
+
+void Service::adopt(int survivor, rpc::ServiceState before) {
+  KJ_ASSERT_NONNULL(child).takeUp(survivor);
+  phase = ServicePhase::kSeeking;
+  has({survivor, true});
+  stopAsBefore(before);
+}
+
+// Whether it still runs, only containerd knows, which may have been killed as well.
+void Service::takeUpContainer(rpc::ServiceState before) {
+  using St = rpc::ServiceState;
+  if (before != St::RUNNING && before != St::STOPPING) return takeUpWhatEnded(before);
+  phase = ServicePhase::kSeeking;
+  ++turn;
+  tell(kj::str("Looking for ", is.command, " (PID ", pid, ") after a restart of machined"));
+  busy(work, [this]() { return seek(); });
+  stopAsBefore(before);
+}
+
+kj::Promise<void> Service::seek() {
+  kj::Maybe<kj::Exception> broken;
+  auto found = co_await body->find().catch_([&](kj::Exception&& e) -> kj::Maybe<int> {
+    broken = kj::mv(e);
+    return nullptr;
+  });
+  KJ_IF_MAYBE (p, found) co_return has({*p, true});
+  KJ_IF_MAYBE (e, broken) {
+    reason = kj::str("Cannot look for ", is.command, ": ", messageOf(*e));
+  } else {
+    reason = kj::str(is.command, " ended while machined was away");
+    reason[0] = static_cast<char>(toupper(reason[0]));
+  }
+  feed(ServiceInput::kExited);
+}
+
+void Service::stopAsBefore(rpc::ServiceState before) {
+  bool startAgain = again;
+  again = false;
+  if (before != rpc::ServiceState::STOPPING) return;
+  again = startAgain;
+  feed(ServiceInput::kStop);
+}
+
+void Service::beSelf() {
+  self = true;
+  phase = ServicePhase::kRunning;
+  pid = getpid();
+  restore();
+  again = false;
+  due = {};  // it has been started again, as whatever was due would have done
+  tell(kj::str("Started ", is.id, " (PID ", pid, ")"));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,307 @@
+// Services whose body is no child of process 1 but somebody else's, who may be away: a container.
+// With a model of one; the real ones are in tests/containerd.
+#include "common/base/signal.h"
+#include "machined/services/container-body.h"
+#include "machined/services/test-supervisor.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// The runtime: it goes on when a brain dies.
+struct ModelRuntime {
+  bool answers = true, cannotStart = false;
+  kj::Own<Signal> awake = kj::heap<Signal>();
+  int running = 0, lastPid = 0;  // pid; 0: none
+  unsigned starts = 0, removals = 0, prepared = 0;
+  std::vector<int> signals;
+  kj::Maybe<int> status;  // of what has ended and was not removed
+  kj::Maybe<kj::String> cannotPrepare;
+  kj::Maybe<kj::Promise<void>> gate;  // of the next prepare()
+  kj::Vector<kj::String> environment;
+
+  void exit(int how) {
+    running = 0;
+    status = how;
+    awake->raise();
+  }
+  void answer(bool does) {
+    answers = does;
+    awake->raise();
+  }
+};
+
+class ModelBody final : public ServiceBody {
+ public:
+  explicit ModelBody(ModelRuntime& runtime) : runtime(runtime) {}
+  kj::StringPtr noun() const override { return "task c"; }
+  kj::String startedWords(int pid) const override {
+    return kj::str("Started task c (PID ", pid, ") for container c");
+  }
+  kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note) override {
+    ++runtime.prepared;
+    KJ_IF_MAYBE (why, runtime.cannotPrepare) {
+      note("retrying in 5 s");
+      fail(ErrorKind::kNotFound, *why);
+    }
+    KJ_IF_MAYBE (gate, runtime.gate) {
+      auto waiting = kj::mv(*gate);
+      runtime.gate = nullptr;
+      return waiting;
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<Started> start(Environment environment, int) override {
+    co_await untilItAnswers();
+    if (runtime.running != 0) co_return Started{runtime.running, true};
+    ++runtime.starts;
+    if (runtime.cannotStart) fail(ErrorKind::kInternal, "a leftover is in the way");
+    runtime.environment.clear();
+    for (auto& e : environment) runtime.environment.add(kj::str(e));
+    runtime.running = ++runtime.lastPid;
+    co_return Started{runtime.running, false};
+  }
+  kj::Promise<kj::Maybe<int>> find() override {
+    co_await untilItAnswers();
+    kj::Maybe<int> pid;
+    if (runtime.running != 0) pid = runtime.running;
+    co_return pid;
+  }
+  kj::Promise<kj::Maybe<int>> ended() override {
+    while (runtime.running != 0) co_await runtime.awake->next();
+    co_return runtime.status;
+  }
+  kj::Promise<void> signal(int number) override {
+    co_await untilItAnswers();
+    runtime.signals.push_back(number);
+    if (runtime.running != 0 && (number == SIGTERM || number == SIGKILL)) runtime.exit(number);
+  }
+  kj::Promise<void> remove() override {
+    ++runtime.removals;
+    runtime.status = nullptr;
+    return kj::READY_NOW;
+  }
+
+ private:
+  ModelRuntime& runtime;
+  kj::Promise<void> untilItAnswers() {
+    while (!runtime.answers) co_await runtime.awake->next();
+  }
+};
+
+class SupervisorBodyTest : public SupervisorTest {
+ public:
+  ~SupervisorBodyTest() noexcept override { supervisor = nullptr; }
+
+ protected:
+  ModelRuntime runtime;
+
+  void load(std::initializer_list<kj::StringPtr> dependsOn = {}) {
+    auto d = define("c", dependsOn);
+    d.command = kj::str("container c");
+    d.environment = kj::arr(kj::str("PATH=/bin"));
+    d.body = kj::heap<ModelBody>(runtime);
+    supervisor->load(kj::mv(d));
+  }
+  void startIt() {
+    load();
+    supervisor->start("c");
+    run();
+  }
+  // The brain dies; the next one loads the same.
+  void nextBrain() {
+    crashBrain();
+    load();
+    run();
+  }
+};
+
+// Catches: events that are not those of the documentation, a container beside a process.
+TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {
+  startIt();
+  EXPECT_THAT(told, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
+                                "c Preparing Creating service runner",
+                                "c Running Started task c (PID 1) for container c"));
+  EXPECT_EQ(0u, machine.spawns);
+  EXPECT_EQ("c1", runtime.environment[0]) << "that of the definition, joined with the user's";
+  told.clear();
+  runtime.exit(7 << 8);
+  run();
+  EXPECT_THAT(told, ElementsAre("c Waiting Task c (PID 1) exited with status 7; restarting",
+                                "c Running Started task c (PID 2) for container c"));
+  EXPECT_EQ(1u, runtime.removals);
+  auto stopped = supervisor->stop("c");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
+  EXPECT_EQ(2u, runtime.removals);
+  EXPECT_EQ("c Finished Service stopped: Task c (PID 2) killed by signal 15 (Terminated)",
+            told.back());
+}
+
+// Catches: a pull that fails and is not told of, or is tried for ever by the supervisor; a pull that
+// keeps a service from being stopped.
+TEST_F(SupervisorBodyTest, PreparingIsToldAndCanBeStopped) {
+  runtime.cannotPrepare = kj::str("the registry has no such image");
+  startIt();
+  EXPECT_THAT(told, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
+                                "c Preparing retrying in 5 s",
+                                "c Failed Pre state failed: the registry has no such image"));
+  runtime.cannotPrepare = nullptr;
+  runtime.gate = kj::Promise<void>(kj::NEVER_DONE);
+  supervisor->start("c");
+  run();
+  EXPECT_EQ(rpc::ServiceState::PREPARING, state("c"));
+  auto stopped = supervisor->stop("c");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(0u, runtime.starts);
+}
+
+// Catches: a restart that goes on without what it needs, and one that cannot be stopped for as long
+// as a pull takes.
+TEST_F(SupervisorBodyTest, ARestartPreparesOnceMore) {
+  startIt();
+  runtime.gate = kj::Promise<void>(kj::NEVER_DONE);
+  runtime.exit(1 << 8);
+  run();
+  EXPECT_EQ(2u, runtime.prepared);
+  EXPECT_EQ(1u, runtime.starts);
+  auto stopped = supervisor->stop("c");
+  EXPECT_TRUE(done(stopped));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
+  EXPECT_EQ(1u, runtime.starts);
+}
+
+// Catches: a container that stays away because its first start failed, and one that is tried as fast
+// as this machine can, also when it ran for long before.
+TEST_F(SupervisorBodyTest, AStartThatFailsIsTriedAgainMoreAndMoreSlowly) {
+  for (bool ranBefore : {false, true}) {
+    runtime.cannotStart = !ranBefore;
+    if (!ranBefore) {
+      startIt();
+    } else {
+      advance(60 * kj::SECONDS);
+      runtime.cannotStart = true;
+      runtime.exit(0);
+    }
+    auto before = runtime.starts;
+    advance(30 * kj::SECONDS);
+    EXPECT_LT(runtime.starts - before, 15u);
+    EXPECT_GT(runtime.starts - before, 5u);
+    EXPECT_THAT(told.back(), testing::StartsWith(
+                                 "c Waiting Cannot start container c: a leftover is in the way"));
+    runtime.cannotStart = false;
+    advance(5 * kj::SECONDS);
+    EXPECT_EQ(rpc::ServiceState::RUNNING, state("c"));
+  }
+}
+
+// Catches: a container that is started twice, or thought of as ended, when its runtime was killed
+// together with the brain.
+TEST_F(SupervisorBodyTest, ANewBrainAdoptsItAsSoonAsTheRuntimeAnswers) {
+  startIt();
+  runtime.answer(false);
+  nextBrain();
+  supervisor->start("c");  // as the boot does
+  advance(60 * kj::SECONDS);
+  EXPECT_THAT(told, ElementsAre("c Running Looking for container c (PID 1) after a restart of "
+                                "machined"));
+  EXPECT_FALSE(supervisor->isUp("c"));
+  runtime.answer(true);
+  run();
+  EXPECT_EQ("c Running Adopted running task c (PID 1) after a restart of machined", told.back());
+  EXPECT_TRUE(supervisor->isUp("c"));
+  EXPECT_EQ(1u, runtime.starts);
+  runtime.exit(SIGKILL);
+  run();
+  EXPECT_EQ(2u, runtime.starts);
+}
+
+// Catches: one that ended together with the brain and stays away.
+TEST_F(SupervisorBodyTest, ANewBrainStartsWhatEndedMeanwhile) {
+  startIt();
+  supervisor = nullptr;  // nobody has seen it
+  process1 = nullptr;
+  runtime.exit(0);
+  told.clear();
+  startBrain();
+  load();
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(2u, runtime.starts);
+  EXPECT_THAT(told,
+              testing::Contains("c Waiting Container c ended while machined was away; restarting"));
+}
+
+// Catches: a stop that a crash of the brain makes forgotten, or that starts what it is to stop.
+TEST_F(SupervisorBodyTest, ANewBrainFinishesAStop) {
+  startIt();
+  runtime.answer(false);
+  auto stopped = supervisor->stop("c");
+  run();
+  {
+    auto drop = kj::mv(stopped);
+  }
+  nextBrain();
+  EXPECT_EQ(rpc::ServiceState::STOPPING, state("c"));
+  EXPECT_THAT(runtime.signals, IsEmpty());
+  runtime.answer(true);
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
+  EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
+  EXPECT_EQ(1u, runtime.starts);
+}
+
+// Catches: a stop while it is sought for that is over before it was found, so that it runs on.
+TEST_F(SupervisorBodyTest, AStopWaitsForTheSearch) {
+  startIt();
+  runtime.answer(false);
+  nextBrain();
+  auto stopped = supervisor->stop("c");
+  EXPECT_FALSE(done(stopped));
+  EXPECT_EQ("c Stopping Stopping as soon as container c is found", told.back());
+  runtime.answer(true);
+  EXPECT_TRUE(done(stopped));
+  EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
+}
+
+// Catches: a start that the predecessor had begun and that becomes a second one.
+TEST_F(SupervisorBodyTest, ANewBrainAdoptsWhatItsPredecessorWasStarting) {
+  runtime.answer(false);
+  startIt();
+  EXPECT_EQ(rpc::ServiceState::PREPARING, state("c"));
+  crashBrain();
+  runtime.running = runtime.lastPid = 9;  // the call got through
+  runtime.answer(true);
+  load();
+  run();
+  EXPECT_EQ(0u, runtime.starts);
+  EXPECT_EQ("c Running Adopted running task c (PID 9) after a restart of machined", told.back());
+}
+
+// Catches: the runtime gone before the containers that need it to be stopped.
+TEST_F(SupervisorBodyTest, TheRuntimeIsStoppedAfterItsContainers) {
+  supervisor->load(define("cri"));
+  load({"cri"});
+  supervisor->start("cri");
+  supervisor->start("c");
+  run();
+  runtime.answer(false);
+  auto stopped = supervisor->stopAll();
+  run();
+  EXPECT_TRUE(machine.runs("cri"));
+  runtime.answer(true);
+  EXPECT_TRUE(done(stopped));
+  EXPECT_FALSE(machine.runs("cri"));
+}
+
+// Catches: an exit that is told as another one.
+TEST(WaitStatus, IsThatOfWait) {
+  EXPECT_EQ(7 << 8, waitStatus(7));
+  EXPECT_EQ(SIGKILL, waitStatus(128 + SIGKILL));
+  EXPECT_EQ(128 << 8, waitStatus(128));
+  EXPECT_EQ(255 << 8, waitStatus(255));
+}
+
+}  // namespace
+}  // namespace talos::machined
