@@ -146,7 +146,8 @@ TEST_F(ContainersTest, AnImageIsPulledOnceAndListed) {
 }
 
 // Catches: a failure that does not say what to do, "not found" that is tried again for 20 minutes,
-// content that is not what its digest says.
+// content that is not what its digest says, "not found" of a mirror
+// taken for that of the registry, which is away and may have it.
 TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   auto content = layer();
   ModelRegistry good{{.layer = content}}, lying{{.layer = content, .lies = true}},
@@ -163,6 +164,9 @@ TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   EXPECT_EQ("NotFound: cannot pull \"" + absent +
                 "\": the registry has no such image; check the name and the tag",
             pull(absent.c_str()));
+  // A mirror that has no such image is passed over in silence: of what comes after it is told.
+  EXPECT_THAT(pull("good.example/absent/x:1"),
+              testing::AllOf(HasSubstr("Unavailable: "), HasSubstr("https://good.example/v2/")));
   EXPECT_THAT(
       pull("Not A Name"),
       HasSubstr("InvalidArgument: cannot pull \"Not A Name\": not a valid image reference"));

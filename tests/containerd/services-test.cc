@@ -85,17 +85,22 @@ class ServicesTest : public ContainerdTest {
   std::string prefix = "sample-" + std::to_string(getpid()) + "-";
 
   std::string id(int number) { return prefix + std::to_string(number); }
-  void mirror(const std::string& url) {
-    configure("    mirrors:\n      '*': {endpoints: [\"" + url + "\"]}", machined::oomScoresHere());
+  void mirror(const std::string& url, const std::string& host = "'*'") {
+    configure("    mirrors:\n      " + host + ": {endpoints: [\"" + url + "\"]}",
+              machined::oomScoresHere());
   }
-  void begin(int count, const std::string& image = "example.com/sample:1") {
-    if (!registry) {
-      registry.emplace(ModelRegistry::Options{.layer = layer(), .entrypoint = "/sample"});
-      mirror(registry->url());
-    }
+  void openRegistry() {
+    registry.emplace(ModelRegistry::Options{.layer = layer(), .entrypoint = "/sample"});
+    mirror(registry->url());
+  }
+  void begin(int count) {
+    openRegistry();
+    begin(std::vector<std::string>(count, "example.com/sample:1"));
+  }
+  void begin(const std::vector<std::string>& images) {
     base();
     std::vector<ContainerWorld::Service> services;
-    for (int i = 0; i < count; ++i) services.push_back({id(i), image});
+    for (auto& image : images) services.push_back({id(int(services.size())), image});
     world.emplace(getenv("WORLD_BRAIN"), folder.cStr(), services);
     world->podCgroup = prefix + "pods";
     io.emplace(kj::setupAsyncIo());
@@ -300,6 +305,61 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   auto all = harness::lines(harness::slurp(path("events")));
   EXPECT_THAT(all.back(), StartsWith("cri Finished"));
   EXPECT_THAT(events(id(0)).back(), StartsWith("Finished"));
+}
+
+// Catches: a pull whose failures nobody sees, that is given up although it may work later, or that is
+// tried again although it cannot; mirrors that count only after a restart.
+TEST_F(ServicesTest, PullsAreToldOf) {
+  openRegistry();
+  mirror("http://127.0.0.1:1", "example.com");
+  auto absent = registry->host() + "/absent/x:1";
+  begin({"example.com/sample:1", absent});
+  await(id(1), "Failed");
+  EXPECT_EQ("Failed Pre state failed: cannot pull \"" + absent +
+                "\": the registry has no such image; check the name and the tag",
+            events(id(1)).back());
+  await(id(0), "; retrying in 5 s");
+  EXPECT_THAT(events(id(0)).back(),
+              AllOf(StartsWith("Preparing cannot pull \"example.com/sample:1\""),
+                    HasSubstr("connection refused")));
+  mirror(registry->url());
+  await(id(0), "Started task");
+}
+
+// Catches: a real pod that is not shown, has no figures or no log, or whose container is not the one
+// that is restarted.
+TEST_F(ServicesTest, PodsAreSeenAndEnded) {
+  begin(1);
+  await(id(0), "Started task");
+  containerd->serving().wait(io->waitScope);
+  auto one = startPod("one"), other = startPod("other");
+  auto seen = list(true, 4);
+  std::vector<std::string> names;
+  for (auto& [name, row] : seen) names.push_back(name + " " + row.status + " " + row.image);
+  EXPECT_THAT(names, ElementsAre("default/one SANDBOX_READY ",
+                                 "default/one:main CONTAINER_RUNNING example.com/sample:1",
+                                 "default/other SANDBOX_READY ",
+                                 "default/other:main CONTAINER_RUNNING example.com/sample:1"));
+  for (auto& [name, row] : seen) EXPECT_GT(row.pid, 0) << name;
+  ASSERT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).count > 10; }, kPatience));
+  auto stats =
+      node().containersRequest().send().getContainers().statsRequest().send().wait(io->waitScope);
+  size_t used = 0;
+  for (auto s : stats.getStats()) {
+    if (s.getId() != one.c_str() && s.getId() != other.c_str()) continue;
+    EXPECT_GT(s.getMemoryUsage(), 0u);
+    EXPECT_GT(s.getCpuUsageNs(), 0u);
+    ++used;
+  }
+  EXPECT_EQ(2u, used);
+  auto request = node().containersRequest().send().getContainers().restartRequest();
+  request.setKubernetes(true);
+  request.setId(one.c_str());
+  request.send().wait(io->waitScope);
+  seen = list(true, 4);
+  EXPECT_EQ("CONTAINER_EXITED", seen[one].status) << "nobody starts it again here";
+  EXPECT_EQ("CONTAINER_RUNNING", seen[other].status);
+  EXPECT_TRUE(linesOf(podLog(one)).ended) << "it had its SIGTERM";
 }
 
 // Catches: containers that end with what is killed, or are started beside those that go on; a line of
