@@ -21,6 +21,7 @@ namespace content = ::containerd::services::content::v1;
 using grpc::ModelServer;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 class ContainersModelTest : public testing::Test {
  public:
@@ -150,6 +151,12 @@ TEST_F(ContainersModelTest, PodsWithTheirOwnNetworkAreStoppedFirst) {
   EXPECT_THAT(asked, ElementsAre("p-own", "p-node"));
   EXPECT_THAT(failures, ElementsAre("cannot stop the pod kube-system/own: broken",
                                     "cannot stop the pod kube-system/node: broken"));
+  failures.clear();
+  server.methods["/runtime.v1.RuntimeService/StopPodSandbox"] = [](auto& x) {
+    if (x.ended) x.finish(2, "stuck");
+  };
+  stopPods(containerd, fail).wait(scope);
+  EXPECT_THAT(failures, SizeIs(4)) << "containers and pods, the second group too";
   runs = false;
   server.drop();
   stopPods(containerd, fail).wait(scope);  // nothing to ask

@@ -47,6 +47,8 @@ class FakeMachine {
   kj::Maybe<kj::String> failNextSpawn;
   // Set: the next spawn is answered only when this resolves; its child runs before.
   kj::Maybe<kj::Promise<void>> spawnGate;
+  // When an exit is acknowledged: a brain that crashed before would be told of it again.
+  kj::Function<void()> onAcknowledged = []() {};
   // What reboot() was called with.
   kj::Maybe<unsigned> rebooted;
   // Spawns so far, those that failed included.
@@ -225,6 +227,7 @@ class FakeProcess1 final : public Process1 {
     if (machine.delivered) {
       machine.exits.pop_front();
       machine.delivered = false;
+      machine.onAcknowledged();
     }
     auto paf = kj::newPromiseAndFulfiller<Exit>();
     machine.waiting = kj::mv(paf.fulfiller);

@@ -46,6 +46,21 @@ TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
+// Catches: an exit that is acknowledged before process 1 holds what became of it, so that a crash in
+// between makes it forgotten.
+TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  auto before = machine.holdCount, then = before;
+  machine.onAcknowledged = [&]() { then = machine.holdCount; };
+  machine.exit("a", SIGKILL);
+  run();
+  EXPECT_GT(then, before);
+  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("killed by signal 9")));
+  machine.onAcknowledged = []() {};
+}
+
 // Catches: a service that is shown as running for ever, because its process ended after the new brain
 // was told of it and before it was loaded.
 TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {

@@ -118,19 +118,20 @@ class Brain {
   rpc::Node::Client node() {
     auto calls = kj::refcounted<NodeCalls>();
     auto mine = [&]() { return kj::refcounted<ClientCalls>(kj::addRef(*calls)); };
-    return serveNode({.machine = nullptr,
-                      .services = serveServices(supervisor),
-                      .events = nullptr,
-                      .logs = serveLogs(
-                          logs, [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; },
-                          [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; }, mine()),
-                      .files = nullptr,
-                      .resources = nullptr,
-                      .sensitiveResources = nullptr,
-                      .networkd = nullptr,
-                      .configuration = nullptr,
-                      .storage = nullptr,
-                      .containers = serveContainers(containerd, {pool, io.unixEventPort}, mine())});
+    return serveNode(
+        {.machine = nullptr,
+         .services = serveServices(supervisor),
+         .events = nullptr,
+         .logs = serveLogs(
+             logs, [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; },
+             [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; }, mine()),
+         .files = nullptr,
+         .resources = nullptr,
+         .sensitiveResources = nullptr,
+         .networkd = nullptr,
+         .configuration = nullptr,
+         .storage = nullptr,
+         .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine())});
   }
 
   kj::Promise<void> takeDown() {
