@@ -23,6 +23,7 @@ struct LocalCluster {
   clock @15 :Text;                 # what the nodes' clocks show at the start; empty: the time
   image @16 :Text;                 # path of the squashfs, of nodes in containers
   withoutUplink @17 :Bool;         # the nodes reach each other and the gateway, nothing else
+  configsApplied @18 :Bool;        # the nodes booted without a config, and have had theirs since
 }
 struct LocalNode {
   name @0 :Text;

@@ -1,11 +1,13 @@
 // Runs of `cluster` that need no machine.
 #include "talosctl/cluster/cluster-command.h"
 
+#include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 #include "common/base/file.h"
@@ -33,6 +35,52 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("is not a valid cluster name"));
   }
   EXPECT_EQ(access(kj::str(clusters, "/a").cStr(), F_OK), 0);
+}
+
+// Catches: a console that is followed for ever after its cluster is gone.
+TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
+  char path[] = "/tmp/talosctl-cluster-XXXXXX";
+  kj::String folder = kj::str(mkdtemp(path));
+  KJ_DEFER(removeTree(folder));
+  makeDirectories(kj::str(folder, "/a"), 0700);
+  cluster::StateDirectory state(folder, "a");
+  capnp::MallocMessageBuilder message;
+  message.initRoot<rpc::LocalCluster>().initNodes(1)[0].setName("n");
+  state.save(message.getRoot<rpc::LocalCluster>());
+  writeFileAtomically(state.file("n.log"), "one\n"_kj, 0600);
+  TestWorld test;
+  auto root = newRoot();
+  addClusterCommands(*root);
+  kj::StringPtr words[] = {"cluster", "console", "-f", "--state", folder, "a", "n"};
+  auto following = run(test.deps, *root, words, kj::NEVER_DONE);
+  EXPECT_FALSE(following.poll(test.io.waitScope));
+  EXPECT_STREQ(test.console.takeOut().cStr(), "one\n");
+  std::ofstream(state.file("n.log").cStr(), std::ios::app) << "two\n";
+  removeTree(state.path());
+  auto ended = test.deps.timer.timeoutAfter(10 * kj::SECONDS, kj::mv(following));
+  EXPECT_EQ(ended.wait(test.io.waitScope), 0);
+  EXPECT_STREQ(test.console.takeOut().cStr(), "two\n");
+}
+
+// Catches: a hint that leads to another cluster, or that a shell reads as other words.
+TEST(ClusterCommand, HintsNameTheClusterThatWasAskedFor) {
+  TestWorld test;
+  test.environment.insert(kj::str("HOME"), kj::str("/nonexistent"));
+  auto root = newRoot();
+  addClusterCommands(*root);
+  auto hint = [&](std::initializer_list<kj::StringPtr> words) {
+    kj::Vector<kj::StringPtr> all;
+    for (auto word : words) all.add(word);
+    EXPECT_EQ(run(test.deps, *root, all, kj::NEVER_DONE).wait(test.io.waitScope), 1);
+    return std::string(test.console.takeErr().cStr());
+  };
+  EXPECT_THAT(hint({"cluster", "show"}), HasSubstr("`talosctl cluster create`"));
+  EXPECT_THAT(hint({"cluster", "show", "--name", "a"}),
+              HasSubstr("`talosctl cluster create --name a`"));
+  EXPECT_THAT(hint({"cluster", "start", "--name", "a", "--state", "/nonexistent/it's"}),
+              HasSubstr("`talosctl cluster create --name a --state '/nonexistent/it'\\''s'`"));
+  EXPECT_THAT(hint({"cluster", "node", "kill", "b", "b-master-1"}),
+              HasSubstr("`talosctl cluster create --name b`"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -44,6 +45,30 @@ kj::String absolute(kj::StringPtr path) {
   return kj::str(here, "/", path);
 }
 
+// A word of a command line, as a shell reads it.
+kj::String shellWord(kj::StringPtr text) {
+  bool plain = text.size() > 0;
+  for (char c : text) {
+    plain = plain && (('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
+                      strchr("/._-+@:", c) != nullptr);
+  }
+  if (plain) return kj::str(text);
+  kj::Vector<char> quoted;
+  for (char c : text) {
+    if (c == '\'') quoted.addAll("'\\'"_kj);
+    quoted.add(c);
+  }
+  return kj::str("'", quoted, "'");
+}
+
+// What names the same cluster to another command.
+kj::String flagsOf(Invocation& call, kj::StringPtr name) {
+  bool usual = name == "talos-default";
+  return kj::str(usual ? kj::str() : kj::str(" --name ", name),
+                 call.given("state") ? kj::str(" --state ", shellWord(absolute(call.text("state"))))
+                                     : kj::str());
+}
+
 }  // namespace
 
 StateDirectory stateOf(Invocation& call) {
@@ -63,7 +88,7 @@ StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
            "HOME is not set; use --state to name the folder of the clusters");
     }
   }
-  return StateDirectory(absolute(base), name);
+  return StateDirectory(absolute(base), name, flagsOf(call, name));
 }
 
 namespace {
@@ -270,7 +295,7 @@ void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
 }
 
 // Without a config from the supervisor the nodes enter maintenance mode.
-kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader cluster,
+kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Builder cluster,
                                     const StateDirectory& state, bool apply) {
   call.out("waiting for the nodes to enter maintenance mode\n");
   auto fingerprints = co_await cluster::waitForMaintenance(call, cluster, state.path(),
@@ -278,6 +303,8 @@ kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Reader 
   if (apply) {
     call.out("applying configs\n");
     co_await cluster::applyConfigs(call, cluster, state.path(), fingerprints);
+    cluster.setConfigsApplied(true);
+    state.save(cluster);
   } else {
     sayHowToApply(call, cluster, fingerprints);
   }
@@ -300,7 +327,7 @@ kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
   bool running = state.supervisor() != nullptr;
   for (auto node : cluster.getNodes()) node.setState(running ? "unknown" : "off");
   if (!running) {
-    call.err("this cluster is not running; start it with `talosctl cluster start`\n");
+    call.err(kj::str("this cluster is not running; start it with ", state.command("start"), "\n"));
     co_return;
   }
   try {
@@ -354,10 +381,8 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   }
   co_await readStates(call, state, cluster);
   call.out(kj::str("\n", cluster::renderShow(cluster)));
-  call.err(
-      kj::str("the cluster survives a reboot of this host; start it again with `talosctl "
-              "cluster start",
-              call.given("name") ? kj::str(" --name ", call.text("name")) : kj::str(), "`\n"));
+  call.err(kj::str("the cluster survives a reboot of this host; start it again with ",
+                   state.command("start"), "\n"));
 }
 
 void checkMayCreate(const StateDirectory& state) {
@@ -368,9 +393,9 @@ void checkMayCreate(const StateDirectory& state) {
   if (!state.exists()) return;
   bool running = state.supervisor() != nullptr;
   fail(ErrorKind::kConflict,
-       kj::str(
-           "the cluster already exists", running ? "" : ", but is not running", ": ", state.path(),
-           "; remove it with `talosctl cluster destroy`, show it with `talosctl cluster show`"));
+       kj::str("the cluster already exists", running ? "" : ", but is not running", ": ",
+               state.path(), "; remove it with ", state.command("destroy"), ", show it with ",
+               state.command("show")));
 }
 
 kj::Promise<int> runCreate(Invocation& call) {

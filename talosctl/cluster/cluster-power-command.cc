@@ -3,6 +3,7 @@
 #include <kj/async-unix.h>
 #include <kj/debug.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -22,11 +23,11 @@ using cluster::StateDirectory;
 kj::Promise<kj::Own<ControlClient>> controlOf(Invocation& call, const StateDirectory& state) {
   if (!state.exists()) {
     fail(ErrorKind::kNotFound,
-         kj::str("no cluster in ", state.path(), "; create one with `talosctl cluster create`"));
+         kj::str("no cluster in ", state.path(), "; create one with ", state.command("create")));
   }
   if (state.supervisor() == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
-         "this cluster is not running; start it with `talosctl cluster start`");
+         kj::str("this cluster is not running; start it with ", state.command("start")));
   }
   return ControlClient::connect(call.deps.lowLevel, call.deps.timer, state.path());
 }
@@ -62,10 +63,13 @@ kj::Promise<int> runStart(Invocation& call) {
     fail(ErrorKind::kFailedPrecondition, "this cluster is already running");
   }
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
-  if (call.on("wait") && !cluster.getWithoutConfig()) {
-    call.err("waiting for API\n");
-    co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
+  if (!call.on("wait")) co_return 0;
+  if (cluster.getWithoutConfig() && !cluster.getConfigsApplied()) {
+    call.err("not waiting for the nodes: they were created without a config\n");
+    co_return 0;
   }
+  call.err("waiting for API\n");
+  co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
   co_return 0;
 }
 
@@ -75,7 +79,7 @@ kj::Promise<int> runStop(Invocation& call) {
   call.err("shutting down the nodes\n");
   co_await control->stopAll();
   state.stopSupervisor();
-  call.err("the cluster is off; start it with `talosctl cluster start`\n");
+  call.err(kj::str("the cluster is off; start it with ", state.command("start"), "\n"));
   co_return 0;
 }
 
@@ -128,17 +132,23 @@ kj::Promise<int> runConsole(Invocation& call) {
   }
   KJ_SYSCALL(raw = inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   kj::AutoCloseFd changes(raw);
-  KJ_SYSCALL(inotify_add_watch(changes, path.cStr(), IN_MODIFY | IN_DELETE_SELF), path);
+  // While it is open here, its removal is a change of its attributes.
+  KJ_SYSCALL(inotify_add_watch(changes, path.cStr(), IN_MODIFY | IN_ATTRIB), path);
   kj::UnixEventPort::FdObserver observer(call.deps.port, changes,
                                          kj::UnixEventPort::FdObserver::OBSERVE_READ);
   for (;;) {
     auto more = observer.whenBecomesReadable();  // before the rest is read: nothing is missed
+    struct stat about;
+    KJ_SYSCALL(fstat(log, &about), path);
     printRest(call, log);
+    if (about.st_nlink == 0) break;
     char events[4096];
     while (read(changes, events, sizeof events) > 0) {
     }
     co_await more;
   }
+  call.err("the cluster was destroyed\n");
+  co_return 0;
 }
 
 void addAction(Command& group, kj::StringPtr name, kj::StringPtr summary, Run run) {

@@ -34,8 +34,8 @@ bool waitForExit(int pidfd, int milliseconds) {
 
 }  // namespace
 
-StateDirectory::StateDirectory(kj::StringPtr base, kj::StringPtr name)
-    : directory(kj::str(base, "/", name)) {}
+StateDirectory::StateDirectory(kj::StringPtr base, kj::StringPtr name, kj::StringPtr flags)
+    : directory(kj::str(base, "/", name)), flags(kj::str(flags)) {}
 
 bool StateDirectory::exists() const {
   return access(directory.cStr(), F_OK) == 0;
@@ -44,7 +44,7 @@ bool StateDirectory::exists() const {
 kj::Own<capnp::MallocMessageBuilder> StateDirectory::load() const {
   if (!exists()) {
     fail(ErrorKind::kNotFound,
-         kj::str("no cluster in ", directory, "; create one with `talosctl cluster create`"));
+         kj::str("no cluster in ", directory, "; create one with ", command("create")));
   }
   auto name = file("state.yaml");
   auto text = readFile(name);

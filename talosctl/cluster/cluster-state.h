@@ -24,10 +24,15 @@ namespace talos::cluster {
 
 class StateDirectory {
  public:
-  // `base` as given by --state, `name` of the cluster.
-  StateDirectory(kj::StringPtr base, kj::StringPtr name);
+  // `base` as given by --state, `name` of the cluster. `flags`: what names it to other commands, as in
+  // " --name demo".
+  StateDirectory(kj::StringPtr base, kj::StringPtr name, kj::StringPtr flags = "");
   kj::StringPtr path() const { return directory; }
   kj::String file(kj::StringPtr name) const { return kj::str(directory, "/", name); }
+  // For messages: "`talosctl cluster start --name demo`".
+  kj::String command(kj::StringPtr verb) const {
+    return kj::str("`talosctl cluster ", verb, flags, "`");
+  }
 
   bool exists() const;
   // NotFound when there is no such cluster; InvalidArgument when its state.yaml cannot be read.
@@ -42,7 +47,7 @@ class StateDirectory {
   bool stopSupervisor() const;
 
  private:
-  kj::String directory;
+  kj::String directory, flags;
 };
 
 }  // namespace talos::cluster
