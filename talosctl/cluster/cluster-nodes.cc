@@ -25,6 +25,20 @@ void leaveMounts() {
   KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
 }
 
+// One that cannot even be resumed loses its power too.
+kj::Promise<void> stopOrCut(NodePower& node) {
+  using State = NodePower::State;
+  if (node.state() == State::kOff || node.state() == State::kFailed) co_return;
+  try {
+    if (node.state() == State::kPaused) co_await node.act(rpc::PowerAction::RESUME);
+    co_await node.act(rpc::PowerAction::STOP);
+  } catch (const kj::Exception& e) {
+    log::warn("node did not stop; its power is cut",
+              {{"node", node.name()}, {"error", messageOf(e)}});
+    node.cut();
+  }
+}
+
 }  // namespace
 
 ClusterNodes::ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader cluster,
@@ -94,24 +108,7 @@ void ClusterNodes::startAll() {
 
 kj::Promise<void> ClusterNodes::stopAll() {
   auto all = kj::heapArrayBuilder<kj::Promise<void>>(powers.size());
-  for (auto& power : powers) {
-    auto* it = power.get();
-    bool off = it->state() == NodePower::State::kOff || it->state() == NodePower::State::kFailed;
-    if (off) {
-      all.add(kj::READY_NOW);
-      continue;
-    }
-    if (it->state() == NodePower::State::kPaused) {
-      co_await it->act(rpc::PowerAction::RESUME);
-    }
-    all.add(kj::evalNow([&] {
-              return it->act(rpc::PowerAction::STOP);
-            }).catch_([it](kj::Exception&& e) {
-      log::warn("node did not stop; its power is cut",
-                {{"node", it->name()}, {"error", messageOf(e)}});
-      it->cut();
-    }));
-  }
+  for (auto& power : powers) all.add(stopOrCut(*power));
   co_await kj::joinPromises(all.finish());
 }
 

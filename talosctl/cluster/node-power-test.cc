@@ -39,7 +39,7 @@ struct Node {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   std::vector<std::string> told;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<End>>> running;
-  bool failsToStart = false;
+  bool failsToStart = false, failsToShutDown = false;
   bool diesOfKill = true;
   kj::Own<NodePower> power = kj::heap<NodePower>(timer, kj::str("n"), [this] {
     if (failsToStart) fail(ErrorKind::kFailedPrecondition, "no image");
@@ -86,6 +86,7 @@ kj::Promise<End> ModelInstance::onEnd() {
   return kj::mv(pair.promise);
 }
 kj::Promise<void> ModelInstance::shutDown() {
+  if (node.failsToShutDown) return error(ErrorKind::kUnavailable, "no monitor");
   node.told.push_back("shut down");
   return kj::READY_NOW;
 }
@@ -219,6 +220,37 @@ TEST(NodePower, AStopIsOrderly) {
   EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down"));
   node.end(End::Kind::kOff);
   EXPECT_EQ(node.state(), "off");
+}
+
+// Catches: a stop that meets the end of a reboot, and is lost: the node comes back, and nobody has
+// answered.
+TEST(NodePower, AStopDuringARebootIsAStop) {
+  Node node;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  bool answered = false;
+  auto stop =
+      node.power->act(PowerAction::STOP).then([&] { answered = true; }).eagerlyEvaluate(nullptr);
+  node.scope.poll();
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "off");
+  EXPECT_TRUE(answered);
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down", "gone"));
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "running") << "the stop was of the run before";
+}
+
+// Catches: a node that was not told to stop, and does not come back from its next reboot.
+TEST(NodePower, AStopThatCannotBeToldChangesNothing) {
+  Node node;
+  node.failsToShutDown = true;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  EXPECT_EQ(node.act(PowerAction::STOP), "no monitor");
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "running");
 }
 
 // Catches: a stop that is never answered, or cuts the power when it takes long.

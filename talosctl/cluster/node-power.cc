@@ -79,7 +79,7 @@ void NodePower::cut() {
 }
 
 void NodePower::start() {
-  killed = false;
+  killed = stopping = false;
   started = timer.now();
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { instance = make(); })) {
     become(State::kFailed, messageOf(*e));
@@ -95,12 +95,13 @@ kj::Promise<void> NodePower::run() {
   auto end = co_await KJ_ASSERT_NONNULL(instance)->onEnd();
   instance = nullptr;
   log::info("node ended", {{"node", nodeName}, {"outcome", end.how}});
-  if (end.kind == End::Kind::kReboot && !killed) {
+  bool reboot = end.kind == End::Kind::kReboot;
+  if (reboot && !killed && !stopping) {
     if (timer.now() - started < kShortest) co_await timer.atTime(started + kShortest);
     start();
     co_return;
   }
-  bool good = killed || end.kind == End::Kind::kOff;
+  bool good = killed || reboot || end.kind == End::Kind::kOff;
   become(good ? State::kOff : State::kFailed, good ? kj::str() : kj::mv(end.how));
 }
 
@@ -110,7 +111,13 @@ kj::Promise<void> NodePower::stop() {
     co_return;
   }
   auto ended = onOff();
-  co_await KJ_ASSERT_NONNULL(instance)->shutDown();
+  stopping = true;
+  try {
+    co_await KJ_ASSERT_NONNULL(instance)->shutDown();
+  } catch (...) {
+    stopping = false;  // it was not told
+    throw;
+  }
   co_await within(timer, stopWithin, kj::mv(ended),
                   kj::str(nodeName, " did not shut down within ", stopWithin / kj::SECONDS,
                           " s; `talosctl cluster node kill` cuts its power"));

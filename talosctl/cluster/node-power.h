@@ -10,7 +10,7 @@
 //   reset      killed, then started  killed, then started   refused: start it
 //
 // A node that reboots is started again at once, or, if it ran for less than a second, a second after
-// its start, so that one that ends at once does not take a whole CPU. Everything is answered when it
+// its start, so that one that ends at once does not take a whole CPU. One that was told to stop is not. Everything is answered when it
 // has happened. Time and how a run is made are passed in.
 #pragma once
 
@@ -49,7 +49,8 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::Duration stopWithin;
   State now = State::kOff;
   kj::String why;
-  bool killed = false;  // by us: its end is no failure
+  bool killed = false;    // by us: its end is no failure
+  bool stopping = false;  // by us: its end is no reboot, though that may have begun before
   kj::TimePoint started;
   kj::Maybe<kj::Own<Instance>> instance;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;  // for the end

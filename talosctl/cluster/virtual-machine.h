@@ -4,8 +4,9 @@
 //
 // It is paused by stopping QEMU, as a container is by freezing it: for the machine, its host has
 // stalled. To switch it off in order, its ctrl-alt-del is pressed (through QMP, on a socket that it is
-// born with), after QEMU was told that the reboot that follows is to be a power off: nodes do not
-// listen to the ACPI power button yet.
+// born with), after QEMU was told that the reboot that follows is to be a power off. The ACPI power
+// button does as much once process 1 listens to it, but nobody hears it in a machine that is still
+// booting; there the kernel itself answers to ctrl-alt-del.
 #pragma once
 
 #include <kj/async-unix.h>
