@@ -1,5 +1,5 @@
 // The power of a cluster whose nodes are of both kinds: two containers and a virtual machine. Whether
-// the nodes boot does not matter here, so nothing waits for it.
+// the nodes boot matters to an orderly stop only, so nothing else waits for it.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -111,6 +111,68 @@ TEST(Power, AHundredActionsAreShownAsTheyAre) {
     ++done;
   }
   EXPECT_EQ(done, 100);
+}
+
+// How the runs of a node have ended, by the supervisor's log.
+std::vector<std::string> endsOf(const Cluster& cluster, const std::string& node) {
+  auto log = slurp(cluster.stateFolder() + "/supervisor.log");
+  std::regex line("message=\"node ended\" node=" + node + " outcome=\"?([^\"\n]*)");
+  std::vector<std::string> all;
+  for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it) {
+    all.push_back((*it)[1].str());
+  }
+  return all;
+}
+
+// The nodes boot here. Catches: a stop that a node does not hear, one that is a power cut in truth, a
+// node that does not come back from it.
+TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
+  Cluster cluster("power", {"--provisioner", "container", "--masters", "1", "--workers", "2",
+                            "--virtual-machines", "1", "--memory", "512"});
+  const std::string container = "power-worker-1", machine = "power-worker-2";
+  for (auto& node : {container, machine}) {
+    auto before = endsOf(cluster, node).size();
+    auto stopped = cluster.talosctl({"cluster", "node", "stop", node}, 90);
+    EXPECT_EQ(stopped.status, 0) << stopped.err;
+    EXPECT_EQ(states(cluster)[node], "off");
+    auto ends = endsOf(cluster, node);
+    ASSERT_EQ(ends.size(), before + 1) << node;
+    EXPECT_EQ(ends.back(), "switched off") << node;
+    cluster.ok({"cluster", "node", "start", node});
+  }
+  for (auto address : {"10.5.0.3", "10.5.0.4"}) {
+    harness::Result records;
+    EXPECT_TRUE(eventually(
+        [&] {
+          records = cluster.talosctl({"-n", address, "get", "bootrecords"});
+          return records.status == 0;
+        },
+        120));
+    EXPECT_TRUE(contains(records.out, "asked for at the machine")) << records.out << records.err;
+  }
+  cluster.ok({"cluster", "stop"}, 90);
+  auto log = slurp(cluster.stateFolder() + "/supervisor.log");
+  EXPECT_FALSE(contains(log, "its power is cut")) << log;
+  for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "off") << node;
+  cluster.ok({"cluster", "start"}, 300);
+  for (auto address : {"10.5.0.2", "10.5.0.3", "10.5.0.4"}) {
+    cluster.ok({"-n", address, "version"});
+  }
+}
+
+// Catches: a start that does not wait for nodes which got their configs after the first boot, and one
+// that waits for nodes which may never get any.
+TEST(Power, AStartWaitsForNodesThatHaveTheirConfigs) {
+  auto start = [](const char* flag) {
+    Cluster cluster("power",
+                    {"--provisioner", "container", "--masters", "1", "--workers", "0", flag});
+    cluster.ok({"cluster", "stop"}, 90);
+    auto started = cluster.talosctl({"cluster", "start"});
+    EXPECT_EQ(started.status, 0) << started.err;
+    return started.err;
+  };
+  EXPECT_TRUE(contains(start("--with-apply-config"), "waiting for API"));
+  EXPECT_TRUE(contains(start("--skip-injecting-config"), "created without a config"));
 }
 
 // Catches: a crash that nobody sees, one that takes the others along.
