@@ -55,8 +55,26 @@ struct LocalNodeStatus {
   state @1 :Text;                  # as LocalNode.state
   error @2 :Text;
 }
+# What a cut of a node's power has done. Of a container: nothing, its files are in the host's page cache.
+struct PowerCut {
+  node @0 :Text;
+  atWrite @1 :UInt64;              # the write at which it was cut; 0: at once
+  seed @2 :UInt64;                 # 0: all that was not flushed is lost
+  unflushed @3 :UInt32;            # writes that the node had not flushed
+  kept @4 :UInt32;                 # of these, those that reached the disk, whole or torn
+  torn @5 :Bool;                   # one of these only in part
+}
 interface LocalClusterControl {
   status @0 () -> (nodes :List(LocalNodeStatus));
   power @1 (node :Text, action :PowerAction);   # answered when it has happened
   stopAll @2 ();                   # orderly, or after a minute at once; answered when all are off
+  cut @3 (node :Text, atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
+                                   # kill, at that write from now or at once; answered when the node is off.
+                                   # Dropped before that write, nothing happens
+}
+
+# What the process of a virtual machine's disks serves to the supervisor.
+interface DiskPower {
+  cut @0 (atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
+  onCut @1 () -> (cut :PowerCut);  # answered when there was a cut, whoever wanted it
 }

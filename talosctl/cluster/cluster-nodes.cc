@@ -86,14 +86,23 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
   int tap = network->addTap(kj::str("tap", index));
   return [this, node, tap]() {
     auto qemu = findQemu(cluster.getQemuRoot());
-    return launchMachine(
-        io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
-        {.qemu = qemu,
-         .arguments =
-             [&](int monitor) { return qemuArguments(cluster, node, stateFolder, tap, monitor); },
-         .folder = stateFolder,
-         .tap = tap,
-         .log = STDERR_FILENO});  // already supervisor.log
+    auto disks = diskFiles(node, stateFolder);
+    auto name = kj::str(stateFolder, "/", node.getName());
+    return launchMachine(io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
+                         {.qemu = qemu,
+                          .arguments =
+                              [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
+                                auto numbers = KJ_MAP(client, clients) {
+                                  return client.get();
+                                };
+                                return qemuArguments(cluster, node, stateFolder, tap, monitor,
+                                                     numbers);
+                              },
+                          .disks = disks,
+                          .folder = stateFolder,
+                          .name = name,
+                          .tap = tap,
+                          .log = STDERR_FILENO});  // already supervisor.log
   };
 }
 

@@ -185,19 +185,25 @@ std::string qemuOf(const Request& r, kj::StringPtr state) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::LocalCluster>();
   plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8), " ").cStr();
+  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8, {9, 10}), " ")
+      .cStr();
 }
 
-// Catches: a state disk in front of the disk that nodes are installed on, a CD-ROM drive where
-// there is none, a vfat volume in a drive whose sectors are too large for it, a writable medium, a
-// path with a comma that becomes an option.
+// Catches: a state disk in front of the disk that nodes are installed on, disks whose guest need not flush,
+// a CD-ROM drive where there is none, a vfat volume in a drive whose sectors are too large for it, a
+// writable medium, a path with a comma that becomes an option.
 TEST(ClusterPlan, DisksAndMedia) {
   auto r = request();
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  EXPECT_EQ(kj::strArray(diskFiles(out.asReader().getNodes()[0], "/s"), " "),
+            "/s/demo-master-1.disk /s/demo-master-1.state");
   auto plain = qemuOf(r, "/s,x");
-  EXPECT_THAT(plain, HasSubstr("file=/s,,x/demo-master-1.disk -device virtio-blk-pci,drive=disk "
-                               "-drive if=none,id=state,"));
-  EXPECT_THAT(plain,
-              HasSubstr("file=/s,,x/demo-master-1.state -device virtio-blk-pci,drive=state"));
+  EXPECT_THAT(plain, HasSubstr("cache=writeback,discard=unmap,file.driver=nbd,file.server.type=fd,"
+                               "file.server.str=9 -device virtio-blk-pci,drive=disk0 -drive "));
+  EXPECT_THAT(plain, HasSubstr("file.server.str=10 -device virtio-blk-pci,drive=disk1"));
+  EXPECT_THAT(plain, HasSubstr("append=on,path=/s,,x/demo-master-1.log "));
   EXPECT_THAT(plain, Not(HasSubstr("scsi")));
   r.isoPath = kj::str("/m.img");
   EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=disk,file=/m.img -device "

@@ -275,8 +275,17 @@ kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Re
   return kj::strArray(result, " ");
 }
 
+kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateDirectory) {
+  auto base = kj::str(stateDirectory, "/", node.getName());
+  kj::Vector<kj::String> files;
+  files.add(kj::str(base, ".disk"));
+  if (node.getStateDisk() > 0) files.add(kj::str(base, ".state"));
+  return files;
+}
+
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr state, int tapFd, int monitorFd) {
+                                     kj::StringPtr state, int tapFd, int monitorFd,
+                                     kj::ArrayPtr<const int> diskFds) {
   kj::Vector<kj::String> args;
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
   bool kvm = cluster.getAccelerator() == "kvm";
@@ -299,14 +308,12 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-kernel"), add(cluster.getKernel());
   add("-initrd"), add(cluster.getInitramfs());
   add("-append"), add(kernelArguments(cluster, node));
-  add("-drive"), add("if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=", escaped(state),
-                     "/", node.getName(), ".disk");
-  add("-device"), add("virtio-blk-pci,drive=disk");
-  if (node.getStateDisk() > 0) {
-    add("-drive"),
-        add("if=none,id=state,format=raw,cache=unsafe,discard=unmap,file=", escaped(state), "/",
-            node.getName(), ".state");
-    add("-device"), add("virtio-blk-pci,drive=state");
+  // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose the
+  // rest when its power is cut.
+  for (auto i : kj::indices(diskFds)) {
+    add("-drive"), add("if=none,id=disk", i, ",format=raw,cache=writeback,discard=unmap,",
+                       "file.driver=nbd,file.server.type=fd,file.server.str=", diskFds[i]);
+    add("-device"), add("virtio-blk-pci,drive=disk", i);
   }
   if (cluster.getIsoPath().size() > 0) {
     add("-drive"),

@@ -67,9 +67,14 @@ constexpr uint64_t kStateDiskBytes = 302u << 20;
 // has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
-// The words of a QEMU invocation, without the program. `tapFd` and `monitorFd` are inherited by it.
+// The files of a virtual machine's disks, in their order.
+kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateDirectory);
+
+// The words of a QEMU invocation, without the program. The descriptors are inherited by it; those of the
+// disks lead to NBD servers.
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd);
+                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd,
+                                     kj::ArrayPtr<const int> diskFds);
 
 bool isContainer(rpc::LocalNode::Reader node);
 bool hasContainers(rpc::LocalCluster::Reader cluster);

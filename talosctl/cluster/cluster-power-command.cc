@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/cluster-control.h"
+#include "talosctl/cluster/cluster-show.h"
 #include "talosctl/cluster/cluster-state.h"
 #include "talosctl/cluster/cluster-wait.h"
 #include "talosctl/cluster/launch-supervisor.h"
@@ -52,6 +54,30 @@ kj::Promise<void> act(Invocation& call, rpc::PowerAction action) {
 template <rpc::PowerAction action>
 kj::Promise<int> runAction(Invocation& call) {
   co_await act(call, action);
+  co_return 0;
+}
+
+uint64_t positive(Invocation& call, kj::StringPtr flag) {
+  if (!call.given(flag)) return 0;
+  auto n = call.number(flag);
+  if (n < 1) failUsage(kj::str("--", flag, " must be at least 1"));
+  return static_cast<uint64_t>(n);
+}
+
+kj::Promise<int> runKill(Invocation& call) {
+  auto atWrite = positive(call, "at-write"), seed = positive(call, "seed");
+  if (atWrite == 0 && call.given("wait-timeout")) {
+    failUsage("--wait-timeout is of no use without --at-write");
+  }
+  auto state = stateOfNode(call);
+  auto control = co_await controlOf(call, state);
+  auto answer = co_await control->cut(nodeOf(call), atWrite, seed, call.duration("wait-timeout"));
+  auto cut = answer.getCut();
+  if (call.text("output") == "json") {
+    call.out(kj::str(codec::writeJson(cut), "\n"));
+  } else {
+    call.out(kj::str(cluster::renderCut(cut), "\n"));
+  }
   co_return 0;
 }
 
@@ -151,11 +177,32 @@ kj::Promise<int> runConsole(Invocation& call) {
   co_return 0;
 }
 
-void addAction(Command& group, kj::StringPtr name, kj::StringPtr summary, Run run) {
+Command& addAction(Command& group, kj::StringPtr name, kj::StringPtr summary, Run run) {
   auto& command = group.add(name, summary);
   command.arguments = "[<cluster>] <node>", command.least = 1, command.most = 2;
   addStateFlags(command);
   command.run = run;
+  return command;
+}
+
+void addCutFlags(Command& kill) {
+  kill.flag({.name = "at-write",
+             .kind = FlagKind::kNumber,
+             .help = "cut the power of a virtual machine when its disks get this write from now"});
+  kill.flag(
+      {.name = "seed",
+       .kind = FlagKind::kNumber,
+       .help = "let some of the unflushed writes reach the disks of a virtual machine, one perhaps "
+               "in part; the same for the same number (default: all are lost)"});
+  kill.flag({.name = "wait-timeout",
+             .kind = FlagKind::kDuration,
+             .fallback = "1m",
+             .help = "how long to wait for that write; then the node goes on"});
+  kill.flag({.name = "output",
+             .letter = "o",
+             .kind = FlagKind::kText,
+             .fallback = "text",
+             .choices = {"text", "json"}});
 }
 
 }  // namespace
@@ -172,7 +219,7 @@ void addPowerCommands(Command& cluster) {
   using rpc::PowerAction;
   addAction(node, "start", "Start a node that is off", runAction<PowerAction::START>);
   addAction(node, "stop", "Shut down a node in order", runAction<PowerAction::STOP>);
-  addAction(node, "kill", "Cut the power of a node", runAction<PowerAction::KILL>);
+  addCutFlags(addAction(node, "kill", "Cut the power of a node", runKill));
   addAction(node, "pause", "Stop everything in a node where it is", runAction<PowerAction::PAUSE>);
   addAction(node, "resume", "Let a paused node continue", runAction<PowerAction::RESUME>);
   addAction(node, "reset", "Cut the power of a node and start it", runAction<PowerAction::RESET>);

@@ -37,5 +37,21 @@ TEST(ClusterShow, BothKindsOfNodes) {
   EXPECT_THAT(renderShow(cluster).cStr(), Not(HasSubstr("ACCELERATOR")));
 }
 
+// Catches: a cut that does not say when it was, what was kept counted as lost.
+TEST(ClusterShow, WhatACutHasDone) {
+  auto said = [](uint64_t at, uint32_t unflushed, uint32_t kept, bool torn) {
+    capnp::MallocMessageBuilder message;
+    auto cut = message.initRoot<rpc::PowerCut>();
+    cut.setNode("n");
+    cut.setAtWrite(at), cut.setUnflushed(unflushed), cut.setKept(kept), cut.setTorn(torn);
+    return std::string(renderCut(cut).cStr());
+  };
+  EXPECT_EQ(said(0, 0, 0, false), "n: power cut; no write was unflushed");
+  EXPECT_EQ(said(0, 4, 0, false), "n: power cut; unflushed writes lost: 4");
+  EXPECT_EQ(said(17, 5, 2, false), "n: power cut at write 17; unflushed writes lost: 3 of 5");
+  EXPECT_EQ(said(1, 5, 5, true),
+            "n: power cut at write 1; unflushed writes lost: 0 of 5, and one torn");
+}
+
 }  // namespace
 }  // namespace talos::cluster

@@ -5,6 +5,8 @@
 #include <kj/async.h>
 #include <kj/string.h>
 
+#include "talosctl/disk/machine-disks.h"
+
 namespace talos::cluster {
 
 // How a run ended.
@@ -26,7 +28,11 @@ class Instance {
   virtual kj::Promise<End> onEnd() = 0;
   // Presses its power button: it ends when it has shut down. Resolves when it was told.
   virtual kj::Promise<void> shutDown() = 0;
+  // Ends it where it is; what it has written stays.
   virtual void kill() = 0;
+  // Ends it as a power cut does (machine-disks.h): what its disks have not been told to flush is lost.
+  // Resolves when that is decided, and it ends. Throws, and it goes on, when it cannot do that.
+  virtual kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) = 0;
   // Nothing in it runs until it is resumed; time goes on.
   virtual void pause() = 0;
   virtual void resume() = 0;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/within.h"
+#include "talosctl/disk/disk-process.h"
 #include "talosctl/network/child-process.h"
 
 namespace talos::cluster {
@@ -20,8 +21,16 @@ struct Started {
   kj::AutoCloseFd pidfd;
 };
 
+kj::Array<kj::AutoCloseFd> openAll(kj::ArrayPtr<const kj::String> paths) {
+  return KJ_MAP(path, paths) {
+    int fd;
+    KJ_SYSCALL(fd = open(path.cStr(), O_RDWR | O_CLOEXEC), path);
+    return kj::AutoCloseFd(fd);
+  };
+}
+
 Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> arguments,
-                  int monitor) {
+                  int monitor, kj::ArrayPtr<const kj::AutoCloseFd> disks) {
   auto words = commandLine(launch.qemu, arguments);
   kj::Vector<char*> argv;
   for (auto& word : words) argv.add(word.begin());
@@ -47,6 +56,7 @@ Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> ar
     dup2(launch.log, 2);
     fcntl(launch.tap, F_SETFD, 0);
     fcntl(monitor, F_SETFD, 0);
+    for (auto& disk : disks) fcntl(disk, F_SETFD, 0);
     if (chdir(launch.folder.cStr()) != 0) _exit(127);
     execve(argv[0], argv.begin(), environment);
     _exit(127);
@@ -61,13 +71,31 @@ constexpr kj::Duration kMonitorAnswer = 5 * kj::SECONDS;
 class Guest final : public Instance {
  public:
   Guest(kj::UnixEventPort& port, kj::Timer& timer, Started started,
-        kj::Own<kj::AsyncIoStream> monitor)
-      : timer(timer), process(port, started.pid, kj::mv(started.pidfd)), monitor(kj::mv(monitor)) {}
+        kj::Own<kj::AsyncIoStream> monitor, kj::Own<disk::DiskProcess> held)
+      : timer(timer),
+        disks(kj::mv(held)),
+        process(port, started.pid, kj::mv(started.pidfd)),
+        monitor(kj::mv(monitor)),
+        cut(disks->onCut()
+                .then([this](disk::Cut how) {
+                  withoutDisks = End{End::Kind::kOff, kj::str("power cut")};
+                  kill();
+                  return how;
+                })
+                .fork()),
+        broken(disks->onExit()
+                   .then([this](Exit exit) {
+                     withoutDisks = End{End::Kind::kFailed,
+                                        kj::str("the process of its disks ", exit.describe())};
+                     kill();
+                   })
+                   .eagerlyEvaluate(nullptr)) {}
 
   int pid() const override { return process.pid(); }
 
   kj::Promise<End> onEnd() override {
     auto exit = co_await process.onExit();
+    KJ_IF_MAYBE (end, withoutDisks) co_return kj::mv(*end);
     bool off = !exit.killed && exit.status == 0;
     co_return End{off ? End::Kind::kOff : End::Kind::kFailed,
                   off ? kj::str("switched off") : kj::str("QEMU ", exit.describe())};
@@ -84,13 +112,21 @@ class Guest final : public Instance {
   }
 
   void kill() override { process.signal(SIGKILL); }
+  // The answer may come either way; whichever it is, the machine ends.
+  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override {
+    return disks->cut(atWrite, seed).exclusiveJoin(cut.addBranch());
+  }
   void pause() override { process.stop(); }
   void resume() override { process.signal(SIGCONT); }
 
  private:
   kj::Timer& timer;
+  kj::Own<disk::DiskProcess> disks;
   ChildProcess process;
   kj::Own<kj::AsyncIoStream> monitor;
+  kj::Maybe<End> withoutDisks;  // how it ends for the lack of them
+  kj::ForkedPromise<disk::Cut> cut;
+  kj::Promise<void> broken;
   bool negotiated = false;
   kj::Vector<char> unread;
 
@@ -141,11 +177,14 @@ kj::Own<Instance> launchMachine(kj::UnixEventPort& port, kj::LowLevelAsyncIoProv
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
   kj::AutoCloseFd ours(ends[0]), theirs(ends[1]);
-  auto started = startQemu(launch, launch.arguments(theirs.get()), theirs.get());
+  auto disks = disk::DiskProcess::launch(port, lowLevel, launch.name, openAll(launch.disks));
+  auto clients = disks->takeClients();
+  auto started = startQemu(launch, launch.arguments(theirs.get(), clients), theirs.get(), clients);
   return kj::heap<Guest>(
       port, timer, kj::mv(started),
       lowLevel.wrapSocketFd(ours.release(), kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP |
-                                                kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC));
+                                                kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC),
+      kj::mv(disks));
 }
 
 }  // namespace talos::cluster

@@ -1,0 +1,135 @@
+#include "talosctl/disk/machine-disks.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+
+namespace talos::disk {
+namespace {
+
+kj::Array<uint64_t> loseAll(size_t count) {
+  auto fates = kj::heapArray<uint64_t>(count);
+  for (auto& fate : fates) fate = 0;
+  return fates;
+}
+
+}  // namespace
+
+class MachineDisks::Disk final : public Export {
+ public:
+  Disk(MachineDisks& machine, kj::Own<Medium> held)
+      : machine(machine), medium(kj::mv(held)), disk(*medium, machine.mostRemembered) {}
+
+  uint64_t size() const override { return medium->size(); }
+
+  kj::Promise<void> read(uint64_t offset, kj::ArrayPtr<kj::byte> into) override {
+    if (machine.off) return kj::NEVER_DONE;
+    disk.read(offset, into);
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes,
+                          bool durable) override {
+    return change([&](bool answered) { disk.write(offset, bytes, durable && answered); });
+  }
+
+  kj::Promise<void> zero(uint64_t offset, uint64_t length, bool durable) override {
+    return change([&](bool answered) { disk.zero(offset, length, durable && answered); });
+  }
+
+  kj::Promise<void> flush() override {
+    if (machine.off) return kj::NEVER_DONE;
+    disk.flush();
+    return kj::READY_NOW;
+  }
+
+  void cut(Cut& sum, kj::Maybe<uint64_t> seed) {
+    auto lengths = disk.unflushed();
+    kj::Array<uint64_t> fates;
+    KJ_IF_MAYBE (it, seed) {
+      fates = drawFates(lengths, *it);
+    } else {
+      fates = loseAll(lengths.size());
+    }
+    for (auto i : kj::indices(lengths)) {
+      ++sum.unflushed;
+      sum.kept += fates[i] > 0;
+      sum.torn = sum.torn || (fates[i] > 0 && fates[i] < lengths[i]);
+    }
+    disk.cut(fates);
+  }
+
+ private:
+  MachineDisks& machine;
+  kj::Own<Medium> medium;
+  VolatileDisk disk;
+
+  template <typename Do>
+  kj::Promise<void> change(Do&& perform) {
+    if (machine.off) return kj::NEVER_DONE;
+    if (!machine.countsDown()) {
+      perform(true);
+      return kj::READY_NOW;
+    }
+    // Nobody is told whether this one fails.
+    auto failed = kj::runCatchingExceptions([&] { perform(false); });
+    auto armed = kj::mv(KJ_ASSERT_NONNULL(machine.armed));
+    machine.armed = nullptr;
+    armed.fulfiller->rejectIfThrows(
+        [&] { armed.fulfiller->fulfill(machine.cutNow(armed.atWrite, armed.seed)); });
+    return kj::NEVER_DONE;
+  }
+};
+
+MachineDisks::MachineDisks(size_t mostRemembered) : mostRemembered(mostRemembered) {}
+MachineDisks::~MachineDisks() noexcept(false) = default;
+
+Export& MachineDisks::add(kj::Own<Medium> medium) {
+  return *disks.add(kj::heap<Disk>(*this, kj::mv(medium)));
+}
+
+kj::Promise<Cut> MachineDisks::cut(uint64_t atWrite, uint64_t seed) {
+  if (off) fail(ErrorKind::kFailedPrecondition, "its power was already cut");
+  KJ_IF_MAYBE (other, armed) {
+    if (other->fulfiller->isWaiting() && atWrite > 0) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("its power is already to be cut, at write ", other->atWrite, " of another cut"));
+    }
+    other->fulfiller->reject(
+        error(ErrorKind::kFailedPrecondition, "its power was cut before that write"));
+    armed = nullptr;
+  }
+  if (atWrite == 0) return cutNow(0, seed);
+  auto pair = kj::newPromiseAndFulfiller<Cut>();
+  armed.emplace(Armed{atWrite, atWrite, seed, kj::mv(pair.fulfiller)});
+  return kj::mv(pair.promise);
+}
+
+kj::Promise<Cut> MachineDisks::onCut() {
+  auto pair = kj::newPromiseAndFulfiller<Cut>();
+  told = kj::mv(pair.fulfiller);
+  return kj::mv(pair.promise);
+}
+
+bool MachineDisks::countsDown() {
+  KJ_IF_MAYBE (it, armed) {
+    if (it->fulfiller->isWaiting()) return --it->left == 0;
+    armed = nullptr;  // whoever wanted it has gone
+  }
+  return false;
+}
+
+Cut MachineDisks::cutNow(uint64_t atWrite, uint64_t seed) {
+  off = true;
+  Cut sum{.atWrite = atWrite, .seed = seed};
+  kj::Maybe<uint64_t> of;
+  if (seed != 0) of = seed;
+  for (auto& disk : disks) {
+    disk->cut(sum, of);
+    KJ_IF_MAYBE (it, of) *it += 0x9e3779b97f4a7c15;  // the disks of a machine do not fail alike
+  }
+  KJ_IF_MAYBE (it, told) (*it)->fulfill(Cut(sum));
+  return sum;
+}
+
+}  // namespace talos::disk

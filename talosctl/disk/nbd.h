@@ -1,0 +1,33 @@
+// The server's side of NBD, the protocol by which QEMU reads and writes a disk elsewhere: newstyle
+// negotiation, fixed, of the one export without a name, then requests, answered in their order.
+// https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
+//
+// The client is QEMU, which a guest may have taken over, so nothing that it sends costs more than
+// kMostAtOnce bytes or reaches beyond the export; what breaks the protocol ends the connection.
+#pragma once
+
+#include <kj/async-io.h>
+
+namespace talos::disk {
+
+// Of one request; the client is told. What QEMU keeps to by itself.
+constexpr uint32_t kMostAtOnce = 32 << 20;
+
+// What is served. Ranges are within it and consist of sectors. Operations that fail throw: the client
+// is told "no space" for kResourceExhausted, else "input/output error". One that does not resolve is
+// not answered, and what the client sends after it is not looked at.
+class Export {
+ public:
+  virtual ~Export() noexcept(false) = default;
+  virtual uint64_t size() const = 0;
+  virtual kj::Promise<void> read(uint64_t offset, kj::ArrayPtr<kj::byte> into) = 0;
+  virtual kj::Promise<void> write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes,
+                                  bool durable) = 0;
+  virtual kj::Promise<void> zero(uint64_t offset, uint64_t length, bool durable) = 0;
+  virtual kj::Promise<void> flush() = 0;
+};
+
+// Until the client leaves. Throws what the client did wrong.
+kj::Promise<void> serveNbd(kj::AsyncIoStream& client, Export& served);
+
+}  // namespace talos::disk

@@ -1,0 +1,93 @@
+// A disk with a volatile write cache: what the machine sees of it, and what is left of it when its
+// power is cut.
+//
+// A write goes to the medium at once, and what was there before is remembered until the next flush. So
+// reading and flushing cost nothing, and however this process ends, nothing is lost: only cut() takes
+// back. It undoes the unflushed writes, the newest first, and then does again, in their order, those
+// that the disk had got round to. An older write never wins over a newer one on the same sectors: a
+// disk may leave out and reorder what is in its cache, but it has only the newest of each sector.
+//
+// What is remembered is bounded: beyond that the oldest writes count as flushed, as a disk writes back
+// when its cache is full. An operation that is larger than that by itself counts as flushed.
+//
+// After a crash in the middle of cut() the medium is as if some of the unflushed writes had been lost
+// and one of them torn, which is what a power cut is.
+#pragma once
+
+#include <kj/common.h>
+#include <kj/vector.h>
+
+#include <deque>
+
+namespace talos::disk {
+
+constexpr uint64_t kSector = 512;  // is written whole or not at all
+
+struct Range {
+  uint64_t begin, end;
+};
+
+// What holds the bytes. Its operations throw, with kResourceExhausted when it is full.
+class Medium {
+ public:
+  virtual ~Medium() noexcept(false) = default;
+  virtual uint64_t size() const = 0;
+  virtual void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) = 0;
+  virtual void write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes) = 0;
+  virtual void zero(uint64_t offset, uint64_t length) = 0;
+  // The first part of the range that may hold anything but zeros.
+  virtual kj::Maybe<Range> content(Range range) = 0;
+};
+
+// Of an unflushed write: how many of its first bytes reach the medium.
+using Fates = kj::ArrayPtr<const uint64_t>;
+
+// Draws the fates of writes of these lengths: some reach the medium, some do not, and perhaps one of
+// them only up to a sector. The same for the same seed and lengths, on every host.
+kj::Array<uint64_t> drawFates(kj::ArrayPtr<const uint64_t> lengths, uint64_t seed);
+
+class VolatileDisk {
+ public:
+  static constexpr size_t kMostRemembered = 64 << 20;
+
+  explicit VolatileDisk(Medium& medium, size_t mostRemembered = kMostRemembered)
+      : medium(medium), mostRemembered(mostRemembered) {}
+  KJ_DISALLOW_COPY_AND_MOVE(VolatileDisk);
+
+  // Ranges are within the medium. `durable`: it survives a cut (FUA), what was written before need not.
+  void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) { medium.read(offset, into); }
+  void write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes, bool durable);
+  void zero(uint64_t offset, uint64_t length, bool durable);
+  void flush();
+
+  // The lengths of the writes that a cut may lose, oldest first.
+  kj::Array<uint64_t> unflushed() const;
+  // Loses of them what `fates` does not say has reached the medium; they are durable then.
+  void cut(Fates fates);
+
+ private:
+  struct Piece {
+    uint64_t offset;
+    kj::Array<kj::byte> bytes;
+  };
+  // What a range holds: zeros but for these.
+  using Content = kj::Vector<Piece>;
+  struct Done {
+    uint64_t offset, length;
+    Content before;
+    size_t cost;
+    bool durable;
+  };
+
+  Medium& medium;
+  size_t mostRemembered;
+  size_t remembered = 0;  // sum of the costs
+  std::deque<Done> done;  // oldest first
+
+  // None: it is more than `most` bytes.
+  kj::Maybe<Content> contentOf(uint64_t offset, uint64_t length, size_t most);
+  void restore(uint64_t offset, uint64_t length, const Content& content);
+  void remember(uint64_t offset, uint64_t length, size_t news, bool durable);
+};
+
+}  // namespace talos::disk

@@ -1,0 +1,148 @@
+// Power cuts while a node writes its config: afterwards it boots with the old config or with the new one,
+// and with the new one if it had said that it has it.
+//
+// What the configs differ in is not in the one that they can fetch again: a node that has lost its config
+// and has that one instead has neither.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Background;
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+
+constexpr double kSlow = 150;            // seconds, of a boot in emulation beside others
+constexpr unsigned kWrites = 8;          // of an apply, more or less
+constexpr unsigned kFirstValue = 65530;  // of vm.max_map_count, so that every config is another
+
+// In `make test`; the soak asks for more.
+unsigned cutsToMake() {
+  const char* asked = getenv("POWER_CUTS");
+  return asked == nullptr ? 16 : static_cast<unsigned>(atoi(asked));
+}
+
+struct Outcomes {
+  std::atomic<unsigned> old = 0, fresh = 0, cuts = 0;
+};
+
+class Victim {
+ public:
+  Victim(const Cluster& cluster, unsigned number)
+      : cluster(cluster),
+        address("10.5.0." + std::to_string(number + 1)),
+        name("cuts-master-" + std::to_string(number)) {}
+
+  // It applies a config, and its power is cut at this write; 0: when it says that it has it.
+  void cutAt(unsigned write, uint64_t seed, Outcomes& outcomes) {
+    auto before = value, after = value + 1;
+    auto what = name + " at write " + std::to_string(write) + ", seed " + std::to_string(seed);
+    ASSERT_TRUE(eventually([&] { return booted(); }, kSlow)) << what << "\n" << tail();
+    std::vector<std::string> words = {"cluster", "node", "kill", name};
+    if (seed > 0) words.insert(words.end(), {"--seed", std::to_string(seed)});
+    auto now = words;
+    words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "10s"});
+    kj::Maybe<Background> kill;
+    if (write > 0) kill.emplace(cluster.command(words));
+    Background apply(
+        cluster.command({"-n", address, "patch", "mc", "--immediate", "--patch", patch(after)}));
+    bool cut = false;
+    KJ_IF_MAYBE (it, kill) {
+      cut = it->finish(60) == 0;
+      EXPECT_TRUE(cut || contains(it->err(), "did not reach write")) << what << it->err();
+    } else {
+      EXPECT_EQ(apply.finish(60), 0) << what << apply.err();
+    }
+    if (!cut) cluster.ok(now);
+    bool promised = contains(apply.out() + apply.err(), "applied: in effect");
+    cluster.ok({"cluster", "node", "start", name});
+    ASSERT_TRUE(eventually([&] { return read() != 0; }, kSlow))
+        << what << ": it has neither config\n"
+        << tail();
+    EXPECT_TRUE(value == before || value == after) << what << ": " << value;
+    if (promised) EXPECT_EQ(value, after) << what << ": it had said that it has the new one";
+    outcomes.cuts += cut || write == 0;
+    (value == after ? outcomes.fresh : outcomes.old) += 1;
+  }
+
+  bool booted() {
+    return contains(cluster.talosctl({"-n", address, "logs", "machined"}, 20).out,
+                    "sequence boot: done");
+  }
+  void apply(unsigned to) {
+    cluster.ok({"-n", address, "patch", "mc", "--immediate", "--patch", patch(to)});
+    value = to;
+  }
+
+ private:
+  const Cluster& cluster;
+  std::string address, name;
+  unsigned value = 0;  // in the config that it has
+
+  static std::string patch(unsigned to) {
+    return R"([{"op":"add","path":"/machine/sysctls","value":{"vm.max_map_count":")" +
+           std::to_string(to) + R"("}}])";
+  }
+  // 0 when it does not answer.
+  unsigned read() {
+    auto said = cluster.talosctl({"-n", address, "get", "mc", "-o", "yaml"}, 20);
+    std::smatch match;
+    static const std::regex line("vm.max_map_count: \"([0-9]+)\"");
+    if (said.status != 0 || !std::regex_search(said.out, match, line)) return 0;
+    return value = static_cast<unsigned>(std::stoul(match[1].str()));
+  }
+  std::string tail() {
+    auto text = cluster.console(name);
+    return text.size() < 3000 ? text : text.substr(text.size() - 3000);
+  }
+};
+
+// Catches: a config that is written in place, one that is renamed before it is on the disk, an answer before
+// it is; a disk that loses what was flushed, or nothing.
+TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
+  Cluster cluster("cuts", {"--masters", "2", "--workers", "0", "--memory", "512", "--no-uplink"});
+  Outcomes outcomes;
+  auto suffer = [&](unsigned number) {
+    Victim victim(cluster, number);
+    ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
+    victim.apply(kFirstValue);
+    for (unsigned i = number - 1; i < cutsToMake() && !testing::Test::HasFailure(); i += 2) {
+      // In the first round all that is not flushed is lost.
+      victim.cutAt(i % (kWrites + 1), i <= kWrites ? 0 : i, outcomes);
+    }
+  };
+  std::thread other(suffer, 2);
+  suffer(1);
+  other.join();
+  std::cerr << outcomes.cuts << " cuts at their write; old config " << outcomes.old << ", new "
+            << outcomes.fresh << "\n";
+  EXPECT_GE(outcomes.cuts, cutsToMake() / 2) << "the others were cut later than asked";
+  EXPECT_GT(outcomes.old, 0);
+  EXPECT_GT(outcomes.fresh, 0);
+}
+
+// Catches: flags that a container takes and ignores.
+TEST(PowerCuts, AContainerHasNoDisksToLoseAnything) {
+  Cluster cluster(
+      "cuts", {"--provisioner", "container", "--masters", "1", "--workers", "0", "--wait=false"});
+  for (auto flag : {"--at-write", "--seed"}) {
+    auto refused = cluster.talosctl({"cluster", "node", "kill", "cuts-master-1", flag, "3"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(contains(refused.err, "cuts-master-1 is a container: ")) << refused.err;
+  }
+  auto cut = cluster.ok({"cluster", "node", "kill", "cuts-master-1", "-o", "json"});
+  EXPECT_TRUE(contains(cut, "\"unflushed\": 0")) << cut;
+}
+
+}  // namespace
+}  // namespace talos
