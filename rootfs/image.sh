@@ -140,6 +140,34 @@ done < <(rows "$here/packages/runtime.list") | sort -u | while read -r path; do
   case $path in /lib/*|/lib64/*) path=/usr$path ;; esac   # the same as in the image
   install -D -m 0755 "$path" "$tree$path"
 done
+# What the installer (machined/install) puts on a disk: the kernel, the initramfs but for the root image, and the boot
+# loader for BIOS and for UEFI. Each is one file with all of GRUB's modules that it needs; it finds its configuration
+# on the third partition (BOOT) of the disk that it was started from.
+make_early() {  # OUT
+  local ramfs=$work/ramfs
+  rm -rf "$ramfs"
+  mkdir -p "$ramfs"/{dev,lib/modules,proc,root,run,sys,system,tmp}
+  mknod -m 0600 "$ramfs/dev/console" c 5 1   # the kernel opens it before it starts /init
+  install -m 0755 "$work/stripped/init" "$ramfs/init"
+  install -m 0644 "$work"/early/* "$ramfs/lib/modules/"
+  pack "$ramfs" >"$1"
+  rm -rf "$ramfs"
+}
+pack() {  # FOLDER: as an archive; not compressed: the squashfs is, and the rest is small
+  find "$1" -depth -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  (cd "$1" && find . -print0 | sort -z | cpio --null --create --format=newc --reproducible --owner=0:0 --quiet)
+}
+boot_modules=(part_gpt xfs fat normal configfile linux loadenv test echo reboot halt)
+boot_loader() {  # FORMAT OUT MODULES...
+  grub-mkimage -O "$1" -d "/usr/lib/grub/$1" -p '(,gpt3)/grub' -o "$2" "${@:3}" "${boot_modules[@]}"
+}
+mkdir -p "$tree/usr/install"
+make_early "$tree/usr/install/initramfs"
+install -m 0644 "$(echo "$kernel_work"/boot/vmlinuz-*)" "$tree/usr/install/vmlinuz"
+install -m 0644 /usr/lib/grub/i386-pc/boot.img "$tree/usr/install/boot.img"
+boot_loader i386-pc "$tree/usr/install/core.img" biosdisk
+boot_loader x86_64-efi "$tree/usr/install/BOOTX64.EFI" efi_gop
+
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
@@ -165,17 +193,12 @@ fi
 
 stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$0" | digest)
 if ! fresh "$work/initramfs.stamp" "$stamp" || [ ! -e "$image/initramfs" ]; then
+  # Two archives: the kernel unpacks one after the other.
   ramfs=$work/ramfs
   rm -rf "$ramfs"
-  mkdir -p "$ramfs"/{dev,lib/modules,proc,root,run,sys,system,tmp}
-  mknod -m 0600 "$ramfs/dev/console" c 5 1   # the kernel opens it before it starts /init
-  install -m 0755 "$work/stripped/init" "$ramfs/init"
-  install -m 0644 "$work"/early/* "$ramfs/lib/modules/"
+  mkdir "$ramfs"
   ln "$image/rootfs.sqsh" "$ramfs/rootfs.sqsh" 2>/dev/null || cp "$image/rootfs.sqsh" "$ramfs/rootfs.sqsh"
-  find "$ramfs" -depth -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  # Not compressed: the squashfs in it is, and the rest is small.
-  (cd "$ramfs" && find . -print0 | sort -z | cpio --null --create --format=newc --reproducible --owner=0:0 --quiet) \
-    >"$image/initramfs.new"
+  { cat "$tree/usr/install/initramfs"; pack "$ramfs"; } >"$image/initramfs.new"
   rm -rf "$ramfs"
   mv "$image/initramfs.new" "$image/initramfs"
   echo "$stamp" >"$work/initramfs.stamp"

@@ -59,6 +59,10 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
   done
   IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' ca-certificates)
   entry ca-certificates "$v" "$(licence ca-certificates)" "/etc/ssl/certs/ca-certificates.crt; Debian source package $sp $sv" "pkg:deb/debian/ca-certificates@$v"
+  for p in grub-pc-bin grub-efi-amd64-bin; do
+    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p")
+    entry "$p" "$v" "$(licence "$p")" "boot loader in /usr/install; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
+  done
   kp=$(dpkg-deb -f "$deb" Package) kv=$(dpkg-deb -f "$deb" Version)
   entry "$kp" "$kv" "$(licence linux-image)" "kernel and modules; Debian source package $(dpkg-deb -f "$deb" Source)" "pkg:deb/debian/$kp@$kv"
 } >"$result.packages"

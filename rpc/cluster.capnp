@@ -24,6 +24,8 @@ struct LocalCluster {
   image @16 :Text;                 # path of the squashfs, of nodes in containers
   withoutUplink @17 :Bool;         # the nodes reach each other and the gateway, nothing else
   configsApplied @18 :Bool;        # the nodes booted without a config, and have had theirs since
+  withBootLoader @19 :Bool;        # virtual machines install themselves on their disk, and start from it then
+  withUefi @20 :Bool;              # by UEFI, not by a BIOS
 }
 struct LocalNode {
   name @0 :Text;
@@ -34,7 +36,7 @@ struct LocalNode {
   cpus @5 :UInt32;
   memory @6 :UInt64;               # bytes
   disk @7 :UInt64;                 # bytes
-  stateDisk @8 :UInt64;            # bytes; 0 in clusters that were made before there was one
+  stateDisk @8 :UInt64;            # bytes; 0: it has none
   provisioner @9 :Text;            # qemu or container; empty in older clusters: qemu
   milliCpus @10 :UInt32;           # of a node in a container: 1000 is one CPU
   state @11 :Text;                 # only in what `cluster show` prints: running, paused, off or failed

@@ -68,19 +68,28 @@ void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
   }
 }
 
+// What the boot loader hands on as it is.
+bool isKernelArgument(kj::StringPtr text) {
+  for (char c : text) {
+    if (c <= ' ' || c > '~' || c == '"' || c == '\'' || c == '\\') return false;
+  }
+  return text.size() > 0;
+}
+
 void checkInstall(Report& report, Install::Reader install) {
   if (install.getDisk().size() > 0) checkDevice(report, "machine.install.disk", install.getDisk());
   auto size = install.getDiskSelector().getSize();
-  for (auto sign : {">="_kj, "<="_kj, "=="_kj, ">"_kj, "<"_kj}) {
-    if (!size.startsWith(sign)) continue;
-    size = size.slice(sign.size());
-    break;
-  }
-  while (size.startsWith(" ")) size = size.slice(1);
-  if (install.getDiskSelector().getSize().size() > 0 && parseSize(size) == nullptr) {
+  if (size.size() > 0 && parseSizeRule(size) == nullptr) {
     report.error("machine.install.diskSelector.size",
                  kj::str("\"", install.getDiskSelector().getSize(), "\" is not a valid size"),
                  "for example 100GB, >= 100GB or < 1TiB");
+  }
+  size_t i = 0;
+  for (auto argument : install.getExtraKernelArgs()) {
+    auto path = kj::str("machine.install.extraKernelArgs[", i++, "]");
+    if (isKernelArgument(argument)) continue;
+    report.error(path, kj::str("\"", argument, "\" is not a valid kernel argument"),
+                 "one argument without blanks, quotes and backslashes, such as console=ttyS1");
   }
 }
 

@@ -14,7 +14,6 @@
 namespace talos::config {
 namespace {
 
-constexpr kj::StringPtr kInstaller = "ghcr.io/talos-systems/installer"_kj;
 constexpr kj::StringPtr kKubelet = "ghcr.io/talos-systems/kubelet"_kj;
 constexpr kj::StringPtr kKubernetesImages = "k8s.gcr.io/"_kj;
 constexpr kj::Duration kAuthorityLifetime = 87600 * kj::HOURS;
@@ -143,8 +142,13 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
   setNetwork(machine.initNetwork(), node);
   auto install = machine.initInstall();
   install.setDisk(options.installDisk);
-  install.setImage(options.installImage.size() > 0 ? kj::str(options.installImage)
-                                                   : kj::str(kInstaller, ":", buildVersion().tag));
+  install.setImage(options.installImage.size() > 0
+                       ? kj::str(options.installImage)
+                       : kj::str(kInstallerImage, ":", buildVersion().tag));
+  if (options.installArguments.size() > 0) {
+    auto list = install.initExtraKernelArgs(static_cast<unsigned>(options.installArguments.size()));
+    for (auto i : kj::indices(options.installArguments)) list.set(i, options.installArguments[i]);
+  }
   setMirrors(machine, options.registryMirrors);
 }
 

@@ -13,6 +13,9 @@
 
 namespace talos::config {
 
+// The name of a release's own image, which is what runs.
+constexpr kj::StringPtr kInstallerImage = "ghcr.io/talos-systems/installer"_kj;
+
 // Everything that is secret in a cluster. Made once; all machine configs of the cluster share it.
 struct Secrets {
   pki::CertificateAndKey machineAuthority, etcdAuthority, kubernetesAuthority, aggregatorAuthority;
@@ -23,6 +26,7 @@ struct Secrets {
 struct GenerateOptions {
   kj::StringPtr installDisk = "/dev/sda";
   kj::StringPtr installImage = "";  // empty: the installer of this version
+  kj::ArrayPtr<const kj::StringPtr> installArguments = nullptr;  // of the kernel
   kj::ArrayPtr<const kj::String> additionalSans = nullptr;
   kj::StringPtr dnsDomain = "cluster.local";
   kj::StringPtr talosVersion = "";  // contract "v<major>.<minor>"; empty: the newest

@@ -39,6 +39,25 @@ TEST(ConfigValue, ReadsSizes) {
     EXPECT_EQ(uint64_t(-1), octets(bad)) << bad;
 }
 
+// Catches: a sign that is read as another, or that turns the comparison round.
+TEST(ConfigValue, ReadsRulesOfSizes) {
+  auto admitted = [](kj::StringPtr text) {
+    std::string all;
+    KJ_IF_MAYBE (rule, parseSizeRule(text)) {
+      for (auto size : {99u, 100u, 101u}) all += rule->admits(size) ? 'y' : 'n';
+    }
+    return all;
+  };
+  EXPECT_EQ("nyn", admitted("100"));
+  EXPECT_EQ("nyn", admitted("== 100B"));
+  EXPECT_EQ("nyy", admitted(">=0.1kB"));
+  EXPECT_EQ("yyn", admitted("<= 100"));
+  EXPECT_EQ("nny", admitted("> 100"));
+  EXPECT_EQ("ynn", admitted("<100"));
+  for (auto bad : {"", ">=", "=> 100", ">= x", "> = 100", "=100"})
+    EXPECT_EQ("", admitted(bad)) << bad;
+}
+
 // Catches: paths that leave their directory, links with names that the kernel refuses.
 TEST(ConfigValue, KnowsNamesAndPaths) {
   for (auto good : {"/var/lib", "/a", "/a/", "/..a/b"}) EXPECT_TRUE(isCleanPath(good)) << good;

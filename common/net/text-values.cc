@@ -234,4 +234,29 @@ kj::Maybe<uint64_t> parseSize(kj::StringPtr text) {
   return static_cast<uint64_t>(octets);
 }
 
+kj::Maybe<SizeRule> parseSizeRule(kj::StringPtr text) {
+  struct Sign {
+    kj::StringPtr sign;
+    SizeRule rule;
+  };
+  // The longer ones first.
+  const Sign kSigns[] = {{">=", {false, true, true, 0}},
+                         {"<=", {true, true, false, 0}},
+                         {"==", {false, true, false, 0}},
+                         {">", {false, false, true, 0}},
+                         {"<", {true, false, false, 0}}};
+  SizeRule rule{false, true, false, 0};
+  for (auto& each : kSigns) {
+    if (!text.startsWith(each.sign)) continue;
+    rule = each.rule;
+    text = text.slice(each.sign.size());
+    break;
+  }
+  while (text.startsWith(" ")) text = text.slice(1);
+  return parseSize(text).map([&](uint64_t octets) {
+    rule.octets = octets;
+    return rule;
+  });
+}
+
 }  // namespace talos::config

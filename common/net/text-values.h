@@ -39,5 +39,14 @@ kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text);
 // Octets: a number, perhaps with a fraction, and a unit in any case: none, B, kB to EB (powers of
 // 1000), KiB to EiB (of 1024), with the B left out too. None for other texts.
 kj::Maybe<uint64_t> parseSize(kj::StringPtr text);
+// A size, perhaps behind one of >=, <=, ==, > and <: which sizes it admits. None for other texts.
+struct SizeRule {
+  bool smaller, equal, larger;  // than `octets`
+  uint64_t octets;
+  bool admits(uint64_t size) const {
+    return size < octets ? smaller : size == octets ? equal : larger;
+  }
+};
+kj::Maybe<SizeRule> parseSizeRule(kj::StringPtr text);
 
 }  // namespace talos::config

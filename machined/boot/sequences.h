@@ -12,8 +12,8 @@ enum class Mode { kMetal, kCloud, kContainer };
 Mode modeOfPlatform(kj::StringPtr platform);
 kj::StringPtr nameOf(Mode mode);
 
-constexpr kj::StringPtr kInitialize = "initialize"_kj, kBoot = "boot"_kj, kReboot = "reboot"_kj,
-                        kShutdown = "shutdown"_kj;
+constexpr kj::StringPtr kInitialize = "initialize"_kj, kInstall = "install"_kj, kBoot = "boot"_kj,
+                        kReboot = "reboot"_kj, kShutdown = "shutdown"_kj;
 
 struct PlannedPhase {
   kj::StringPtr name;

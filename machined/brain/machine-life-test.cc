@@ -59,7 +59,8 @@ struct MachineLifeTest : testing::Test {
                 test.written = kj::mv(paf.fulfiller);
                 if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
                 return kj::mv(paf.promise);
-              }}) {}
+              },
+              [&test]() { return test.mustInstall; }}) {}
   };
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
@@ -68,6 +69,7 @@ struct MachineLifeTest : testing::Test {
   kj::Vector<kj::String> reasons;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> written;  // the reason
   bool slowDisk = false;
+  bool mustInstall = false;
 
   Sequence sequence(kj::StringPtr name) {
     Sequence result{kj::str(name), {}};
@@ -137,6 +139,24 @@ TEST_F(MachineLifeTest, ANewBrainGoesOnFromTheStartOfTheSequence) {
   restart();
   EXPECT_EQ("initialize initialize boot boot", history());
   EXPECT_EQ(MachineStatus::Stage::RUNNING, stage());
+}
+
+// Catches: a medium that boots instead of installing; a new brain in the middle of an installation
+// that takes what is half done for an installed machine; an installation that cannot be watched, and
+// one that failed and is tried for ever.
+TEST_F(MachineLifeTest, AMachineThatIsNotInstalledIsInstalled) {
+  mustInstall = true;
+  start();
+  end();
+  EXPECT_EQ("initialize install", history());
+  EXPECT_EQ(1u, apiKept);
+  mustInstall = false;  // STATE is mounted by then
+  restart();
+  EXPECT_EQ("initialize install install", history());
+  fail("/dev/vda holds ext4");
+  EXPECT_EQ(MachineStatus::Stage::FAILED, stage());
+  restart();
+  EXPECT_EQ("initialize install install", history());
 }
 
 // Catches: a machine that reboots because its boot failed, or of which nobody learns why, also

@@ -26,6 +26,8 @@ kj::StringPtr sequenceOf(Stage stage) {
   switch (stage) {
     case Stage::INITIALIZE:
       return kInitialize;
+    case Stage::INSTALLING:
+      return kInstall;
     case Stage::BOOT:
       return kBoot;
     case Stage::REBOOTING:
@@ -74,6 +76,10 @@ kj::Promise<void> MachineLife::live() {
   switch (progress.stage) {
     case Stage::INITIALIZE:
       co_await deps.sequencer.run(deps.sequence(kInitialize), Start::kPlain);
+      if (deps.mustInstall()) {
+        reached(Stage::INSTALLING);
+        co_return co_await install();
+      }
       reached(Stage::BOOT);
       [[fallthrough]];
     case Stage::BOOT:
@@ -88,11 +94,20 @@ kj::Promise<void> MachineLife::live() {
     case Stage::FAILED:
       deps.status.set(MachineStatus::Stage::FAILED, copyOf(progress.problems));
       break;
+    case Stage::INSTALLING:
+      co_await install();
+      break;
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
       goDown(progress.stage, "");  // the predecessor knew why
       break;
   }
+}
+
+// Ends in a reboot.
+kj::Promise<void> MachineLife::install() {
+  deps.keepApi();  // to be asked how far it is
+  return deps.sequencer.run(deps.sequence(kInstall), Start::kPlain);
 }
 
 // Whoever took over has said so himself.

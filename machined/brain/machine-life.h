@@ -1,5 +1,6 @@
-// The life of the machine: it begins (the sequences initialize and boot), runs, and goes down. Or it
-// cannot go on: then it stays as it is, tells why, keeps its API, and nothing reboots.
+// The life of the machine: it begins (the sequences initialize and boot), runs, and goes down. One
+// that is not installed is installed after initialize, and reboots. Or it cannot go on: then it
+// stays as it is, tells why, keeps its API, and nothing reboots.
 //
 // Each step is given to process 1 when it is taken (machined/boot/boot-progress.h). So a new brain
 // goes on with the sequence that its predecessor was in, from that sequence's start; one that finds
@@ -31,6 +32,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
     // The machine goes down, and why; before anything is stopped for it.
     kj::Function<kj::Promise<void>(kj::StringPtr reason)> ends =
         [](kj::StringPtr) -> kj::Promise<void> { return kj::READY_NOW; };
+    // Asked when initialize is over: the system runs from a medium, and has a disk to go to.
+    kj::Function<bool()> mustInstall = []() { return false; };
   };
   explicit MachineLife(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
@@ -64,6 +67,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks;
 
   kj::Promise<void> live();
+  kj::Promise<void> install();
   void reached(Progress::Stage stage, kj::Vector<kj::String> problems = {});
   void cannotGoOn(kj::Exception&& e);
   void goDown(Progress::Stage stage, kj::StringPtr reason);

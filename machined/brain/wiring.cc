@@ -165,7 +165,8 @@ MachineLife::Dependencies Wiring::lifeDependencies() {
             startApi(supervisor);
           },
           releaseStartMemory,
-          KJ_BIND_METHOD(*this, keepReason)};
+          KJ_BIND_METHOD(*this, keepReason),
+          [this]() { return mode == Mode::kMetal && !state.isMounted(); }};
 }
 
 BootRecorder::Dependencies Wiring::recorderDependencies() {

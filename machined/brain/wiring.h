@@ -30,6 +30,8 @@
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/process1/held.h"
+#include "machined/storage/ephemeral-volume.h"
+#include "machined/storage/installer.h"
 #include "machined/storage/state-volume.h"
 #include "machined/system/sysctls.h"
 #include "machined/system/system-mounts.h"
@@ -86,8 +88,14 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   // Its disks, and what the config makes of the system.
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
-  StateVolume state{uv, timer, volumes, container ? StateOn::kLauncher : StateOn::kDisk,
+  RealInstaller installer{io, [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }};
+  StateVolume state{uv,
+                    timer,
+                    volumes,
+                    installer,
+                    container ? StateOn::kLauncher : StateOn::kDisk,
                     alarmAt("warning: ")};
+  EphemeralVolume ephemeral{uv, timer, volumes, installer, alarmAt("warning: ")};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
@@ -105,9 +113,9 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   ControllerParts controllerParts{partsOfControllers()};
 
   // Its life.
-  TaskParts parts{arguments, uv,           timer,       process1,   events,      console,
-                  store,     configReader, controllers, supervisor, kernelClock, mounts,
-                  sysctls,   state,        recorder,    config,     containerd};
+  TaskParts parts{arguments,    uv,          timer,      process1,    events,   console, store,
+                  configReader, controllers, supervisor, kernelClock, mounts,   sysctls, state,
+                  recorder,     config,      containerd, installer,   ephemeral};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
 

@@ -22,6 +22,7 @@ constexpr Name kCapabilities[] = {
     {"net_bind_service"_kj, CAP_NET_BIND_SERVICE},
     {"net_raw"_kj, CAP_NET_RAW},
     {"sys_admin"_kj, CAP_SYS_ADMIN},
+    {"sys_module"_kj, CAP_SYS_MODULE},
     {"sys_nice"_kj, CAP_SYS_NICE},
     {"sys_ptrace"_kj, CAP_SYS_PTRACE},
     {"sys_resource"_kj, CAP_SYS_RESOURCE},

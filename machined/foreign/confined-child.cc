@@ -114,6 +114,10 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
 
 ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
                              kj::Duration patience, ParserRights rights)
+    : ConfinedChild(io, parserCommand(programs, patience, rights), connection) {}
+
+ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::String> command,
+                             int connection)
     : port(io.unixEventPort) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
@@ -129,7 +133,7 @@ ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& progr
     actions.pass(handed, passed = kParserConnectionFd);
   }
   actions.closeFrom(passed + 1);
-  pidfd = pidfdOf(actions.spawn(parserCommand(programs, patience, rights)));
+  pidfd = pidfdOf(actions.spawn(command));
   socket = io.lowLevelProvider->wrapSocketFd(kj::mv(ours));
 }
 

@@ -45,6 +45,9 @@ class ConfinedChild {
   // After `patience` on a CPU it ends by itself.
   ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
                 kj::Duration patience, ParserRights rights = ParserRights::kNone);
+  // Another program, as the words say, with the socket as its descriptor 3.
+  ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::String> command,
+                int connection = -1);
   ~ConfinedChild() noexcept(false);  // kills it
   KJ_DISALLOW_COPY_AND_MOVE(ConfinedChild);
 

@@ -38,6 +38,13 @@ Image xfs(const Image& label) {
   return i;
 }
 
+// As it is until mkfs.xfs is done.
+Image unfinishedXfs() {
+  Image i = xfs("x");
+  i[126] = 1;
+  return i;
+}
+
 Image ext4(const Image& label) {
   Image i(2048, 0);
   put(i, 1024 + 56, "\x53\xef");
@@ -97,6 +104,8 @@ TEST(Superblock, Labels) {
   EXPECT_EQ("none", look(""));
   EXPECT_EQ("none", look(Image(65536, 0)));
   EXPECT_EQ("none", look(xfs("STATE").substr(0, 110)));
+  // Catches: a file system that was being made when the power went, and is mounted.
+  EXPECT_EQ("none", look(unfinishedXfs()));
 }
 
 // Catches: the capitals of the primary descriptor preferred to the name that somebody gave, and a

@@ -54,7 +54,10 @@ kj::String wideLabelOf(Bytes padded) {
 }
 
 kj::Maybe<Superblock> readXfs(Bytes head) {
-  if (!has(head, 0, "XFSB") || head.size() < 120) return nullptr;
+  constexpr size_t kInProgress = 126;  // set by mkfs.xfs until it is done
+  if (!has(head, 0, "XFSB") || head.size() <= kInProgress || head[kInProgress] != 0) {
+    return nullptr;
+  }
   return Superblock{FileSystem::kXfs, labelOf(head.slice(108, 120))};
 }
 

@@ -51,6 +51,9 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   // One path of several to an NVMe disk, which has no node.
   if (readAttributeLine(entry, "hidden").orDefault(kj::String()) == "1") return nullptr;
   device.whole = readAttributeLine(entry, "partition") == nullptr;
+  KJ_IF_MAYBE (sector, readAttributeLine(entry, "start")) {
+    device.begin = sector->tryParseAs<uint64_t>().orDefault(0) * 512;
+  }
   device.disk = device.whole ? kj::str(name) : diskOf(entry, name);
   device.readOnly = readAttributeLine(entry, "ro").orDefault(kj::String()) == "1";
   device.cdrom = name.startsWith("sr");

@@ -14,6 +14,7 @@ struct BlockDevice {
   kj::String name;           // "vda1"; its node is /dev/<name>
   kj::String disk;           // that it is a part of; of a whole disk its own name
   kj::String partitionName;  // in the GPT; empty when there is none
+  uint64_t begin = 0;        // of a partition on its disk, in bytes
   uint64_t bytes = 0;
   bool whole = true;
   bool readOnly = false;

@@ -17,8 +17,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr unsigned kAttributes =
-    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME;
+constexpr unsigned kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME;
 
 kj::StringPtr moduleOf(FileSystem type) {
   return type == FileSystem::kIso9660 ? "isofs"_kj : nameOf(type);
@@ -44,7 +43,8 @@ kj::String kernelWords(int context) {
 
 }  // namespace
 
-kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access) {
+kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access,
+                               MountUse use) {
   Modules::ofRunningKernel().load(moduleOf(type));  // unknown: built in, or the kernel says no
   int context = fsopen(nameOf(type).cStr(), FSOPEN_CLOEXEC);
   if (context < 0) refuse(-1, errno, device, type);
@@ -55,7 +55,9 @@ kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAcces
       fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
     refuse(context, errno, device, type);
   }
-  int mount = fsmount(context, FSMOUNT_CLOEXEC, kAttributes | (readOnly ? MOUNT_ATTR_RDONLY : 0));
+  unsigned attributes = kAttributes | (readOnly ? MOUNT_ATTR_RDONLY : 0) |
+                        (use == MountUse::kData ? MOUNT_ATTR_NOEXEC : 0);
+  int mount = fsmount(context, FSMOUNT_CLOEXEC, attributes);
   if (mount < 0) refuse(context, errno, device, type);
   return kj::AutoCloseFd(mount);
 }

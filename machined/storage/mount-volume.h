@@ -16,8 +16,12 @@ namespace talos::machined {
 
 enum class MountAccess { kReadOnly, kReadWrite };
 
-// nosuid, nodev, noexec, noatime. The module of the file system is loaded if there is one.
-kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access);
+// Programs of containers are run from one that may have them.
+enum class MountUse { kData, kPrograms };
+
+// nosuid, nodev, noatime, for data noexec. The module of the file system is loaded if there is one.
+kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access,
+                               MountUse use = MountUse::kData);
 
 void attach(int mount, kj::StringPtr target);
 

@@ -1,6 +1,7 @@
 // Which volume is STATE, and what a machine does whose STATE is there and cannot be had.
 #include "machined/storage/state-volume.h"
 
+#include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
@@ -45,12 +46,29 @@ struct ModelVolumes final : Volumes {
   }
 };
 
+// What the installer says of every partition; "": it was empty, and is none any more.
+struct ModelInstaller final : Installer {
+  kj::StringPtr refusal = "/dev/vdb1 holds something, but no file system that can be read";
+  std::string formatted;
+  kj::Promise<bool> run(Fill fill) override {
+    capnp::MallocMessageBuilder message;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    if (refusal.size() > 0) fail(ErrorKind::kFailedPrecondition, refusal);
+    auto format = request.asReader().getFormat();
+    formatted = std::string(format.getDevice().cStr()) + " " + format.getLabel().cStr() + " " +
+                std::to_string(format.getEmpty());
+    return true;
+  }
+};
+
 struct StateVolumeTest : testing::Test {
   ~StateVolumeTest() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   TestTree tree;
   ModelVolumes volumes;
+  ModelInstaller installer;
   StateOn on = StateOn::kDisk;
   unsigned looks = 0;
   std::string said;
@@ -65,7 +83,7 @@ struct StateVolumeTest : testing::Test {
       return all;
     };
     StateVolume state(
-        uv, io.provider->getTimer(), volumes, on,
+        uv, io.provider->getTimer(), volumes, installer, on,
         [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
     std::string text;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { state.mount().wait(io.waitScope); })) {
@@ -86,12 +104,24 @@ TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
 TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
   auto damaged = partition("vdb1", FileSystem::kXfs);
   damaged.content = nullptr;
-  EXPECT_THAT(mount(kj::mv(damaged)), HasSubstr("/dev/vdb1 has no file system that can be read"));
+  EXPECT_THAT(mount(kj::mv(damaged)),
+              HasSubstr("STATE: /dev/vdb1 holds something, but no file system that can be read"));
   EXPECT_THAT(mount(partition("vdb1", FileSystem::kLuks)), HasSubstr("/dev/vdb1 is encrypted"));
   EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
   auto locked = partition("vdb1", FileSystem::kXfs);
   locked.device.readOnly = true;
   EXPECT_THAT(mount(kj::mv(locked)), HasSubstr("/dev/vdb1 is read-only"));
+}
+
+// Catches: an empty partition that is not made a file system on, or is given another name or is
+// not looked at to its end; the boot does not go on without it.
+TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
+  installer.refusal = "";
+  auto empty = partition("absent1", FileSystem::kXfs);
+  empty.content = nullptr;
+  EXPECT_THAT(mount(kj::mv(empty)), HasSubstr("cannot mount /dev/absent1 (xfs): "));
+  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 104857600");
+  EXPECT_THAT(said, HasSubstr("/dev/absent1 was empty"));
 }
 
 // Catches: the volume of somebody else that is taken because of a label, which anybody can give.
@@ -155,8 +185,8 @@ TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   volumes.volumes = []() { return kj::Vector<Volume>(); };
   StateVolume state(
-      uv, timer, volumes, StateOn::kDisk, [this](kj::StringPtr line) { said += line.cStr(); },
-      tree.root);
+      uv, timer, volumes, installer, StateOn::kDisk,
+      [this](kj::StringPtr line) { said += line.cStr(); }, tree.root);
   HeldPool hanging(uv);
   auto mounting = state.mount();
   EXPECT_FALSE(mounting.poll(io.waitScope));

@@ -12,21 +12,20 @@
 #include "common/base/file.h"
 #include "common/base/within.h"
 #include "machined/storage/mount-volume.h"
+#include "machined/storage/unmount-volume.h"
 
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kName = "STATE"_kj;
+constexpr uint64_t kBytes = 100u << 20;            // that an empty one has to have empty
 constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
-constexpr auto kUnmountPatience = 5 * kj::SECONDS;
-constexpr auto kUnmountAgain = 50 * kj::MILLISECONDS;
 
 // Why the boot cannot go on with this one, which is named STATE; none when it can.
 kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   if (volume.problem.size() > 0) return volume.problem.asPtr();
-  if (volume.content == nullptr) return "has no file system that can be read"_kj;
   if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
-  if (!volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4)) {
+  bool empty = volume.content == nullptr;  // or so it seems
+  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
   }
   if (volume.device.readOnly) return "is read-only"_kj;
@@ -45,16 +44,16 @@ void requireWritable(int mount, kj::StringPtr node) {
 
 }  // namespace
 
-kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes) {
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name) {
   kj::Vector<const Volume*> named;
   for (auto& v : volumes) {
-    if (v.device.partitionName == kName) named.add(&v);
+    if (v.device.partitionName == name) named.add(&v);
   }
   if (named.size() > 1) {
     auto nodes = KJ_MAP(v, named) {
       return v->device.node();
     };
-    refuse(kj::str("more than one partition is named STATE: ", kj::strArray(nodes, ", "),
+    refuse(kj::str("more than one partition is named ", name, ": ", kj::strArray(nodes, ", "),
                    "; remove the disks that are not this node's"));
   }
   if (named.size() == 1) {
@@ -75,8 +74,14 @@ bool StateVolume::isMounted() {
 }
 
 kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
-  auto type = KJ_ASSERT_NONNULL(volume.content).type;
   auto node = volume.device.node();
+  auto type = FileSystem::kXfs;
+  KJ_IF_MAYBE (content, volume.content) {
+    type = content->type;
+  } else {
+    co_await installer.format(kj::str(node), kj::str(kStateName), kBytes);
+    say(kj::str("STATE: ", node, " was empty; made an ", nameOf(type), " file system"));
+  }
   // Given up, it is closed when the kernel is done with it, and so unmounted.
   auto opening = uv.blocking([node = kj::str(node), type]() {
     return openFileSystem(node, type, MountAccess::kReadWrite);
@@ -90,8 +95,8 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 
-kj::Promise<void> StateVolume::mount() {
-  if (!isMounted()) co_await mountWhatIsThere();
+kj::Promise<void> StateVolume::mount(kj::StringPtr name) {
+  if (!isMounted()) co_await mountWhatIsThere(name);
   co_await prepare();
 }
 
@@ -105,14 +110,14 @@ kj::Promise<void> StateVolume::prepare() {
   });
 }
 
-kj::Promise<void> StateVolume::mountWhatIsThere() {
+kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name) {
   if (on == StateOn::kLauncher) {
     say(kj::str("STATE: nothing is mounted at ", path,
                 "; the machine config will be lost with a reboot"));
     co_return;
   }
   auto found = co_await volumes.look();
-  KJ_IF_MAYBE (volume, findState(found)) {
+  KJ_IF_MAYBE (volume, findState(found, name)) {
     co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else {
     say("STATE: no such partition; the machine config will be lost with a reboot");
@@ -121,21 +126,8 @@ kj::Promise<void> StateVolume::mountWhatIsThere() {
 
 kj::Promise<void> StateVolume::unmount() {
   if (on == StateOn::kLauncher) co_return;
-  auto deadline = timer.now() + kUnmountPatience;
-  while (isMounted()) {
-    // Writes out what is not on the disk yet, hence not on the loop.
-    int error = co_await uv
-                    .blocking([target = kj::str(path)]() {
-                      return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
-                    })
-                    .exclusiveJoin(timer.atTime(deadline).then([]() { return ETIMEDOUT; }));
-    if (error == 0) continue;  // there may be another one below
-    if (error == EINVAL) co_return;
-    if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {
-      say(kj::str("warning: cannot unmount ", path, ": ", strerror(error)));
-      co_return;
-    }
-    co_await timer.afterDelay(kUnmountAgain);
+  KJ_IF_MAYBE (problem, co_await unmountWithin(uv, timer, kj::str(path))) {
+    say(kj::str("warning: ", *problem));
   }
 }
 

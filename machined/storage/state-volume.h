@@ -13,30 +13,40 @@
 // In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for they
 // are the host's, and what the launcher mounted it unmounts.
 //
-// Nothing here writes to a disk: a volume that cannot be mounted is left alone. A restarted brain
+// A partition that is all zeros, as a reset leaves it, gets a file system (installer.h). Otherwise
+// nothing here writes to a disk: a volume that cannot be mounted is left alone. A restarted brain
 // finds the mount of its predecessor and keeps it; the mount is attached in one step, so there is
 // never half of one.
 #pragma once
 
+#include "machined/storage/installer.h"
 #include "machined/storage/volumes.h"
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kStatePath = "/system/state"_kj;
+constexpr kj::StringPtr kStatePath = "/system/state"_kj, kStateName = "STATE"_kj;
 
-// The one that is STATE; none when certainly none is. Throws FailedPrecondition naming the devices
+// The one with this name; none when certainly none is. Throws FailedPrecondition naming the devices
 // and what is wrong with them. XFS and ext4 only: what is kept there needs owners and modes.
-kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes);
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes,
+                                   kj::StringPtr name = kStateName);
 
 enum class StateOn { kDisk, kLauncher };
 
 class StateVolume {
  public:
-  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, StateOn on,
+  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, Installer& installer, StateOn on,
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kStatePath)
-      : uv(uv), timer(timer), volumes(volumes), on(on), say(kj::mv(say)), path(kj::str(path)) {}
+      : uv(uv),
+        timer(timer),
+        volumes(volumes),
+        installer(installer),
+        on(on),
+        say(kj::mv(say)),
+        path(kj::str(path)) {}
 
-  kj::Promise<void> mount();  // throws as said above
+  // Throws as said above. `name`: of one that is not STATE yet, while it is being installed.
+  kj::Promise<void> mount(kj::StringPtr name = kStateName);
   bool isMounted();
   kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
@@ -44,12 +54,13 @@ class StateVolume {
   UvLoop& uv;
   kj::Timer& timer;
   Volumes& volumes;
+  Installer& installer;
   StateOn on;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
 
   kj::Promise<void> prepare();
-  kj::Promise<void> mountWhatIsThere();
+  kj::Promise<void> mountWhatIsThere(kj::StringPtr name);
   kj::Promise<void> mountIt(const Volume& volume);
 };
 

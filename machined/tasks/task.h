@@ -24,7 +24,9 @@ class ConfigKeeper;
 class Console;
 class Containerd;
 class ControllerRuntime;
+class EphemeralVolume;
 class Events;
+class Installer;
 class KernelClock;
 class MachineConfigReader;
 class Mounts;
@@ -38,7 +40,8 @@ class UserSysctls;
 using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
-               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&>;
+               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&, Installer&,
+               EphemeralVolume&>;
 
 struct BootTask {
   kj::StringPtr name;

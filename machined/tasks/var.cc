@@ -1,7 +1,9 @@
 // /var, and what is writable by means of it (machined/system/var-folder.h):
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
-// mountOverlayFilesystems (boot, overlay).
+// mountOverlayFilesystems (boot, overlay). At the end, when everything was stopped, what is mounted
+// there (umount, unmountBind), then the partition (unmountSystem).
 #include "machined/process1/uv-loop.h"
+#include "machined/storage/ephemeral-volume.h"
 #include "machined/system/var-folder.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
@@ -9,7 +11,9 @@
 namespace talos::machined::tasks {
 namespace {
 
-void mountVar(Mounts& mounts, Console& console) {
+kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console) {
+  // A restarted brain finds what its predecessor has mounted, whatever it is.
+  if (!mounts.isMountPoint(kVarPath) && co_await ephemeral.mount()) co_return;
   if (mountEphemeral("", mounts)) {
     console.say(
         "/var is in memory, as there is no partition for it; its content will be lost with a "
@@ -34,6 +38,19 @@ kj::Promise<void> mountOnTop(UvLoop& uv, Mounts& mounts) {
   return uv.blocking([&mounts]() { mountOverlays("", mounts); });
 }
 
+kj::Promise<void> unmountBelow(EphemeralVolume& ephemeral) {
+  return ephemeral.unmountBelow();
+}
+kj::Promise<void> unmountOverlays(EphemeralVolume& ephemeral) {
+  return ephemeral.unmountOverlays();
+}
+kj::Promise<void> unmountOtherPlaces(EphemeralVolume& ephemeral) {
+  return ephemeral.unmountOtherPlaces();
+}
+kj::Promise<void> unmountVar(EphemeralVolume& ephemeral) {
+  return ephemeral.unmount();
+}
+
 }  // namespace
 
 extern const BootTask mountEphemeralPartition = task<mountVar>("mountEphemeralPartition");
@@ -41,5 +58,12 @@ extern const BootTask mountEphemeralInContainer =
     task<mountVarOfLauncher>("mountEphemeralPartition");
 extern const BootTask setupVarDirectory = task<makeFolders>("setupVarDirectory");
 extern const BootTask mountOverlayFilesystems = task<mountOnTop>("mountOverlayFilesystems");
+
+extern const BootTask unmountOverlayFilesystems =
+    task<unmountOverlays>("unmountOverlayFilesystems");
+extern const BootTask unmountPodMounts = task<unmountBelow>("unmountPodMounts");
+extern const BootTask unmountSystemDiskBindMounts =
+    task<unmountOtherPlaces>("unmountSystemDiskBindMounts");
+extern const BootTask unmountEphemeralPartition = task<unmountVar>("unmountEphemeralPartition");
 
 }  // namespace talos::machined::tasks

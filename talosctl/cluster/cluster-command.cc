@@ -206,17 +206,20 @@ void chooseMedium(Invocation& call, cluster::Request& request) {
 }
 
 cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patches) {
-  cluster::ConfigOptions options{.generate = {.installDisk = "/dev/vda",
-                                              .installImage = call.text("install-image"),
-                                              .dnsDomain = call.text("dns-domain"),
-                                              .kubernetesVersion = call.text("kubernetes-version"),
-                                              .registryMirrors = call.list("registry-mirror"),
-                                              .debug = call.on("with-debug"),
-                                              .docs = false},
-                                 .nameservers = call.list("nameservers"),
-                                 .patches = patches.all,
-                                 .controlPlanePatches = patches.controlPlane,
-                                 .joinPatches = patches.join};
+  bool installs = call.on("with-bootloader") || call.on("with-uefi");
+  cluster::ConfigOptions options{
+      .generate = {.installDisk = "/dev/vda",
+                   .installImage = call.text("install-image"),
+                   .installArguments = installs ? cluster::installedKernelArguments() : nullptr,
+                   .dnsDomain = call.text("dns-domain"),
+                   .kubernetesVersion = call.text("kubernetes-version"),
+                   .registryMirrors = call.list("registry-mirror"),
+                   .debug = call.on("with-debug"),
+                   .docs = false},
+      .nameservers = call.list("nameservers"),
+      .patches = patches.all,
+      .controlPlanePatches = patches.controlPlane,
+      .joinPatches = patches.join};
   cluster::readConfigFlags(call, options);
   return options;
 }
@@ -244,6 +247,8 @@ cluster::Request requestOf(Invocation& call) {
   request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
   request.clock = kj::str(call.text("clock"));
   request.withoutUplink = call.on("no-uplink");
+  request.withUefi = call.on("with-uefi");
+  request.withBootLoader = call.on("with-bootloader") || request.withUefi;
   chooseMedium(call, request);
   chooseNodes(call, request);
   return request;
@@ -521,6 +526,9 @@ void addCreateFlags(Command& create) {
                .fallback = "auto",
                .help = "CPU virtualization; auto uses KVM if it works on this host",
                .choices = {"auto", "kvm", "tcg"}});
+  create.flag({.name = "with-bootloader",
+               .help = "install virtual machines on their disk, from where they start then"});
+  create.flag({.name = "with-uefi", .help = "the same, with UEFI firmware in the place of a BIOS"});
   text("iso-path", "",
        "image of a volume that every node gets read-only, such as one with a config");
   text("extra-boot-kernel-args", "",

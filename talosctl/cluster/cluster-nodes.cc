@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/container-node.h"
+#include "talosctl/cluster/node-disks.h"
 #include "talosctl/cluster/virtual-machine.h"
 #include "talosctl/container/image-mount.h"
 
@@ -95,8 +96,12 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
                                 auto numbers = KJ_MAP(client, clients) {
                                   return client.get();
                                 };
+                                auto from = cluster.getWithBootLoader() &&
+                                                    isInstalled(node, stateFolder)
+                                                ? StartFrom::kDisk
+                                                : StartFrom::kHost;
                                 return qemuArguments(cluster, node, stateFolder, tap, monitor,
-                                                     numbers);
+                                                     numbers, from);
                               },
                           .disks = disks,
                           .folder = stateFolder,

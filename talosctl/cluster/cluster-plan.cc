@@ -196,6 +196,9 @@ void checkRequest(const Request& request, const Prefix& cidr) {
   }
   if (request.memory < 256) refuse("--memory", "must be at least 256 (MiB)");
   if (request.disk < 16) refuse("--disk", "must be at least 16 (MiB)");
+  if (request.withBootLoader && request.containers && request.virtualMachines == 0) {
+    refuse("--with-bootloader", "nodes in containers have no disk; use --provisioner qemu");
+  }
   if (request.mtu < 576 || request.mtu > 65535) refuse("--mtu", "must be 576 to 65535");
   KJ_IF_MAYBE (cpus, request.cpus) {
     // The kernel's smallest quota is a hundredth of a CPU (cgroup v2, cpu.max).
@@ -233,6 +236,8 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setIsoPath(request.isoPath);
   out.setIsoInDrive(request.isoInDrive);
   out.setClock(request.clock);
+  out.setWithBootLoader(request.withBootLoader);
+  out.setWithUefi(request.withUefi);
   auto extra = words(request.extraKernelArguments);
   auto list = out.initExtraKernelArguments(extra.size());
   for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
@@ -259,8 +264,13 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setProvisioner("qemu");
     node.setCpus(emulated ? 1 : static_cast<unsigned>(ceil(cpus)));
     node.setDisk(request.disk << 20);
-    node.setStateDisk(kStateDiskBytes);
+    // An installed node has STATE on its disk.
+    node.setStateDisk(request.withBootLoader ? 0 : kStateDiskBytes);
   }
+}
+
+kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name) {
+  return kj::str(root, "/usr/share/OVMF/", name);
 }
 
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
@@ -283,9 +293,15 @@ kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stat
   return files;
 }
 
+kj::ArrayPtr<const kj::StringPtr> installedKernelArguments() {
+  static constexpr kj::StringPtr kArguments[] = {"console=ttyS0"_kj, "quiet"_kj, "panic=1"_kj,
+                                                 "no_timer_check"_kj, "cryptomgr.notests"_kj};
+  return kArguments;
+}
+
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr state, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const int> diskFds) {
+                                     kj::ArrayPtr<const int> diskFds, StartFrom from) {
   kj::Vector<kj::String> args;
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
   bool kvm = cluster.getAccelerator() == "kvm";
@@ -305,15 +321,25 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-mon"), add("chardev=monitor,mode=control");
   // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
   add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
-  add("-kernel"), add(cluster.getKernel());
-  add("-initrd"), add(cluster.getInitramfs());
-  add("-append"), add(kernelArguments(cluster, node));
+  // It is started again from what is on its disk then.
+  if (cluster.getWithBootLoader()) add("-no-reboot");
+  if (from == StartFrom::kHost) {
+    add("-kernel"), add(cluster.getKernel());
+    add("-initrd"), add(cluster.getInitramfs());
+    add("-append"), add(kernelArguments(cluster, node));
+  } else if (cluster.getWithUefi()) {
+    add("-drive"), add("if=pflash,unit=0,format=raw,readonly=on,file=",
+                       escaped(firmwareFile(cluster.getQemuRoot(), "OVMF_CODE_4M.fd")));
+    add("-drive"),
+        add("if=pflash,unit=1,format=raw,file=", escaped(state), "/", node.getName(), ".vars");
+  }
   // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose the
   // rest when its power is cut.
   for (auto i : kj::indices(diskFds)) {
     add("-drive"), add("if=none,id=disk", i, ",format=raw,cache=writeback,discard=unmap,",
                        "file.driver=nbd,file.server.type=fd,file.server.str=", diskFds[i]);
-    add("-device"), add("virtio-blk-pci,drive=disk", i);
+    auto boots = from == StartFrom::kDisk ? kj::str(",bootindex=", i) : kj::str();
+    add("-device"), add("virtio-blk-pci,drive=disk", i, boots);
   }
   if (cluster.getIsoPath().size() > 0) {
     add("-drive"),

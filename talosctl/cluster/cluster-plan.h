@@ -36,6 +36,7 @@ struct Request {
   kj::String clock;  // YYYY-MM-DDTHH:MM:SS in UTC; empty: the time
   bool isoInDrive = false;
   kj::String extraKernelArguments;  // "a=b c=d"
+  bool withBootLoader = false, withUefi = false;
 };
 
 // Fills in `out`. Throws InvalidArgument naming the flag and what would be right.
@@ -63,7 +64,11 @@ kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAd
 // 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
 constexpr uint64_t kStateDiskBytes = 302u << 20;
 
-// The kernel command line of a node: the usual words, without those whose key one of the extra ones
+// What a virtual machine is started from: kernel and initramfs of the host, or its disk, where a
+// system is installed.
+enum class StartFrom { kHost, kDisk };
+
+// The kernel command line of a node that is started from the host: the usual words, without those whose key one of the extra ones
 // has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
@@ -74,7 +79,15 @@ kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stat
 // disks lead to NBD servers.
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr stateDirectory, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const int> diskFds);
+                                     kj::ArrayPtr<const int> diskFds,
+                                     StartFrom from = StartFrom::kHost);
+
+// What an installed system needs besides to be as quick in a local cluster as one that is started from the
+// host.
+kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
+
+// A file of the UEFI firmware in a tree; Debian's package ovmf.
+kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name);
 
 bool isContainer(rpc::LocalNode::Reader node);
 bool hasContainers(rpc::LocalCluster::Reader cluster);

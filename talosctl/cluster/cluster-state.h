@@ -10,6 +10,7 @@
 //   control.sock      of the supervisor: power and state of the nodes (cluster-control.h)
 //   image/            where the supervisor mounts the image of containers, unseen by others
 //   <node>.disk, <node>.state, <node>/   what a node stores its files on (node-disks.h)
+//   <node>.vars       what the UEFI firmware of a virtual machine keeps
 //   <node>.erst       what a virtual machine's kernel said when it died
 //   <node>.qmp        QEMU's control socket, for faults that no command makes
 #pragma once

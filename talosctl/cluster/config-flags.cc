@@ -19,7 +19,6 @@ constexpr kj::StringPtr kNoPlugins =
 constexpr kj::StringPtr kNoPorts =
     "nodes publish no ports on this host: reach their APIs through the endpoints that `talosctl "
     "cluster show` lists, and leave this flag out"_kj;
-constexpr kj::StringPtr kNoBoot = "it waits for nodes that boot from their disk"_kj;
 
 const Absent kAbsent[] = {
     {"arch", FlagKind::kText, "amd64", "the image of this build is for amd64"},
@@ -27,7 +26,7 @@ const Absent kAbsent[] = {
     {"cni-bundle-url", FlagKind::kText, "", kNoPlugins},
     {"cni-cache-dir", FlagKind::kText, "", kNoPlugins},
     {"cni-conf-dir", FlagKind::kText, "", kNoPlugins},
-    {"disk-image-path", FlagKind::kText, "", kNoBoot},
+    {"disk-image-path", FlagKind::kText, "", "it waits for disk images"},
     {"docker-host-ip", FlagKind::kText, "", kNoPorts},
     {"encrypt-ephemeral", FlagKind::kBool, "false", "it waits for disk encryption"},
     {"encrypt-state", FlagKind::kBool, "false", "it waits for disk encryption"},
@@ -37,8 +36,6 @@ const Absent kAbsent[] = {
     {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
     {"use-vip", FlagKind::kBool, "false", "it waits for the shared address (vipd)"},
     {"user-disk", FlagKind::kList, "", "it waits for machine.disks: nodes mount no disks yet"},
-    {"with-bootloader", FlagKind::kBool, "false", kNoBoot},
-    {"with-uefi", FlagKind::kBool, "false", kNoBoot},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {

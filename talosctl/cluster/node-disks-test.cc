@@ -12,8 +12,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/disk/gpt.h"
 #include "talosctl/cluster/cluster-plan.h"
-#include "talosctl/cluster/partition-table.h"
 
 namespace talos::cluster {
 namespace {
@@ -62,7 +62,7 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   auto path = kj::str(folder, "/n.state");
   kj::AutoCloseFd fd(open(path.cStr(), O_RDONLY));
   char block[512] = {};
-  ASSERT_EQ(pread(fd, block, sizeof block, kPartitionAt), ssize_t(sizeof block));
+  ASSERT_EQ(pread(fd, block, sizeof block, off_t(gpt::kAlignment)), ssize_t(sizeof block));
   EXPECT_EQ(memcmp(block, "XFSB", 4), 0);
   EXPECT_STREQ(block + 108, "STATE");  // sb_fname
   auto status = statusOf("n.state");
@@ -70,7 +70,7 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   EXPECT_LT(status.st_blocks * 512, 2 << 20);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_NE(access(kj::str(path, ".content").cStr(), F_OK), 0);
-  EXPECT_EQ(status.st_size - off_t(kAroundPartition), blockSizeOf(block) * blocksOf(block));
+  EXPECT_EQ(status.st_size - off_t(2 * gpt::kAlignment), blockSizeOf(block) * blocksOf(block));
   EXPECT_EQ(statusOf("n.disk").st_size, 64 << 20);
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
 }
@@ -97,8 +97,8 @@ TEST_F(Disks, TheTableIsWhole) {
     auto entries = little(at + 72, 8) * 512;
     EXPECT_EQ(little(at + 88, 4), sum(entries, size_t{128} * 128));
     EXPECT_EQ(memcmp(disk.begin() + entries + 56, "S\0T\0A\0T\0E\0\0", 12), 0);
-    EXPECT_EQ(little(entries + 32, 8) * 512, kPartitionAt);
-    EXPECT_EQ((little(entries + 40, 8) + 1) * 512, kPartitionAt + (300u << 20));
+    EXPECT_EQ(little(entries + 32, 8) * 512, gpt::kAlignment);
+    EXPECT_EQ((little(entries + 40, 8) + 1) * 512, gpt::kAlignment + (300u << 20));
     EXPECT_NE(sum(entries + 16, 16), sum(0, 16)) << "the partition has no identity";
     auto own = little(at + 16, 4);
     memset(disk.begin() + at + 16, 0, 4);

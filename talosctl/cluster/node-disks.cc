@@ -6,19 +6,19 @@
 #include <kj/io.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/disk/gpt.h"
 #include "talosctl/cluster/cluster-plan.h"
-#include "talosctl/cluster/partition-table.h"
 #include "talosctl/network/host-probe.h"
 
 namespace talos::cluster {
 namespace {
 
+constexpr unsigned kSector = 512;
 constexpr size_t kIsoMarkAt = 32769;  // of the first volume descriptor, in sector 16
 constexpr kj::StringPtr kIsoMark = "CD001"_kj;
 
@@ -54,13 +54,6 @@ void runTool(kj::ArrayPtr<kj::String> words, kj::StringPtr path) {
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   fail(ErrorKind::kInternal, kj::str(path, ": cannot create the file system: ", said));
-}
-
-// Version 4 of RFC 9562.
-void randomGuid(Guid& out) {
-  KJ_SYSCALL(getrandom(out, sizeof out, 0));
-  out[7] = (out[7] & 0x0f) | 0x40;  // the third field is little-endian on disks
-  out[8] = (out[8] & 0x3f) | 0x80;
 }
 
 kj::String findMkfs(kj::StringPtr root) {
@@ -105,26 +98,55 @@ void makeStateDisk(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, u
   // mkfs cannot be told where in a file to begin.
   auto content = kj::str(path, ".content");
   KJ_DEFER(unlink(content.cStr()));
-  auto contentFd = makeSparse(content, size - kj::min(size, kAroundPartition));
+  auto contentFd = makeSparse(content, size - kj::min(size, 2 * gpt::kAlignment));
   auto words = inTree(root, mkfs);
   for (kj::StringPtr word : {"-q"_kj, "-L"_kj, "STATE"_kj, content.asPtr()}) {
     words.add(kj::str(word));
   }
   runTool(words, path);
-  copyContent(contentFd, fd, kPartitionAt, path);
-  Guid disk, partition;
-  randomGuid(disk);
-  randomGuid(partition);
-  auto table = makePartitionTable(size, "STATE", disk, partition);
-  writeAt(fd, table.head, 0, path);
-  writeAt(fd, table.tail, size - table.tail.size(), path);
+  copyContent(contentFd, fd, gpt::kAlignment, path);
+  gpt::Table table{gpt::Guid::random(), {}, size / kSector, 0};
+  table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(),
+                                      gpt::kAlignment / kSector,
+                                      (size - gpt::kAlignment) / kSector - 1, 0, kj::str("STATE")});
+  for (auto& write : gpt::writes(table, kSector)) writeAt(fd, write.bytes, write.offset, path);
+}
+
+// Each machine has its own, which starts as the firmware's package has it.
+void copyVariables(kj::StringPtr root, kj::StringPtr path) {
+  KJ_IF_MAYBE (content, tryReadFile(firmwareFile(root, "OVMF_VARS_4M.fd"))) {
+    writeFileAtomically(path, *content, 0600);
+    return;
+  }
+  fail(ErrorKind::kNotFound,
+       kj::str("--with-uefi: cannot find ", firmwareFile(root, "OVMF_VARS_4M.fd"),
+               "; install Debian's ovmf"));
 }
 
 }  // namespace
 
+bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
+  auto path = kj::str(stateFolder, "/", node.getName(), ".disk");
+  int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (raw < 0) return false;
+  kj::AutoCloseFd fd(raw);
+  auto bytes = [&](uint64_t offset, size_t size) {
+    auto block = kj::heapArray<kj::byte>(size);
+    ssize_t n = pread(fd, block.begin(), size, static_cast<off_t>(offset));
+    return kj::heapArray<const kj::byte>(block.begin(), n < 0 ? 0 : static_cast<size_t>(n));
+  };
+  KJ_IF_MAYBE (table, gpt::read(bytes, kSector)) {
+    for (auto& partition : table->partitions) {
+      if (partition.name == "STATE") return true;
+    }
+  }
+  return false;
+}
+
 void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
   auto root = cluster.getQemuRoot();
-  auto mkfs = hasVirtualMachines(cluster) ? findMkfs(root) : kj::str();
+  bool needsMkfs = hasVirtualMachines(cluster) && !cluster.getWithBootLoader();
+  auto mkfs = needsMkfs ? findMkfs(root) : kj::str();
   for (auto node : cluster.getNodes()) {
     auto base = kj::str(stateFolder, "/", node.getName());
     if (isContainer(node)) {
@@ -133,7 +155,10 @@ void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
       continue;
     }
     makeSparse(kj::str(base, ".disk"), node.getDisk());
-    makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
+    if (node.getStateDisk() > 0) {
+      makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
+    }
+    if (cluster.getWithUefi()) copyVariables(root, kj::str(base, ".vars"));
   }
 }
 

@@ -6,9 +6,10 @@
 //
 // Of a virtual machine, disks, all sparse:
 //
-//   <node>.disk    empty: what the node would be installed on
+//   <node>.disk    empty: what the node would be installed on, or, with a boot loader, is installed on
 //   <node>.state   a GPT with the partition STATE, an empty XFS: where it keeps its config over
-//                  reboots
+//                  reboots, if it is not installed
+//   <node>.vars    of UEFI firmware: what it keeps
 #pragma once
 
 #include <kj/string.h>
@@ -19,6 +20,10 @@ namespace talos::cluster {
 
 // Throws NotFound when there is no mkfs.xfs, Internal with its output when it fails.
 void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+
+// Whether a node is installed on its disk, so that it can be started from it. False when the disk
+// cannot be read.
+bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
 // Whether the file begins as an ISO 9660 volume does (ECMA-119 §8.1.2). Throws when it cannot be
 // read.

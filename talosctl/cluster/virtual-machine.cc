@@ -4,6 +4,7 @@
 #include <kj/async-io.h>
 #include <kj/debug.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -89,7 +90,8 @@ class Guest final : public Instance {
                                         kj::str("the process of its disks ", exit.describe())};
                      kill();
                    })
-                   .eagerlyEvaluate(nullptr)) {}
+                   .eagerlyEvaluate(nullptr)),
+        negotiated(ask("qmp_capabilities", "{}").eagerlyEvaluate(nullptr)) {}
 
   int pid() const override { return process.pid(); }
 
@@ -97,13 +99,15 @@ class Guest final : public Instance {
     auto exit = co_await process.onExit();
     KJ_IF_MAYBE (end, withoutDisks) co_return kj::mv(*end);
     bool off = !exit.killed && exit.status == 0;
+    if (off && !stopping && co_await lastWordsAreReboot()) {
+      co_return End{End::Kind::kReboot, kj::str("reboots")};
+    }
     co_return End{off ? End::Kind::kOff : End::Kind::kFailed,
                   off ? kj::str("switched off") : kj::str("QEMU ", exit.describe())};
   }
 
   kj::Promise<void> shutDown() override {
-    if (!negotiated) co_await command("qmp_capabilities", "{}");
-    negotiated = true;
+    stopping = true;
     co_await command("set-action", "{\"reboot\":\"shutdown\"}");
     co_await command("send-key",
                      "{\"keys\":[{\"type\":\"qcode\",\"data\":\"ctrl\"},"
@@ -127,11 +131,32 @@ class Guest final : public Instance {
   kj::Maybe<End> withoutDisks;  // how it ends for the lack of them
   kj::ForkedPromise<disk::Cut> cut;
   kj::Promise<void> broken;
-  bool negotiated = false;
+  bool stopping = false;  // the reboot that comes is to be the end
   kj::Vector<char> unread;
+  kj::Promise<void> negotiated;  // before that QEMU tells nothing
+
+  // QEMU has exited, so all that it said is there, up to the end.
+  kj::Promise<bool> lastWordsAreReboot() {
+    try {
+      co_await kj::mv(negotiated);
+      negotiated = kj::READY_NOW;
+      for (;;) {
+        auto line = co_await readLine();
+        auto has = [&](const char* text) { return strstr(line.cStr(), text) != nullptr; };
+        if (has("\"SHUTDOWN\"") && has("\"guest-reset\"")) co_return true;
+      }
+    } catch (const kj::Exception&) {
+      co_return false;
+    }
+  }
 
   // Until the answer, over the greeting and events: QMP has one object on each line.
   kj::Promise<void> command(kj::StringPtr name, kj::StringPtr arguments) {
+    co_await kj::mv(negotiated);
+    negotiated = kj::READY_NOW;
+    co_await ask(name, arguments);
+  }
+  kj::Promise<void> ask(kj::StringPtr name, kj::StringPtr arguments) {
     auto request = kj::str("{\"execute\":\"", name, "\",\"arguments\":", arguments, "}\n");
     co_await within(
         timer, kMonitorAnswer, exchange(request),

@@ -1,6 +1,7 @@
 // A node as a virtual machine: one QEMU process, started with PR_SET_PDEATHSIG, so that it never
-// outlives its supervisor, and watched through its pidfd. It reboots inside of QEMU; QEMU exits with
-// status 0 when the machine is off.
+// outlives its supervisor, and watched through its pidfd. QEMU exits with status 0 when the machine is off. A
+// machine reboots inside of QEMU, or, where the arguments say that it does not, in a new run: QEMU's
+// last words on the monitor tell why it ended.
 //
 // It is paused by stopping QEMU, as a container is by freezing it: for the machine, its host has
 // stalled. To switch it off in order, its ctrl-alt-del is pressed (through QMP, on a socket that it is

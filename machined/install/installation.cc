@@ -1,0 +1,335 @@
+#include "machined/install/installation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/blkpg.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "machined/install/archive.h"
+#include "machined/install/boot-code.h"
+#include "machined/install/boot-files.h"
+#include "machined/install/disk.h"
+#include "machined/install/tool.h"
+#include "machined/storage/mount-volume.h"
+
+namespace talos::install {
+namespace {
+
+using machined::FileSystem;
+
+constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
+constexpr size_t kCopyAtOnce = 1u << 20;
+constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector size
+
+[[noreturn]] void refuse(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, why);
+}
+
+// --- files of a file system that is mounted nowhere
+
+kj::AutoCloseFd openFile(kj::StringPtr path) {
+  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("this system cannot be installed: cannot open ", path, ": ", strerror(errno)));
+  }
+  return kj::AutoCloseFd(fd);
+}
+
+uint64_t sizeOf(int fd) {
+  struct stat info;
+  KJ_SYSCALL(fstat(fd, &info));
+  uint64_t size = static_cast<uint64_t>(info.st_size);
+  if (S_ISBLK(info.st_mode)) {
+    KJ_SYSCALL(ioctl(fd, BLKGETSIZE64, &size));
+  }
+  return size;
+}
+
+class NewFile {
+ public:
+  NewFile(int folder, kj::StringPtr name, mode_t mode) : name(name) {
+    int raw;
+    KJ_SYSCALL(raw = openat(folder, name.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode),
+               name);
+    fd = kj::AutoCloseFd(raw);
+  }
+  void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
+  void add(kj::ArrayPtr<const kj::byte> bytes) {
+    while (bytes.size() > 0) {
+      ssize_t n;
+      KJ_SYSCALL(n = ::write(fd, bytes.begin(), bytes.size()), name);
+      bytes = bytes.slice(static_cast<size_t>(n), bytes.size());
+    }
+  }
+  void addAll(int from) {
+    auto block = kj::heapArray<kj::byte>(kCopyAtOnce);
+    for (;;) {
+      ssize_t n;
+      KJ_SYSCALL(n = ::read(from, block.begin(), block.size()), name);
+      if (n == 0) return;
+      add(block.slice(0, static_cast<size_t>(n)));
+    }
+  }
+  void sync() { KJ_SYSCALL(fsync(fd), name); }
+
+ private:
+  kj::StringPtr name;
+  kj::AutoCloseFd fd;
+};
+
+void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode) {
+  NewFile file(folder, name, mode);
+  file.add(text);
+  file.sync();
+}
+void copyFile(int folder, kj::StringPtr name, kj::StringPtr from) {
+  NewFile file(folder, name, 0600);
+  file.addAll(openFile(from));
+  file.sync();
+}
+
+void makeFolder(int above, kj::StringPtr name) {
+  if (mkdirat(above, name.cStr(), 0700) != 0 && errno != EEXIST) {
+    KJ_FAIL_SYSCALL("mkdir", errno, name);
+  }
+}
+
+void syncAll(int mount) {
+  int raw;  // that of a mount is good for paths only
+  KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  kj::AutoCloseFd top(raw);
+  KJ_SYSCALL(syncfs(top));
+}
+
+kj::Array<kj::byte> contentOf(kj::StringPtr path) {
+  auto fd = openFile(path);
+  return kj::FdInputStream(fd.get()).readAllBytes();
+}
+
+// --- file systems
+
+void makeXfs(kj::StringPtr node, kj::StringPtr label) {
+  // STATE is smaller than what mkfs.xfs takes for sensible.
+  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,
+                             "-L"_kj,  label,   node};
+  runTool(command);
+}
+// Without what was added to XFS later than the boot loader learned to read it.
+void makeBootXfs(kj::StringPtr node) {
+  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj,
+                             "-f"_kj,  "--unsupported"_kj,
+                             "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
+                             "-i"_kj,  "nrext64=0,exchange=0"_kj,
+                             "-n"_kj,  "ftype=1,parent=0"_kj,
+                             "-L"_kj,  kBoot,
+                             node};
+  runTool(command);
+}
+void makeFat(kj::StringPtr node) {
+  kj::StringPtr command[] = {kMkfsFat, "-F"_kj, "32"_kj, "-n"_kj, kEfi, node};
+  runTool(command);
+}
+
+Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
+  return KJ_REQUIRE_NONNULL(find(table, name, sectorSize), name);
+}
+
+// --- the parts of an installation
+
+void wipe(Disk& disk, Say& say) {
+  say(kj::str("wiping ", disk.name()));
+  auto empty = kj::heapArray<kj::byte>(kHeadOfTable);
+  memset(empty.begin(), 0, empty.size());
+  disk.write(0, empty);
+  uint64_t tenths = 0;
+  auto whole = disk.size() / disk.sectorSize() * disk.sectorSize();
+  disk.zero(0, whole, [&](uint64_t done) {
+    if (done * 10 / whole == tenths) return;
+    tenths = done * 10 / whole;
+    say(kj::str("wiping ", disk.name(), ": ", tenths * 10, " %"));
+  });
+}
+
+void writeInitramfs(int folder, const System& system) {
+  auto image = openFile(system.image);
+  auto wrapping = wrapRootImage(sizeOf(image));
+  NewFile file(folder, "initramfs", 0600);
+  file.addAll(openFile(kj::str(system.folder, "/initramfs")));
+  file.add(wrapping.before);
+  file.addAll(image);
+  file.add(wrapping.after);
+  file.sync();
+}
+
+void fillBoot(kj::StringPtr node, kj::StringPtr arguments, const System& system) {
+  auto mount = machined::openFileSystem(node, FileSystem::kXfs, machined::MountAccess::kReadWrite);
+  makeFolder(mount, "grub");
+  makeFolder(mount, "A");
+  copyFile(mount, "A/vmlinuz", kj::str(system.folder, "/vmlinuz"));
+  int raw;
+  KJ_SYSCALL(raw = openat(mount, "A", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  writeInitramfs(kj::AutoCloseFd(raw), system);
+  putFile(mount, "A/boot.cfg", bootEntry(Slot::kA, arguments), 0600);
+  putFile(mount, "grub/grubenv", writeSlots({}), 0600);
+  putFile(mount, "grub/grub.cfg", grubConfig(), 0600);
+  syncAll(mount);
+}
+
+void fillEfi(kj::StringPtr node, const System& system) {
+  auto mount = machined::openFileSystem(node, FileSystem::kVfat, machined::MountAccess::kReadWrite);
+  makeFolder(mount, "EFI");
+  makeFolder(mount, "EFI/BOOT");
+  copyFile(mount, "EFI/BOOT/BOOTX64.EFI", kj::str(system.folder, "/BOOTX64.EFI"));
+  syncAll(mount);
+}
+
+void writeBootCode(Disk& disk, const Place& bios, const System& system) {
+  auto sector = bios.offset / kBootSector;  // a BIOS counts in these
+  disk.write(bios.offset,
+             coreImage(contentOf(kj::str(system.folder, "/core.img")), sector, bios.size));
+  disk.write(0, bootSector(disk.read(0, kBootSector),
+                           contentOf(kj::str(system.folder, "/boot.img")), sector));
+}
+
+// mkfs.xfs sets the mark with the first bytes that it writes and takes it back with the last ones.
+bool isUnfinishedXfs(kj::ArrayPtr<const kj::byte> head) {
+  constexpr size_t kInProgress = 126;
+  return head.size() > kInProgress && memcmp(head.begin(), "XFSB", 4) == 0 &&
+         head[kInProgress] != 0;
+}
+
+}  // namespace
+
+kj::String rootImage(kj::StringPtr mountinfo) {
+  // id parent major:minor root target options … - type source options; of several the last is seen.
+  kj::Maybe<kj::String> source;
+  for (auto line : Lines(mountinfo)) {
+    kj::Vector<kj::ArrayPtr<const char>> fields;
+    size_t begin = 0, dash = 0;
+    for (size_t i = 0; i <= line.size(); ++i) {
+      if (i < line.size() && line[i] != ' ') continue;
+      auto field = line.slice(begin, i);
+      if (field == "-"_kj.asArray() && fields.size() > 5 && dash == 0) dash = fields.size();
+      fields.add(field);
+      begin = i + 1;
+    }
+    if (dash == 0 || dash + 2 >= fields.size() || fields[4] != "/"_kj.asArray()) continue;
+    source = nullptr;
+    if (fields[dash + 1] == "squashfs"_kj.asArray()) source = kj::heapString(fields[dash + 2]);
+  }
+  KJ_IF_MAYBE (s, source) return kj::mv(*s);
+  refuse(kj::str("this system cannot be installed: its root is not an image"));
+}
+
+bool write(const Wish& wish, const System& system, Say& say) {
+  Disk disk(wish.disk);
+  gpt::Table table;
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
+    refuse(kj::str(wish.disk, " cannot be installed on: it ", messageOf(*e)));
+  }
+  auto found = disk.look();
+  if (wish.again && found.installed == Installed::kYes) return false;
+  if (wish.wipe && found.installed != Installed::kUnfinished) {
+    wipe(disk, say);
+  } else KJ_IF_MAYBE (why, worthKeeping(found)) {
+    refuse(kj::str(wish.disk, " cannot be installed on: ", *why,
+                   "; set machine.install.wipe: true to lose that, or choose another disk"));
+  }
+  say(kj::str("partitioning ", wish.disk));
+  disk.setTable(table);
+  auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
+  for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
+  disk.zero(place(kEphemeral).offset, kMiB);
+  say("creating the file systems EFI and BOOT");
+  makeFat(disk.node(place(kEfi)));
+  makeBootXfs(disk.node(place(kBoot)));
+  say("writing kernel and system to slot A");
+  fillBoot(disk.node(place(kBoot)), wish.arguments, system);
+  return true;
+}
+
+void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say) {
+  Disk disk(path);
+  gpt::Table table;
+  KJ_IF_MAYBE (found, disk.table()) {
+    table = kj::mv(*found);
+  }
+  if (installedOn(table) == Installed::kNot) {
+    refuse(kj::str(path, " has changed since the installation began"));
+  }
+  if (bootLoader) {
+    say("installing the boot loader");
+    fillEfi(disk.node(require(table, kEfi, disk.sectorSize())), system);
+    writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
+  }
+  if (installedOn(table) == Installed::kYes) return;
+  finish(table);
+  disk.setTable(table);
+}
+
+void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
+  {
+    auto fd = openFile(device);
+    auto block = kj::heapArray<kj::byte>(kCopyAtOnce);
+    for (uint64_t done = 0; done < empty;) {
+      ssize_t n;
+      KJ_SYSCALL(n = pread(fd, block.begin(), kj::min(block.size(), empty - done),
+                           static_cast<off_t>(done)),
+                 device);
+      if (n == 0) break;
+      auto part = block.slice(0, static_cast<size_t>(n));
+      if (done == 0 && isUnfinishedXfs(part)) break;
+      if (!isZero(part))
+        refuse(kj::str(device, " holds something, but no file system that can be read"));
+      done += static_cast<uint64_t>(n);
+    }
+  }
+  makeXfs(device, label);
+}
+
+bool grow(kj::StringPtr path) {
+  auto fd = openFile(path);  // in use: partitions of it are mounted
+  int sector = 0;
+  KJ_SYSCALL(ioctl(fd, BLKSSZGET, &sector), path);
+  auto size = sizeOf(fd);
+  auto read = [&](uint64_t offset, size_t count) {
+    auto bytes = kj::heapArray<kj::byte>(count);
+    ssize_t n;
+    KJ_SYSCALL(n = pread(fd, bytes.begin(), count, static_cast<off_t>(offset)), path);
+    return kj::heapArray<const kj::byte>(bytes.begin(), static_cast<size_t>(n));
+  };
+  KJ_IF_MAYBE (table, gpt::read(read, static_cast<unsigned>(sector))) {
+    KJ_IF_MAYBE (larger, grown(*table, size, static_cast<unsigned>(sector))) {
+      int raw;
+      KJ_SYSCALL(raw = open(path.cStr(), O_RDWR | O_DSYNC | O_CLOEXEC), path);
+      kj::AutoCloseFd out(raw);
+      for (auto& step : gpt::writes(*larger, static_cast<unsigned>(sector), *table)) {
+        ssize_t n;
+        KJ_SYSCALL(
+            n = pwrite(out, step.bytes.begin(), step.bytes.size(), static_cast<off_t>(step.offset)),
+            path);
+        KJ_REQUIRE(n == step.bytes.size(), "a write to the disk was cut", path);
+      }
+      auto place = require(*larger, kEphemeral, static_cast<unsigned>(sector));
+      struct blkpg_partition part = {};
+      part.start = static_cast<long long>(place.offset);
+      part.length = static_cast<long long>(place.size);
+      part.pno = static_cast<int>(place.number);
+      struct blkpg_ioctl_arg ask = {BLKPG_RESIZE_PARTITION, 0, sizeof part, &part};
+      KJ_SYSCALL(ioctl(out, BLKPG, &ask), path);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace talos::install

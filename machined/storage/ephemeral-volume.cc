@@ -1,0 +1,185 @@
+#include "machined/storage/ephemeral-volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/within.h"
+#include "machined/storage/mount-volume.h"
+#include "machined/storage/unmount-volume.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kVarPatience = 60 * kj::SECONDS;  // a journal is replayed first
+constexpr uint64_t kEmptyBytes = 1u << 20;       // at its begin, as the installation leaves it
+constexpr uint64_t kWorthGrowing = 1u << 20;
+
+[[noreturn]] void refuseVar(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("EPHEMERAL: ", why));
+}
+
+kj::Maybe<kj::StringPtr> unfitForVar(const Volume& volume) {
+  if (volume.problem.size() > 0) return volume.problem.asPtr();
+  if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
+  if (volume.content != nullptr && !volume.holds(FileSystem::kXfs) &&
+      !volume.holds(FileSystem::kExt4)) {
+    return "has no file owners and modes; use XFS or ext4"_kj;
+  }
+  if (volume.device.readOnly) return "is read-only"_kj;
+  return nullptr;
+}
+
+// linux/xfs_fs.h is not among the headers of the C library; the layout is the kernel's interface.
+struct XfsGeometryV1 {
+  uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
+  uint64_t datablocks, rtblocks, rtextents, logstart;
+  unsigned char uuid[16];
+  uint32_t sunit, swidth;
+  int32_t version;
+  uint32_t flags, logsectsize, rtsectsize, dirblocksize;
+};
+struct XfsGrow {
+  uint64_t newblocks;
+  uint32_t imaxpct;
+};
+constexpr unsigned long kXfsGeometry = _IOR('X', 100, XfsGeometryV1),
+                        kXfsGrow = _IOW('X', 110, XfsGrow);
+
+// Up to the end of its partition. Blocking.
+void growXfs(int mount, uint64_t bytes) {
+  int raw;  // that of a mount is good for paths only
+  KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  kj::AutoCloseFd top(raw);
+  XfsGeometryV1 now = {};
+  KJ_SYSCALL(ioctl(top, kXfsGeometry, &now));
+  uint64_t blocks = bytes / now.blocksize;
+  // The kernel does not make a last part of less than 64 blocks.
+  if (blocks < now.datablocks + kWorthGrowing / now.blocksize) return;
+  XfsGrow wanted = {blocks, now.imaxpct};
+  KJ_SYSCALL(ioctl(top, kXfsGrow, &wanted));
+}
+
+uint64_t deviceSize(kj::StringPtr node) {
+  int raw;
+  KJ_SYSCALL(raw = open(node.cStr(), O_RDONLY | O_CLOEXEC), node);
+  kj::AutoCloseFd fd(raw);
+  uint64_t bytes = 0;
+  KJ_SYSCALL(ioctl(fd, BLKGETSIZE64, &bytes), node);
+  return bytes;
+}
+
+}  // namespace
+
+kj::Maybe<const Volume&> findEphemeral(kj::ArrayPtr<const Volume> volumes) {
+  kj::Vector<const Volume*> named;
+  for (auto& v : volumes) {
+    if (v.device.partitionName == kEphemeralName) named.add(&v);
+  }
+  if (named.size() > 1) {
+    auto nodes = KJ_MAP(v, named) {
+      return v->device.node();
+    };
+    refuseVar(kj::str("more than one partition is named EPHEMERAL: ", kj::strArray(nodes, ", "),
+                      "; remove the disks that are not this node's"));
+  }
+  if (named.empty()) return nullptr;
+  KJ_IF_MAYBE (why, unfitForVar(*named[0])) refuseVar(kj::str(named[0]->device.node(), " ", *why));
+  return *named[0];
+}
+
+bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
+  // The table's copy has the last MiB.
+  auto needed = ephemeral.device.begin + ephemeral.device.bytes + (1u << 20) + kWorthGrowing;
+  for (auto& v : volumes) {
+    if (v.device.name == ephemeral.device.disk) return v.device.bytes >= needed;
+  }
+  return false;
+}
+
+kj::Promise<bool> EphemeralVolume::mount() {
+  if (isMountPoint(path, readFile("/proc/self/mountinfo"))) co_return true;
+  auto found = co_await volumes.look();
+  KJ_IF_MAYBE (volume, findEphemeral(found)) {
+    if (canGrow(*volume, found)) co_await growPartition(*volume);
+    co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
+    co_return true;
+  }
+  co_return false;
+}
+
+// A disk that does not let itself be grown is as good as it was.
+kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
+  auto disk = kj::str("/dev/", volume.device.disk);
+  co_await installer
+      .run([disk = kj::str(disk)](rpc::InstallRequest::Builder request) { request.setGrow(disk); })
+      .then(
+          [&](bool grown) {
+            if (grown)
+              say(kj::str("EPHEMERAL: ", volume.device.node(), " was grown with its disk"));
+          },
+          [&](kj::Exception&& e) {
+            say(kj::str("warning: EPHEMERAL: cannot be grown: ", messageOf(e)));
+          });
+}
+
+kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume) {
+  auto node = volume.device.node();
+  auto type = FileSystem::kXfs;
+  KJ_IF_MAYBE (content, volume.content) {
+    type = content->type;
+  } else {
+    co_await installer.format(kj::str(node), kj::str(kEphemeralName), kEmptyBytes);
+    say(kj::str("EPHEMERAL: ", node, " was empty; made an ", nameOf(type), " file system"));
+  }
+  auto opening = uv.blocking([node = kj::str(node), type]() {
+    auto mount = openFileSystem(node, type, MountAccess::kReadWrite, MountUse::kPrograms);
+    if (type == FileSystem::kXfs) growXfs(mount, deviceSize(node));
+    return mount;
+  });
+  auto opened = co_await within(
+      timer, kVarPatience, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kVarPatience / kj::SECONDS, " s"));
+  attach(opened, path);
+  say(kj::str("EPHEMERAL: ", node, " (", nameOf(type), ") mounted at ", path));
+}
+
+// Memory goes by itself.
+bool EphemeralVolume::onDisk() {
+  struct statfs found;
+  return statfs(path.cStr(), &found) == 0 && found.f_type != TMPFS_MAGIC &&
+         isMountPoint(path, readFile("/proc/self/mountinfo"));
+}
+
+kj::Promise<void> EphemeralVolume::unmountAll(kj::Vector<kj::String> targets) {
+  if (!onDisk()) co_return;
+  for (auto& target : targets) {
+    KJ_IF_MAYBE (problem, co_await unmountWithin(uv, timer, kj::mv(target))) {
+      say(kj::str("warning: ", *problem));
+    }
+  }
+}
+
+kj::Promise<void> EphemeralVolume::unmountBelow() {
+  return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kBelow));
+}
+kj::Promise<void> EphemeralVolume::unmountOverlays() {
+  return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kOverlays));
+}
+kj::Promise<void> EphemeralVolume::unmountOtherPlaces() {
+  return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kOtherPlaces));
+}
+kj::Promise<void> EphemeralVolume::unmount() {
+  kj::Vector<kj::String> it;
+  it.add(kj::str(path));
+  return unmountAll(kj::mv(it));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,102 @@
+#include "machined/storage/installer.h"
+
+#include <capnp/message.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/foreign/confined-child.h"
+#include "machined/foreign/frame.h"
+
+namespace talos::machined {
+namespace {
+
+// From one message to the next: the longest is to zero a part of a slow disk, or to make a file
+// system on a large one.
+constexpr auto kSilence = 10 * kj::MINUTES;
+constexpr size_t kMostAnswerWords = 8192;
+
+kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
+  kj::Vector<kj::String> argv;
+  argv.add(kj::str(confine));
+  argv.add(kj::str("--uid=0"));
+  // Mounts and partition tables; the drivers of file systems.
+  argv.add(kj::str("--capabilities=sys_admin,sys_module"));
+  argv.add(kj::str("--rlimit=core=0"));
+  argv.add(kj::str("--lifetime=", getpid()));
+  argv.add(kj::str("--output=none"));
+  argv.add(kj::str("--"));
+  argv.add(kj::str(program));
+  return argv;
+}
+
+kj::Promise<kj::Array<capnp::word>> readFrame(kj::AsyncIoStream& stream) {
+  uint32_t size = 0;
+  co_await stream.read(&size, sizeof(size));
+  KJ_REQUIRE(size > 0 && size <= kMostAnswerWords, "not a frame");
+  auto words = kj::heapArray<capnp::word>(size);
+  co_await stream.read(words.asBytes().begin(), words.asBytes().size());
+  co_return kj::mv(words);
+}
+
+}  // namespace
+
+kj::Promise<void> Installer::format(kj::String device, kj::String label, uint64_t empty) {
+  return run([device = kj::mv(device), label = kj::mv(label),
+              empty](rpc::InstallRequest::Builder request) {
+           auto format = request.initFormat();
+           format.setDevice(device);
+           format.setLabel(label);
+           format.setEmpty(empty);
+         })
+      .ignoreResult();
+}
+
+void RealInstaller::taskFailed(kj::Exception&& e) {
+  KJ_LOG(ERROR, "cannot reap the installer", e);
+}
+
+kj::Promise<bool> RealInstaller::converse(kj::AsyncIoStream& stream,
+                                          kj::Array<capnp::word> request) {
+  auto size = static_cast<uint32_t>(request.size());
+  co_await stream.write(&size, sizeof(size));
+  co_await stream.write(request.asBytes().begin(), request.asBytes().size());
+  for (;;) {
+    auto words = co_await within(
+        io.provider->getTimer(), kSilence, readFrame(stream),
+        kj::str("the installer said nothing for ", kSilence / kj::MINUTES, " minutes"));
+    capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
+    auto answer = message.getRoot<rpc::InstallAnswer>();
+    if (answer.isDone()) co_return answer.getDone();
+    if (answer.isFailed()) fail(ErrorKind::kFailedPrecondition, answer.getFailed());
+    KJ_REQUIRE(answer.isDoing(), "not an answer");
+    say(answer.getDoing());
+  }
+}
+
+kj::Promise<bool> RealInstaller::run(Fill fill) {
+  capnp::MallocMessageBuilder message;
+  fill(message.initRoot<rpc::InstallRequest>());
+  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program));
+  auto& stream = child->stream();
+  kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
+  KJ_DEFER({
+    KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
+  });
+  bool gone = false, changed = false;
+  co_await converse(stream, frameOf(message))
+      .then([&](bool c) { changed = c; },
+            [&](kj::Exception&& e) {
+              gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+              if (!gone) kj::throwFatalException(kj::mv(e));
+            });
+  if (gone) {
+    auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
+    left = nullptr;
+    fail(ErrorKind::kInternal, kj::str("the installer ended without an answer: ", co_await ending));
+  }
+  co_return changed;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,50 @@
+// The brain's side of the program that writes to the system disk (machined/install).
+//
+// The brain is root and holds every secret; what reads foreign partition tables, and what makes
+// file systems, runs beside it: a short-lived child with the rights to use disks and to mount, and
+// no others, which gets one request, tells its progress and ends. It dies with the brain: the next
+// one begins again what was cut off (machined/install/installation.h says what is there then).
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/base/node-layout.h"
+#include "rpc/install.capnp.h"
+
+namespace talos::machined {
+
+constexpr int kInstallerRequestFd = 3;
+
+class Installer {
+ public:
+  virtual ~Installer() noexcept(false) = default;
+  // Resolves to whether anything had to be done. Rejects with FailedPrecondition and what the
+  // program says, or with how it ended.
+  using Fill = kj::Function<void(rpc::InstallRequest::Builder)>;
+  virtual kj::Promise<bool> run(Fill fill) = 0;
+
+  // An XFS on a partition of which the first `empty` bytes are zero.
+  kj::Promise<void> format(kj::String device, kj::String label, uint64_t empty);
+};
+
+class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler {
+ public:
+  RealInstaller(kj::AsyncIoContext& io, kj::Function<void(kj::StringPtr line)> say,
+                kj::StringPtr confine = kConfine, kj::StringPtr program = kInstaller)
+      : io(io), say(kj::mv(say)), confine(confine), program(program), reaping(*this) {}
+
+  kj::Promise<bool> run(Fill fill) override;
+
+ private:
+  kj::AsyncIoContext& io;
+  kj::Function<void(kj::StringPtr line)> say;
+  kj::StringPtr confine, program;
+  kj::TaskSet reaping;
+
+  kj::Promise<bool> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

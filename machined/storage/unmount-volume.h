@@ -1,0 +1,32 @@
+// Unmounting in order: what is mounted on top of a volume, the volume itself, and who keeps it busy.
+//
+// What is written and not on the disk yet is written by it, so it can take long and is done in the
+// thread pool. What cannot be unmounted is told, with whoever uses it, and left to process 1, which
+// ends all processes and tries again: nothing keeps a machine from going down.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/timer.h>
+#include <kj/vector.h>
+
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined {
+
+// What has to go before `path` can: mount points, in the order in which they can be unmounted.
+// `mountinfo` is the text of /proc/self/mountinfo.
+enum class MountsOn {
+  kBelow,       // anything mounted somewhere below it
+  kOverlays,    // elsewhere, with an upper layer in it
+  kOtherPlaces  // its own files and folders, shown elsewhere
+};
+kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, MountsOn which);
+
+// A process that has something open in the file system that `path` is in: "containerd (PID 12) has
+// /var/lib/x open". None when nobody is found. Blocking.
+kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc = "/proc");
+
+// None when nothing is mounted there any more; otherwise why it still is. Tries for 5 s.
+kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target);
+
+}  // namespace talos::machined

@@ -1,0 +1,108 @@
+// The system onto its disk. install (install, install) writes it, finishInstall (install,
+// finishInstall), when the config is on STATE, makes the disk one of an installed node
+// (machined/install/installation.h has the order, and what a cut leaves). mountNewState (install,
+// mountState) mounts STATE under the name that it has until then.
+//
+// Each may be run again by the next brain, after any line: what it begins with is looked up anew.
+#include "common/base/error.h"
+#include "common/base/kernel-arguments.h"
+#include "common/base/version.h"
+#include "common/config/generate.h"
+#include "machined/controllers/machine-config-reader.h"
+#include "machined/history/boot-recorder.h"
+#include "machined/install/boot-files.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/storage/installer.h"
+#include "machined/storage/state-volume.h"
+#include "machined/storage/system-disk.h"
+#include "machined/tasks/task.h"
+#include "machined/telemetry/node-console.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+constexpr kj::StringPtr kNewState = "STATE.unfinished"_kj;
+
+kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Store& store) {
+  auto disks = co_await uv.blocking([]() { return readDisks(); });
+  co_return chooseSystemDisk(disks, config.machine(store).getInstall());
+}
+
+// What is installed is what runs.
+void checkImage(kj::StringPtr image) {
+  auto own = kj::str(config::kInstallerImage, ":", buildVersion().tag);
+  if (image.size() == 0 || image == own) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("machine.install.image: ", image,
+               " is not the system that runs, and installing another one is not supported yet; "
+               "leave it out, or set ",
+               own));
+}
+
+kj::String argumentsOf(const KernelArguments& running, config::Install::Reader install) {
+  auto list = install.getExtraKernelArgs();
+  kj::Vector<kj::StringPtr> extra;
+  for (auto argument : list) extra.add(argument);
+  return install::bootArguments({.platform = running.first("talos.platform").orDefault("metal"),
+                                 .config = running.first("talos.config").orDefault(""),
+                                 .extra = extra});
+}
+
+kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArguments& arguments,
+                                Store& store, MachineConfigReader& config, StateVolume& state,
+                                Process1& process1, Installer& installer) {
+  co_await state.unmount();  // what a predecessor has mounted
+  auto install = config.machine(store).getInstall();
+  checkImage(install.getImage());
+  auto wipe = install.getWipe();
+  auto words = argumentsOf(arguments, install);
+  auto disk = co_await systemDisk(uv, config, store);
+  if (!disk.others.empty()) {
+    console.say(kj::str("warning: diskSelector also matches ", kj::strArray(disk.others, ", ")));
+  }
+  console.say(kj::str("installing on ", disk.path), Tone::kAlarm);
+  bool again = process1.brainRestarts() > 0;
+  co_await installer.run([path = kj::str(disk.path), wipe, again,
+                          words = kj::mv(words)](rpc::InstallRequest::Builder request) {
+    auto write = request.initWrite();
+    write.setDisk(path);
+    write.setWipe(wipe);
+    write.setArguments(words);
+    write.setAgain(again);
+  });
+}
+
+kj::Promise<void> mountNew(StateVolume& state, BootRecorder& recorder) {
+  co_await state.mount(kNewState);
+  // After a crash of the brain it may have its name already.
+  if (!state.isMounted()) co_await state.mount();
+  if (!state.isMounted()) {
+    fail(ErrorKind::kFailedPrecondition, "the partition STATE that was made is not there");
+  }
+  co_await recorder.begin(true);
+}
+
+kj::Promise<void> finish(UvLoop& uv, Console& console, Store& store, MachineConfigReader& config,
+                         Installer& installer) {
+  auto disk = co_await systemDisk(uv, config, store);
+  bool bootLoader = config.machine(store).getInstall().getBootloader();
+  co_await installer.run(
+      [path = kj::str(disk.path), bootLoader](rpc::InstallRequest::Builder request) {
+        auto finish = request.initFinish();
+        finish.setDisk(path);
+        finish.setBootLoader(bootLoader);
+      });
+  console.say(
+      kj::str("installed on ", disk.path,
+              bootLoader ? "" : " without a boot loader, as machine.install.bootloader says",
+              "; rebooting"),
+      Tone::kAlarm);
+}
+
+}  // namespace
+
+extern const BootTask install = task<installSystem>("install");
+extern const BootTask mountNewState = task<mountNew>("mountStatePartition");
+extern const BootTask finishInstall = task<finish>("finishInstall");
+
+}  // namespace talos::machined::tasks

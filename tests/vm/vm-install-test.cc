@@ -1,0 +1,197 @@
+// Machines that install themselves on their disk and start from it, by a BIOS and by UEFI; disks that
+// they must not or cannot be installed on; and power cuts in the middle.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::slurp;
+
+constexpr double kUp = 240;  // emulated, beside other tests
+
+std::vector<std::string> flags(std::vector<std::string> more) {
+  std::vector<std::string> all = {"--masters", "1",           "--workers",  "0",
+                                  "--memory",  "1024",        "--disk",     "2048",
+                                  "--cidr",    "10.5.0.0/24", "--no-uplink"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+struct Node {
+  Cluster& cluster;
+  std::string name;
+
+  std::string disk() const { return cluster.stateFolder() + "/" + name + ".disk"; }
+  std::string config() const { return cluster.stateFolder() + "/" + name + ".yaml"; }
+  void power(const char* action) { cluster.ok({"cluster", "node", action, name}, 120); }
+
+  bool isUp() {
+    auto services = cluster.talosctl({"--timeout", "5s", "services"}, 20);
+    return services.status == 0 && contains(services.out, "trustd") &&
+           !std::regex_search(services.out,
+                              std::regex("Waiting|Preparing|Initialized|Failed|Fail"));
+  }
+  bool waitUp() {
+    return eventually([&] { return isUp(); }, kUp, 1);
+  }
+  // What `talosctl` reads, whatever the node is doing.
+  std::string read(const char* path) { return cluster.talosctl({"read", path}, 30).out; }
+  std::string bootId() {
+    return cluster.talosctl({"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20).out;
+  }
+  // The time at which a folder that machined makes once was made.
+  std::string ageOfVar() {
+    auto listed = cluster.ok({"list", "-l", "/var/system/overlays"});
+    std::smatch match;
+    KJ_REQUIRE(std::regex_search(listed, match, std::regex(R"((\w+ +\d+ [\d:]+) +opt-diff)")),
+               listed.c_str());
+    return match[1].str();
+  }
+  bool saysProblem(const std::string& text) {
+    return eventually(
+        [&] { return contains(cluster.talosctl({"--timeout", "5s", "status"}, 20).out, text); },
+        kUp, 1);
+  }
+  void replaceInConfig(const std::string& from, const std::string& to) {
+    auto text = slurp(config());
+    auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from << "\n" << text;
+    text.replace(at, from.size(), to);
+    std::ofstream(config()) << text;
+  }
+};
+
+void expectInstalled(Node& node) {
+  auto arguments = node.read("/proc/cmdline");
+  EXPECT_TRUE(contains(arguments, "BOOT_IMAGE=/A/vmlinuz")) << arguments;
+  EXPECT_TRUE(contains(arguments, "talos.slot=A")) << arguments;
+  auto mounts = node.cluster.ok({"mounts"});
+  EXPECT_TRUE(std::regex_search(mounts, std::regex("/dev/vda5 .* /system/state\n"))) << mounts;
+  EXPECT_TRUE(std::regex_search(mounts, std::regex("/dev/vda6 .* /var\n"))) << mounts;
+  auto state = node.cluster.ok({"list", "-l", "/system/state"});
+  EXPECT_TRUE(std::regex_search(state, std::regex("-rw------- .* config.yaml\n"))) << state;
+  EXPECT_EQ(node.read("/system/state/config.yaml"), slurp(node.config()));
+}
+
+}  // namespace
+
+// Catches: an installation that does not start, a config or secrets that are lost with it, a /var that
+// is memory; a reboot that loses or damages them; a disk that grows and is not used.
+TEST(Install, ByBiosAndBackAgain) {
+  Cluster cluster("installbios", flags({"--with-bootloader"}), 300);
+  Node node{cluster, "installbios-master-1"};
+  ASSERT_TRUE(node.waitUp());
+  expectInstalled(node);
+  auto age = node.ageOfVar();
+  auto first = node.bootId();
+
+  node.cluster.ok({"reboot"}, kUp);  // answers when it is back
+  ASSERT_TRUE(eventually([&] { return !node.bootId().empty() && node.bootId() != first; }, kUp, 1));
+  ASSERT_TRUE(node.waitUp());
+  expectInstalled(node);
+  EXPECT_EQ(node.ageOfVar(), age);
+  auto console = cluster.console(node.name);
+  EXPECT_FALSE(contains(console, "cannot unmount")) << console;
+
+  // A power cut; and the disk is larger when the power is back.
+  node.power("kill");
+  std::filesystem::resize_file(node.disk(), uint64_t{4096} << 20);
+  node.power("start");
+  ASSERT_TRUE(node.waitUp());
+  expectInstalled(node);
+  EXPECT_EQ(node.ageOfVar(), age);
+  auto mounts = cluster.ok({"mounts"});
+  std::smatch size;
+  ASSERT_TRUE(std::regex_search(mounts, size, std::regex(R"(/dev/vda6 +(\d+\.\d+))"))) << mounts;
+  EXPECT_GT(std::stod(size[1].str()), 3.0) << mounts;
+}
+
+// Catches: a boot loader that only a BIOS finds.
+TEST(Install, ByUefi) {
+  Cluster cluster("installuefi", flags({"--with-uefi"}), 300);
+  Node node{cluster, "installuefi-master-1"};
+  ASSERT_TRUE(node.waitUp());
+  expectInstalled(node);
+  auto firmware = cluster.ok({"list", "/sys/firmware"});
+  EXPECT_TRUE(contains(firmware, "efi")) << firmware;
+}
+
+// Catches: a disk whose content is lost without leave, one that is refused although it may be wiped;
+// a node that does not say what is wrong with its disk, on its console and to its administrator.
+TEST(Install, ADiskThatCannotBeUsed) {
+  Cluster cluster("installnot", flags({"--with-bootloader", "--wait=false"}), 60);
+  Node node{cluster, "installnot-master-1"};
+  node.power("kill");  // before it has begun
+
+  node.replaceInConfig("/dev/vda", "/dev/sdz");
+  node.power("start");
+  auto missing =
+      "machine.install.disk: there is no disk /dev/sdz; the machine has /dev/vda (2048 MiB";
+  EXPECT_TRUE(node.saysProblem(missing)) << cluster.console(node.name);
+  EXPECT_TRUE(contains(cluster.console(node.name), missing));
+  node.power("kill");
+
+  node.replaceInConfig("/dev/sdz", "/dev/vda");
+  std::filesystem::resize_file(node.disk(), 0);
+  std::filesystem::resize_file(node.disk(), uint64_t{512} << 20);
+  node.power("start");
+  EXPECT_TRUE(node.saysProblem(
+      "/dev/vda cannot be installed on: it has 512 MiB, and at least 1024 MiB are needed"));
+  node.power("kill");
+
+  std::filesystem::resize_file(node.disk(), uint64_t{2048} << 20);
+  auto made = harness::run(
+      {"sh", "-c", "echo 'label: dos\n2048,4096,c' | /usr/sbin/sfdisk -q '" + node.disk() + "'"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  auto head = [&] {
+    std::ifstream in(node.disk(), std::ios::binary);
+    std::string bytes(1 << 20, 0);
+    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  };
+  auto before = head();
+  node.power("start");
+  auto foreign = "it holds 1 partition (dos): 1; set machine.install.wipe: true";
+  EXPECT_TRUE(node.saysProblem(foreign)) << cluster.console(node.name);
+  EXPECT_TRUE(contains(cluster.console(node.name), foreign));
+  EXPECT_EQ(before, head()) << "the disk was written to";
+  node.power("kill");
+
+  node.replaceInConfig("wipe: false", "wipe: true");
+  node.power("start");
+  ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
+  expectInstalled(node);
+}
+
+// Catches: an installation that was cut off, at each of its steps, and that stands in its own way
+// afterwards, or counts as done.
+TEST(Install, PowerCuts) {
+  Cluster cluster("installcut", flags({"--with-bootloader", "--wait=false"}), 60);
+  Node node{cluster, "installcut-master-1"};
+  size_t seen = 0;
+  for (auto step : {"partitioning", "creating the file systems", "writing kernel",
+                    "installing the boot loader"}) {
+    ASSERT_TRUE(
+        eventually([&] { return cluster.console(node.name).find(step, seen) != std::string::npos; },
+                   kUp, 0.02))
+        << step << cluster.console(node.name);
+    node.power("kill");
+    seen = cluster.console(node.name).size();
+    node.power("start");
+  }
+  ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
+  expectInstalled(node);
+}
+
+}  // namespace talos::vm
