@@ -128,6 +128,23 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
   EXPECT_EQ(2u, b.changes);
 }
 
+// Catches: an operator who is told that his config is lost with the next boot, although the node
+// installs itself with it; and one who is not, where it is.
+TEST_F(KeeperTest, WhatMetalGetsInMaintenanceIsInstalled) {
+  disk.volatileBecause = kj::str("it is memory");
+  for (auto each : {config::Mode::kMetal, config::Mode::kCloud}) {
+    mode = each;
+    sources.answers.clear();
+    sources.answers.add(kj::str());
+    auto loading = waitForAConfig();
+    auto text = document("b", "  install: {disk: /dev/sda}\n");
+    auto outcome = apply(text, ApplyMode::AUTO, true).wait(io.waitScope);
+    bool warned = false;
+    for (auto& line : outcome.warnings) warned = warned || contains(line.cStr(), "it is memory");
+    EXPECT_EQ(each == config::Mode::kCloud, warned);
+  }
+}
+
 // Catches: a node in a container that blames parameters and volumes which it never looks at.
 TEST_F(KeeperTest, AContainerSaysWhatItLacks) {
   mode = config::Mode::kContainer;

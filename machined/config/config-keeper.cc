@@ -326,7 +326,9 @@ Situation ConfigKeeper::situation() {
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     now.running = running->get();
   }
-  now.notDurable = deps.disk.whyNotDurable();
+  // What metal gets in maintenance is installed with the system.
+  bool installed = now.maintenance && deps.mode == config::Mode::kMetal;
+  if (!installed) now.notDurable = deps.disk.whyNotDurable();
   return now;
 }
 
