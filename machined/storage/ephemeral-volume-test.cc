@@ -120,6 +120,7 @@ TEST(UnmountVolume, WhoUsesIt) {
   writeFileAtomically(path, "x"_kj, 0600);
   makeDirectories(kj::str(tree.root, "/proc/17/fd"));
   writeFileAtomically(kj::str(tree.root, "/proc/17/comm"), "holder\n"_kj, 0600);
+  ASSERT_EQ(symlink("/proc/self/stat", kj::str(tree.root, "/proc/17/fd/0").cStr()), 0);
   EXPECT_TRUE(userOf(path, kj::str(tree.root, "/proc")) == nullptr);
   ASSERT_EQ(symlink(path.cStr(), kj::str(tree.root, "/proc/17/fd/3").cStr()), 0);
   EXPECT_EQ(KJ_ASSERT_NONNULL(userOf(path, kj::str(tree.root, "/proc"))),
