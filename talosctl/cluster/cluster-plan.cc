@@ -299,6 +299,28 @@ kj::ArrayPtr<const kj::StringPtr> installedKernelArguments() {
   return kArguments;
 }
 
+namespace {
+
+// What it is started from.
+void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
+              rpc::LocalNode::Reader node, kj::StringPtr state, StartFrom from) {
+  auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
+  // It is started again from what is on its disk then.
+  if (cluster.getWithBootLoader()) add("-no-reboot");
+  if (from == StartFrom::kHost) {
+    add("-kernel"), add(cluster.getKernel());
+    add("-initrd"), add(cluster.getInitramfs());
+    add("-append"), add(kernelArguments(cluster, node));
+  } else if (cluster.getWithUefi()) {
+    add("-drive"), add("if=pflash,unit=0,format=raw,readonly=on,file=",
+                       escaped(firmwareFile(cluster.getQemuRoot(), "OVMF_CODE_4M.fd")));
+    add("-drive"),
+        add("if=pflash,unit=1,format=raw,file=", escaped(state), "/", node.getName(), ".vars");
+  }
+}
+
+}  // namespace
+
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr state, int tapFd, int monitorFd,
                                      kj::ArrayPtr<const int> diskFds, StartFrom from) {
@@ -321,18 +343,7 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-mon"), add("chardev=monitor,mode=control");
   // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
   add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
-  // It is started again from what is on its disk then.
-  if (cluster.getWithBootLoader()) add("-no-reboot");
-  if (from == StartFrom::kHost) {
-    add("-kernel"), add(cluster.getKernel());
-    add("-initrd"), add(cluster.getInitramfs());
-    add("-append"), add(kernelArguments(cluster, node));
-  } else if (cluster.getWithUefi()) {
-    add("-drive"), add("if=pflash,unit=0,format=raw,readonly=on,file=",
-                       escaped(firmwareFile(cluster.getQemuRoot(), "OVMF_CODE_4M.fd")));
-    add("-drive"),
-        add("if=pflash,unit=1,format=raw,file=", escaped(state), "/", node.getName(), ".vars");
-  }
+  addStart(args, cluster, node, state, from);
   // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose the
   // rest when its power is cut.
   for (auto i : kj::indices(diskFds)) {
