@@ -89,25 +89,24 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
     auto qemu = findQemu(cluster.getQemuRoot());
     auto disks = diskFiles(node, stateFolder);
     auto name = kj::str(stateFolder, "/", node.getName());
-    return launchMachine(io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
-                         {.qemu = qemu,
-                          .arguments =
-                              [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
-                                auto numbers = KJ_MAP(client, clients) {
-                                  return client.get();
-                                };
-                                auto from = cluster.getWithBootLoader() &&
-                                                    isInstalled(node, stateFolder)
-                                                ? StartFrom::kDisk
-                                                : StartFrom::kHost;
-                                return qemuArguments(cluster, node, stateFolder, tap, monitor,
-                                                     numbers, from);
-                              },
-                          .disks = disks,
-                          .folder = stateFolder,
-                          .name = name,
-                          .tap = tap,
-                          .log = STDERR_FILENO});  // already supervisor.log
+    return launchMachine(
+        io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
+        {.qemu = qemu,
+         .arguments =
+             [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
+               auto numbers = KJ_MAP(client, clients) {
+                 return client.get();
+               };
+               auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder)
+                               ? StartFrom::kDisk
+                               : StartFrom::kHost;
+               return qemuArguments(cluster, node, stateFolder, tap, monitor, numbers, from);
+             },
+         .disks = disks,
+         .folder = stateFolder,
+         .name = name,
+         .tap = tap,
+         .log = STDERR_FILENO});  // already supervisor.log
   };
 }
 
