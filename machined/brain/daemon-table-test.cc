@@ -131,6 +131,14 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
   EXPECT_EQ(body.startedWords(7), "Started task etcd (PID 7) for container etcd");
 }
 
+// Catches: a node that answers late, because containerd starts beside the services that answer; and
+// one that runs no containers, because it cannot join and apid is never up.
+TEST_F(DaemonTableTest, WhatAnswersStartsFirst) {
+  EXPECT_EQ(kj::strArray(definition("cri", -1).givesWayTo, " "), "apid trustd");
+  EXPECT_EQ(kj::strArray(definition("trustd").givesWayTo, " "), "apid");
+  EXPECT_EQ(definition("apid").givesWayTo.size(), 0u);
+}
+
 // Catches: a daemon that waits for a socket that it was not given, and one without a door that gets
 // a descriptor which does not exist.
 TEST_F(DaemonTableTest, TheDoorIsHandedOver) {

@@ -75,6 +75,11 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // It resolves the names of control-plane machines: the files are links to here.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
+// A node is of use from the moment on that it answers. containerd alone takes as much of the processors
+// as all of ours; both work without whom they give way to.
+constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
+constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
+
 constexpr uint64_t kMiB = 1u << 20;
 
 // machined and process 1 have -999 and no limit: they start the others again, and nobody them.
@@ -113,6 +118,7 @@ const Daemon kDaemons[] = {
      .oomScore = -950,                              // a node that joins asks again
      .door = {.port = kTrustdPort, .queue = 4096},  // a whole rack may come up at once
      .after = "networkd",
+     .givesWayTo = kTrustdGivesWayTo,
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
      .check = trustdIsReady},
     // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent to
@@ -123,6 +129,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      // What is made of machine.registries: it reads that when it starts.
      .file = "/system/etc/cri/conf.d/10-registries.toml",
+     .givesWayTo = kContainerdGivesWayTo,
      .check = containerdServes,
      .patience = 20 * kj::SECONDS},  // an emulated machine under load starts it in 10 s
 };
@@ -210,6 +217,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   d.cgroup = serviceCgroup(d.id);
   d.memoryMax = daemon.memoryMax;
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
+  for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   d.mayBeStopped = daemon.mayBeStopped;

@@ -50,8 +50,10 @@ struct Daemon {
   DaemonDoor door = {};
   kj::StringPtr after = nullptr;  // the service that must be up
   kj::StringPtr file = nullptr;   // that must be there
-  bool mayBeStopped = true;       // by the API
-  bool carriesApi = false;        // answers of the API go through it
+  // That start first, for they bring the API: ServiceDefinition::givesWayTo.
+  kj::ArrayPtr<const kj::StringPtr> givesWayTo = nullptr;
+  bool mayBeStopped = true;  // by the API
+  bool carriesApi = false;   // answers of the API go through it
   // Wanted from the moment on that this resource is there; without a type: always.
   struct {
     kj::StringPtr type = nullptr, id = nullptr;

@@ -15,6 +15,7 @@ namespace {
 constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
+constexpr auto kGiveWay = 3 * kj::SECONDS;
 
 kj::String seconds(kj::Duration d) {
   auto tenths = d / (100 * kj::MILLISECONDS);
@@ -308,17 +309,37 @@ kj::Vector<kj::String> Service::unmet() {
   return missing;
 }
 
+kj::Vector<kj::String> Service::ahead() {
+  kj::Vector<kj::String> those;
+  for (auto& other : is.givesWayTo) {
+    if (all.isOnItsWay(other)) {
+      those.add(kj::str("service \"", other, "\" to be \"up\", for at most ",
+                        kGiveWay / kj::SECONDS, " s"));
+    }
+  }
+  return those;
+}
+
 kj::Promise<void> Service::awaitConditions(uint64_t since) {
+  auto& timer = all.deps().timer;
   kj::String shownText;
+  kj::Maybe<kj::TimePoint> until;  // it gives way; from when nothing else keeps it
   for (;;) {
     auto missing = unmet();
+    auto recheck = kRecheck;
+    if (missing.empty()) {
+      auto patience = until.orDefault(timer.now() + kGiveWay);
+      until = patience;
+      if (timer.now() < patience) missing = ahead();
+      recheck = kj::min(recheck, patience - timer.now());
+    }
     if (missing.empty()) break;
     auto text = kj::str("Waiting for ", kj::strArray(missing, ", "));
     if (text != shownText) {
       tell(text);
       shownText = kj::mv(text);
     }
-    co_await all.change().exclusiveJoin(all.deps().timer.afterDelay(kRecheck));
+    co_await all.change().exclusiveJoin(timer.afterDelay(recheck));
   }
   feedIf(since, ServiceInput::kReady);
 }

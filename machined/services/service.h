@@ -23,7 +23,8 @@ class ServiceSet {
   virtual void failed(kj::Exception&& e) = 0;  // of what was done aside
   virtual bool closed() const = 0;             // nothing is started any more
   virtual bool isUp(kj::StringPtr id) const = 0;
-  virtual kj::Promise<void> change() = 0;  // resolves when one of them has changed
+  virtual bool isOnItsWay(kj::StringPtr id) const = 0;  // not up, but started
+  virtual kj::Promise<void> change() = 0;               // resolves when one of them has changed
   virtual void changed() = 0;
 
  protected:
@@ -111,6 +112,7 @@ class Service : public kj::Refcounted {
   uint64_t countMemoryKills();
 
   kj::Vector<kj::String> unmet();
+  kj::Vector<kj::String> ahead();
   kj::Promise<void> awaitConditions(uint64_t turn);
   kj::Promise<void> prepare(uint64_t turn);
   kj::Function<void(kj::StringPtr)> noteFor(uint64_t turn);

@@ -76,6 +76,55 @@ TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
   EXPECT_TRUE(machine.runs("c"));
 }
 
+// Catches: a service that starts beside one that should have the processors, one that never starts
+// because that one never gets up, and one that waits for what nobody started.
+TEST_F(SupervisorTest, GivesWayForAWhile) {
+  auto unhealthy = define("first");
+  unhealthy.health = HealthCheck{[] { return kj::Promise<void>(KJ_EXCEPTION(FAILED, "no")); }};
+  auto second = define("second", {"base"});
+  second.givesWayTo.add(kj::str("first"));
+  second.givesWayTo.add(kj::str("unknown"));
+  second.givesWayTo.add(kj::str("idle"));
+  supervisor->load(define("base"));
+  supervisor->load(define("idle"));
+  supervisor->load(kj::mv(unhealthy));
+  supervisor->load(kj::mv(second));
+  supervisor->start("first");
+  supervisor->start("second");
+  advance(10 * kj::SECONDS);  // the time begins when nothing else keeps it
+  told.clear();
+  supervisor->start("base");
+  run();
+  EXPECT_EQ("second Waiting Waiting for service \"first\" to be \"up\", for at most 3 s",
+            told.back());
+  advance(2999 * kj::MILLISECONDS);
+  EXPECT_FALSE(machine.runs("second"));
+  advance(1 * kj::MILLISECONDS);
+  EXPECT_TRUE(machine.runs("second"));
+}
+
+// Catches: a pause where there is nobody to give way to any more.
+TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
+  bool good = false;
+  auto first = define("first");
+  first.health = HealthCheck{[&good]() -> kj::Promise<void> {
+                               if (!good) return KJ_EXCEPTION(FAILED, "no");
+                               return kj::READY_NOW;
+                             },
+                             100 * kj::MILLISECONDS, 100 * kj::MILLISECONDS};
+  auto second = define("second");
+  second.givesWayTo.add(kj::str("first"));
+  supervisor->load(kj::mv(first));
+  supervisor->load(kj::mv(second));
+  supervisor->start("first");
+  supervisor->start("second");
+  advance(250 * kj::MILLISECONDS);
+  EXPECT_FALSE(machine.runs("second"));
+  good = true;
+  advance(100 * kj::MILLISECONDS);
+  EXPECT_TRUE(machine.runs("second"));
+}
+
 // Catches: a service that comes back while the machine goes down.
 TEST_F(SupervisorTest, ARestartThatIsDueAfterTheEndIsNone) {
   supervisor->load(carrier("a"));

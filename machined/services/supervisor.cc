@@ -40,6 +40,10 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     KJ_IF_MAYBE (found, services.find(id)) return (*found)->isUp();
     return false;
   }
+  bool isOnItsWay(kj::StringPtr id) const override {
+    KJ_IF_MAYBE (found, services.find(id)) return !(*found)->isUp() && !(*found)->isDown();
+    return false;
+  }
 
   void taskFailed(kj::Exception&& e) override {
     log::error("error in the service supervisor", {{"error", messageOf(e)}});

@@ -50,6 +50,9 @@ struct ServiceDefinition {
   kj::String cgroup;                 // below /sys/fs/cgroup
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
   kj::Vector<kj::String> dependsOn;  // service ids that must be up
+  // Those to which it leaves the processors when all of them are about to start: it waits for them to
+  // be up as well, but for 3 s at most, and not for one that is not on its way.
+  kj::Vector<kj::String> givesWayTo;
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<kj::Function<kj::Promise<void>()>> preWork;
   kj::Maybe<HealthCheck> health;

@@ -2,7 +2,8 @@
 # Nodes in containers, natively:  container.sh CHECKOUT OUT FIGURES [RUNS]
 # Appends to FIGURES (JSON lines). What is timed:
 #   exec of process 1   when its launcher wrote the boot id, which is the last that it does before; by the file's time
-#   first answer        tests/bench/node-bench.cc, through the supervisor's forwarder, as a user's
+#   first answer        tests/bench/node-bench.cc, through the supervisor's forwarder, as a user's; it was started
+#                       before and dials when the end of its input tells it to, which is when process 1 runs
 # The floor is an empty container of runc: a static program that exits at once.
 set -euo pipefail
 checkout=$1 out=$2 json=$3 runs=${4:-40}
@@ -17,11 +18,15 @@ started() { sed -n "s/.*\"node started\" node=$1 pid=//p" "$scratch/clusters/ben
 cluster create --provisioner container --masters 1 --workers 0 >"$scratch/create" 2>&1 || { cat "$scratch/create" >&2; exit 1; }
 for _ in $(seq "$runs"); do
   cluster node kill bench-master-1
+  coproc client { "$out/node-bench" first "$config" >"$scratch/answer"; }
+  answering=$client_PID
   began=$(date +%s%N)
   cluster node start bench-master-1
+  exec {client[1]}>&-
   echo $((($(date +%s%N) - began) / 1000)) >>"$scratch/starts"
+  wait "$answering"   # nothing else runs meanwhile
   exec=$(stat -c %.6Y "/proc/$(started bench-master-1)/root/run/.boot-id")
-  "$out/node-bench" first "$config" | jq --argjson exec "$exec" '(.date - $exec) * 1000' >>"$scratch/answers"
+  jq --argjson exec "$exec" '(.date - $exec) * 1000' "$scratch/answer" >>"$scratch/answers"
 done
 figure "node in a container: exec of process 1 to the first mTLS answer, p50 of $runs" ms \
   "$(median <"$scratch/answers" | awk '{ printf "%.1f", $1 }')" 40

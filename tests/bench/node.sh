@@ -46,7 +46,7 @@ kernel_time() {
 
 for run in $(seq "$runs"); do
   boot
-  answer=$("$out/node-bench" first "$config")
+  answer=$("$out/node-bench" first "$config" </dev/null)
   qemu=$(start_time <"/proc/$(qemu_pid)/stat")
   brain=$(talosctl read "/proc/$(pid_of /usr/bin/machined)/stat" | start_time)
   kernel=$(kernel_time "Run /init as init process")
