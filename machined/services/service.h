@@ -57,6 +57,10 @@ class Service : public kj::Refcounted {
   bool isSelf() const { return self; }
   bool isUp() const;
   bool isDown() const { return machined::isDown(phase); }
+  bool isBeingStarted() const {
+    return phase == ServicePhase::kPreparing || phase == ServicePhase::kStarting ||
+           phase == ServicePhase::kRestarting;
+  }
   bool cannotBe() const { return phase == ServicePhase::kFailed || unloaded; }
   kj::StringPtr lastMessage() const { return record.lastMessage(); }
   void fill(rpc::Service::Builder out) const;

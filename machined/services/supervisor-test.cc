@@ -76,6 +76,26 @@ TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
   EXPECT_TRUE(machine.runs("c"));
 }
 
+// Catches: a service whose environment is looked at before it is there, and one that is waited for
+// although nobody starts it.
+TEST_F(SupervisorTest, AStartThatIsUnderWayIsAwaited) {
+  supervisor->load(define("a"));
+  supervisor->load(define("b", {"a"}));
+  auto idle = supervisor->whenStarted("a");
+  EXPECT_TRUE(done(idle));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.spawnGate = kj::mv(paf.promise);
+  supervisor->start("a");
+  supervisor->start("b");
+  run();
+  auto started = supervisor->whenStarted("a"), waiting = supervisor->whenStarted("b");
+  run();
+  EXPECT_TRUE(done(waiting));
+  EXPECT_FALSE(done(started));
+  paf.fulfiller->fulfill();
+  EXPECT_TRUE(done(started));
+}
+
 // Catches: a service that starts beside one that should have the processors, one that never starts
 // because that one never gets up, and one that waits for what nobody started.
 TEST_F(SupervisorTest, GivesWayForAWhile) {

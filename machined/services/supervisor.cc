@@ -194,6 +194,11 @@ kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
   }
 }
 
+kj::Promise<void> Supervisor::whenStarted(kj::StringPtr name) {
+  auto service = kj::addRef(impl->find(name));
+  while (service->isBeingStarted()) co_await impl->change();
+}
+
 bool Supervisor::isUp(kj::StringPtr id) const {
   return impl->isUp(id);
 }

@@ -114,6 +114,9 @@ class Supervisor {
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
+  // Resolves when no start of it is under way, whose environment was made before: it has a process,
+  // or is to have none yet.
+  kj::Promise<void> whenStarted(kj::StringPtr id);
   // Running and healthy, or stopped on request: who waits for it is then let go.
   bool isUp(kj::StringPtr id) const;
   bool isAwaited(kj::StringPtr id) const;

@@ -17,7 +17,6 @@ namespace {
 constexpr auto kRenewPatience = 30 * kj::SECONDS;
 
 bool lacks(Supervisor& supervisor, kj::StringPtr id, kj::ArrayPtr<const kj::String> wanted) {
-  if (wanted.size() == 0) return false;
   capnp::MallocMessageBuilder scratch;
   auto service = scratch.initRoot<rpc::Service>();
   supervisor.fill(id, service);
@@ -33,6 +32,11 @@ kj::Promise<void> renewServices(Store& store, MachineConfigReader& reader, Super
                                 kj::Timer& timer) {
   for (auto& id : supervisor.ids()) {
     auto wanted = serviceEnvironment(id, reader.machine(store));
+    if (wanted.size() == 0) continue;
+    // In a container it may be about to start, with what was known before the config was.
+    co_await within(
+        timer, kRenewPatience, supervisor.whenStarted(id),
+        kj::str("service \"", id, "\" did not start within ", kRenewPatience / kj::SECONDS, " s"));
     if (!lacks(supervisor, id, wanted)) continue;
     co_await supervisor.stop(id);
     supervisor.start(id);
