@@ -25,10 +25,11 @@ in_peers bash -euc '
   mkdir -p /build/bench/grpc
   cd tests/bench/peer
   out=/build/bench/grpc
+  build() { clang++-19 -O2 -std=c++17 -I$out "$1.cc" "${@:2}" -o "$out/$1" $(pkgconf --libs grpc++ protobuf); }
+  [ "$out/containerd-bench" -nt containerd-bench.cc ] || build containerd-bench
   [ "$out/grpc-bench" -nt grpc-bench.cc ] && [ "$out/grpc-bench" -nt echo.proto ] && exit 0
   protoc --cpp_out=$out --grpc_out=$out --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin echo.proto
-  clang++-19 -O2 -std=c++17 -I$out grpc-bench.cc $out/echo.pb.cc $out/echo.grpc.pb.cc \
-    -o $out/grpc-bench $(pkgconf --libs grpc++ protobuf)'
+  build grpc-bench $out/echo.pb.cc $out/echo.grpc.pb.cc'
 
 # --- round trip ---------------------------------------------------------------------------------------------
 # Ours and the peer's in turn: what else the machine does changes, and whether two processes share a CPU.
@@ -168,6 +169,8 @@ tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
 # --- nodes in containers ---------------------------------------------------------------------------------------
 say "nodes in containers"
 tests/bench/container.sh "$checkout" "$out" "$json" 40
+say "containers of a node"
+tests/bench/containerd.sh "$checkout" "$json" "$runs"
 say "the way out of a cluster"
 up=$(in_root "$inner/uplink-bench" 3 2>/dev/null)
 way() {  # way NAME OURS PEER'S

@@ -6,6 +6,7 @@
 #include <kj/compat/http.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>
+#include <kj/io.h>
 #include <openssl/sha.h>
 #include <signal.h>
 #include <stdlib.h>
