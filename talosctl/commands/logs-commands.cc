@@ -153,23 +153,19 @@ kj::Promise<void> requestPrevious(Invocation& call, rpc::Node::Client node,
 kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t from,
                              rpc::LogSink::Client sink) {
   if (call.on("previous")) return requestPrevious(call, kj::mv(node), kj::mv(sink));
-  // The kubelet's own log is that of the service, with and without the flag.
-  if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
-    auto request = node.containersRequest().send().getContainers().logsRequest();
+  auto ask = [&](auto request) {
     request.setId(call.arguments[0]);
     request.setFollow(call.on("follow"));
     request.setTailLines(int32_t(call.number("tail")));
     request.setFrom(from);
     request.setSink(kj::mv(sink));
     return request.send().ignoreResult();
+  };
+  // The kubelet's own log is that of the service, with and without the flag.
+  if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
+    return ask(node.containersRequest().send().getContainers().logsRequest());
   }
-  auto request = node.logsRequest().send().getLogs().readRequest();
-  request.setId(call.arguments[0]);
-  request.setFollow(call.on("follow"));
-  request.setTailLines(int32_t(call.number("tail")));
-  request.setFrom(from);
-  request.setSink(kj::mv(sink));
-  return request.send().ignoreResult();
+  return ask(node.logsRequest().send().getLogs().readRequest());
 }
 
 kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64_t from,
