@@ -70,6 +70,29 @@ struct Audit : testing::Test {
   }
 };
 
+// Catches: a connection that goes while a call by it is under way, because the caller holds nothing but
+// the call any more: the door keeps it in what it gives to attenuate().
+TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
+  bool gone = false;
+  auto guard = kj::heap(kj::defer([&gone]() { gone = true; }));
+  rpc::Services::Client services =
+      attenuate(
+          rules, rpc::Services::Client(kj::heap<FakeServices>(kept)),
+          kj::arr(kj::str("os:operator")),
+          [guard = kj::mv(guard)](kj::StringPtr, kj::StringPtr) {},
+          kj::Own<AuditTrail>(kj::refcounted<Trail>(kept)))
+          .castAs<rpc::Services>();
+  auto request = services.stopRequest();  // FakeServices never answers it
+  request.setId("apid");
+  auto call = kj::heap(request.send().ignoreResult());
+  { auto dropped = kj::mv(services); }
+  EXPECT_FALSE(call->poll(scope));
+  EXPECT_FALSE(gone);
+  call = nullptr;
+  scope.poll();
+  EXPECT_TRUE(gone);
+}
+
 // Catches: a call that changes something and leaves no trace, one that does not and does, an answer
 // that is lost on the way, an outcome that is not that of the call.
 TEST_F(Audit, EachCallIsRecordedWithItsOutcome) {

@@ -43,16 +43,19 @@ Rules::Rule copyOf(const Rules::Rule& rule) {
   return {kj::str(rule.method), kj::str(rule.needed), rule.maintenance, rule.audit, rule.params};
 }
 
-// Where calls that are to be recorded go; null: where they were going.
-kj::Maybe<capnp::Capability::Client> followed(const Rules::Rule& rule,
+// Where calls that are to be recorded go; null: where they were going. A membrane does not hold the
+// calls that it redirects, so the call holds its policy: what that holds is there until the call ends,
+// even if its caller has let go of everything else.
+kj::Maybe<capnp::Capability::Client> followed(capnp::MembranePolicy& policy,
+                                              const Rules::Rule& rule,
                                               capnp::Capability::Client target,
                                               kj::Maybe<kj::Own<AuditTrail>>& trail,
                                               kj::Maybe<kj::Exception> refusal) {
   KJ_IF_MAYBE (t, trail) {
     KJ_IF_MAYBE (params, rule.params) {
       if (rule.audit) {
-        return audited(kj::mv(target), kj::str(rule.method), *params, (*t)->addRef(),
-                       kj::mv(refusal));
+        return audited(kj::mv(target), kj::str(rule.method), *params,
+                       (*t)->addRef().attach(policy.addRef()), kj::mv(refusal));
       }
     }
   }
@@ -70,9 +73,9 @@ class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
                                                    capnp::Capability::Client target) override {
     auto rule = rules.find(interfaceId, methodId);
-    if (permits(held, rule.needed)) return followed(rule, kj::mv(target), trail, nullptr);
+    if (permits(held, rule.needed)) return followed(*this, rule, kj::mv(target), trail, nullptr);
     denied(rule.method, rule.needed);
-    return followed(rule, kj::mv(target), trail, roleMissing(rule, held));
+    return followed(*this, rule, kj::mv(target), trail, roleMissing(rule, held));
   }
 
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
@@ -102,7 +105,7 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
       return refuse(rule, kj::mv(target), ErrorKind::kUnauthenticated,
                     "this node has a config now; connect with a client certificate");
     }
-    if (rule.maintenance) return followed(rule, kj::mv(target), trail, nullptr);
+    if (rule.maintenance) return followed(*this, rule, kj::mv(target), trail, nullptr);
     return refuse(
         rule, kj::mv(target), ErrorKind::kUnimplemented,
         kj::str(rule.method, " is not available in maintenance mode: this node has no config yet"));
@@ -125,7 +128,7 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
                                               capnp::Capability::Client target, ErrorKind kind,
                                               kj::StringPtr why) {
     denied(rule.method, "maintenance");
-    return followed(rule, kj::mv(target), trail, error(kind, why));
+    return followed(*this, rule, kj::mv(target), trail, error(kind, why));
   }
 };
 
