@@ -78,14 +78,15 @@ TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
   rpc::Services::Client services =
       attenuate(
           rules, rpc::Services::Client(kj::heap<FakeServices>(kept)),
-          kj::arr(kj::str("os:operator")),
-          [guard = kj::mv(guard)](kj::StringPtr, kj::StringPtr) {},
+          kj::arr(kj::str("os:operator")), [guard = kj::mv(guard)](kj::StringPtr, kj::StringPtr) {},
           kj::Own<AuditTrail>(kj::refcounted<Trail>(kept)))
           .castAs<rpc::Services>();
   auto request = services.stopRequest();  // FakeServices never answers it
   request.setId("apid");
   auto call = kj::heap(request.send().ignoreResult());
-  { auto dropped = kj::mv(services); }
+  {
+    auto dropped = kj::mv(services);
+  }
   EXPECT_FALSE(call->poll(scope));
   EXPECT_FALSE(gone);
   call = nullptr;

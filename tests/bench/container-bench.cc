@@ -148,8 +148,8 @@ class Measurement {
       auto id = "ctr-" + std::to_string(i);
       theirPulls.add(timed(
           [&]() { world.ctr({"images", "pull", "--hosts-dir", world.hosts(), kImage.cStr()}); }));
-      theirStarts.add(
-          timed([&]() { world.ctr({"run", "--detach", "--net-host", kImage.cStr(), id, "/sample"}); }));
+      theirStarts.add(timed(
+          [&]() { world.ctr({"run", "--detach", "--net-host", kImage.cStr(), id, "/sample"}); }));
       world.ctr({"tasks", "kill", "--signal", "SIGKILL", id});
       world.ctr({"tasks", "rm", "--force", id});
       world.ctr({"containers", "rm", id});
@@ -183,9 +183,7 @@ class Measurement {
     spec.image = kj::str(kImage);
     spec.arguments = kj::arr(kj::str("/sample"));
     spec.environment = kj::arr(kj::str("PATH=/"));
-    machined::runContainer(containerd, spec, writing, [](kj::StringPtr) {})
-        .ignoreResult()
-        .wait(io.waitScope);
+    machined::runContainer(containerd, spec, writing).ignoreResult().wait(io.waitScope);
   }
 };
 
