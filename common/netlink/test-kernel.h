@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/base/signal.h"
 #include "common/netlink/netlink-model.h"
 
@@ -50,6 +51,16 @@ class TestKernel : public ModelKernel {
   // The errno of changes that this link does not accept, or 0 again. It can still lose what it has.
   void refuse(unsigned index, int code) {
     refused.upsert(index, code, [](int& there, int now) { there = now; });
+  }
+
+  // The next `times` lists of links change while they are read.
+  void disturb(unsigned times) { disturbed = times; }
+  kj::Vector<Link> links() override {
+    if (disturbed > 0) {
+      --disturbed;
+      fail(ErrorKind::kUnavailable, "list links: the list changed during each reading");
+    }
+    return ModelKernel::links();
   }
 
   // Beside those that are there; instead of the one with its link and address.
@@ -142,6 +153,7 @@ class TestKernel : public ModelKernel {
   std::vector<Neighbour> neighbourList;
   std::vector<TestMonitor*> monitors;
   size_t changeCount = 0;
+  unsigned disturbed = 0;
 
   void notify(Notice notice) override {
     for (auto monitor : monitors) monitor->tell(notice);

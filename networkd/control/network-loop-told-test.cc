@@ -122,6 +122,20 @@ TEST_F(ControllerTest, RepairsWhatOthersBreak) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
 }
 
+// Catches: somebody else's doing that nobody is told of, when the network could not be read at once
+// while it changed.
+TEST_F(ControllerTest, AReadingThatFailedHidesNoRepair) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  kernel.disturb(1);
+  pass(1 * kj::SECONDS);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
+}
+
 // Catches: an alarm about somebody who changed something, when a peer that roamed is called again
 // or the config has another key.
 TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {

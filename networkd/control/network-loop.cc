@@ -285,7 +285,7 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
   // Somebody else's doing, if all was as it is wanted and is not any more.
   auto wish = identity(wanted);
   bool repairing = held.size() > 0 && held == wish;
-  held = nullptr;
+  if (!repairing) held = nullptr;  // and stays if the kernel cannot be read: nothing new is known
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
@@ -312,7 +312,7 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
     failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
   if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();
-  if (outcome.done && outcome.problems.size() == 0) held = kj::mv(wish);
+  held = outcome.done && outcome.problems.size() == 0 ? kj::mv(wish) : nullptr;
   if (!outcome.done) {
     for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
   }
