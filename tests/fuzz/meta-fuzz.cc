@@ -1,0 +1,73 @@
+// link: machined-storage
+// The partition META of a disk that somebody put into the machine: two vectors of values whose checksums are
+// right, for they are made right here, or not. What was read must be what is written.
+#include <kj/debug.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "machined/storage/meta-values.h"
+
+using talos::machined::kMetaBytes;
+using talos::machined::MetaValues;
+
+namespace {
+
+constexpr size_t kLarge = 262144, kDigestAt = kLarge - 36, kSmallAt = kMetaBytes - 1024;
+
+void seal(kj::ArrayPtr<kj::byte> partition) {
+  const kj::byte begin[] = {0x5a, 0x4b, 0x3c, 0x2d}, end[] = {0xa5, 0xb4, 0xc3, 0xd2};
+  memcpy(partition.begin(), begin, sizeof begin);
+  memcpy(partition.begin() + kLarge - 4, end, sizeof end);
+  memset(partition.begin() + kDigestAt, 0, 32);
+  KJ_ASSERT(EVP_Digest(partition.begin(), kLarge, partition.begin() + kDigestAt, nullptr,
+                       EVP_sha256(), nullptr) == 1);
+  auto copy = partition.slice(kSmallAt, kSmallAt + 512);
+  const kj::byte head[] = {0xa5, 0x2f, 0x2d, 0x5a}, tail[] = {0x64, 0xbf, 0x28, 0xdd};
+  memcpy(copy.begin(), head, sizeof head);
+  memcpy(copy.begin() + 508, tail, sizeof tail);
+  uint32_t sum = 0xa3041767, word;
+  for (size_t at = 8; at < 508; at += 4) {
+    memcpy(&word, copy.begin() + at, sizeof word);
+    sum -= word;
+  }
+  memcpy(copy.begin() + 4, &sum, sizeof sum);
+}
+
+bool same(const MetaValues& a, const MetaValues& b) {
+  if (a.tags().asPtr() != b.tags().asPtr()) return false;
+  for (auto tag : a.tags()) {
+    if (KJ_ASSERT_NONNULL(a.get(tag)) != KJ_ASSERT_NONNULL(b.get(tag))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  auto partition = kj::heapArray<kj::byte>(kMetaBytes);
+  memset(partition.begin(), 0, partition.size());
+  auto rest = kj::arrayPtr(data + 2, size - 2);
+  auto forSmall = rest.slice(0, kj::min(rest.size(), size_t(data[0]) * 2));
+  auto forLarge = rest.slice(forSmall.size(), rest.size());
+  memcpy(partition.begin() + kSmallAt + 8, forSmall.begin(), kj::min(forSmall.size(), 504));
+  memcpy(partition.begin() + 4, forLarge.begin(), kj::min(forLarge.size(), kDigestAt));
+  if ((data[1] & 1) != 0) seal(partition);
+  MetaValues values(partition);
+  size_t held = 0;
+  for (auto tag : values.tags()) held += KJ_ASSERT_NONNULL(values.get(tag)).size();
+  KJ_ASSERT(held <= kLarge + 512);
+  if ((data[1] & 2) != 0) {
+    try {
+      values.set(data[1] >> 2, rest);
+    } catch (const kj::Exception&) {
+    }
+  }
+  for (auto& write : values.writes()) {
+    memcpy(partition.slice(write.offset, write.offset + write.bytes.size()).begin(),
+           write.bytes.begin(), write.bytes.size());
+  }
+  MetaValues again(partition);
+  KJ_ASSERT(same(values, again) && again.writes().size() == 0);
+  return 0;
+}
