@@ -6,10 +6,24 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
+using import "annotations.capnp".audit;
+using import "annotations.capnp".base64;
 
 interface Storage {
   disks @0 () -> (disks :List(Disk)) $allow("os:reader") $maintenance;
   # Whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
+
+  readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin");
+  # The values of the partition META (spec boot-and-services.md §6.2): that of this key, NotFound without one; with
+  # the key 0 all of them, sorted by key. Among them are keys of encryption. FailedPrecondition without the partition.
+  writeMeta @2 (key :UInt32, value :Data) -> () $allow("os:admin") $audit;
+  # Answers when the value is on the disk. The audit log has its length only. InvalidArgument when there is no room for it.
+  deleteMeta @3 (key :UInt32) -> () $allow("os:admin") $audit;
+  # NotFound when there is none.
+}
+struct MetaValue {
+  key @0 :UInt32;               # 1 to 2^32-1
+  value @1 :Data $base64;
 }
 struct Disk {
   device @0 :Text;              # /dev/vda

@@ -160,6 +160,13 @@ TEST(AuditText, LeavesDocumentsOutAndStaysShort) {
   EXPECT_EQ(describeCall("Configuration.apply", params.asReader()),
             "Configuration.apply(request: (document: 30 bytes, mode: noReboot))"_kj);
 
+  capnp::MallocMessageBuilder metaMessage;
+  auto meta = metaMessage.initRoot<rpc::Storage::WriteMetaParams>();
+  meta.setKey(9);
+  meta.setValue("secret"_kj.asBytes());
+  EXPECT_EQ(describeCall("Storage.writeMeta", meta.asReader()),
+            "Storage.writeMeta(key: 9, value: 6 bytes)"_kj);
+
   capnp::MallocMessageBuilder pairMessage;  // its key is $secret
   auto pair = pairMessage.initRoot<rpc::KeyPair>();
   pair.setKey("secret"_kj.asBytes());

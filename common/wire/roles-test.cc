@@ -274,6 +274,9 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
+      "Storage.deleteMeta",
+      "Storage.readMeta",
+      "Storage.writeMeta",
       "UsageSink.usages",
   };
   kj::TreeMap<kj::String, kj::StringPtr> expected;
@@ -301,7 +304,8 @@ TEST(RolesTable, EveryMethodIsListed) {
   EXPECT_EQ(
       "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
       "Machine.reboot Machine.shutdown "
-      "Services.kill Services.restart Services.start Services.stop",
+      "Services.kill Services.restart Services.start Services.stop "
+      "Storage.deleteMeta Storage.writeMeta",
       kj::strArray(audited, " "));
 }
 

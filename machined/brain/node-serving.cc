@@ -105,7 +105,7 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   parts.events = serveEvents(deps.events, previousEvents(mine()), mine());
   parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
-  parts.storage = inContainer() ? serveNoStorage() : serveStorage(pool, mine());
+  parts.storage = inContainer() ? serveNoStorage() : serveStorage(pool, meta, mine());
   parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort, timer}, mine());
   parts.resources = serveResources(deps.store, false, mine());
   parts.sensitiveResources = serveResources(deps.store, true, mine());

@@ -16,6 +16,7 @@
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
+#include "machined/storage/meta-partition.h"
 #include "machined/telemetry/event-ring.h"
 #include "machined/telemetry/telemetry-server.h"
 #include "machined/time/time-service.h"
@@ -66,6 +67,7 @@ class NodeServing {
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
   ReadPool pool;
+  MetaPartition meta{timer};
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
 
   // What all clients share, and one client's own.

@@ -1,6 +1,8 @@
 #include "machined/storage/disks.h"
 
+#include "common/base/error.h"
 #include "common/base/fill-list.h"
+#include "common/base/zeroize.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {
@@ -34,8 +36,8 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
 
 class StorageServer final : public rpc::Storage::Server {
  public:
-  StorageServer(ReadPool& pool, kj::Own<ClientCalls> calls, kj::StringPtr sys)
-      : pool(pool), calls(kj::mv(calls)), sys(kj::str(sys)) {}
+  StorageServer(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls, kj::StringPtr sys)
+      : pool(pool), meta(meta), calls(kj::mv(calls)), sys(kj::str(sys)) {}
 
   kj::Promise<void> disks(DisksContext context) override {
     auto slot = calls->enter(CallKind::kRead);
@@ -55,8 +57,34 @@ class StorageServer final : public rpc::Storage::Server {
              });
   }
 
+  kj::Promise<void> readMeta(ReadMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto found = co_await meta.read(pool.of(calls->number()), context.getParams().getKey());
+    fillList(context.getResults().initValues(found.size()), found, [](auto out, MetaValue& value) {
+      out.setKey(value.key);
+      out.setValue(value.value);
+      zeroize(value.value);
+    });
+  }
+
+  kj::Promise<void> writeMeta(WriteMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto params = context.getParams();
+    auto key = params.getKey();
+    auto value = kj::heapArray<kj::byte>(params.getValue());
+    zeroizeReceived(params.getValue());
+    context.releaseParams();
+    co_await meta.write(pool.of(calls->number()), key, kj::mv(value));
+  }
+
+  kj::Promise<void> deleteMeta(DeleteMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    co_await meta.remove(pool.of(calls->number()), context.getParams().getKey());
+  }
+
  private:
   ReadPool& pool;
+  MetaPartition& meta;
   kj::Own<ClientCalls> calls;
   kj::String sys;
 };
@@ -104,12 +132,21 @@ rpc::Storage::Client serveNoStorage() {
       context.getResults().initDisks(0);
       return kj::READY_NOW;
     }
+    kj::Promise<void> readMeta(ReadMetaContext) override { return noMeta(); }
+    kj::Promise<void> writeMeta(WriteMetaContext) override { return noMeta(); }
+    kj::Promise<void> deleteMeta(DeleteMetaContext) override { return noMeta(); }
+
+   private:
+    static kj::Promise<void> noMeta() {
+      return error(ErrorKind::kFailedPrecondition, "a node in a container has no partition META");
+    }
   };
   return kj::heap<NoStorage>();
 }
 
-rpc::Storage::Client serveStorage(ReadPool& pool, kj::Own<ClientCalls> calls, kj::StringPtr sys) {
-  return kj::heap<StorageServer>(pool, kj::mv(calls), sys);
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls,
+                                  kj::StringPtr sys) {
+  return kj::heap<StorageServer>(pool, meta, kj::mv(calls), sys);
 }
 
 }  // namespace talos::machined

@@ -1,10 +1,11 @@
 // The capability Storage (rpc/storage.capnp): what the machine can keep data on, as sysfs tells it
-// at the moment of the call.
+// at the moment of the call, and what it keeps in the partition META.
 #pragma once
 
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/storage/block-devices.h"
+#include "machined/storage/meta-partition.h"
 #include "rpc/storage.capnp.h"
 
 namespace talos::machined {
@@ -23,8 +24,8 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
 // parsed. Empty when there is none.
 kj::String serialOfPage(kj::ArrayPtr<const char> page);
 
-// To one client.
-rpc::Storage::Client serveStorage(ReadPool& pool, kj::Own<ClientCalls> calls,
+// To one client. `meta` is the node's one, and outlives it.
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls,
                                   kj::StringPtr sys = "/sys");
 // Of a container, which has no disks: those that sysfs shows are its host's.
 rpc::Storage::Client serveNoStorage();

@@ -9,41 +9,17 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/testing/test-tree.h"
 #include "machined/storage/block-devices.h"
 #include "machined/storage/device-events.h"
 #include "machined/storage/disks.h"
 #include "machined/storage/mount-volume.h"
+#include "machined/storage/test-sysfs.h"
 #include "machined/storage/volumes.h"
 
 namespace talos::machined {
 namespace {
 
 using testing::HasSubstr;
-
-// A sysfs with one folder for each device, as the kernel makes it.
-struct Sysfs : TestTree {
-  void disk(kj::StringPtr name, kj::StringPtr sectors) {
-    auto at = kj::str("devices/x/block/", name);
-    file2(at, "size", sectors);
-    file2(at, "ro", "0\n");
-    file2(at, "uevent", kj::str("MAJOR=254\nDEVNAME=", name, "\nDEVTYPE=disk\n"));
-    directory("class/block");
-    link(kj::str("class/block/", name), kj::str("../../", at));
-  }
-  void partition(kj::StringPtr disk, kj::StringPtr name, kj::StringPtr label) {
-    auto at = kj::str("devices/x/block/", disk, "/", name);
-    file2(at, "size", "2048\n");
-    file2(at, "ro", "1\n");
-    file2(at, "partition", "1\n");
-    file2(at, "uevent", kj::str("DEVTYPE=partition\nPARTN=1\nPARTNAME=", label, "\n"));
-    link(kj::str("class/block/", name), kj::str("../../", at));
-  }
-  void file2(kj::StringPtr folder, kj::StringPtr name, kj::StringPtr text) {
-    directory(folder);
-    file(kj::str(folder, "/", name), text);
-  }
-};
 
 // Catches: a partition that is taken for a disk, sizes in blocks, a loop device among the disks.
 TEST(BlockDevices, AsTheKernelListsThem) {
@@ -223,9 +199,10 @@ TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
   KJ_SYSCALL(unlink(size.cStr()));
   KJ_SYSCALL(mkfifo(size.cStr(), 0600));  // a read waits for a writer
   ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
+  MetaPartition meta(timer, sys.root);
   auto node = kj::refcounted<NodeCalls>();
-  auto greedy = serveStorage(pool, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
-  auto other = serveStorage(pool, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto greedy = serveStorage(pool, meta, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto other = serveStorage(pool, meta, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
   kj::Vector<kj::Promise<void>> readers;
   for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {
     readers.add(greedy.disksRequest().send().ignoreResult());

@@ -78,4 +78,12 @@ kj::Promise<int> tabulate(Invocation& call, F request,
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
+// The same of one without a result: silent when it worked on every node.
+template <typename Results, typename F>
+kj::Promise<int> silently(Invocation& call, kj::Duration deadline, F request) {
+  auto session = co_await openSession(call, deadline);
+  auto answers = co_await askAll<Results>(*session, kj::mv(request));
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
 }  // namespace talos::talosctl

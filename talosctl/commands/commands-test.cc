@@ -216,6 +216,32 @@ TEST_F(Runs, EventsAreShownAsTheyCome) {
             "last -1, last 3, seconds 120, after 0001"_kj);
 }
 
+// Catches: a key that is read in another notation, a change that reaches one node of two, bytes that are lost
+// or that reach the terminal, an absent key that is deleted with success.
+TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "meta", "write", "0x0a", "one\x1b[31m"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "write", "6", "A"}), 0);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "meta", "read"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       KEY   VALUE\n"
+            "10.0.0.2   6     A\n"
+            "10.0.0.2   10    one\\x1b[31m\n"
+            "10.0.0.3   10    one\\x1b[31m\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "read", "10", "-o", "yaml"}), 0);
+  EXPECT_EQ(out(), "node: 10.0.0.2\nvalues:\n    - key: 10\n      value: b25lG1szMW0=\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "delete", "6"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "delete", "6"}), 1);
+  EXPECT_EQ(err(), "error: 10.0.0.2: no value 6\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "read", "6"}), 1);
+  err();
+  for (auto key : {"0", "-1", "4294967296", "six", "0x", ""}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "write", "--", key, "x"}), 1) << key;
+    EXPECT_THAT(err(), HasSubstr("is not a valid key; use a number from 1 to 4294967295"));
+  }
+  EXPECT_EQ(node("10.0.0.2").meta.size(), 1u);
+}
+
 TEST_F(Runs, LogsArePrefixedAndEscaped) {
   node("10.0.0.2").logLines.add(kj::str("one\ttwo"));
   node("10.0.0.2").logLines.add(kj::str("\x1b[31mred"));

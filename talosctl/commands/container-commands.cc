@@ -29,14 +29,6 @@ kj::Promise<int> runContainers(Invocation& call) {
       });
 }
 
-// Silent when it worked on every node.
-template <typename Results, typename F>
-kj::Promise<int> silently(Invocation& call, kj::Duration deadline, F request) {
-  auto session = co_await openSession(call, deadline);
-  auto answers = co_await askAll<Results>(*session, kj::mv(request));
-  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
-}
-
 kj::Promise<int> runRestart(Invocation& call) {
   kj::StringPtr id = call.arguments[0];
   return silently<Containers::RestartResults>(

@@ -29,6 +29,7 @@ kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesRes
 kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
 
 kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> replies);
+kj::String renderMeta(kj::ArrayPtr<const Reply<rpc::Storage::ReadMetaResults>> replies);
 kj::String renderTimes(kj::ArrayPtr<const Reply<rpc::Machine::TimeResults>> replies);
 
 // `now`: ns since 1970.

@@ -41,6 +41,7 @@ struct FakeNode {
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;  // `from` of each read()
   FakeConfig config;
+  FakeMeta meta;
   kj::String timeServer;                              // that was asked for
   const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
   kj::String certificateAsked;                        // "os:reader for 3600 s"
@@ -379,7 +380,7 @@ class FakeNodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> storage(StorageContext context) override {
-    context.getResults().setStorage(kj::heap<FakeStorage>());
+    context.getResults().setStorage(kj::heap<FakeStorage>(node_.meta));
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {

@@ -92,14 +92,47 @@ class FakeConfiguration final : public rpc::Configuration::Server {
   bool& rebooting;
 };
 
+using FakeMeta = kj::TreeMap<uint32_t, kj::Array<kj::byte>>;
+
 class FakeStorage final : public rpc::Storage::Server {
  public:
+  explicit FakeStorage(FakeMeta& meta) : meta(meta) {}
+
   kj::Promise<void> disks(DisksContext context) override {
     auto disk = context.getResults().initDisks(1)[0];
     disk.setDevice("/dev/vda");
     disk.setSize(6442450944);
     disk.setModalias("virtio:d00000002v00001AF4");
     return kj::READY_NOW;
+  }
+  kj::Promise<void> readMeta(ReadMetaContext context) override {
+    auto key = context.getParams().getKey();
+    if (key != 0) require(key);
+    auto values = context.getResults().initValues(key == 0 ? meta.size() : 1);
+    unsigned at = 0;
+    for (auto& it : meta) {
+      if (key != 0 && key != it.key) continue;
+      values[at].setKey(it.key);
+      values[at++].setValue(it.value);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> writeMeta(WriteMetaContext context) override {
+    auto params = context.getParams();
+    meta.upsert(params.getKey(), kj::heapArray<kj::byte>(params.getValue()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> deleteMeta(DeleteMetaContext context) override {
+    require(context.getParams().getKey());
+    meta.erase(context.getParams().getKey());
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeMeta& meta;
+
+  void require(uint32_t key) {
+    if (meta.find(key) == nullptr) fail(ErrorKind::kNotFound, kj::str("no value ", key));
   }
 };
 
