@@ -87,7 +87,8 @@ void expectInstalled(Node& node) {
 }  // namespace
 
 // Catches: an installation that does not start, a config or secrets that are lost with it, a /var that
-// is memory; a reboot that loses or damages them; a disk that grows and is not used.
+// is memory; a reboot that loses or damages them; a disk that grows and is not used; a value of META that
+// was answered and is lost with the power.
 TEST(Install, ByBiosAndBackAgain) {
   Cluster cluster("installbios", flags({"--with-bootloader"}), 300);
   Node node{cluster, "installbios-master-1"};
@@ -104,6 +105,12 @@ TEST(Install, ByBiosAndBackAgain) {
   auto console = cluster.console(node.name);
   EXPECT_FALSE(contains(console, "cannot unmount")) << console;
 
+  EXPECT_EQ(cluster.ok({"meta", "read"}), "NODE   KEY   VALUE\n");
+  cluster.ok({"meta", "write", "0x20", "kept"});
+  cluster.ok({"meta", "write", "6", "A"});
+  cluster.ok({"meta", "write", "33", "dropped"});
+  cluster.ok({"meta", "delete", "33"});
+
   // A power cut; and the disk is larger when the power is back.
   node.power("kill");
   std::filesystem::resize_file(node.disk(), uint64_t{4096} << 20);
@@ -115,6 +122,10 @@ TEST(Install, ByBiosAndBackAgain) {
   std::smatch size;
   ASSERT_TRUE(std::regex_search(mounts, size, std::regex(R"(/dev/vda6 +(\d+\.\d+))"))) << mounts;
   EXPECT_GT(std::stod(size[1].str()), 3.0) << mounts;
+  auto values = cluster.ok({"meta", "read"});
+  EXPECT_TRUE(std::regex_search(
+      values, std::regex("^NODE +KEY +VALUE\n10.5.0.2 +6 +A\n10.5.0.2 +32 +kept\n$")))
+      << values;
 }
 
 // Catches: a boot loader that only a BIOS finds.
