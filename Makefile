@@ -4,9 +4,9 @@
 #   make check      after an edit: format, unit    make demo-destroy  remove it completely
 #                   tests, lint of what changed    make bench         figures, next to those of peers
 #   make test       everything once                make soak          everything that takes long
-#   make image      kernel, initramfs, squashfs    make format        run clang-format on all sources
-#   make lint       clang-format and clang-tidy    make docs          write the generated pages
-#   make clean      remove what was built
+#   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
+#   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
+#   make clean      remove what was built          make docs          write the generated pages
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
@@ -31,7 +31,7 @@ PROVISIONER ?= qemu
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure programs image check test soak bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs image iso check test soak bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -51,6 +51,9 @@ programs: configure
 
 image: programs
 	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image
+
+iso: image
+	@$(IN_ROOT) rootfs/iso.sh /build/image
 
 check test soak:
 	@tests/run.sh $@

@@ -44,7 +44,7 @@ check() {
 everything() {
   step "build" make all
   step "lint" make lint
-  step "image" make image
+  step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "unit tests" units
   step "build of the fuzz targets" fuzz_build
@@ -56,7 +56,7 @@ everything() {
 soak() {
   local name until=$((SECONDS + HOURS * 3600))
   step "build" make all
-  step "image" make image
+  step "image" make iso
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
     step "up to a million runs of $name" in_root /build/fuzz/parts/tests/fuzz/fuzz "$name" -runs=1000000 \
