@@ -56,6 +56,7 @@ kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const M
   auto own = KJ_MAP(m, metadata) {
     return std::pair(kj::str(m.name), kj::str(m.value));
   };
+  auto begun = impl->timer.now();
   auto getting = impl->get();
   KJ_IF_MAYBE (d, deadline) {
     getting = within(
@@ -66,7 +67,8 @@ kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const M
   auto pairs = KJ_MAP(m, own) {
     return Metadata{m.first, m.second};
   };
-  co_return session->open(ownPath, pairs, deadline);
+  auto left = deadline.map([&](kj::Duration d) { return d - (impl->timer.now() - begun); });
+  co_return session->open(ownPath, pairs, left);
 }
 
 kj::Promise<kj::Array<kj::byte>> Client::unary(kj::StringPtr path,

@@ -27,7 +27,7 @@ struct UnpackedImage {
 // What is there of it already.
 kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference);
 
-// Pulls once, whatever is there. NotFound, InvalidArgument and Unauthenticated do not pass by
+// Pulls once, whatever is there. NotFound, InvalidArgument and PermissionDenied do not pass by
 // themselves; Unavailable and DeadlineExceeded may.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 

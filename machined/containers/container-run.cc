@@ -116,6 +116,10 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
 kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id) {
   KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
     if (there->status == RunStatus::RUNNING) co_return there->pid;
+    if (there->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
+      fail(ErrorKind::kUnavailable,
+           kj::str("containerd cannot tell whether container \"", id, "\" runs"));
+    }
   }
   co_return nullptr;
 }
@@ -131,9 +135,7 @@ kj::Promise<RunningContainer> runContainer(Containerd& containerd, const Contain
     int pid = co_await begin(containerd, spec, image->snapshot.cStr(), output);
     co_return RunningContainer{pid, false};
   }
-  fail(ErrorKind::kFailedPrecondition, kj::str("image "
-                                               ", spec.image, "
-                                               " is not on this node"));
+  fail(ErrorKind::kFailedPrecondition, kj::str("image \"", spec.image, "\" is not on this node"));
 }
 
 kj::Promise<unsigned> containerEnded(Containerd& containerd, kj::String id) {

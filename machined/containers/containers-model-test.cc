@@ -254,6 +254,21 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
   EXPECT_EQ(need().wait(scope).snapshot, "sha256:2");
 }
 
+// Catches: words that do not name the image.
+TEST_F(ContainersModelTest, AnImageThatIsGoneIsNamed) {
+  server.methods["/containerd.services.tasks.v1.Tasks/Get"] = [](auto& x) {
+    if (x.ended) x.finish(5, "no such task");
+  };
+  on<cri::ImageStatusRequest, cri::ImageStatusResponse>(
+      "/runtime.v1.ImageService/ImageStatus", [](auto&) { return cri::ImageStatusResponse(); });
+  ContainerSpec spec;
+  spec.id = kj::str("c");
+  spec.image = kj::str("example.com/etcd:v3");
+  auto failed = kj::runCatchingExceptions([&]() { runContainer(containerd, spec, 1).wait(scope); });
+  EXPECT_EQ("image \"example.com/etcd:v3\" is not on this node",
+            messageOf(KJ_ASSERT_NONNULL(failed)));
+}
+
 // Catches: a text of a config that becomes another part of the runtime's specification; a mount that
 // is writable though nobody asked for that.
 TEST(RuntimeSpec, SaysWhatTheServiceWants) {

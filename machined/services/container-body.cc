@@ -7,7 +7,7 @@ namespace {
 
 constexpr auto kAgain = 250 * kj::MILLISECONDS;
 constexpr auto kImagePatience = 20 * kj::SECONDS, kStartPatience = 60 * kj::SECONDS,
-               kSignalPatience = 10 * kj::SECONDS, kRemovePatience = 10 * kj::SECONDS;
+               kRemovePatience = 10 * kj::SECONDS;
 
 // containerd is away or hangs; whatever it is, the supervisor is at it.
 bool passes(const kj::Exception& e) {
@@ -67,9 +67,13 @@ kj::Promise<ServiceBody::Started> ContainerBody::start(Environment environment, 
   auto wanted = spec();
   wanted.id = kj::str(id);
   wanted.environment = kj::mv(environment);
-  auto running = co_await patiently<RunningContainer>(
-      containerd.timer, kStartPatience, [&]() { return runContainer(containerd, wanted, output); });
-  co_return Started{running.pid, running.adopted};
+  unsigned tries = 0;
+  auto running = co_await patiently<RunningContainer>(containerd.timer, kStartPatience, [&]() {
+    ++tries;
+    return runContainer(containerd, wanted, output);
+  });
+  // What an earlier try of this very call has started is not a predecessor's.
+  co_return Started{running.pid, running.adopted && tries == 1};
 }
 
 kj::Promise<kj::Maybe<int>> ContainerBody::find() {
@@ -90,7 +94,10 @@ kj::Promise<kj::Maybe<int>> ContainerBody::ended() {
         .then([&](unsigned s) { status = s; },
               [&](kj::Exception&&) {});  // whether it is gone is asked for
     KJ_IF_MAYBE (s, status) co_return waitStatus(*s);
-    if (co_await find() == nullptr) co_return nullptr;
+    bool gone = false;
+    co_await find().then([&](kj::Maybe<int> pid) { gone = pid == nullptr; },
+                         [](kj::Exception&&) {});  // asked again
+    if (gone) co_return nullptr;
     co_await containerd.timer.afterDelay(kAgain);
   }
 }
@@ -105,7 +112,7 @@ kj::Promise<void> ContainerBody::signal(int number) {
     });  // otherwise its end is on its way
     co_return Done();
   };
-  return patiently<Done>(containerd.timer, kSignalPatience, kj::mv(attempt)).ignoreResult();
+  return patiently<Done>(containerd.timer, nullptr, kj::mv(attempt)).ignoreResult();
 }
 
 kj::Promise<void> ContainerBody::remove() {

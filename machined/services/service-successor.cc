@@ -104,23 +104,28 @@ void Service::takeUpContainer(rpc::ServiceState before) {
   if (before != St::RUNNING && before != St::STOPPING) return takeUpWhatEnded(before);
   phase = ServicePhase::kSeeking;
   ++turn;
-  tell(kj::str("Looking for ", is.command, " (PID ", pid, ") after a restart of machined"));
+  auto known = pid == 0 ? kj::String() : kj::str(" (PID ", pid, ")");
+  tell(kj::str("Looking for ", is.command, known, " after a restart of machined"));
+  reason = kj::str(is.command, " ended while machined was away");
+  reason[0] = static_cast<char>(toupper(reason[0]));
+  sought = true;
   busy(work, [this]() { return seek(); });
   stopAsBefore(before);
 }
 
+// Until it is known: then it has a process, or there is nothing left of it.
 kj::Promise<void> Service::seek() {
   kj::Maybe<kj::Exception> broken;
   auto found = co_await body->find().catch_([&](kj::Exception&& e) -> kj::Maybe<int> {
     broken = kj::mv(e);
     return nullptr;
   });
+  sought = false;
   KJ_IF_MAYBE (p, found) co_return has({*p, true});
   KJ_IF_MAYBE (e, broken) {
     reason = kj::str("Cannot look for ", is.command, ": ", messageOf(*e));
   } else {
-    reason = kj::str(is.command, " ended while machined was away");
-    reason[0] = static_cast<char>(toupper(reason[0]));
+    co_await body->remove().catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
   }
   feed(ServiceInput::kExited);
 }

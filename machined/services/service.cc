@@ -130,7 +130,7 @@ void Service::act(ServiceAction action) {
       // The only such step: a start or a search overtaken by a stop. It goes on, to have a process
       // to end.
       return tell(
-          kj::str("Stopping as soon as ", is.command, pid == 0 ? " has started" : " is found"));
+          kj::str("Stopping as soon as ", is.command, sought ? " is found" : " has started"));
     case ServiceAction::kAwait:
       policy = RestartPolicy();
       reason = nullptr;
@@ -163,8 +163,7 @@ void Service::act(ServiceAction action) {
         return feedLater(ServiceInput::kExited);
       }
       tell(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
-      all.tasks().add(signalNow(SIGTERM));
-      return pauseFor(kGrace);
+      return busy(work, [this, since = turn]() { return terminate(since); });
     case ServiceAction::kKill:
       tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
                    "), which has not exited within 10 s"));
@@ -252,8 +251,12 @@ kj::Promise<void> Service::stop() {
   auto deadline = timer.now() + kGrace + kGrace;
   while (!isDown()) {
     if (timer.now() >= deadline) {
-      fail(ErrorKind::kDeadlineExceeded, kj::str("service \"", is.id, "\" (PID ", pid,
-                                                 ") has not exited within 10 s after SIGKILL"));
+      fail(ErrorKind::kDeadlineExceeded,
+           phase == ServicePhase::kKilling
+               ? kj::str("service \"", is.id, "\" (PID ", pid,
+                         ") has not exited within 10 s after SIGKILL")
+               : kj::str("service \"", is.id,
+                         "\" has not stopped within 20 s: ", record.lastMessage()));
     }
     co_await all.change().exclusiveJoin(timer.atTime(deadline));
   }
@@ -345,11 +348,8 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
 }
 
 kj::Promise<void> Service::prepare(uint64_t since) {
-  auto both = [this, since]() -> kj::Promise<void> {
-    KJ_IF_MAYBE (preWork, is.preWork) co_await (*preWork)();
-    co_await body->prepare(noteFor(since));
-  };
-  auto broken = co_await kj::evalNow(both).then(
+  auto begin = [this, since]() { return body->prepare(noteFor(since)); };
+  auto broken = co_await kj::evalNow(begin).then(
       []() -> kj::Maybe<kj::Exception> { return nullptr; },
       [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, broken) {
@@ -407,6 +407,8 @@ kj::Promise<void> Service::spawn() {
   KJ_IF_MAYBE (e, broken) {
     reason = kj::str("Cannot start ", is.command, ": ", messageOf(*e));
   }
+  // The runtime may have begun more of it than it could say.
+  if (child == nullptr && phase == ServicePhase::kDooming) co_return co_await seek();
   startedAt = all.deps().timer.now();  // and ran for no time at all
   feed(child == nullptr ? ServiceInput::kNotYet : ServiceInput::kBroken);
 }
@@ -425,6 +427,13 @@ kj::Promise<void> Service::pause(uint64_t since, kj::Duration delay) {
 
 void Service::pauseFor(kj::Duration delay) {
   busy(work, [this, since = turn, delay]() { return pause(since, delay); });
+}
+
+// The time for going by itself begins when the signal has come: containerd may be away.
+kj::Promise<void> Service::terminate(uint64_t since) {
+  co_await signalNow(SIGTERM).catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
+  co_await all.deps().timer.afterDelay(kGrace);
+  feedIf(since, ServiceInput::kDue);
 }
 
 // --- running ---

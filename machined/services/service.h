@@ -68,7 +68,7 @@ class Service : public kj::Refcounted {
  private:
   ServiceSet& all;
   ServiceDefinition is;
-  kj::Own<ServiceBody> body;  // of neither a part nor this program itself
+  kj::Own<ServiceBody> body;  // of a part and of this program itself: unused
   kj::Maybe<ChildBody&> child;
   bool self = false;
   bool again = false;  // start once it is down
@@ -78,6 +78,7 @@ class Service : public kj::Refcounted {
   RestartPolicy policy;
   int pid = 0;           // 0: no process
   bool adopted = false;  // it ran before this brain did
+  bool sought = false;   // whether it runs is being found out
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
   kj::String reason;  // why the last thing ended or failed
   // What the phase is busy with; replaced at every step. An input that it gives belongs to `turn`.
@@ -127,6 +128,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> pause(uint64_t turn, kj::Duration delay);
   void pauseFor(kj::Duration delay);
   void attend();
+  kj::Promise<void> terminate(uint64_t turn);
   kj::Promise<void> runPart(uint64_t turn);
   kj::Promise<void> watchHealth(uint64_t turn);
   kj::Promise<void> watchEnd();

@@ -20,6 +20,7 @@ struct ModelRuntime {
   kj::Maybe<int> status;  // of what has ended and was not removed
   kj::Maybe<kj::String> cannotPrepare;
   kj::Maybe<kj::Promise<void>> gate;  // of the next prepare()
+  kj::Maybe<kj::String> loses;        // what the next start() says after it has started
   kj::Vector<kj::String> environment;
 
   void exit(int how) {
@@ -61,6 +62,12 @@ class ModelBody final : public ServiceBody {
     runtime.environment.clear();
     for (auto& e : environment) runtime.environment.add(kj::str(e));
     runtime.running = ++runtime.lastPid;
+    KJ_IF_MAYBE (why, runtime.loses) {
+      auto said = kj::mv(*why);
+      runtime.loses = nullptr;
+      runtime.answers = false;
+      fail(ErrorKind::kUnavailable, said);
+    }
     co_return Started{runtime.running, false};
   }
   kj::Promise<kj::Maybe<int>> find() override {
@@ -250,6 +257,61 @@ TEST_F(SupervisorBodyTest, ANewBrainFinishesAStop) {
   EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
   EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
   EXPECT_EQ(1u, runtime.starts);
+}
+
+// Catches: a shim, a layer and a record that stay when a container ends while its stop is between two
+// brains.
+TEST_F(SupervisorBodyTest, NothingIsLeftOfWhatEndedDuringAStopWithoutABrain) {
+  startIt();
+  runtime.answer(false);
+  auto stopped = supervisor->stop("c");
+  run();
+  {
+    auto drop = kj::mv(stopped);
+  }
+  crashBrain();
+  runtime.answers = true;
+  runtime.exit(0);
+  load();
+  run();
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
+  EXPECT_EQ(1u, runtime.removals);
+}
+
+// Catches: a signal that is given up because the runtime is away, so that the service stops for ever;
+// a SIGKILL at the heels of a SIGTERM that came late.
+TEST_F(SupervisorBodyTest, AStopIsOverWhenTheRuntimeIsBack) {
+  startIt();
+  runtime.answer(false);
+  auto stopped = supervisor->stop("c");
+  advance(60 * kj::SECONDS);
+  EXPECT_EQ(rpc::ServiceState::STOPPING, state("c"));
+  EXPECT_THAT(runtime.signals, IsEmpty());
+  runtime.answer(true);
+  run();
+  EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
+}
+
+// Catches: a container that runs on with nobody to watch it, because it was stopped while the runtime
+// had started it and could not say so; a text that blames a signal that was not sent.
+TEST_F(SupervisorBodyTest, WhatWasStartedUnheardIsStopped) {
+  runtime.answer(false);
+  startIt();
+  auto stopped = supervisor->stop("c").then([]() { return kj::str(); },
+                                            [](kj::Exception&& e) { return messageOf(e); });
+  runtime.loses = kj::str("the connection was lost");
+  runtime.answer(true);
+  advance(20 * kj::SECONDS);
+  EXPECT_EQ(1u, runtime.starts);
+  EXPECT_EQ(
+      "service \"c\" has not stopped within 20 s: Stopping as soon as container c has started",
+      stopped.wait(scope));
+  runtime.answer(true);
+  run();
+  EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
+  EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
+  EXPECT_EQ(1u, runtime.removals);
 }
 
 // Catches: a stop while it is sought for that is over before it was found, so that it runs on.

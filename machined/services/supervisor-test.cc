@@ -1,5 +1,3 @@
-#include "common/testing/test-tree.h"
-#include "machined/services/service-child.h"
 #include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
@@ -145,18 +143,6 @@ TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
   EXPECT_TRUE(machine.runs("second"));
 }
 
-// Catches: a service that comes back while the machine goes down.
-TEST_F(SupervisorTest, ARestartThatIsDueAfterTheEndIsNone) {
-  supervisor->load(carrier("a"));
-  supervisor->start("a");
-  run();
-  auto answered = supervisor->restart("a");
-  auto all = supervisor->stopAll();
-  EXPECT_TRUE(done(all));
-  advance(1 * kj::SECONDS);
-  EXPECT_FALSE(machine.runs("a"));
-}
-
 // Catches: an end that is heard of before the start is, and forgotten: a service that is taken to
 // run for ever.
 TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {
@@ -232,32 +218,6 @@ TEST_F(SupervisorTest, ALaterStartThatFailsIsTriedAgain) {
   EXPECT_THAT(told.back(), HasSubstr("Cannot allocate memory; restarting in 0.1 s"));
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("a"));
-}
-
-// Catches: pre work that is skipped, whose failure is lost, or that goes on after a stop.
-TEST_F(SupervisorTest, PreWork) {
-  auto broken = define("a");
-  broken.preWork = kj::Function<kj::Promise<void>()>(
-      []() -> kj::Promise<void> { return error(ErrorKind::kInternal, "no such image"); });
-  supervisor->load(kj::mv(broken));
-  supervisor->start("a");
-  run();
-  EXPECT_EQ("a Failed Pre state failed: no such image", told.back());
-
-  bool dropped = false;
-  auto endless = define("b");
-  endless.preWork = kj::Function<kj::Promise<void>()>([&]() -> kj::Promise<void> {
-    return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([&]() { dropped = true; }));
-  });
-  supervisor->load(kj::mv(endless));
-  supervisor->start("b");
-  run();
-  EXPECT_FALSE(dropped);
-  auto stopped = supervisor->stop("b");
-  EXPECT_TRUE(done(stopped));
-  EXPECT_TRUE(dropped);
-  EXPECT_EQ(rpc::ServiceState::FINISHED, state("b"));
-  EXPECT_EQ(0u, machine.spawns);
 }
 
 // Catches: health events without a change, a first check before its delay, "up" before the first
@@ -372,134 +332,6 @@ TEST_F(SupervisorTest, ARestartForgetsHealth) {
   EXPECT_TRUE(supervisor->isUp("a"));
 }
 
-// Catches: no SIGKILL after the grace time, or one before it; a stop that resolves too early.
-TEST_F(SupervisorTest, StopIsTermThenKill) {
-  machine.diesOf = [](auto&, int signal) { return signal == SIGKILL; };
-  supervisor->load(define("a"));
-  supervisor->start("a");
-  run();
-  auto stopped = supervisor->stop("a");
-  advance(9999 * kj::MILLISECONDS);
-  EXPECT_EQ(1u, machine.child("a").signals.size());
-  EXPECT_EQ(SIGTERM, machine.child("a").signals[0]);
-  EXPECT_FALSE(done(stopped));
-  advance(1 * kj::MILLISECONDS);
-  EXPECT_TRUE(done(stopped));
-  EXPECT_FALSE(machine.runs("a"));
-  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
-  advance(60 * kj::SECONDS);
-  EXPECT_FALSE(machine.runs("a"));  // and it is not restarted
-}
-
-// Catches: a stop of a process that not even SIGKILL ends, waiting for ever.
-TEST_F(SupervisorTest, StopOfTheUnkillableSaysSo) {
-  machine.diesOf = [](auto&, int) { return false; };
-  supervisor->load(define("a"));
-  supervisor->start("a");
-  run();
-  auto stopped = supervisor->stop("a");
-  advance(21 * kj::SECONDS);
-  ASSERT_TRUE(stopped.poll(scope));
-  try {
-    stopped.wait(scope);
-    FAIL() << "resolved";
-  } catch (const kj::Exception& e) {
-    EXPECT_EQ(ErrorKind::kDeadlineExceeded, kindOf(e));
-    EXPECT_THAT(messageOf(e).cStr(), HasSubstr("PID 100"));
-  }
-}
-
-// Catches: a stop during the pause before a restart that does not stop the restart.
-TEST_F(SupervisorTest, StopDuringThePause) {
-  supervisor->load(define("a"));
-  supervisor->start("a");
-  run();
-  machine.exit("a", 0);
-  run();
-  machine.exit("a", 0);
-  run();
-  auto stopped = supervisor->stop("a");
-  EXPECT_TRUE(done(stopped));
-  advance(60 * kj::SECONDS);
-  EXPECT_FALSE(machine.runs("a"));
-}
-
-// Catches: a stop that overtakes a start under way and leaves the child running.
-TEST_F(SupervisorTest, StopDuringTheStart) {
-  supervisor->load(define("a"));
-  supervisor->start("a");
-  auto stopped = supervisor->stop("a");  // process 1 has not answered yet
-  EXPECT_TRUE(done(stopped));
-  EXPECT_FALSE(machine.runs("a"));
-  EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
-}
-
-// Catches: an apid that outlives the network it depends on, or a stop order by name.
-TEST_F(SupervisorTest, StopAllGoesFromDependantsDown) {
-  machine.diesOf = [](auto&, int) { return false; };
-  supervisor->load(define("a"));
-  supervisor->load(define("b", {"a"}));
-  supervisor->load(define("c", {"b"}));
-  for (auto id : {"a", "b", "c"}) supervisor->start(id);
-  run();
-  auto stopped = supervisor->stopAll();
-  run();
-  EXPECT_EQ(1u, machine.child("c").signals.size());
-  EXPECT_EQ(0u, machine.child("b").signals.size());
-  machine.exit("c", 0);
-  run();
-  EXPECT_EQ(1u, machine.child("b").signals.size());
-  EXPECT_EQ(0u, machine.child("a").signals.size());
-  machine.exit("b", 0);
-  run();
-  machine.exit("a", 0);
-  EXPECT_TRUE(done(stopped));
-  EXPECT_ANY_THROW(supervisor->start("a"));
-  EXPECT_EQ(3u, machine.spawns);
-}
-
-// Catches: a service that comes back while the machine goes down, as its restart was under way.
-TEST_F(SupervisorTest, StopAllEndsARestartThatIsUnderWay) {
-  machine.diesOf = [](auto&, int) { return false; };
-  supervisor->load(define("a"));
-  supervisor->load(define("b", {"a"}));
-  for (auto id : {"a", "b"}) supervisor->start(id);
-  run();
-  auto answered = supervisor->restart("a");
-  run();
-  auto stopped = supervisor->stopAll();  // a's turn comes after b's
-  run();
-  machine.exit("a", 0);
-  run();
-  EXPECT_FALSE(machine.runs("a"));
-  machine.exit("b", 0);
-  EXPECT_TRUE(done(stopped));
-  EXPECT_EQ(2u, machine.spawns);
-}
-
-// Catches: machined that ends itself before everything else has ended.
-TEST_F(SupervisorTest, StopAllLeavesThisProgram) {
-  supervisor->loadSelf("machined");
-  auto stopped = supervisor->stopAll();
-  EXPECT_TRUE(done(stopped));
-  EXPECT_EQ(rpc::ServiceState::RUNNING, state("machined"));
-}
-
-// Catches: one dependant that does not end and keeps the machine from going down.
-TEST_F(SupervisorTest, StopAllWaitsThirtySecondsForDependants) {
-  machine.diesOf = [](auto& child, int signal) { return child.slot == "a" && signal == SIGTERM; };
-  supervisor->load(define("a"));
-  supervisor->load(define("b", {"a"}));
-  supervisor->start("a");
-  supervisor->start("b");
-  run();
-  auto stopped = supervisor->stopAll();
-  advance(29 * kj::SECONDS);
-  EXPECT_TRUE(machine.runs("a"));
-  advance(1 * kj::SECONDS);
-  EXPECT_FALSE(machine.runs("a"));
-}
-
 // Catches: an unknown id that crashes or is made up.
 TEST_F(SupervisorTest, UnknownIds) {
   try {
@@ -550,26 +382,6 @@ TEST_F(SupervisorTest, RestartGoesOnByItself) {
   machine.exit("a", 0);  // an ordinary end is still followed by one start, not two
   run();
   EXPECT_EQ(3u, machine.spawns);
-}
-
-// Catches: a start that is lost because the service was still stopping; a stop that does not undo
-// it.
-TEST_F(SupervisorTest, StartWhileStopping) {
-  machine.diesOf = [](auto&, int) { return false; };
-  supervisor->load(define("a"));
-  supervisor->start("a");
-  run();
-  auto stopped = supervisor->stop("a");
-  supervisor->start("a");
-  machine.exit("a", 0);
-  run();
-  EXPECT_EQ(2u, machine.spawns);
-  auto again = supervisor->stop("a");
-  supervisor->start("a");
-  auto third = supervisor->stop("a");
-  machine.exit("a", 0);
-  run();
-  EXPECT_EQ(2u, machine.spawns);
 }
 
 // Catches: a signal to nobody that looks like success, one that is answered before it is sent.
@@ -640,24 +452,6 @@ TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
   supervisor->load(limited());
   EXPECT_EQ("a Waiting Process ended while machined was away (killed: out of memory); restarting",
             told.back());
-}
-
-TEST(ServiceChild, CountsMemoryKills) {
-  EXPECT_EQ(3u, memoryKillsOf("low 0\nhigh 0\nmax 77\noom 4\noom_kill 3\noom_group_kill 0\n"));
-  EXPECT_EQ(0u, memoryKillsOf(""));
-  EXPECT_EQ(0u, memoryKillsOf("oom_kill x\n"));
-}
-
-// Catches: a service that ran out of memory on a host with version 1, and nobody says so.
-TEST(ServiceChild, FindsMemoryKillsOfEitherVersion) {
-  TestTree tree;
-  EXPECT_EQ(0u, memoryKillsIn(tree.root, "system/a"));
-  tree.directory("memory/system/a");
-  tree.file("memory/system/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-  EXPECT_EQ(2u, memoryKillsIn(tree.root, "system/a"));
-  tree.directory("system/a");
-  tree.file("system/a/memory.events", "oom 4\noom_kill 3\n");
-  EXPECT_EQ(3u, memoryKillsIn(tree.root, "system/a"));
 }
 
 }  // namespace

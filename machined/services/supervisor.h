@@ -54,7 +54,6 @@ struct ServiceDefinition {
   // be up as well, but for 3 s at most, and not for one that is not on its way.
   kj::Vector<kj::String> givesWayTo;
   kj::Vector<kj::Own<Condition>> conditions;
-  kj::Maybe<kj::Function<kj::Promise<void>()>> preWork;
   kj::Maybe<HealthCheck> health;
   // Descriptors that outlive the service (listening sockets), with their numbers in it. The caller
   // keeps them open as long as the supervisor lives.
