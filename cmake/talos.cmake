@@ -1,9 +1,10 @@
-# talos_library(NAME deps... [PLAIN] [FOR_TESTS] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
+# talos_library(NAME deps... [PLAIN] [FOR_TESTS] [DYNAMIC] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
 #          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it has
 #          nothing to do with the large schemas, and is not compiled again when one of them changes.
-#          FOR_TESTS: only tests link it
-# talos_program(NAME deps... [AT path])   main.cc of this folder, installed under NAME in the build folder's top;
-#          AT: and in the image at this path (rootfs/node)
+#          FOR_TESTS: only tests link it. DYNAMIC: it needs shared libraries, so its test does, too
+# talos_program(NAME deps... [AT path] [DYNAMIC])   main.cc of this folder, installed under NAME in the build folder's
+#          top; AT: and in the image at this path, as a name of the file of all of them (rootfs/node). DYNAMIC: as a
+#          file of its own that needs shared libraries, which come into the image with it
 # talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
 # Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
@@ -58,7 +59,7 @@ endmacro()
 
 function(talos_library name)
   talos_set_folder()
-  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS" "" "TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS;DYNAMIC" "" "TESTS")
   set(plain)
   if(room_PLAIN)
     set(plain PLAIN)
@@ -85,6 +86,9 @@ function(talos_library name)
     add_executable(${name}-test ${tests})
     talos_precompiled(${name}-test TEST ${plain})
     target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
+    if(room_DYNAMIC)
+      talos_dynamic(${name}-test)
+    endif()
     add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
   endif()
@@ -92,12 +96,14 @@ endfunction()
 
 function(talos_program name)
   talos_set_folder()
-  cmake_parse_arguments(PARSE_ARGV 1 program "" "AT" "")
+  cmake_parse_arguments(PARSE_ARGV 1 program "DYNAMIC" "AT" "")
   set(links ${program_UNPARSED_ARGUMENTS})
   if(FUZZ)
     return()
   endif()
-  if(program_AT)
+  if(program_AT AND program_DYNAMIC)
+    set_property(GLOBAL APPEND_STRING PROPERTY TALOS_DYNAMIC "${name} ${program_AT}\n")
+  elseif(program_AT)
     set_property(GLOBAL APPEND PROPERTY TALOS_NODE_NAMES ${name})
     set_property(GLOBAL APPEND PROPERTY TALOS_NODE_PATHS ${program_AT})
     set_property(GLOBAL APPEND PROPERTY TALOS_NODE_LINKS ${links})
@@ -113,6 +119,31 @@ function(talos_program name)
   talos_precompiled(${name})
   target_link_libraries(${name} PRIVATE ${links})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  if(program_DYNAMIC)
+    talos_dynamic(${name})
+  endif()
+endfunction()
+
+# talos_shared(ROOM libraries...)   a room of a DYNAMIC program links these, which are shared
+function(talos_shared room)
+  if(SANITIZE OR FUZZ)
+    target_link_libraries(${room} PUBLIC ${ARGN})
+    return()
+  endif()
+  foreach(library ${ARGN})
+    target_link_libraries(${room} PUBLIC "-Wl,-Bdynamic -l${library} -Wl,-Bstatic")
+  endforeach()
+endfunction()
+
+# talos_dynamic(TARGET)   a program that uses the C library and those of talos_shared as shared libraries, and no others
+function(talos_dynamic target)
+  if(SANITIZE OR FUZZ)
+    return()
+  endif()
+  get_target_property(options ${target} LINK_OPTIONS)
+  list(REMOVE_ITEM options -static)
+  list(FILTER options EXCLUDE REGEX "register_frame_info")
+  set_target_properties(${target} PROPERTIES LINK_OPTIONS "${options};-no-pie;-Wl,-Bstatic;-static-libstdc++;-static-libgcc")
 endfunction()
 
 # talos_lacks(PROGRAM names...)   fails the build if the program has a function with one of these in its name. A

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checks what the image promises:  check.sh ROOT OUT IMAGE   (inside the build root, after image.sh)
-#   no shell, no package manager, no interpreter; every program of ours is one static file, and the others are those of
-#   packages/runtime.list with their libraries; nothing is setuid or writable by others; the list of contents names every file; built again from nothing, it is the same.
+#   no shell, no package manager, no interpreter; every program of ours that is not DYNAMIC in cmake is one static file,
+#   and the others are those of packages/runtime.list; the libraries are those that these need; nothing is setuid or writable by others; the list of contents names every file; built again from nothing, it is the same.
 set -euo pipefail
 export LC_ALL=C
 root=$1 out=$2 image=$3
@@ -24,8 +24,8 @@ while read -r path; do
   [[ ! $name =~ ^($forbidden)$ ]] || wrong "$path: must not be in the image"
 done < <(cd "$work" && find tree ramfs \( -type f -o -type l \) -printf '%p\n')
 
-# The container runtime and the makers of file systems are the only ones that are not static: what they need is there,
-# and nothing else.
+# The container runtime, the makers of file systems and what is DYNAMIC in cmake are the only ones that are not static:
+# what they need is there, and nothing else.
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 runtime=$(rows "$here/packages/runtime.list" | awk '{ print "tree" $2 }')
 needed() {  # FILES: names of libraries and loaders
@@ -33,14 +33,17 @@ needed() {  # FILES: names of libraries and loaders
     sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p; s/.*Requesting program interpreter: .*\/\(.*\)\].*/\1/p' | sort -u
 }
 libraries=$(cd "$work" && find tree/usr/lib/*-linux-gnu tree/usr/lib64 -type f)
-diff <(needed $runtime $libraries) <(for path in $libraries; do basename "$path"; done | sort -u) >&2 ||
-  wrong "the libraries of the image are not those that its container runtime needs (above)"
+ours=$(rows "$out/programs.list" | while read -r name path _; do
+  if llvm-readelf-19 --program-headers "$out/$name" | grep -q INTERP; then echo "tree$path"; fi
+done)
+diff <(needed $runtime $ours $libraries) <(for path in $libraries; do basename "$path"; done | sort -u) >&2 ||
+  wrong "the libraries of the image are not those that its programs need (above)"
 
 programs=0
 while read -r path; do
   head=$(head -c 4 "$work/$path" | od -An -tx1 | tr -d ' \n')
   [[ $'\n'$libraries$'\n' != *$'\n'$path$'\n'* ]] || continue
-  if [[ $'\n'$runtime$'\n' == *$'\n'$path$'\n'* ]]; then programs=$((programs + 1)); continue; fi
+  if [[ $'\n'$runtime$'\n'$ours$'\n' == *$'\n'$path$'\n'* ]]; then programs=$((programs + 1)); continue; fi
   case $path in */lib/modules/*) [ "$head" = 7f454c46 ] || case $path in *.ko) wrong "$path: not a module" ;; esac; continue ;; esac
   if [ "$head" = 7f454c46 ]; then
     programs=$((programs + 1))

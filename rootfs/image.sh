@@ -127,16 +127,20 @@ while read -r name path links; do
     ln "$tree$path" "$tree$link"
   done
 done < <(rows "$out/programs.list")
-# The container runtime: Debian's programs, the loader and the libraries that they name.
-libraries() {  # PROGRAM: paths as the loader finds them
-  ldd "$1" | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }'
+# The container runtime: Debian's programs. The loader and the libraries that they and those of ours that are not
+# static name.
+libraries() {  # PROGRAM: paths as the loader finds them; a static one has none
+  { ldd "$1" 2>/dev/null || true; } | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }'
 }
 ln -s usr/lib64 "$tree/lib64"
-while read -r _ path; do
-  [ -e "$path" ] || die "$path is missing in $root; remove it and run make to create it again"
-  install -D -m 0755 "$path" "$tree$path"
-  libraries "$path"
-done < <(rows "$here/packages/runtime.list") | sort -u | while read -r path; do
+{
+  rows "$out/programs.list" | while read -r name _; do libraries "$out/$name"; done
+  while read -r _ path; do
+    [ -e "$path" ] || die "$path is missing in $root; remove it and run make to create it again"
+    install -D -m 0755 "$path" "$tree$path"
+    libraries "$path"
+  done < <(rows "$here/packages/runtime.list")
+} | sort -u | while read -r path; do
   case $path in /lib/*|/lib64/*) path=/usr$path ;; esac   # the same as in the image
   install -D -m 0755 "$path" "$tree$path"
 done

@@ -26,6 +26,7 @@ struct LocalCluster {
   configsApplied @18 :Bool;        # the nodes booted without a config, and have had theirs since
   withBootLoader @19 :Bool;        # virtual machines install themselves on their disk, and start from it then
   withUefi @20 :Bool;              # by UEFI, not by a BIOS
+  encryptState @21 :Bool;          # virtual machines make their STATE themselves
 }
 struct LocalNode {
   name @0 :Text;
@@ -41,6 +42,7 @@ struct LocalNode {
   milliCpus @10 :UInt32;           # of a node in a container: 1000 is one CPU
   state @11 :Text;                 # only in what `cluster show` prints: running, paused, off or failed
   error @12 :Text;                 # why it failed
+  uuid @13 :Text;                  # of the machine; empty: none
 }
 
 # What the supervisor of a cluster serves on <state>/<name>/control.sock, to its owner only.

@@ -52,6 +52,17 @@ struct BootRecordSpec $A.resource((type = "BootRecords.runtime.talos.dev", names
   reason @3 :Text $A.column("Reason");          # why it ended, and who asked for that
   version @4 :Text $A.column("Version");
 }
+struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", namespace = "runtime")) {
+  # A partition of the system disk that the node has files on, or would have. The id is its label.
+  phase @0 :Text $A.column("Phase");            # waiting (for a config), ready, failed or closed
+  location @1 :Text $A.column("Location");      # /dev/vda5
+  mountLocation @2 :Text $A.column("Mount Location");  # the device with the file system
+  filesystem @3 :Text $A.column("File System");
+  encryptionProvider @4 :Text $A.column("Encryption");  # luks2; empty: none
+  encryptionSlots @5 :List(UInt32);             # that the config has keys for
+  encryptionSlot @6 :Text $A.column("Slot");    # whose key opened it
+  errorMessage @7 :Text;
+}
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {
   document @0 :Text $A.raw;                     # the source bytes, comments and all

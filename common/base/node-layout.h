@@ -14,6 +14,7 @@ constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
 constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;
 constexpr kj::StringPtr kParse = "/usr/libexec/talos/parse"_kj;
 constexpr kj::StringPtr kInstaller = "/usr/libexec/talos/installer"_kj;
+constexpr kj::StringPtr kLuks = "/usr/libexec/talos/luks"_kj;
 
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;

@@ -145,10 +145,16 @@ machine:
       provider: luks2
       cipher: aes-xts-plain64
       keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}]
+      keySize: 256
+      blockSize: 4096
+      options: [no_read_workqueue, same_cpu_crypt]
     ephemeral:
       provider: luks2
       cipher: aes-xts-plain64
       keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}]
+      keySize: 256
+      blockSize: 4096
+      options: [no_write_workqueue]
 cluster:
   controlPlane: {endpoint: "https://api.example.org:6443", localAPIServerPort: 7443}
   clusterName: example

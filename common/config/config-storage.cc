@@ -133,7 +133,7 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
   }
 }
 
-void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key, bool state) {
+void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key) {
   if (!key.hasStatic() && !key.hasNodeID()) {
     report.error(path, kj::str("kind of the key is missing"),
                  "use static: {passphrase: …} or nodeID: {}");
@@ -144,10 +144,30 @@ void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key, boo
   if (!key.hasStatic()) return;
   if (key.getStatic().getPassphrase().size() == 0) {
     report.error(kj::str(path, ".static.passphrase"), kj::str("passphrase is missing"));
-  } else if (state) {
-    report.warn(kj::str(path, ".static"),
-                kj::str("the passphrase of STATE is stored unencrypted on the disk"),
-                "use nodeID: {}, which stores no key");
+  }
+}
+
+void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryption) {
+  auto keySize = encryption.getKeySize(), blockSize = encryption.getBlockSize();
+  if (report.has(kj::str(path, ".keySize")) && keySize != 256 && keySize != 512) {
+    report.error(kj::str(path, ".keySize"), kj::str(keySize, " is not a valid size of a key"),
+                 "use 256 or 512");
+  }
+  bool good = blockSize == 512 || blockSize == 1024 || blockSize == 2048 || blockSize == 4096;
+  if (report.has(kj::str(path, ".blockSize")) && !good) {
+    report.error(kj::str(path, ".blockSize"),
+                 kj::str(blockSize, " is not a valid size of a sector"),
+                 "use 512, 1024, 2048 or 4096");
+  }
+  size_t i = 0;
+  for (auto option : encryption.getOptions()) {
+    auto place = kj::str(path, ".options[", i++, "]");
+    if (option == "no_read_workqueue" || option == "no_write_workqueue" ||
+        option == "same_cpu_crypt") {
+      continue;
+    }
+    report.error(place, kj::str("\"", option, "\" is not a valid option"),
+                 "use no_read_workqueue, no_write_workqueue or same_cpu_crypt");
   }
 }
 
@@ -162,6 +182,7 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
     report.error(kj::str(path, ".cipher"), kj::str("\"", cipher, "\" is not supported"),
                  "use aes-xts-plain64");
   }
+  checkSizes(report, path, encryption);
   auto keys = kj::str(path, ".keys");
   if (encryption.getKeys().size() == 0) {
     report.error(keys, kj::str("an encrypted partition needs at least one key"),
@@ -169,15 +190,22 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
   }
   std::set<uint32_t> slots;
   size_t i = 0;
+  bool known = false;  // a key that the machine has without its config
   for (auto key : encryption.getKeys()) {
     auto place = kj::str(keys, "[", i++, "]");
-    checkKey(report, place, key, state);
+    checkKey(report, place, key);
+    known = known || (key.hasNodeID() && !key.hasStatic());
     if (key.getSlot() >= kKeySlots) {
       report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a valid slot"),
                    "must be 0 to 31");
     } else if (!slots.insert(key.getSlot()).second) {
       report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is a duplicate"));
     }
+  }
+  // A passphrase would have to be stored unencrypted beside it.
+  if (state && i > 0 && !known) {
+    report.error(keys, kj::str("STATE, where the config is kept, needs a key that is not in it"),
+                 "add one with nodeID: {}");
   }
 }
 

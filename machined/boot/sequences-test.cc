@@ -32,14 +32,14 @@ TEST(Sequences, NamesAndOrder) {
       "setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
       "mountSystem(mountStatePartition) "
-      "config(loadConfig) setupNetwork(setupDiscoveryNetwork)",
+      "config(loadConfig) unlockState(unlockStatePartition) setupNetwork(setupDiscoveryNetwork)",
       show("initialize", Mode::kMetal));
   EXPECT_EQ(
       "initialize: logger(setupLogger) "
       "systemRequirements(writeRequiredSysctlsForContainer,"
       "setupSystemDirectory,setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork) "
-      "mountSystem(mountStatePartition) config(loadConfig)",
+      "mountSystem(mountStatePartition) config(loadConfig) unlockState(unlockStatePartition)",
       show("initialize", Mode::kContainer));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "

@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "machined/encryption/node-key.h"
 #include "machined/init/init-protocol.h"
 #include "machined/system/etc-files.h"
 
@@ -13,6 +14,13 @@ namespace talos::machined {
 
 kj::String smbiosUuid() {
   return firstLine(tryReadFile("/sys/class/dmi/id/product_uuid").orDefault(kj::String()));
+}
+
+kj::String systemUuid() {
+  constexpr size_t kMostTable = 1u << 20;
+  auto table = tryReadFile("/sys/firmware/dmi/tables/DMI", kMostTable).orDefault(kj::String());
+  KJ_IF_MAYBE (uuid, systemUuidIn(table.asBytes())) return uuidText(*uuid);
+  return kj::String();
 }
 
 kj::String thisBootId() {

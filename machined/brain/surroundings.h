@@ -13,6 +13,8 @@
 namespace talos::machined {
 
 kj::String smbiosUuid();  // empty where there is none
+// As the original reads it, whatever the version of SMBIOS: what keys of volumes are made of.
+kj::String systemUuid();
 kj::String thisBootId();
 config::Mode configMode(Mode mode);
 kj::String platformOf(const KernelArguments& arguments);

@@ -89,13 +89,16 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // Its disks, and what the config makes of the system.
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
   RealInstaller installer{io, [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }};
+  RealLuks luks{io, uv};
+  SystemPartitions partitions{
+      {luks, installer, systemUuid, alarmAt("warning: "), KJ_BIND_METHOD(*this, volumeChanged)}};
   StateVolume state{uv,
                     timer,
                     volumes,
-                    installer,
+                    partitions,
                     container ? StateOn::kLauncher : StateOn::kDisk,
                     alarmAt("warning: ")};
-  EphemeralVolume ephemeral{uv, timer, volumes, installer, alarmAt("warning: ")};
+  EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
@@ -103,7 +106,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   // Its config.
   NodeConfigSources sources{sourcesDependencies()};
-  StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk};
+  StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk, kStateConfig,
+                      KJ_BIND_METHOD(state, whyLocked)};
   ConfigKeeper config{keeperDependencies()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
   MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
@@ -139,6 +143,9 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
+  kj::Promise<void> persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
+                               kj::Function<kj::Promise<void>()> persist);
+  void volumeChanged(kj::StringPtr label, const VolumeReport& report);
   void timeChanged();
   void clockStepped();
   void trialChanged(kj::StringPtr what);

@@ -34,6 +34,27 @@ void checkAtOnce(const Decision& decision, const Situation& now) {
                     "\nuse mode reboot or staged, or undo these changes"));
 }
 
+constexpr auto kEncryption = "machine.systemDiskEncryption"_kj;
+
+// The keys of a volume have to be those of the config that the next boot has.
+void checkKeys(const Decision& decision, config::Config::Reader wanted, const Situation& now) {
+  if (wanted.getPersist() && now.notDurable == nullptr) return;
+  for (auto& change : decision.changes) {
+    if (!change.path.startsWith(kEncryption)) continue;
+    refuseNow(kj::str("the next boot would not have these keys: ", change.path,
+                      "\nchange the config at its source, or undo this change"));
+  }
+}
+
+// A trial writes nothing that lasts, and keys do.
+void checkForTrial(const Decision& decision) {
+  for (auto& change : decision.changes) {
+    if (!change.path.startsWith(kEncryption)) continue;
+    refuseNow(kj::str("the keys of a partition cannot be tried: ", change.path,
+                      "\nuse mode no-reboot, or undo this change"));
+  }
+}
+
 void checkForNextBoot(config::Config::Reader wanted, const Situation& now) {
   if (!wanted.getPersist()) {
     refuseNow(
@@ -81,6 +102,8 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     }
     if (decision.mode == rpc::ApplyMode::NO_REBOOT || decision.mode == rpc::ApplyMode::TRY) {
       checkAtOnce(decision, now);
+      checkKeys(decision, wanted, now);
+      if (decision.mode == rpc::ApplyMode::TRY) checkForTrial(decision);
     } else {
       checkForNextBoot(wanted, now);
     }

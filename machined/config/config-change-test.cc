@@ -85,11 +85,11 @@ TEST(ConfigChange, AListOfAnotherLengthIsOneChange) {
 // Catches: a key whose presence is all that it says (nodeID: {}) compared by its content.
 TEST(ConfigChange, AMappingWithoutKeysSaysSomethingByBeingThere) {
   auto encryption = [](kj::StringPtr key) {
-    return kj::str("  systemDiskEncryption: {state: {keys: [{", key, ", slot: 0}]}}\n");
+    return kj::str("  systemDiskEncryption: {ephemeral: {keys: [{", key, ", slot: 0}]}}\n");
   };
   EXPECT_EQ(
-      "machine.systemDiskEncryption.state.keys[0].static.passphrase! "
-      "machine.systemDiskEncryption.state.keys[0].nodeID!",
+      "machine.systemDiskEncryption.ephemeral.keys[0].static.passphrase "
+      "machine.systemDiskEncryption.ephemeral.keys[0].nodeID",
       between(encryption("static: {passphrase: x}"), encryption("nodeID: {}"), 0));
 }
 

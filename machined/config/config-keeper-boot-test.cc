@@ -70,6 +70,26 @@ TEST_F(KeeperTest, ACopyThatIsNotKeptIsNoMaintenance) {
   EXPECT_FALSE(brain().keeper.inMaintenance());
 }
 
+// Catches: a machine whose config is on an encrypted disk that nobody can open yet, and that takes one
+// from anybody because its source is down; or one that does not take the source's, which has the keys.
+TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
+  disk.lockedBecause = kj::str("STATE: /dev/vda5 is encrypted");
+  sources.answers.add(kj::str("!down"));
+  auto loading = start().keeper.load();
+  ASSERT_TRUE(loading.poll(io.waitScope));
+  auto text = refused(kj::mv(loading));
+  EXPECT_TRUE(contains(text, "STATE: /dev/vda5 is encrypted")) << text;
+  EXPECT_TRUE(contains(text, "no machine config: down")) << text;
+  EXPECT_FALSE(brain().keeper.inMaintenance());
+
+  machine.drop();
+  sources.answers.clear();
+  sources.answers.add(kj::str(document("source")));
+  start();
+  load();
+  EXPECT_EQ("source", running());
+}
+
 // Catches: a brain that finds a machine whose boot failed, with the certificate that tells so to
 // anybody, and takes it for one in maintenance.
 TEST_F(KeeperTest, AMachineThatFailedIsNotInMaintenance) {

@@ -161,6 +161,10 @@ kj::Promise<void> ConfigKeeper::load() {
            kj::str(deps.disk.name(), " has persist: false, and there is no other config:\n",
                    kj::strArray(reasons, "\n")));
     }
+    // Somebody's, like one whose copy cannot be read.
+    KJ_IF_MAYBE (why, deps.disk.whyLocked()) {
+      fail(ErrorKind::kFailedPrecondition, kj::str(*why, "\n", kj::strArray(reasons, "\n")));
+    }
     enterMaintenance(kj::mv(reasons));
   }
   auto over = KJ_ASSERT_NONNULL(maintenance).over.addBranch();
@@ -489,7 +493,7 @@ kj::Promise<void> ConfigKeeper::carryOut(Pending pending, KnownConfig config) {
 
 // Steps 3 and 4; the same when they are done again.
 kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) {
-  co_await toDisk(config);
+  co_await deps.persisting(config.get(), mode, [&]() { return toDisk(config); });
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
       publish(kj::mv(config));

@@ -6,14 +6,16 @@
 // gave nothing good, goes on asking it; the first good document ends that. From then on, and before
 // anybody can see the document, callers without a certificate are refused (inMaintenance()). A copy
 // on disk that is damaged or cannot be read is the end of the boot, with neither source nor
-// maintenance: whoever can damage it must not be able to replace it. A machine whose boot has
+// maintenance: whoever can damage it must not be able to replace it. One that is locked away on an
+// encrypted disk gives way to a source, which has the keys, but not to maintenance. A machine whose boot has
 // failed is never in maintenance; if it has no config, it tells anybody why (tellsAnybody()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
 //   1. the document is checked whole, by a confined process of its own (foreign.h), the mode
 //      decided (apply-decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending-config.h);
-//   3. the copy on disk is replaced in one rename, or removed (persist: false);
+//   3. the copy on disk is replaced in one rename, or removed (persist: false); the keys of volumes
+//      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
 //   5. process 1 drops what it held.
 // A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
@@ -70,6 +72,14 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::Function<void()> changed;
     // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
     kj::Function<void(kj::StringPtr what)> trialChanged;
+    // Does what has to be done of a change before and after the copy on disk is written by
+    // `persist`, with mode no-reboot all of it (machined/encryption/key-change.h).
+    using Persist = kj::Function<kj::Promise<void>()>;
+    kj::Function<kj::Promise<void>(config::Config::Reader wanted, rpc::ApplyMode mode,
+                                   Persist persist)>
+        persisting = [](config::Config::Reader, rpc::ApplyMode, Persist persist) {
+          return persist().attach(kj::mv(persist));
+        };
   };
   explicit ConfigKeeper(Dependencies deps);
   ~ConfigKeeper() noexcept(false);

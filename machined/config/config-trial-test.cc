@@ -227,6 +227,45 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
 }
 
+// Catches: keys of a volume that are tried, or changed to those of a config that the next boot does not
+// have: it could not open the volume.
+TEST_F(KeeperTest, KeysAreNotTried) {
+  constexpr kj::StringPtr kOld =
+      "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
+  constexpr kj::StringPtr kNew =
+      "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: new}}]}}\n"_kj;
+  booted(document("a", kOld));
+  auto text = refusal(tryOut(document("b", kNew)));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: the keys of a partition cannot be tried:"))
+      << text;
+  tryOut(document("b", kOld)).wait(io.waitScope);
+  pass(1 * kj::MINUTES);
+  for (bool memory : {false, true}) {
+    if (memory) disk.volatileBecause = kj::str("it is memory");
+    text = refusal(apply(document("b", kNew, memory), ApplyMode::NO_REBOOT));
+    EXPECT_TRUE(contains(text, "FailedPrecondition: the next boot would not have these keys:"))
+        << text;
+  }
+  disk.volatileBecause = nullptr;
+  EXPECT_EQ("a/a", state());
+  apply(document("b", kNew), ApplyMode::AUTO).wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(brain().persisted, "no-reboot");
+}
+
+// Catches: a config that is stored or published although the volume did not get its keys.
+TEST_F(KeeperTest, KeysThatCannotBeChangedEndTheApply) {
+  for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::STAGED}) {
+    anotherMachine();
+    booted(document("a"));
+    brain().keysFail = true;
+    auto text = refusal(apply(document("b"), mode));
+    EXPECT_TRUE(contains(text, "FailedPrecondition: no key opens it")) << text;
+    EXPECT_EQ("a/a", state());
+    EXPECT_EQ(0u, brain().intended + brain().reboots);
+  }
+}
+
 // Catches: a trial that needs what only a copy on disk needs.
 TEST_F(KeeperTest, ATrialNeedsNoDisk) {
   mode = config::Mode::kContainer;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <kj/async.h>
+#include <kj/function.h>
 #include <kj/string.h>
 
 #include "machined/process1/uv-loop.h"
@@ -26,6 +27,9 @@ class ConfigDisk {
   virtual kj::Promise<void> remove() = 0;  // absent is fine
   // Why a copy would be gone at the next boot; none when it stays.
   virtual kj::Maybe<kj::String> whyNotDurable() = 0;
+  // Why it cannot be told yet whether there is a copy; none when read() tells. The machine has an
+  // owner then.
+  virtual kj::Maybe<kj::String> whyLocked() { return nullptr; }
 };
 
 // Who keeps what is mounted at the file's folder. A launcher starts a container again with the same
@@ -34,18 +38,23 @@ enum class Keeper { kDisk, kLauncher };
 
 class StateDisk final : public ConfigDisk {
  public:
-  StateDisk(UvLoop& uv, Keeper keeper, kj::StringPtr path = kStateConfig)
-      : uv(uv), keeper(keeper), path(kj::str(path)) {}
+  using Why = kj::ConstFunction<kj::Maybe<kj::String>()>;
+  StateDisk(
+      UvLoop& uv, Keeper keeper, kj::StringPtr path = kStateConfig,
+      Why locked = []() -> kj::Maybe<kj::String> { return nullptr; })
+      : uv(uv), keeper(keeper), path(kj::str(path)), locked(kj::mv(locked)) {}
   kj::StringPtr name() const override { return path; }
   kj::Maybe<kj::String> read() override;
   kj::Promise<void> write(kj::Array<char> text) override;
   kj::Promise<void> remove() override;
   kj::Maybe<kj::String> whyNotDurable() override;
+  kj::Maybe<kj::String> whyLocked() override { return locked(); }
 
  private:
   UvLoop& uv;
   Keeper keeper;
   kj::String path;
+  Why locked;
 };
 
 }  // namespace talos::machined

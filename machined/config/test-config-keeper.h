@@ -34,11 +34,14 @@ constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
 struct ModelDisk final : public ConfigDisk {
   kj::Maybe<kj::String> content;
   bool broken = false, unreadable = false;
-  kj::Maybe<kj::String> volatileBecause;
+  kj::Maybe<kj::String> volatileBecause, lockedBecause;
   unsigned writes = 0, removals = 0;
   kj::Maybe<kj::Promise<void>> gate;  // the next write is done when this resolves
 
   kj::StringPtr name() const override { return "config.yaml"; }
+  kj::Maybe<kj::String> whyLocked() override {
+    return lockedBecause.map([](kj::String& why) { return kj::str(why); });
+  }
   kj::Maybe<kj::String> read() override {
     if (unreadable) fail(ErrorKind::kUnavailable, "config.yaml: Input/output error");
     return content.map([](kj::String& c) { return kj::str(c); });
@@ -97,6 +100,8 @@ struct ModelBrain {
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
+  std::string persisted;  // how
+  bool keysFail = false;
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
@@ -114,7 +119,13 @@ struct ModelBrain {
               return kj::READY_NOW;
             },
             [this]() { ++reboots; }, [this]() { ++changes; },
-            [this](kj::StringPtr what) { trials.add(kj::str(what)); }}) {
+            [this](kj::StringPtr what) { trials.add(kj::str(what)); },
+            [this](config::Config::Reader, ApplyMode mode,
+                   kj::Function<kj::Promise<void>()> persist) -> kj::Promise<void> {
+              if (keysFail) return error(ErrorKind::kFailedPrecondition, "no key opens it");
+              persisted += nameOf(mode).cStr();
+              return persist().attach(kj::mv(persist));
+            }}) {
     store.attachJournal(process1).wait(scope);
     keeper.recover().wait(scope);
   }

@@ -252,6 +252,20 @@ TEST_F(Confined, NetworkProfile) {
   }
 }
 
+// Catches: a program for volumes that can start others, reach a network, or mount what it has opened;
+// one that has no threads to derive keys with.
+TEST_F(Confined, VolumesProfile) {
+  run({"--uid=0", "--capabilities=sys_admin,ipc_lock", "--seccomp=volumes"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"thread", "read-read", "write-new"}) EXPECT_EQ(0, result(good)) << good;
+  EXPECT_NE(EPERM, result("keyctl"));
+  for (auto* denied :
+       {"unix", "inet", "netlink", "packet", "vsock", "fork", "exec", "mount", "unshare", "ptrace",
+        "bpf", "module", "reboot", "io_uring", "settime", "setuid"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
 // Catches: a path rule that opens more than it names. On a kernel without Landlock the wrapper
 // must go on, and that is what is tested there.
 TEST_F(Confined, Landlock) {

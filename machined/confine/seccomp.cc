@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <kj/debug.h>
 #include <linux/sockios.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -190,16 +191,29 @@ constexpr const char* kResolver[] = {
     "select", "bind",   "connect", "setsockopt", "sendmmsg",   "recvmmsg", "timerfd_gettime",
 };
 
+// Beyond the server's: nodes of mappings, the kernel's keyring, how
+// urgent it is.
+constexpr const char* kVolumes[] = {
+    "mknod",      "mknodat",     "chown",       "lchown",      "fchown",
+    "fchownat",   "add_key",     "keyctl",      "request_key", "mlockall",
+    "munlockall", "getpriority", "setpriority", "sync",        "syncfs",
+};
+
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
+enum class Ioctls { kOfFiles, kNetwork, kDevices };
 struct Profile {
   kj::StringPtr name;
   kj::ArrayPtr<const char* const> calls;  // besides what everybody may
   Sockets sockets;
+  Ioctls ioctls = Ioctls::kOfFiles;
+  kj::ArrayPtr<const char* const> more = nullptr;
 };
-constexpr Profile kProfiles[] = {{"server"_kj, kServer, Sockets::kUnixToo},
-                                 {"network"_kj, kServer, Sockets::kNetwork},
-                                 {"parser"_kj, {}, Sockets::kNone},
-                                 {"resolver"_kj, kResolver, Sockets::kInternet}};
+constexpr Profile kProfiles[] = {
+    {"server"_kj, kServer, Sockets::kUnixToo},
+    {"network"_kj, kServer, Sockets::kNetwork, Ioctls::kNetwork},
+    {"parser"_kj, {}, Sockets::kNone},
+    {"resolver"_kj, kResolver, Sockets::kInternet},
+    {"volumes"_kj, kServer, Sockets::kNone, Ioctls::kDevices, kVolumes}};
 
 class Filter {
  public:
@@ -248,14 +262,16 @@ void allowSockets(Filter& filter, Sockets which) {
   if (which >= Sockets::kNetwork) allow({AF_NETLINK, AF_PACKET});
 }
 
-void allowIoctls(Filter& filter, bool network) {
+void allowIoctls(Filter& filter, Ioctls which) {
+  if (which == Ioctls::kDevices) return filter.allow("ioctl");
   for (unsigned long request :
        {0x5421ul /* FIONBIO */, 0x5451ul /* FIOCLEX */, 0x5450ul /* FIONCLEX */,
         0x541Bul /* FIONREAD */, 0x5411ul /* TIOCOUTQ */, 0x5401ul /* TCGETS */}) {
     filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_EQ, request));
   }
   // All of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
-  if (network) filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
+  if (which == Ioctls::kNetwork)
+    filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
 }
 
 }  // namespace
@@ -273,6 +289,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
   Filter filter;
   for (auto* name : kAlways) filter.allow(name);
   for (auto* name : found->calls) filter.allow(name);
+  for (auto* name : found->more) filter.allow(name);
   // The names of threads and of memory; not the capability and mode calls.
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
@@ -281,7 +298,13 @@ void installFilter(kj::StringPtr profile, const char* program) {
   }
   filter.allowIf("execve", SCMP_A0(SCMP_CMP_EQ, reinterpret_cast<uint64_t>(program)));
   allowSockets(filter, found->sockets);
-  allowIoctls(filter, found->sockets == Sockets::kNetwork);
+  allowIoctls(filter, found->ioctls);
+  if (found->ioctls == Ioctls::kDevices) {
+    // Threads, and no processes. What the newer call is asked to do is in memory, where no filter
+    // looks; without it the C library takes the other one.
+    filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    filter.refuse("clone3", ENOSYS);
+  }
   filter.load();
 }
 

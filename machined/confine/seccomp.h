@@ -6,10 +6,12 @@
 //   parser    reads and writes what it was started with, and nothing else: machined/parse. It can
 //             neither make nor connect sockets, open files, nor send signals
 //   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
+//   volumes   files, block devices and the device mapper, with threads and without sockets:
+//             machined/luks
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
-// closes the rest. New threads are possible for none, either: all of ours have one.
+// closes the rest. New threads are possible for the last one only: all others of ours have one.
 #pragma once
 
 #include <kj/string.h>

@@ -28,9 +28,8 @@ constexpr uint64_t kWorthGrowing = 1u << 20;
 
 kj::Maybe<kj::StringPtr> unfitForVar(const Volume& volume) {
   if (volume.problem.size() > 0) return volume.problem.asPtr();
-  if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
   if (volume.content != nullptr && !volume.holds(FileSystem::kXfs) &&
-      !volume.holds(FileSystem::kExt4)) {
+      !volume.holds(FileSystem::kExt4) && !volume.holds(FileSystem::kLuks)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
   }
   if (volume.device.readOnly) return "is read-only"_kj;
@@ -104,12 +103,12 @@ bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
   return false;
 }
 
-kj::Promise<bool> EphemeralVolume::mount() {
+kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
   if (isMountPoint(path, readFile("/proc/self/mountinfo"))) co_return true;
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, findEphemeral(found)) {
     if (canGrow(*volume, found)) co_await growPartition(*volume);
-    co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
+    co_await mountIt(*volume, how).catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
     co_return true;
   }
   co_return false;
@@ -130,15 +129,10 @@ kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
           });
 }
 
-kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume) {
-  auto node = volume.device.node();
-  auto type = FileSystem::kXfs;
-  KJ_IF_MAYBE (content, volume.content) {
-    type = content->type;
-  } else {
-    co_await installer.format(kj::str(node), kj::str(kEphemeralName), kEmptyBytes);
-    say(kj::str("EPHEMERAL: ", node, " was empty; made an ", nameOf(type), " file system"));
-  }
+kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume, Encryption how) {
+  auto it = co_await partitions.prepare(volume, kEphemeralName, kEmptyBytes, how);
+  auto& node = it.node;
+  auto type = it.type;
   auto opening = uv.blocking([node = kj::str(node), type]() {
     auto mount = openFileSystem(node, type, MountAccess::kReadWrite, MountUse::kPrograms);
     if (type == FileSystem::kXfs) growXfs(mount, deviceSize(node));
@@ -149,6 +143,17 @@ kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume) {
       kj::str("mounting ", node, " timed out after ", kVarPatience / kj::SECONDS, " s"));
   attach(opened, path);
   say(kj::str("EPHEMERAL: ", node, " (", nameOf(type), ") mounted at ", path));
+}
+
+kj::Promise<void> EphemeralVolume::changeKeys(Encryption before, Encryption after,
+                                              KeyChangeExtent extent,
+                                              kj::Function<kj::Promise<void>()> persist) {
+  if (!onDisk()) {
+    co_await persist();
+    co_return;
+  }
+  auto node = mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
+  co_await partitions.change(kj::mv(node), kEphemeralName, before, after, extent, kj::mv(persist));
 }
 
 // Memory goes by itself.
@@ -177,9 +182,13 @@ kj::Promise<void> EphemeralVolume::unmountOtherPlaces() {
   return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kOtherPlaces));
 }
 kj::Promise<void> EphemeralVolume::unmount() {
+  if (!onDisk()) co_return;
+  auto source = mountSource(path, readFile("/proc/self/mountinfo"));
   kj::Vector<kj::String> it;
   it.add(kj::str(path));
-  return unmountAll(kj::mv(it));
+  co_await unmountAll(kj::mv(it));
+  if (onDisk()) co_return;
+  KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kEphemeralName);
 }
 
 }  // namespace talos::machined

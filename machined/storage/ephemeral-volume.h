@@ -5,13 +5,12 @@
 // was being made when the power went is made again. It is the last partition of its disk, and has
 // grown with the disk after mount(). Like STATE (state-volume.h) it is there whole, or certainly not
 // there, or the boot ends: two of that name, one that cannot be mounted, and one with something else
-// on it are errors.
+// on it are errors. How it is encrypted and opened: system-partitions.h.
 //
 // A restarted brain finds the mount of its predecessor and keeps it.
 #pragma once
 
-#include "machined/storage/installer.h"
-#include "machined/storage/volumes.h"
+#include "machined/storage/system-partitions.h"
 
 namespace talos::machined {
 
@@ -20,16 +19,23 @@ constexpr kj::StringPtr kVarPath = "/var"_kj, kEphemeralName = "EPHEMERAL"_kj;
 class EphemeralVolume {
  public:
   EphemeralVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, Installer& installer,
-                  kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kVarPath)
+                  SystemPartitions& partitions, kj::Function<void(kj::StringPtr line)> say,
+                  kj::StringPtr path = kVarPath)
       : uv(uv),
         timer(timer),
         volumes(volumes),
         installer(installer),
+        partitions(partitions),
         say(kj::mv(say)),
         path(kj::str(path)) {}
 
-  // False: there is no such partition. Throws FailedPrecondition as said above.
-  kj::Promise<bool> mount();
+  // Encrypted as the config says. False: there is no such partition. Throws FailedPrecondition as
+  // said above.
+  kj::Promise<bool> mount(Encryption how);
+
+  // While it is mounted, as SystemPartitions::change() says; `persist` alone when it is not.
+  kj::Promise<void> changeKeys(Encryption before, Encryption after, KeyChangeExtent extent,
+                               kj::Function<kj::Promise<void>()> persist);
 
   // Each says what is wrong, and leaves it to process 1. In this order; the partition last.
   kj::Promise<void> unmountBelow();
@@ -42,12 +48,13 @@ class EphemeralVolume {
   kj::Timer& timer;
   Volumes& volumes;
   Installer& installer;
+  SystemPartitions& partitions;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
 
   bool onDisk();
   kj::Promise<void> growPartition(const Volume& volume);
-  kj::Promise<void> mountIt(const Volume& volume);
+  kj::Promise<void> mountIt(const Volume& volume, Encryption how);
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);
 };
 

@@ -67,19 +67,27 @@ void attach(int mount, kj::StringPtr target) {
 }
 
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
-  // id parent major:minor root TARGET options …; our own targets have nothing that is escaped
-  // there.
+  return mountSource(target, mountinfo) != nullptr;
+}
+
+kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo) {
+  // id parent major:minor root TARGET options … - type SOURCE options; our own names have nothing
+  // that is escaped there.
+  kj::Maybe<kj::String> found;
   for (auto line : Lines(mountinfo)) {
-    const char *p = line.begin(), *stop = line.end();
-    for (int field = 0; field < 4 && p < stop; ++field) {
+    kj::Vector<kj::ArrayPtr<const char>> fields;
+    for (const char *p = line.begin(), *stop = line.end(); p < stop;) {
+      const char* begin = p;
       while (p < stop && *p != ' ') ++p;
+      fields.add(kj::arrayPtr(begin, p));
       if (p < stop) ++p;
     }
-    const char* begin = p;
-    while (p < stop && *p != ' ') ++p;
-    if (kj::arrayPtr(begin, p) == target.asArray()) return true;
+    if (fields.size() < 5 || fields[4] != target.asArray()) continue;
+    size_t dash = 5;
+    while (dash < fields.size() && fields[dash] != "-"_kj.asArray()) ++dash;
+    found = dash + 2 < fields.size() ? kj::heapString(fields[dash + 2]) : kj::String();
   }
-  return false;
+  return found;
 }
 
 kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit) {

@@ -28,6 +28,9 @@ void attach(int mount, kj::StringPtr target);
 // Whether something is mounted exactly there; `mountinfo` is the text of /proc/self/mountinfo.
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo);
 
+// What is mounted there, as whoever mounted it called it ("/dev/vda5"): of several, the one on top.
+kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo);
+
 // A regular file directly in the mount's top folder, through no link; none when it is not there.
 // InvalidArgument when it is larger than `limit` or something else than a file.
 kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit);

@@ -10,6 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
+#include "machined/encryption/test-model-luks.h"
 #include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-held-pool.h"
 
@@ -26,6 +27,18 @@ Volume partition(kj::StringPtr name, FileSystem type, kj::StringPtr partitionNam
   v.device.partitionName = kj::str(partitionName);
   v.content = Superblock{type, kj::str("STATE")};
   return v;
+}
+
+Volume copyOf(const Volume& v) {
+  Volume copy = partition(v.device.name, FileSystem::kXfs, v.device.partitionName);
+  copy.device.disk = kj::str(v.device.disk);
+  copy.device.whole = v.device.whole;
+  copy.device.readOnly = v.device.readOnly;
+  copy.device.cdrom = v.device.cdrom;
+  copy.content =
+      v.content.map([](const Superblock& s) { return Superblock{s.type, kj::str(s.label)}; });
+  copy.problem = kj::str(v.problem);
+  return copy;
 }
 
 // A whole disk without partitions, which may have a label.
@@ -64,14 +77,24 @@ struct ModelInstaller final : Installer {
 
 struct StateVolumeTest : testing::Test {
   ~StateVolumeTest() noexcept override {}
+  enum class Config { kUnknown, kPlain, kEncrypted };
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   TestTree tree;
   ModelVolumes volumes;
   ModelInstaller installer;
+  ModelLuks luks;
   StateOn on = StateOn::kDisk;
+  Config config = Config::kUnknown;
   unsigned looks = 0;
-  std::string said;
+  std::string said, phases;
+  bool locked = false;
+  SystemPartitions partitions{
+      {luks, installer, []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
+       [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
+       [this](kj::StringPtr label, const VolumeReport& report) {
+         phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
+       }}};
 
   // What mounting comes to: "" when the boot goes on, the error when it does not.
   template <typename... V>
@@ -79,17 +102,32 @@ struct StateVolumeTest : testing::Test {
     volumes.volumes = [&]() {
       ++looks;
       kj::Vector<Volume> all;
-      (all.add(kj::mv(list)), ...);
+      (all.add(copyOf(list)), ...);
       return all;
     };
     StateVolume state(
-        uv, io.provider->getTimer(), volumes, installer, on,
+        uv, io.provider->getTimer(), volumes, partitions, on,
         [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
     std::string text;
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { state.mount().wait(io.waitScope); })) {
+    capnp::MallocMessageBuilder message;
+    auto how = message.initRoot<config::Encryption>();
+    auto key = how.initKeys(1)[0];
+    key.initStatic().setPassphrase("secret");
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   state.mount().wait(io.waitScope);
+                   locked = state.whyLocked() != nullptr;
+                   if (config == Config::kPlain) state.mountWith(nullptr).wait(io.waitScope);
+                   if (config == Config::kEncrypted)
+                     state.mountWith(how.asReader()).wait(io.waitScope);
+                 })) {
       text = messageOf(*e).cStr();
     }
     return text;
+  }
+  static Volume unknown(kj::StringPtr name) {
+    auto volume = partition(name, FileSystem::kXfs);
+    volume.content = nullptr;
+    return volume;
   }
 };
 
@@ -102,11 +140,9 @@ TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
 
 // Catches: a STATE that is there and useless, for which the machine goes on without one.
 TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
-  auto damaged = partition("vdb1", FileSystem::kXfs);
-  damaged.content = nullptr;
-  EXPECT_THAT(mount(kj::mv(damaged)),
+  luks.content = Luks::Content::kOther;
+  EXPECT_THAT(mount(unknown("vdb1")),
               HasSubstr("STATE: /dev/vdb1 holds something, but no file system that can be read"));
-  EXPECT_THAT(mount(partition("vdb1", FileSystem::kLuks)), HasSubstr("/dev/vdb1 is encrypted"));
   EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
   auto locked = partition("vdb1", FileSystem::kXfs);
   locked.device.readOnly = true;
@@ -114,14 +150,60 @@ TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
 }
 
 // Catches: an empty partition that is not made a file system on, or is given another name or is
-// not looked at to its end; the boot does not go on without it.
+// not looked at to its end; the boot does not go on without it. One that is formatted before it is known
+// whether it is to be encrypted.
 TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   installer.refusal = "";
-  auto empty = partition("absent1", FileSystem::kXfs);
-  empty.content = nullptr;
-  EXPECT_THAT(mount(kj::mv(empty)), HasSubstr("cannot mount /dev/absent1 (xfs): "));
+  EXPECT_EQ(mount(unknown("absent1")), "");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_FALSE(locked);
+  config = Config::kPlain;
+  EXPECT_THAT(mount(unknown("absent1")), HasSubstr("cannot mount /dev/absent1 (xfs): "));
   EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 104857600");
   EXPECT_THAT(said, HasSubstr("/dev/absent1 was empty"));
+  EXPECT_EQ(luks.steps, "");
+  config = Config::kEncrypted;
+  EXPECT_THAT(mount(unknown("absent1")),
+              HasSubstr("cannot mount /dev/mapper/absent1-encrypted (xfs): "));
+  EXPECT_EQ(installer.formatted, "/dev/mapper/absent1-encrypted STATE 1048576");
+  EXPECT_EQ(luks.steps, "format, settle");
+}
+
+// Catches: an encrypted one that is taken for none, so that anybody can give the machine a config; that
+// is opened or formatted though it should not be, or gets a file system once more.
+TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{0, "secret"}};
+  auto encrypted = [] { return partition("vdb1", FileSystem::kLuks); };
+  EXPECT_EQ(mount(encrypted()), "");
+  EXPECT_TRUE(locked);
+  EXPECT_EQ(phases, "STATE waiting\n");
+  EXPECT_EQ(luks.mapped, "");
+  // Only the machine's own key needs no config.
+  luks.slots = {{7, "00112233-4455-6677-8899-aabbccddeeffSTATE"}, {0, "secret"}};
+  phases.clear();
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
+  EXPECT_EQ(phases, "STATE ready\n");
+  EXPECT_EQ(luks.slots.size(), 2u) << "a key was changed before there is a config";
+  luks.slots = {{0, "secret"}};
+  luks.mapped.clear();
+  // Its first header is damaged, the second one is not.
+  EXPECT_EQ(mount(unknown("vdb1")), "");
+  EXPECT_TRUE(locked);
+
+  config = Config::kPlain;
+  EXPECT_EQ(mount(encrypted()),
+            "STATE: /dev/vdb1 is encrypted, but the config has no machine.systemDiskEncryption for "
+            "it");
+  config = Config::kEncrypted;
+  phases.clear();
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
+  EXPECT_EQ(phases, "STATE waiting\nSTATE ready\n");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_EQ(luks.steps, "");
+  luks.slots = {{0, "another"}};
+  EXPECT_THAT(mount(encrypted()), HasSubstr("STATE: no key of the config opens /dev/vdb1"));
+  EXPECT_EQ(luks.steps, "");
 }
 
 // Catches: the volume of somebody else that is taken because of a label, which anybody can give.
@@ -185,7 +267,7 @@ TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   volumes.volumes = []() { return kj::Vector<Volume>(); };
   StateVolume state(
-      uv, timer, volumes, installer, StateOn::kDisk,
+      uv, timer, volumes, partitions, StateOn::kDisk,
       [this](kj::StringPtr line) { said += line.cStr(); }, tree.root);
   HeldPool hanging(uv);
   auto mounting = state.mount();

@@ -23,9 +23,9 @@ constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed firs
 // Why the boot cannot go on with this one, which is named STATE; none when it can.
 kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   if (volume.problem.size() > 0) return volume.problem.asPtr();
-  if (volume.holds(FileSystem::kLuks)) return "is encrypted, which this version cannot open"_kj;
   bool empty = volume.content == nullptr;  // or so it seems
-  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4)) {
+  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
+      !volume.holds(FileSystem::kLuks)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
   }
   if (volume.device.readOnly) return "is read-only"_kj;
@@ -73,15 +73,9 @@ bool StateVolume::isMounted() {
   return isMountPoint(path, readFile("/proc/self/mountinfo"));
 }
 
-kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
-  auto node = volume.device.node();
-  auto type = FileSystem::kXfs;
-  KJ_IF_MAYBE (content, volume.content) {
-    type = content->type;
-  } else {
-    co_await installer.format(kj::str(node), kj::str(kStateName), kBytes);
-    say(kj::str("STATE: ", node, " was empty; made an ", nameOf(type), " file system"));
-  }
+kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
+  auto& node = it.node;
+  auto type = it.type;
   // Given up, it is closed when the kernel is done with it, and so unmounted.
   auto opening = uv.blocking([node = kj::str(node), type]() {
     return openFileSystem(node, type, MountAccess::kReadWrite);
@@ -95,9 +89,36 @@ kj::Promise<void> StateVolume::mountIt(const Volume& volume) {
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 
-kj::Promise<void> StateVolume::mount(kj::StringPtr name) {
-  if (!isMounted()) co_await mountWhatIsThere(name);
+kj::Promise<void> StateVolume::mount() {
+  if (!isMounted()) co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr);
   co_await prepare();
+}
+
+kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name) {
+  if (on == StateOn::kLauncher) co_return;
+  if (isMounted()) {
+    auto source = mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
+    co_return co_await partitions.putRight(kj::mv(source), kStateName, how);
+  }
+  if (name == kStateName && seen == Seen::kNone) co_return;
+  seen = Seen::kNothing;  // one is being made
+  co_await mountWhatIsThere(name, Known::kConfig, how);
+  if (!isMounted()) co_return;
+  locked = false;
+  co_await prepare();
+}
+
+kj::Maybe<kj::String> StateVolume::whyLocked() {
+  if (!locked) return nullptr;
+  return kj::str("STATE is encrypted, and no config says how to open it");
+}
+
+// One that is empty is nobody's.
+kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
+  auto early = co_await partitions.prepareEarly(volume, kStateName);
+  KJ_IF_MAYBE (it, early.open) co_return co_await mountIt(kj::mv(*it));
+  locked = early.locked;
+  seen = Seen::kWaiting;
 }
 
 // What a power cut left half written is a config with its secrets, too.
@@ -110,7 +131,7 @@ kj::Promise<void> StateVolume::prepare() {
   });
 }
 
-kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name) {
+kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known, Encryption how) {
   if (on == StateOn::kLauncher) {
     say(kj::str("STATE: nothing is mounted at ", path,
                 "; the machine config will be lost with a reboot"));
@@ -118,17 +139,26 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name) {
   }
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, findState(found, name)) {
-    co_await mountIt(*volume).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
-  } else {
+    bool plain = volume->content != nullptr && !volume->holds(FileSystem::kLuks);
+    auto work = [&]() -> kj::Promise<void> {
+      if (known == Known::kNothing && !plain) co_return co_await mountEarly(*volume);
+      co_await mountIt(co_await partitions.prepare(*volume, kStateName, kBytes, how));
+    };
+    co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
+  } else if (known == Known::kNothing) {
+    seen = Seen::kNone;
     say("STATE: no such partition; the machine config will be lost with a reboot");
   }
 }
 
 kj::Promise<void> StateVolume::unmount() {
   if (on == StateOn::kLauncher) co_return;
+  auto source = mountSource(path, readFile("/proc/self/mountinfo"));
   KJ_IF_MAYBE (problem, co_await unmountWithin(uv, timer, kj::str(path))) {
     say(kj::str("warning: ", *problem));
+    co_return;
   }
+  KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kStateName);
 }
 
 }  // namespace talos::machined

@@ -6,6 +6,9 @@
 // one would accept a config from anybody (maintenance mode). So there are three ends:
 //   mounted       exactly one partition has the name, and it is mounted, writable;
 //   none          every disk was looked at, and none of them has such a partition;
+//   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs the
+//                 config, which has to come from elsewhere then; an encrypted one has an owner all
+//                 the same (whyLocked());
 //   an exception  everything else, and the boot fails with its text: two of them, one that cannot
 //                 be mounted, one that is read-only, a disk that does not answer or whose partition
 //                 table is damaged, so that nobody can tell.
@@ -13,14 +16,14 @@
 // In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for they
 // are the host's, and what the launcher mounted it unmounts.
 //
-// A partition that is all zeros, as a reset leaves it, gets a file system (installer.h). Otherwise
-// nothing here writes to a disk: a volume that cannot be mounted is left alone. A restarted brain
+// A partition that is all zeros, as a reset leaves it, gets what the config wants, and a file system
+// (system-partitions.h). Otherwise nothing here writes to a disk: a volume that cannot be mounted is
+// left alone. A restarted brain
 // finds the mount of its predecessor and keeps it; the mount is attached in one step, so there is
 // never half of one.
 #pragma once
 
-#include "machined/storage/installer.h"
-#include "machined/storage/volumes.h"
+#include "machined/storage/system-partitions.h"
 
 namespace talos::machined {
 
@@ -35,33 +38,43 @@ enum class StateOn { kDisk, kLauncher };
 
 class StateVolume {
  public:
-  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, Installer& installer, StateOn on,
-              kj::Function<void(kj::StringPtr line)> say, kj::StringPtr path = kStatePath)
+  StateVolume(UvLoop& uv, kj::Timer& timer, Volumes& volumes, SystemPartitions& partitions,
+              StateOn on, kj::Function<void(kj::StringPtr line)> say,
+              kj::StringPtr path = kStatePath)
       : uv(uv),
         timer(timer),
         volumes(volumes),
-        installer(installer),
+        partitions(partitions),
         on(on),
         say(kj::mv(say)),
         path(kj::str(path)) {}
 
-  // Throws as said above. `name`: of one that is not STATE yet, while it is being installed.
-  kj::Promise<void> mount(kj::StringPtr name = kStateName);
+  // Before there is a config. Throws as said above.
+  kj::Promise<void> mount();
+  // The rest, when there is one, which says how it is encrypted. `name`: of one that is not STATE
+  // yet, while it is being installed.
+  kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName);
   bool isMounted();
+  // That it is encrypted and waits; none otherwise.
+  kj::Maybe<kj::String> whyLocked();
   kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
  private:
   UvLoop& uv;
   kj::Timer& timer;
   Volumes& volumes;
-  Installer& installer;
+  SystemPartitions& partitions;
   StateOn on;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
+  bool locked = false;
+  enum class Seen { kNothing, kNone, kWaiting } seen = Seen::kNothing;
 
   kj::Promise<void> prepare();
-  kj::Promise<void> mountWhatIsThere(kj::StringPtr name);
-  kj::Promise<void> mountIt(const Volume& volume);
+  enum class Known { kNothing, kConfig };
+  kj::Promise<void> mountWhatIsThere(kj::StringPtr name, Known known, Encryption how);
+  kj::Promise<void> mountEarly(const Volume& volume);
+  kj::Promise<void> mountIt(SystemPartitions::Mountable it);
 };
 
 }  // namespace talos::machined

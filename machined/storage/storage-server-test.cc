@@ -157,6 +157,11 @@ TEST(MountPoint, Exactly) {
   EXPECT_TRUE(isMountPoint(
       "/system/state", kj::str(table, "40 22 8:1 / /system/state rw,noatime - xfs /dev/vda rw")));
   EXPECT_FALSE(isMountPoint("/system/state", "x\n\n a"));
+  auto stacked = kj::str(table, "40 22 8:1 / /var rw,noatime shared:1 - xfs /dev/vda6 rw\n",
+                         "41 40 252:0 / /var rw - xfs /dev/mapper/vda6-encrypted rw\n");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/var", stacked)), "/dev/mapper/vda6-encrypted");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/system/state2", stacked)), "a");
+  EXPECT_TRUE(mountSource("/system/state", stacked) == nullptr);
 }
 
 // Catches: a link on a foreign volume that leads to the node's own files, a FIFO that blocks for

@@ -72,10 +72,12 @@ kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArgume
   });
 }
 
-kj::Promise<void> mountNew(StateVolume& state, BootRecorder& recorder) {
-  co_await state.mount(kNewState);
+kj::Promise<void> mountNew(StateVolume& state, BootRecorder& recorder, Store& store,
+                           MachineConfigReader& config) {
+  auto how = encryptionOfState(config.machine(store));
+  co_await state.mountWith(how, kNewState);
   // After a crash of the brain it may have its name already.
-  if (!state.isMounted()) co_await state.mount();
+  if (!state.isMounted()) co_await state.mountWith(how);
   if (!state.isMounted()) {
     fail(ErrorKind::kFailedPrecondition, "the partition STATE that was made is not there");
   }

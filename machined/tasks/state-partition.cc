@@ -1,6 +1,8 @@
-// mountStatePartition (initialize, mountSystem) and unmountStatePartition (reboot and shutdown,
-// unmountSystem): the disk that the config is kept on, and what boots tell. A STATE that is there
-// and cannot be mounted ends the boot (machined/storage/state-volume.h).
+// mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState: one
+// that needs the config) and unmountStatePartition (reboot and shutdown, unmountSystem): the disk that
+// the config is kept on, and what boots tell. A STATE that is there and cannot be mounted ends the
+// boot (machined/storage/state-volume.h).
+#include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/storage/state-volume.h"
 #include "machined/tasks/task.h"
@@ -10,6 +12,11 @@ namespace {
 
 kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
   co_await state.mount();
+  if (state.isMounted()) co_await recorder.begin(true);
+}
+kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
+                              MachineConfigReader& config) {
+  co_await state.mountWith(encryptionOfState(config.machine(store)));
   co_await recorder.begin(state.isMounted());
 }
 kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
@@ -20,6 +27,7 @@ kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
 }  // namespace
 
 extern const BootTask mountStatePartition = task<mountState>("mountStatePartition");
+extern const BootTask unlockStatePartition = task<unlockState>("unlockStatePartition");
 extern const BootTask unmountStatePartition = task<unmountState>("unmountStatePartition");
 
 }  // namespace talos::machined::tasks

@@ -2,6 +2,7 @@
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
 // mountOverlayFilesystems (boot, overlay). At the end, when everything was stopped, what is mounted
 // there (umount, unmountBind), then the partition (unmountSystem).
+#include "machined/controllers/machine-config-reader.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/storage/ephemeral-volume.h"
 #include "machined/system/var-folder.h"
@@ -11,9 +12,11 @@
 namespace talos::machined::tasks {
 namespace {
 
-kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console) {
+kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
+                           Store& store, MachineConfigReader& config) {
+  auto how = encryptionOfEphemeral(config.machine(store));
   // A restarted brain finds what its predecessor has mounted, whatever it is.
-  if (!mounts.isMountPoint(kVarPath) && co_await ephemeral.mount()) co_return;
+  if (!mounts.isMountPoint(kVarPath) && co_await ephemeral.mount(how)) co_return;
   if (mountEphemeral("", mounts)) {
     console.say(
         "/var is in memory, as there is no partition for it; its content will be lost with a "

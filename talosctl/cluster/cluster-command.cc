@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <kj/encoding.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
 #include "common/netlink/netlink.h"
+#include "common/tls/pki.h"
 #include "common/wire/rpc-server.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
@@ -249,9 +251,28 @@ cluster::Request requestOf(Invocation& call) {
   request.withoutUplink = call.on("no-uplink");
   request.withUefi = call.on("with-uefi");
   request.withBootLoader = call.on("with-bootloader") || request.withUefi;
+  request.encryptState = call.on("encrypt-state");
+  if (call.on("encrypt-ephemeral") && !request.withBootLoader) {
+    failUsage(
+        "--encrypt-ephemeral needs --with-bootloader: only an installed node has the partition "
+        "EPHEMERAL");
+  }
   chooseMedium(call, request);
   chooseNodes(call, request);
   return request;
+}
+
+// Version 4 of RFC 9562: what keys are made of must not be known from the cluster's name.
+void nameMachines(rpc::LocalCluster::Builder cluster) {
+  for (auto node : cluster.getNodes()) {
+    if (cluster::isContainer(node)) continue;
+    auto random = pki::randomBytes(16);
+    random[6] = (random[6] & 0x0f) | 0x40;
+    random[8] = (random[8] & 0x3f) | 0x80;
+    auto text = kj::encodeHex(random);
+    node.setUuid(kj::str(text.slice(0, 8), "-", text.slice(8, 12), "-", text.slice(12, 16), "-",
+                         text.slice(16, 20), "-", text.slice(20)));
+  }
 }
 
 bool canBind(kj::StringPtr address) {
@@ -358,6 +379,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   }
   cluster::checkConfigFlags(call);
   cluster::plan(requestOf(call), loopbackFree, cluster);
+  nameMachines(cluster);
   if (!cluster.getWithoutUplink()) {
     cluster::uplinkNetwork(cluster::parseCidr(cluster.getCidr()));
     cluster::checkUplinkTools(cluster.getQemuRoot());

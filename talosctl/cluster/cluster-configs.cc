@@ -78,6 +78,10 @@ class NodeConfigs {
     KJ_ON_SCOPE_FAILURE(zeroize(text));
     if (wireguard.size() > 0) step(wireguard.slice(index, index + 1));
     step(common);
+    bool encrypts = options.encryptState || options.encryptEphemeral;
+    if (encrypts && !isContainer(node)) {
+      step(kj::arr(encryption(options.encryptState, options.encryptEphemeral)));
+    }
     step(options.patches);
     step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
     auto parsed = config::parse(text, "the patched config");

@@ -17,6 +17,7 @@ struct ConfigOptions {
   kj::ArrayPtr<const kj::String> insecureRegistries = nullptr;
   kj::StringPtr endpoint = "";  // of the talosconfig; empty: those of the nodes
   bool firstNodeIsEndpoint = false;
+  bool encryptState = false, encryptEphemeral = false;  // of virtual machines
   // For every node, and then for those of a kind.
   kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
                                       joinPatches = nullptr;

@@ -233,6 +233,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setQemuRoot(request.qemuRoot);
   out.setWithoutConfig(request.withoutConfig);
   out.setWithoutUplink(request.withoutUplink);
+  out.setEncryptState(request.encryptState);
   out.setIsoPath(request.isoPath);
   out.setIsoInDrive(request.isoInDrive);
   out.setClock(request.clock);
@@ -336,6 +337,7 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-smp"), add(node.getCpus());
   if (cluster.getClock().size() > 0) add("-rtc"), add("base=", cluster.getClock());
   add("-m"), add(node.getMemory() >> 20);
+  if (node.getUuid().size() > 0) add("-uuid"), add(node.getUuid());
   add("-chardev"),
       add("file,id=console,append=on,path=", escaped(state), "/", node.getName(), ".log");
   add("-serial"), add("chardev:console");

@@ -29,6 +29,7 @@ struct Request {
   kj::String kernel, initramfs, qemuRoot;
   bool withInitNode = false;  // the first master is of type init
   bool withoutConfig = false;
+  bool encryptState = false;
   bool withoutUplink = false;
   kj::String isoPath;  // absolute, or empty
   // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is

@@ -64,7 +64,7 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
       {{"--ipv4"}, ""},
       {{"--ipv4=false"}, "--ipv4: it waits for IPv6"},
       {{"--use-vip"}, "waits for the shared address"},
-      {{"--encrypt-state"}, "waits for disk encryption"},
+      {{"--encrypt-state", "--encrypt-ephemeral"}, ""},
       {{"--user-disk", "/var/lib/x:100"}, "waits for machine.disks"},
       {{"--arch", "amd64"}, ""},
       {{"--arch", "arm64"}, "is for amd64"},

@@ -28,8 +28,6 @@ const Absent kAbsent[] = {
     {"cni-conf-dir", FlagKind::kText, "", kNoPlugins},
     {"disk-image-path", FlagKind::kText, "", "it waits for disk images"},
     {"docker-host-ip", FlagKind::kText, "", kNoPorts},
-    {"encrypt-ephemeral", FlagKind::kBool, "false", "it waits for disk encryption"},
-    {"encrypt-state", FlagKind::kBool, "false", "it waits for disk encryption"},
     {"exposed-ports", FlagKind::kText, "", kNoPorts},
     {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
     {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
@@ -91,6 +89,10 @@ void addConfigFlags(talosctl::Command& create) {
   text("endpoint", "endpoint in the talosconfig (default: one for each control-plane node)");
   create.flag({.name = "init-node-as-endpoint",
                .help = "make the first node the only endpoint in the talosconfig"});
+  create.flag({.name = "encrypt-state",
+               .help = "encrypt the partition STATE with a key made of the machine's UUID"});
+  create.flag({.name = "encrypt-ephemeral",
+               .help = "encrypt the partition EPHEMERAL with a key made of the machine's UUID"});
   addAbsentFlags(create);
 }
 
@@ -117,6 +119,8 @@ void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options) {
   options.customCniUrl = call.text("custom-cni-url");
   options.endpoint = call.text("endpoint");
   options.firstNodeIsEndpoint = call.on("init-node-as-endpoint");
+  options.encryptState = call.on("encrypt-state");
+  options.encryptEphemeral = call.on("encrypt-ephemeral");
 }
 
 }  // namespace talos::cluster

@@ -75,6 +75,18 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
 }
 
+// Catches: a file system where the node would have to encrypt an empty partition, and refuses.
+TEST_F(Disks, TheStateDiskIsEmptyForANodeThatEncryptsIt) {
+  auto out = cluster();
+  out.setEncryptState(true);
+  makeDisks(out, folder);
+  auto disk = readFile(kj::str(folder, "/n.state"), kStateDiskBytes);
+  EXPECT_EQ(memcmp(disk.begin() + 512, "EFI PART", 8), 0);
+  for (size_t i = gpt::kAlignment; i < kStateDiskBytes - gpt::kAlignment; ++i) {
+    ASSERT_EQ(disk[i], 0) << i;
+  }
+}
+
 // Catches: a table that the kernel takes for damaged, or reads another name or place from.
 TEST_F(Disks, TheTableIsWhole) {
   makeDisks(cluster(), folder);

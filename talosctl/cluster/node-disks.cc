@@ -93,8 +93,8 @@ void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
   }
 }
 
-void makeStateDisk(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uint64_t size) {
-  auto fd = makeSparse(path, size);
+void makeContent(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uint64_t size,
+                 int fd) {
   // mkfs cannot be told where in a file to begin.
   auto content = kj::str(path, ".content");
   KJ_DEFER(unlink(content.cStr()));
@@ -105,6 +105,13 @@ void makeStateDisk(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, u
   }
   runTool(words, path);
   copyContent(contentFd, fd, gpt::kAlignment, path);
+}
+
+// Without `mkfs` its partition is empty.
+void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPtr path,
+                   uint64_t size) {
+  auto fd = makeSparse(path, size);
+  KJ_IF_MAYBE (program, mkfs) makeContent(root, *program, path, size, fd);
   gpt::Table table{gpt::Guid::random(), {}, size / kSector, 0};
   table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(),
                                       gpt::kAlignment / kSector,
@@ -145,8 +152,9 @@ bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
 
 void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
   auto root = cluster.getQemuRoot();
-  bool needsMkfs = hasVirtualMachines(cluster) && !cluster.getWithBootLoader();
-  auto mkfs = needsMkfs ? findMkfs(root) : kj::str();
+  kj::Maybe<kj::String> mkfs;
+  bool needsMkfs = !cluster.getWithBootLoader() && !cluster.getEncryptState();
+  if (hasVirtualMachines(cluster) && needsMkfs) mkfs = findMkfs(root);
   for (auto node : cluster.getNodes()) {
     auto base = kj::str(stateFolder, "/", node.getName());
     if (isContainer(node)) {

@@ -8,7 +8,7 @@
 //
 //   <node>.disk    empty: what the node would be installed on, or, with a boot loader, is installed on
 //   <node>.state   a GPT with the partition STATE, an empty XFS: where it keeps its config over
-//                  reboots, if it is not installed
+//                  reboots, if it is not installed. Empty when the node is to encrypt it
 //   <node>.vars    of UEFI firmware: what it keeps
 #pragma once
 

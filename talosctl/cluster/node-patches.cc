@@ -145,6 +145,15 @@ talosctl::Patch customCni(kj::StringPtr url) {
           kj::str("cluster: {network: {cni: {name: custom, urls: [", jsonString(url), "]}}}\n")};
 }
 
+talosctl::Patch encryption(bool state, bool ephemeral) {
+  constexpr auto kOne = ": {provider: luks2, keys: [{nodeID: {}, slot: 0}]}"_kj;
+  kj::Vector<kj::String> partitions;
+  if (state) partitions.add(kj::str("state", kOne));
+  if (ephemeral) partitions.add(kj::str("ephemeral", kOne));
+  return {kj::str(state ? "--encrypt-state" : "--encrypt-ephemeral"),
+          kj::str("machine: {systemDiskEncryption: {", kj::strArray(partitions, ", "), "}}\n")};
+}
+
 talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane) {
   kj::Vector<kj::String> machine;
   auto route = settings.gateway.size() == 0

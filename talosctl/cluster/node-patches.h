@@ -26,6 +26,9 @@ talosctl::Patch insecureRegistries(kj::ArrayPtr<const kj::String> hosts);
 // Of --custom-cni-url.
 talosctl::Patch customCni(kj::StringPtr url);
 
+// Of --encrypt-state and --encrypt-ephemeral: a key made of the machine's UUID in slot 0.
+talosctl::Patch encryption(bool state, bool ephemeral);
+
 // Of --input-dir: what the node has by its place in the cluster, for a config that was made without
 // it. Nothing else of the config is touched.
 talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane);

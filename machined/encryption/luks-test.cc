@@ -1,0 +1,103 @@
+// The program behind its wrapper, on a file: all that needs no device mapper.
+#include "machined/encryption/luks.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kBuild = TALOS_PROGRAMS ""_kj;
+
+struct LuksTest : testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::String confine = kj::str(kBuild, "/confine"), program = kj::str(kBuild, "/luks");
+  Derivation quick{64, 4, 2};
+  RealLuks luks{io, uv, quick, confine, program};
+  kj::String folder, path;
+
+  LuksTest() {
+    char name[] = "/tmp/luks-client-test-XXXXXX";
+    folder = kj::str(mkdtemp(name));
+    path = kj::str(folder, "/device");
+    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
+    EXPECT_EQ(ftruncate(fd, 20 << 20), 0);
+  }
+  ~LuksTest() noexcept override { removeTree(folder); }
+
+  static VolumeKey key(unsigned slot, kj::StringPtr passphrase) {
+    return {slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes())};
+  }
+  static VolumeSettings settings(unsigned slot, kj::StringPtr passphrase) {
+    VolumeSettings result;
+    result.label = kj::str("STATE");
+    result.keys.add(key(slot, passphrase));
+    return result;
+  }
+};
+
+// Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field that
+// gets lost on the way, a failure without its words.
+TEST_F(LuksTest, WorksBehindItsWrapper) {
+  auto& scope = io.waitScope;
+  EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
+  auto one = settings(4, "one");
+  luks.format(path, one).wait(scope);
+  auto found = luks.inspect(path).wait(scope);
+  EXPECT_EQ(found.content, Luks::Content::kLuks);
+  ASSERT_EQ(found.slots.size(), 1u);
+  EXPECT_EQ(found.slots[0], 4u);
+  EXPECT_EQ(found.problem, "");
+  auto opened = KJ_ASSERT_NONNULL(luks.open(path, "", one).wait(scope));
+  EXPECT_EQ(opened.slot, 4u);
+  EXPECT_EQ(opened.key, 0u);
+  EXPECT_TRUE(opened.fresh);
+  EXPECT_TRUE(luks.open(path, "", settings(4, "wrong")).wait(scope) == nullptr);
+
+  auto two = key(2, "two");
+  luks.add(path, {two, 2}, {one.keys[0], 4}).wait(scope);
+  auto tests = luks.test(path, kj::arrayPtr(&two, 1)).wait(scope);
+  EXPECT_TRUE(tests[0]);
+  luks.remove(path, 4, {two, 2}).wait(scope);
+  luks.settle(path).wait(scope);
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(luks.open(path, "", settings(2, "two")).wait(scope)).fresh);
+
+  auto failure = kj::runCatchingExceptions([&]() { luks.format(path, one).wait(scope); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), kj::str(path, " is not empty"));
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+}
+
+// Catches: two derivations of keys at once, and a call that waits for ever after one that nobody waits
+// for any longer.
+TEST_F(LuksTest, OneAfterTheOther) {
+  auto one = settings(0, "one");
+  auto formatting = luks.format(path, one);
+  auto opening = luks.open(path, "", one);
+  EXPECT_TRUE(opening.wait(io.waitScope) != nullptr) << "it overtook the formatting";
+  formatting.wait(io.waitScope);
+  {
+    auto dropped = luks.inspect(path);
+  }
+  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::kLuks);
+}
+
+// Catches: a brain that waits for a program that is not there, or is killed.
+TEST_F(LuksTest, AProgramThatDiesIsAFailure) {
+  auto absent = kj::str(kBuild, "/no-such-program");
+  RealLuks broken(io, uv, quick, confine, absent);
+  auto failure = kj::runCatchingExceptions([&]() { broken.inspect(path).wait(io.waitScope); });
+  EXPECT_NE(
+      std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("exited with status 126"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,258 @@
+#include "machined/encryption/luks.h"
+
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/foreign/confined-child.h"
+#include "machined/foreign/frame.h"
+#include "machined/foreign/parse-messages.h"
+#include "machined/modprobe/kernel-modules.h"
+
+namespace talos::machined {
+namespace {
+
+// 32 keys at a second each on a slow machine, and a disk that is slow besides.
+constexpr auto kPatience = 5 * kj::MINUTES;
+constexpr size_t kMostAnswerWords = 8192;
+// What it says may have words of the header in it, which anybody may have written.
+constexpr size_t kMostText = 1024;
+
+kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
+  kj::Vector<kj::String> argv;
+  argv.add(kj::str(confine));
+  argv.add(kj::str("--uid=0"));
+  // Mappings and their nodes; keys that are not swapped out.
+  argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
+  argv.add(kj::str("--seccomp=volumes"));
+  argv.add(kj::str("--rlimit=core=0"));
+  argv.add(kj::str("--rlimit=cpu=", kPatience / kj::SECONDS));
+  argv.add(kj::str("--lifetime=", getpid()));
+  argv.add(kj::str("--output=none"));
+  argv.add(kj::str("--"));
+  argv.add(kj::str(program));
+  return argv;
+}
+
+void fill(rpc::LuksKey::Builder out, unsigned slot, const VolumeKey& key) {
+  out.setSlot(slot);
+  out.setPassphrase(key.passphrase);
+}
+void fill(capnp::List<rpc::LuksKey>::Builder out, kj::ArrayPtr<const VolumeKey> keys) {
+  for (unsigned i = 0; i < keys.size(); ++i) fill(out[i], keys[i].slot, keys[i]);
+}
+void fill(rpc::LuksDerivation::Builder out, const Derivation& derivation) {
+  out.setMemory(derivation.memory);
+  out.setPasses(derivation.passes);
+  out.setThreads(derivation.threads);
+}
+
+kj::Promise<kj::Array<capnp::word>> converse(kj::AsyncIoStream& stream,
+                                             kj::ArrayPtr<const capnp::word> request) {
+  auto size = static_cast<uint32_t>(request.size());
+  co_await stream.write(&size, sizeof(size));
+  co_await stream.write(request.asBytes().begin(), request.asBytes().size());
+  co_await stream.read(&size, sizeof(size));
+  KJ_REQUIRE(size > 0 && size <= kMostAnswerWords, "not a frame");
+  auto words = kj::heapArray<capnp::word>(size);
+  co_await stream.read(words.asBytes().begin(), words.asBytes().size());
+  co_return kj::mv(words);
+}
+
+ErrorKind kindOf(rpc::LuksAnswer::Kind kind) {
+  switch (kind) {
+    case rpc::LuksAnswer::Kind::BUSY:
+      return ErrorKind::kUnavailable;
+    case rpc::LuksAnswer::Kind::PRECONDITION:
+      return ErrorKind::kFailedPrecondition;
+    case rpc::LuksAnswer::Kind::INTERNAL:
+      break;
+  }
+  return ErrorKind::kInternal;
+}
+
+Luks::Content contentOf(rpc::LuksAnswer::Content content) {
+  switch (content) {
+    case rpc::LuksAnswer::Content::EMPTY:
+      return Luks::Content::kEmpty;
+    case rpc::LuksAnswer::Content::LUKS:
+      return Luks::Content::kLuks;
+    case rpc::LuksAnswer::Content::OTHER:
+      break;
+  }
+  return Luks::Content::kOther;
+}
+
+}  // namespace
+
+Derivation derivationHere() {
+  auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  return derivationFor(pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
+                       static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+class RealLuks::Answer {
+ public:
+  explicit Answer(kj::Array<capnp::word> words)
+      : words(kj::mv(words)), message(this->words, readerOptions(this->words.size())) {}
+  rpc::LuksAnswer::Reader get() { return message.getRoot<rpc::LuksAnswer>(); }
+
+ private:
+  kj::Array<capnp::word> words;
+  capnp::FlatArrayMessageReader message;
+};
+
+void RealLuks::taskFailed(kj::Exception&& e) {
+  KJ_LOG(ERROR, "cannot reap the program of encrypted volumes", e);
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
+    kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill) {
+  SecretMessage message;
+  fill(message.initRoot<rpc::LuksRequest>());
+  auto done = kj::newPromiseAndFulfiller<void>();
+  auto before = last.addBranch();
+  last = done.promise.fork();
+  return inTurn(kj::mv(before), frameOf(message), kj::mv(done.fulfiller));
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before,
+                                                        kj::Array<capnp::word> request,
+                                                        kj::Own<kj::PromiseFulfiller<void>> done) {
+  // However it ends, and also when nobody waits for it any longer.
+  KJ_DEFER({
+    zeroize(request.asBytes());
+    done->fulfill();
+  });
+  co_await before;
+  // It is there before the first mapping is; udev, which would see to that, is not.
+  co_await uv.blocking([]() { Modules::ofRunningKernel().load("dm_mod"); });
+  auto answer = co_await once(request);
+  if (answer->get().isFailed()) {
+    auto failed = answer->get().getFailed();
+    fail(kindOf(failed.getKind()), oneLine(failed.getMessage(), kMostText));
+  }
+  co_return kj::mv(answer);
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request) {
+  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program));
+  auto& stream = child->stream();
+  kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
+  KJ_DEFER({
+    KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
+  });
+  kj::Maybe<kj::Own<Answer>> answer;
+  co_await within(io.provider->getTimer(), kPatience, converse(stream, request),
+                  kj::str("an encrypted volume timed out after ", kPatience / kj::SECONDS, " s"))
+      .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
+            [](kj::Exception&& e) {
+              if (e.getType() != kj::Exception::Type::DISCONNECTED) {
+                kj::throwFatalException(kj::mv(e));
+              }
+            });
+  KJ_IF_MAYBE (a, answer) co_return kj::mv(*a);
+  auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
+  left = nullptr;
+  fail(ErrorKind::kInternal,
+       kj::str("the program that handles encrypted volumes gave no answer: ", co_await ending));
+}
+
+kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    out.setInspect();
+  });
+  KJ_REQUIRE(answer->get().isFound(), "not an answer");
+  auto in = answer->get().getFound();
+  Found found;
+  found.content = contentOf(in.getWhat());
+  for (auto slot : in.getSlots()) {
+    KJ_REQUIRE(slot < kKeySlots, "not a slot");
+    found.slots.add(slot);
+  }
+  found.problem = oneLine(in.getProblem(), kMostText);
+  co_return kj::mv(found);
+}
+
+kj::Promise<void> RealLuks::format(kj::StringPtr device, const VolumeSettings& settings) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto format = out.initFormat();
+           fill(format.initKeys(settings.keys.size()), settings.keys);
+           format.setKeySize(settings.keySize);
+           format.setSectorSize(settings.sectorSize);
+           format.setLabel(settings.label);
+           fill(format.initDerivation(), derivation);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<kj::Maybe<Luks::Opened>> RealLuks::open(kj::StringPtr device, kj::StringPtr mapping,
+                                                    const VolumeSettings& settings) {
+  auto count = settings.keys.size();
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    auto open = out.initOpen();
+    fill(open.initKeys(count), settings.keys);
+    open.setMapping(mapping);
+    open.setNoReadWorkqueue(settings.noReadWorkqueue);
+    open.setNoWriteWorkqueue(settings.noWriteWorkqueue);
+    open.setSameCpu(settings.sameCpu);
+  });
+  if (answer->get().isRejected()) co_return nullptr;
+  KJ_REQUIRE(answer->get().isOpened(), "not an answer");
+  auto in = answer->get().getOpened();
+  KJ_REQUIRE(in.getSlot() < kKeySlots && in.getKey() < count, "not an answer");
+  co_return Opened{in.getSlot(), in.getKey(), in.getFresh()};
+}
+
+kj::Promise<kj::Array<bool>> RealLuks::test(kj::StringPtr device,
+                                            kj::ArrayPtr<const VolumeKey> keys) {
+  auto count = keys.size();
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    fill(out.initTest(keys.size()), keys);
+  });
+  KJ_REQUIRE(answer->get().isTested() && answer->get().getTested().size() == count,
+             "not an answer");
+  co_return KJ_MAP(fits, answer->get().getTested()) {
+    return fits;
+  };
+}
+
+kj::Promise<void> RealLuks::add(kj::StringPtr device, At key, At by) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto add = out.initAdd();
+           fill(add.initKey(), key.slot, key.key);
+           fill(add.initBy(), by.slot, by.key);
+           fill(add.initDerivation(), derivation);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::remove(kj::StringPtr device, unsigned slot, At keeping) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto remove = out.initRemove();
+           remove.setSlot(slot);
+           fill(remove.initKeeping(), keeping.slot, keeping.key);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::settle(kj::StringPtr device) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setSettle();
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::close(kj::StringPtr mapping) {
+  return ask([&](rpc::LuksRequest::Builder out) { out.setClose(mapping); }).ignoreResult();
+}
+
+}  // namespace talos::machined

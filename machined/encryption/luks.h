@@ -1,0 +1,94 @@
+// What is done to an encrypted volume, one call a step. By whom: machined/luks, in a process of its
+// own for each call; RealLuks is the brain's side of it. Tests have a model.
+//
+// `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in use,
+// DeadlineExceeded. What a step promises after a crash is in machined/luks/device.h; a step whose
+// promise is dropped ends at any of its writes.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "common/base/node-layout.h"
+#include "machined/encryption/volume-settings.h"
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined {
+
+class Luks {
+ public:
+  virtual ~Luks() noexcept(false) = default;
+
+  enum class Content { kEmpty, kLuks, kOther };
+  struct Found {
+    Content content = Content::kOther;
+    kj::Vector<unsigned> slots;  // in use
+    kj::String problem;          // why it must not be opened; empty when it may
+  };
+  struct Opened {
+    unsigned slot;
+    size_t key;  // index
+    bool fresh;  // no file system was made in it yet, and its first MiB is zeros
+  };
+
+  virtual kj::Promise<Found> inspect(kj::StringPtr device) = 0;
+  virtual kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) = 0;
+  // With the first of the settings' keys that fits; none: no key does. As /dev/mapper/<mapping>;
+  // without that name, only which one it is.
+  virtual kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
+                                              const VolumeSettings& settings) = 0;
+  // Which of them open their own slots.
+  virtual kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
+                                            kj::ArrayPtr<const VolumeKey> keys) = 0;
+  struct At {
+    const VolumeKey& key;
+    unsigned slot;
+  };
+  virtual kj::Promise<void> add(kj::StringPtr device, At key, At by) = 0;
+  virtual kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) = 0;
+  virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it has a file system now
+  virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
+};
+
+Derivation derivationHere();  // for this machine
+
+// One at a time: the derivation of a key may take a quarter of the machine's memory.
+class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
+ public:
+  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),
+           kj::StringPtr confine = kConfine, kj::StringPtr program = kLuks)
+      : io(io),
+        uv(uv),
+        derivation(derivation),
+        confine(confine),
+        program(program),
+        reaping(*this) {}
+
+  kj::Promise<Found> inspect(kj::StringPtr device) override;
+  kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) override;
+  kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
+                                      const VolumeSettings& settings) override;
+  kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
+                                    kj::ArrayPtr<const VolumeKey> keys) override;
+  kj::Promise<void> add(kj::StringPtr device, At key, At by) override;
+  kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) override;
+  kj::Promise<void> settle(kj::StringPtr device) override;
+  kj::Promise<void> close(kj::StringPtr mapping) override;
+
+ private:
+  class Answer;
+  kj::AsyncIoContext& io;
+  UvLoop& uv;
+  Derivation derivation;
+  kj::StringPtr confine, program;
+  kj::TaskSet reaping;
+  kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
+
+  // `fill` is called at once.
+  kj::Promise<kj::Own<Answer>> ask(kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill);
+  kj::Promise<kj::Own<Answer>> inTurn(kj::Promise<void> before, kj::Array<capnp::word> request,
+                                      kj::Own<kj::PromiseFulfiller<void>> done);
+  kj::Promise<kj::Own<Answer>> once(kj::ArrayPtr<const capnp::word> request);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

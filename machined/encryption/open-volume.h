@@ -1,0 +1,45 @@
+// Opening an encrypted volume, and changing its keys while it is open.
+//
+// The device gets what it lacks: one that is empty is formatted with all keys of the settings; one
+// whose keys differ from the settings gets theirs, so whatever a change of keys left that was cut is
+// finished here. One that holds anything else is refused, and nothing is written to it, nor to one
+// that no key opens.
+//
+// Both may be repeated after a crash at any line.
+#pragma once
+
+#include <kj/function.h>
+
+#include "machined/encryption/luks.h"
+
+namespace talos::machined {
+
+struct OpenVolume {
+  unsigned slot;  // whose key opened it
+  bool fresh;     // a file system has to be made in it, then settle() called
+};
+
+using SayLine = kj::Function<void(kj::StringPtr line)>;
+
+// As /dev/mapper/<mapping>. Throws FailedPrecondition naming the device and what to do. Keys that
+// cannot be changed are said, and the volume is open.
+kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
+                                   const VolumeSettings& settings, SayLine& say);
+
+// Its keys are made those of the settings while it is open; so does openVolume(). FailedPrecondition
+// when none of them opens it.
+kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings);
+
+// From the list that is persisted to another one; `persist` makes that the persisted one. Again after
+// a cut it comes to the same end. FailedPrecondition when no key of either list opens it.
+//   kWhole          until the volume has the keys of `after` and no others
+//   kUntilPersisted a boot with `after` opens it, and does the rest
+enum class KeyChangeExtent { kWhole, kUntilPersisted };
+kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings& before,
+                             const VolumeSettings& after, KeyChangeExtent extent,
+                             kj::Function<kj::Promise<void>()> persist);
+
+// "vda5" -> "vda5-encrypted"
+kj::String mappingOf(kj::StringPtr partition);
+
+}  // namespace talos::machined

@@ -1,0 +1,98 @@
+// A header in memory, with the rules of machined/luks/device.h.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "common/base/error.h"
+#include "machined/encryption/luks.h"
+
+namespace talos::machined {
+
+struct ModelLuks final : public Luks {
+  Content content = Content::kEmpty;
+  std::map<unsigned, std::string> slots;
+  std::string problem, mapped;
+  bool fresh = false;
+  unsigned failAt = 0;  // the call of this number fails, counted from 1
+  unsigned calls = 0;
+  std::string steps;  // that have written
+
+  static std::string textOf(const VolumeKey& key) {
+    return {reinterpret_cast<const char*>(key.passphrase.begin()), key.passphrase.size()};
+  }
+  bool fits(At at) const {
+    auto found = slots.find(at.slot);
+    return found != slots.end() && found->second == textOf(at.key);
+  }
+  void begin() {
+    if (++calls == failAt) fail(ErrorKind::kUnavailable, "the power is gone");
+  }
+  void wrote(std::string step) { steps += (steps.empty() ? "" : ", ") + step; }
+
+  kj::Promise<Found> inspect(kj::StringPtr) override {
+    begin();
+    Found found;
+    found.content = content;
+    for (auto& slot : slots) found.slots.add(slot.first);
+    found.problem = kj::str(problem.c_str());
+    return kj::mv(found);
+  }
+  kj::Promise<void> format(kj::StringPtr, const VolumeSettings& settings) override {
+    begin();
+    KJ_REQUIRE(content == Content::kEmpty || slots.empty());
+    content = Content::kLuks;
+    for (auto& key : settings.keys) slots[key.slot] = textOf(key);
+    fresh = true;
+    wrote("format");
+    return kj::READY_NOW;
+  }
+  kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr, kj::StringPtr mapping,
+                                      const VolumeSettings& settings) override {
+    begin();
+    for (bool own : {true, false}) {
+      for (size_t i = 0; i < settings.keys.size(); ++i) {
+        for (auto& [slot, passphrase] : slots) {
+          if ((slot == settings.keys[i].slot) != own) continue;
+          if (passphrase != textOf(settings.keys[i])) continue;
+          if (mapping.size() > 0) mapped = mapping.cStr();
+          return kj::Maybe<Opened>(Opened{slot, i, fresh});
+        }
+      }
+    }
+    return kj::Maybe<Opened>(nullptr);
+  }
+  kj::Promise<kj::Array<bool>> test(kj::StringPtr, kj::ArrayPtr<const VolumeKey> keys) override {
+    begin();
+    return KJ_MAP(key, keys) {
+      return fits({key, key.slot});
+    };
+  }
+  kj::Promise<void> add(kj::StringPtr, At key, At by) override {
+    begin();
+    KJ_REQUIRE(slots.count(key.slot) == 0 && fits(by));
+    slots[key.slot] = textOf(key.key);
+    wrote("add " + std::to_string(key.slot));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> remove(kj::StringPtr, unsigned slot, At keeping) override {
+    begin();
+    KJ_REQUIRE(slot != keeping.slot && fits(keeping));
+    slots.erase(slot);
+    wrote("remove " + std::to_string(slot));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> settle(kj::StringPtr) override {
+    begin();
+    fresh = false;
+    wrote("settle");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> close(kj::StringPtr mapping) override {
+    begin();
+    if (mapped == mapping.cStr()) mapped.clear();
+    return kj::READY_NOW;
+  }
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,83 @@
+#include "machined/encryption/volume-settings.h"
+
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "machined/encryption/node-key.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr uint64_t kMostMemory = 1u << 30;
+constexpr uint32_t kPasses = 4;
+constexpr unsigned kMostThreads = 4;
+
+[[noreturn]] void refuseConfig(kj::String why) {
+  fail(ErrorKind::kInvalidArgument, why);
+}
+
+VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid) {
+  if (key.hasStatic()) {
+    auto text = key.getStatic().getPassphrase();
+    if (text.size() == 0)
+      refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
+    return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes())};
+  }
+  if (!key.hasNodeID())
+    refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));
+  return {key.getSlot(), KeyKind::kNodeId, nodePassphrase(uuid, label)};
+}
+
+}  // namespace
+
+kj::StringPtr nameOf(KeyKind kind) {
+  return kind == KeyKind::kStatic ? "static"_kj : "nodeID"_kj;
+}
+
+Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
+  auto memory = std::min(memoryBytes / 4, kMostMemory) >> 10;
+  auto threads = std::clamp(cpus, 1u, kMostThreads);
+  return {static_cast<uint32_t>(memory), kPasses, threads};
+}
+
+VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
+                          kj::StringPtr uuid) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  bool slots[kKeySlots] = {};
+  for (auto key : encryption.getKeys()) {
+    auto slot = key.getSlot();
+    if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
+    if (slots[slot]) refuseConfig(kj::str("key slot ", slot, " is a duplicate"));
+    slots[slot] = true;
+    settings.keys.add(keyOf(key, label, uuid));
+  }
+  if (settings.keys.empty()) refuseConfig(kj::str("an encrypted partition needs at least one key"));
+  std::sort(settings.keys.begin(), settings.keys.end(),
+            [](auto& a, auto& b) { return a.slot < b.slot; });
+  if (encryption.getKeySize() != 0) settings.keySize = encryption.getKeySize();
+  if (encryption.getBlockSize() != 0) settings.sectorSize = encryption.getBlockSize();
+  for (auto option : encryption.getOptions()) {
+    if (option == "no_read_workqueue") settings.noReadWorkqueue = true;
+    if (option == "no_write_workqueue") settings.noWriteWorkqueue = true;
+    if (option == "same_cpu_crypt") settings.sameCpu = true;
+  }
+  return settings;
+}
+
+VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  settings.keys.add(0u, KeyKind::kNodeId, nodePassphrase(uuid, label));
+  return settings;
+}
+
+bool sameKeys(kj::ArrayPtr<const VolumeKey> a, kj::ArrayPtr<const VolumeKey> b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].slot != b[i].slot || !a[i].opensLike(b[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace talos::machined

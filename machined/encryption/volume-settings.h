@@ -1,0 +1,73 @@
+// How a volume is encrypted, as machine.systemDiskEncryption says it and this machine can do it. Pure.
+//
+// Keys are derived by argon2id with four passes, a quarter of the machine's memory but at most 1 GiB,
+// and as many threads as it has CPUs, at most four. There is no benchmark, as cryptsetup has it: what
+// it finds depends on what else the machine does at that moment, and stays so for ever; the first boot
+// is when it does most.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/base/zeroize.h"
+#include "rpc/config.capnp.h"
+#include "rpc/luks.capnp.h"
+
+namespace talos::machined {
+
+constexpr unsigned kKeySlots = 32;
+constexpr unsigned kKeyBits = 512, kSectorBytes = 512;  // unless the config says otherwise
+
+enum class KeyKind { kNodeId, kStatic };
+kj::StringPtr nameOf(KeyKind kind);  // as the config calls it
+
+// Zeroed with the object.
+struct VolumeKey {
+  unsigned slot = 0;
+  KeyKind kind = KeyKind::kNodeId;
+  kj::Array<kj::byte> passphrase;
+
+  VolumeKey() = default;
+  VolumeKey(unsigned slot, KeyKind kind, kj::Array<kj::byte> passphrase)
+      : slot(slot), kind(kind), passphrase(kj::mv(passphrase)) {}
+  VolumeKey(VolumeKey&&) = default;
+  VolumeKey& operator=(VolumeKey&& other) {
+    zeroize(passphrase);
+    slot = other.slot;
+    kind = other.kind;
+    passphrase = kj::mv(other.passphrase);
+    return *this;
+  }
+  ~VolumeKey() noexcept(false) { zeroize(passphrase); }
+
+  bool opensLike(const VolumeKey& other) const { return passphrase.asPtr() == other.passphrase; }
+};
+
+struct Derivation {
+  uint32_t memory;  // KiB
+  uint32_t passes;
+  uint32_t threads;
+};
+Derivation derivationFor(uint64_t memoryBytes, unsigned cpus);
+
+struct VolumeSettings {
+  kj::String label;
+  kj::Vector<VolumeKey> keys;  // sorted by slot, at least one
+  unsigned keySize = kKeyBits, sectorSize = kSectorBytes;
+  bool noReadWorkqueue = false, noWriteWorkqueue = false, sameCpu = false;
+};
+
+// Throws InvalidArgument for what the config's own check would have found, FailedPrecondition for a
+// key that this machine cannot make. `uuid` is the text of its UUID, empty when it has none.
+VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
+                          kj::StringPtr uuid);
+
+// With the one key that the machine has without any config, in whatever slot. FailedPrecondition when
+// its UUID is not good enough.
+VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
+
+// Whether both lists have the same keys at the same slots.
+bool sameKeys(kj::ArrayPtr<const VolumeKey> a, kj::ArrayPtr<const VolumeKey> b);
+
+}  // namespace talos::machined

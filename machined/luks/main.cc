@@ -1,0 +1,9 @@
+// The program that handles encrypted volumes for the brain (machined/encryption/luks-program.h).
+#include "common/base/process-memory.h"
+#include "machined/foreign/confined-child.h"
+#include "machined/luks/serve.h"
+
+int main(int, char**) {
+  talos::refuseCoreDumps();
+  return talos::luks::serve(talos::machined::kParserRequestFd);
+}

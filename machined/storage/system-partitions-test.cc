@@ -1,0 +1,166 @@
+#include "machined/storage/system-partitions.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "machined/encryption/test-model-luks.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using Keys = std::map<unsigned, std::string>;
+
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+constexpr kj::StringPtr kMapping = "/dev/mapper/vda6-encrypted"_kj;
+const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
+
+struct NoInstaller final : Installer {
+  kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
+};
+
+struct Wish {
+  capnp::MallocMessageBuilder message;
+  config::Encryption::Builder root = message.initRoot<config::Encryption>();
+  // "": the machine's own.
+  explicit Wish(const Keys& wanted) {
+    auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
+    unsigned i = 0;
+    for (auto& [slot, passphrase] : wanted) {
+      keys[i].setSlot(slot);
+      if (passphrase.empty()) keys[i].initNodeID();
+      if (!passphrase.empty()) keys[i].initStatic().setPassphrase(passphrase.c_str());
+      ++i;
+    }
+  }
+  Encryption get() { return Encryption(root.asReader()); }
+};
+
+struct SystemPartitionsTest : testing::Test {
+  ~SystemPartitionsTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelLuks luks;
+  NoInstaller installer;
+  std::string said;
+  unsigned persisted = 0;
+  SystemPartitions partitions{{luks, installer, []() { return kj::str(kUuid); },
+                               [this](kj::StringPtr line) { said += line.cStr(); },
+                               [](kj::StringPtr, const VolumeReport&) {}}};
+
+  SystemPartitionsTest() {
+    luks.content = Luks::Content::kLuks;
+    luks.slots = {{0, "a"}};
+  }
+  // "" when it went through.
+  std::string change(kj::StringPtr node, Encryption before, Encryption after,
+                     KeyChangeExtent extent = KeyChangeExtent::kWhole) {
+    persisted = 0;
+    luks.steps.clear();
+    auto failure = kj::runCatchingExceptions([&]() {
+      partitions
+          .change(kj::str(node), "EPHEMERAL", before, after, extent,
+                  [&]() -> kj::Promise<void> {
+                    ++persisted;
+                    return kj::READY_NOW;
+                  })
+          .wait(scope);
+    });
+    KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
+    return "";
+  }
+  std::string putRight(kj::StringPtr node, Encryption how) {
+    said.clear();
+    luks.steps.clear();
+    luks.calls = 0;
+    partitions.putRight(kj::str(node), "EPHEMERAL", how).wait(scope);
+    return said;
+  }
+};
+
+// Catches: a config that is stored and whose keys are not in the header, or the other way round; one
+// that encrypts a mounted partition, or makes it plain, and takes effect in name only.
+TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
+  Wish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
+  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
+  EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(change(kMapping, b.get(), b.get()), "");
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(persisted, 1u);
+
+  EXPECT_EQ(change(kMapping, b.get(), a.get(), KeyChangeExtent::kUntilPersisted), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {1, "a"}, {3, kMachineKey}}));
+  EXPECT_EQ(persisted, 1u);
+
+  luks.slots = {{0, "?"}};
+  EXPECT_THAT(change(kMapping, a.get(), b.get()),
+              HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(persisted, 0u);
+  for (auto& [node, after] :
+       {std::pair{kMapping, Encryption(nullptr)}, {"/dev/vda6"_kj, b.get()}}) {
+    EXPECT_THAT(change(node, a.get(), after), HasSubstr("changes only with an empty partition"));
+    EXPECT_EQ(persisted, 0u);
+    EXPECT_EQ(change(node, a.get(), after, KeyChangeExtent::kUntilPersisted), "");
+    EXPECT_EQ(persisted, 1u);
+  }
+  EXPECT_EQ(change("/dev/vda6", nullptr, nullptr), "");
+  EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
+}
+
+// Catches: keys of a volume that was opened without its config and that stay as they were; a boot that
+// fails because of them; a mismatch that nobody hears of.
+TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
+  Wish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
+  luks.slots = {{0, kMachineKey}, {9, "old"}};
+  EXPECT_EQ(putRight(kMapping, wanted.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
+  EXPECT_THAT(putRight(kMapping, wrong.get()), HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
+  EXPECT_THAT(putRight(kMapping, nullptr), HasSubstr("is encrypted, although the config"));
+  EXPECT_THAT(putRight("/dev/vda6", wanted.get()), HasSubstr("/dev/vda6 is not encrypted"));
+  EXPECT_EQ(putRight("/dev/vda6", nullptr), "");
+  EXPECT_EQ(luks.calls, 0u);
+}
+
+// Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
+TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
+  Volume volume;
+  volume.device.name = kj::str("vda6");
+  volume.content = Superblock{FileSystem::kLuks, kj::str()};
+  luks.slots = {{2, kMachineKey}};
+  auto early = partitions.prepareEarly(volume, "EPHEMERAL").wait(scope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
+  Wish same({{2, ""}});
+  EXPECT_EQ(putRight(kMapping, same.get()), "");
+  EXPECT_EQ(luks.calls, 1u);  // what the header says
+  luks.slots[7] = "old";
+  EXPECT_EQ(putRight(kMapping, same.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{2, kMachineKey}}));
+}
+
+// Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
+TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
+  SystemPartitions weak({luks, installer,
+                         []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
+                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {}});
+  Wish own({{0, ""}}), text({{0, "a"}});
+  auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("no key can be made of nodeID"));
+  weak.check("STATE", text.get());
+  weak.check("STATE", nullptr);
+  partitions.check("STATE", own.get());
+}
+
+TEST(Mapping, IsOneOfOurs) {
+  EXPECT_EQ(KJ_ASSERT_NONNULL(partitionOfMapping("/dev/mapper/nvme0n1p6-encrypted")), "nvme0n1p6");
+  for (auto node : {"/dev/vda6", "/dev/mapper/-encrypted", "/dev/mapper/vda6", ""}) {
+    EXPECT_TRUE(partitionOfMapping(node) == nullptr) << node;
+  }
+}
+
+}  // namespace
+}  // namespace talos::machined

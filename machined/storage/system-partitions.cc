@@ -1,0 +1,252 @@
+#include "machined/storage/system-partitions.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "machined/encryption/node-key.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
+constexpr uint64_t kFreshBytes = 1u << 20;  // zeros of a new encrypted volume
+
+[[noreturn]] void refusePartition(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, why);
+}
+
+}  // namespace
+
+Encryption encryptionOfState(config::Machine::Reader machine) {
+  auto all = machine.getSystemDiskEncryption();
+  if (!all.hasState()) return nullptr;
+  return all.getState();
+}
+
+Encryption encryptionOfEphemeral(config::Machine::Reader machine) {
+  auto all = machine.getSystemDiskEncryption();
+  if (!all.hasEphemeral()) return nullptr;
+  return all.getEphemeral();
+}
+
+kj::StringPtr nameOf(VolumePhase phase) {
+  constexpr kj::StringPtr kNames[] = {"waiting"_kj, "ready"_kj, "failed"_kj, "closed"_kj};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node) {
+  if (!node.startsWith(kMappings)) return nullptr;
+  auto name = node.slice(kMappings.size());
+  auto end = mappingOf("");
+  if (name.size() <= end.size() || !name.endsWith(end)) return nullptr;
+  return kj::heapString(name.slice(0, name.size() - end.size()));
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(const Volume& volume,
+                                                                         kj::StringPtr label,
+                                                                         kj::String mapped,
+                                                                         Luks::Opened opened) {
+  auto node = volume.device.node();
+  if (opened.fresh) {
+    co_await deps.installer.format(kj::str(mapped), kj::str(label), kFreshBytes);
+    co_await deps.luks.settle(node);
+  }
+  deps.say(kj::str(label, ": ", node, " was opened by the key of slot ", opened.slot));
+  co_return Mountable{kj::mv(mapped), FileSystem::kXfs};
+}
+
+// None when it is not the machine's key, or the machine cannot have one.
+kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openByMachine(
+    const Volume& volume, kj::StringPtr label, VolumeReport& report) {
+  auto id = deps.uuid();
+  if (weaknessOf(id) != nullptr) co_return nullptr;
+  auto settings = settingsOfMachine(label, id);
+  auto mapping = mappingOf(volume.device.name);
+  auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
+  KJ_IF_MAYBE (opened, result) {
+    report.slot = machineKeyAt = opened->slot;
+    co_return co_await makeMountable(volume, label, kj::str(kMappings, mapping), *opened);
+  }
+  co_return nullptr;
+}
+
+kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume& volume,
+                                                                    kj::StringPtr label) {
+  auto node = volume.device.node();
+  auto found = co_await deps.luks.inspect(node);
+  VolumeReport report;
+  report.location = kj::str(node);
+  report.encrypted = found.content == Luks::Content::kLuks;
+  if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
+    report.phase = VolumePhase::kFailed;
+    report.error = found.problem.size() > 0
+                       ? kj::str(node, ": ", found.problem)
+                       : kj::str(node, " holds something, but no file system that can be read");
+    deps.report(label, report);
+    refusePartition(kj::mv(report.error));
+  }
+  Early early;
+  if (report.encrypted && !found.slots.empty()) {
+    early.open = co_await openByMachine(volume, label, report);
+    early.locked = early.open == nullptr;
+  }
+  KJ_IF_MAYBE (open, early.open) {
+    report.phase = VolumePhase::kReady;
+    report.mountLocation = kj::str(open->node);
+    report.fileSystem = kj::str(nameOf(open->type));
+  } else {
+    report.error =
+        kj::str(node, early.locked ? " is encrypted, and there is no config yet to open it with"
+                                   : " is empty, and there is no config yet to format it by");
+    deps.say(kj::str(label, ": ", report.error));
+  }
+  deps.report(label, report);
+  co_return kj::mv(early);
+}
+
+// Known without deriving a key, which takes a second at each boot.
+kj::Promise<bool> SystemPartitions::isRight(kj::StringPtr device, const VolumeSettings& settings) {
+  auto& keys = settings.keys;
+  if (keys.size() != 1 || keys[0].kind != KeyKind::kNodeId) co_return false;
+  if (machineKeyAt.orDefault(kKeySlots) != keys[0].slot) co_return false;
+  auto found = co_await deps.luks.inspect(device);
+  co_return found.slots.size() == 1 && found.slots[0] == keys[0].slot;
+}
+
+kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr label, Encryption how) {
+  auto warn = [this, label = kj::str(label)](kj::StringPtr what) {
+    deps.say(kj::str("warning: ", label, ": ", what));
+  };
+  auto partition = partitionOfMapping(node);
+  if (partition == nullptr && how != nullptr) {
+    warn(kj::str(node, " is not encrypted, although machine.systemDiskEncryption wants it to be; ",
+                 "reset ", label, " to encrypt it"));
+  }
+  if (partition != nullptr && how == nullptr) {
+    warn(kj::str(node, " is encrypted, although the config has no machine.systemDiskEncryption ",
+                 "for it; reset ", label, " to have it plain"));
+  }
+  if (partition == nullptr || how == nullptr) co_return;
+  auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
+  auto work = [&]() -> kj::Promise<void> {
+    auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
+    if (co_await isRight(device, settings)) co_return;
+    co_await putKeysRight(deps.luks, kj::mv(device), settings);
+  };
+  co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume& volume,
+                                                                   kj::StringPtr label,
+                                                                   uint64_t empty, Encryption how) {
+  VolumeReport report;
+  report.location = volume.device.node();
+  KJ_IF_MAYBE (wanted, how) {
+    report.encrypted = true;
+    for (auto key : wanted->getKeys()) report.slots.add(key.getSlot());
+  }
+  auto preparing = [&]() -> kj::Promise<Mountable> {
+    KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, report);
+    return preparePlain(volume, label, empty);
+  };
+  kj::Maybe<Mountable> result;
+  kj::Maybe<kj::Exception> failure;
+  co_await kj::evalNow(preparing).then([&](Mountable&& m) { result = kj::mv(m); },
+                                       [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    report.phase = VolumePhase::kFailed;
+    report.error = messageOf(*e);
+    deps.report(label, report);
+    kj::throwFatalException(kj::mv(*e));
+  }
+  auto& mountable = KJ_ASSERT_NONNULL(result);
+  report.phase = VolumePhase::kReady;
+  report.mountLocation = kj::str(mountable.node);
+  report.fileSystem = kj::str(nameOf(mountable.type));
+  deps.report(label, report);
+  co_return kj::mv(mountable);
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
+    const Volume& volume, kj::StringPtr label, config::Encryption::Reader how,
+    VolumeReport& report) {
+  auto node = volume.device.node();
+  if (volume.content != nullptr && !volume.holds(FileSystem::kLuks)) {
+    refusePartition(
+        kj::str(node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type),
+                "), but machine.systemDiskEncryption wants it to be; wipe the partition, or ",
+                "remove it from there"));
+  }
+  auto settings = settingsOf(how, label, deps.uuid());
+  auto mapping = mappingOf(volume.device.name);
+  auto mapped = kj::str(kMappings, mapping);
+  auto opened = co_await openVolume(deps.luks, kj::str(node), kj::mv(mapping), settings, deps.say);
+  report.slot = opened.slot;
+  co_return co_await makeMountable(volume, label, kj::mv(mapped),
+                                   Luks::Opened{opened.slot, 0, opened.fresh});
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
+                                                                        kj::StringPtr label,
+                                                                        uint64_t empty) {
+  auto node = volume.device.node();
+  if (volume.holds(FileSystem::kLuks)) {
+    refusePartition(kj::str(
+        node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
+  }
+  KJ_IF_MAYBE (content, volume.content) co_return Mountable{kj::mv(node), content->type};
+  co_await deps.installer.format(kj::str(node), kj::str(label), empty);
+  deps.say(
+      kj::str(label, ": ", node, " was empty; made an ", nameOf(FileSystem::kXfs), " file system"));
+  co_return Mountable{kj::mv(node), FileSystem::kXfs};
+}
+
+kj::Promise<void> SystemPartitions::release(kj::String node, kj::StringPtr label) {
+  VolumeReport report;
+  report.phase = VolumePhase::kClosed;
+  KJ_IF_MAYBE (partition, partitionOfMapping(node)) {
+    report.encrypted = true;
+    report.location = kj::str("/dev/", *partition);
+    auto mapping = kj::str(node.slice(kMappings.size()));
+    co_await deps.luks.close(mapping).catch_([this, label = kj::str(label)](kj::Exception&& e) {
+      deps.say(kj::str("warning: ", label, ": ", messageOf(e)));
+    });
+  } else {
+    report.location = kj::mv(node);
+  }
+  deps.report(label, report);
+}
+
+void SystemPartitions::check(kj::StringPtr label, Encryption how) {
+  KJ_IF_MAYBE (wanted, how) settingsOf(*wanted, label, deps.uuid());
+}
+
+kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label, Encryption before,
+                                           Encryption after, KeyChangeExtent extent,
+                                           kj::Function<kj::Promise<void>()> persist) {
+  auto partition = partitionOfMapping(node);
+  bool encrypted = partition != nullptr, wanted = after != nullptr;
+  if (extent == KeyChangeExtent::kWhole && encrypted != wanted) {
+    refusePartition(
+        kj::str(label, " is ", encrypted ? "" : "not ",
+                "encrypted, which changes only with an empty partition; stage the config, ",
+                "then reset ", label));
+  }
+  if (encrypted && wanted && before != nullptr) {
+    auto id = deps.uuid();
+    auto old = settingsOf(KJ_ASSERT_NONNULL(before), label, id);
+    auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
+    if (!sameKeys(old.keys, next.keys)) {
+      co_await changeKeys(deps.luks, kj::str("/dev/", KJ_ASSERT_NONNULL(partition)), old, next,
+                          extent, kj::mv(persist));
+      deps.say(kj::str(label, ": ",
+                       extent == KeyChangeExtent::kWhole
+                           ? "its keys were changed"
+                           : "the next boot can open it with the new keys"));
+      co_return;
+    }
+  }
+  co_await persist();
+}
+
+}  // namespace talos::machined

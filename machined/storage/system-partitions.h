@@ -1,0 +1,101 @@
+// STATE and EPHEMERAL between partition and mount: what is to be mounted of such a partition, with a
+// file system on it in any case. A plain one is mounted itself; of an encrypted one, its mapping is.
+//
+// A partition that is empty gets what the config wants: encryption, then a file system. One that is
+// not as the config wants it is refused, and nothing is written to it; so is one that no key opens
+// (machined/encryption/open-volume.h). A cut at any line is finished by doing it again.
+//
+// Nothing that matters is remembered: a volume is open when its mapping is mounted, and the mapping's name says
+// which partition it is. So a restarted brain knows as much as its predecessor. Keys are made anew
+// each time, of the config and of the machine's UUID, and are zeroed afterwards.
+//
+// What has become of each is told to `report`, for the resource VolumeStatuses.
+#pragma once
+
+#include "machined/encryption/open-volume.h"
+#include "machined/storage/installer.h"
+#include "machined/storage/volumes.h"
+
+namespace talos::machined {
+
+enum class VolumePhase { kWaiting, kReady, kFailed, kClosed };
+kj::StringPtr nameOf(VolumePhase phase);
+
+struct VolumeReport {
+  VolumePhase phase = VolumePhase::kWaiting;
+  kj::String location, mountLocation;  // the partition's node, and what is mounted
+  kj::String fileSystem;
+  bool encrypted = false;
+  kj::Vector<unsigned> slots;  // that the config has keys for
+  kj::Maybe<unsigned> slot;    // whose key opened it
+  kj::String error;
+};
+
+// Of the config; none: it is not to be encrypted.
+using Encryption = kj::Maybe<config::Encryption::Reader>;
+
+Encryption encryptionOfState(config::Machine::Reader machine);
+Encryption encryptionOfEphemeral(config::Machine::Reader machine);
+
+class SystemPartitions {
+ public:
+  struct Dependencies {
+    Luks& luks;
+    Installer& installer;
+    kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
+    SayLine say;
+    kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
+  };
+  explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)) {}
+
+  struct Mountable {
+    kj::String node;
+    FileSystem type;
+  };
+  // `empty`: how many of its first bytes are zeros when it is. Throws naming the device.
+  kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, uint64_t empty,
+                                 Encryption how);
+
+  // Of one that has no plain file system, while there is no config: only a nodeID key is known then,
+  // which is tried at every slot. FailedPrecondition when it is neither encrypted nor empty.
+  struct Early {
+    kj::Maybe<Mountable> open;
+    bool locked = false;  // encrypted, and no key is known that opens it
+  };
+  kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
+
+  // Of the volume that is mounted as `node`, and was opened so: its keys become those of the config.
+  // Does not reject: what is not as it should be is said.
+  kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
+
+  // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
+  kj::Promise<void> release(kj::String node, kj::StringPtr label);
+
+  // Throws FailedPrecondition when this machine cannot have these keys.
+  void check(kj::StringPtr label, Encryption how);
+
+  // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
+  // `after`, and `persist` is called when a boot can begin to rely on them. With kWhole,
+  // FailedPrecondition when that would encrypt it or make it plain.
+  kj::Promise<void> change(kj::String node, kj::StringPtr label, Encryption before,
+                           Encryption after, KeyChangeExtent extent,
+                           kj::Function<kj::Promise<void>()> persist);
+
+ private:
+  Dependencies deps;
+  kj::Maybe<unsigned> machineKeyAt;  // the slot that was opened without a config
+
+  kj::Promise<bool> isRight(kj::StringPtr device, const VolumeSettings& settings);
+  kj::Promise<Mountable> makeMountable(const Volume& volume, kj::StringPtr label, kj::String mapped,
+                                       Luks::Opened opened);
+  kj::Promise<kj::Maybe<Mountable>> openByMachine(const Volume& volume, kj::StringPtr label,
+                                                  VolumeReport& report);
+  kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
+                                          config::Encryption::Reader how, VolumeReport& report);
+  kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
+};
+
+// "vda5" of /dev/mapper/vda5-encrypted.
+kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node);
+
+}  // namespace talos::machined

@@ -1,0 +1,80 @@
+@0xb6d2f1804ac97e35;
+# What the brain of machined and the program that handles encrypted volumes say to each other
+# (machined/encryption, machined/luks). One request, one answer. No capabilities.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+
+struct LuksRequest {
+  device @0 :Text;                   # /dev/vda5
+  union {
+    inspect @1 :Void;
+    format :group {
+      # An empty device, or one on which this was begun.
+      keys @2 :List(LuksKey);
+      keySize @3 :UInt32;            # bits
+      sectorSize @4 :UInt32;         # bytes
+      label @5 :Text;
+      derivation @6 :LuksDerivation;
+    }
+    open :group {
+      # With the first key that fits, each tried at its own slot, then at all others.
+      keys @7 :List(LuksKey);
+      mapping @8 :Text;              # "vda5-encrypted"; empty: only find the key
+      noReadWorkqueue @9 :Bool;
+      noWriteWorkqueue @10 :Bool;
+      sameCpu @11 :Bool;
+    }
+    test @12 :List(LuksKey);         # which of them open their own slots
+    add :group {
+      # To a slot that is free.
+      key @13 :LuksKey;
+      by @14 :LuksKey;
+      derivation @15 :LuksDerivation;
+    }
+    remove :group {
+      # What is at a slot. `keeping` has to open another one.
+      slot @16 :UInt32;
+      keeping @17 :LuksKey;
+    }
+    settle @18 :Void;                # it has a file system now
+    close @19 :Text;                 # the mapping
+  }
+}
+struct LuksKey {
+  slot @0 :UInt32;
+  passphrase @1 :Data;
+}
+struct LuksDerivation {              # argon2id
+  memory @0 :UInt32;                 # KiB
+  passes @1 :UInt32;
+  threads @2 :UInt32;
+}
+struct LuksAnswer {
+  union {
+    done @0 :Void;
+    failed :group {
+      kind @1 :Kind;
+      message @2 :Text;
+    }
+    found :group {
+      what @3 :Content;
+      slots @4 :List(UInt32);        # in use
+      cipher @5 :Text;
+      keySize @6 :UInt32;            # bits
+      sectorSize @7 :UInt32;
+      uuid @8 :Text;
+      problem @9 :Text;              # why it must not be opened
+      fresh @10 :Bool;               # no file system was made in it yet
+    }
+    opened :group {
+      slot @11 :UInt32;
+      key @12 :UInt32;               # its index in the request
+      fresh @13 :Bool;
+    }
+    rejected @14 :Void;              # no key fits
+    tested @15 :List(Bool);
+  }
+  enum Kind { internal @0; precondition @1; busy @2; }
+  enum Content { empty @0; luks @1; other @2; }
+}

@@ -1,0 +1,188 @@
+// Encrypted partitions: made when they are empty, opened at each boot, given other keys, and read by
+// Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk it is.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <fstream>
+#include <functional>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::slurp;
+
+constexpr double kSlow = 240;  // seconds, in emulation beside others
+constexpr size_t kMiB = 1u << 20, kHeaderBytes = 17 * kMiB;
+
+struct Node {
+  Cluster& cluster;
+  std::string name;
+
+  std::string file(const std::string& extension) const {
+    return cluster.stateFolder() + "/" + name + "." + extension;
+  }
+  std::string uuid() const {
+    auto text = slurp(cluster.stateFolder() + "/state.yaml");
+    std::smatch match;
+    KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
+    return match[1].str();
+  }
+  // What cryptsetup needs of a LUKS2 volume with this label, as a file.
+  std::string header(const std::string& disk, const std::string& label) const {
+    std::ifstream in(file(disk), std::ios::binary);
+    std::string begin(80, '\0');
+    for (size_t at = 0; in.seekg(at) && in.read(begin.data(), ssize_t(begin.size())); at += kMiB) {
+      if (begin.compare(0, 6, "LUKS\xba\xbe") != 0 || begin.c_str() + 24 != label) continue;
+      std::string bytes(kHeaderBytes, '\0');
+      in.seekg(at);
+      in.read(bytes.data(), ssize_t(bytes.size()));
+      auto path = cluster.folder() + "/" + label + ".header";
+      std::ofstream(path, std::ios::binary) << bytes;
+      return path;
+    }
+    return "";
+  }
+  std::string dump(const std::string& disk, const std::string& label) const {
+    return harness::run({"/usr/sbin/cryptsetup", "luksDump", header(disk, label)}, kSlow).out;
+  }
+  bool opens(const std::string& disk, const std::string& label, const std::string& passphrase,
+             unsigned slot) const {
+    auto path = cluster.folder() + "/passphrase", luks = header(disk, label);
+    std::ofstream(path, std::ios::binary) << passphrase;
+    return !luks.empty() &&
+           harness::run({"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-slot",
+                         std::to_string(slot), "--key-file", path, luks},
+                        kSlow)
+                   .status == 0;
+  }
+  void expectOpen(const std::string& label, const std::string& slot) const {
+    std::string last;
+    std::regex row(label + R"(\s+\d+\s+ready\s.*\sluks2\s+)" + slot + R"(\s*\n)");
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto said = cluster.talosctl({"get", "volumestatus"}, 20);
+          last = said.out + said.err;
+          return said.status == 0 && std::regex_search(last, row);
+        },
+        kSlow, 1))
+        << label << " is not open by slot " << slot << ":\n"
+        << last << cluster.console(name);
+  }
+  void replaceKeys(const std::string& mode, const std::string& partition,
+                   const std::string& keys) const {
+    auto patch = R"([{"op": "replace", "path": "/machine/systemDiskEncryption/)" + partition +
+                 R"(/keys", "value": )" + keys + "}]";
+    auto said = cluster.talosctl(
+        {"--timeout", "3m", "patch", "machineconfig", "--mode=" + mode, "-p", patch}, kSlow);
+    ASSERT_EQ(said.status, 0) << said.out << said.err;
+  }
+  // Off, then on with what is written in the cluster's files meanwhile.
+  void powerCycle(const std::function<void()>& meanwhile) const {
+    auto off = cluster.talosctl({"cluster", "stop"}, kSlow);
+    ASSERT_EQ(off.status, 0) << off.out << off.err;
+    meanwhile();
+    auto on = cluster.talosctl({"cluster", "start", "--wait=false"}, kSlow);
+    ASSERT_EQ(on.status, 0) << on.out << on.err;
+  }
+  void replaceUuid(const std::string& from, const std::string& to) const {
+    auto path = cluster.stateFolder() + "/state.yaml";
+    auto text = slurp(path);
+    auto at = text.find(from);
+    KJ_REQUIRE(at != std::string::npos, from.c_str());
+    text.replace(at, from.size(), to);
+    std::ofstream(path, std::ios::binary) << text;
+  }
+};
+
+constexpr const char* kKeys =
+    R"([{"nodeID": {}, "slot": 5}, {"static": {"passphrase": "rotated"}, "slot": 0}])";
+
+}  // namespace
+
+// Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented; a
+// config that can be read on the disk; one that is formatted again or cannot be opened after a reboot;
+// keys that do not follow the config; a disk of another machine that is opened, formatted, or taken for
+// none, with maintenance mode, in which anybody could give this one a config.
+TEST(Encryption, OfState) {
+  Cluster cluster("vmluks",
+                  {"--masters", "1", "--workers", "0", "--memory", "512", "--encrypt-state"}, 300);
+  Node node{cluster, "vmluks-master-1"};
+  node.expectOpen("STATE", "0");
+  auto text = node.dump("state", "STATE");
+  for (auto words : {"cipher: aes-xts-plain64", "Key:        512 bits", "PBKDF:      argon2id",
+                     "Time cost:  4"}) {
+    EXPECT_TRUE(contains(text, words)) << words << " is not in:\n" << text;
+  }
+  EXPECT_FALSE(contains(text, "talos-fresh")) << "it has no file system: " << text;
+  auto own = node.uuid();
+  EXPECT_TRUE(node.opens("state", "STATE", own + "STATE", 0));
+  EXPECT_FALSE(node.opens("state", "STATE", own + "EPHEMERAL", 0));
+  auto config = slurp(node.file("yaml"));
+  std::smatch token;
+  ASSERT_TRUE(
+      std::regex_search(config, token, std::regex("token: \"?([a-z0-9]{6}\\.[a-z0-9]{16})")));
+  EXPECT_FALSE(contains(slurp(node.file("state")), token[1].str().c_str()))
+      << "the disk has the config in plain text";
+
+  node.replaceKeys("reboot", "state", kKeys);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return node.opens("state", "STATE", "rotated", 0) &&
+               node.opens("state", "STATE", own + "STATE", 5);
+      },
+      kSlow, 5))
+      << node.dump("state", "STATE") << cluster.console(node.name);
+  node.expectOpen("STATE", "[05]");
+  EXPECT_FALSE(node.opens("state", "STATE", own + "STATE", 0));
+  auto boots = cluster.ok({"get", "bootrecords"});
+  EXPECT_GE(harness::lines(boots).size(), 3u) << "what the first boot kept is gone:\n" << boots;
+
+  auto other = (own[0] == 'a' ? "b" : "a") + own.substr(1);
+  std::string before;
+  size_t seen = 0;
+  node.powerCycle([&] {
+    before = slurp(node.header("state", "STATE"));
+    seen = cluster.console(node.name).size();
+    node.replaceUuid(own, other);
+  });
+  auto since = [&] { return cluster.console(node.name).substr(seen); };
+  EXPECT_TRUE(eventually([&] { return contains(since(), "no key of the config opens /dev/vdb1"); },
+                         kSlow, 1))
+      << since();
+  EXPECT_FALSE(contains(since(), "maintenance: ")) << since();
+  EXPECT_TRUE(slurp(node.header("state", "STATE")) == before) << "its header was written to";
+  node.powerCycle([&] { node.replaceUuid(other, own); });
+  node.expectOpen("STATE", "[05]");
+}
+
+// Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL that
+// is not encrypted; keys that are changed only with a reboot, or that lock it.
+TEST(Encryption, OfAnInstalledNode) {
+  Cluster cluster("vmluksdisk",
+                  {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
+                   "--no-uplink", "--with-bootloader", "--encrypt-state", "--encrypt-ephemeral"},
+                  400);
+  Node node{cluster, "vmluksdisk-master-1"};
+  node.expectOpen("STATE", "0");
+  node.expectOpen("EPHEMERAL", "0");
+  auto own = node.uuid();
+  EXPECT_TRUE(node.opens("disk", "STATE", own + "STATE", 0));
+  EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 0));
+
+  node.replaceKeys("no-reboot", "ephemeral", kKeys);
+  EXPECT_TRUE(node.opens("disk", "EPHEMERAL", "rotated", 0)) << node.dump("disk", "EPHEMERAL");
+  EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 5));
+  EXPECT_FALSE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 0));
+  cluster.ok({"reboot"}, kSlow);
+  node.expectOpen("EPHEMERAL", "0");
+  auto console = cluster.console(node.name);
+  EXPECT_FALSE(contains(console, "cannot close")) << console;
+}
+
+}  // namespace talos::vm
