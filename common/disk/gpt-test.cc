@@ -40,8 +40,11 @@ Table example(unsigned sectorSize, kj::StringPtr lastName) {
   return table;
 }
 
-kj::String lastNameOn(const Disk& disk, unsigned sectorSize) {
-  KJ_IF_MAYBE (table, read(of(disk), sectorSize)) return kj::str(table->partitions.back().name);
+// The name of its last partition.
+kj::String inForce(const Disk& disk, unsigned sectorSize) {
+  KJ_IF_MAYBE (table, read(of(disk), sectorSize)) {
+    if (table->inForce) return kj::str(table->partitions.back().name);
+  }
   return kj::str("none");
 }
 
@@ -68,30 +71,57 @@ TEST(Gpt, WhatIsWrittenIsRead) {
   }
 }
 
-// Catches: two steps in the wrong order, and a new list in the place of the one that is in force.
+// Catches: two steps in the wrong order, a new list in the place of the one that is in force, a write
+// whose sectors do not all arrive and that leaves neither table.
 TEST(Gpt, ACutLeavesTheOldTableOrTheNewOne) {
   for (unsigned sectorSize : {512u, 4096u}) {
     auto before = blank(8u << 20);
     kj::StringPtr names[] = {"none"_kj, "first"_kj, "second"_kj, "third"_kj};
     for (size_t version = 1; version < kj::size(names); ++version) {
+      SCOPED_TRACE(version);
       auto old = read(of(before), sectorSize);
       auto steps = writes(example(sectorSize, names[version]), sectorSize,
                           old.map([](Table& t) -> const Table& { return t; }));
-      for (size_t done = 0; done <= steps.size(); ++done) {
-        auto disk = kj::heapArray(before.asPtr());
-        for (size_t i = 0; i < done; ++i) putOn(disk, steps[i]);
-        auto name = lastNameOn(disk, sectorSize);
-        EXPECT_EQ(name, names[done == steps.size() ? version : version - 1]) << done;
-        if (done == steps.size()) continue;
-        // A write that was cut in its middle; the last one is a sector, but for the first table.
-        if (done + 1 == steps.size()) continue;
-        auto& cut = steps[done];
-        memcpy(disk.begin() + cut.offset, cut.bytes.begin(), 128);
-        EXPECT_EQ(lastNameOn(disk, sectorSize), names[version - 1]) << done;
+      EXPECT_EQ(steps.back().bytes.size(), sectorSize);
+      for (auto& step : steps) {
+        bool last = &step == &steps.back();
+        for (auto kept : {size_t{0}, step.bytes.size() / sectorSize / 2}) {
+          auto disk = kj::heapArray(before.asPtr());
+          memcpy(disk.begin() + step.offset, step.bytes.begin(), kept * sectorSize);
+          EXPECT_EQ(inForce(disk, sectorSize), names[version - 1]) << kept;
+        }
+        putOn(before, step);
+        EXPECT_EQ(inForce(before, sectorSize), names[last ? version : version - 1]);
       }
-      for (auto& step : steps) putOn(before, step);
     }
   }
+}
+
+// Catches: a disk that can be neither used nor installed on, because the first table was cut off at
+// its last write; a table that somebody took away, by its first sector, and that counts.
+TEST(Gpt, AFirstTableThatIsNotInForceIsWrittenOn) {
+  for (unsigned sectorSize : {512u, 4096u}) {
+    auto disk = blank(8u << 20);
+    auto steps = writes(example(sectorSize, "cut"), sectorSize);
+    for (auto& step : steps.slice(0, steps.size() - 1)) putOn(disk, step);
+    auto there = KJ_ASSERT_NONNULL(read(of(disk), sectorSize));
+    EXPECT_FALSE(there.inForce);
+    for (auto& write : writes(example(sectorSize, "again"), sectorSize, there)) putOn(disk, write);
+    EXPECT_EQ(inForce(disk, sectorSize), "again"_kj);
+    disk[100] = 1;  // of somebody's boot code
+    disk[510] = 0;
+    EXPECT_TRUE(read(of(disk), sectorSize) == nullptr);
+  }
+}
+
+// Catches: a partition that is written over by a list of its own table.
+TEST(Gpt, ATableWithoutRoomForTwoListsIsNotReplaced) {
+  auto table = example(512, "DATA");
+  table.partitions[0].first = 2 + 2 * 32 - 1;
+  EXPECT_ANY_THROW(writes(table, 512));
+  auto old = example(512, "DATA");
+  old.entriesAt = 3;
+  EXPECT_ANY_THROW(writes(example(512, "DATA"), 512, old));
 }
 
 // Catches: any bit that tools of others read otherwise.

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kEntries = 128, kEntrySize = 128, kListBytes = kEntries * kEntrySize;
 constexpr kj::StringPtr kSignature = "EFI PART"_kj;
 constexpr uint32_t kRevision = 0x00010000, kHeaderSize = 92;
-constexpr size_t kMbrEntry = 446, kMbrSize = 512;
+constexpr size_t kCodeEnd = 440, kMbrEntry = 446, kMbrSize = 512;
 constexpr uint64_t kFirstList = 2;  // the sector behind the header
 
 using In = kj::ArrayPtr<const kj::byte>;
@@ -49,8 +49,10 @@ kj::Array<kj::byte> zeros(size_t size) {
   return bytes;
 }
 
-// So that tools which know no GPT see a disk that is in use.
+// So that tools which know no GPT see a disk that is in use. A BIOS starts it: it goes on with the
+// next device.
 void putProtectiveMbr(Out out, uint64_t sectors) {
+  startNextDevice(out);
   put(out, kMbrEntry + 1, 0x000200, 3);  // cylinder, head and sector of the second sector
   put(out, kMbrEntry + 4, 0xee, 1);
   put(out, kMbrEntry + 5, 0xffffff, 3);
@@ -122,6 +124,13 @@ kj::Maybe<Partition> partitionOf(In entry) {
 
 }  // namespace
 
+void startNextDevice(kj::ArrayPtr<kj::byte> sector) {
+  // int 18h; halt, for a BIOS that comes back.
+  constexpr kj::byte kCode[] = {0xcd, 0x18, 0xf4, 0xeb, 0xfd};
+  memset(sector.begin(), 0, kCodeEnd);
+  memcpy(sector.begin(), kCode, sizeof kCode);
+}
+
 bool Guid::operator==(const Guid& other) const {
   return memcmp(bytes, other.bytes, sizeof bytes) == 0;
 }
@@ -137,10 +146,16 @@ Guid Guid::random() {
 kj::Vector<Write> writes(const Table& table, unsigned sectorSize, kj::Maybe<const Table&> old) {
   uint64_t listSectors = kListBytes / sectorSize, last = table.sectors - 1;
   KJ_REQUIRE(table.partitions.size() <= kEntries && table.sectors > 4 * listSectors + 3);
-  for (auto& p : table.partitions) KJ_REQUIRE(p.name.size() <= kMostName, p.name);
+  for (auto& p : table.partitions) {
+    KJ_REQUIRE(p.name.size() <= kMostName, p.name);
+    KJ_REQUIRE(p.first >= kFirstList + 2 * listSectors, "no room for two lists", p.name);
+  }
   uint64_t place = kFirstList;
+  bool first = true;
   KJ_IF_MAYBE (o, old) {
+    KJ_REQUIRE(o->entriesAt == kFirstList || o->entriesAt == kFirstList + listSectors);
     if (o->entriesAt == kFirstList) place = kFirstList + listSectors;
+    first = !o->inForce;
   }
   auto list = listOf(table);
   Header front{1, last, place}, back{last, 1, last - listSectors};
@@ -149,23 +164,20 @@ kj::Vector<Write> writes(const Table& table, unsigned sectorSize, kj::Maybe<cons
   result.add(Write{back.list * sectorSize, kj::heapArray(list.asPtr().asConst())});
   result.add(Write{last * sectorSize, headerOf(table, list, sectorSize, back)});
   result.add(Write{place * sectorSize, kj::mv(list)});
-  if (old == nullptr) {
-    auto head = zeros(2 * sectorSize);
-    putProtectiveMbr(head, table.sectors);
-    memcpy(head.begin() + sectorSize, header.begin(), header.size());
-    result.add(Write{0, kj::mv(head)});
-  } else {
-    result.add(Write{sectorSize, kj::mv(header)});
+  result.add(Write{sectorSize, kj::mv(header)});
+  if (first) {
+    auto mbr = zeros(sectorSize);
+    putProtectiveMbr(mbr, table.sectors);
+    result.add(Write{0, kj::mv(mbr)});
   }
   return result;
 }
 
 kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize) {
   auto head = bytes(0, 2 * sectorSize);
-  if (head.size() < 2 * sectorSize || get(head, kMbrSize - 2, 2) != 0xaa55 ||
-      head[kMbrEntry + 4] != 0xee) {
-    return nullptr;
-  }
+  if (head.size() < 2 * sectorSize) return nullptr;
+  bool inForce = get(head, kMbrSize - 2, 2) == 0xaa55 && head[kMbrEntry + 4] == 0xee;
+  if (!inForce && !isZero(head.slice(0, sectorSize))) return nullptr;
   auto header = kj::heapArray(head.slice(sectorSize, head.size()));
   if (memcmp(header.begin(), kSignature.begin(), kSignature.size()) != 0 ||
       get(header, 12, 4) != kHeaderSize || get(header, 24, 8) != 1 ||
@@ -175,7 +187,7 @@ kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize) {
   auto sum = get(header, 16, 4);
   put(header, 16, 0, 4);
   if (checksum(header.slice(0, kHeaderSize)) != sum) return nullptr;
-  Table table{guidAt(header, 56), {}, get(header, 32, 8) + 1, get(header, 72, 8)};
+  Table table{guidAt(header, 56), {}, get(header, 32, 8) + 1, get(header, 72, 8), inForce};
   if (table.entriesAt > kAlignment / sectorSize) return nullptr;
   auto list = bytes(table.entriesAt * sectorSize, kListBytes);
   if (list.size() != kListBytes || checksum(list) != get(header, 88, 4)) return nullptr;

@@ -5,6 +5,7 @@
 // the first partition. So a table is replaced by writing the new list beside the old one and then
 // the header, which is one sector: a cut at any write leaves the old table or the new one, whole.
 // That is needed because Linux does not look at the copy at the disk's end, unless it is told to.
+// The first table comes into force by its last write too, which is that of the protective MBR.
 #pragma once
 
 #include <kj/array.h>
@@ -39,18 +40,24 @@ struct Table {
   kj::Vector<Partition> partitions;  // the i-th one has the number i + 1
   uint64_t sectors;                  // of the disk that it was made for
   uint64_t entriesAt;                // sector
+  bool inForce = true;               // false: its protective MBR is missing, all else is there
 };
 
 struct Write {
   uint64_t offset;
   kj::Array<kj::byte> bytes;
 };
-// To be done in this order, each on the disk before the next one. `old`: the table that is there.
-// Without one, the protective MBR is among them, and the disk must have none.
+// To be done in this order, each on the disk before the next one; the last one is of one sector.
+// `old`: the table that is there. Without one, or with one that is not in force, the protective MBR
+// is among them, and the disk must have none.
 kj::Vector<Write> writes(const Table& table, unsigned sectorSize,
                          kj::Maybe<const Table&> old = nullptr);
 
-// The table at the begin of a disk; none where there is none, or a damaged one. `bytes` gives fewer
+// The code of a first sector that makes a BIOS go on with the next device.
+void startNextDevice(kj::ArrayPtr<kj::byte> sector);
+
+// The table at the begin of a disk; none where there is none, or a damaged one, or one that is not in
+// force on a disk whose first sector is not empty. `bytes` gives fewer
 // of them where there are no more.
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;
 kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize);

@@ -20,18 +20,31 @@ namespace {
 constexpr uint64_t kZeroAtOnce = 256 * kMiB;
 // Where partition tables begin; ours has nothing else there before it is whole.
 constexpr size_t kHead = 1024;
-// The kernel still looks at a disk that was closed a moment ago.
-constexpr unsigned kBusyTries = 100;
+constexpr unsigned kBusyTries = 200;
 constexpr timespec kBusyAgain = {0, 50'000'000};
 
 [[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr doing, int error) {
   fail(ErrorKind::kFailedPrecondition, kj::str(disk, ": cannot ", doing, ": ", strerror(error)));
 }
 
+// Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was closed a
+// moment ago, and a predecessor that was killed ends when the disk has answered it.
+int patiently(int busy, kj::FunctionParam<int()> attempt) {
+  for (unsigned tries = 1;; ++tries) {
+    if (attempt() == 0) return 0;
+    int error = errno;
+    if (error != busy || tries == kBusyTries) return error;
+    nanosleep(&kBusyAgain, nullptr);
+  }
+}
+
 kj::AutoCloseFd openDisk(kj::StringPtr path, int flags) {
-  int fd = open(path.cStr(), O_RDWR | O_CLOEXEC | flags);
-  if (fd >= 0) return kj::AutoCloseFd(fd);
-  int error = errno;
+  int fd = -1;
+  int error = patiently(EBUSY, [&] {
+    fd = open(path.cStr(), O_RDWR | O_CLOEXEC | flags);
+    return fd < 0 ? -1 : 0;
+  });
+  if (error == 0) return kj::AutoCloseFd(fd);
   if (error == ENOENT) fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
   if (error == EBUSY) {
     fail(ErrorKind::kFailedPrecondition,
@@ -80,10 +93,10 @@ Disk::Disk(kj::StringPtr path) : path(kj::str(path)) {
   if (stat(this->path.cStr(), &info) != 0 || !S_ISBLK(info.st_mode)) {
     fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
   }
-  openDisk(path,
-           O_EXCL);  // fails if it is in use; its partitions could not be used while it is ours
+  // Fails if it is in use; its partitions could not be used while it is ours.
+  openDisk(path, O_EXCL);
   fd = openDisk(path, O_DSYNC);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  if (patiently(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str(path, " is in use by another installation"));
   }
   int logical = 0;
@@ -131,19 +144,17 @@ kj::Maybe<gpt::Table> Disk::table() {
   return gpt::read([this](uint64_t offset, size_t size) { return read(offset, size); }, sector);
 }
 
-void Disk::setTable(const gpt::Table& table) {
+void Disk::writeTable(const gpt::Table& table) {
   auto old = this->table();
   auto steps =
       gpt::writes(table, sector, old.map([](gpt::Table& t) -> const gpt::Table& { return t; }));
   for (auto& step : steps) write(step.offset, step.bytes);
-  tellKernel();
 }
 
-void Disk::tellKernel() {
-  for (unsigned tries = 1; ioctl(fd, BLKRRPART) != 0; ++tries) {
-    if (errno != EBUSY || tries == kBusyTries) refuse(path, "have its partitions read", errno);
-    nanosleep(&kBusyAgain, nullptr);
-  }
+void Disk::setTable(const gpt::Table& table) {
+  writeTable(table);
+  int error = patiently(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
+  if (error != 0) refuse(path, "have its partitions read", error);
 }
 
 kj::String Disk::node(const Place& place) const {
@@ -152,7 +163,11 @@ kj::String Disk::node(const Place& place) const {
 
 Found Disk::look() {
   Found found;
-  KJ_IF_MAYBE (own, table()) found.installed = installedOn(*own);
+  KJ_IF_MAYBE (own, table()) {
+    auto installed = installedOn(*own);
+    // Where the first sector is gone, somebody may have meant it.
+    if (own->inForce || installed == Installed::kUnfinished) found.installed = installed;
+  }
   found.unknownData = !isZero(read(0, kHead));
   auto probe = blkid_new_probe();
   KJ_REQUIRE(probe != nullptr);

@@ -31,8 +31,9 @@ class Disk {
       kj::FunctionParam<void(uint64_t done)> told = [](uint64_t) {});
 
   kj::Maybe<gpt::Table> table();
-  // Replaces the one that is there, or writes the first one, and tells the kernel.
-  void setTable(const gpt::Table& table);
+  // Replaces the one that is there, or writes the first one.
+  void writeTable(const gpt::Table& table);
+  void setTable(const gpt::Table& table);  // and tells the kernel
   kj::String node(const Place& place) const;
 
   Found look();  // libblkid reads it
@@ -42,8 +43,6 @@ class Disk {
   kj::AutoCloseFd fd;
   uint64_t bytes = 0;
   unsigned sector = 0;
-
-  void tellKernel();
 };
 
 }  // namespace talos::install

@@ -146,9 +146,17 @@ Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) 
 
 void wipe(Disk& disk, Say& say) {
   say(kj::str("wiping ", disk.name()));
+  // A disk with a partition STATE is somebody's as long as that can be read, so first the name goes.
+  KJ_IF_MAYBE (own, disk.table()) {
+    if (own->inForce && installedOn(*own) == Installed::kYes) {
+      begin(*own);
+      disk.writeTable(*own);
+    }
+  }
   auto empty = kj::heapArray<kj::byte>(kHeadOfTable);
   memset(empty.begin(), 0, empty.size());
-  disk.write(0, empty);
+  disk.write(0, empty.slice(0, kBootSector));  // without it nothing of the table counts
+  disk.write(kBootSector, empty.slice(kBootSector, empty.size()));
   uint64_t tenths = 0;
   auto whole = disk.size() / disk.sectorSize() * disk.sectorSize();
   disk.zero(0, whole, [&](uint64_t done) {
@@ -245,6 +253,13 @@ bool write(const Wish& wish, const System& system, Say& say) {
                    "; set machine.install.wipe: true to lose that, or choose another disk"));
   }
   say(kj::str("partitioning ", wish.disk));
+  // An earlier attempt may have put boot code there, of which the rest goes now.
+  if (found.installed == Installed::kUnfinished) {
+    auto head = disk.read(0, kBootSector);
+    auto sector = kj::heapArray<kj::byte>(head);
+    gpt::startNextDevice(sector);
+    disk.write(0, sector);
+  }
   disk.setTable(table);
   auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
   for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
@@ -266,14 +281,14 @@ void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say)
   if (installedOn(table) == Installed::kNot) {
     refuse(kj::str(path, " has changed since the installation began"));
   }
+  if (installedOn(table) == Installed::kYes) return;  // the names come last
   if (bootLoader) {
     say("installing the boot loader");
     fillEfi(disk.node(require(table, kEfi, disk.sectorSize())), system);
     writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
   }
-  if (installedOn(table) == Installed::kYes) return;
   finish(table);
-  disk.setTable(table);
+  disk.writeTable(table);  // the kernel reads it when the machine has rebooted
 }
 
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
@@ -295,6 +310,20 @@ void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
   }
   makeXfs(device, label);
 }
+
+namespace {
+
+// What the kernel takes a partition for.
+void resize(int disk, const Place& place) {
+  struct blkpg_partition part = {};
+  part.start = static_cast<long long>(place.offset);
+  part.length = static_cast<long long>(place.size);
+  part.pno = static_cast<int>(place.number);
+  struct blkpg_ioctl_arg ask = {BLKPG_RESIZE_PARTITION, 0, sizeof part, &part};
+  KJ_SYSCALL(ioctl(disk, BLKPG, &ask));
+}
+
+}  // namespace
 
 bool grow(kj::StringPtr path) {
   auto fd = openFile(path);  // in use: partitions of it are mounted
@@ -319,15 +348,12 @@ bool grow(kj::StringPtr path) {
             path);
         KJ_REQUIRE(n == step.bytes.size(), "a write to the disk was cut", path);
       }
-      auto place = require(*larger, kEphemeral, static_cast<unsigned>(sector));
-      struct blkpg_partition part = {};
-      part.start = static_cast<long long>(place.offset);
-      part.length = static_cast<long long>(place.size);
-      part.pno = static_cast<int>(place.number);
-      struct blkpg_ioctl_arg ask = {BLKPG_RESIZE_PARTITION, 0, sizeof part, &part};
-      KJ_SYSCALL(ioctl(out, BLKPG, &ask), path);
-      return true;
+      *table = kj::mv(*larger);
     }
+    if (!table->inForce || installedOn(*table) != Installed::kYes) return false;
+    // Also when the table has grown already: a brain before this one may have ended in between.
+    resize(fd, require(*table, kEphemeral, static_cast<unsigned>(sector)));
+    return true;
   }
   return false;
 }

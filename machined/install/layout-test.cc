@@ -60,6 +60,9 @@ TEST(Layout, WhenADiskIsInstalled) {
   EXPECT_EQ(installedOn(table), Installed::kYes);
   EXPECT_EQ(show(table, 512).substr(show(table, 512).find("STATE")),
             "STATE 5 403+100\nEPHEMERAL 6 503+1544\n");
+  begin(table);
+  EXPECT_EQ(installedOn(table), Installed::kUnfinished);
+  finish(table);
   table.partitions[4].name = kj::str("DATA");
   EXPECT_EQ(installedOn(table), Installed::kNot);
   EXPECT_EQ(installedOn({}), Installed::kNot);
@@ -78,6 +81,8 @@ TEST(Layout, OnALargerDisk) {
   EXPECT_EQ(place.offset + place.size, 4095 * kMiB);
   EXPECT_EQ(larger.sectors, 4096 * kMiB / 512);
   EXPECT_EQ(larger.partitions[4].id, table.partitions[4].id);
+  table.partitions[0].last = place.offset / 512 + 5;
+  EXPECT_TRUE(grown(table, 4096 * kMiB, 512) == nullptr) << "one of another layout";
 }
 
 TEST(Layout, NamesOfNodes) {

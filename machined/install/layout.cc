@@ -72,6 +72,12 @@ void finish(gpt::Table& table) {
   }
 }
 
+void begin(gpt::Table& table) {
+  for (auto& partition : table.partitions) {
+    if (comesLast(partition.name)) partition.name = unfinished(partition.name);
+  }
+}
+
 kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
   unsigned number = 0;
   for (auto& p : table.partitions) {
@@ -85,7 +91,11 @@ kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sect
 kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize) {
   if (installedOn(table) != Installed::kYes || diskBytes < 2 * kMiB) return nullptr;
   auto last = endOf(diskBytes) / sectorSize - 1;
-  if (last <= table.partitions.back().last) return nullptr;
+  auto& ephemeral = table.partitions.back();
+  if (last <= ephemeral.last) return nullptr;
+  for (auto& p : table.partitions.slice(0, table.partitions.size() - 1)) {
+    if (p.last >= ephemeral.first) return nullptr;  // not a table of ours
+  }
   gpt::Table result{table.disk, {}, diskBytes / sectorSize, 0};
   for (auto& p : table.partitions) {
     result.partitions.add(

@@ -16,7 +16,7 @@ constexpr kj::StringPtr kUnfinished = ".unfinished"_kj;
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kStateBytes = 100 * kMiB;
-// EPHEMERAL gets what is left, and there have to be 400 MiB of it.
+// EPHEMERAL gets what is left, which is 520 MiB at least.
 constexpr uint64_t kLeastDisk = 1024 * kMiB;
 
 // Throws InvalidArgument, with what is wrong with the disk.
@@ -28,8 +28,9 @@ enum class Installed {
   kYes,
 };
 Installed installedOn(const gpt::Table& table);
-// Gives STATE and EPHEMERAL their names.
+// Gives STATE and EPHEMERAL their names; takes them away again.
 void finish(gpt::Table& table);
+void begin(gpt::Table& table);
 
 // The place of a partition of our own table in bytes.
 struct Place {

@@ -9,9 +9,9 @@
 namespace talos::parse {
 namespace {
 
-// The head of a disk with a table of 128 entries, for sectors of this size, of which so many are
-// partitions.
-std::string tableOf(size_t sector, unsigned partitions = 0) {
+// The head of a disk with a table of 128 entries, for sectors of this size, with a partition of this
+// name.
+std::string tableOf(size_t sector, const std::string& name = "") {
   std::string disk(size_t{64} << 10, 0);
   auto put = [&](size_t at, uint64_t value, unsigned size) {
     for (unsigned i = 0; i < size; ++i) disk[at + i] = static_cast<char>(value >> (8 * i));
@@ -26,7 +26,8 @@ std::string tableOf(size_t sector, unsigned partitions = 0) {
   put(sector + 72, 2, 8);
   put(sector + 80, 128, 4);
   put(sector + 84, 128, 4);
-  for (unsigned i = 0; i < partitions; ++i) disk[2 * sector + (127 - i) * 128 + 15] = 1;
+  if (!name.empty()) disk[2 * sector + 127 * 128 + 15] = 1;
+  for (size_t i = 0; i < name.size(); ++i) disk[2 * sector + 127 * 128 + 56 + 2 * i] = name[i];
   put(sector + 88, sum(2 * sector, 128 * 128), 4);
   put(sector + 16, sum(sector, 92), 4);
   return disk;
@@ -52,7 +53,20 @@ TEST(PartitionTable, WhatIsWholeOrWasNeverThere) {
 // Catches: a disk that the kernel could not read when it looked for partitions, or that has a table
 // for sectors of another size: a configured machine looks like a new one.
 TEST(PartitionTable, APartitionThatTheKernelDoesNotShowIsSeen) {
-  for (size_t sector : {512, 4096}) EXPECT_TRUE(lost(tableOf(sector, 5))) << sector;
+  for (size_t sector : {512, 4096}) EXPECT_TRUE(lost(tableOf(sector, "STATE"))) << sector;
+}
+
+// Catches: a machine that is stuck because the installation of its disk, or the wipe before it, was
+// cut off between the first sector and the rest.
+TEST(PartitionTable, ATableWithoutAStateHasLostNone) {
+  for (size_t sector : {512, 4096}) {
+    for (auto name : {"STATE.unfinished", "STAT", "DATA"}) {
+      auto disk = tableOf(sector, name);
+      EXPECT_FALSE(lost(disk)) << name;
+      memset(disk.data(), 0, 512);
+      EXPECT_FALSE(lost(disk)) << name;
+    }
+  }
 }
 
 // Catches: one bad sector that makes a configured machine look like a new one.

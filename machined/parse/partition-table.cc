@@ -41,15 +41,14 @@ bool hasSignature(Bytes header) {
          memcmp(header.begin(), kSignature.begin(), kSignature.size()) == 0;
 }
 
-bool names(Bytes entry) {
-  constexpr size_t kType = 16;
-  for (auto byte : entry.slice(0, kType)) {
-    if (byte != 0) return true;
-  }
-  return false;
+// In UTF-16, ended by a zero.
+bool isState(Bytes entry) {
+  constexpr size_t kName = 56;
+  constexpr kj::byte kState[] = {'S', 0, 'T', 0, 'A', 0, 'T', 0, 'E', 0, 0, 0};
+  return memcmp(entry.begin() + kName, kState, sizeof kState) == 0;
 }
 
-enum class Table { kDamaged, kEmpty, kDivided };
+enum class Table { kDamaged, kWithoutState, kWithState };
 
 Table judge(ReadBytes& read, Bytes header, uint64_t sector) {
   auto size = littleEndian(header, 12, 4);
@@ -66,9 +65,9 @@ Table judge(ReadBytes& read, Bytes header, uint64_t sector) {
     return Table::kDamaged;
   }
   for (size_t i = 0; i < count; ++i) {
-    if (names(entries.slice(i * each, (i + 1) * each))) return Table::kDivided;
+    if (isState(entries.slice(i * each, (i + 1) * each))) return Table::kWithState;
   }
-  return Table::kEmpty;
+  return Table::kWithoutState;
 }
 
 }  // namespace
@@ -81,9 +80,9 @@ bool lostPartitionTable(ReadBytes read) {
     auto header = head.slice(sector, 2 * sector);
     if (!hasSignature(header)) continue;
     switch (judge(read, header, sector)) {
-      case Table::kEmpty:
+      case Table::kWithoutState:
         return false;
-      case Table::kDivided:
+      case Table::kWithState:
         return true;
       case Table::kDamaged:
         trace = true;

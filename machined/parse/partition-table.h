@@ -1,4 +1,4 @@
-// Whether a disk of which the kernel shows no partitions has a GUID partition table all the same: one
+// Whether a disk of which the kernel shows no partitions may be a node's all the same: it has a GUID partition table, one
 // that is damaged, or one that the kernel could not read (a bad moment of the disk) or that is for
 // sectors of another size (another controller). It looks like a disk that never had partitions.
 //
@@ -13,8 +13,9 @@
 
 namespace talos::parse {
 
-// Whether there is a table with partitions, or a trace of one (the protective MBR, or the signature
-// of the header) and none with right checksums. `read` as readSuperblock() has it, asked four times at most.
+// Whether there is a table with a partition STATE, or a trace of one (the protective MBR, or the signature
+// of the header) and none with right checksums. A whole one without a STATE has lost
+// nothing of a node. `read` as readSuperblock() has it, asked four times at most.
 bool lostPartitionTable(ReadBytes read);
 
 }  // namespace talos::parse
