@@ -15,6 +15,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kPatience = 5 * kj::SECONDS;
+constexpr auto kAskPatience = 1 * kj::SECONDS;  // to find who keeps it busy
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
 
 struct Mount {
@@ -158,10 +159,15 @@ kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, k
     if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {
       kj::Maybe<kj::String> user;
       if (error == EBUSY) {
-        user = co_await uv.blocking([path = kj::str(target)]() { return userOf(path); });
+        auto tooLong =
+            timer.afterDelay(kAskPatience).then([]() -> kj::Maybe<kj::String> { return nullptr; });
+        user = co_await uv.blocking([path = kj::str(target)]() { return userOf(path); })
+                   .exclusiveJoin(kj::mv(tooLong));
       }
       co_return kj::str(
-          "cannot unmount ", target, ": ", strerror(error),
+          "cannot unmount ", target, ": ",
+          error == ETIMEDOUT ? kj::str("not done within ", kPatience / kj::SECONDS, " s")
+                             : kj::str(strerror(error)),
           user.map([](kj::String& u) { return kj::str("; ", u); }).orDefault(kj::String()));
     }
     co_await timer.afterDelay(kAgain);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
 #include "common/base/within.h"
 #include "talosctl/disk/disk-process.h"
 #include "talosctl/network/child-process.h"
@@ -78,11 +79,17 @@ class Guest final : public Instance {
         process(port, started.pid, kj::mv(started.pidfd)),
         monitor(kj::mv(monitor)),
         cut(disks->onCut()
-                .then([this](disk::Cut how) {
-                  withoutDisks = End{End::Kind::kOff, kj::str("power cut")};
-                  kill();
-                  return how;
-                })
+                .then(
+                    [this](disk::Cut how) {
+                      withoutDisks = End{End::Kind::kOff, kj::str("power cut")};
+                      kill();
+                      return how;
+                    },
+                    [this](kj::Exception&& e) -> disk::Cut {
+                      withoutDisks = End{End::Kind::kFailed, messageOf(e)};
+                      kill();
+                      kj::throwFatalException(kj::mv(e));
+                    })
                 .fork()),
         broken(disks->onExit()
                    .then([this](Exit exit) {

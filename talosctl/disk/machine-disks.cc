@@ -122,6 +122,9 @@ bool MachineDisks::countsDown() {
 Cut MachineDisks::cutNow(uint64_t atWrite, uint64_t seed) {
   off = true;
   Cut sum{.atWrite = atWrite, .seed = seed};
+  KJ_ON_SCOPE_FAILURE(KJ_IF_MAYBE (it, told) {
+    (*it)->reject(error(ErrorKind::kInternal, "the power of a disk could not be cut"));
+  });
   kj::Maybe<uint64_t> of;
   if (seed != 0) of = seed;
   for (auto& disk : disks) {

@@ -4,7 +4,7 @@
 // machine had not flushed (volatile-disk.h), and from then on nothing is answered, so that the machine
 // can be killed at leisure: nothing that it does after the cut leaves a trace on its disks. The write at
 // which it is cut has arrived but is not answered: it is lost, whatever its flags, or reaches the
-// medium as the seed says.
+// medium as the seed says; but for one that is larger than what a disk remembers, which is not lost.
 #pragma once
 
 #include <kj/async.h>

@@ -11,7 +11,8 @@
 // when its cache is full. An operation that is larger than that by itself counts as flushed.
 //
 // After a crash in the middle of cut() the medium is as if some of the unflushed writes had been lost
-// and one of them torn, which is what a power cut is.
+// and one of them torn, which is what a power cut is; but among the lost ones may be those with FUA,
+// which no disk loses.
 #pragma once
 
 #include <kj/common.h>

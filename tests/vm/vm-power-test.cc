@@ -84,7 +84,9 @@ TEST(PowerButton, ShutsTheNodeDownInOrder) {
     EXPECT_TRUE(says("sequence shutdown: ")) << log.out() << log.err();
     EXPECT_TRUE(eventually([&] { return exited(cluster, worker); }, kSlow));
   }
-  cluster.talosctl({"-n", Cluster::kFirst, "service", "machined", "kill", "--signal", "SIGKILL"});
+  auto brain = cluster.servicePids()["machined"];
+  cluster.ok({"-n", Cluster::kFirst, "service", "machined", "kill", "--signal", "SIGKILL"});
+  EXPECT_TRUE(eventually([&] { return cluster.servicePids()["machined"] != brain; }, kSlow));
   Control(cluster, master).command("system_powerdown");
   EXPECT_TRUE(eventually([&] { return exited(cluster, master); }, kSlow));
   for (auto& node : {master, worker}) {
