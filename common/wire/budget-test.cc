@@ -55,6 +55,12 @@ TEST(BudgetTest, ACallIsNeverForNothing) {
 }
 
 struct FakeQueue final : Budget::Queue {
+  using Account = decltype(kj::instance<Budget&>().account(""));
+  explicit FakeQueue(Account& of) : of(of) { of->add(*this); }
+  ~FakeQueue() noexcept { of->remove(*this); }
+  KJ_DISALLOW_COPY_AND_MOVE(FakeQueue);
+
+  Account& of;
   size_t waiting = 0;
   bool cut = false;
   size_t queued() const override { return waiting; }
@@ -66,15 +72,7 @@ struct FakeQueue final : Budget::Queue {
 TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
   Budget budget({.perClient = kLimits.perClient, .inTotal = 20 * kMiB});
   auto one = budget.account("a"), other = budget.account("b");
-  FakeQueue queues[3];
-  one->add(queues[0]);
-  one->add(queues[1]);
-  other->add(queues[2]);
-  KJ_DEFER({
-    one->remove(queues[0]);
-    one->remove(queues[1]);
-    other->remove(queues[2]);
-  });
+  FakeQueue queues[] = {FakeQueue(one), FakeQueue(one), FakeQueue(other)};
   queues[0].waiting = 3 * kMiB;
   queues[1].waiting = 5 * kMiB;
   queues[2].waiting = 8 * kMiB;
@@ -90,15 +88,7 @@ TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
 TEST(BudgetTest, WhatWaitsForAllHasABound) {
   Budget budget(kLimits);
   auto one = budget.account("a"), other = budget.account("b");
-  FakeQueue queues[3];
-  one->add(queues[0]);
-  other->add(queues[1]);
-  other->add(queues[2]);
-  KJ_DEFER({
-    one->remove(queues[0]);
-    other->remove(queues[1]);
-    other->remove(queues[2]);
-  });
+  FakeQueue queues[] = {FakeQueue(one), FakeQueue(other), FakeQueue(other)};
   queues[0].waiting = 5 * kMiB;
   queues[1].waiting = 3 * kMiB;
   queues[2].waiting = 4 * kMiB;

@@ -331,23 +331,31 @@ TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
   }
 }
 
-// Catches: the same of a journal with every checksum right, of records that this version refuses.
-TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
-  store.attachJournal(process1).wait(scope);
+// The journal that the machine holds, with each record changed.
+kj::AutoCloseFd journalWith(FakeMachine& machine,
+                            kj::FunctionParam<void(rpc::Resource::Builder)> change) {
   auto bytes = heldBytes(machine);
   auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
   memcpy(words.begin(), bytes.begin(), words.asBytes().size());
-  kj::Vector<kj::byte> foreign;
-  foreign.addAll(journal::heading());
-  journal::recover(words, [&](rpc::Change::Reader change) {
+  kj::Vector<kj::byte> result;
+  result.addAll(journal::heading());
+  journal::recover(words, [&](rpc::Change::Reader read) {
     capnp::MallocMessageBuilder scratch;
-    scratch.setRoot(change);
-    scratch.getRoot<rpc::Change>().getResource().getMetadata().setOwner("somebody else");
-    scratch.getRoot<rpc::Change>().getResource().getSpec().initAs<rpc::NamespaceSpec>();
-    foreign.addAll(journal::encode(scratch.getRoot<rpc::Change>().asReader()));
+    scratch.setRoot(read);
+    change(scratch.getRoot<rpc::Change>().getResource());
+    result.addAll(journal::encode(scratch.getRoot<rpc::Change>().asReader()));
   });
+  return memoryFile(result);
+}
+
+// Catches: the same of a journal with every checksum right, of records that this version refuses.
+TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
+  store.attachJournal(process1).wait(scope);
   FakeMachine crashed;
-  crashed.keep("store", memoryFile(foreign));
+  crashed.keep("store", journalWith(machine, [](rpc::Resource::Builder resource) {
+    resource.getMetadata().setOwner("somebody else");
+    resource.getSpec().initAs<rpc::NamespaceSpec>();
+  }));
   expectReplaced(*this, crashed, "foreign");
 }
 
@@ -365,23 +373,12 @@ TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
   store.attachJournal(process1).wait(scope);
   write(store, "a");
   write(store, "b");
-  auto bytes = heldBytes(machine);
-  auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
-  memcpy(words.begin(), bytes.begin(), words.asBytes().size());
-  kj::Vector<kj::byte> foreign;
-  foreign.addAll(journal::heading());
-  journal::recover(words, [&](rpc::Change::Reader change) {
-    capnp::MallocMessageBuilder scratch;
-    scratch.setRoot(change);
-    auto resource = scratch.getRoot<rpc::Change>().getResource();
-    if (resource.getMetadata().getType() != typeName<rpc::RouteStatusSpec>()) {
-      resource.getMetadata().setOwner("somebody else");
-      resource.getSpec().initAs<rpc::NamespaceSpec>();
-    }
-    foreign.addAll(journal::encode(scratch.getRoot<rpc::Change>().asReader()));
-  });
   FakeMachine crashed;
-  crashed.keep("store", memoryFile(foreign));
+  crashed.keep("store", journalWith(machine, [](rpc::Resource::Builder resource) {
+    if (resource.getMetadata().getType() == typeName<rpc::RouteStatusSpec>()) return;
+    resource.getMetadata().setOwner("somebody else");
+    resource.getSpec().initAs<rpc::NamespaceSpec>();
+  }));
   FakeProcess1 process1(crashed);
   Store next(registry, clock);
   EXPECT_TRUE(next.attachJournal(process1).wait(scope) != nullptr);
