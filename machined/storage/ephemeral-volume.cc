@@ -26,16 +26,6 @@ constexpr uint64_t kWorthGrowing = 1u << 20;
   fail(ErrorKind::kFailedPrecondition, kj::str("EPHEMERAL: ", why));
 }
 
-kj::Maybe<kj::StringPtr> unfitForVar(const Volume& volume) {
-  if (volume.problem.size() > 0) return volume.problem.asPtr();
-  if (volume.content != nullptr && !volume.holds(FileSystem::kXfs) &&
-      !volume.holds(FileSystem::kExt4) && !volume.holds(FileSystem::kLuks)) {
-    return "has no file owners and modes; use XFS or ext4"_kj;
-  }
-  if (volume.device.readOnly) return "is read-only"_kj;
-  return nullptr;
-}
-
 // linux/xfs_fs.h is not among the headers of the C library; the layout is the kernel's interface.
 struct XfsGeometryV1 {
   uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
@@ -78,20 +68,7 @@ uint64_t deviceSize(kj::StringPtr node) {
 }  // namespace
 
 kj::Maybe<const Volume&> findEphemeral(kj::ArrayPtr<const Volume> volumes) {
-  kj::Vector<const Volume*> named;
-  for (auto& v : volumes) {
-    if (v.device.partitionName == kEphemeralName) named.add(&v);
-  }
-  if (named.size() > 1) {
-    auto nodes = KJ_MAP(v, named) {
-      return v->device.node();
-    };
-    refuseVar(kj::str("more than one partition is named EPHEMERAL: ", kj::strArray(nodes, ", "),
-                      "; remove the disks that are not this node's"));
-  }
-  if (named.empty()) return nullptr;
-  KJ_IF_MAYBE (why, unfitForVar(*named[0])) refuseVar(kj::str(named[0]->device.node(), " ", *why));
-  return *named[0];
+  return findNamed(volumes, kEphemeralName, kEphemeralName);
 }
 
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
@@ -133,15 +110,24 @@ kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume, Encryption how)
   auto it = co_await partitions.prepare(volume, kEphemeralName, kEmptyBytes, how);
   auto& node = it.node;
   auto type = it.type;
+  struct Opened {
+    kj::AutoCloseFd mount;
+    kj::Maybe<kj::Exception> notGrown;
+  };
   auto opening = uv.blocking([node = kj::str(node), type]() {
-    auto mount = openFileSystem(node, type, MountAccess::kReadWrite, MountUse::kPrograms);
-    if (type == FileSystem::kXfs) growXfs(mount, deviceSize(node));
-    return mount;
+    Opened result{openFileSystem(node, type, MountAccess::kReadWrite, MountUse::kPrograms), {}};
+    if (type != FileSystem::kXfs) return result;
+    result.notGrown = kj::runCatchingExceptions(
+        [&]() { growXfs(result.mount, deviceSize(node)); });  // it is as good as it was
+    return result;
   });
   auto opened = co_await within(
       timer, kVarPatience, kj::mv(opening),
       kj::str("mounting ", node, " timed out after ", kVarPatience / kj::SECONDS, " s"));
-  attach(opened, path);
+  KJ_IF_MAYBE (e, opened.notGrown) {
+    say(kj::str("warning: EPHEMERAL: cannot be grown: ", messageOf(*e)));
+  }
+  attach(opened.mount, path);
   say(kj::str("EPHEMERAL: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 

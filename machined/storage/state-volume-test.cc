@@ -131,6 +131,20 @@ struct StateVolumeTest : testing::Test {
   }
 };
 
+// Catches: an installation that is never over, because an attempt was cut off on another disk, or
+// because that one does not answer.
+TEST(FindState, OfAnInstallationIsOnItsDisk) {
+  kj::Vector<Volume> all;
+  all.add(partition("vda5", FileSystem::kXfs, "STATE.unfinished"));
+  all.add(partition("vdb5", FileSystem::kXfs, "STATE.unfinished"));
+  all.add(disk("vdc"));
+  all.back().problem = kj::str("did not respond within 10 s");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(findState(all, "STATE.unfinished", "vdb"_kj)).device.name, "vdb5");
+  EXPECT_TRUE(findState(all, "STATE", "vdb"_kj) == nullptr);
+  EXPECT_ANY_THROW(findState(all, "STATE.unfinished"));
+  EXPECT_ANY_THROW(findState(all, "STATE", "vdc"_kj));
+}
+
 // Catches: a node that was configured and whose disk cannot be mounted: it must not be taken for
 // one that was never configured, which takes a config from anybody.
 TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {

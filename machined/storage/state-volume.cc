@@ -20,48 +20,26 @@ namespace {
 constexpr uint64_t kBytes = 100u << 20;            // that an empty one has to have empty
 constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
 
-// Why the boot cannot go on with this one, which is named STATE; none when it can.
-kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
-  if (volume.problem.size() > 0) return volume.problem.asPtr();
-  bool empty = volume.content == nullptr;  // or so it seems
-  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
-      !volume.holds(FileSystem::kLuks)) {
-    return "has no file owners and modes; use XFS or ext4"_kj;
-  }
-  if (volume.device.readOnly) return "is read-only"_kj;
-  return nullptr;
-}
-
 [[noreturn]] void refuse(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", why));
 }
 
-void requireWritable(int mount, kj::StringPtr node) {
+// A disk that stops answering may do so here, too.
+void makeOwn(int mount, kj::StringPtr node) {
   struct statvfs info;
   KJ_SYSCALL(fstatvfs(mount, &info), node);
   if ((info.f_flag & ST_RDONLY) != 0) refuse(kj::str(node, " was mounted read-only by the kernel"));
+  KJ_SYSCALL(fchmodat(mount, ".", 0700, 0), node);
 }
 
 }  // namespace
 
-kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name) {
-  kj::Vector<const Volume*> named;
-  for (auto& v : volumes) {
-    if (v.device.partitionName == name) named.add(&v);
-  }
-  if (named.size() > 1) {
-    auto nodes = KJ_MAP(v, named) {
-      return v->device.node();
-    };
-    refuse(kj::str("more than one partition is named ", name, ": ", kj::strArray(nodes, ", "),
-                   "; remove the disks that are not this node's"));
-  }
-  if (named.size() == 1) {
-    KJ_IF_MAYBE (why, unfit(*named[0])) refuse(kj::str(named[0]->device.node(), " ", *why));
-    return *named[0];
-  }
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name,
+                                   kj::Maybe<kj::StringPtr> disk) {
+  KJ_IF_MAYBE (found, findNamed(volumes, kStateName, name, disk)) return *found;
   // Of a disk that was not looked at, nobody knows whether it has one.
   for (auto& v : volumes) {
+    if (v.device.disk != disk.orDefault(v.device.disk)) continue;
     if (v.problem.size() > 0 && v.device.whole && !v.device.cdrom) {
       refuse(kj::str("not found, and may be on ", v.device.node(), ", which ", v.problem));
     }
@@ -78,23 +56,24 @@ kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
   auto type = it.type;
   // Given up, it is closed when the kernel is done with it, and so unmounted.
   auto opening = uv.blocking([node = kj::str(node), type]() {
-    return openFileSystem(node, type, MountAccess::kReadWrite);
+    auto mount = openFileSystem(node, type, MountAccess::kReadWrite);
+    makeOwn(mount, node);
+    return mount;
   });
   auto opened = co_await within(
       timer, kMountPatience, kj::mv(opening),
       kj::str("mounting ", node, " timed out after ", kMountPatience / kj::SECONDS, " s"));
-  requireWritable(opened, node);
-  KJ_SYSCALL(fchmodat(opened, ".", 0700, 0), node);
   attach(opened, path);
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
 
 kj::Promise<void> StateVolume::mount() {
-  if (!isMounted()) co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr);
+  if (!isMounted()) co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr, nullptr);
   co_await prepare();
 }
 
-kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name) {
+kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
+                                         kj::Maybe<kj::StringPtr> disk) {
   if (on == StateOn::kLauncher) co_return;
   if (isMounted()) {
     auto source = mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
@@ -102,7 +81,7 @@ kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name) {
   }
   if (name == kStateName && seen == Seen::kNone) co_return;
   seen = Seen::kNothing;  // one is being made
-  co_await mountWhatIsThere(name, Known::kConfig, how);
+  co_await mountWhatIsThere(name, Known::kConfig, how, disk);
   if (!isMounted()) co_return;
   locked = false;
   co_await prepare();
@@ -131,14 +110,15 @@ kj::Promise<void> StateVolume::prepare() {
   });
 }
 
-kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known, Encryption how) {
+kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,
+                                                kj::Maybe<kj::StringPtr> disk) {
   if (on == StateOn::kLauncher) {
     say(kj::str("STATE: nothing is mounted at ", path,
                 "; the machine config will be lost with a reboot"));
     co_return;
   }
   auto found = co_await volumes.look();
-  KJ_IF_MAYBE (volume, findState(found, name)) {
+  KJ_IF_MAYBE (volume, findState(found, name, disk)) {
     bool plain = volume->content != nullptr && !volume->holds(FileSystem::kLuks);
     auto work = [&]() -> kj::Promise<void> {
       if (known == Known::kNothing && !plain) co_return co_await mountEarly(*volume);

@@ -29,10 +29,11 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kStatePath = "/system/state"_kj, kStateName = "STATE"_kj;
 
-// The one with this name; none when certainly none is. Throws FailedPrecondition naming the devices
-// and what is wrong with them. XFS and ext4 only: what is kept there needs owners and modes.
+// The one with this name, on this disk if one is given; none when certainly none is. Throws
+// FailedPrecondition naming the devices and what is wrong with them (findNamed()).
 kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes,
-                                   kj::StringPtr name = kStateName);
+                                   kj::StringPtr name = kStateName,
+                                   kj::Maybe<kj::StringPtr> disk = nullptr);
 
 enum class StateOn { kDisk, kLauncher };
 
@@ -52,8 +53,9 @@ class StateVolume {
   // Before there is a config. Throws as said above.
   kj::Promise<void> mount();
   // The rest, when there is one, which says how it is encrypted. `name`: of one that is not STATE
-  // yet, while it is being installed.
-  kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName);
+  // yet, while it is being installed on `disk`: another one may have an attempt, too.
+  kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName,
+                              kj::Maybe<kj::StringPtr> disk = nullptr);
   bool isMounted();
   // That it is encrypted and waits; none otherwise.
   kj::Maybe<kj::String> whyLocked();
@@ -72,7 +74,8 @@ class StateVolume {
 
   kj::Promise<void> prepare();
   enum class Known { kNothing, kConfig };
-  kj::Promise<void> mountWhatIsThere(kj::StringPtr name, Known known, Encryption how);
+  kj::Promise<void> mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,
+                                     kj::Maybe<kj::StringPtr> disk);
   kj::Promise<void> mountEarly(const Volume& volume);
   kj::Promise<void> mountIt(SystemPartitions::Mountable it);
 };

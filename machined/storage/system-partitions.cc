@@ -15,7 +15,42 @@ constexpr uint64_t kFreshBytes = 1u << 20;  // zeros of a new encrypted volume
   fail(ErrorKind::kFailedPrecondition, why);
 }
 
+// Why it cannot be used; none when it can.
+kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
+  if (volume.problem.size() > 0) return volume.problem.asPtr();
+  bool empty = volume.content == nullptr;  // or so it seems
+  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
+      !volume.holds(FileSystem::kLuks)) {
+    return "has no file owners and modes; use XFS or ext4"_kj;
+  }
+  if (volume.device.readOnly) return "is read-only"_kj;
+  return nullptr;
+}
+
 }  // namespace
+
+kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                   kj::StringPtr name, kj::Maybe<kj::StringPtr> disk) {
+  kj::Vector<const Volume*> named;
+  for (auto& v : volumes) {
+    if (v.device.partitionName == name && v.device.disk == disk.orDefault(v.device.disk)) {
+      named.add(&v);
+    }
+  }
+  if (named.empty()) return nullptr;
+  if (named.size() > 1) {
+    auto nodes = KJ_MAP(v, named) {
+      return v->device.node();
+    };
+    refusePartition(kj::str(label, ": more than one partition is named ", name, ": ",
+                            kj::strArray(nodes, ", "),
+                            "; remove the disks that are not this node's"));
+  }
+  KJ_IF_MAYBE (why, unfit(*named[0])) {
+    refusePartition(kj::str(label, ": ", named[0]->device.node(), " ", *why));
+  }
+  return *named[0];
+}
 
 Encryption encryptionOfState(config::Machine::Reader machine) {
   auto all = machine.getSystemDiskEncryption();

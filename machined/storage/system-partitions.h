@@ -37,6 +37,12 @@ using Encryption = kj::Maybe<config::Encryption::Reader>;
 Encryption encryptionOfState(config::Machine::Reader machine);
 Encryption encryptionOfEphemeral(config::Machine::Reader machine);
 
+// The partition `label` by the name that it has in the GPT, on this disk ("vda") if one is given; none
+// when there is no such name. Throws FailedPrecondition, beginning with the label, when there are several,
+// and when it cannot be used. XFS and ext4 only: what is kept there needs owners and modes.
+kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                   kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
+
 class SystemPartitions {
  public:
   struct Dependencies {

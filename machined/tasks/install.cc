@@ -11,6 +11,7 @@
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/install/boot-files.h"
+#include "machined/install/layout.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/state-volume.h"
@@ -20,8 +21,6 @@
 
 namespace talos::machined::tasks {
 namespace {
-
-constexpr kj::StringPtr kNewState = "STATE.unfinished"_kj;
 
 kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Store& store) {
   auto disks = co_await uv.blocking([]() { return readDisks(); });
@@ -72,12 +71,15 @@ kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArgume
   });
 }
 
-kj::Promise<void> mountNew(StateVolume& state, BootRecorder& recorder, Store& store,
+kj::Promise<void> mountNew(UvLoop& uv, StateVolume& state, BootRecorder& recorder, Store& store,
                            MachineConfigReader& config) {
   auto how = encryptionOfState(config.machine(store));
-  co_await state.mountWith(how, kNewState);
+  auto chosen = co_await systemDisk(uv, config, store);
+  auto disk = chosen.path.slice(strlen("/dev/"));
+  auto newState = kj::str(install::kState, install::kUnfinished);
+  co_await state.mountWith(how, newState, disk);
   // After a crash of the brain it may have its name already.
-  if (!state.isMounted()) co_await state.mountWith(how);
+  if (!state.isMounted()) co_await state.mountWith(how, kStateName, disk);
   if (!state.isMounted()) {
     fail(ErrorKind::kFailedPrecondition, "the partition STATE that was made is not there");
   }
