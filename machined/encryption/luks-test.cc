@@ -86,6 +86,13 @@ TEST_F(LuksTest, OneAfterTheOther) {
   {
     auto dropped = luks.inspect(path);
   }
+  auto two = key(1, "two");
+  auto adding = luks.add(path, {two, 1}, {one.keys[0], 0});
+  {
+    auto dropped = luks.inspect(path);
+  }
+  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).slots.size(), 2u) << "it overtook the addition";
+  adding.wait(io.waitScope);
   EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::kLuks);
 }
 

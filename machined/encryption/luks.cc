@@ -26,6 +26,8 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
   // Mappings and their nodes; keys that are not swapped out.
   argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
   argv.add(kj::str("--seccomp=volumes"));
+  // Deriving a key takes a quarter of the memory: who runs out of it is this one.
+  argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--rlimit=core=0"));
   argv.add(kj::str("--rlimit=cpu=", kPatience / kj::SECONDS));
   argv.add(kj::str("--lifetime=", getpid()));
@@ -113,7 +115,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
   fill(message.initRoot<rpc::LuksRequest>());
   auto done = kj::newPromiseAndFulfiller<void>();
   auto before = last.addBranch();
-  last = done.promise.fork();
+  // One that is dropped before its turn does not end that of its predecessor.
+  last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(done.promise))).fork();
   return inTurn(kj::mv(before), frameOf(message), kj::mv(done.fulfiller));
 }
 

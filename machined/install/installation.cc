@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/disk/unfinished-xfs.h"
 #include "machined/install/archive.h"
 #include "machined/install/boot-code.h"
 #include "machined/install/boot-files.h"
@@ -205,13 +206,6 @@ void writeBootCode(Disk& disk, const Place& bios, const System& system) {
              coreImage(contentOf(kj::str(system.folder, "/core.img")), sector, bios.size));
   disk.write(0, bootSector(disk.read(0, kBootSector),
                            contentOf(kj::str(system.folder, "/boot.img")), sector));
-}
-
-// mkfs.xfs sets the mark with the first bytes that it writes and takes it back with the last ones.
-bool isUnfinishedXfs(kj::ArrayPtr<const kj::byte> head) {
-  constexpr size_t kInProgress = 126;
-  return head.size() > kInProgress && memcmp(head.begin(), "XFSB", 4) == 0 &&
-         head[kInProgress] != 0;
 }
 
 }  // namespace

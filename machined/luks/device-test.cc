@@ -180,10 +180,19 @@ TEST_F(Volume, IsFormattedAgainAfterACut) {
   format({key(0, "y")});
   EXPECT_TRUE(open({key(0, "y")}) != nullptr);
   EXPECT_TRUE(open({key(0, "x")}) == nullptr);
+  // An XFS that was being made in its place.
+  kj::byte xfs[127] = {'X', 'F', 'S', 'B'};
+  xfs[126] = 1;
+  write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
+  EXPECT_EQ(Device(path).content(), Content::kEmpty);
   // The mark and something behind it is no mark.
   auto other = kj::str(kMark, "x");
   write(0, other);
   write(0x4000, "XXXXXXXX");
+  EXPECT_EQ(Device(path).content(), Content::kOther);
+  // Nor is an XFS that was made.
+  xfs[126] = 0;
+  write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
   EXPECT_EQ(Device(path).content(), Content::kOther);
 }
 

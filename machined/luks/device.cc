@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/disk/unfinished-xfs.h"
 
 namespace talos::luks {
 namespace {
@@ -111,7 +112,7 @@ class Scratch {
 
 Device::Device(kj::StringPtr path) : path(kj::str(path)) {
   auto begin = readAt(openDevice(path, O_RDONLY), kEmptyBytes, path);
-  if (isZero(begin) || isMarked(begin)) {
+  if (isZero(begin) || isMarked(begin) || isUnfinishedXfs(begin)) {
     what = Content::kEmpty;
     return;
   }

@@ -41,7 +41,7 @@ struct Key {
 using Derivation = rpc::LuksDerivation::Reader;
 
 enum class Content {
-  kEmpty,  // zeros at its begin, or a formatting that was cut
+  kEmpty,  // zeros at its begin, or a formatting or the making of an XFS that was cut
   kLuks,   // LUKS2
   kOther,
 };

@@ -1,4 +1,4 @@
-// The program that handles encrypted volumes for the brain (machined/encryption/luks-program.h).
+// The program that handles encrypted volumes for the brain (machined/encryption/luks.h).
 #include "common/base/process-memory.h"
 #include "machined/foreign/confined-child.h"
 #include "machined/luks/serve.h"

@@ -124,8 +124,12 @@ TEST(MetaValues, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(refusal(values, 1, 241), "set");
   EXPECT_EQ(refusal(values, 9, 262097),
             "META: a value of 262097 bytes for the tag 9 does not fit; it must be at most 262096");
-  EXPECT_EQ(refusal(values, 9, 262096), "set");
+  EXPECT_EQ(refusal(values, 9, 262088), "set");
   EXPECT_EQ(refusal(values, 7, 0), "set") << "eight bytes are left, which hold its tag and length";
+  for (unsigned tag : {2, 8}) {
+    EXPECT_EQ(refusal(values, tag, 0), "META: a value of 0 bytes for the tag " +
+                                           std::to_string(tag) + " does not fit; META is full");
+  }
   EXPECT_TRUE(values.remove(9));
   EXPECT_FALSE(values.remove(9));
   EXPECT_EQ(refusal(values, 9, 262000), "set");

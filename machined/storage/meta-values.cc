@@ -171,12 +171,13 @@ void MetaValues::set(uint32_t tag, Bytes value) {
   for (auto& it : vector.values) {
     if (it.key != tag) room -= head + it.value.size();
   }
-  room -= kj::min(room, head);
+  bool hasHead = room >= head;
+  if (hasHead) room -= head;
   if (vector.small) room = kj::min(room, kSmallLongest);
-  if (value.size() > room) {
+  if (!hasHead || value.size() > room) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("META: a value of ", value.size(), " bytes for the tag ", tag,
-                 " does not fit; it must be at most ", room));
+         kj::str("META: a value of ", value.size(), " bytes for the tag ", tag, " does not fit; ",
+                 hasHead ? kj::str("it must be at most ", room) : kj::str("META is full")));
   }
   vector.values.upsert(tag, kj::heapArray(value));
 }

@@ -39,6 +39,7 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"container-bench a b 0", "container-bench: RUNS is"},
       {"containerd-bench /run/x 0", "containerd-bench: CALLS is"},
       {"dhcp-bench none", "dhcp-bench: RUNS is"},
+      {"luks-bench 0", "luks-bench: RUNS is"},
       {"network-bench 0", "network-bench: RUNS is"},
       {"network-bench 1 bridgs", "network-bench: KIND is bridges, routes, resync or memory"},
       {"network-bench 1 memory 0", "network-bench: LINKS is"},

@@ -167,6 +167,12 @@ say "boots"
 tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
 
 # --- nodes in containers ---------------------------------------------------------------------------------------
+say "encrypted volumes"
+luks=$(in_root "$inner/luks-bench" "$runs")
+for row in "format:format with one key" "open:open" "change:change the key"; do
+  figure "LUKS2, argon2id of 256 MiB and 4 passes: ${row#*:}" ms "$(jq ".${row%%:*}.ours" <<<"$luks")" \
+    "$(jq ".${row%%:*}.theirs" <<<"$luks")" "cryptsetup" "$(jq ".${row%%:*}.theirs" <<<"$luks")"
+done
 say "nodes in containers"
 tests/bench/container.sh "$checkout" "$out" "$json" 40
 say "containers of a node"

@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   KJ_ASSERT(held <= kLarge + 512);
   if ((data[1] & 2) != 0) {
     try {
-      values.set(data[1] >> 2, rest);
+      auto value = (data[0] & 1) != 0 ? rest : rest.slice(0, kj::min(rest.size(), data[0] >> 5));
+      values.set(data[1] >> 2, value);
     } catch (const kj::Exception&) {
     }
   }

@@ -148,6 +148,7 @@ TEST(Encryption, OfState) {
   size_t seen = 0;
   node.powerCycle([&] {
     before = slurp(node.header("state", "STATE"));
+    ASSERT_GT(before.size(), 1u << 20);
     seen = cluster.console(node.name).size();
     node.replaceUuid(own, other);
   });
