@@ -23,9 +23,11 @@ class GrpcClientTest : public testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   ModelServer server;
   bool refuses = false;
+  kj::Duration dialling = 0 * kj::SECONDS;
   Client client{timer, kj::str("model"), [this]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
                   if (refuses) return error(ErrorKind::kUnavailable, "connection refused");
-                  return server.dial();
+                  if (dialling == 0 * kj::SECONDS) return server.dial();
+                  return timer.afterDelay(dialling).then([this]() { return server.dial(); });
                 }};
 
   static kj::Array<const kj::byte> bytes(const std::string& text) {
@@ -125,6 +127,52 @@ TEST_F(GrpcClientTest, DeadlinesAndDroppedCallsEndAtTheServerToo) {
   }
   scope.poll();
   EXPECT_THAT(server.cancelled, ElementsAre(1, 3));
+}
+
+// Catches: a call over its deadline that the server goes on with as long as somebody has it; one that
+// gets its time twice, for the connection and for the answer.
+TEST_F(GrpcClientTest, ADeadlineIsOfAllOfACall) {
+  server.methods["/a.B/Never"] = [](auto&) {};
+  auto held = open("/a.B/Never", 3 * kj::SECONDS);
+  auto reading = held->read();
+  advance(timer, scope, 4 * kj::SECONDS);
+  EXPECT_THAT(failure(kj::mv(reading)), HasSubstr("DeadlineExceeded"));
+  scope.poll();
+  EXPECT_THAT(server.cancelled, ElementsAre(1));
+  server.drop();
+  scope.poll();
+  dialling = 2 * kj::SECONDS;
+  auto late = ask("/a.B/Never", "", 3 * kj::SECONDS);
+  advance(timer, scope, 3100 * kj::MILLISECONDS);
+  EXPECT_TRUE(late.poll(scope));
+  EXPECT_THAT(failure(kj::mv(late)), HasSubstr("DeadlineExceeded"));
+}
+
+// Catches: an answer that was cut and counts; a server that is not there for now, and whose refusal
+// looks as if it had carried out the call; a text that a server makes as long as it likes.
+TEST_F(GrpcClientTest, EndsThatAreNone) {
+  server.methods["/a.B/Cut"] = [](auto& x) {
+    if (!x.ended) return;
+    x.sendRaw(std::string("\0\0\0\0\5ab", 7));
+    x.finish();
+  };
+  server.methods["/a.B/Refused"] = [](auto& x) {
+    if (x.ended) x.reset(NGHTTP2_REFUSED_STREAM);
+  };
+  server.methods["/a.B/Long"] = [](auto& x) {
+    if (x.ended) x.finish(13, std::string(20'000, 'x'));
+  };
+  server.methods["/a.B/Http"] = [](auto& x) {
+    if (x.ended) x.finishWithoutStatus();
+  };
+  EXPECT_EQ("Internal: model has cut its answer to /a.B/Cut", failure(ask("/a.B/Cut", "")));
+  EXPECT_THAT(failure(ask("/a.B/Refused", "")), HasSubstr("Unavailable: model has ended"));
+  EXPECT_EQ(failure(ask("/a.B/Long", "")).size(), kMostStatus + strlen("Internal: "));
+  server.httpStatus = "404";
+  EXPECT_EQ("Internal: model has answered /a.B/Http with HTTP status 404",
+            failure(ask("/a.B/Http", "")));
+  server.httpStatus = "503";
+  EXPECT_THAT(failure(ask("/a.B/Http", "")), HasSubstr("Unavailable: "));
 }
 
 // Catches: messages of a stream that wait for its end, writes after the first that are lost.

@@ -41,6 +41,11 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
       if (!text.empty()) trailers.push_back({"grpc-message", text});
       server->resume(id);
     }
+    // As something that speaks HTTP and no gRPC.
+    void finishWithoutStatus() {
+      finished = true;
+      server->resume(id);
+    }
     size_t taken() const { return sent; }
     // Ends the stream without a status.
     void reset(uint32_t code) {
@@ -66,6 +71,7 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
   KJ_DISALLOW_COPY_AND_MOVE(ModelServer);
 
   std::map<std::string, Method> methods;
+  std::string httpStatus = "200";
   unsigned dialled = 0;
   std::vector<int32_t> cancelled;  // streams that the client has reset
   std::map<int32_t, Exchange> exchanges;
@@ -151,7 +157,8 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
                           reinterpret_cast<uint8_t*>(const_cast<char*>(value.begin())), name.size(),
                           value.size(), NGHTTP2_NV_FLAG_NONE};
       };
-      nghttp2_nv headers[] = {nv(":status", "200"), nv("content-type", "application/grpc")};
+      nghttp2_nv headers[] = {nv(":status", httpStatus.c_str()),
+                              nv("content-type", "application/grpc")};
       nghttp2_data_provider2 body = {};
       body.read_callback = onFill;
       nghttp2_submit_response2(h2, id, headers, 2, &body);
@@ -171,7 +178,9 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
     memcpy(buffer, x.out.data() + x.sent, part);
     x.sent += part;
     if (x.sent == x.out.size() && x.finished) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+      *flags |= NGHTTP2_DATA_FLAG_EOF;
+      if (x.trailers.empty()) return static_cast<nghttp2_ssize>(part);
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
       std::vector<nghttp2_nv> nvs;
       for (auto& t : x.trailers) {
         nvs.push_back({reinterpret_cast<uint8_t*>(t.first.data()),
