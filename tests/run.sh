@@ -67,6 +67,8 @@ soak() {
   step "hostile pack" in_root env HOSTILE_SECONDS=60 /usr/bin/ctest --output-on-failure --verbose \
     --test-dir "$INNER" -L hostile-pack -j 8
   step "power cuts" in_root env POWER_CUTS=400 TALOSCTL="$INNER/talosctl" "$INNER/parts/tests/cluster/cuts-test"
+  step "power cuts of an installation" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
+    "$INNER/parts/tests/vm/vm-install-test" --gtest_filter='Install.PowerCuts'
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
     machines
