@@ -16,6 +16,7 @@
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
+#include "machined/storage/disks.h"
 #include "machined/storage/meta-partition.h"
 #include "machined/telemetry/event-ring.h"
 #include "machined/telemetry/telemetry-server.h"
@@ -47,6 +48,7 @@ class NodeServing {
     kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
     BootRecorder& recorder;
     Containerd& containerd;
+    NewRecoveryKey newRecoveryKey;
   };
   explicit NodeServing(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
