@@ -219,6 +219,14 @@ void Wiring::statusChanged() {
   controllers.poke(kStatusController);
 }
 
+// On STATE, while it is there.
+kj::Maybe<kj::String> Wiring::headerBackups() {
+  if (container || !state.isMounted()) return nullptr;
+  auto folder = kj::str(kStatePath, "/luks");
+  makeDirectories(folder, 0700);
+  return kj::mv(folder);
+}
+
 void Wiring::timeChanged() {
   controllers.poke("v1alpha1.TimeStatusController");
   controllers.poke(kStatusController);  // it tells a time of day

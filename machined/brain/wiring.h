@@ -92,6 +92,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   SystemPartitions partitions{
       {luks, installer, systemUuid, alarmAt("warning: "),
        [this](kj::StringPtr label, const VolumeReport& report) { putVolume(store, label, report); },
+       KJ_BIND_METHOD(*this, headerBackups),
        [this](kj::StringPtr label, const KeysReport& report) {
          putVolumeKeys(store, label, report);
        }}};
@@ -147,6 +148,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
+  kj::Maybe<kj::String> headerBackups();
   void timeChanged();
   void clockStepped();
   void trialChanged(kj::StringPtr what);

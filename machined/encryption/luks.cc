@@ -258,4 +258,49 @@ kj::Promise<void> RealLuks::close(kj::StringPtr mapping) {
   return ask([&](rpc::LuksRequest::Builder out) { out.setClose(mapping); }).ignoreResult();
 }
 
+kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::StringPtr file) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    out.setCompare(file);
+  });
+  KJ_REQUIRE(answer->get().isCompared(), "not an answer");
+  switch (answer->get().getCompared()) {
+    case rpc::LuksAnswer::Comparison::NONE:
+      break;
+    case rpc::LuksAnswer::Comparison::SAME:
+      co_return Comparison::kSame;
+    case rpc::LuksAnswer::Comparison::OTHER:
+      co_return Comparison::kOther;
+    case rpc::LuksAnswer::Comparison::CHANGING:
+      co_return Comparison::kChanging;
+  }
+  co_return Comparison::kNone;
+}
+
+kj::Promise<void> RealLuks::mark(kj::StringPtr device, kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setMark(file);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::backup(kj::StringPtr device, kj::StringPtr file, Change change) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto backup = out.initBackup();
+           backup.setFile(file);
+           backup.setLast(change == Change::kIsOver);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::restore(kj::StringPtr device, kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setRestore(file);
+         })
+      .ignoreResult();
+}
+
 }  // namespace talos::machined

@@ -47,6 +47,14 @@ class Luks {
   virtual kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) = 0;
   virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it has a file system now
   virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
+
+  // The backup of its header in a file (machined/luks/header-file.h).
+  enum class Comparison { kNone, kSame, kOther, kChanging };
+  virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
+  virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
+  enum class Change { kGoesOn, kIsOver };
+  virtual kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) = 0;
+  virtual kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file) = 0;
 };
 
 Derivation derivationHere();  // for this machine
@@ -73,6 +81,10 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) override;
   kj::Promise<void> settle(kj::StringPtr device) override;
   kj::Promise<void> close(kj::StringPtr mapping) override;
+  kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) override;
+  kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file) override;
 
  private:
   class Answer;

@@ -93,6 +93,38 @@ struct ModelLuks final : public Luks {
     if (mapped == mapping.cStr()) mapped.clear();
     return kj::READY_NOW;
   }
+
+  std::map<unsigned, std::string> kept;  // of the backup
+  bool backedUp = false, marked = false;
+  kj::Promise<Comparison> compare(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    if (marked) return Comparison::kChanging;
+    if (!backedUp) return Comparison::kNone;
+    return content == Content::kLuks && kept == slots ? Comparison::kSame : Comparison::kOther;
+  }
+  kj::Promise<void> mark(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    marked = true;
+    wrote("mark");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> backup(kj::StringPtr, kj::StringPtr, Change change) override {
+    begin();
+    KJ_REQUIRE(content == Content::kLuks);
+    kept = slots;
+    backedUp = true;
+    if (change == Change::kIsOver) marked = false;
+    wrote(change == Change::kIsOver ? "backup" : "backup meanwhile");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> restore(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    KJ_REQUIRE(backedUp && content != Content::kEmpty);
+    content = Content::kLuks;
+    slots = kept;
+    wrote("restore");
+    return kj::READY_NOW;
+  }
 };
 
 }  // namespace talos::machined

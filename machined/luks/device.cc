@@ -190,6 +190,31 @@ kj::String Device::cipher() {
   return kj::str(name == nullptr ? "" : name, "-", mode == nullptr ? "" : mode);
 }
 
+kj::Array<kj::byte> Device::header() {
+  constexpr uint64_t kMost = 64u << 20;
+  uint64_t metadata = 0, size = crypt_get_data_offset(volume()) * kSector;
+  int result = crypt_get_metadata_size(cd, &metadata, nullptr);
+  if (result < 0) failed("read the header of", result);
+  metadata *= 2;  // it is there twice
+  if (size > kMost || metadata > size) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, ": a header of ", size, " bytes is not kept"));
+  }
+  auto all = readAt(openDevice(path, O_RDONLY), size, path);
+  KJ_REQUIRE(all.size() == size, "the device ends in its header", path);
+  auto kept = kj::heapArray<kj::byte>(size);
+  memset(kept.begin(), 0, size);
+  memcpy(kept.begin(), all.begin(), metadata);
+  for (auto slot : slots()) {
+    uint64_t at = 0, length = 0;
+    result = crypt_keyslot_area(cd, static_cast<int>(slot), &at, &length);
+    if (result < 0) failed("read the keys of", result);
+    KJ_REQUIRE(at <= size && length <= size - at, "a key is not in the header", path);
+    memcpy(kept.begin() + at, all.begin() + at, length);
+  }
+  return kept;
+}
+
 kj::String Device::uuid() {
   auto id = crypt_get_uuid(volume());
   return kj::str(id == nullptr ? "" : id);

@@ -70,6 +70,7 @@ class Device {
   KJ_DISALLOW_COPY_AND_MOVE(Device);
 
   Content content() const { return what; }
+  kj::StringPtr node() const { return path; }
 
   // --- of a LUKS2 volume; FailedPrecondition when it is none
   kj::Vector<unsigned> slots();
@@ -78,6 +79,8 @@ class Device {
   unsigned sectorSize();  // bytes
   kj::String cipher();
   kj::String uuid();
+  // All before its data, with zeros where it has neither metadata nor a key.
+  kj::Array<kj::byte> header();
   kj::Maybe<kj::String> weakness();
 
   // FailedPrecondition unless kEmpty, or a LUKS2 volume without any key. Content is kLuks then.

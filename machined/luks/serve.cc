@@ -7,6 +7,7 @@
 #include "common/base/zeroize.h"
 #include "machined/foreign/frame.h"
 #include "machined/luks/device.h"
+#include "machined/luks/header-file.h"
 
 namespace talos::luks {
 namespace {
@@ -34,6 +35,20 @@ rpc::LuksAnswer::Content wire(Content content) {
       break;
   }
   return rpc::LuksAnswer::Content::OTHER;
+}
+
+rpc::LuksAnswer::Comparison wire(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::kNone:
+      break;
+    case Comparison::kSame:
+      return rpc::LuksAnswer::Comparison::SAME;
+    case Comparison::kOther:
+      return rpc::LuksAnswer::Comparison::OTHER;
+    case Comparison::kChanging:
+      return rpc::LuksAnswer::Comparison::CHANGING;
+  }
+  return rpc::LuksAnswer::Comparison::NONE;
 }
 
 void inspect(Device& device, Answer answer) {
@@ -93,6 +108,14 @@ void act(Request request, Answer answer) {
     }
     case rpc::LuksRequest::SETTLE:
       return device.settle();
+    case rpc::LuksRequest::COMPARE:
+      return answer.setCompared(wire(compareHeader(device, request.getCompare())));
+    case rpc::LuksRequest::MARK:
+      return markHeader(request.getMark());
+    case rpc::LuksRequest::BACKUP:
+      return backupHeader(device, request.getBackup().getFile(), request.getBackup().getLast());
+    case rpc::LuksRequest::RESTORE:
+      return restoreHeader(device, request.getRestore());
     case rpc::LuksRequest::CLOSE:
       break;
   }

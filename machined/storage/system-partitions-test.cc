@@ -49,6 +49,7 @@ struct SystemPartitionsTest : testing::Test {
       {luks, installer, []() { return kj::str(kUuid); },
        [this](kj::StringPtr line) { said += line.cStr(); },
        [](kj::StringPtr, const VolumeReport&) {},
+       []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
        [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
 
   SystemPartitionsTest() {
@@ -177,10 +178,10 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
 
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
-  SystemPartitions weak({luks, installer,
-                         []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
-                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
-                         [](kj::StringPtr, const KeysReport&) {}});
+  SystemPartitions weak(
+      {luks, installer, []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
+       [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
+       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {}});
   Wish own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),

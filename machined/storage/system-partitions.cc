@@ -77,14 +77,19 @@ kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node) {
   return kj::heapString(name.slice(0, name.size() - end.size()));
 }
 
-kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(const Volume& volume,
-                                                                         kj::StringPtr label,
-                                                                         kj::String mapped,
-                                                                         Luks::Opened opened) {
+// Not of STATE, where they are kept.
+kj::Maybe<kj::String> SystemPartitions::backupOf(kj::StringPtr label) {
+  if (label == "STATE") return nullptr;
+  KJ_IF_MAYBE (folder, deps.backups()) return kj::str(*folder, "/", label);
+  return nullptr;
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(
+    Luks& luks, const Volume& volume, kj::StringPtr label, kj::String mapped, Luks::Opened opened) {
   auto node = volume.device.node();
   if (opened.fresh) {
     co_await deps.installer.format(kj::str(mapped), kj::str(label), kFreshBytes);
-    co_await deps.luks.settle(node);
+    co_await luks.settle(node);
   }
   deps.say(kj::str(label, ": ", node, " was opened by the key of slot ", opened.slot));
   co_return Mountable{kj::mv(mapped), FileSystem::kXfs};
@@ -100,7 +105,8 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openByMach
   auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
   KJ_IF_MAYBE (opened, result) {
     report.slot = machineKeyAt = opened->slot;
-    co_return co_await makeMountable(volume, label, kj::str(kMappings, mapping), *opened);
+    co_return co_await makeMountable(deps.luks, volume, label, kj::str(kMappings, mapping),
+                                     *opened);
   }
   co_return nullptr;
 }
@@ -225,10 +231,14 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto settings = settingsOf(how, label, deps.uuid());
   auto mapping = mappingOf(volume.device.name);
   auto mapped = kj::str(kMappings, mapping);
-  auto opened = co_await openVolume(deps.luks, kj::str(node), kj::mv(mapping), settings, deps.say);
+  HeaderGuard luks(deps.luks, kj::str(node), backupOf(label));
+  co_await luks.check(label, deps.say);
+  auto opened = co_await openVolume(luks, kj::str(node), kj::mv(mapping), settings, deps.say);
   report.slot = opened.slot;
-  co_return co_await makeMountable(volume, label, kj::mv(mapped),
-                                   Luks::Opened{opened.slot, 0, opened.fresh});
+  auto mountable = co_await makeMountable(luks, volume, label, kj::mv(mapped),
+                                          Luks::Opened{opened.slot, 0, opened.fresh});
+  co_await luks.finish(label, deps.say);
+  co_return kj::mv(mountable);
 }
 
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
@@ -314,7 +324,19 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
     co_return;
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
-  co_await changeKeys(deps.luks, kj::str(device), old, next, extent, kj::mv(persist), kj::mv(step));
+  HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
+  // However it ends, there is a backup of what it left.
+  kj::Maybe<kj::Exception> failure;
+  co_await changeKeys(
+      luks, kj::str(device), old, next, extent,
+      [&]() -> kj::Promise<void> {
+        co_await luks.backupMeanwhile();
+        co_await persist();
+      },
+      kj::mv(step))
+      .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  co_await luks.finish(label, deps.say);
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   bool whole = extent == KeyChangeExtent::kWhole;
   tellKeys(label, co_await deps.luks.inspect(device), next);
   deps.say(
@@ -334,7 +356,12 @@ kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::St
   auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
   auto passphrase = newRecoveryPassphrase();
   VolumeKey key(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
-  co_await putRecoveryKey(deps.luks, kj::str(device), settings, kj::mv(key));
+  HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
+  kj::Maybe<kj::Exception> failure;
+  co_await putRecoveryKey(luks, kj::str(device), settings, kj::mv(key))
+      .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  co_await luks.finish(label, deps.say);
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   tellKeys(label, co_await deps.luks.inspect(device), settings);
   deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
   co_return kj::mv(passphrase);

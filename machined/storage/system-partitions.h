@@ -12,7 +12,7 @@
 // What has become of each is told to `report`, for the resource VolumeStatuses.
 #pragma once
 
-#include "machined/encryption/open-volume.h"
+#include "machined/encryption/header-guard.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/volumes.h"
 
@@ -56,6 +56,8 @@ class SystemPartitions {
     kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
     SayLine say;
     kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
+    // Where the backups of headers are kept; none: nowhere now.
+    kj::Function<kj::Maybe<kj::String>()> backups;
     // Of one that was reported.
     kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
   };
@@ -111,9 +113,10 @@ class SystemPartitions {
   kj::Maybe<unsigned> machineKeyAt;  // the slot that was opened without a config
 
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
+  kj::Maybe<kj::String> backupOf(kj::StringPtr label);
   void tellKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
-  kj::Promise<Mountable> makeMountable(const Volume& volume, kj::StringPtr label, kj::String mapped,
-                                       Luks::Opened opened);
+  kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
+                                       kj::String mapped, Luks::Opened opened);
   kj::Promise<kj::Maybe<Mountable>> openByMachine(const Volume& volume, kj::StringPtr label,
                                                   VolumeReport& report);
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,

@@ -18,7 +18,7 @@ using harness::eventually;
 using harness::slurp;
 
 constexpr double kSlow = 240;  // seconds, in emulation beside others
-constexpr size_t kMiB = 1u << 20, kHeaderBytes = 17 * kMiB;
+constexpr size_t kMiB = 1u << 20, kLuksBytes = 16 * kMiB, kHeaderBytes = 17 * kMiB;
 
 struct Node {
   Cluster& cluster;
@@ -33,12 +33,19 @@ struct Node {
     KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
     return match[1].str();
   }
-  // What cryptsetup needs of a LUKS2 volume with this label, as a file.
-  std::string header(const std::string& disk, const std::string& label) const {
+  // Where a LUKS2 volume with this label begins; 0: nowhere, for a partition table comes first.
+  size_t offset(const std::string& disk, const std::string& label) const {
     std::ifstream in(file(disk), std::ios::binary);
     std::string begin(80, '\0');
     for (size_t at = 0; in.seekg(at) && in.read(begin.data(), ssize_t(begin.size())); at += kMiB) {
-      if (begin.compare(0, 6, "LUKS\xba\xbe") != 0 || begin.c_str() + 24 != label) continue;
+      if (begin.compare(0, 6, "LUKS\xba\xbe") == 0 && begin.c_str() + 24 == label) return at;
+    }
+    return 0;
+  }
+  // What cryptsetup needs of it, as a file.
+  std::string header(const std::string& disk, const std::string& label) const {
+    if (size_t at = offset(disk, label)) {
+      std::ifstream in(file(disk), std::ios::binary);
       std::string bytes(kHeaderBytes, '\0');
       in.seekg(at);
       in.read(bytes.data(), ssize_t(bytes.size()));
@@ -177,7 +184,8 @@ TEST(Encryption, OfState) {
 
 // Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL that
 // is not encrypted; keys that are changed only with a reboot, or that lock it; a recovery key that does
-// not open it, that a boot removes, or that the node writes down.
+// not open it, that a boot removes, or that the node writes down; a header of before that is opened, or one
+// that is damaged and loses the volume.
 TEST(Encryption, OfAnInstalledNode) {
   Cluster cluster("vmluksdisk",
                   {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
@@ -190,6 +198,7 @@ TEST(Encryption, OfAnInstalledNode) {
   EXPECT_TRUE(node.opens("disk", "STATE", own + "STATE", 0));
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 0));
 
+  auto old = slurp(node.header("disk", "EPHEMERAL"));
   node.replaceKeys("no-reboot", "ephemeral", kRecoverable);
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", "rotated", 0)) << node.dump("disk", "EPHEMERAL");
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 5));
@@ -213,6 +222,32 @@ TEST(Encryption, OfAnInstalledNode) {
       << node.dump("disk", "EPHEMERAL");
   auto console = cluster.console(node.name);
   EXPECT_FALSE(contains(console, "cannot close")) << console;
+
+  // A header that was restored with a key of before, and one that is damaged.
+  std::string good;
+  size_t seen = 0;
+  auto disturb = [&](const std::function<void(std::fstream & disk, size_t at)>& how) {
+    node.powerCycle([&] {
+      good = slurp(node.header("disk", "EPHEMERAL")).substr(0, kLuksBytes);
+      seen = cluster.console(node.name).size();
+      auto at = node.offset("disk", "EPHEMERAL");
+      std::fstream disk(node.file("disk"), std::ios::binary | std::ios::in | std::ios::out);
+      how(disk, at);
+    });
+    node.expectOpen("EPHEMERAL", "0");
+    EXPECT_TRUE(contains(cluster.console(node.name).substr(seen), "it was replaced by the backup"))
+        << cluster.console(node.name).substr(seen);
+    EXPECT_TRUE(slurp(node.header("disk", "EPHEMERAL")).substr(0, kLuksBytes) == good)
+        << node.dump("disk", "EPHEMERAL");
+  };
+  disturb([&](std::fstream& disk, size_t at) {
+    disk.seekp(ssize_t(at));
+    disk.write(old.data(), kLuksBytes);
+  });
+  disturb([&](std::fstream& disk, size_t at) {
+    disk.seekp(ssize_t(at));
+    disk.write(std::string(32u << 10, 'x').data(), 32u << 10);
+  });
 }
 
 }  // namespace talos::vm

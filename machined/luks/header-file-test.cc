@@ -1,0 +1,140 @@
+#include "machined/luks/header-file.h"
+
+#include <capnp/message.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::luks {
+namespace {
+
+constexpr size_t kSize = 20u << 20;
+
+struct HeaderFile : public ::testing::Test {
+  kj::String folder, path, file;
+  capnp::MallocMessageBuilder message;
+  HeaderFile() {
+    char name[] = "/tmp/luks-header-XXXXXX";
+    folder = kj::str(mkdtemp(name));
+    path = kj::str(folder, "/device");
+    file = kj::str(folder, "/backup");
+    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
+    EXPECT_EQ(ftruncate(fd, kSize), 0);
+    auto derivation = message.initRoot<rpc::LuksDerivation>();
+    derivation.setMemory(64);
+    derivation.setPasses(4);
+    derivation.setThreads(1);
+  }
+  ~HeaderFile() noexcept override { removeTree(folder); }
+
+  Derivation derivation() { return message.getRoot<rpc::LuksDerivation>().asReader(); }
+  static Key key(unsigned slot, kj::StringPtr passphrase) { return {slot, passphrase.asBytes()}; }
+  void format() {
+    auto keys = kj::heapArray({key(0, "zero")});
+    Device(path).format(keys, {512, 512, "EPHEMERAL"_kj, derivation()});
+  }
+  void add(unsigned slot) { Device(path).add(key(slot, "other"), key(0, "zero"), derivation()); }
+  Comparison compare() {
+    Device device(path);
+    return compareHeader(device, file);
+  }
+  void backup(bool last = true) {
+    Device device(path);
+    backupHeader(device, file, last);
+  }
+  std::string restore() {
+    Device device(path);
+    auto failure = kj::runCatchingExceptions([&]() { restoreHeader(device, file); });
+    KJ_IF_MAYBE (e, failure) {
+      EXPECT_EQ(kindOf(*e), ErrorKind::kFailedPrecondition);
+      return messageOf(*e).cStr();
+    }
+    return "";
+  }
+  static void write(kj::StringPtr path, size_t at, kj::ArrayPtr<const char> bytes) {
+    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR));
+    EXPECT_EQ(pwrite(fd, bytes.begin(), bytes.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  bool opens(unsigned slot, kj::StringPtr passphrase) {
+    Device device(path);
+    return device.content() == Content::kLuks && device.fits(key(slot, passphrase));
+  }
+};
+
+// Catches: a header that others have changed and that passes for ours, one that we have changed and that does not; a
+// backup that takes as much room as the area is large, or that cryptsetup cannot use.
+TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
+  format();
+  EXPECT_EQ(compare(), Comparison::kNone);
+  backup();
+  EXPECT_EQ(compare(), Comparison::kSame);
+  struct stat info;
+  ASSERT_EQ(stat(file.cStr(), &info), 0);
+  EXPECT_EQ(info.st_size, (16 << 20) + 32);
+  EXPECT_LT(info.st_blocks * 512, 1 << 20);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(system(("cryptsetup luksDump " + std::string(file.cStr()) + " >/dev/null").c_str()), 0);
+
+  add(3);
+  EXPECT_EQ(compare(), Comparison::kOther);
+  markHeader(file);
+  EXPECT_EQ(compare(), Comparison::kChanging);
+  backup(false);
+  EXPECT_EQ(compare(), Comparison::kChanging);
+  backup();
+  EXPECT_EQ(compare(), Comparison::kSame);
+}
+
+// Catches: a header that is restored in part, or over data; one that is gone for whoever wants to look at it.
+TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
+  format();
+  backup();
+  write(path, 16u << 20, "data"_kj.asArray());
+  auto noise = kj::heapArray<char>(40u << 10);
+  for (auto& c : noise) c = 'x';
+  write(path, 0, noise);
+  EXPECT_EQ(Device(path).content(), Content::kOther);
+  EXPECT_EQ(compare(), Comparison::kOther);
+  EXPECT_EQ(restore(), "");
+  EXPECT_TRUE(opens(0, "zero"));
+  EXPECT_EQ(compare(), Comparison::kSame);
+  auto content = readFile(path);
+  EXPECT_EQ(content.slice(16u << 20).slice(0, 4), "data"_kj.asArray());
+  auto refused = readFile(kj::str(file, ".refused"));
+  EXPECT_EQ(kj::heapString(refused.slice(0, 4)), "xxxx");
+
+  add(5);
+  EXPECT_EQ(restore(), "");
+  EXPECT_FALSE(opens(5, "other"));
+  EXPECT_EQ(kj::heapString(readFile(kj::str(file, ".refused")).slice(0, 4)), "xxxx");
+}
+
+// Catches: a backup that has rotten and is written over a header that is good; a wiped partition that gets
+// its old keys again.
+TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
+  format();
+  backup();
+  write(file, 4096, "?"_kj.asArray());
+  EXPECT_EQ(compare(), Comparison::kNone);
+  EXPECT_NE(restore().find("has no header that is whole"), std::string::npos);
+  EXPECT_TRUE(opens(0, "zero"));
+  KJ_SYSCALL(truncate(file.cStr(), 100));
+  EXPECT_EQ(compare(), Comparison::kNone);
+  backup();
+  EXPECT_EQ(compare(), Comparison::kSame);
+  KJ_SYSCALL(truncate(path.cStr(), 0));
+  KJ_SYSCALL(truncate(path.cStr(), kSize));
+  EXPECT_NE(restore().find("is empty"), std::string::npos);
+  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+}
+
+}  // namespace
+}  // namespace talos::luks
