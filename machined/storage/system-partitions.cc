@@ -292,7 +292,8 @@ class SystemPartitions::Turn {
     auto& last = label == "STATE" ? all.lastOfState : all.lastOfOther;
     auto paf = kj::newPromiseAndFulfiller<void>();
     before = last.addBranch();
-    last = paf.promise.fork();
+    // One that is dropped before its turn does not end that of its predecessor.
+    last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(paf.promise))).fork();
     done = kj::mv(paf.fulfiller);
   }
   ~Turn() noexcept(false) { done->fulfill(); }
