@@ -7,6 +7,7 @@
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
 #   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #   make clean      remove what was built          make docs          write the generated pages
+#   make installer-image   what `talosctl upgrade` takes; customized with TREE=, REMOVE=, KERNEL= (docs/customizing.md)
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
@@ -31,7 +32,7 @@ PROVISIONER ?= qemu
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure programs image iso check test soak bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs image iso installer-image check test soak bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -54,6 +55,9 @@ image: programs
 
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/image
+
+installer-image: programs
+	@rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
 
 check test soak:
 	@tests/run.sh $@

@@ -5,6 +5,8 @@
 # compiled programs as seen from inside. A step runs again only when its inputs have changed: each keeps a stamp
 # of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
 # is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer.
+# Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
+# it; KERNEL=package is the kernel, a Debian package with its modules.
 set -euo pipefail
 umask 022   # all daemons must be able to read the image's folders
 export LC_ALL=C
@@ -12,7 +14,7 @@ export LC_ALL=C
 root=$1 out=$2 image=$3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$image/work
-kernel_work=/build/kernel
+kernel_work=/build/kernel${KERNEL:+-$(basename "$KERNEL" .deb)}
 level=3
 [ -z "${RELEASE:-}" ] || level=15
 
@@ -38,7 +40,7 @@ extract_vmlinux() {  # BZIMAGE OUT: the ELF file inside, whatever it was compres
   die "cannot find a kernel in $1"
 }
 
-debs=(/opt/kernel/linux-image-*.deb)
+debs=(${KERNEL:-/opt/kernel/linux-image-*.deb})
 [ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; remove $root and run make to create it again"
 deb=${debs[0]}
 mkdir -p "$kernel_work" "$work"
@@ -181,6 +183,16 @@ install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 ln -s ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates"
 
+if [ -n "${REMOVE:-}" ]; then
+  while read -r path; do
+    target=$(realpath -m -s "$tree/$path")
+    case $target in "$tree"/?*) ;; *) die "$REMOVE: $path is not a path in the image" ;; esac
+    [ -e "$target" ] || [ -L "$target" ] || die "$REMOVE: there is no $path in the image"
+    rm -rf "$target"
+  done < <(rows "$REMOVE")
+fi
+[ -z "${TREE:-}" ] || cp -a --no-preserve=ownership "$TREE/." "$tree/"
+
 "$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
 
@@ -212,6 +224,7 @@ cmp -s "$work/sbom.json" "$image/sbom.spdx.json" || cp "$work/sbom.json" "$image
 
 # --- sizes ----------------------------------------------------------------------------------------------
 for file in vmlinux initramfs rootfs.sqsh; do printf 'image: %-12s %10d bytes\n' "$file" "$(stat -c %s "$image/$file")"; done
+[ -z "${TREE:-}${REMOVE:-}" ] || exit 0   # the rest is about our own programs, all of them
 own=0 packed=0
 while read -r name path _; do
   size=$(stat -c %s "$tree$path")

@@ -28,6 +28,26 @@ struct InstallRequest {
       empty @9 :UInt64;
     }
     grow @10 :Text;                  # the last partition of this disk, to the disk's end
+    upgrade :group {
+      # Another system into a slot that does not run.
+      device @11 :Text;              # the partition BOOT
+      slot @12 :Text;                # B
+      image @13 :ImageMount;              # with the folder usr/install
+      arguments @14 :Text;
+    }
+    slots @15 :Text;                 # what the partition BOOT has
+    choose :group {
+      # Which slot is started.
+      device @16 :Text;
+      confirmed @17 :Text;
+      attempt @18 :Text;             # empty: none
+      healthTimeoutS @19 :UInt32;    # of the attempt
+    }
+    clear :group {
+      # The first bytes of a partition, so many, become zero.
+      device @20 :Text;
+      bytes @21 :UInt64;
+    }
   }
 }
 struct InstallAnswer {
@@ -36,5 +56,19 @@ struct InstallAnswer {
     doing @1 :Text;                  # a line for people; more follows
     done @2 :Bool;                   # whether anything had to be done
     failed @3 :Text;
+    slots @4 :Slots;
   }
+}
+struct ImageMount {
+  # As containerd gives it: "bind" or "overlay".
+  type @0 :Text;
+  source @1 :Text;
+  options @2 :List(Text);
+}
+struct Slots {
+  confirmed @0 :Text;                # A or B
+  attempt @1 :Text;                  # that is to be tried, or was; empty: none
+  tries @2 :UInt32;                  # left
+  systems @3 :List(System);          # those that are whole
+  struct System { slot @0 :Text; version @1 :Text; }
 }

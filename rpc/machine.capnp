@@ -127,6 +127,7 @@ struct Event {
     restart @6 :Int64;             # reboot(2) command
     network @7 :NetworkEvent;
     config @8 :ConfigEvent;
+    upgrade @9 :UpgradeEvent;
   }
 }
 enum Action { noop @0; start @1; stop @2; }
@@ -134,6 +135,8 @@ struct NetworkEvent { link @0 :Text; message @1 :Text; }
 # Another program changed what networkd configures, and networkd repaired it.
 struct ConfigEvent { message @0 :Text; revertsInMs @1 :UInt64; }
 # A config is on trial (and for how long), or no longer.
+struct UpgradeEvent { message @0 :Text; }
+# How far an upgrade or a rollback is, and why it failed.
 struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
 struct PhaseEvent { name @0 :Text; action @1 :Action; }
 struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

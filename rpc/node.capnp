@@ -21,6 +21,7 @@ using Network = import "network.capnp".Network;
 using Configuration = import "configuration.capnp".Configuration;
 using Storage = import "storage.capnp".Storage;
 using Containers = import "containers.capnp".Containers;
+using Upgrades = import "upgrade.capnp".Upgrades;
 
 interface Cluster {
   # The bootstrap capability of TCP 50000.
@@ -51,6 +52,7 @@ interface Node {
   configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
   containers @10 () -> (containers :Containers) $allow("os:reader");
+  upgrades @11 () -> (upgrades :Upgrades) $allow("os:admin");
 }
 
 interface Logs {

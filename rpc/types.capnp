@@ -63,6 +63,17 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   encryptionSlot @6 :Text $A.column("Slot");    # whose key opened it
   errorMessage @7 :Text;
 }
+struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # The newest upgrade or rollback of an installed node. The id is node.
+  stage @0 :Text $A.column("Stage");            # none, fetching, writing, rebooting, trying, done or failed
+  slot @1 :Text $A.column("Slot");              # that runs
+  version @2 :Text $A.column("Version");        # that runs
+  image @3 :Text $A.column("Image");            # empty: a rollback
+  digest @4 :Text;
+  target @5 :Text;                              # the other slot, and the version in it: "B v0.9.0"
+  began @6 :Text;                               # RFC 3339
+  reason @7 :Text $A.column("Reason");          # why it failed; while it is tried, what it waits for
+}
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {
   document @0 :Text $A.raw;                     # the source bytes, comments and all

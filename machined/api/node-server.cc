@@ -57,6 +57,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setContainers(parts.containers);
     return kj::READY_NOW;
   }
+  kj::Promise<void> upgrades(UpgradesContext context) override {
+    context.getResults().setUpgrades(parts.upgrades);
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;

@@ -21,6 +21,7 @@ struct NodeParts {
   rpc::Configuration::Client configuration;
   rpc::Storage::Client storage;
   rpc::Containers::Client containers;
+  rpc::Upgrades::Client upgrades;
 };
 
 rpc::Node::Client serveNode(NodeParts parts);

@@ -31,8 +31,9 @@ TEST(Sequences, NamesAndOrder) {
       "writeRequiredSysctls,setupSystemDirectory,loadNetworkModules,"
       "setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
-      "mountSystem(mountStatePartition) "
-      "config(loadConfig) unlockState(unlockStatePartition) setupNetwork(setupDiscoveryNetwork)",
+      "mountSystem(mountStatePartition) upgrade(resumeUpgrade) "
+      "config(loadConfig) unlockState(unlockStatePartition) upgrade(resumeUpgrade) "
+      "setupNetwork(setupDiscoveryNetwork)",
       show("initialize", Mode::kMetal));
   EXPECT_EQ(
       "initialize: logger(setupLogger) "
@@ -61,6 +62,7 @@ TEST(Sequences, NamesAndOrder) {
       "unmountState(unmountStatePartition) finishInstall(finishInstall) "
       "stopEverything(stopAllServices) reboot(reboot)",
       show("install", Mode::kMetal));
+  EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kMetal));
   EXPECT_EQ(
       "reboot: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
       "umount(unmountOverlayFilesystems,unmountPodMounts) "
@@ -80,8 +82,9 @@ TEST(Sequences, NamesAndOrder) {
 TEST(Sequences, EachTaskDoesItsOwn) {
   std::set<const BootTask*> tasks;
   for (auto mode : {Mode::kMetal, Mode::kContainer}) {
-    for (auto sequence : {"initialize"_kj, "install"_kj, "boot"_kj, "reboot"_kj, "shutdown"_kj}) {
-      if (sequence == "install" && mode == Mode::kContainer) continue;
+    for (auto sequence :
+         {"initialize"_kj, "install"_kj, "boot"_kj, "reboot"_kj, "shutdown"_kj, "upgrade"_kj}) {
+      if ((sequence == "install" || sequence == "upgrade") && mode == Mode::kContainer) continue;
       for (auto& phase : plannedPhases(sequence, mode)) {
         for (auto task : phase.tasks) tasks.insert(task);
       }

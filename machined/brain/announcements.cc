@@ -48,6 +48,11 @@ void Announcements::networkRepaired(kj::StringPtr link, kj::StringPtr what) {
   });
 }
 
+void Announcements::upgrade(kj::StringPtr text) {
+  console.say(text, Tone::kAlarm);
+  events.publish([&](rpc::Event::Builder out) { out.initUpgrade().setMessage(text); });
+}
+
 void Announcements::time(kj::StringPtr text) {
   logs.append(kTimed, kj::str(log::format(log::Level::kInfo, text, {}), "\n").asArray());
   console.say(kj::str(kTimed, ": ", text));

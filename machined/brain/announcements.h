@@ -23,6 +23,7 @@ class Announcements final : public SequenceListener {
   // A config on trial has begun, goes on, or is over, and when the one of before comes back.
   void trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn);
   void networkRepaired(kj::StringPtr link, kj::StringPtr what);
+  void upgrade(kj::StringPtr text);
   void time(kj::StringPtr text);  // what the service timed has to say
 
  private:

@@ -38,7 +38,8 @@ struct ConfigurationTest : public KeeperTest {
                       b.keeper, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                       [this](auto& wanted) { return preview(wanted); }),
                   .storage = kj::cp(none),
-                  .containers = kj::cp(none)});
+                  .containers = kj::cp(none),
+                  .upgrades = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
   }

@@ -168,6 +168,9 @@ void MachineLife::rebootSoon() {
 kj::Promise<void> MachineLife::acceptReboot() {
   return accept(Stage::REBOOTING, kByApi);
 }
+kj::Promise<void> MachineLife::acceptRebootFor(kj::StringPtr reason) {
+  return accept(Stage::REBOOTING, reason);
+}
 kj::Promise<void> MachineLife::acceptShutdown() {
   return accept(Stage::SHUTTING_DOWN, kByApi);
 }

@@ -51,6 +51,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   // The same for callers of the API, resolving when a crash cannot make it forgotten. In a container
   // it is the container that ends, and whoever started it starts it again or does not.
   kj::Promise<void> acceptReboot();
+  kj::Promise<void> acceptRebootFor(kj::StringPtr reason);  // a constant
   kj::Promise<void> acceptShutdown();
   // Resolves when process 1 knows: from there on a new brain takes the machine down.
   kj::Promise<void> intendReboot();

@@ -62,7 +62,8 @@ void NodeServing::audit(rpc::AuditRecord::Reader record) {
   auto now = deps.clock.now();
   deps.logs.append(kAuditLog, auditLine(record, now));
   auto call = record.getCall();
-  for (auto begin : {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Configuration.apply"_kj}) {
+  for (auto begin :
+       {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Configuration.apply"_kj, "Upgrades."_kj}) {
     if (!call.startsWith(begin)) continue;
     asked = Asked{kj::str(record.getClient(), " (", record.getAddress(), ")"), now};
   }
@@ -86,7 +87,8 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .networkd = networkd(),
           .configuration = configuration(caller),
           .storage = nullptr,
-          .containers = nullptr};
+          .containers = nullptr,
+          .upgrades = serveUpgrades(deps.upgrader, thisBootId())};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {

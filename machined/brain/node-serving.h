@@ -20,6 +20,7 @@
 #include "machined/telemetry/event-ring.h"
 #include "machined/telemetry/telemetry-server.h"
 #include "machined/time/time-service.h"
+#include "machined/upgrade/upgrade-server.h"
 
 namespace talos::machined {
 
@@ -47,6 +48,7 @@ class NodeServing {
     kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
     BootRecorder& recorder;
     Containerd& containerd;
+    Upgrader& upgrader;
   };
   explicit NodeServing(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);

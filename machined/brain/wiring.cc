@@ -58,7 +58,10 @@ kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
   }
   co_await config.recover();
   co_await guard.done();
-  if (state.isMounted()) co_await recorder.begin(true);  // goes on with the predecessor's
+  if (state.isMounted()) {  // goes on with the predecessor's
+    co_await recorder.begin(true);
+    co_await upgrader.resume();
+  }
   co_return kj::mv(lost);
 }
 
@@ -211,7 +214,8 @@ NodeServing::Dependencies Wiring::servingDependencies() {
           life,
           [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); },
           recorder,
-          containerd};
+          containerd,
+          upgrader};
 }
 
 void Wiring::statusChanged() {

@@ -36,6 +36,7 @@
 #include "machined/system/sysctls.h"
 #include "machined/system/system-mounts.h"
 #include "machined/time/kernel-clock.h"
+#include "machined/upgrade/upgrader.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {
@@ -115,11 +116,12 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   DebugConsole debugConsole{store, configReader, logs, console};
 
   ControllerParts controllerParts{partsOfControllers()};
+  Upgrader upgrader{upgraderDependencies()};
 
   // Its life.
-  TaskParts parts{arguments,    uv,          timer,      process1,    events,   console, store,
-                  configReader, controllers, supervisor, kernelClock, mounts,   sysctls, state,
-                  recorder,     config,      containerd, installer,   ephemeral};
+  TaskParts parts{arguments,    uv,          timer,      process1,    events,    console, store,
+                  configReader, controllers, supervisor, kernelClock, mounts,    sysctls, state,
+                  recorder,     config,      containerd, installer,   ephemeral, upgrader};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
 
@@ -140,6 +142,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   BootRecorder::Dependencies recorderDependencies();
   kj::Promise<void> keepReason(kj::StringPtr reason);
   NodeServing::Dependencies servingDependencies();
+  Upgrader::Dependencies upgraderDependencies();
+  kj::Promise<Health> health();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();

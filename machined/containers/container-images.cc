@@ -10,6 +10,8 @@
 #include "common/base/backoff.h"
 #include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
 #include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
+#include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
+#include "google/protobuf/empty.pb.h"
 #include "machined/containers/cri.pb.h"
 
 namespace talos::machined {
@@ -18,12 +20,17 @@ namespace {
 namespace cri = ::runtime::v1;
 namespace content = ::containerd::services::content::v1;
 namespace named = ::containerd::services::images::v1;
+namespace views = ::containerd::services::snapshots::v1;
 
 constexpr kj::StringPtr kList = "/containerd.services.images.v1.Images/List"_kj,
                         kContent = "/containerd.services.content.v1.Content/Info"_kj,
                         kSizes = "/runtime.v1.ImageService/ListImages"_kj,
                         kStatus = "/runtime.v1.ImageService/ImageStatus"_kj,
-                        kPull = "/runtime.v1.ImageService/PullImage"_kj;
+                        kPull = "/runtime.v1.ImageService/PullImage"_kj,
+                        kView = "/containerd.services.snapshots.v1.Snapshots/View"_kj,
+                        kDropView = "/containerd.services.snapshots.v1.Snapshots/Remove"_kj;
+
+constexpr const char *kUnpacker = "overlayfs", *kRootLabel = "containerd.io/gc.root";
 
 // containerd notes at the config of an image what it was unpacked to.
 constexpr const char* kUnpackedLabel = "containerd.io/gc.ref.snapshot.overlayfs";
@@ -139,6 +146,35 @@ kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String referenc
     failed(kj::str(messageOf(e), "; retrying in ", pause / kj::SECONDS, " s"));
     co_await containerd.timer.afterDelay(pause);
   }
+}
+
+kj::Promise<void> dropView(Containerd& containerd, kj::String name) {
+  views::RemoveSnapshotRequest request;
+  request.set_snapshotter(kUnpacker);
+  request.set_key(name.cStr());
+  return containerd.call<google::protobuf::Empty>(kDropView, kPodNamespace, request)
+      .ignoreResult()
+      .catch_([](kj::Exception&& e) {
+        if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+      });
+}
+
+kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::String snapshot) {
+  co_await dropView(containerd, kj::str(name));
+  views::ViewSnapshotRequest request;
+  request.set_snapshotter(kUnpacker);
+  request.set_key(name.cStr());
+  request.set_parent(snapshot.cStr());
+  (*request.mutable_labels())[kRootLabel] = "machined";
+  auto answer =
+      co_await containerd.call<views::ViewSnapshotResponse>(kView, kPodNamespace, request);
+  if (answer.mounts_size() != 1) {
+    fail(ErrorKind::kInternal, kj::str("containerd gave ", answer.mounts_size(), " mounts"));
+  }
+  auto& mount = answer.mounts(0);
+  ImageView view{imageText(mount.type()), imageText(mount.source()), {}};
+  for (auto& option : mount.options()) view.options.add(imageText(option));
+  co_return kj::mv(view);
 }
 
 kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text) {

@@ -37,6 +37,15 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
                                      kj::Function<void(kj::StringPtr)> failed);
 
+// The files of an unpacked image, to be read: as mount(2) takes it. The view is containerd's, goes by
+// this name, and stays until it is dropped; one of an earlier call by the same name is replaced.
+struct ImageView {
+  kj::String type, source;
+  kj::Vector<kj::String> options;
+};
+kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::String snapshot);
+kj::Promise<void> dropView(Containerd& containerd, kj::String name);  // or there is none
+
 // containerd's words for a pull that has failed, as the one who has to do something about it needs
 // them. Pure.
 kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text);

@@ -1,15 +1,18 @@
 // What process 1 does with a brain that hangs, and without it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/reboot.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
 #include "machined/init/init-harness.h"
 #include "machined/init/init-loop.h"
+#include "machined/init/take-down.h"
 
 namespace talos::process1 {
 namespace {
@@ -178,6 +181,41 @@ TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
   send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
   beatFor(brain.socket, 200);  // many ticks
   EXPECT_EQ(0, kill(harness.pid(), 0));
+}
+
+// Catches: a system on trial whose brain never says that it is healthy, and stays; one that is
+// confirmed, by this brain or its predecessor, and is rebooted all the same.
+TEST(BrainWatch, ATrialEnds) {
+  for (bool settled : {false, true}) {
+    auto options = quick();
+    options.trial = settled ? 20 : 5;
+    Harness harness(options);
+    auto brain = harness.next();
+    inventory(brain.socket);
+    beat(brain.socket);
+    if (settled) {
+      int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      send(brain.socket, Ask::kHold, 1, kSettled, 0, 0, {null});
+      close(null);
+      EXPECT_EQ(1u, receive(brain.socket).report.id);
+      beatFor(brain.socket, 600);
+      send(brain.socket, Ask::kDrop, 2, "none");
+      EXPECT_EQ(2u, receive(brain.socket).report.id) << "was told to reboot";
+      continue;
+    }
+    auto told = receive(brain.socket).report;
+    EXPECT_EQ(Tell::kWish, told.tell);
+    EXPECT_EQ(static_cast<int32_t>(Wish::kReboot), told.code);
+    harness.waitForConsole("on trial and was not confirmed in time");
+  }
+}
+
+// Catches: a trial that is none, or none that is one.
+TEST(BrainWatch, TheCommandLineSaysWhetherThisIsATrial) {
+  EXPECT_EQ(600u, trialSeconds("BOOT_IMAGE=/B/vmlinuz talos.slot=B talos.trial=600 panic=10\n"));
+  EXPECT_EQ(90u, trialSeconds("talos.trial=90"));
+  EXPECT_EQ(0u, trialSeconds("xtalos.trial=90 talos.trials=3"));
+  EXPECT_EQ(0u, trialSeconds(""));
 }
 
 // Catches: a sequence that begins and hangs in its middle.

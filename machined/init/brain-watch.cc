@@ -25,6 +25,7 @@ void Loop::watch() {
   if (t - lastTick < settings.tickMs) return;
   lastTick = t;
   watchBrain();
+  watchTrial();
   watchWishes();
 }
 
@@ -42,6 +43,19 @@ void Loop::watchBrain() {
   console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
   brainKilled = true;
   syscall(SYS_pidfd_send_signal, brainPidfd, SIGKILL, nullptr, 0);
+}
+
+// The brain does this itself, a minute earlier and with a reason: this is for one that cannot.
+void Loop::watchTrial() {
+  if (settings.trial == 0) return;
+  if (findHeld(kSettled) != nullptr) {
+    settings.trial = 0;
+    return;
+  }
+  if (++trialTicks < settings.trial) return;
+  settings.trial = 0;
+  console.error("this system is on trial and was not confirmed in time; rebooting into the other");
+  wishFor(Wish::kReboot);
 }
 
 void Loop::wishFor(Wish wish) {

@@ -150,6 +150,7 @@ void Harness::become() {
   settings.missedAtStart = options.missedAtStart;
   settings.wishBegins = options.wishBegins;
   settings.wishEnds = options.wishEnds;
+  settings.trial = options.trial;
   static Loop* loop = new Loop(settings, Console(console, "[init] ", false));
   loop->run();
 }

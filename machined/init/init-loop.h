@@ -42,6 +42,7 @@ struct Settings {
   // A wish: until the brain has begun to carry it out, and from there until the machine is down.
   // Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
   unsigned wishBegins = 30, wishEnds = 240;
+  unsigned trial = 0;  // until kSettled has to be held; 0: this system is not on trial
 };
 
 class Loop {
@@ -119,6 +120,7 @@ class Loop {
   unsigned wishTicks = 0;    // since the wish, or since it was begun
   uint32_t begun = 0;        // the Wish that is being carried out, or 0
   uint32_t newestWish = 0;
+  unsigned trialTicks = 0;
   char outputLine[900];
   size_t outputUsed = 0;
   alignas(16) char packet[sizeof(Spawn) + 16];
@@ -157,6 +159,7 @@ class Loop {
   void watch();
   void watchBrain();
   void watchWishes();
+  void watchTrial();
   void wishFor(Wish wish);
   void wishBegun(uint32_t wish);
   void onPowerButton();

@@ -21,6 +21,11 @@ constexpr int kBrainFd = 3;
 // of the machine config that the launcher gave (container.h).
 constexpr char kUserData[] = "userdata";
 
+// A held descriptor of this name says that the system that runs is not on trial, or no longer. On
+// trial (talos.trial=SECONDS on the kernel's command line) it is rebooted when that stays away
+// (brain-watch.cc): the boot loader then starts the one before it.
+constexpr char kSettled[] = "upgrade/settled";
+
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
 constexpr size_t kCgroupSize = 128;  // relative path, terminating zero included
 constexpr size_t kTextSize = 32768;  // argv and environment of one child

@@ -95,6 +95,8 @@ int main(int, char**, char** handed) {
     environment[2] = given.hostname;
   }
   settings.brainEnvironment = environment;
+  constexpr unsigned kBrainFirst = 60;  // ticks of a second
+  if (unsigned seconds = trialSecondsHere()) settings.trial = seconds + kBrainFirst;
   prepare(settings, container, console);
   static Loop loop(settings, console);
   loop.run();

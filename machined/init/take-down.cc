@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/reboot.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int64_t kKillGraceMs = 5'000;
 constexpr int64_t kUnmountGraceMs = 30'000;
-constexpr int64_t kSayAgainMs = 60'000;
+constexpr int64_t kSayAgainMs = 60'000, kTrialEndsMs = 10'000;
 
 // The next blocked signal within `ms`, or -1.
 int nextSignal(int64_t ms, bool onlyChildren) {
@@ -180,10 +181,40 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
   }
 }
 
+unsigned trialSeconds(const char* commandLine) {
+  constexpr char kArgument[] = "talos.trial=";
+  const char* found = commandLine;
+  while ((found = strstr(found, kArgument)) != nullptr) {
+    bool whole = found == commandLine || found[-1] == ' ';
+    found += sizeof(kArgument) - 1;
+    if (whole) return static_cast<unsigned>(strtoul(found, nullptr, 10));
+  }
+  return 0;
+}
+
+unsigned trialSecondsHere() {
+  if (inContainer()) return 0;
+  int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[4096];
+  ssize_t size = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  text[size < 0 ? 0 : size] = 0;
+  return trialSeconds(text);
+}
+
 void stayForEver(const Console& console, const char* what, int error) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
+  if (trialSecondsHere() > 0) {
+    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
+                  "; this system is on trial: rebooting into the other in 10 s");
+    for (int64_t end = now() + kTrialEndsMs, left; (left = end - now()) > 0;) {
+      nextSignal(left, false);
+    }
+    goDown(LINUX_REBOOT_CMD_RESTART, 1000, console);
+  }
   for (;;) {
     console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
                   "; halted (ctrl-alt-del reboots)");

@@ -34,7 +34,7 @@ std::string show(kj::Maybe<SlotState> state) {
     std::string attempt = "-";
     KJ_IF_MAYBE (slot, s->attempt) attempt = nameOf(*slot).cStr();
     return std::string(nameOf(s->confirmed).cStr()) + " " + attempt + " " +
-           std::to_string(s->tries);
+           std::to_string(s->tries) + " " + std::to_string(s->healthTimeoutS);
   }
   return "none";
 }
@@ -49,13 +49,13 @@ kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
 // Catches: a state that GRUB or the next boot reads otherwise.
 TEST(BootFiles, TheStateOfTheSlots) {
   EXPECT_EQ(writeSlots({}).size(), 1024);
-  for (auto& state : {SlotState{Slot::kA, nullptr, 0}, SlotState{Slot::kB, Slot::kA, 3},
+  for (auto& state : {SlotState{Slot::kA, nullptr, 0}, SlotState{Slot::kB, Slot::kA, 3, 90},
                       SlotState{Slot::kA, Slot::kB, 0}}) {
     EXPECT_EQ(show(readSlots(writeSlots(state))), show(state));
   }
   auto text = writeSlots({Slot::kB, Slot::kA, 2});
-  EXPECT_THAT(text.cStr(),
-              testing::StartsWith("# GRUB Environment Block\nslot=B\ntry=A\ntries=2\n##"));
+  EXPECT_THAT(text.cStr(), testing::StartsWith(
+                               "# GRUB Environment Block\nslot=B\ntry=A\ntries=2\nwithin=600\n##"));
   EXPECT_EQ(show(readSlots(text.slice(0, 1023))), "none");
   EXPECT_EQ(show(readSlots(nullptr)), "none");
   text[30] = 'C';
@@ -70,9 +70,9 @@ TEST(BootFiles, GrubReadsAndWritesTheState) {
   writeFileAtomically(path, writeSlots({Slot::kA, Slot::kB, 3}), 0600);
   auto listed = run(std::string("grub-editenv ") + path.cStr() + " list");
   EXPECT_EQ(listed.status, 0) << listed.said;
-  EXPECT_EQ(listed.said, "slot=A\ntry=B\ntries=3\n");
+  EXPECT_EQ(listed.said, "slot=A\ntry=B\ntries=3\nwithin=600\n");
   EXPECT_EQ(run(std::string("grub-editenv ") + path.cStr() + " set tries=2").status, 0);
-  EXPECT_EQ(show(readSlots(readFile(path))), "A B 2");
+  EXPECT_EQ(show(readSlots(readFile(path))), "A B 2 600");
 }
 
 // Catches: a configuration that GRUB cannot parse; it is only read at the next start.
@@ -86,7 +86,7 @@ TEST(BootFiles, GrubParsesItsConfiguration) {
     EXPECT_EQ(checked.status, 0) << checked.said << text.cStr();
   }
   EXPECT_EQ(entry,
-            "linux /B/vmlinuz 'a=1;b' 'c={$x}' 'console=ttyS0,115200n8' 'talos.slot=B'\n"
+            "linux /B/vmlinuz 'a=1;b' 'c={$x}' 'console=ttyS0,115200n8' 'talos.slot=B' $trialB\n"
             "initrd /B/initramfs\n");
 }
 

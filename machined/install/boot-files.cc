@@ -64,11 +64,11 @@ Slot otherThan(Slot slot) {
 }
 
 kj::String writeSlots(const SlotState& state) {
-  KJ_REQUIRE(state.tries <= kMostTries);
+  KJ_REQUIRE(state.tries <= kMostTries && state.healthTimeoutS <= kMostHealthTimeoutS);
   kj::StringPtr attempt = "";
   KJ_IF_MAYBE (slot, state.attempt) attempt = nameOf(*slot);
   auto text = kj::str(kEnvironmentHead, "slot=", nameOf(state.confirmed), "\ntry=", attempt,
-                      "\ntries=", state.tries, "\n");
+                      "\ntries=", state.tries, "\nwithin=", state.healthTimeoutS, "\n");
   auto block = kj::heapString(kEnvironmentBytes);
   memset(block.begin(), '#', block.size());
   memcpy(block.begin(), text.begin(), text.size());
@@ -91,11 +91,14 @@ kj::Maybe<SlotState> readSlots(kj::ArrayPtr<const char> text) {
   bool counted =
       tries.size() == 1 && tries[0] >= '0' && tries[0] <= static_cast<char>('0' + kMostTries);
   state.tries = counted ? static_cast<unsigned>(tries[0] - '0') : 0;
+  auto within = kj::heapString(valueOf(text, "within")).tryParseAs<unsigned>().orDefault(0);
+  if (within > 0 && within <= kMostHealthTimeoutS) state.healthTimeoutS = within;
   return kj::mv(state);
 }
 
 // GRUB cannot count, so its steps are written out. Where the count cannot be written, the slot is
-// not tried: it would be tried for ever.
+// not tried: it would be tried for ever. Only the slot that is tried gets the words of a trial, not
+// the one that GRUB falls back to when that cannot be loaded.
 kj::String grubConfig() {
   kj::Vector<kj::String> steps;
   for (unsigned left = kMostTries; left > 0; --left) {
@@ -110,6 +113,13 @@ set chosen="$slot"
 if [ "$try" = A -o "$try" = B ]; then
 )",
                  kj::strArray(steps, ""), R"(  fi
+  if [ "$chosen" = "$try" -a "$chosen" != "$slot" ]; then
+    if [ "$try" = A ]; then
+      set trialA="talos.trial=$within panic=10"
+    else
+      set trialB="talos.trial=$within panic=10"
+    fi
+  fi
 fi
 menuentry A --id A {
   source /A/boot.cfg
@@ -137,7 +147,8 @@ kj::String bootEntry(Slot slot, kj::StringPtr arguments) {
     begin = i + 1;
   }
   return kj::str("linux ", folder, "/vmlinuz", kj::strArray(quoted, ""),
-                 " 'talos.slot=", nameOf(slot), "'\ninitrd ", folder, "/initramfs\n");
+                 " 'talos.slot=", nameOf(slot), "' $trial", nameOf(slot), "\ninitrd ", folder,
+                 "/initramfs\n");
 }
 
 kj::String bootArguments(const ArgumentSources& sources) {

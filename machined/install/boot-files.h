@@ -25,11 +25,20 @@ kj::Maybe<Slot> slotNamed(kj::StringPtr name);
 Slot otherThan(Slot slot);
 
 constexpr unsigned kMostTries = 3;
+constexpr unsigned kHealthTimeoutS = 600, kMostHealthTimeoutS = 86400;
 
 struct SlotState {
   Slot confirmed = Slot::kA;
   kj::Maybe<Slot> attempt = nullptr;
   unsigned tries = 0;  // left
+  // How long a system that is tried has to become healthy. It is told with talos.trial=…, and the
+  // kernel with panic=… to reboot when it, or process 1, fails.
+  unsigned healthTimeoutS = kHealthTimeoutS;
+};
+// A slot that has all of its files.
+struct WholeSystem {
+  Slot slot;
+  kj::String version;
 };
 // The file grubenv: exactly 1024 bytes, as GRUB wants it. None for what is no such file.
 kj::String writeSlots(const SlotState& state);

@@ -12,11 +12,12 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/base/version.h"
 #include "common/disk/unfinished-xfs.h"
-#include "machined/install/archive.h"
 #include "machined/install/boot-code.h"
 #include "machined/install/boot-files.h"
 #include "machined/install/disk.h"
+#include "machined/install/new-file.h"
 #include "machined/install/tool.h"
 #include "machined/storage/mount-volume.h"
 
@@ -31,88 +32,6 @@ constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector 
 
 [[noreturn]] void refuse(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, why);
-}
-
-// --- files of a file system that is mounted nowhere
-
-kj::AutoCloseFd openFile(kj::StringPtr path) {
-  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str("this system cannot be installed: cannot open ", path, ": ", strerror(errno)));
-  }
-  return kj::AutoCloseFd(fd);
-}
-
-uint64_t sizeOf(int fd) {
-  struct stat info;
-  KJ_SYSCALL(fstat(fd, &info));
-  uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (S_ISBLK(info.st_mode)) {
-    KJ_SYSCALL(ioctl(fd, BLKGETSIZE64, &size));
-  }
-  return size;
-}
-
-class NewFile {
- public:
-  NewFile(int folder, kj::StringPtr name, mode_t mode) : name(name) {
-    int raw;
-    KJ_SYSCALL(raw = openat(folder, name.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode),
-               name);
-    fd = kj::AutoCloseFd(raw);
-  }
-  void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
-  void add(kj::ArrayPtr<const kj::byte> bytes) {
-    while (bytes.size() > 0) {
-      ssize_t n;
-      KJ_SYSCALL(n = ::write(fd, bytes.begin(), bytes.size()), name);
-      bytes = bytes.slice(static_cast<size_t>(n), bytes.size());
-    }
-  }
-  void addAll(int from) {
-    auto block = kj::heapArray<kj::byte>(kCopyAtOnce);
-    for (;;) {
-      ssize_t n;
-      KJ_SYSCALL(n = ::read(from, block.begin(), block.size()), name);
-      if (n == 0) return;
-      add(block.slice(0, static_cast<size_t>(n)));
-    }
-  }
-  void sync() { KJ_SYSCALL(fsync(fd), name); }
-
- private:
-  kj::StringPtr name;
-  kj::AutoCloseFd fd;
-};
-
-void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode) {
-  NewFile file(folder, name, mode);
-  file.add(text);
-  file.sync();
-}
-void copyFile(int folder, kj::StringPtr name, kj::StringPtr from) {
-  NewFile file(folder, name, 0600);
-  file.addAll(openFile(from));
-  file.sync();
-}
-
-void makeFolder(int above, kj::StringPtr name) {
-  if (mkdirat(above, name.cStr(), 0700) != 0 && errno != EEXIST) {
-    KJ_FAIL_SYSCALL("mkdir", errno, name);
-  }
-}
-
-void syncAll(int mount) {
-  int raw;  // that of a mount is good for paths only
-  KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  kj::AutoCloseFd top(raw);
-  KJ_SYSCALL(syncfs(top));
-}
-
-kj::Array<kj::byte> contentOf(kj::StringPtr path) {
-  auto fd = openFile(path);
-  return kj::FdInputStream(fd.get()).readAllBytes();
 }
 
 // --- file systems
@@ -167,25 +86,14 @@ void wipe(Disk& disk, Say& say) {
   });
 }
 
-void writeInitramfs(int folder, const System& system) {
-  auto image = openFile(system.image);
-  auto wrapping = wrapRootImage(sizeOf(image));
-  NewFile file(folder, "initramfs", 0600);
-  file.addAll(openFile(kj::str(system.folder, "/initramfs")));
-  file.add(wrapping.before);
-  file.addAll(image);
-  file.add(wrapping.after);
-  file.sync();
-}
-
 void fillBoot(kj::StringPtr node, kj::StringPtr arguments, const System& system) {
   auto mount = machined::openFileSystem(node, FileSystem::kXfs, machined::MountAccess::kReadWrite);
   makeFolder(mount, "grub");
   makeFolder(mount, "A");
   copyFile(mount, "A/vmlinuz", kj::str(system.folder, "/vmlinuz"));
-  int raw;
-  KJ_SYSCALL(raw = openat(mount, "A", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  writeInitramfs(kj::AutoCloseFd(raw), system);
+  writeInitramfs(mount, "A/initramfs", openFile(kj::str(system.folder, "/initramfs")),
+                 openFile(system.image));
+  putFile(mount, "A/version", kj::str(buildVersion().tag, "\n"), 0600);
   putFile(mount, "A/boot.cfg", bootEntry(Slot::kA, arguments), 0600);
   putFile(mount, "grub/grubenv", writeSlots({}), 0600);
   putFile(mount, "grub/grub.cfg", grubConfig(), 0600);

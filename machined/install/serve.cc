@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "machined/foreign/frame.h"
 #include "machined/install/installation.h"
+#include "machined/install/slots.h"
 #include "rpc/install.capnp.h"
 
 namespace talos::install {
@@ -44,7 +45,7 @@ System runningSystem() {
   return {.image = rootImage(readFile("/proc/self/mountinfo"))};
 }
 
-bool carryOut(rpc::InstallRequest::Reader request, Say& say) {
+bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say) {
   switch (request.which()) {
     case rpc::InstallRequest::WRITE: {
       auto wish = request.getWrite();
@@ -66,10 +67,61 @@ bool carryOut(rpc::InstallRequest::Reader request, Say& say) {
     }
     case rpc::InstallRequest::GROW:
       return grow(request.getGrow());
-    case rpc::InstallRequest::NONE:
+    default:
       break;
   }
   fail(ErrorKind::kUnimplemented, "this installer does not know the request");
+}
+
+Slot slotOf(kj::StringPtr name) {
+  KJ_IF_MAYBE (slot, slotNamed(name)) return *slot;
+  fail(ErrorKind::kInvalidArgument, kj::str("not a slot: \"", name, "\""));
+}
+
+kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader wish, Say& say) {
+  auto in = wish.getImage();
+  ImageMount image{kj::str(in.getType()), kj::str(in.getSource()), {}};
+  for (auto option : in.getOptions()) image.options.add(kj::str(option));
+  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), image, wish.getArguments(), say);
+}
+
+void chooseAs(rpc::InstallRequest::Choose::Reader wish) {
+  SlotState state{.confirmed = slotOf(wish.getConfirmed())};
+  if (wish.getAttempt().size() > 0) {
+    state.attempt = slotOf(wish.getAttempt());
+    state.tries = 1;
+    state.healthTimeoutS = wish.getHealthTimeoutS();
+  }
+  choose(wish.getDevice(), state);
+}
+
+void fillSlots(const SlotsOnDisk& found, rpc::Slots::Builder out) {
+  out.setConfirmed(nameOf(found.state.confirmed));
+  KJ_IF_MAYBE (slot, found.state.attempt) out.setAttempt(nameOf(*slot));
+  out.setTries(found.state.tries);
+  auto list = out.initSystems(found.systems.size());
+  for (auto i : kj::indices(found.systems)) {
+    list[i].setSlot(nameOf(found.systems[i].slot));
+    list[i].setVersion(found.systems[i].version);
+  }
+}
+
+void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer::Builder out) {
+  switch (request.which()) {
+    case rpc::InstallRequest::UPGRADE:
+      upgradeAs(request.getUpgrade(), say);
+      return fillSlots(readSlotsOf(request.getUpgrade().getDevice()), out.initSlots());
+    case rpc::InstallRequest::SLOTS:
+      return fillSlots(readSlotsOf(request.getSlots()), out.initSlots());
+    case rpc::InstallRequest::CHOOSE:
+      chooseAs(request.getChoose());
+      return fillSlots(readSlotsOf(request.getChoose().getDevice()), out.initSlots());
+    case rpc::InstallRequest::CLEAR:
+      clearHead(request.getClear().getDevice(), request.getClear().getBytes());
+      return out.setDone(true);
+    default:
+      return out.setDone(carryOutOnDisk(request, say));
+  }
 }
 
 }  // namespace
@@ -82,18 +134,10 @@ int serve(int socket) {
     Say say = [&](kj::StringPtr line) {
       brain.tell([&](rpc::InstallAnswer::Builder out) { out.setDoing(line); });
     };
-    bool changed = false;
-    kj::Maybe<kj::String> problem;
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   changed = carryOut(message.getRoot<rpc::InstallRequest>(), say);
-                 })) {
-      problem = messageOf(*e);
-    }
     brain.tell([&](rpc::InstallAnswer::Builder out) {
-      KJ_IF_MAYBE (text, problem) {
-        out.setFailed(*text);
-      } else {
-        out.setDone(changed);
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                          [&]() { carryOut(message.getRoot<rpc::InstallRequest>(), say, out); })) {
+        out.setFailed(messageOf(*e));
       }
     });
   });

@@ -57,8 +57,8 @@ void RealInstaller::taskFailed(kj::Exception&& e) {
   KJ_LOG(ERROR, "cannot reap the installer", e);
 }
 
-kj::Promise<bool> RealInstaller::converse(kj::AsyncIoStream& stream,
-                                          kj::Array<capnp::word> request) {
+kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
+                                          Answered& answered) {
   auto size = static_cast<uint32_t>(request.size());
   co_await stream.write(&size, sizeof(size));
   co_await stream.write(request.asBytes().begin(), request.asBytes().size());
@@ -68,14 +68,32 @@ kj::Promise<bool> RealInstaller::converse(kj::AsyncIoStream& stream,
         kj::str("the installer said nothing for ", kSilence / kj::MINUTES, " minutes"));
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto answer = message.getRoot<rpc::InstallAnswer>();
-    if (answer.isDone()) co_return answer.getDone();
     if (answer.isFailed()) fail(ErrorKind::kFailedPrecondition, answer.getFailed());
-    KJ_REQUIRE(answer.isDoing(), "not an answer");
-    say(answer.getDoing());
+    if (answer.isDoing()) {
+      say(answer.getDoing());
+      continue;
+    }
+    co_return answered(answer);
   }
 }
 
 kj::Promise<bool> RealInstaller::run(Fill fill) {
+  bool changed = false;
+  co_await ask(kj::mv(fill), [&](rpc::InstallAnswer::Reader answer) {
+    KJ_REQUIRE(answer.isDone(), "not an answer");
+    changed = answer.getDone();
+  });
+  co_return changed;
+}
+
+kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear) {
+  co_await ask(kj::mv(fill), [&](rpc::InstallAnswer::Reader answer) {
+    KJ_REQUIRE(answer.isSlots(), "not an answer");
+    hear(answer.getSlots());
+  });
+}
+
+kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered) {
   capnp::MallocMessageBuilder message;
   fill(message.initRoot<rpc::InstallRequest>());
   auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program));
@@ -84,19 +102,16 @@ kj::Promise<bool> RealInstaller::run(Fill fill) {
   KJ_DEFER({
     KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
   });
-  bool gone = false, changed = false;
-  co_await converse(stream, frameOf(message))
-      .then([&](bool c) { changed = c; },
-            [&](kj::Exception&& e) {
-              gone = e.getType() == kj::Exception::Type::DISCONNECTED;
-              if (!gone) kj::throwFatalException(kj::mv(e));
-            });
+  bool gone = false;
+  co_await converse(stream, frameOf(message), answered).catch_([&](kj::Exception&& e) {
+    gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+    if (!gone) kj::throwFatalException(kj::mv(e));
+  });
   if (gone) {
     auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
     left = nullptr;
     fail(ErrorKind::kInternal, kj::str("the installer ended without an answer: ", co_await ending));
   }
-  co_return changed;
 }
 
 }  // namespace talos::machined

@@ -24,6 +24,9 @@ class Installer {
   // program says, or with how it ended.
   using Fill = kj::Function<void(rpc::InstallRequest::Builder)>;
   virtual kj::Promise<bool> run(Fill fill) = 0;
+  // The same for a request whose answer says what BOOT has after it.
+  using Hear = kj::Function<void(rpc::Slots::Reader)>;
+  virtual kj::Promise<void> slots(Fill fill, Hear hear) = 0;
 
   // An XFS on a partition of which the first `empty` bytes are zero.
   kj::Promise<void> format(kj::String device, kj::String label, uint64_t empty);
@@ -36,6 +39,7 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
       : io(io), say(kj::mv(say)), confine(confine), program(program), reaping(*this) {}
 
   kj::Promise<bool> run(Fill fill) override;
+  kj::Promise<void> slots(Fill fill, Hear hear) override;
 
  private:
   kj::AsyncIoContext& io;
@@ -43,7 +47,10 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
   kj::StringPtr confine, program;
   kj::TaskSet reaping;
 
-  kj::Promise<bool> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request);
+  using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;
+  kj::Promise<void> ask(Fill fill, Answered answered);
+  kj::Promise<void> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
+                             Answered& answered);
   void taskFailed(kj::Exception&& e) override;
 };
 

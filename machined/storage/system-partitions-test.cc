@@ -18,6 +18,7 @@ const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
 
 struct NoInstaller final : Installer {
   kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
 struct Wish {

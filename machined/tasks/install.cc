@@ -5,17 +5,16 @@
 //
 // Each may be run again by the next brain, after any line: what it begins with is looked up anew.
 #include "common/base/error.h"
-#include "common/base/kernel-arguments.h"
 #include "common/base/version.h"
 #include "common/config/generate.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"
-#include "machined/install/boot-files.h"
 #include "machined/install/layout.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/state-volume.h"
 #include "machined/storage/system-disk.h"
+#include "machined/tasks/boot-arguments.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
 
@@ -38,15 +37,6 @@ void checkImage(kj::StringPtr image) {
                own));
 }
 
-kj::String argumentsOf(const KernelArguments& running, config::Install::Reader install) {
-  auto list = install.getExtraKernelArgs();
-  kj::Vector<kj::StringPtr> extra;
-  for (auto argument : list) extra.add(argument);
-  return install::bootArguments({.platform = running.first("talos.platform").orDefault("metal"),
-                                 .config = running.first("talos.config").orDefault(""),
-                                 .extra = extra});
-}
-
 kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArguments& arguments,
                                 Store& store, MachineConfigReader& config, StateVolume& state,
                                 Process1& process1, Installer& installer) {
@@ -54,7 +44,7 @@ kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArgume
   auto install = config.machine(store).getInstall();
   checkImage(install.getImage());
   auto wipe = install.getWipe();
-  auto words = argumentsOf(arguments, install);
+  auto words = bootArgumentsOf(arguments, install);
   auto disk = co_await systemDisk(uv, config, store);
   if (!disk.others.empty()) {
     console.say(kj::str("warning: diskSelector also matches ", kj::strArray(disk.others, ", ")));

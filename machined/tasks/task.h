@@ -34,6 +34,7 @@ class Process1;
 class StateVolume;
 class Store;
 class Supervisor;
+class Upgrader;
 class UserSysctls;
 
 // The parts of the brain that a task can need, each by its type.
@@ -41,7 +42,7 @@ using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&, Installer&,
-               EphemeralVolume&>;
+               EphemeralVolume&, Upgrader&>;
 
 struct BootTask {
   kj::StringPtr name;

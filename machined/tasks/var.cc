@@ -8,15 +8,19 @@
 #include "machined/system/var-folder.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
+#include "machined/upgrade/upgrader.h"
 
 namespace talos::machined::tasks {
 namespace {
 
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
-                           Store& store, MachineConfigReader& config) {
+                           Store& store, MachineConfigReader& config, Upgrader& upgrader) {
   auto how = encryptionOfEphemeral(config.machine(store));
   // A restarted brain finds what its predecessor has mounted, whatever it is.
-  if (!mounts.isMountPoint(kVarPath) && co_await ephemeral.mount(how)) co_return;
+  if (!mounts.isMountPoint(kVarPath)) {
+    co_await upgrader.emptyEphemeralIfAsked();
+    if (co_await ephemeral.mount(how)) co_return;
+  }
   if (mountEphemeral("", mounts)) {
     console.say(
         "/var is in memory, as there is no partition for it; its content will be lost with a "

@@ -181,7 +181,7 @@ TEST_F(CommandLine, HelpIsOutput) {
 TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_EQ(run({"bootstrap", "--recover-from", "x.db", "-n", "10.0.0.2"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl bootstrap\" is not available"));
-  EXPECT_EQ(run({"upgrade", "--image=x"}), 1);
+  EXPECT_EQ(run({"upgrade-k8s", "--to=x"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("not available"));
   EXPECT_EQ(run({"help"}), 0);
   EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("bootstrap")));

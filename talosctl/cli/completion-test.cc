@@ -57,7 +57,7 @@ TEST_F(Completion, OffersWhatFits) {
   EXPECT_EQ(offered("talosctl logs --tail dmesg -o \"\""), "json\ntable\n");
   EXPECT_EQ(offered("talosctl completion \"\""), "bash\nzsh\n");
   EXPECT_EQ(offered("talosctl services etcd rest"), "restart\n");
-  EXPECT_THAT(offered("talosctl \"\""), ::testing::Not(::testing::HasSubstr("upgrade")));
+  EXPECT_THAT(offered("talosctl \"\""), ::testing::Not(::testing::HasSubstr("convert-k8s")));
 }
 
 TEST_F(Completion, ZshUsesTheSame) {

@@ -143,6 +143,8 @@ kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader
     }
     case rpc::Event::CONFIG:
       return row("ConfigEvent", "machineconfig", kj::str(event.getConfig().getMessage()));
+    case rpc::Event::UPGRADE:
+      return row("UpgradeEvent", "upgrade", kj::str(event.getUpgrade().getMessage()));
     case rpc::Event::RESTART:
       return nullptr;
   }

@@ -1,0 +1,92 @@
+// What an upgrade needs of the machine, and when a system that is on trial is healthy.
+#include <kj/debug.h>
+#include <time.h>
+
+#include "common/base/file.h"
+#include "common/base/version.h"
+#include "machined/brain/wiring.h"
+#include "machined/tasks/boot-arguments.h"
+#include "machined/tasks/network-complete.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
+constexpr size_t kMostRecord = 64u << 10;
+constexpr auto kNetworkPatience = 1 * kj::SECONDS;
+
+// Of the seconds that talos.trial gives the system from its start on.
+kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments) {
+  KJ_IF_MAYBE (text, arguments.first(kTrialArgument)) {
+    KJ_IF_MAYBE (seconds, text->tryParseAs<unsigned>()) {
+      struct timespec now;
+      KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
+      return kj::max(int64_t{*seconds} - now.tv_sec, 0) * kj::SECONDS;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Upgrader::Dependencies Wiring::upgraderDependencies() {
+  return {timer,
+          clock,
+          process1,
+          store,
+          containerd,
+          installer,
+          container,
+          install::slotNamed(arguments.first("talos.slot").orDefault("")),
+          kj::str(buildVersion().tag),
+          trialLeft(arguments),
+          [this]() { return bootArgumentsOf(arguments, configReader.machine(store).getInstall()); },
+          [this]() { return sequencer.run(makeSequence(kUpgrade, mode, parts), Start::kPlain); },
+          KJ_BIND_METHOD(life, acceptRebootFor),
+          KJ_BIND_METHOD(*this, health),
+          [this]() { return status.stage() == MachineStatus::Stage::RUNNING; },
+          KJ_BIND_METHOD(announcements, upgrade),
+          [this]() { return uv.blocking([]() { return readBlockDevices(); }); },
+          [this]() {
+            return uv.blocking([]() -> kj::Maybe<UpgradeRecord> {
+              KJ_IF_MAYBE (text, tryReadFile(kUpgradeFile, kMostRecord)) {
+                return decodeRecord(*text);
+              }
+              return nullptr;
+            });
+          },
+          [this](const UpgradeRecord& record) {
+            return uv.blocking([bytes = encodeRecord(record)]() {
+              writeFileAtomically(kUpgradeFile, bytes, 0600);
+            });
+          }};
+}
+
+// The API is up, every other service is, and the network is what the config asks for.
+kj::Promise<Health> Wiring::health() {
+  using Stage = MachineStatus::Stage;
+  if (status.stage() == Stage::FAILED) {
+    co_return Health{kj::str("its boot failed: ", kj::strArray(status.problems(), "; ")), true};
+  }
+  if (status.stage() == Stage::MAINTENANCE) {
+    co_return Health{kj::str("it has no machine config that it can use"), true};
+  }
+  kj::Vector<kj::String> lacks;
+  if (status.stage() != Stage::RUNNING) {
+    auto phase = sequencer.currentPhase();
+    lacks.add(kj::str("its boot is not over", phase.size() > 0 ? " (phase " : "", phase,
+                      phase.size() > 0 ? ")" : ""));
+  }
+  for (auto& id : supervisor.ids()) {
+    if (supervisor.isAwaited(id) && !supervisor.isUp(id)) {
+      lacks.add(kj::str("service ", id, " is not up"));
+    }
+  }
+  KJ_IF_MAYBE (missing, co_await networkComplete(store, controllers, timer, kNetworkPatience)) {
+    lacks.add(kj::str("the network is not complete: ", *missing));
+  }
+  if (lacks.empty()) co_return Health{};
+  co_return Health{kj::strArray(lacks, "; ")};
+}
+
+}  // namespace talos::machined

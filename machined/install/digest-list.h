@@ -1,0 +1,30 @@
+// The file SHA256SUMS of an installer image: which files there are, and what is in them. Pure; the
+// bytes are foreign.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::install {
+
+constexpr size_t kMostDigestListBytes = 64u << 10;
+
+class DigestList {
+ public:
+  // Lines as sha256sum writes them: 64 digits, two spaces, a name. InvalidArgument naming the line.
+  explicit DigestList(kj::ArrayPtr<const char> text);
+  // InvalidArgument when the file is not listed, or has another digest.
+  void check(kj::StringPtr name, kj::StringPtr digest) const;
+
+ private:
+  struct Row {
+    kj::String name, digest;
+  };
+  kj::Vector<Row> rows;
+};
+
+// The version that an installer image says it has, for people: one line of at most 64 letters,
+// digits, dots, dashes, underlines and plus signs. InvalidArgument for anything else.
+kj::String imageVersion(kj::ArrayPtr<const char> text);
+
+}  // namespace talos::install

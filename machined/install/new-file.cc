@@ -1,0 +1,127 @@
+#include "machined/install/new-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/install/archive.h"
+
+namespace talos::install {
+namespace {
+constexpr size_t kCopyPiece = 1u << 20;
+}  // namespace
+
+Digest::Digest() : context(EVP_MD_CTX_new()) {
+  KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
+}
+void Digest::add(kj::ArrayPtr<const kj::byte> bytes) {
+  KJ_REQUIRE(EVP_DigestUpdate(context, bytes.begin(), bytes.size()) == 1);
+}
+kj::String Digest::hex() {
+  kj::byte value[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  KJ_REQUIRE(EVP_DigestFinal_ex(context, value, &size) == 1);
+  return kj::encodeHex(kj::arrayPtr(value, size));
+}
+
+kj::AutoCloseFd openFile(kj::StringPtr path) {
+  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("this system cannot be installed: cannot open ", path, ": ", strerror(errno)));
+  }
+  return kj::AutoCloseFd(fd);
+}
+
+uint64_t sizeOf(int fd) {
+  struct stat info;
+  KJ_SYSCALL(fstat(fd, &info));
+  uint64_t size = static_cast<uint64_t>(info.st_size);
+  if (S_ISBLK(info.st_mode)) {
+    KJ_SYSCALL(ioctl(fd, BLKGETSIZE64, &size));
+  }
+  return size;
+}
+
+kj::Array<kj::byte> contentOf(kj::StringPtr path) {
+  auto fd = openFile(path);
+  return kj::FdInputStream(fd.get()).readAllBytes();
+}
+
+NewFile::NewFile(int folder, kj::StringPtr name, mode_t mode) : name(name) {
+  int raw;
+  KJ_SYSCALL(raw = openat(folder, name.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode),
+             name);
+  fd = kj::AutoCloseFd(raw);
+}
+
+void NewFile::add(kj::ArrayPtr<const kj::byte> bytes) {
+  digest.add(bytes);
+  while (bytes.size() > 0) {
+    ssize_t n;
+    KJ_SYSCALL(n = ::write(fd, bytes.begin(), bytes.size()), name);
+    bytes = bytes.slice(static_cast<size_t>(n), bytes.size());
+  }
+}
+
+void NewFile::addAll(int from, kj::Maybe<Digest&> part) {
+  auto block = kj::heapArray<kj::byte>(kCopyPiece);
+  for (;;) {
+    ssize_t n;
+    KJ_SYSCALL(n = ::read(from, block.begin(), block.size()), name);
+    if (n == 0) return;
+    auto bytes = block.slice(0, static_cast<size_t>(n));
+    KJ_IF_MAYBE (p, part) p->add(bytes);
+    add(bytes);
+  }
+}
+
+kj::String NewFile::sync() {
+  KJ_SYSCALL(fsync(fd), name);
+  return digest.hex();
+}
+
+void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode) {
+  NewFile file(folder, name, mode);
+  file.add(text);
+  file.sync();
+}
+
+void copyFile(int folder, kj::StringPtr name, kj::StringPtr from) {
+  NewFile file(folder, name, 0600);
+  file.addAll(openFile(from));
+  file.sync();
+}
+
+void makeFolder(int above, kj::StringPtr name) {
+  if (mkdirat(above, name.cStr(), 0700) != 0 && errno != EEXIST) {
+    KJ_FAIL_SYSCALL("mkdir", errno, name);
+  }
+}
+
+void syncAll(int mount) {
+  int raw;  // that of a mount is good for paths only
+  KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  kj::AutoCloseFd top(raw);
+  KJ_SYSCALL(syncfs(top));
+}
+
+kj::String writeInitramfs(int folder, kj::StringPtr name, int early, int image,
+                          kj::Maybe<InitramfsParts&> parts) {
+  auto wrapping = wrapRootImage(sizeOf(image));
+  NewFile file(folder, name, 0600);
+  file.addAll(early, parts.map([](InitramfsParts& p) -> Digest& { return p.early; }));
+  file.add(wrapping.before);
+  file.addAll(image, parts.map([](InitramfsParts& p) -> Digest& { return p.image; }));
+  file.add(wrapping.after);
+  return file.sync();
+}
+
+}  // namespace talos::install

@@ -1,0 +1,61 @@
+// Files of a file system that is mounted nowhere: `folder` is the descriptor of a mount or of a
+// folder in it. What is written here is on the disk when sync() returns, or the function does.
+// Everything blocks, and throws naming the file.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+#include <openssl/evp.h>
+#include <sys/types.h>
+
+namespace talos::install {
+
+// SHA-256 of what it was given, in lower-case hex.
+class Digest {
+ public:
+  Digest();
+  ~Digest() noexcept(false) { EVP_MD_CTX_free(context); }
+  KJ_DISALLOW_COPY_AND_MOVE(Digest);
+  void add(kj::ArrayPtr<const kj::byte> bytes);
+  kj::String hex();  // once
+
+ private:
+  EVP_MD_CTX* context;
+};
+
+// Of this system: FailedPrecondition when it is not there.
+kj::AutoCloseFd openFile(kj::StringPtr path);
+// Bytes of a file or a device.
+uint64_t sizeOf(int fd);
+kj::Array<kj::byte> contentOf(kj::StringPtr path);
+
+class NewFile {
+ public:
+  NewFile(int folder, kj::StringPtr name, mode_t mode);
+  void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
+  void add(kj::ArrayPtr<const kj::byte> bytes);
+  // To its end; `parts` get what was read as well.
+  void addAll(int from, kj::Maybe<Digest&> part = nullptr);
+  // Then nothing can be added. The digest of all of it.
+  kj::String sync();
+
+ private:
+  kj::StringPtr name;
+  kj::AutoCloseFd fd;
+  Digest digest;
+};
+
+void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode);
+void copyFile(int folder, kj::StringPtr name, kj::StringPtr from);
+void makeFolder(int above, kj::StringPtr name);  // or it is there
+void syncAll(int mount);
+
+// The early archive, and behind it one with the root image (archive.h). `parts` hear what was read
+// of the two. The digest of the whole.
+struct InitramfsParts {
+  Digest early, image;
+};
+kj::String writeInitramfs(int folder, kj::StringPtr name, int early, int image,
+                          kj::Maybe<InitramfsParts&> parts = nullptr);
+
+}  // namespace talos::install

@@ -1,0 +1,262 @@
+#include "machined/install/slots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/install/digest-list.h"
+#include "machined/install/new-file.h"
+#include "machined/storage/mount-volume.h"
+
+namespace talos::install {
+namespace {
+
+constexpr kj::StringPtr kEnvironmentFile = "grub/grubenv"_kj, kInImage = "usr/install"_kj;
+// Of a slot. boot.cfg is the last one that is written.
+constexpr kj::StringPtr kSlotFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj, "boot.cfg"_kj};
+constexpr size_t kMostVersionFile = 128;
+
+kj::AutoCloseFd mountBoot(kj::StringPtr device) {
+  return machined::openFileSystem(device, machined::FileSystem::kXfs,
+                                  machined::MountAccess::kReadWrite);
+}
+
+[[noreturn]] void noImage(kj::StringPtr why) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("not an installer image: ", why));
+}
+
+// --- the image: what is in it is foreign
+
+kj::AutoCloseFd openRoot(const ImageMount& image) {
+  int raw = -1;
+  if (image.type == "bind") {
+    raw = open(image.source.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (raw < 0) noImage(kj::str("cannot open ", image.source, ": ", strerror(errno)));
+    return kj::AutoCloseFd(raw);
+  }
+  if (image.type != "overlay") noImage(kj::str("unknown kind of mount ", image.type));
+  KJ_SYSCALL(raw = fsopen("overlay", FSOPEN_CLOEXEC));
+  kj::AutoCloseFd context(raw);
+  for (auto& option : image.options) {
+    KJ_IF_MAYBE (at, option.findFirst('=')) {
+      auto key = kj::heapString(option.slice(0, *at));
+      if (key != "lowerdir") continue;  // of a view there is nothing to be written
+      KJ_SYSCALL(fsconfig(context, FSCONFIG_SET_STRING, key.cStr(), option.cStr() + *at + 1, 0));
+    }
+  }
+  KJ_SYSCALL(fsconfig(context, FSCONFIG_SET_FLAG, "ro", nullptr, 0));
+  KJ_SYSCALL(fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0));
+  KJ_SYSCALL(raw = fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_RDONLY));
+  return kj::AutoCloseFd(raw);
+}
+
+// A regular file of the image, through no link and not out of it.
+kj::AutoCloseFd openPart(int root, kj::StringPtr name) {
+  struct open_how how = {};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  auto path = kj::str(kInImage, "/", name);
+  long raw = syscall(SYS_openat2, root, path.cStr(), &how, sizeof how);
+  if (raw < 0) noImage(kj::str("cannot open /", path, ": ", strerror(errno)));
+  kj::AutoCloseFd fd(static_cast<int>(raw));
+  struct stat info;
+  KJ_SYSCALL(fstat(fd, &info));
+  if (!S_ISREG(info.st_mode)) noImage(kj::str("/", path, " is not a file"));
+  return fd;
+}
+
+kj::Array<char> smallPart(int root, kj::StringPtr name, size_t limit) {
+  auto fd = openPart(root, name);
+  if (sizeOf(fd) > limit) noImage(kj::str("/", kInImage, "/", name, " is too large"));
+  auto bytes = kj::FdInputStream(fd.get()).readAllBytes(limit + 1);
+  return kj::heapArray(bytes.asChars());
+}
+
+// --- the slots
+
+SlotState environmentOf(int mount) {
+  KJ_IF_MAYBE (text, machined::readFileAt(mount, "grubenv", 4096)) {
+    KJ_IF_MAYBE (state, readSlots(*text)) return *state;
+  }
+  fail(ErrorKind::kFailedPrecondition,
+       "BOOT: grub/grubenv is missing or damaged, so nobody can tell which system is started");
+}
+
+SlotState readEnvironment(int mount) {
+  int raw;
+  KJ_SYSCALL(raw = openat(mount, "grub", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return environmentOf(kj::AutoCloseFd(raw));
+}
+
+// In place: the boot loader finds it where it was. All that it says is in its first sector.
+void writeEnvironment(int mount, const SlotState& state) {
+  int raw;
+  KJ_SYSCALL(raw = openat(mount, kEnvironmentFile.cStr(), O_WRONLY | O_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  auto text = writeSlots(state);
+  ssize_t n;
+  KJ_SYSCALL(n = pwrite(fd, text.begin(), text.size(), 0));
+  KJ_REQUIRE(n == text.size(), "a write to grub/grubenv was cut");
+  KJ_SYSCALL(fsync(fd));
+}
+
+void emptySlot(int mount, Slot slot) {
+  makeFolder(mount, nameOf(slot));
+  for (auto name : kSlotFiles) {
+    auto path = kj::str(nameOf(slot), "/", name);
+    if (unlinkat(mount, path.cStr(), 0) != 0 && errno != ENOENT) {
+      KJ_FAIL_SYSCALL("unlink", errno, path);
+    }
+  }
+  syncAll(mount);
+}
+
+kj::Maybe<kj::String> versionIn(int mount, Slot slot) {
+  for (auto name : kSlotFiles) {
+    struct stat info;
+    auto path = kj::str(nameOf(slot), "/", name);
+    if (fstatat(mount, path.cStr(), &info, AT_SYMLINK_NOFOLLOW) != 0 || info.st_size == 0) {
+      return nullptr;
+    }
+  }
+  int raw;
+  KJ_SYSCALL(raw = openat(mount, nameOf(slot).cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  kj::AutoCloseFd folder(raw);
+  KJ_IF_MAYBE (text, machined::readFileAt(folder, "version", kMostVersionFile)) {
+    return imageVersion(*text);
+  }
+  return nullptr;
+}
+
+// What the disk has: its cache went with the mount before.
+kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
+  auto path = kj::str(nameOf(slot), "/", name);
+  int raw;
+  KJ_SYSCALL(raw = openat(mount, path.cStr(), O_RDONLY | O_CLOEXEC), path);
+  kj::AutoCloseFd fd(raw);
+  Digest digest;
+  auto block = kj::heapArray<kj::byte>(1u << 20);
+  for (;;) {
+    ssize_t n;
+    KJ_SYSCALL(n = ::read(fd, block.begin(), block.size()), path);
+    if (n == 0) return digest.hex();
+    digest.add(block.slice(0, static_cast<size_t>(n)));
+  }
+}
+
+struct Written {
+  kj::String kernel, initramfs;  // digests
+};
+
+void requireRoom(int mount, uint64_t needed) {
+  struct statvfs fs;
+  KJ_SYSCALL(fstatvfs(mount, &fs));
+  uint64_t left = uint64_t{fs.f_bavail} * fs.f_frsize;
+  if (needed < left) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("the new system is too large: it needs ", needed >> 20, " MiB, and BOOT has ",
+               left >> 20, " MiB left beside the one that runs"));
+}
+
+Written fillSlot(int mount, Slot slot, int root, kj::StringPtr arguments) {
+  DigestList list(smallPart(root, "SHA256SUMS", kMostDigestListBytes));
+  auto version = smallPart(root, "version", kMostVersionFile);
+  imageVersion(version);
+  auto kernel = openPart(root, "vmlinuz"), early = openPart(root, "initramfs"),
+       image = openPart(root, "rootfs.sqsh");
+  requireRoom(mount, sizeOf(kernel) + sizeOf(early) + sizeOf(image));
+  auto in = [&](kj::StringPtr name) { return kj::str(nameOf(slot), "/", name); };
+  Written written;
+  {
+    auto path = in("vmlinuz");
+    NewFile file(mount, path, 0600);
+    file.addAll(kernel);
+    written.kernel = file.sync();
+  }
+  list.check("vmlinuz", written.kernel);
+  InitramfsParts parts;
+  written.initramfs = writeInitramfs(mount, in("initramfs"), early, image, parts);
+  list.check("initramfs", parts.early.hex());
+  list.check("rootfs.sqsh", parts.image.hex());
+  putFile(mount, in("version"), version, 0600);
+  putFile(mount, in("boot.cfg"), bootEntry(slot, arguments), 0600);
+  syncAll(mount);
+  return written;
+}
+
+}  // namespace
+
+kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
+                   kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say) {
+  auto root = openRoot(image);
+  auto version = imageVersion(smallPart(root, "version", kMostVersionFile));
+  Written written;
+  {
+    auto mount = mountBoot(device);
+    auto state = readEnvironment(mount);
+    if (state.confirmed == slot) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("slot ", nameOf(slot), " is the one that is started; it is not written to"));
+    }
+    state.attempt = nullptr;
+    state.tries = 0;
+    writeEnvironment(mount, state);
+    emptySlot(mount, slot);
+    say(kj::str("writing ", version, " to slot ", nameOf(slot)));
+    written = fillSlot(mount, slot, root, arguments);
+  }
+  say(kj::str("verifying slot ", nameOf(slot)));
+  auto mount = mountBoot(device);
+  bool good = digestOn(mount, slot, "vmlinuz") == written.kernel &&
+              digestOn(mount, slot, "initramfs") == written.initramfs;
+  if (!good) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(device, " does not give back what was written to it; replace the disk"));
+  }
+  return version;
+}
+
+SlotsOnDisk readSlotsOf(kj::StringPtr device) {
+  auto mount = mountBoot(device);
+  SlotsOnDisk result{readEnvironment(mount), {}};
+  for (auto slot : {Slot::kA, Slot::kB}) {
+    KJ_IF_MAYBE (version, versionIn(mount, slot)) {
+      result.systems.add(WholeSystem{slot, kj::mv(*version)});
+    }
+  }
+  return result;
+}
+
+void choose(kj::StringPtr device, const SlotState& state) {
+  auto mount = mountBoot(device);
+  auto need = [&](Slot slot) {
+    if (versionIn(mount, slot) != nullptr) return;
+    fail(ErrorKind::kNotFound, kj::str("there is no system in slot ", nameOf(slot)));
+  };
+  need(state.confirmed);
+  KJ_IF_MAYBE (slot, state.attempt) need(*slot);
+  writeEnvironment(mount, state);
+}
+
+void clearHead(kj::StringPtr device, uint64_t bytes) {
+  int raw = open(device.cStr(), O_RDWR | O_EXCL | O_CLOEXEC);
+  if (raw < 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(device, " cannot be emptied: ", strerror(errno)));
+  }
+  kj::AutoCloseFd fd(raw);
+  uint64_t range[2] = {0, bytes};
+  KJ_SYSCALL(ioctl(fd, BLKZEROOUT, range), device);
+  KJ_SYSCALL(fsync(fd), device);
+}
+
+}  // namespace talos::install

@@ -1,0 +1,58 @@
+#include "machined/upgrade/upgrade-record.h"
+
+#include <capnp/serialize.h>
+#include <string.h>
+
+namespace talos::machined {
+namespace {
+
+UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
+  UpgradeRecord record;
+  record.image = kj::str(in.getImage());
+  record.digest = kj::str(in.getDigest());
+  record.from = KJ_REQUIRE_NONNULL(install::slotNamed(in.getFrom()));
+  record.to = KJ_REQUIRE_NONNULL(install::slotNamed(in.getTo()));
+  record.fromVersion = kj::str(in.getFromVersion());
+  record.toVersion = kj::str(in.getToVersion());
+  record.healthTimeoutS = in.getHealthTimeoutS();
+  record.empty = in.getEmpty();
+  KJ_REQUIRE(in.getStage() <= UpgradeRecord::Stage::FAILED);
+  record.stage = in.getStage();
+  record.reason = kj::str(in.getReason());
+  record.began = kj::UNIX_EPOCH + in.getBegan() * kj::NANOSECONDS;
+  return record;
+}
+
+}  // namespace
+
+kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes) {
+  kj::Maybe<UpgradeRecord> result;
+  // What cannot be read is of another version, or damaged: nothing is known.
+  (void)kj::runCatchingExceptions([&] {
+    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+    memcpy(words.begin(), bytes.begin(), words.asBytes().size());
+    capnp::FlatArrayMessageReader reader(words);
+    result = recordOf(reader.getRoot<rpc::UpgradeRecord>());
+  });
+  return result;
+}
+
+kj::Array<char> encodeRecord(const UpgradeRecord& record) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::UpgradeRecord>();
+  out.setImage(record.image);
+  out.setDigest(record.digest);
+  out.setFrom(install::nameOf(record.from));
+  out.setTo(install::nameOf(record.to));
+  out.setFromVersion(record.fromVersion);
+  out.setToVersion(record.toVersion);
+  out.setHealthTimeoutS(record.healthTimeoutS);
+  out.setEmpty(record.empty);
+  out.setStage(record.stage);
+  out.setReason(record.reason);
+  out.setBegan((record.began - kj::UNIX_EPOCH) / kj::NANOSECONDS);
+  auto words = capnp::messageToFlatArray(message);
+  return kj::heapArray<char>(words.asBytes().asChars());
+}
+
+}  // namespace talos::machined

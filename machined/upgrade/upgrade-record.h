@@ -1,0 +1,33 @@
+// The newest upgrade or rollback of this node, as it is kept on STATE. Both systems read and write
+// it: the one that has written the other, and the one that is tried. It is replaced whole, so that
+// after a crash at any line it is the old one or the new one.
+#pragma once
+
+#include <kj/time.h>
+
+#include "machined/install/boot-files.h"
+#include "rpc/upgrade.capnp.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kUpgradeFile = "/system/state/upgrade"_kj;
+
+struct UpgradeRecord {
+  using Stage = rpc::UpgradeRecord::Stage;
+  kj::String image, digest;  // empty: a rollback
+  install::Slot from = install::Slot::kA, to = install::Slot::kB;
+  kj::String fromVersion, toVersion;
+  unsigned healthTimeoutS = install::kHealthTimeoutS;
+  bool empty = false;
+  Stage stage = Stage::WRITING;
+  kj::String reason;
+  kj::Date began = kj::UNIX_EPOCH;
+
+  bool isOver() const { return stage == Stage::DONE || stage == Stage::FAILED; }
+};
+
+// None for what is no record.
+kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes);
+kj::Array<char> encodeRecord(const UpgradeRecord& record);
+
+}  // namespace talos::machined

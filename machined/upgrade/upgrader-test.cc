@@ -1,0 +1,341 @@
+// A node that changes its system, with a model of its disk.
+#include "machined/upgrade/upgrader.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+#include "machined/init/init-protocol.h"
+#include "machined/process1/test-process1.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+using install::Slot;
+using install::SlotState;
+using testing::HasSubstr;
+
+// BOOT and STATE, and what a start makes of them: it outlives the systems on it.
+struct ModelDisk final : Installer {
+  SlotState environment;
+  std::string versions[2] = {"v1", "v2"};
+  kj::Maybe<UpgradeRecord> record;
+  bool refuses = false;
+  std::vector<std::string> cleared;
+
+  kj::Promise<bool> run(Fill fill) override {
+    capnp::MallocMessageBuilder message;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    cleared.push_back(request.asReader().getClear().getDevice().cStr());
+    return true;
+  }
+  kj::Promise<void> slots(Fill fill, Hear hear) override {
+    capnp::MallocMessageBuilder message, answer;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    if (request.isChoose()) choose(request.asReader().getChoose());
+    auto out = answer.initRoot<rpc::Slots>();
+    out.setConfirmed(nameOf(environment.confirmed));
+    KJ_IF_MAYBE (slot, environment.attempt) out.setAttempt(nameOf(*slot));
+    out.setTries(environment.tries);
+    auto list = out.initSystems(versions[1].empty() ? 1 : 2);
+    for (unsigned i = 0; i < list.size(); ++i) {
+      list[i].setSlot(i == 0 ? "A" : "B");
+      list[i].setVersion(versions[i].c_str());
+    }
+    hear(out);
+    return kj::READY_NOW;
+  }
+  void choose(rpc::InstallRequest::Choose::Reader wish) {
+    if (refuses) fail(ErrorKind::kFailedPrecondition, "the disk does not take it");
+    EXPECT_STREQ(wish.getDevice().cStr(), "/dev/vda3");
+    environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(wish.getConfirmed()));
+    environment.attempt = install::slotNamed(wish.getAttempt());
+    environment.tries = environment.attempt == nullptr ? 0 : 1;
+    environment.healthTimeoutS = wish.getHealthTimeoutS();
+  }
+
+  // As the boot loader does.
+  Slot start() {
+    KJ_IF_MAYBE (slot, environment.attempt) {
+      if (environment.tries > 0) {
+        --environment.tries;
+        return *slot;
+      }
+    }
+    return environment.confirmed;
+  }
+};
+
+BlockDevice part(kj::StringPtr disk, unsigned number, kj::StringPtr name) {
+  return BlockDevice{.name = kj::str(disk, number),
+                     .disk = kj::str(disk),
+                     .partitionName = kj::str(name),
+                     .whole = false};
+}
+kj::Vector<BlockDevice> systemDisk(kj::StringPtr disk) {
+  kj::Vector<BlockDevice> devices;
+  devices.add(part(disk, 3, "BOOT"));
+  devices.add(part(disk, 5, "STATE"));
+  devices.add(part(disk, 6, "EPHEMERAL"));
+  return devices;
+}
+
+kj::Maybe<UpgradeRecord> copyOfRecord(const kj::Maybe<UpgradeRecord>& record) {
+  KJ_IF_MAYBE (r, record) return decodeRecord(encodeRecord(*r));
+  return nullptr;
+}
+
+// From one start to the next.
+class System {
+ public:
+  explicit System(ModelDisk& disk, bool container = false)
+      : disk(disk),
+        running(disk.start()),
+        upgrader({timer, kj::systemPreciseCalendarClock(), process1, store, containerd, disk,
+                  container, running, kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
+                  nullptr, []() { return kj::str("a=1"); }, [this]() { return upgrader.write(); },
+                  [this](kj::StringPtr) -> kj::Promise<void> {
+                    ++reboots;
+                    return kj::READY_NOW;
+                  },
+                  [this]() -> kj::Promise<Health> {
+                    if (lacks.empty()) return Health{};
+                    return Health{kj::str(lacks.c_str()), hopeless};
+                  },
+                  []() { return true; },
+                  [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+                  []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); },
+                  [&disk]() -> kj::Promise<kj::Maybe<UpgradeRecord>> {
+                    return copyOfRecord(disk.record);
+                  },
+                  [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
+                    disk.record = decodeRecord(encodeRecord(record));
+                    return kj::READY_NOW;
+                  }}) {}
+
+  void boot(kj::WaitScope& scope) { upgrader.resume().wait(scope); }
+  std::string status() {
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::UpgradeStatusSpec>("node")) {
+      return kj::str(spec->getStage(), " ", spec->getSlot(), " ", spec->getVersion(), ": ",
+                     spec->getReason())
+          .cStr();
+    }
+    return "none";
+  }
+  bool settled() { return machine.holds(process1::kSettled); }
+
+  ModelDisk& disk;
+  Slot running;
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  Registry registry;
+  Store store{registry, kj::systemPreciseCalendarClock()};
+  Containerd containerd{timer, []() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
+                          return error(ErrorKind::kUnavailable, "does not run");
+                        }};
+  std::string lacks;
+  bool hopeless = false;
+  unsigned reboots = 0;
+  std::vector<std::string> said;
+  Upgrader upgrader;
+};
+
+struct UpgraderTest : testing::Test {
+  ~UpgraderTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelDisk disk;
+
+  // The old system goes back to the one in slot B, up to its reboot.
+  void rollBack(unsigned healthTimeoutS = 60) {
+    System old(disk);
+    old.boot(scope);
+    EXPECT_TRUE(old.settled());
+    old.upgrader.rollback(healthTimeoutS).wait(scope);
+    scope.poll();
+    EXPECT_EQ(old.reboots, 1u);
+    EXPECT_EQ(old.status(), "rebooting A v1: ");
+  }
+  std::string problem(kj::Promise<void> promise) {
+    std::string text;
+    promise.catch_([&](kj::Exception&& e) { text = messageOf(e).cStr(); }).wait(scope);
+    return text;
+  }
+};
+
+}  // namespace
+
+// Catches: a system that is confirmed at once, before it was healthy for a while, or never; one that
+// process 1 still takes for one on trial.
+TEST_F(UpgraderTest, AHealthySystemIsConfirmed) {
+  rollBack();
+  System fresh(disk);
+  ASSERT_EQ(fresh.running, Slot::kB);
+  fresh.lacks = "service apid is not up";
+  fresh.boot(scope);
+  advance(fresh.timer, scope, 20 * kj::SECONDS);
+  EXPECT_EQ(fresh.status(), "trying B v2: service apid is not up");
+  EXPECT_FALSE(fresh.settled());
+  fresh.lacks = "";
+  advance(fresh.timer, scope, 4 * kj::SECONDS);
+  fresh.lacks = "service apid is not up";  // it had come up and exited
+  advance(fresh.timer, scope, 3 * kj::SECONDS);
+  EXPECT_EQ(disk.environment.confirmed, Slot::kA);
+  fresh.lacks = "";
+  advance(fresh.timer, scope, 8 * kj::SECONDS);
+  EXPECT_EQ(fresh.status(), "done B v2: ");
+  EXPECT_TRUE(fresh.settled());
+  EXPECT_EQ(disk.environment.confirmed, Slot::kB);
+  EXPECT_EQ(fresh.reboots, 0u);
+  EXPECT_EQ(disk.start(), Slot::kB);
+}
+
+// Catches: a system that is never healthy and stays; an old one that does not say why it is back,
+// or is thought to be on trial itself.
+TEST_F(UpgraderTest, ASickSystemMakesWay) {
+  for (bool hopeless : {false, true}) {
+    rollBack();
+    {
+      System fresh(disk);
+      fresh.lacks = "no network";
+      fresh.hopeless = hopeless;
+      fresh.boot(scope);
+      advance(fresh.timer, scope, (hopeless ? 1 : 59) * kj::SECONDS);
+      EXPECT_EQ(fresh.reboots, hopeless ? 1u : 0u);
+      advance(fresh.timer, scope, 3 * kj::SECONDS);
+      EXPECT_EQ(fresh.reboots, 1u);
+    }
+    System old(disk);
+    ASSERT_EQ(old.running, Slot::kA);
+    old.boot(scope);
+    EXPECT_THAT(old.status(), HasSubstr("failed A v1: the system in slot B (v2) was given up: "));
+    EXPECT_THAT(old.status(), HasSubstr("no network"));
+    EXPECT_THAT(old.said.back(), HasSubstr("rollback failed: "));
+    EXPECT_TRUE(old.settled());
+    EXPECT_TRUE(disk.environment.attempt == nullptr);
+  }
+}
+
+// Catches: a power cut or a crash during the trial after which the new system is tried again, or
+// nobody knows what has happened.
+TEST_F(UpgraderTest, ATrialThatEndsWithoutAWord) {
+  for (bool started : {false, true}) {
+    rollBack();
+    {
+      System fresh(disk);
+      fresh.lacks = "service apid is not up";
+      if (started) fresh.boot(scope);
+      advance(fresh.timer, scope, 5 * kj::SECONDS);
+    }
+    System old(disk);
+    ASSERT_EQ(old.running, Slot::kA);
+    old.boot(scope);
+    EXPECT_THAT(old.status(), HasSubstr(started ? "the last that it said: service apid is not up"
+                                                : "did not come up"));
+  }
+}
+
+// Catches: a brain that died in the middle of a trial, and whose successor confirms at once or not
+// at all.
+TEST_F(UpgraderTest, AnotherBrainGoesOnWithTheTrial) {
+  rollBack();
+  System fresh(disk);
+  fresh.lacks = "no network";
+  fresh.boot(scope);
+  ++disk.environment.tries;  // the next one is of the same start
+  System next(disk);
+  next.boot(scope);
+  advance(next.timer, scope, 8 * kj::SECONDS);
+  EXPECT_EQ(next.status(), "done B v2: ");
+}
+
+// Catches: a disk that does not take the confirmation, and a node that stays on a system which the
+// next start does not start.
+TEST_F(UpgraderTest, AConfirmationThatCannotBeWritten) {
+  rollBack();
+  System fresh(disk);
+  fresh.boot(scope);
+  disk.refuses = true;
+  advance(fresh.timer, scope, 30 * kj::SECONDS);
+  EXPECT_EQ(fresh.status(), "trying B v2: cannot confirm it: the disk does not take it");
+  EXPECT_FALSE(fresh.settled());
+  advance(fresh.timer, scope, 40 * kj::SECONDS);
+  EXPECT_EQ(fresh.reboots, 1u);
+  EXPECT_EQ(disk.start(), Slot::kA);
+}
+
+// Catches: an upgrade of what cannot be upgraded; two at a time; one that a failed pull leaves
+// under way.
+TEST_F(UpgraderTest, WhatIsRefused) {
+  System node(disk);
+  node.boot(scope);
+  EXPECT_THAT(problem(node.upgrader.upgrade(kj::str("r/i:v2"), true, 5)),
+              HasSubstr("the health timeout must be 30 s to 86400 s"));
+  EXPECT_THAT(problem(node.upgrader.upgrade(kj::str(""), true, 0)), HasSubstr("--image"));
+  std::string late;
+  auto pulling = node.upgrader.upgrade(kj::str("r/i:v2"), true, 0)
+                     .catch_([&](kj::Exception&& e) { late = messageOf(e).cStr(); })
+                     .eagerlyEvaluate(nullptr);
+  EXPECT_EQ(node.status(), "fetching A v1: ");
+  EXPECT_THAT(problem(node.upgrader.rollback(0)), HasSubstr("under way"));
+  advance(node.timer, scope, 3 * kj::MINUTES);
+  EXPECT_THAT(late, HasSubstr("its containerd does not run"));
+  EXPECT_EQ(node.status(), "none A v1: ");
+  disk.versions[1] = "";
+  EXPECT_THAT(problem(node.upgrader.rollback(0)), HasSubstr("there is no system in slot B"));
+  disk.versions[1] = "v2";
+  EXPECT_EQ(problem(node.upgrader.rollback(0)), "");
+  EXPECT_THAT(problem(node.upgrader.rollback(0)), HasSubstr("under way"));
+  System trial(disk);
+  trial.lacks = "x";
+  trial.boot(scope);
+  EXPECT_THAT(problem(trial.upgrader.rollback(0)), HasSubstr("itself on trial"));
+  System container(disk, true);
+  container.boot(scope);
+  EXPECT_EQ(container.status(), "none");
+  EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
+}
+
+// Catches: data that are emptied though they were to be kept, emptied twice, or by the old system.
+TEST_F(UpgraderTest, EphemeralIsEmptiedOnce) {
+  rollBack();
+  KJ_ASSERT_NONNULL(disk.record).empty = true;
+  System fresh(disk);
+  fresh.lacks = "x";
+  fresh.boot(scope);
+  fresh.upgrader.emptyEphemeralIfAsked().wait(scope);
+  fresh.upgrader.emptyEphemeralIfAsked().wait(scope);
+  EXPECT_THAT(disk.cleared, testing::ElementsAre("/dev/vda6"));
+  KJ_ASSERT_NONNULL(disk.record).empty = true;
+  System old(disk);
+  old.boot(scope);
+  old.upgrader.emptyEphemeralIfAsked().wait(scope);
+  EXPECT_EQ(disk.cleared.size(), 1u);
+}
+
+// Catches: a partition of somebody else's disk.
+TEST(SystemPartitions, AreThoseOfTheDiskWithState) {
+  auto devices = systemDisk("vdb");
+  devices.add(part("vda", 1, "BOOT"));
+  EXPECT_EQ(partitionOfSystem(devices, "BOOT"), "/dev/vdb3");
+  for (auto& more : systemDisk("vdc")) devices.add(kj::mv(more));
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&] {
+                partitionOfSystem(devices, "BOOT");
+              }))).cStr(),
+              HasSubstr("more than one disk"));
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&] {
+                partitionOfSystem({}, "BOOT");
+              }))).cStr(),
+              HasSubstr("no disk has"));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,490 @@
+#include "machined/upgrade/upgrader.h"
+
+#include <kj/debug.h>
+#include <sys/mman.h>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/init/init-protocol.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+using Stage = UpgradeRecord::Stage;
+using install::nameOf;
+using install::Slot;
+
+constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj, kViewName = "machined-upgrade"_kj;
+constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS,
+               kReadyPatience = 2 * kj::MINUTES;
+// A service that comes up and exits at once is not healthy.
+constexpr auto kHealthyFor = 5 * kj::SECONDS;
+constexpr uint64_t kHeadBytes = 1u << 20;  // what an empty EPHEMERAL has zeros in
+constexpr unsigned kLeastHealthTimeoutS = 30;
+
+unsigned healthTimeout(unsigned wish) {
+  if (wish == 0) return install::kHealthTimeoutS;
+  if (wish >= kLeastHealthTimeoutS && wish <= install::kMostHealthTimeoutS) return wish;
+  fail(ErrorKind::kInvalidArgument, kj::str("the health timeout must be ", kLeastHealthTimeoutS,
+                                            " s to ", install::kMostHealthTimeoutS, " s"));
+}
+
+kj::String targetOf(const UpgradeRecord& record) {
+  return kj::str(nameOf(record.to), record.toVersion.size() > 0 ? " " : "", record.toVersion);
+}
+
+Slot slotFrom(kj::StringPtr name) {
+  KJ_IF_MAYBE (slot, install::slotNamed(name)) return *slot;
+  fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
+}
+
+}  // namespace
+
+kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name) {
+  auto on = [&](kj::StringPtr disk, kj::StringPtr label) -> kj::Maybe<const BlockDevice&> {
+    for (auto& d : devices) {
+      if (d.disk == disk && d.partitionName == label) return d;
+    }
+    return nullptr;
+  };
+  kj::Maybe<kj::StringPtr> disk;
+  for (auto& d : devices) {
+    if (d.partitionName != "STATE" || on(d.disk, "BOOT") == nullptr) continue;
+    if (disk != nullptr) {
+      fail(ErrorKind::kFailedPrecondition,
+           "more than one disk has the partitions STATE and BOOT; remove those that are not this "
+           "node's");
+    }
+    disk = d.disk.asPtr();
+  }
+  KJ_IF_MAYBE (chosen, disk) {
+    KJ_IF_MAYBE (found, on(*chosen, name)) return found->node();
+    fail(ErrorKind::kFailedPrecondition, kj::str("/dev/", *chosen, " has no partition ", name));
+  }
+  fail(ErrorKind::kFailedPrecondition, "no disk has the partitions STATE and BOOT");
+}
+
+Upgrader::Upgrader(Dependencies d) : deps(kj::mv(d)), tasks(*this) {}
+
+void Upgrader::taskFailed(kj::Exception&& e) {
+  deps.tell(kj::str("upgrade: ", messageOf(e)));
+}
+
+// --- the disk
+
+kj::Promise<kj::String> Upgrader::partition(kj::StringPtr name) {
+  auto devices = co_await deps.devices();
+  co_return partitionOfSystem(devices, name);
+}
+
+kj::Promise<install::SlotState> Upgrader::look(kj::Vector<install::WholeSystem>* systems) {
+  auto boot = co_await partition("BOOT");
+  install::SlotState state;
+  co_await deps.installer.slots(
+      [&](rpc::InstallRequest::Builder request) { request.setSlots(boot); },
+      [&](rpc::Slots::Reader found) {
+        state.confirmed = slotFrom(found.getConfirmed());
+        if (found.getAttempt().size() > 0) state.attempt = slotFrom(found.getAttempt());
+        state.tries = found.getTries();
+        if (systems == nullptr) return;
+        for (auto system : found.getSystems()) {
+          systems->add(
+              install::WholeSystem{slotFrom(system.getSlot()), kj::str(system.getVersion())});
+        }
+      });
+  co_return state;
+}
+
+kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
+  auto boot = co_await partition("BOOT");
+  unsigned timeout = install::kHealthTimeoutS;
+  KJ_IF_MAYBE (r, record) timeout = r->healthTimeoutS;
+  co_await deps.installer.slots(
+      [&](rpc::InstallRequest::Builder request) {
+        auto choose = request.initChoose();
+        choose.setDevice(boot);
+        choose.setConfirmed(nameOf(confirmed));
+        KJ_IF_MAYBE (slot, attempt) choose.setAttempt(nameOf(*slot));
+        choose.setHealthTimeoutS(timeout);
+      },
+      [](rpc::Slots::Reader) {});
+}
+
+// --- what is known
+
+// A disk that does not answer is no reason to wait for ever.
+kj::Promise<void> Upgrader::keep() {
+  KJ_IF_MAYBE (r, record) {
+    return within(deps.timer, kDiskPatience, deps.save(*r),
+                  kj::str("STATE did not take the record of the upgrade within ",
+                          kDiskPatience / kj::SECONDS, " s"));
+  }
+  return kj::READY_NOW;
+}
+
+// During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good one.
+kj::Promise<void> Upgrader::keepOrTell() {
+  return keep().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+}
+
+kj::StringPtr Upgrader::stageName() const {
+  if (fetching != nullptr) return "fetching";
+  if (wanted != nullptr) return "writing";
+  KJ_IF_MAYBE (r, record) {
+    switch (r->stage) {
+      case Stage::WRITING:
+        return "writing";
+      case Stage::WRITTEN:
+      case Stage::GIVING_UP:
+        return "rebooting";
+      case Stage::STARTED:
+        return "trying";
+      case Stage::DONE:
+        return "done";
+      case Stage::FAILED:
+        return "failed";
+    }
+  }
+  return "none";
+}
+
+void Upgrader::publish() {
+  Outputs<rpc::UpgradeStatusSpec> outputs(kOwner);
+  auto spec = outputs.add("node");
+  spec.setStage(stageName());
+  spec.setVersion(deps.version);
+  KJ_IF_MAYBE (slot, deps.running) spec.setSlot(nameOf(*slot));
+  KJ_IF_MAYBE (image, fetching) {
+    spec.setImage(*image);
+  } else KJ_IF_MAYBE (r, record) {
+    spec.setImage(r->image);
+    spec.setDigest(r->digest);
+    spec.setTarget(targetOf(*r));
+    spec.setBegan(dateText(r->began));
+    spec.setReason(r->reason);
+  }
+  outputs.apply(deps.store);
+}
+
+kj::Promise<void> Upgrader::failed(kj::String reason) {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  r.stage = Stage::FAILED;
+  r.reason = kj::mv(reason);
+  deps.tell(kj::str(r.image.size() > 0 ? "upgrade" : "rollback", " failed: ", r.reason,
+                    "; running slot ", nameOf(r.from), " (", deps.version, ")"));
+  publish();
+  return keep();
+}
+
+// Process 1 no longer has to end a trial.
+kj::Promise<void> Upgrader::settle() {
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  co_await deps.process1.hold(process1::kSettled, fd);
+}
+
+// --- at the start
+
+kj::Promise<void> Upgrader::resume() {
+  if (resumed || deps.container || deps.running == nullptr) co_return;
+  resumed = true;
+  record = co_await deps.load();
+  co_await findOut().catch_([this](kj::Exception&& e) {
+    deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
+    publish();
+  });
+}
+
+kj::Promise<void> Upgrader::findOut() {
+  auto running = KJ_ASSERT_NONNULL(deps.running);
+  auto slots = co_await look();
+  auto finding = findingOf(record, running, slots);
+  if (finding == UpgradeFinding::kOnTrial) {
+    if (record == nullptr) record = UpgradeRecord{.from = slots.confirmed, .to = running};
+    auto& r = KJ_ASSERT_NONNULL(record);
+    bool first = r.stage != Stage::STARTED;
+    r.stage = Stage::STARTED;
+    if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
+    publish();
+    onTrial = true;
+    if (first) deps.tell(kj::str("slot ", nameOf(running), " (", deps.version, ") is on trial"));
+    tasks.add(trial());
+    co_return co_await keep();
+  }
+  co_await settle();
+  switch (finding) {
+    case UpgradeFinding::kFellBack:
+      co_await fellBack(running);
+      break;
+    case UpgradeFinding::kCutOff:
+      co_await failed(kj::str(
+          "it was interrupted (a power cut, or a restart of machined) before the new system was "
+          "ready to be tried"));
+      break;
+    case UpgradeFinding::kConfirmed: {
+      auto& r = KJ_ASSERT_NONNULL(record);
+      r.stage = Stage::DONE;
+      r.reason = kj::String();
+      publish();
+      co_await keep();
+      break;
+    }
+    case UpgradeFinding::kWaiting:
+      publish();
+      // A brain that died between telling the boot loader and the reboot.
+      if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
+      break;
+    default:
+      publish();
+  }
+}
+
+kj::Promise<void> Upgrader::fellBack(Slot running) {
+  if (record == nullptr) {
+    record = UpgradeRecord{.from = running, .to = install::otherThan(running)};
+  }
+  auto& r = KJ_ASSERT_NONNULL(record);
+  if (!r.isOver()) co_await failed(whyFellBack(r));
+  co_await choose(running, nullptr);
+  publish();
+}
+
+kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
+  KJ_IF_MAYBE (r, record) {
+    if (!onTrial || !r->empty) co_return;
+    auto node = co_await partition("EPHEMERAL");
+    co_await deps.installer.run([&](rpc::InstallRequest::Builder request) {
+      auto clear = request.initClear();
+      clear.setDevice(node);
+      clear.setBytes(kHeadBytes);
+    });
+    r->empty = false;
+    co_await keep();
+    deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
+  }
+}
+
+// --- what is asked for
+
+Slot Upgrader::requireIdle() {
+  if (deps.container) {
+    fail(ErrorKind::kFailedPrecondition,
+         "a node in a container runs the image of its host; upgrade the host, and create the node "
+         "anew");
+  }
+  if (deps.running == nullptr || !resumed) {
+    fail(ErrorKind::kFailedPrecondition,
+         "this node was not started from its disk, so there is no slot to upgrade; start it with "
+         "another image instead");
+  }
+  if (onTrial) {
+    fail(
+        ErrorKind::kFailedPrecondition,
+        "the system that runs is itself on trial; wait until talosctl get upgradestatus says done");
+  }
+  if (fetching != nullptr || wanted != nullptr || rebooting) {
+    fail(ErrorKind::kConflict, "an upgrade is under way; see talosctl get upgradestatus");
+  }
+  return KJ_ASSERT_NONNULL(deps.running);
+}
+
+kj::Promise<void> Upgrader::upgrade(kj::String image, bool preserve, unsigned healthTimeoutS) {
+  requireIdle();
+  auto timeout = healthTimeout(healthTimeoutS);
+  if (image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
+  fetching = kj::str(image);
+  KJ_DEFER({
+    fetching = nullptr;
+    publish();
+  });
+  publish();
+  co_await within(deps.timer, kReadyPatience, ready(),
+                  kj::str("the node's boot is not over, or its containerd does not run; see "
+                          "talosctl services"));
+  auto unpacked = co_await pullImage(deps.containerd, kj::str(image));
+  auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
+  wanted = Wanted{kj::mv(image), kj::mv(unpacked.key), kj::mv(view), preserve, timeout};
+  tasks.add(carryOut());
+}
+
+// One that is given an order while it comes up carries it out when it is up.
+kj::Promise<void> Upgrader::ready() {
+  while (!deps.booted()) co_await deps.timer.afterDelay(kLookAgain);
+  co_await deps.containerd.serving();
+}
+
+kj::Promise<void> Upgrader::carryOut() {
+  problem = kj::String();
+  kj::Maybe<kj::Exception> wrong;
+  co_await deps.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
+  auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
+  wanted = nullptr;
+  // Of no use any more; what cannot be dropped now is replaced by the next one.
+  co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
+  KJ_IF_MAYBE (e, wrong) {
+    bool begun = false;
+    KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
+    if (!begun) {
+      auto running = KJ_ASSERT_NONNULL(deps.running);
+      record = UpgradeRecord{.image = kj::mv(image),
+                             .from = running,
+                             .to = install::otherThan(running),
+                             .fromVersion = kj::str(deps.version),
+                             .began = deps.clock.now()};
+    }
+    co_return co_await failed(problem.size() > 0 ? kj::mv(problem) : messageOf(*e));
+  }
+  co_await rebootInto();
+}
+
+// The sequence says in which task it failed; who asked does not need that.
+kj::Promise<void> Upgrader::write() {
+  return writeSlot().catch_([this](kj::Exception&& e) {
+    problem = messageOf(e);
+    kj::throwFatalException(kj::mv(e));
+  });
+}
+
+kj::Promise<void> Upgrader::writeSlot() {
+  auto& w = KJ_REQUIRE_NONNULL(wanted);
+  auto running = KJ_ASSERT_NONNULL(deps.running);
+  auto& r = record.emplace(UpgradeRecord{.image = kj::str(w.image),
+                                         .digest = kj::str(w.digest),
+                                         .from = running,
+                                         .to = install::otherThan(running),
+                                         .fromVersion = kj::str(deps.version),
+                                         .healthTimeoutS = w.healthTimeoutS,
+                                         .empty = !w.preserve,
+                                         .began = deps.clock.now()});
+  publish();
+  co_await keep();
+  deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
+  auto boot = co_await partition("BOOT");
+  auto words = deps.arguments();
+  co_await deps.installer.slots(
+      [&](rpc::InstallRequest::Builder request) {
+        auto upgrade = request.initUpgrade();
+        upgrade.setDevice(boot);
+        upgrade.setSlot(nameOf(r.to));
+        upgrade.setArguments(words);
+        auto image = upgrade.initImage();
+        image.setType(w.view.type);
+        image.setSource(w.view.source);
+        auto options = image.initOptions(w.view.options.size());
+        for (auto i : kj::indices(w.view.options)) options.set(i, w.view.options[i]);
+      },
+      [&](rpc::Slots::Reader found) {
+        for (auto system : found.getSystems()) {
+          if (system.getSlot() == nameOf(r.to)) r.toVersion = kj::str(system.getVersion());
+        }
+      });
+  r.stage = Stage::WRITTEN;
+  co_await keep();
+  co_await choose(running, r.to);
+}
+
+kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS) {
+  auto running = requireIdle();
+  auto timeout = healthTimeout(healthTimeoutS);
+  rebooting = true;
+  bool accepted = false;
+  KJ_DEFER(rebooting = accepted);
+  kj::Vector<install::WholeSystem> systems;
+  co_await look(&systems);
+  UpgradeRecord next{.from = running,
+                     .to = install::otherThan(running),
+                     .fromVersion = kj::str(deps.version),
+                     .healthTimeoutS = timeout,
+                     .stage = Stage::WRITTEN,
+                     .began = deps.clock.now()};
+  for (auto& system : systems) {
+    if (system.slot == next.to) next.toVersion = kj::mv(system.version);
+  }
+  if (next.toVersion.size() == 0) {
+    fail(ErrorKind::kNotFound,
+         kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
+  }
+  record = kj::mv(next);
+  co_await keep();
+  co_await choose(running, install::otherThan(running));
+  accepted = true;
+  tasks.add(rebootInto());
+}
+
+kj::Promise<void> Upgrader::rebootInto() {
+  rebooting = true;
+  KJ_IF_MAYBE (r, record) {
+    deps.tell(kj::str(r->image.size() > 0 ? "upgrade" : "rollback", ": rebooting into slot ",
+                      targetOf(*r)));
+  }
+  publish();
+  return deps.reboot("reboot into the system of the other slot, asked for through the API");
+}
+
+// --- the trial
+
+kj::Promise<void> Upgrader::trial() {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  auto begin = deps.timer.now();
+  auto patience = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
+  kj::Maybe<kj::TimePoint> healthySince;
+  for (;;) {
+    auto health = co_await deps.health();
+    auto now = deps.timer.now();
+    KJ_IF_MAYBE (lacks, health.lacks) {
+      healthySince = nullptr;
+      if (health.hopeless) co_return co_await giveUp(kj::mv(*lacks));
+      if (r.reason != *lacks) {
+        r.reason = kj::mv(*lacks);
+        publish();
+        co_await keepOrTell();
+      }
+    } else {
+      if (healthySince == nullptr) healthySince = now;
+      bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
+      if (steady && co_await confirm()) co_return;
+    }
+    if (now - begin >= patience) {
+      co_return co_await giveUp(
+          kj::str("it was not healthy within ", r.healthTimeoutS, " s: ", r.reason));
+    }
+    co_await deps.timer.afterDelay(kLookAgain);
+  }
+}
+
+// False: the disk does not take it; it may still.
+kj::Promise<bool> Upgrader::confirm() {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  bool good = true;
+  co_await choose(r.to, nullptr).catch_([&](kj::Exception&& e) {
+    good = false;
+    r.reason = kj::str("cannot confirm it: ", messageOf(e));
+    publish();
+  });
+  if (!good) co_return false;
+  co_await settle();
+  onTrial = false;
+  r.stage = Stage::DONE;
+  r.reason = kj::String();
+  deps.tell(kj::str("slot ", targetOf(r), " is healthy and confirmed"));
+  publish();
+  co_await keepOrTell();
+  co_return true;
+}
+
+kj::Promise<void> Upgrader::giveUp(kj::String reason) {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  r.stage = Stage::GIVING_UP;
+  r.reason = kj::mv(reason);
+  deps.tell(kj::str("giving up slot ", targetOf(r), ": ", r.reason, "; rebooting into slot ",
+                    nameOf(r.from)));
+  publish();
+  co_await keepOrTell();
+  co_await deps.reboot("the system on trial was not healthy");
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,120 @@
+// Upgrades and rollbacks of an installed node: another system goes into the slot that does not run,
+// is started once, and stays only if it says that it is healthy.
+//
+// The order, and what a crash or a power cut leaves at any line:
+//   1. The image is pulled; nothing has changed. A caller who goes away ends it.
+//   2. The record on STATE says "writing"; the other slot is written, and compared with what the
+//      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
+//      start, or the next brain, says that this one has failed.
+//   3. The boot loader is told to try the other slot once; that is one write. From there on the next
+//      start is that of the new system, and the node reboots.
+//   4. The new system is on trial: the boot loader has counted its try before it started it, so
+//      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
+//      one again. When it has been healthy for a few seconds, one write confirms it.
+//   5. A system that is not healthy in time says why in the record and reboots. So does one whose
+//      boot has failed. Process 1 does the same a little later for a brain that does not
+//      (machined/init), and the kernel for process 1.
+//   6. The old system finds that it runs again, and tells why: in the record, the resource
+//      UpgradeStatuses/node, the event log and on the console.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "machined/containers/container-images.h"
+#include "machined/process1/process1.h"
+#include "machined/resources/store.h"
+#include "machined/storage/block-devices.h"
+#include "machined/storage/installer.h"
+#include "machined/upgrade/upgrade-finding.h"
+
+namespace talos::machined {
+
+struct Health {
+  kj::Maybe<kj::String> lacks;  // none: it is as it should be
+  bool hopeless = false;        // and will not get better
+};
+
+// The partition of this name on the disk that has STATE and BOOT. Pure. Throws FailedPrecondition
+// when there is no such disk, or more than one.
+kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name);
+
+class Upgrader final : private kj::TaskSet::ErrorHandler {
+ public:
+  struct Dependencies {
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    Process1& process1;
+    Store& store;
+    Containerd& containerd;
+    Installer& installer;
+    bool container;
+    kj::Maybe<install::Slot> running;  // none: from a medium, or the network
+    kj::String version;
+    kj::Maybe<kj::Duration> trialLeft;                      // of talos.trial=
+    kj::Function<kj::String()> arguments;                   // of the kernel, in the new entry
+    kj::Function<kj::Promise<void>()> runSequence;          // "upgrade", which calls write()
+    kj::Function<kj::Promise<void>(kj::StringPtr)> reboot;  // a constant says why
+    kj::Function<kj::Promise<Health>()> health;
+    kj::Function<bool()> booted;
+    kj::Function<void(kj::StringPtr)> tell;  // the event log, and the console
+    kj::Function<kj::Promise<kj::Vector<BlockDevice>>()> devices;
+    // The record on STATE; saved, it is on the disk when that resolves.
+    kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
+    kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
+  };
+  explicit Upgrader(Dependencies deps);
+  KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
+
+  // When STATE is mounted: what was found is told and recorded, a trial goes on. A second call does
+  // nothing. Does not throw.
+  kj::Promise<void> resume();
+  // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve.
+  kj::Promise<void> emptyEphemeralIfAsked();
+
+  // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
+  kj::Promise<void> upgrade(kj::String image, bool preserve, unsigned healthTimeoutS);
+  kj::Promise<void> rollback(unsigned healthTimeoutS);
+
+  // The task of the sequence.
+  kj::Promise<void> write();
+
+ private:
+  struct Wanted {
+    kj::String image, digest;
+    ImageView view;
+    bool preserve;
+    unsigned healthTimeoutS;
+  };
+  Dependencies deps;
+  bool resumed = false, onTrial = false, rebooting = false;
+  kj::String problem;              // of write()
+  kj::Maybe<kj::String> fetching;  // the image
+  kj::Maybe<Wanted> wanted;
+  kj::Maybe<UpgradeRecord> record;
+  kj::TaskSet tasks;
+
+  install::Slot requireIdle();
+  kj::Promise<void> ready();
+  kj::Promise<void> writeSlot();
+  kj::Promise<void> findOut();
+  kj::Promise<void> fellBack(install::Slot running);
+  kj::Promise<void> carryOut();
+  kj::Promise<void> rebootInto();
+  kj::Promise<void> trial();
+  kj::Promise<bool> confirm();
+  kj::Promise<void> giveUp(kj::String reason);
+  kj::Promise<void> settle();
+  kj::Promise<void> failed(kj::String reason);
+  kj::Promise<void> keep();
+  kj::Promise<void> keepOrTell();
+  void publish();
+  kj::StringPtr stageName() const;
+  kj::Promise<kj::String> partition(kj::StringPtr name);
+  kj::Promise<install::SlotState> look(kj::Vector<install::WholeSystem>* systems = nullptr);
+  kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,29 @@
+#!/bin/bash
+# An installer image, ours or a customized one:  customize.sh ROOT CHECKOUT INNER   (`make installer-image` calls it)
+# TREE, REMOVE and KERNEL (rootfs/image.sh), VERSION and NAME (rootfs/installer.sh) are the user's: the first three are paths outside
+# of the build root, so what they name is copied to where image.sh, which runs inside, can read it.
+set -euo pipefail
+root=$1 checkout=$2 inner=$3
+run() { "$checkout/rootfs/enter.sh" "$root" "$checkout" env "${given[@]}" "$@"; }
+given=(VERSION="${VERSION:-}" RELEASE="${RELEASE:-}")
+image=image
+if [ -n "${TREE:-}${REMOVE:-}${KERNEL:-}" ]; then
+  image=custom
+  folder=$checkout/build/custom/given
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  if [ -n "${TREE:-}" ]; then
+    cp -a "$TREE/." "$folder/tree"
+    given+=(TREE=/build/custom/given/tree)
+  fi
+  if [ -n "${REMOVE:-}" ]; then
+    cp "$REMOVE" "$folder/remove"
+    given+=(REMOVE=/build/custom/given/remove)
+  fi
+  if [ -n "${KERNEL:-}" ]; then
+    cp "$KERNEL" "$folder/"
+    given+=(KERNEL="/build/custom/given/$(basename "$KERNEL")")
+  fi
+fi
+run rootfs/image.sh "$root" "$inner" "/build/$image"
+run rootfs/installer.sh "/build/$image" "/build/$image/installer.tar" ${NAME:+"$NAME"}

@@ -1,0 +1,57 @@
+#!/bin/bash
+# Builds an installer image from an image:  installer.sh IMAGE TAR [NAME]   (inside the build root, after image.sh)
+# TAR is at once an OCI layout and a docker archive of one layer, which has /usr/install: kernel, early initramfs, boot loader,
+# the root image, the file version, and SHA256SUMS over all of them, which a node compares with what it writes. NAME is the
+# reference in it, VERSION=text what the image says it is. The layer is not compressed: the root image is, and the rest is small. The same image gives the same bytes.
+set -euo pipefail
+umask 022
+export LC_ALL=C
+image=$1 tar=$2
+here=$(cd "$(dirname "$0")" && pwd)
+version=${VERSION:-$(sed -n 's/^set(tag \(.*\))$/\1/p' "$here/../cmake/version.cmake")}
+[[ $version =~ ^[A-Za-z0-9._+-]{1,64}$ ]] || { echo "installer: \"$version\" is not a valid version" >&2; exit 1; }
+name=${3:-talos/installer:$version}
+work=$(mktemp -d -p "$(dirname "$tar")")
+trap 'rm -rf "$work"' EXIT
+time="@$(stat -c %Y "$image/work/tree/usr/install/vmlinuz")"
+blobs=$work/layout/blobs/sha256
+mkdir -p "$blobs" "$work/layer/usr/install"
+archive() {  # FOLDER OUT: with nothing in it that differs from one build to the next
+  tar --create --file="$2" --directory="$1" --sort=name --mtime="$time" --owner=0 --group=0 --numeric-owner --format=ustar .
+}
+blob() {  # FILE: moves it to its digest, which it prints
+  local sum
+  sum=$(sha256sum <"$1" | cut -d' ' -f1)
+  mv "$1" "$blobs/$sum"
+  echo "$sum"
+}
+
+install=$work/layer/usr/install
+cp "$image"/work/tree/usr/install/* "$install/"
+ln "$image/rootfs.sqsh" "$install/rootfs.sqsh" 2>/dev/null || cp "$image/rootfs.sqsh" "$install/rootfs.sqsh"
+echo "$version" >"$install/version"
+(cd "$install" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+
+archive "$work/layer" "$work/layer.tar"
+layer_size=$(stat -c %s "$work/layer.tar")
+layer=$(blob "$work/layer.tar")
+jq -cn --arg layer "sha256:$layer" --arg version "$version" '{architecture: "amd64", os: "linux",
+  config: {Labels: {"org.opencontainers.image.version": $version}}, rootfs: {type: "layers", diff_ids: [$layer]}}' >"$work/config"
+config_size=$(stat -c %s "$work/config")
+config=$(blob "$work/config")
+jq -cn --arg layer "sha256:$layer" --argjson layerSize "$layer_size" --arg config "sha256:$config" --argjson configSize "$config_size" '{
+  schemaVersion: 2, mediaType: "application/vnd.oci.image.manifest.v1+json",
+  config: {mediaType: "application/vnd.oci.image.config.v1+json", digest: $config, size: $configSize},
+  layers: [{mediaType: "application/vnd.oci.image.layer.v1.tar", digest: $layer, size: $layerSize}]}' >"$work/manifest"
+manifest_size=$(stat -c %s "$work/manifest")
+manifest=$(blob "$work/manifest")
+jq -cn --arg manifest "sha256:$manifest" --argjson size "$manifest_size" --arg tag "${name##*:}" --arg name "$name" '{schemaVersion: 2,
+  manifests: [{mediaType: "application/vnd.oci.image.manifest.v1+json", digest: $manifest, size: $size,
+    annotations: {"org.opencontainers.image.ref.name": $tag, "io.containerd.image.name": $name}}]}' >"$work/layout/index.json"
+echo '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
+# What docker load of releases before 25 reads.
+jq -cn --arg config "blobs/sha256/$config" --arg layer "blobs/sha256/$layer" --arg name "$name" \
+  '[{Config: $config, RepoTags: [$name], Layers: [$layer]}]' >"$work/layout/manifest.json"
+archive "$work/layout" "$tar.new"
+mv "$tar.new" "$tar"
+printf 'installer: %s, %s: %d bytes\ninstaller: digest sha256:%s\n' "$tar" "$name" "$(stat -c %s "$tar")" "$manifest"

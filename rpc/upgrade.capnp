@@ -1,0 +1,43 @@
+@0xd2a94e7b3c51f086;
+# Another system for an installed node: written into the slot that does not run, tried once, confirmed when it is
+# healthy, and otherwise given up by itself. Operations: spec machine-api.md §5.5, boot-and-services.md §6.3-6.5.
+# How far it is: the resource UpgradeStatuses/node.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "annotations.capnp".audit;
+
+interface Upgrades {
+  upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
+  # Fetches the installer image, and answers when it is there: with the id of the boot that ends. From there on it
+  # goes on without the caller. 0 s: the default, 10 minutes. Without preserve the new system begins with an empty
+  # EPHEMERAL. FailedPrecondition in a container, and on a node that is not installed; Conflict while another one, or
+  # another sequence, is under way; those of Containers.pull.
+  rollback @1 (healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
+  # The system of the other slot, tried in the same way. NotFound when there is none.
+}
+
+struct UpgradeRecord {
+  # The newest one, as it is on STATE, where both systems read and write it.
+  image @0 :Text;            # empty: a rollback
+  digest @1 :Text;
+  from @2 :Text;             # slot and version: "A"
+  fromVersion @3 :Text;
+  to @4 :Text;
+  toVersion @5 :Text;
+  healthTimeoutS @6 :UInt32;
+  empty @7 :Bool;            # the new system has yet to empty EPHEMERAL
+  stage @8 :Stage;
+  reason @9 :Text;           # failed; while it is tried, what it waits for
+  began @10 :Int64;          # ns since 1970
+  enum Stage {
+    writing @0;              # the other slot; it cannot be started
+    written @1;              # the boot loader tries it next
+    started @2;              # its machined runs
+    givingUp @3;             # by itself, for this reason
+    done @4;
+    failed @5;
+  }
+}

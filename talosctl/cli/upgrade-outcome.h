@@ -1,0 +1,13 @@
+// Tells from a node's answers, or from their absence, whether its upgrade or rollback is over. Pure.
+#pragma once
+
+#include "rpc/types.capnp.h"
+#include "talosctl/cli/node-outcome.h"
+
+namespace talos::talosctl {
+
+// `before`: the boot in which it was asked for.
+Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
+                       rpc::UpgradeStatusSpec::Reader status);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,204 @@
+// upgrade, rollback
+#include <kj/debug.h>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/progress-lines.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/cli/upgrade-outcome.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/client/follow-node.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// An image is pulled within 20 minutes or not at all.
+constexpr kj::Duration kFetch = 25 * kj::MINUTES, kLookAnswer = 5 * kj::SECONDS,
+                       kLookPause = 500 * kj::MILLISECONDS;
+// For the reboots, besides the time that the new system has to become healthy.
+constexpr kj::Duration kReboots = 10 * kj::MINUTES;
+constexpr unsigned kDefaultHealth = 600;
+
+struct Change {
+  Invocation& call;
+  kj::ArrayPtr<const kj::String> names;
+  Progress progress;
+  kj::Array<kj::String> bootIds;  // empty: it was refused
+  kj::Vector<Failure> failures;
+};
+
+unsigned healthSeconds(Invocation& call) {
+  if (!call.given("health-timeout")) return 0;
+  auto seconds = call.duration("health-timeout") / kj::SECONDS;
+  if (seconds < 1 || seconds > kj::maxValue.operator uint32_t()) {
+    failUsage("--health-timeout is not a number of seconds that can be waited for");
+  }
+  return static_cast<unsigned>(seconds);
+}
+
+kj::Promise<kj::String> ask(Invocation& call, rpc::Node::Client node) {
+  auto upgrades = node.upgradesRequest().send().getUpgrades();
+  if (!call.declared("image")) {
+    auto request = upgrades.rollbackRequest();
+    request.setHealthTimeoutS(healthSeconds(call));
+    co_return kj::str((co_await request.send()).getBootId());
+  }
+  auto request = upgrades.upgradeRequest();
+  request.setImage(call.text("image"));
+  request.setPreserve(call.on("preserve"));
+  request.setHealthTimeoutS(healthSeconds(call));
+  co_return kj::str((co_await request.send()).getBootId());
+}
+
+kj::Promise<void> request(Change& change, Session& session, Turns& turns, size_t index) {
+  KJ_DEFER(turns.answered(index));
+  co_await turns.start(index);
+  auto& call = change.call;
+  if (call.declared("image")) {
+    change.progress.set(index, kj::str("fetching ", call.text("image")));
+  }
+  kj::Maybe<kj::Exception> wrong;
+  co_await within(call.deps.timer, kFetch, ask(call, session.client.node(change.names[index])))
+      .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
+            [&](kj::Exception&& e) { wrong = kj::mv(e); });
+  KJ_IF_MAYBE (e, wrong) {
+    change.progress.set(index, kj::str("failed: ", messageOf(*e)));
+    change.failures.add(kj::str(change.names[index]), kj::mv(*e));
+  }
+}
+
+kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr before) {
+  co_await client.connect(kLookAnswer);
+  auto node = client.node(name);
+  auto version = node.machineRequest().send().getMachine().versionRequest().send();
+  auto get = node.resourcesRequest().send().getResources().getRequest();
+  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
+  get.setId("node");
+  auto status = get.send();
+  auto bootId = kj::str((co_await version).getBootId());
+  auto found = co_await status;
+  co_return judgeUpgrade(before, bootId,
+                         found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>());
+}
+
+kj::Promise<void> toTheEnd(Change& change, size_t index) {
+  auto& call = change.call;
+  auto& timer = call.deps.timer;
+  auto start = timer.now();
+  auto health = healthSeconds(call);
+  auto deadline = call.deadline(kReboots + (health > 0 ? health : kDefaultHealth) * kj::SECONDS);
+  kj::Maybe<kj::Own<Client>> client;
+  for (;;) {
+    kj::Maybe<Judgement> judgement;
+    try {
+      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
+      judgement = co_await within(
+          timer, kLookAnswer,
+          look(*KJ_ASSERT_NONNULL(client), change.names[index], change.bootIds[index]));
+    } catch (const kj::Exception&) {
+      // It is going down or coming up.
+    }
+    if (judgement == nullptr) {
+      client = nullptr;  // a machine that is off leaves a connection behind that looks alive
+      judgement = Judgement{Verdict::kWait, kj::str("no answer")};
+    }
+    auto& j = KJ_ASSERT_NONNULL(judgement);
+    if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
+    auto took = (timer.now() - start) / kj::SECONDS * kj::SECONDS;
+    if (j.verdict == Verdict::kDone) {
+      change.progress.set(index, kj::str(j.text, " after ", durationText(took)));
+      co_return;
+    }
+    if (timer.now() - start > deadline) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("timed out after ", durationText(deadline), "; last state: ", j.text));
+    }
+    change.progress.set(index, j.text);
+    co_await timer.afterDelay(kLookPause);
+  }
+}
+
+kj::Promise<void> follow(Change& change, size_t index) {
+  return toTheEnd(change, index).catch_([&change, index](kj::Exception&& e) {
+    change.progress.set(index, kj::str("failed: ", messageOf(e)));
+    change.failures.add(kj::str(change.names[index]), kj::mv(e));
+  });
+}
+
+kj::String acknowledged(const Change& change, kj::Date now) {
+  Table table({"NODE", "ACK", "STARTED"});
+  for (auto i : kj::indices(change.names)) {
+    if (change.bootIds[i].size() == 0) continue;
+    table.add(
+        change.names[i],
+        change.call.declared("image") ? "Upgrade request received" : "Rollback request received",
+        dateText(now));
+  }
+  return table.render();
+}
+
+kj::Promise<int> runChange(Invocation& call) {
+  healthSeconds(call);
+  auto session = co_await openSession(call, kDeadline);
+  auto names = session->client.nodes();
+  auto turns = co_await takeTurns(*session, names);
+  Change change{.call = call,
+                .names = names,
+                .progress = Progress(call.deps.console, names),
+                .bootIds = kj::heapArray<kj::String>(names.size()),
+                .failures = {}};
+  auto asked = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
+  for (auto i : kj::indices(names)) asked.add(request(change, *session, *turns, i));
+  co_await kj::joinPromises(asked.finish());
+  if (change.failures.size() < names.size()) call.out(acknowledged(change, call.deps.clock.now()));
+  if (call.on("wait")) {
+    kj::Vector<kj::Promise<void>> followed;
+    for (auto i : kj::indices(names)) {
+      if (change.bootIds[i].size() > 0) followed.add(follow(change, i));
+    }
+    co_await kj::joinPromises(followed.releaseAsArray());
+  }
+  co_return conclude(call, change.failures, names.size() - change.failures.size(),
+                     Partial::kIsFailure);
+}
+
+void addHealthFlags(Command& command) {
+  addWaitFlag(command, true);
+  command.flag({.name = "health-timeout",
+                .kind = FlagKind::kDuration,
+                .help = "how long the new system has to become healthy, 30s to 24h (default 10m)"});
+  command.run = runChange;
+}
+
+}  // namespace
+
+void addUpgradeCommands(Command& root) {
+  auto& upgrade = root.add("upgrade", "Upgrade nodes to another version of the system");
+  upgrade.flag({.name = "image",
+                .letter = "i",
+                .kind = FlagKind::kText,
+                .help = "the installer image, [registry/]name[:tag][@digest]",
+                .required = true});
+  upgrade.flag({.name = "preserve",
+                .letter = "p",
+                .help = "keep what is on EPHEMERAL (/var); otherwise the new system empties it"});
+  upgrade.flag({.name = "stage",
+                .letter = "s",
+                .help = "has no effect: the new system is always written beside the one that runs, "
+                        "which nothing in use prevents"});
+  upgrade.details =
+      "The new system is started once. If it is not healthy in time (the API, the services, the "
+      "network), the node goes back to the old one by itself. Shows the progress until the "
+      "new system is confirmed, unless --wait=false is given. See talosctl get upgradestatus.";
+  addHealthFlags(upgrade);
+  auto& rollback = root.add("rollback", "Go back to the system of the other slot");
+  rollback.details =
+      "It is tried as a new one is: if it is not healthy in time, the node comes back to the "
+      "system that runs now.";
+  addHealthFlags(rollback);
+}
+
+}  // namespace talos::talosctl
