@@ -11,8 +11,9 @@ namespace talos::process1 {
 constexpr unsigned long kStrict = MS_NOSUID | MS_NOEXEC | MS_NODEV;
 
 const PseudoMount kFirstMounts[] = {
-    {"devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=0755", true},
+    // The first: it says whether this system is on trial, and has to give way when anything fails.
     {"proc", "/proc", "proc", kStrict, "", true},
+    {"devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=0755", true},
     {"sysfs", "/sys", "sysfs", 0, "", true},
     {"tmpfs", "/run", "tmpfs", 0, "mode=0755", true},
     {"tmpfs", "/system", "tmpfs", 0, "mode=0755", true},

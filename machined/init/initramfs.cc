@@ -121,7 +121,9 @@ void switchRoot(const Console& console) {
 
 void runInitramfs() {
   Console early(2, "[talos] [initramfs] ", false);
-  if (auto* failed = mountAll(kFirstMounts, early)) stop(early, "mount", failed->target);
+  auto* failedFirst = mountAll(kFirstMounts, early);
+  trialSecondsHere();  // while /proc is there
+  if (failedFirst != nullptr) stop(early, "mount", failedFirst->target);
   Console console = openConsole("[talos] [initramfs] ");
   if (auto* failed = mountAll(kMoreMounts, console)) stop(console, "mount", failed->target);
   console.info("mounting the root image");

@@ -193,14 +193,16 @@ unsigned trialSeconds(const char* commandLine) {
 }
 
 unsigned trialSecondsHere() {
-  if (inContainer()) return 0;
+  static int known = -1;  // asked for early: /proc is away while the root is changed
+  if (known >= 0) return static_cast<unsigned>(known);
   int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   char text[4096];
   ssize_t size = read(fd, text, sizeof(text) - 1);
   close(fd);
   text[size < 0 ? 0 : size] = 0;
-  return trialSeconds(text);
+  known = inContainer() ? 0 : static_cast<int>(trialSeconds(text));
+  return static_cast<unsigned>(known);
 }
 
 void stayForEver(const Console& console, const char* what, int error) {

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/error.h"
 #include "common/base/lines.h"
 
 namespace talos::install {
@@ -138,6 +139,12 @@ fi
 }
 
 kj::String bootEntry(Slot slot, kj::StringPtr arguments) {
+  constexpr size_t kMostArguments = 1900;  // the kernel cuts at 2047; slot and trial come behind
+  if (arguments.size() > kMostArguments) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the kernel arguments have ", arguments.size(), " bytes, and at most ",
+                 kMostArguments, " fit; shorten machine.install.extraKernelArgs"));
+  }
   auto folder = kj::str("/", nameOf(slot));
   kj::Vector<kj::String> quoted;
   size_t begin = 0;

@@ -51,7 +51,17 @@ kj::AutoCloseFd openRoot(const ImageMount& image) {
     KJ_IF_MAYBE (at, option.findFirst('=')) {
       auto key = kj::heapString(option.slice(0, *at));
       if (key != "lowerdir") continue;  // of a view there is nothing to be written
-      KJ_SYSCALL(fsconfig(context, FSCONFIG_SET_STRING, key.cStr(), option.cStr() + *at + 1, 0));
+      // One at a time: a value has at most 255 bytes, which four layers exceed.
+      for (auto rest = option.slice(*at + 1);;) {
+        auto colon = rest.findFirst(':');
+        auto one = kj::heapString(rest.slice(0, colon.orDefault(rest.size())));
+        KJ_SYSCALL(fsconfig(context, FSCONFIG_SET_STRING, "lowerdir+", one.cStr(), 0), one);
+        KJ_IF_MAYBE (c, colon) {
+          rest = rest.slice(*c + 1);
+        } else {
+          break;
+        }
+      }
     }
   }
   KJ_SYSCALL(fsconfig(context, FSCONFIG_SET_FLAG, "ro", nullptr, 0));
@@ -168,7 +178,8 @@ void requireRoom(int mount, uint64_t needed) {
                left >> 20, " MiB left beside the one that runs"));
 }
 
-Written fillSlot(int mount, Slot slot, int root, kj::StringPtr arguments) {
+// All but boot.cfg, without which a slot is no system.
+Written fillSlot(int mount, Slot slot, int root) {
   DigestList list(smallPart(root, "SHA256SUMS", kMostDigestListBytes));
   auto version = smallPart(root, "version", kMostVersionFile);
   imageVersion(version);
@@ -189,7 +200,6 @@ Written fillSlot(int mount, Slot slot, int root, kj::StringPtr arguments) {
   list.check("initramfs", parts.early.hex());
   list.check("rootfs.sqsh", parts.image.hex());
   putFile(mount, in("version"), version, 0600);
-  putFile(mount, in("boot.cfg"), bootEntry(slot, arguments), 0600);
   syncAll(mount);
   return written;
 }
@@ -198,6 +208,7 @@ Written fillSlot(int mount, Slot slot, int root, kj::StringPtr arguments) {
 
 kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say) {
+  auto entry = bootEntry(slot, arguments);
   auto root = openRoot(image);
   auto version = imageVersion(smallPart(root, "version", kMostVersionFile));
   Written written;
@@ -212,8 +223,11 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
     state.tries = 0;
     writeEnvironment(mount, state);
     emptySlot(mount, slot);
+  }
+  {
+    auto mount = mountBoot(device);  // anew: what was there is given back at an unmount only
     say(kj::str("writing ", version, " to slot ", nameOf(slot)));
-    written = fillSlot(mount, slot, root, arguments);
+    written = fillSlot(mount, slot, root);
   }
   say(kj::str("verifying slot ", nameOf(slot)));
   auto mount = mountBoot(device);
@@ -223,6 +237,8 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
     fail(ErrorKind::kFailedPrecondition,
          kj::str(device, " does not give back what was written to it; replace the disk"));
   }
+  putFile(mount, kj::str(nameOf(slot), "/boot.cfg"), entry, 0600);
+  syncAll(mount);
   return version;
 }
 

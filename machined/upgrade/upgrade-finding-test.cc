@@ -46,7 +46,8 @@ TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
   EXPECT_EQ(found(Slot::kA, onA, fromAToB(Stage::WRITING)), Finding::kCutOff);
   EXPECT_EQ(found(Slot::kA, onA, fromAToB(Stage::WRITTEN)), Finding::kCutOff);
   EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::STARTED)), Finding::kConfirmed);
-  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::GIVING_UP)), Finding::kCutOff);
+  // Its confirmation was written, and the answer lost.
+  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::GIVING_UP)), Finding::kConfirmed);
   for (auto over : {Stage::DONE, Stage::FAILED}) {
     EXPECT_EQ(found(Slot::kA, onA, fromAToB(over)), Finding::kNothing);
     EXPECT_EQ(found(Slot::kB, onB, fromAToB(over)), Finding::kNothing);
@@ -89,6 +90,8 @@ TEST(UpgradeFinding, TheRecordIsKept) {
               again.toVersion, again.healthTimeoutS, again.empty, static_cast<int>(again.stage),
               again.reason, (again.began - kj::UNIX_EPOCH) / kj::SECONDS),
       kj::str("r/i:v2sha256:1BAv1v290true3why5"));
+  record.reason = kj::str(kj::repeat('x', 100'000));
+  EXPECT_LT(encodeRecord(record).size(), 10'000u) << "a boot reads it";
   for (size_t size = 0; size < bytes.size(); size += 8) {
     EXPECT_TRUE(decodeRecord(bytes.slice(0, size)) == nullptr) << size;
   }

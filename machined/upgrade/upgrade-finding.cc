@@ -12,8 +12,7 @@ UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot r
   }
   KJ_IF_MAYBE (r, record) {
     if (r->isOver() || slots.confirmed != running) return UpgradeFinding::kNothing;
-    using Stage = UpgradeRecord::Stage;
-    bool ran = r->stage == Stage::STARTED || r->stage == Stage::WRITTEN;
+    bool ran = r->stage != UpgradeRecord::Stage::WRITING;
     return r->to == running && ran ? UpgradeFinding::kConfirmed : UpgradeFinding::kCutOff;
   }
   return UpgradeFinding::kNothing;

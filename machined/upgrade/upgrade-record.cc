@@ -49,7 +49,11 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setHealthTimeoutS(record.healthTimeoutS);
   out.setEmpty(record.empty);
   out.setStage(record.stage);
-  out.setReason(record.reason);
+  // What a system says of itself is as long as it likes, and a record is not.
+  constexpr size_t kMostReason = 8192;
+  bool whole = record.reason.size() <= kMostReason;
+  out.setReason(whole ? kj::str(record.reason)
+                      : kj::str(record.reason.slice(0, kMostReason), " …"));
   out.setBegan((record.began - kj::UNIX_EPOCH) / kj::NANOSECONDS);
   auto words = capnp::messageToFlatArray(message);
   return kj::heapArray<char>(words.asBytes().asChars());

@@ -26,7 +26,7 @@ struct ModelDisk final : Installer {
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
   kj::Maybe<UpgradeRecord> record;
-  bool refuses = false;
+  bool refuses = false, unreadable = false;
   std::vector<std::string> cleared;
 
   kj::Promise<bool> run(Fill fill) override {
@@ -114,6 +114,7 @@ class System {
                   [this](kj::StringPtr line) { said.push_back(line.cStr()); },
                   []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); },
                   [&disk]() -> kj::Promise<kj::Maybe<UpgradeRecord>> {
+                    if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
                     return copyOfRecord(disk.record);
                   },
                   [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
@@ -303,6 +304,45 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   container.boot(scope);
   EXPECT_EQ(container.status(), "none");
   EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
+}
+
+// Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a rollback
+// from where the boot loader went by itself.
+TEST_F(UpgraderTest, OnlyTheConfirmedSystemIsRolledBackFrom) {
+  System node(disk);
+  node.boot(scope);
+  disk.environment.confirmed = Slot::kB;
+  EXPECT_EQ(problem(node.upgrader.rollback(0)),
+            "slot A runs, but slot B is the confirmed one; reboot into that first");
+  EXPECT_EQ(disk.environment.confirmed, Slot::kB);
+}
+
+// Catches: a rollback that the boot loader knows of and that nobody carries out, because its caller
+// has gone; one that says it is rebooting though it has failed.
+TEST_F(UpgraderTest, ARollbackGoesOnOrIsOver) {
+  System node(disk);
+  node.boot(scope);
+  {
+    auto dropped = node.upgrader.rollback(0);
+  }
+  scope.poll();
+  EXPECT_EQ(node.reboots, 1u);
+  disk.environment = {};
+  disk.record = nullptr;
+  System other(disk);
+  other.boot(scope);
+  disk.refuses = true;
+  EXPECT_EQ(problem(other.upgrader.rollback(0)), "the disk does not take it");
+  EXPECT_EQ(other.status(), "failed A v1: the disk does not take it");
+  EXPECT_EQ(other.reboots, 0u);
+}
+
+// Catches: a good system whose boot fails because of what it knows of an earlier upgrade.
+TEST_F(UpgraderTest, ARecordThatCannotBeReadIsSaid) {
+  disk.unreadable = true;
+  System node(disk);
+  node.boot(scope);
+  EXPECT_THAT(node.said.back(), HasSubstr("Input/output error"));
 }
 
 // Catches: data that are emptied though they were to be kept, emptied twice, or by the old system.

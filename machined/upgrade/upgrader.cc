@@ -185,6 +185,7 @@ kj::Promise<void> Upgrader::settle() {
   KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
   kj::AutoCloseFd fd(raw);
   co_await deps.process1.hold(process1::kSettled, fd);
+  settled = true;
 }
 
 // --- at the start
@@ -192,11 +193,15 @@ kj::Promise<void> Upgrader::settle() {
 kj::Promise<void> Upgrader::resume() {
   if (resumed || deps.container || deps.running == nullptr) co_return;
   resumed = true;
-  record = co_await deps.load();
-  co_await findOut().catch_([this](kj::Exception&& e) {
-    deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
-    publish();
-  });
+  co_await deps.load()
+      .then([this](kj::Maybe<UpgradeRecord> found) {
+        record = kj::mv(found);
+        return findOut();
+      })
+      .catch_([this](kj::Exception&& e) {
+        deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
+        publish();
+      });
 }
 
 kj::Promise<void> Upgrader::findOut() {
@@ -281,7 +286,7 @@ Slot Upgrader::requireIdle() {
          "this node was not started from its disk, so there is no slot to upgrade; start it with "
          "another image instead");
   }
-  if (onTrial) {
+  if (onTrial || (deps.trialLeft != nullptr && !settled)) {
     fail(
         ErrorKind::kFailedPrecondition,
         "the system that runs is itself on trial; wait until talosctl get upgradestatus says done");
@@ -387,14 +392,26 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await choose(running, r.to);
 }
 
+// Goes on without its caller: the boot loader may be told already.
 kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS) {
+  auto work = rollBack(healthTimeoutS).fork();
+  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // told to the caller
+  return work.addBranch();
+}
+
+kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
   auto running = requireIdle();
   auto timeout = healthTimeout(healthTimeoutS);
   rebooting = true;
   bool accepted = false;
   KJ_DEFER(rebooting = accepted);
   kj::Vector<install::WholeSystem> systems;
-  co_await look(&systems);
+  auto slots = co_await look(&systems);
+  if (slots.confirmed != running) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("slot ", nameOf(running), " runs, but slot ", nameOf(slots.confirmed),
+                 " is the confirmed one; reboot into that first"));
+  }
   UpgradeRecord next{.from = running,
                      .to = install::otherThan(running),
                      .fromVersion = kj::str(deps.version),
@@ -409,8 +426,14 @@ kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS) {
          kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
   }
   record = kj::mv(next);
-  co_await keep();
-  co_await choose(running, install::otherThan(running));
+  kj::Maybe<kj::Exception> wrong;
+  co_await keep()
+      .then([&]() { return choose(running, install::otherThan(running)); })
+      .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
+  KJ_IF_MAYBE (e, wrong) {
+    co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is told
+    kj::throwFatalException(kj::mv(*e));
+  }
   accepted = true;
   tasks.add(rebootInto());
 }
@@ -433,7 +456,9 @@ kj::Promise<void> Upgrader::trial() {
   auto patience = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
   kj::Maybe<kj::TimePoint> healthySince;
   for (;;) {
-    auto health = co_await deps.health();
+    auto health = co_await deps.health().catch_([](kj::Exception&& e) {
+      return Health{kj::str("its health cannot be told: ", messageOf(e))};
+    });
     auto now = deps.timer.now();
     KJ_IF_MAYBE (lacks, health.lacks) {
       healthySince = nullptr;

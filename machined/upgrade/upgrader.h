@@ -89,6 +89,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   };
   Dependencies deps;
   bool resumed = false, onTrial = false, rebooting = false;
+  bool settled = false;            // process 1 does not end a trial any more
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
   kj::Maybe<Wanted> wanted;
@@ -96,6 +97,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks;
 
   install::Slot requireIdle();
+  kj::Promise<void> rollBack(unsigned healthTimeoutS);
   kj::Promise<void> ready();
   kj::Promise<void> writeSlot();
   kj::Promise<void> findOut();
