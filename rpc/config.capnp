@@ -331,7 +331,7 @@ enum FileOp $A.noun("file operation") {
 }
 
 struct SystemDiskEncryption {
-  state @0 :Encryption $A.doc("The STATE partition, which has the node's config and identity.");
+  state @0 :Encryption $A.live $A.doc("The STATE partition, which has the node's config and identity.");
   ephemeral @1 :Encryption $A.live $A.doc("The EPHEMERAL partition, mounted at /var.");
 }
 
@@ -351,11 +351,14 @@ struct EncryptionKey {
   static @0 :StaticKey $A.doc("A passphrase in this config.");
   nodeID @1 :NodeId $A.doc("A passphrase derived from the machine's UUID and the partition's label; use {}.");
   slot @2 :UInt32 $A.keepEmpty $A.default("0") $A.doc("LUKS key slot, 0 to 31, different for each key.");
+  recovery @3 :RecoveryKey
+      $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
 }
 struct StaticKey {
   passphrase @0 :Text $A.secret $A.doc("Passphrase.");
 }
 struct NodeId {}
+struct RecoveryKey {}
 
 struct Registries {
   mirrors @0 :List(Mirror) $A.live $A.map

@@ -57,6 +57,8 @@ struct ApplyResult {
   networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order; a warning says if it is not known
   networkProblems @6 :List(Text);   # dryRun: what networkd could not do
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
+  operation @8 :UInt64;         # not 0: keys of volumes are being changed; the config is stored and takes effect as
+                                # soon as that is done. Number of the resource Operations/apply-config
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

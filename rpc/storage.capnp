@@ -20,6 +20,11 @@ interface Storage {
   # Answers when the value is on the disk. The audit log has its length only. InvalidArgument when there is no room for it.
   deleteMeta @3 (key :UInt32) -> () $allow("os:admin") $audit;
   # NotFound when there is none.
+
+  newRecoveryKey @4 (volume :Text, slot :UInt32) -> (passphrase :Text) $allow("os:admin") $audit;
+  # A passphrase that opens STATE or EPHEMERAL, in a slot that the config names as that of a recovery key; the one
+  # that was there opens it no more. The node keeps none: this answer is the only place where it is.
+  # FailedPrecondition when the volume is not encrypted, or the config has no such slot.
 }
 struct MetaValue {
   key @0 :UInt32;               # 1 to 2^32-1

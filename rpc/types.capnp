@@ -59,9 +59,19 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   mountLocation @2 :Text $A.column("Mount Location");  # the device with the file system
   filesystem @3 :Text $A.column("File System");
   encryptionProvider @4 :Text $A.column("Encryption");  # luks2; empty: none
-  encryptionSlots @5 :List(UInt32);             # that the config has keys for
+  encryptionSlots @5 :List(UInt32);             # in use
   encryptionSlot @6 :Text $A.column("Slot");    # whose key opened it
   errorMessage @7 :Text;
+  encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
+}
+struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespace = "runtime")) {
+  # Work that goes on after the call that began it was answered. The id says whose: apply-config.
+  what @0 :Text $A.column("What");
+  state @1 :Text $A.column("State");            # running, done or failed
+  step @2 :Text $A.column("Step");              # the newest one
+  steps @3 :UInt32;                             # that were begun
+  error @4 :Text $A.column("Error");
+  number @5 :UInt64;                            # of the operation: another one has another number
 }
 struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The newest upgrade or rollback of an installed node. The id is node.

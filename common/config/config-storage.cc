@@ -134,10 +134,15 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
 }
 
 void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key) {
-  if (!key.hasStatic() && !key.hasNodeID()) {
+  if (!key.hasStatic() && !key.hasNodeID() && !key.hasRecovery()) {
     report.error(path, kj::str("kind of the key is missing"),
-                 "use static: {passphrase: …} or nodeID: {}");
+                 "use static: {passphrase: …}, nodeID: {} or recovery: {}");
     return;
+  }
+  if (key.hasRecovery() && (key.hasStatic() || key.hasNodeID())) {
+    report.error(kj::str(path, ".recovery"),
+                 kj::str("the node has no key of this kind, so the slot cannot have another one"),
+                 "give each key a slot of its own");
   }
   if (key.hasStatic() && key.hasNodeID())
     report.warn(kj::str(path, ".nodeID"), kj::str("static is set too and takes precedence"));
@@ -191,16 +196,22 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
   std::set<uint32_t> slots;
   size_t i = 0;
   bool known = false;  // a key that the machine has without its config
+  bool own = false;    // or with it
   for (auto key : encryption.getKeys()) {
     auto place = kj::str(keys, "[", i++, "]");
     checkKey(report, place, key);
     known = known || (key.hasNodeID() && !key.hasStatic());
+    own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();
     if (key.getSlot() >= kKeySlots) {
       report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a valid slot"),
                    "must be 0 to 31");
     } else if (!slots.insert(key.getSlot()).second) {
       report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is a duplicate"));
     }
+  }
+  if (!state && i > 0 && !own) {
+    report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
+                 "add one with nodeID: {} or static: {passphrase: …}");
   }
   // A passphrase would have to be stored unencrypted beside it.
   if (state && i > 0 && !known) {

@@ -275,6 +275,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
       "Storage.deleteMeta",
+      "Storage.newRecoveryKey",
       "Storage.readMeta",
       "Storage.writeMeta",
       "UsageSink.usages",
@@ -305,7 +306,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
       "Machine.reboot Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop "
-      "Storage.deleteMeta Storage.writeMeta",
+      "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta",
       kj::strArray(audited, " "));
 }
 

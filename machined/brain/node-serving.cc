@@ -14,7 +14,6 @@
 #include "machined/config/configuration-server.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
-#include "machined/storage/disks.h"
 #include "machined/telemetry/telemetry-server.h"
 
 namespace talos::machined {
@@ -107,7 +106,8 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   parts.events = serveEvents(deps.events, previousEvents(mine()), mine());
   parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
-  parts.storage = inContainer() ? serveNoStorage() : serveStorage(pool, meta, mine());
+  parts.storage =
+      inContainer() ? serveNoStorage() : serveStorage(pool, meta, deps.newRecoveryKey, mine());
   parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort, timer}, mine());
   parts.resources = serveResources(deps.store, false, mine());
   parts.sensitiveResources = serveResources(deps.store, true, mine());

@@ -16,6 +16,7 @@
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
+#include "machined/storage/disks.h"
 #include "machined/storage/meta-partition.h"
 #include "machined/telemetry/event-ring.h"
 #include "machined/telemetry/telemetry-server.h"
@@ -49,6 +50,7 @@ class NodeServing {
     BootRecorder& recorder;
     Containerd& containerd;
     Upgrader& upgrader;
+    NewRecoveryKey newRecoveryKey;
   };
   explicit NodeServing(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);

@@ -10,7 +10,6 @@
 #include "machined/brain/recovery-guard.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
-#include "machined/resources/store-records.h"
 #include "machined/services/service-child.h"
 #include "machined/system/service-environment.h"
 
@@ -155,7 +154,8 @@ ConfigKeeper::Dependencies Wiring::keeperDependencies() {
           KJ_BIND_METHOD(life, rebootSoon),
           KJ_BIND_METHOD(maintenance, changed),
           KJ_BIND_METHOD(*this, trialChanged),
-          KJ_BIND_METHOD(*this, persisting)};
+          KJ_BIND_METHOD(volumeKeys, persisting),
+          KJ_BIND_METHOD(volumeKeys, check)};
 }
 
 MachineLife::Dependencies Wiring::lifeDependencies() {
@@ -215,42 +215,12 @@ NodeServing::Dependencies Wiring::servingDependencies() {
           [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); },
           recorder,
           containerd,
-          upgrader};
+          upgrader,
+          KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 void Wiring::statusChanged() {
   controllers.poke(kStatusController);
-}
-
-// The copy on disk is what the next boot opens EPHEMERAL with.
-kj::Promise<void> Wiring::persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
-                                     kj::Function<kj::Promise<void>()> persist) {
-  auto wantedEphemeral = encryptionOfEphemeral(wanted.getMachine());
-  if (!container) {
-    partitions.check(kStateName, encryptionOfState(wanted.getMachine()));
-    partitions.check(kEphemeralName, wantedEphemeral);
-  }
-  auto machine = configReader.tryMachine(store);
-  Encryption before = nullptr;
-  KJ_IF_MAYBE (running, machine) before = encryptionOfEphemeral(*running);
-  bool whole = mode == rpc::ApplyMode::NO_REBOOT;
-  co_await ephemeral.changeKeys(before, wantedEphemeral,
-                                whole ? KeyChangeExtent::kWhole : KeyChangeExtent::kUntilPersisted,
-                                kj::mv(persist));
-}
-
-void Wiring::volumeChanged(kj::StringPtr label, const VolumeReport& report) {
-  putRecord<rpc::VolumeStatusSpec>(store, label, [&](rpc::VolumeStatusSpec::Builder out) {
-    out.setPhase(nameOf(report.phase));
-    out.setLocation(report.location);
-    out.setMountLocation(report.mountLocation);
-    out.setFilesystem(report.fileSystem);
-    out.setEncryptionProvider(report.encrypted ? "luks2" : "");
-    auto slots = out.initEncryptionSlots(static_cast<unsigned>(report.slots.size()));
-    for (unsigned i = 0; i < report.slots.size(); ++i) slots.set(i, report.slots[i]);
-    KJ_IF_MAYBE (slot, report.slot) out.setEncryptionSlot(kj::str(*slot));
-    out.setErrorMessage(report.error);
-  });
 }
 
 void Wiring::timeChanged() {

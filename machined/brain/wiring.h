@@ -23,6 +23,7 @@
 #include "machined/brain/maintenance-mode.h"
 #include "machined/brain/node-serving.h"
 #include "machined/brain/surroundings.h"
+#include "machined/brain/volume-keys.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"
 #include "machined/controllers/controller-parts.h"
@@ -30,9 +31,7 @@
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/process1/held.h"
-#include "machined/storage/ephemeral-volume.h"
 #include "machined/storage/installer.h"
-#include "machined/storage/state-volume.h"
 #include "machined/system/sysctls.h"
 #include "machined/system/system-mounts.h"
 #include "machined/time/kernel-clock.h"
@@ -92,7 +91,11 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   RealInstaller installer{io, [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }};
   RealLuks luks{io, uv};
   SystemPartitions partitions{
-      {luks, installer, systemUuid, alarmAt("warning: "), KJ_BIND_METHOD(*this, volumeChanged)}};
+      {luks, installer, systemUuid, alarmAt("warning: "),
+       [this](kj::StringPtr label, const VolumeReport& report) { putVolume(store, label, report); },
+       [this](kj::StringPtr label, const KeysReport& report) {
+         putVolumeKeys(store, label, report);
+       }}};
   StateVolume state{uv,
                     timer,
                     volumes,
@@ -109,6 +112,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk, kStateConfig,
                       KJ_BIND_METHOD(state, whyLocked)};
+  VolumeKeys volumeKeys{{store, configReader, partitions, state, ephemeral, container}};
   ConfigKeeper config{keeperDependencies()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
   MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
@@ -147,9 +151,6 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
-  kj::Promise<void> persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
-                               kj::Function<kj::Promise<void>()> persist);
-  void volumeChanged(kj::StringPtr label, const VolumeReport& report);
   void timeChanged();
   void clockStepped();
   void trialChanged(kj::StringPtr what);

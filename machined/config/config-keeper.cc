@@ -39,6 +39,14 @@ bool published(Store& store) {
   return store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId) != nullptr;
 }
 
+bool changesKeys(const ConfigKeeper::Outcome& outcome) {
+  if (outcome.mode != rpc::ApplyMode::NO_REBOOT) return false;
+  for (auto& change : outcome.changes) {
+    if (change.path.startsWith("machine.systemDiskEncryption")) return true;
+  }
+  return false;
+}
+
 void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
   for (auto line : Lines(text)) {
     if (line.size() > 0) lines.add(kj::heapString(line));
@@ -129,12 +137,14 @@ kj::Promise<void> ConfigKeeper::recover() {
              Tone::kInfo);
     auto checked = co_await checkAgain(pending->text);
     if (checked.errors.empty()) {
-      co_await finish(mode, kj::mv(checked.config)).catch_([this](kj::Exception&& e) {
-        taskFailed(kj::mv(e));
+      co_await ended(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
+        KJ_IF_MAYBE (e, failure) taskFailed(kj::mv(*e));
       });
     } else {  // it was good a moment ago
-      deps.say("machine config: cannot read the interrupted change; the config stays as it was",
-               Tone::kAlarm);
+      constexpr auto kUnreadable =
+          "machine config: cannot read the interrupted change; the config stays as it was"_kj;
+      deps.say(kUnreadable, Tone::kAlarm);
+      operation.end(error(ErrorKind::kInternal, kUnreadable));
     }
     co_await dropPending(deps.process1);
   }
@@ -407,6 +417,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
   checkVersion(request.ifVersion);
   auto decision = decide(request.mode, checked.config.get(), situation());
+  deps.checkVolumes(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
   if (decision.mode != rpc::ApplyMode::TRY && isStaged()) {
     checked.warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
@@ -461,10 +472,14 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome, KnownCon
                    first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
            Tone::kInfo);
   auto document = kj::mv(request.document);
-  auto doing =
-      (mode == rpc::ApplyMode::TRY ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
-                                   : carryOut(Pending(mode, kj::mv(document)), kj::mv(config)))
-          .fork();
+  bool operates = changesKeys(outcome);
+  auto operating = kj::newPromiseAndFulfiller<uint64_t>();
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> fulfiller;
+  if (operates) fulfiller = kj::mv(operating.fulfiller);
+  auto doing = (mode == rpc::ApplyMode::TRY
+                    ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
+                    : carryOut(Pending(mode, kj::mv(document)), kj::mv(config), kj::mv(fulfiller)))
+                   .fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },
                            [this](kj::Exception&& e) {
@@ -477,15 +492,38 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome, KnownCon
                      .fork();
   work = Work{kj::str("mode ", nameOf(mode)), kj::mv(settled)};
   tasks.add(KJ_ASSERT_NONNULL(work).done.addBranch());
-  return doing.addBranch().then([outcome = kj::mv(outcome)]() mutable { return kj::mv(outcome); });
+  auto over = doing.addBranch().then([]() -> uint64_t { return 0; });
+  if (operates) over = operating.promise.exclusiveJoin(kj::mv(over));
+  return over.then([outcome = kj::mv(outcome)](uint64_t number) mutable {
+    outcome.operation = number;
+    return kj::mv(outcome);
+  });
 }
 
-kj::Promise<void> ConfigKeeper::carryOut(Pending pending, KnownConfig config) {
+// How it ended, for the operation too.
+kj::Promise<kj::Maybe<kj::Exception>> ConfigKeeper::ended(kj::Promise<void> work) {
+  return work
+      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); })
+      .then([this](kj::Maybe<kj::Exception> failure) {
+        operation.end(failure);
+        return failure;
+      });
+}
+
+// With `operating`, the number of the operation is told to it, as soon as it goes on without its caller.
+kj::Promise<void> ConfigKeeper::carryOut(
+    Pending pending, KnownConfig config,
+    kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {
   auto mode = pending.mode;
-  co_await holdPending(deps.process1, pending);
-  auto failure = co_await finish(mode, kj::mv(config))
-                     .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
-                           [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  co_await holdPending(deps.process1, pending).catch_([&](kj::Exception&& e) {
+    KJ_IF_MAYBE (o, operating) (*o)->reject(kj::cp(e));
+    kj::throwFatalException(kj::mv(e));
+  });
+  KJ_IF_MAYBE (o, operating) {
+    (*o)->fulfill(operation.begin("changing the keys of encrypted volumes"));
+  }
+  auto failure = co_await ended(finish(mode, kj::mv(config)));
   co_await dropPending(deps.process1);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   if (mode == rpc::ApplyMode::REBOOT) deps.reboot();
@@ -493,7 +531,9 @@ kj::Promise<void> ConfigKeeper::carryOut(Pending pending, KnownConfig config) {
 
 // Steps 3 and 4; the same when they are done again.
 kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) {
-  co_await deps.persisting(config.get(), mode, [&]() { return toDisk(config); });
+  co_await deps.persisting(
+      config.get(), mode, [&]() { return toDisk(config); },
+      [this](kj::StringPtr step) { operation.step(step); });
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
       publish(kj::mv(config));
@@ -505,83 +545,6 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) 
     default:  // staged
       break;
   }
-}
-
-// --- trials ---
-
-kj::Maybe<kj::Duration> ConfigKeeper::revertsIn() const {
-  return trial.map(
-      [this](const Trial& t) { return kj::max(t.deadline - deps.timer.now(), 0 * kj::SECONDS); });
-}
-
-kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, KnownConfig config,
-                                           kj::Array<char> document) {
-  kj::Array<char> before;
-  KJ_IF_MAYBE (t, trial) {
-    before = kj::heapArray(t->before.asPtr());
-  } else KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    before = kj::heapArray(running->bytes());
-  }
-  Trial next(deps.timer.now() + length, kj::mv(before), kj::mv(document));
-  co_await holdTrial(deps.process1, next);
-  zeroize(next.tried);  // process 1 has it, and the store is about to
-  next.tried = nullptr;
-  trial = kj::mv(next);
-  publish(kj::mv(config));
-  arm();
-  deps.trialChanged("a config is on trial");
-}
-
-// What the predecessor left, unless what it left beside has ended it.
-kj::Promise<void> ConfigKeeper::takeUpTrial() {
-  KJ_IF_MAYBE (t, trial) {
-    if (deps.timer.now() >= t->deadline) {
-      co_await revert();
-      co_return;
-    }
-    auto checked = co_await checkAgain(t->tried);
-    if (checked.errors.empty()) publish(kj::mv(checked.config));
-    arm();
-    deps.trialChanged("a config is on trial; machined restarted");
-  }
-}
-
-void ConfigKeeper::arm() {
-  KJ_IF_MAYBE (t, trial) {
-    // The end replaces this promise, so it is not a part of it.
-    alarm = deps.timer.atTime(t->deadline)
-                .then([this]() { tasks.add(kj::evalLater([this]() { return revert(); })); })
-                .eagerlyEvaluate(nullptr);
-  }
-}
-
-kj::Promise<void> ConfigKeeper::revert() {
-  // What is under way may make another config stay, or begin the time anew.
-  KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
-  KJ_IF_MAYBE (t, trial) {
-    if (deps.timer.now() < t->deadline) co_return;
-    auto before = kj::heapArray(t->before.asPtr());
-    KJ_DEFER(zeroize(before));
-    auto checked = co_await checkAgain(before);
-    // Another apply may have begun meanwhile, and ended or replaced the trial.
-    KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
-    if (trial == nullptr || deps.timer.now() < KJ_ASSERT_NONNULL(trial).deadline) co_return;
-    if (checked.errors.empty()) {
-      publish(kj::mv(checked.config));
-      co_await endTrial("the trial of the config ended; reverted to the previous config");
-    } else {  // it ran
-      co_await endTrial(
-          "the trial of the config ended, but the previous config is not valid; cannot revert");
-    }
-  }
-}
-
-kj::Promise<void> ConfigKeeper::endTrial(kj::StringPtr why) {
-  if (trial == nullptr) co_return;
-  trial = nullptr;
-  alarm = kj::READY_NOW;
-  deps.trialChanged(why);
-  co_await dropTrial(deps.process1);
 }
 
 }  // namespace talos::machined

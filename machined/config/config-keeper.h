@@ -18,6 +18,8 @@
 //      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
 //   5. process 1 drops what it held.
+// A change of a volume's keys takes as long as it takes to derive keys: who asked for that is answered
+// after 2, and follows the rest as an operation (apply-operation.h), which a new brain goes on with.
 // A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
 // document (recover()) and does 3 to 5, again where they had been done, which changes nothing. A
 // failure at 3 ends it there: the old copy is whole, the old config runs. A crash of the machine
@@ -39,6 +41,7 @@
 #include <kj/timer.h>
 
 #include "machined/config/apply-decision.h"
+#include "machined/config/apply-operation.h"
 #include "machined/config/config-sources.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
@@ -52,6 +55,8 @@ namespace talos::machined {
 
 class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
  public:
+  using Persist = kj::Function<kj::Promise<void>()>;
+  using Step = kj::Function<void(kj::StringPtr step)>;
   struct Dependencies {
     config::Mode mode;
     Process1& process1;
@@ -73,13 +78,16 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
     kj::Function<void(kj::StringPtr what)> trialChanged;
     // Does what has to be done of a change before and after the copy on disk is written by
-    // `persist`, with mode no-reboot all of it (machined/encryption/key-change.h).
-    using Persist = kj::Function<kj::Promise<void>()>;
+    // `persist`, with mode no-reboot all of it (machined/encryption/key-change.h). `step` hears how
+    // far it is.
     kj::Function<kj::Promise<void>(config::Config::Reader wanted, rpc::ApplyMode mode,
-                                   Persist persist)>
-        persisting = [](config::Config::Reader, rpc::ApplyMode, Persist persist) {
+                                   Persist persist, Step step)>
+        persisting = [](config::Config::Reader, rpc::ApplyMode, Persist persist, Step) {
           return persist().attach(kj::mv(persist));
         };
+    // Throws FailedPrecondition, before anything has changed, when that could not be done.
+    kj::Function<void(config::Config::Reader wanted, rpc::ApplyMode mode)> checkVolumes =
+        [](config::Config::Reader, rpc::ApplyMode) {};
   };
   explicit ConfigKeeper(Dependencies deps);
   ~ConfigKeeper() noexcept(false);
@@ -113,6 +121,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     kj::Vector<config::Change> changes;
     kj::String diff;
     kj::Maybe<KnownConfig> wanted = nullptr;  // of a dry run
+    uint64_t operation = 0;                   // not 0: it goes on (apply-operation.h)
   };
   // Rules and errors: rpc/configuration.capnp.
   kj::Promise<Outcome> apply(Request request);
@@ -150,6 +159,7 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   unsigned checking = 0;  // documents of visitors, and large ones, that are looked at
   kj::Maybe<Trial> trial;
   kj::Promise<void> alarm = kj::READY_NOW;  // of its end
+  ApplyOperation operation{deps.store};
   kj::TaskSet tasks;
 
   kj::Promise<Checked> check(kj::Array<char> text, kj::String file);
@@ -173,12 +183,14 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   void arm();
   kj::Promise<void> revert();
   kj::Promise<void> endTrial(kj::StringPtr why);
-  kj::Promise<void> carryOut(Pending pending, KnownConfig config);
+  kj::Promise<void> carryOut(Pending pending, KnownConfig config,
+                             kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating);
   kj::Promise<void> toDisk(const KnownConfig& config);
   kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
   uint64_t publishedVersion();
   kj::Promise<kj::String> difference(const KnownConfig& wanted);
   kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);
+  kj::Promise<kj::Maybe<kj::Exception>> ended(kj::Promise<void> work);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -249,6 +249,7 @@ TEST_F(KeeperTest, KeysAreNotTried) {
   disk.volatileBecause = nullptr;
   EXPECT_EQ("a/a", state());
   apply(document("b", kNew), ApplyMode::AUTO).wait(io.waitScope);
+  settle();
   EXPECT_EQ("b/b", state());
   EXPECT_EQ(brain().persisted, "no-reboot");
 }

@@ -72,6 +72,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   result.setDiff(outcome.diff);
   fillTexts(result.initNetworkPlan(network.steps.size()), network.steps);
   fillTexts(result.initNetworkProblems(network.problems.size()), network.problems);
+  result.setOperation(outcome.operation);
   if (outcome.mode == rpc::ApplyMode::REBOOT) result.setBootId(bootId);
   if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
 }

@@ -101,7 +101,8 @@ struct ModelBrain {
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
   std::string persisted;  // how
-  bool keysFail = false;
+  bool keysFail = false, keysWrong = false;
+  kj::Maybe<kj::ForkedPromise<void>> keysGate;  // deriving one takes so long
   ConfigKeeper keeper;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
@@ -120,11 +121,19 @@ struct ModelBrain {
             },
             [this]() { ++reboots; }, [this]() { ++changes; },
             [this](kj::StringPtr what) { trials.add(kj::str(what)); },
-            [this](config::Config::Reader, ApplyMode mode,
-                   kj::Function<kj::Promise<void>()> persist) -> kj::Promise<void> {
+            [this](config::Config::Reader, ApplyMode mode, ConfigKeeper::Persist persist,
+                   ConfigKeeper::Step step) -> kj::Promise<void> {
               if (keysFail) return error(ErrorKind::kFailedPrecondition, "no key opens it");
-              persisted += nameOf(mode).cStr();
-              return persist().attach(kj::mv(persist));
+              step("adding a key");
+              kj::Promise<void> first = kj::READY_NOW;
+              KJ_IF_MAYBE (gate, keysGate) first = gate->addBranch();
+              return first.then([this, mode, persist = kj::mv(persist)]() mutable {
+                persisted += nameOf(mode).cStr();
+                return persist().attach(kj::mv(persist));
+              });
+            },
+            [this](config::Config::Reader, ApplyMode) {
+              if (keysWrong) fail(ErrorKind::kFailedPrecondition, "no key can be made of nodeID");
             }}) {
     store.attachJournal(process1).wait(scope);
     keeper.recover().wait(scope);

@@ -43,7 +43,8 @@ kj::Maybe<KeyPlace> openWith(const Header& header, kj::ArrayPtr<const VolumeKey>
 }
 
 kj::Vector<KeyStep> planFor(const Header& header, kj::ArrayPtr<const VolumeKey> before,
-                            kj::ArrayPtr<const VolumeKey> after, unsigned slots) {
+                            kj::ArrayPtr<const VolumeKey> after, unsigned slots,
+                            kj::ArrayPtr<const unsigned> recovery = nullptr) {
   kj::Vector<unsigned> used;
   for (auto& row : header) used.add(row.first);
   auto right = KJ_MAP(key, after) {
@@ -51,7 +52,7 @@ kj::Vector<KeyStep> planFor(const Header& header, kj::ArrayPtr<const VolumeKey> 
     return found != header.end() && found->second == textOf(key);
   };
   auto opened = KJ_ASSERT_NONNULL(openWith(header, before));
-  return planKeyChange({before, after, used, opened, right}, slots);
+  return planKeyChange({before, after, used, opened, right, recovery}, slots);
 }
 
 struct Disk {
@@ -153,6 +154,24 @@ TEST(KeyChange, HasTheStepsThatItNeeds) {
     auto before = listOf(row.before), after = listOf(row.after);
     EXPECT_EQ(show(planFor(row.header, before, after, kKeySlots)), row.steps) << row.what;
   }
+}
+
+// Catches: a recovery key that a boot or another change removes, or whose slot another key gets; a key
+// that the node had and that stays under that name.
+TEST(KeyChange, LeavesRecoveryKeysAlone) {
+  auto plan = [](const Header& header, const Keys& before, const Keys& after,
+                 std::initializer_list<unsigned> recovery) {
+    auto old = listOf(before), wanted = listOf(after);
+    return show(
+        planFor(header, old, wanted, kKeySlots, kj::arrayPtr(recovery.begin(), recovery.size())));
+  };
+  Header header{{0, "a"}, {1, "theirs"}};
+  EXPECT_EQ(plan(header, {{0, "a"}}, {{0, "a"}}, {1}), "persist");
+  EXPECT_EQ(plan(header, {{0, "a"}}, {{0, "a"}}, {}), "persist, remove 1 by 0");
+  EXPECT_EQ(plan(header, {{0, "a"}}, {{0, "b"}}, {1, 2}),
+            "add 3 by 0, verify 3, persist, remove 0 by 3, add 0 by 3, verify 0, remove 3 by 0");
+  header = {{0, "a"}, {1, "b"}};
+  EXPECT_EQ(plan(header, {{0, "a"}, {1, "b"}}, {{0, "a"}}, {1}), "persist, remove 1 by 0");
 }
 
 // Catches: a full header that is given up although there is a slot that nobody needs; one that is full

@@ -48,6 +48,18 @@ class Planner {
     for (auto& key : change.after) {
       if (key.slot == slot) return true;
     }
+    return isLeft(slot) && !wasOurs(slot);
+  }
+  bool isLeft(unsigned slot) const {
+    for (auto left : change.recovery) {
+      if (left == slot) return true;
+    }
+    return false;
+  }
+  bool wasOurs(unsigned slot) const {
+    for (auto& key : change.before) {
+      if (key.slot == slot) return true;
+    }
     return false;
   }
   void add(size_t key, unsigned slot) {
@@ -82,12 +94,10 @@ class Planner {
   }
   unsigned room() {
     for (unsigned slot = 0; slot < slots; ++slot) {
-      if (!used[slot]) return slot;
+      if (!used[slot] && !isLeft(slot)) return slot;
     }
     for (unsigned slot = 0; slot < slots; ++slot) {
-      bool named = slot == change.opened.slot;
-      for (auto& key : change.before) named = named || key.slot == slot;
-      if (named) continue;
+      if (slot == change.opened.slot || wasOurs(slot) || isLeft(slot)) continue;
       remove(slot);
       return slot;
     }

@@ -9,7 +9,8 @@
 // for whose slot there is no room yet waits at another one meanwhile.
 //
 // With both lists the same it is what a boot does: it finishes what was cut, and puts right what
-// somebody else has changed. Slots that no list names are removed.
+// somebody else has changed. Slots that no list names are removed. A slot that the new list leaves to a
+// recovery key, which the node does not have, stays as it is, unless the old list has a key there.
 #pragma once
 
 #include "machined/encryption/volume-settings.h"
@@ -37,9 +38,10 @@ struct KeyStep {
 
 struct KeyChange {
   kj::ArrayPtr<const VolumeKey> before, after;
-  kj::ArrayPtr<const unsigned> used;  // slots in the header
-  KeyPlace opened;                    // of `before`
-  kj::ArrayPtr<const bool> right;     // for each of `after`: it opens its own slot
+  kj::ArrayPtr<const unsigned> used;                // slots in the header
+  KeyPlace opened;                                  // of `before`
+  kj::ArrayPtr<const bool> right;                   // for each of `after`: it opens its own slot
+  kj::ArrayPtr<const unsigned> recovery = nullptr;  // slots that the new list leaves to such keys
 };
 
 // Throws FailedPrecondition when all slots have keys of the list that is persisted, so that there is

@@ -93,6 +93,38 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   EXPECT_EQ(luks.mapped, "");
 }
 
+// Catches: a recovery key at a slot that the config needs, or does not know; an old one that goes on
+// opening the volume; a node whose own key is lost for it; one that anybody could guess.
+TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{0, "a"}};
+  auto settings = settingsFor({{0, "a"}});
+  settings.recovery.add(3u);
+  auto put = [&](unsigned slot, kj::StringPtr passphrase) -> std::string {
+    luks.steps.clear();
+    VolumeKey key(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
+    auto failure = kj::runCatchingExceptions([&]() {
+      putRecoveryKey(luks, kj::str("/dev/vdb1"), settings, kj::mv(key)).wait(waitScope);
+    });
+    KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
+    return "";
+  };
+  EXPECT_EQ(put(3, "r"), "");
+  EXPECT_EQ(put(3, "s"), "");
+  EXPECT_EQ(luks.steps, "remove 3, add 3");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "s"}}));
+  EXPECT_THAT(put(0, "t"), HasSubstr("the config has no recovery key at slot 0 of STATE"));
+  luks.slots = {{3, "a"}};
+  EXPECT_THAT(put(3, "t"), HasSubstr("slot 3 has the only key that opens it"));
+  luks.slots = {{0, "?"}};
+  EXPECT_THAT(put(3, "t"), HasSubstr("no key of the config opens /dev/vdb1"));
+  EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
+
+  auto one = newRecoveryPassphrase(), other = newRecoveryPassphrase();
+  EXPECT_THAT(one.cStr(), testing::MatchesRegex("([a-km-np-z2-9]{5}-){7}[a-km-np-z2-9]{5}"));
+  EXPECT_NE(one, other);
+}
+
 // Catches: a boot that leaves the keys of an earlier config, or that fails because one cannot be
 // changed.
 TEST_F(OpenVolumeTest, PutsTheKeysRight) {

@@ -1,8 +1,10 @@
 #include "machined/encryption/open-volume.h"
 
 #include <kj/debug.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/zeroize.h"
 #include "machined/encryption/key-change.h"
 
 namespace talos::machined {
@@ -29,11 +31,27 @@ const VolumeKey& keyAt(const KeyPlace& place, const VolumeSettings& before,
   return (place.list == KeyPlace::List::kBefore ? before : after).keys[place.key];
 }
 
+kj::String sentence(const KeyStep& step, kj::StringPtr device) {
+  switch (step.what) {
+    case KeyStep::What::kAdd:
+      return kj::str("adding the key of slot ", step.slot, " to ", device);
+    case KeyStep::What::kVerify:
+      return kj::str("verifying that the key of slot ", step.slot, " opens ", device);
+    case KeyStep::What::kPersist:
+      return kj::str("storing the keys of ", device);
+    case KeyStep::What::kRemove:
+      break;
+  }
+  return kj::str("removing key slot ", step.slot, " of ", device);
+}
+
 kj::Promise<void> carryOut(Luks& luks, kj::StringPtr device, kj::Vector<KeyStep> steps,
                            const VolumeSettings& before, const VolumeSettings& after,
-                           KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist) {
+                           KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
+                           SayLine& say) {
   for (auto& step : steps) {
     Luks::At by{keyAt(step.by, before, after), step.by.slot};
+    say(sentence(step, device));
     switch (step.what) {
       case KeyStep::What::kAdd:
         co_await luks.add(device, {after.keys[step.key], step.slot}, by);
@@ -61,7 +79,7 @@ kj::Promise<void> carryOut(Luks& luks, kj::StringPtr device, kj::Vector<KeyStep>
 // What the plan needs to know of the header.
 kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& before,
                          const VolumeSettings& after, Luks::Opened opened, KeyChangeExtent extent,
-                         kj::Function<kj::Promise<void>()> persist) {
+                         kj::Function<kj::Promise<void>()> persist, SayLine& say) {
   auto found = co_await luks.inspect(device);
   auto& wanted = after.keys;
   auto& by = before.keys[opened.key];
@@ -74,8 +92,8 @@ kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings&
     right[i] = (co_await luks.test(device, wanted.asPtr().slice(i, i + 1)))[0];
   }
   KeyPlace place{KeyPlace::List::kBefore, opened.key, opened.slot};
-  auto steps = planKeyChange({before.keys, wanted, found.slots, place, right});
-  co_await carryOut(luks, device, kj::mv(steps), before, after, extent, kj::mv(persist));
+  auto steps = planKeyChange({before.keys, wanted, found.slots, place, right, after.recovery});
+  co_await carryOut(luks, device, kj::mv(steps), before, after, extent, kj::mv(persist), say);
 }
 
 }  // namespace
@@ -102,8 +120,10 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
   auto result = co_await luks.open(device, mapping, settings);
   if (result == nullptr) refuseLocked(device, settings.keys);
   auto opened = KJ_ASSERT_NONNULL(result);
-  co_await change(luks, device, settings, settings, opened, KeyChangeExtent::kWhole,
-                  []() -> kj::Promise<void> { return kj::READY_NOW; })
+  SayLine silent = [](kj::StringPtr) {};
+  co_await change(
+      luks, device, settings, settings, opened, KeyChangeExtent::kWhole,
+      []() -> kj::Promise<void> { return kj::READY_NOW; }, silent)
       .catch_([&](kj::Exception&& e) {
         say(kj::str("warning: ", settings.label, ": cannot change the keys of ", device, ": ",
                     messageOf(e)));
@@ -118,19 +138,60 @@ kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettin
 
 kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings& before,
                              const VolumeSettings& after, KeyChangeExtent extent,
-                             kj::Function<kj::Promise<void>()> persist) {
+                             kj::Function<kj::Promise<void>()> persist, SayLine step) {
+  step(kj::str("finding the key that opens ", device));
   auto opened = co_await luks.open(device, "", before);
   KJ_IF_MAYBE (o, opened) {
-    co_await change(luks, device, before, after, *o, extent, kj::mv(persist));
+    co_await change(luks, device, before, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
   // One that was cut after the list was persisted has none of the old keys left, perhaps.
   auto again = co_await luks.open(device, "", after);
   KJ_IF_MAYBE (o, again) {
-    co_await change(luks, device, after, after, *o, extent, kj::mv(persist));
+    co_await change(luks, device, after, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
   refuseLocked(device, before.keys);
+}
+
+kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSettings& settings,
+                                 VolumeKey key) {
+  bool left = false;
+  for (auto slot : settings.recovery) left = left || slot == key.slot;
+  if (!left) {
+    refuseVolume(kj::str("the config has no recovery key at slot ", key.slot, " of ",
+                         settings.label, "; add {recovery: {}, slot: ", key.slot, "} to its keys"));
+  }
+  auto result = co_await luks.open(device, "", settings);
+  if (result == nullptr) refuseLocked(device, settings.keys);
+  auto& opened = KJ_ASSERT_NONNULL(result);
+  if (opened.slot == key.slot) {
+    refuseVolume(kj::str(device, ": slot ", key.slot, " has the only key that opens it"));
+  }
+  Luks::At by{settings.keys[opened.key], opened.slot};
+  for (auto slot : (co_await luks.inspect(device)).slots) {
+    if (slot == key.slot) co_await luks.remove(device, key.slot, by);
+  }
+  co_await luks.add(device, {key, key.slot}, by);
+  if (!(co_await luks.test(device, kj::arrayPtr(&key, 1)))[0]) {
+    refuseVolume(kj::str(device, ": the new recovery key does not open it; repeat the call"));
+  }
+}
+
+kj::String newRecoveryPassphrase() {
+  constexpr char kLetters[] = "abcdefghijkmnpqrstuvwxyz23456789";
+  static_assert(sizeof(kLetters) == 33);
+  constexpr size_t kGroups = 8, kGroup = 5;
+  kj::byte chance[kGroups * kGroup];
+  KJ_DEFER(zeroize(chance));
+  KJ_SYSCALL(getentropy(chance, sizeof(chance)));
+  auto text = kj::heapString(kGroups * (kGroup + 1) - 1);
+  for (size_t i = 0; i < text.size(); ++i) {
+    bool letter = i % (kGroup + 1) < kGroup;
+    text.begin()[i] =
+        letter ? kLetters[chance[i / (kGroup + 1) * kGroup + i % (kGroup + 1)] % 32] : '-';
+  }
+  return text;
 }
 
 }  // namespace talos::machined

@@ -34,10 +34,19 @@ kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettin
 // a cut it comes to the same end. FailedPrecondition when no key of either list opens it.
 //   kWhole          until the volume has the keys of `after` and no others
 //   kUntilPersisted a boot with `after` opens it, and does the rest
+// `step` hears what is about to be done.
 enum class KeyChangeExtent { kWhole, kUntilPersisted };
-kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings& before,
-                             const VolumeSettings& after, KeyChangeExtent extent,
-                             kj::Function<kj::Promise<void>()> persist);
+kj::Promise<void> changeKeys(
+    Luks& luks, kj::String device, const VolumeSettings& before, const VolumeSettings& after,
+    KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
+    SayLine step = [](kj::StringPtr) {});
+
+// A key that the node will not have, at a slot that the settings leave to one. What was there goes
+// first: after a cut there is none, and it is done again. FailedPrecondition when it is no such slot.
+kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSettings& settings,
+                                 VolumeKey key);
+// 200 bits of chance, in eight groups of letters and digits that cannot be taken for each other.
+kj::String newRecoveryPassphrase();
 
 // "vda5" -> "vda5-encrypted"
 kj::String mappingOf(kj::StringPtr partition);

@@ -63,7 +63,7 @@ TEST(VolumeSettings, AreThoseOfTheConfig) {
 
 TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
   Wish wish;
-  EXPECT_EQ(wish.refusal(), "an encrypted partition needs at least one key");
+  EXPECT_EQ(wish.refusal(), "an encrypted partition needs at least one key that the node has");
   auto keys = wish.keys(2);
   EXPECT_EQ(wish.refusal(), "the kind of the key of slot 0 is missing");
   keys[0].initNodeID();
@@ -82,14 +82,18 @@ TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
 
 TEST(VolumeSettings, KeysAreTheSameOnlyAtTheSameSlots) {
   auto list = [](unsigned slot, kj::StringPtr passphrase) {
-    kj::Vector<VolumeKey> keys;
-    keys.add(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
-    return keys;
+    VolumeSettings settings;
+    settings.keys.add(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
+    return settings;
   };
   EXPECT_TRUE(sameKeys(list(1, "a"), list(1, "a")));
   EXPECT_FALSE(sameKeys(list(1, "a"), list(2, "a")));
   EXPECT_FALSE(sameKeys(list(1, "a"), list(1, "b")));
-  EXPECT_FALSE(sameKeys(list(1, "a"), kj::Vector<VolumeKey>()));
+  EXPECT_FALSE(sameKeys(list(1, "a"), VolumeSettings()));
+  auto recoverable = list(1, "a");
+  recoverable.recovery.add(2u);
+  EXPECT_FALSE(sameKeys(list(1, "a"), recoverable));
+  EXPECT_EQ(keysText({1u, 2u, 9u}, recoverable), "1 static, 2 recovery, 9 unknown");
 }
 
 // Catches: a small machine that runs out of memory, a large one whose keys are quick to guess.

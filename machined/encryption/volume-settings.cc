@@ -50,11 +50,18 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
     if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
     if (slots[slot]) refuseConfig(kj::str("key slot ", slot, " is a duplicate"));
     slots[slot] = true;
-    settings.keys.add(keyOf(key, label, uuid));
+    if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID()) {
+      settings.recovery.add(slot);
+    } else {
+      settings.keys.add(keyOf(key, label, uuid));
+    }
   }
-  if (settings.keys.empty()) refuseConfig(kj::str("an encrypted partition needs at least one key"));
+  if (settings.keys.empty()) {
+    refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
+  }
   std::sort(settings.keys.begin(), settings.keys.end(),
             [](auto& a, auto& b) { return a.slot < b.slot; });
+  std::sort(settings.recovery.begin(), settings.recovery.end());
   if (encryption.getKeySize() != 0) settings.keySize = encryption.getKeySize();
   if (encryption.getBlockSize() != 0) settings.sectorSize = encryption.getBlockSize();
   for (auto option : encryption.getOptions()) {
@@ -72,12 +79,28 @@ VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
   return settings;
 }
 
-bool sameKeys(kj::ArrayPtr<const VolumeKey> a, kj::ArrayPtr<const VolumeKey> b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].slot != b[i].slot || !a[i].opensLike(b[i])) return false;
+bool sameKeys(const VolumeSettings& a, const VolumeSettings& b) {
+  if (a.keys.size() != b.keys.size() || a.recovery.asPtr() != b.recovery.asPtr()) return false;
+  for (size_t i = 0; i < a.keys.size(); ++i) {
+    if (a.keys[i].slot != b.keys[i].slot || !a.keys[i].opensLike(b.keys[i])) return false;
   }
   return true;
+}
+
+kj::String keysText(kj::ArrayPtr<const unsigned> slots, const VolumeSettings& settings) {
+  auto kindOf = [&](unsigned slot) {
+    for (auto& key : settings.keys) {
+      if (key.slot == slot) return nameOf(key.kind);
+    }
+    for (auto reserved : settings.recovery) {
+      if (reserved == slot) return "recovery"_kj;
+    }
+    return "unknown"_kj;
+  };
+  auto texts = KJ_MAP(slot, slots) {
+    return kj::str(slot, " ", kindOf(slot));
+  };
+  return kj::strArray(texts, ", ");
 }
 
 }  // namespace talos::machined

@@ -53,7 +53,8 @@ Derivation derivationFor(uint64_t memoryBytes, unsigned cpus);
 
 struct VolumeSettings {
   kj::String label;
-  kj::Vector<VolumeKey> keys;  // sorted by slot, at least one
+  kj::Vector<VolumeKey> keys;     // sorted by slot, at least one
+  kj::Vector<unsigned> recovery;  // slots of keys that the node does not have
   unsigned keySize = kKeyBits, sectorSize = kSectorBytes;
   bool noReadWorkqueue = false, noWriteWorkqueue = false, sameCpu = false;
 };
@@ -67,7 +68,10 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
 // its UUID is not good enough.
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
-// Whether both lists have the same keys at the same slots.
-bool sameKeys(kj::ArrayPtr<const VolumeKey> a, kj::ArrayPtr<const VolumeKey> b);
+// Whether both have the same keys at the same slots, and leave the same slots to recovery keys.
+bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
+
+// "0 nodeID, 3 recovery": these slots, with what the settings have there. "9 unknown" is in no list.
+kj::String keysText(kj::ArrayPtr<const unsigned> slots, const VolumeSettings& settings);
 
 }  // namespace talos::machined

@@ -36,8 +36,9 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
 
 class StorageServer final : public rpc::Storage::Server {
  public:
-  StorageServer(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls, kj::StringPtr sys)
-      : pool(pool), meta(meta), calls(kj::mv(calls)), sys(kj::str(sys)) {}
+  StorageServer(ReadPool& pool, MetaPartition& meta, const NewRecoveryKey& recovery,
+                kj::Own<ClientCalls> calls, kj::StringPtr sys)
+      : pool(pool), meta(meta), recovery(recovery), calls(kj::mv(calls)), sys(kj::str(sys)) {}
 
   kj::Promise<void> disks(DisksContext context) override {
     auto slot = calls->enter(CallKind::kRead);
@@ -82,9 +83,18 @@ class StorageServer final : public rpc::Storage::Server {
     co_await meta.remove(pool.of(calls->number()), context.getParams().getKey());
   }
 
+  kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto params = context.getParams();
+    auto passphrase = co_await recovery(kj::str(params.getVolume()), params.getSlot());
+    KJ_DEFER(zeroize(passphrase));
+    context.getResults().setPassphrase(passphrase);
+  }
+
  private:
   ReadPool& pool;
   MetaPartition& meta;
+  const NewRecoveryKey& recovery;
   kj::Own<ClientCalls> calls;
   kj::String sys;
 };
@@ -135,6 +145,9 @@ rpc::Storage::Client serveNoStorage() {
     kj::Promise<void> readMeta(ReadMetaContext) override { return noMeta(); }
     kj::Promise<void> writeMeta(WriteMetaContext) override { return noMeta(); }
     kj::Promise<void> deleteMeta(DeleteMetaContext) override { return noMeta(); }
+    kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext) override {
+      return error(ErrorKind::kFailedPrecondition, "a node in a container encrypts nothing");
+    }
 
    private:
     static kj::Promise<void> noMeta() {
@@ -144,9 +157,10 @@ rpc::Storage::Client serveNoStorage() {
   return kj::heap<NoStorage>();
 }
 
-rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls,
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
+                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
                                   kj::StringPtr sys) {
-  return kj::heap<StorageServer>(pool, meta, kj::mv(calls), sys);
+  return kj::heap<StorageServer>(pool, meta, recovery, kj::mv(calls), sys);
 }
 
 }  // namespace talos::machined

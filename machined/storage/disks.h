@@ -24,8 +24,12 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
 // parsed. Empty when there is none.
 kj::String serialOfPage(kj::ArrayPtr<const char> page);
 
-// To one client. `meta` is the node's one, and outlives it.
-rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, kj::Own<ClientCalls> calls,
+// The passphrase of a new key at this slot of STATE or EPHEMERAL.
+using NewRecoveryKey = kj::ConstFunction<kj::Promise<kj::String>(kj::String volume, unsigned slot)>;
+
+// To one client. `meta` and `recovery` are the node's, and outlive it.
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
+                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
                                   kj::StringPtr sys = "/sys");
 // Of a container, which has no disks: those that sysfs shows are its host's.
 rpc::Storage::Client serveNoStorage();

@@ -35,7 +35,9 @@ class EphemeralVolume {
 
   // While it is mounted, as SystemPartitions::change() says; `persist` alone when it is not.
   kj::Promise<void> changeKeys(Encryption before, Encryption after, KeyChangeExtent extent,
-                               kj::Function<kj::Promise<void>()> persist);
+                               kj::Function<kj::Promise<void>()> persist, SayLine step);
+  void checkChange(Encryption before, Encryption after);
+  kj::Promise<kj::String> newRecoveryKey(Encryption how, unsigned slot);
 
   // Each says what is wrong, and leaves it to process 1. In this order; the partition last.
   kj::Promise<void> unmountBelow();
@@ -53,6 +55,7 @@ class EphemeralVolume {
   kj::String path;
 
   bool onDisk();
+  kj::Maybe<kj::String> mounted();  // its source, unless that is memory
   kj::Promise<void> growPartition(const Volume& volume);
   kj::Promise<void> mountIt(const Volume& volume, Encryption how);
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);

@@ -29,7 +29,10 @@ struct MetaPartitions : public testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   ReadPool pool{io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {}};
   MetaPartition meta{timer, sys.root, dev.root};
-  rpc::Storage::Client storage = serveStorage(pool, meta, ClientCalls::alone(), sys.root);
+  NewRecoveryKey recovery = [](kj::String volume, unsigned slot) -> kj::Promise<kj::String> {
+    return kj::str("opens ", volume, " ", slot);
+  };
+  rpc::Storage::Client storage = serveStorage(pool, meta, recovery, ClientCalls::alone(), sys.root);
 
   ~MetaPartitions() noexcept override {}
   MetaPartitions() {
@@ -167,6 +170,17 @@ TEST_F(MetaPartitions, OneChangeAtATime) {
   writer = nullptr;
   EXPECT_EQ("ok", of(kj::mv(second)));
   EXPECT_EQ("9=first 10=second", read());
+}
+
+// Catches: the key of another volume or slot than was asked for; a node without volumes that makes one.
+TEST_F(MetaPartitions, ServesRecoveryKeysToo) {
+  auto request = storage.newRecoveryKeyRequest();
+  request.setVolume("EPHEMERAL");
+  request.setSlot(3);
+  EXPECT_EQ(request.send().wait(io.waitScope).getPassphrase(), "opens EPHEMERAL 3");
+  auto refused = serveNoStorage().newRecoveryKeyRequest().send().ignoreResult();
+  auto failure = kj::runCatchingExceptions([&]() { refused.wait(io.waitScope); });
+  EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOf(KJ_ASSERT_NONNULL(failure)));
 }
 
 }  // namespace

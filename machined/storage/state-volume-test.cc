@@ -95,7 +95,8 @@ struct StateVolumeTest : testing::Test {
        [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
        [this](kj::StringPtr label, const VolumeReport& report) {
          phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
-       }}};
+       },
+       [](kj::StringPtr, const KeysReport&) {}}};
 
   // What mounting comes to: "" when the boot goes on, the error when it does not.
   template <typename... V>

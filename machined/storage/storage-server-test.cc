@@ -205,9 +205,14 @@ TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
   KJ_SYSCALL(mkfifo(size.cStr(), 0600));  // a read waits for a writer
   ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
   MetaPartition meta(timer, sys.root);
+  NewRecoveryKey recovery = [](kj::String, unsigned) -> kj::Promise<kj::String> {
+    return kj::str();
+  };
   auto node = kj::refcounted<NodeCalls>();
-  auto greedy = serveStorage(pool, meta, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
-  auto other = serveStorage(pool, meta, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto greedy =
+      serveStorage(pool, meta, recovery, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto other =
+      serveStorage(pool, meta, recovery, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
   kj::Vector<kj::Promise<void>> readers;
   for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {
     readers.add(greedy.disksRequest().send().ignoreResult());

@@ -44,11 +44,13 @@ struct SystemPartitionsTest : testing::Test {
   kj::WaitScope scope{loop};
   ModelLuks luks;
   NoInstaller installer;
-  std::string said;
+  std::string said, keys, steps;
   unsigned persisted = 0;
-  SystemPartitions partitions{{luks, installer, []() { return kj::str(kUuid); },
-                               [this](kj::StringPtr line) { said += line.cStr(); },
-                               [](kj::StringPtr, const VolumeReport&) {}}};
+  SystemPartitions partitions{
+      {luks, installer, []() { return kj::str(kUuid); },
+       [this](kj::StringPtr line) { said += line.cStr(); },
+       [](kj::StringPtr, const VolumeReport&) {},
+       [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
 
   SystemPartitionsTest() {
     luks.content = Luks::Content::kLuks;
@@ -61,11 +63,13 @@ struct SystemPartitionsTest : testing::Test {
     luks.steps.clear();
     auto failure = kj::runCatchingExceptions([&]() {
       partitions
-          .change(kj::str(node), "EPHEMERAL", before, after, extent,
-                  [&]() -> kj::Promise<void> {
-                    ++persisted;
-                    return kj::READY_NOW;
-                  })
+          .change(
+              kj::str(node), "EPHEMERAL", before, after, extent,
+              [&]() -> kj::Promise<void> {
+                ++persisted;
+                return kj::READY_NOW;
+              },
+              [&](kj::StringPtr step) { steps += std::string(step.cStr()) + "\n"; })
           .wait(scope);
     });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
@@ -87,6 +91,8 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
   EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(keys, "0 static, 3 nodeID");
+  EXPECT_THAT(steps, HasSubstr("adding the key of slot 3 to /dev/vda6\nverifying"));
   EXPECT_EQ(change(kMapping, b.get(), b.get()), "");
   EXPECT_EQ(luks.steps, "");
   EXPECT_EQ(persisted, 1u);
@@ -99,13 +105,20 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EXPECT_THAT(change(kMapping, a.get(), b.get()),
               HasSubstr("no key of the config opens /dev/vda6"));
   EXPECT_EQ(persisted, 0u);
-  for (auto& [node, after] :
-       {std::pair{kMapping, Encryption(nullptr)}, {"/dev/vda6"_kj, b.get()}}) {
-    EXPECT_THAT(change(node, a.get(), after), HasSubstr("changes only with an empty partition"));
+  struct Row {
+    kj::StringPtr node;
+    Encryption before, after;
+  };
+  for (auto& row : {Row{kMapping, a.get(), nullptr}, Row{"/dev/vda6"_kj, nullptr, b.get()}}) {
+    EXPECT_THAT(change(row.node, row.before, row.after),
+                HasSubstr("changes only with an empty partition"));
     EXPECT_EQ(persisted, 0u);
-    EXPECT_EQ(change(node, a.get(), after, KeyChangeExtent::kUntilPersisted), "");
+    EXPECT_EQ(change(row.node, row.before, row.after, KeyChangeExtent::kUntilPersisted), "");
     EXPECT_EQ(persisted, 1u);
   }
+  // It waits for its partition to be emptied; other changes are none of its business.
+  EXPECT_EQ(change("/dev/vda6", a.get(), b.get()), "");
+  EXPECT_EQ(persisted, 1u);
   EXPECT_EQ(change("/dev/vda6", nullptr, nullptr), "");
   EXPECT_EQ(persisted, 1u);
   EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
@@ -142,11 +155,33 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   EXPECT_EQ(luks.slots, (Keys{{2, kMachineKey}}));
 }
 
+// Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a table of
+// keys that does not know it.
+TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
+  capnp::MallocMessageBuilder message;
+  auto how = message.initRoot<config::Encryption>();
+  auto list = how.initKeys(2);
+  list[0].initStatic().setPassphrase("a");
+  list[1].initRecovery();
+  list[1].setSlot(4);
+  auto made =
+      partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.asReader(), 4).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {4, made.cStr()}}));
+  EXPECT_EQ(keys, "0 static, 4 recovery");
+  EXPECT_EQ(said.find(made.cStr()), std::string::npos) << "it was logged: " << said;
+  auto failure = kj::runCatchingExceptions([&]() {
+    partitions.newRecoveryKey(kj::str("/dev/vda6"), "EPHEMERAL", how.asReader(), 4).wait(scope);
+  });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("EPHEMERAL is not encrypted"));
+}
+
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   SystemPartitions weak({luks, installer,
                          []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
-                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {}});
+                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
+                         [](kj::StringPtr, const KeysReport&) {}});
   Wish own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),

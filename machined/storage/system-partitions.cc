@@ -140,12 +140,17 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
 }
 
 // Known without deriving a key, which takes a second at each boot.
-kj::Promise<bool> SystemPartitions::isRight(kj::StringPtr device, const VolumeSettings& settings) {
+bool SystemPartitions::isRight(const Luks::Found& found, const VolumeSettings& settings) const {
   auto& keys = settings.keys;
-  if (keys.size() != 1 || keys[0].kind != KeyKind::kNodeId) co_return false;
-  if (machineKeyAt.orDefault(kKeySlots) != keys[0].slot) co_return false;
-  auto found = co_await deps.luks.inspect(device);
-  co_return found.slots.size() == 1 && found.slots[0] == keys[0].slot;
+  if (keys.size() != 1 || keys[0].kind != KeyKind::kNodeId) return false;
+  if (machineKeyAt.orDefault(kKeySlots) != keys[0].slot) return false;
+  return found.slots.size() == 1 && found.slots[0] == keys[0].slot;
+}
+
+void SystemPartitions::tellKeys(kj::StringPtr label, Luks::Found found,
+                                const VolumeSettings& settings) {
+  auto text = keysText(found.slots, settings);
+  deps.reportKeys(label, KeysReport{kj::mv(found.slots), kj::mv(text)});
 }
 
 kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr label, Encryption how) {
@@ -165,8 +170,12 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
   auto work = [&]() -> kj::Promise<void> {
     auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
-    if (co_await isRight(device, settings)) co_return;
-    co_await putKeysRight(deps.luks, kj::mv(device), settings);
+    auto found = co_await deps.luks.inspect(device);
+    if (!isRight(found, settings)) {
+      co_await putKeysRight(deps.luks, kj::str(device), settings);
+      found = co_await deps.luks.inspect(device);
+    }
+    tellKeys(label, kj::mv(found), settings);
   };
   co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });
 }
@@ -176,10 +185,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
                                                                    uint64_t empty, Encryption how) {
   VolumeReport report;
   report.location = volume.device.node();
-  KJ_IF_MAYBE (wanted, how) {
-    report.encrypted = true;
-    for (auto key : wanted->getKeys()) report.slots.add(key.getSlot());
-  }
+  report.encrypted = how != nullptr;
   auto preparing = [&]() -> kj::Promise<Mountable> {
     KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, report);
     return preparePlain(volume, label, empty);
@@ -199,6 +205,10 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
   report.mountLocation = kj::str(mountable.node);
   report.fileSystem = kj::str(nameOf(mountable.type));
   deps.report(label, report);
+  KJ_IF_MAYBE (wanted, how) {
+    auto settings = settingsOf(*wanted, label, deps.uuid());
+    tellKeys(label, co_await deps.luks.inspect(report.location), settings);
+  }
   co_return kj::mv(mountable);
 }
 
@@ -256,32 +266,79 @@ void SystemPartitions::check(kj::StringPtr label, Encryption how) {
   KJ_IF_MAYBE (wanted, how) settingsOf(*wanted, label, deps.uuid());
 }
 
+void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before,
+                                   Encryption after) {
+  bool encrypted = partitionOfMapping(node) != nullptr, wanted = after != nullptr;
+  if (encrypted == wanted || (before != nullptr) == wanted) return;
+  refusePartition(
+      kj::str(label, " is ", encrypted ? "" : "not ",
+              "encrypted, which changes only with an empty partition; stage the config, ",
+              "then reset ", label));
+}
+
+class SystemPartitions::Turn {
+ public:
+  Turn(SystemPartitions& all, kj::StringPtr label) {
+    auto& last = label == "STATE" ? all.lastOfState : all.lastOfOther;
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    before = last.addBranch();
+    // One that is dropped before its turn does not end that of its predecessor.
+    last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(paf.promise))).fork();
+    done = kj::mv(paf.fulfiller);
+  }
+  ~Turn() noexcept(false) { done->fulfill(); }
+  KJ_DISALLOW_COPY_AND_MOVE(Turn);
+
+  kj::Promise<void> before = nullptr;
+
+ private:
+  kj::Own<kj::PromiseFulfiller<void>> done;
+};
+
 kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label, Encryption before,
                                            Encryption after, KeyChangeExtent extent,
-                                           kj::Function<kj::Promise<void>()> persist) {
+                                           kj::Function<kj::Promise<void>()> persist,
+                                           SayLine step) {
+  if (extent == KeyChangeExtent::kWhole) checkChange(node, label, before, after);
   auto partition = partitionOfMapping(node);
-  bool encrypted = partition != nullptr, wanted = after != nullptr;
-  if (extent == KeyChangeExtent::kWhole && encrypted != wanted) {
-    refusePartition(
-        kj::str(label, " is ", encrypted ? "" : "not ",
-                "encrypted, which changes only with an empty partition; stage the config, ",
-                "then reset ", label));
+  if (partition == nullptr || before == nullptr || after == nullptr) {
+    co_await persist();
+    co_return;
   }
-  if (encrypted && wanted && before != nullptr) {
-    auto id = deps.uuid();
-    auto old = settingsOf(KJ_ASSERT_NONNULL(before), label, id);
-    auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
-    if (!sameKeys(old.keys, next.keys)) {
-      co_await changeKeys(deps.luks, kj::str("/dev/", KJ_ASSERT_NONNULL(partition)), old, next,
-                          extent, kj::mv(persist));
-      deps.say(kj::str(label, ": ",
-                       extent == KeyChangeExtent::kWhole
-                           ? "its keys were changed"
-                           : "the next boot can open it with the new keys"));
-      co_return;
-    }
+  Turn turn(*this, label);
+  co_await turn.before;
+  auto id = deps.uuid();
+  auto old = settingsOf(KJ_ASSERT_NONNULL(before), label, id);
+  auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
+  if (sameKeys(old, next)) {
+    co_await persist();
+    co_return;
   }
-  co_await persist();
+  auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
+  co_await changeKeys(deps.luks, kj::str(device), old, next, extent, kj::mv(persist), kj::mv(step));
+  bool whole = extent == KeyChangeExtent::kWhole;
+  tellKeys(label, co_await deps.luks.inspect(device), next);
+  deps.say(
+      kj::str(label, ": ",
+              whole ? "its keys were changed" : "the next boot can open it with the new keys"));
+}
+
+kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::StringPtr label,
+                                                         Encryption how, unsigned slot) {
+  Turn turn(*this, label);
+  co_await turn.before;
+  auto partition = partitionOfMapping(node);
+  if (partition == nullptr || how == nullptr) {
+    refusePartition(kj::str(label, " is not encrypted, so it has no keys"));
+  }
+  auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
+  auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
+  auto passphrase = newRecoveryPassphrase();
+  VolumeKey key(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
+  co_await putRecoveryKey(deps.luks, kj::str(device), settings, kj::mv(key));
+  tellKeys(label, co_await deps.luks.inspect(device), settings);
+  deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
+  co_return kj::mv(passphrase);
 }
 
 }  // namespace talos::machined

@@ -26,9 +26,14 @@ struct VolumeReport {
   kj::String location, mountLocation;  // the partition's node, and what is mounted
   kj::String fileSystem;
   bool encrypted = false;
-  kj::Vector<unsigned> slots;  // that the config has keys for
-  kj::Maybe<unsigned> slot;    // whose key opened it
+  kj::Maybe<unsigned> slot;  // whose key opened it
   kj::String error;
+};
+
+// What its header has now.
+struct KeysReport {
+  kj::Vector<unsigned> slots;
+  kj::String keys;  // of the slots in use, as keysText() says it
 };
 
 // Of the config; none: it is not to be encrypted.
@@ -51,6 +56,8 @@ class SystemPartitions {
     kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
     SayLine say;
     kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
+    // Of one that was reported.
+    kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -80,18 +87,31 @@ class SystemPartitions {
   // Throws FailedPrecondition when this machine cannot have these keys.
   void check(kj::StringPtr label, Encryption how);
 
+  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, or make it plain.
+  void checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before, Encryption after);
+
   // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
   // `after`, and `persist` is called when a boot can begin to rely on them. With kWhole,
-  // FailedPrecondition when that would encrypt it or make it plain.
-  kj::Promise<void> change(kj::String node, kj::StringPtr label, Encryption before,
-                           Encryption after, KeyChangeExtent extent,
-                           kj::Function<kj::Promise<void>()> persist);
+  // checkChange() comes first. `step` hears what is about to be done.
+  kj::Promise<void> change(
+      kj::String node, kj::StringPtr label, Encryption before, Encryption after,
+      KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
+      SayLine step = [](kj::StringPtr) {});
+
+  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the rest.
+  kj::Promise<kj::String> newRecoveryKey(kj::String node, kj::StringPtr label, Encryption how,
+                                         unsigned slot);
 
  private:
+  // One change of a volume's keys at a time.
+  class Turn;
   Dependencies deps;
+  kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
+                          lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Maybe<unsigned> machineKeyAt;  // the slot that was opened without a config
 
-  kj::Promise<bool> isRight(kj::StringPtr device, const VolumeSettings& settings);
+  bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
+  void tellKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
   kj::Promise<Mountable> makeMountable(const Volume& volume, kj::StringPtr label, kj::String mapped,
                                        Luks::Opened opened);
   kj::Promise<kj::Maybe<Mountable>> openByMachine(const Volume& volume, kj::StringPtr label,

@@ -157,6 +157,29 @@ TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: rebooted, but the boot failed"));
 }
 
+// Catches: a command that ends, or says that the config is in effect, while keys are still being changed;
+// a failure after the answer that is taken for a success; another's operation that is taken for this one.
+TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
+  auto& fake = config("10.0.0.2");
+  fake.operation = 7;
+  for (unsigned i = 0; i < 3; ++i) fake.operationStates.add(kj::str("running"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--immediate"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: adding the key of slot 5\n"));
+  EXPECT_THAT(out(), StartsWith("10.0.0.2: "));
+  EXPECT_TRUE(fake.operationStates.empty());
+
+  fake.operationStates.add(kj::str("running"));
+  fake.operationStates.add(kj::str("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--immediate"}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: no key of the config opens /dev/vda6"));
+  EXPECT_EQ(out(), "");
+
+  for (unsigned i = 0; i < 100; ++i) fake.operationStates.add(kj::str("running"));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "--timeout", "5s", "apply-config", "-f", file(), "--immediate"}), 1);
+  EXPECT_THAT(err(), HasSubstr("timed out after 5s; the node goes on with it"));
+}
+
 // Catches: a node that reboots under the request to another one, which it forwards.
 TEST_F(Configs, TheNodeThatForwardsComesLast) {
   for (auto name : {"127.0.0.1", "10.0.0.2"}) node(name).bootId = kj::str("boot-of-the-endpoint");

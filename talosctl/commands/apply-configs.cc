@@ -9,6 +9,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/follow-node.h"
+#include "talosctl/commands/follow-operation.h"
 
 namespace talos::talosctl {
 
@@ -91,6 +92,7 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
   kj::String bootId;
   bool reboots;
   kj::Maybe<kj::Exception> failure;
+  kj::Maybe<capnp::Response<ApplyResults>> answered;
   try {
     KJ_DEFER(task.turns->answered(index));
     co_await task.turns->start(index);
@@ -99,11 +101,16 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
     auto result = response.getResult();
     bootId = kj::str(result.getBootId());
     reboots = result.getMode() == ApplyMode::REBOOT;
-    task.tell(node, result);
+    answered = kj::mv(response);
   } catch (const kj::Exception& e) {
     failure = withDoubt(kj::cp(e), settings.dryRun);
   }
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  auto result = KJ_ASSERT_NONNULL(answered).getResult();
+  if (result.getOperation() != 0) {
+    co_await followOperation(task.call, node, result.getOperation(), task.progress, index);
+  }
+  task.tell(node, result);
   if (settings.wait && reboots && !settings.dryRun) {
     co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
   }

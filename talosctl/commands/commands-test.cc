@@ -242,6 +242,17 @@ TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
   EXPECT_EQ(node("10.0.0.2").meta.size(), 1u);
 }
 
+// Catches: the key of another volume or slot than was asked for, a slot that no header has.
+TEST_F(Runs, ARecoveryKeyIsShown) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "encryption", "recovery-key", "STATE", "7"}), 0);
+  EXPECT_EQ(out(), "NODE       RECOVERY KEY\n10.0.0.2   opens-STATE-7\n");
+  for (auto slot : {"32", "-1", "seven", ""}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "encryption", "recovery-key", "--", "STATE", slot}), 1)
+        << slot;
+    EXPECT_THAT(err(), HasSubstr("is not a valid key slot; must be 0 to 31"));
+  }
+}
+
 TEST_F(Runs, LogsArePrefixedAndEscaped) {
   node("10.0.0.2").logLines.add(kj::str("one\ttwo"));
   node("10.0.0.2").logLines.add(kj::str("\x1b[31mred"));

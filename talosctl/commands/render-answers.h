@@ -30,6 +30,8 @@ kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> r
 
 kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> replies);
 kj::String renderMeta(kj::ArrayPtr<const Reply<rpc::Storage::ReadMetaResults>> replies);
+kj::String renderRecoveryKeys(
+    kj::ArrayPtr<const Reply<rpc::Storage::NewRecoveryKeyResults>> replies);
 kj::String renderTimes(kj::ArrayPtr<const Reply<rpc::Machine::TimeResults>> replies);
 
 // `now`: ns since 1970.

@@ -309,6 +309,23 @@ class FakeResources final : public rpc::Resources::Server {
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
       return kj::READY_NOW;
     }
+    if (params.getKind().getType() == typeName<rpc::OperationSpec>()) {
+      auto& states = node_.config.operationStates;
+      auto state = states.empty() ? kj::str("done") : kj::str(states.front());
+      if (!states.empty()) {
+        kj::Vector<kj::String> rest;
+        for (auto& later : states.asPtr().slice(1, states.size())) rest.add(kj::mv(later));
+        states = kj::mv(rest);
+      }
+      auto resource = context.getResults().initResource();
+      fill(resource.initMetadata(), "runtime", params.getKind().getType(), "apply-config", 1);
+      auto operation = resource.getSpec().initAs<rpc::OperationSpec>();
+      operation.setNumber(node_.config.operation);
+      operation.setState(state == "running" || state == "done" ? state.asPtr() : "failed"_kj);
+      operation.setStep("adding the key of slot 5");
+      operation.setError(state);
+      return kj::READY_NOW;
+    }
     if (params.getId() != "apid")
       fail(ErrorKind::kNotFound, kj::str("resource \"", params.getId(), "\" doesn't exist"));
     fillService(context.getResults().initResource(), "apid", 3);

@@ -25,6 +25,9 @@ struct FakeConfig {
   kj::String diff;
   kj::Vector<kj::String> networkPlan, networkProblems;
   bool withoutTalosconfig = false;  // of generate()
+  // That goes on after the answer: its number, and what is said of it in turn.
+  uint64_t operation = 0;
+  kj::Vector<kj::String> operationStates;  // "running", "failed: …"
 };
 
 class FakeConfiguration final : public rpc::Configuration::Server {
@@ -51,6 +54,7 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     result.setMode(config.done.orDefault(usual));
     result.setDiff(config.diff);
     result.setBootId(bootId);
+    result.setOperation(config.operation);
     auto warnings = result.initWarnings(config.warnings.size());
     for (size_t i = 0; i < warnings.size(); ++i) warnings.set(i, config.warnings[i]);
     auto changes = result.initChanges(config.liveChanges.size() + config.otherChanges.size());
@@ -120,6 +124,12 @@ class FakeStorage final : public rpc::Storage::Server {
   kj::Promise<void> writeMeta(WriteMetaContext context) override {
     auto params = context.getParams();
     meta.upsert(params.getKey(), kj::heapArray<kj::byte>(params.getValue()));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext context) override {
+    auto params = context.getParams();
+    context.getResults().setPassphrase(
+        kj::str("opens-", params.getVolume(), "-", params.getSlot()));
     return kj::READY_NOW;
   }
   kj::Promise<void> deleteMeta(DeleteMetaContext context) override {

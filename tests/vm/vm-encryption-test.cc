@@ -63,7 +63,7 @@ struct Node {
   }
   void expectOpen(const std::string& label, const std::string& slot) const {
     std::string last;
-    std::regex row(label + R"(\s+\d+\s+ready\s.*\sluks2\s+)" + slot + R"(\s*\n)");
+    std::regex row(label + R"(\s+\d+\s+ready\s.*\sluks2\s+)" + slot + R"(\s)");
     EXPECT_TRUE(eventually(
         [&] {
           auto said = cluster.talosctl({"get", "volumestatus"}, 20);
@@ -78,9 +78,17 @@ struct Node {
                    const std::string& keys) const {
     auto patch = R"([{"op": "replace", "path": "/machine/systemDiskEncryption/)" + partition +
                  R"(/keys", "value": )" + keys + "}]";
-    auto said = cluster.talosctl(
-        {"--timeout", "3m", "patch", "machineconfig", "--mode=" + mode, "-p", patch}, kSlow);
+    auto said = cluster.talosctl({"patch", "machineconfig", "--mode=" + mode, "-p", patch}, kSlow);
     ASSERT_EQ(said.status, 0) << said.out << said.err;
+    if (mode == "no-reboot") {
+      EXPECT_TRUE(contains(said.err, "verifying that the key of slot")) << said.err;
+      EXPECT_TRUE(contains(said.err, "removing key slot")) << said.err;
+    }
+  }
+  void expectKeys(const std::string& label, const std::string& keys) const {
+    auto shown = cluster.talosctl({"get", "volumestatus", label, "-o", "yaml"}, kSlow);
+    EXPECT_TRUE(contains(shown.out, ("encryptionKeys: " + keys + "\n").c_str()))
+        << shown.out << shown.err;
   }
   // Off, then on with what is written in the cluster's files meanwhile.
   void powerCycle(const std::function<void()>& meanwhile) const {
@@ -102,12 +110,15 @@ struct Node {
 
 constexpr const char* kKeys =
     R"([{"nodeID": {}, "slot": 5}, {"static": {"passphrase": "rotated"}, "slot": 0}])";
+constexpr const char* kRecoverable =
+    R"([{"nodeID": {}, "slot": 5}, {"static": {"passphrase": "rotated"}, "slot": 0},
+        {"recovery": {}, "slot": 7}])";
 
 }  // namespace
 
 // Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented; a
 // config that can be read on the disk; one that is formatted again or cannot be opened after a reboot;
-// keys that do not follow the config; a disk of another machine that is opened, formatted, or taken for
+// keys that follow the config only at the next boot, or not at all; a command that ends before they do; a disk of another machine that is opened, formatted, or taken for
 // none, with maintenance mode, in which anybody could give this one a config.
 TEST(Encryption, OfState) {
   Cluster cluster("vmluks",
@@ -130,16 +141,18 @@ TEST(Encryption, OfState) {
   EXPECT_FALSE(contains(slurp(node.file("state")), token[1].str().c_str()))
       << "the disk has the config in plain text";
 
-  node.replaceKeys("reboot", "state", kKeys);
-  EXPECT_TRUE(eventually(
-      [&] {
-        return node.opens("state", "STATE", "rotated", 0) &&
-               node.opens("state", "STATE", own + "STATE", 5);
-      },
-      kSlow, 5))
-      << node.dump("state", "STATE") << cluster.console(node.name);
-  node.expectOpen("STATE", "[05]");
-  EXPECT_FALSE(node.opens("state", "STATE", own + "STATE", 0));
+  node.replaceKeys("no-reboot", "state", kKeys);
+  auto changed = [&] {
+    return node.opens("state", "STATE", "rotated", 0) &&
+           node.opens("state", "STATE", own + "STATE", 5) &&
+           !node.opens("state", "STATE", own + "STATE", 0);
+  };
+  EXPECT_TRUE(changed()) << node.dump("state", "STATE") << cluster.console(node.name);
+  node.expectKeys("STATE", "0 static, 5 nodeID");
+  cluster.ok({"reboot"}, kSlow);
+  node.expectOpen("STATE", "5");
+  node.expectKeys("STATE", "0 static, 5 nodeID");
+  EXPECT_TRUE(changed()) << node.dump("state", "STATE");
   auto boots = cluster.ok({"get", "bootrecords"});
   EXPECT_GE(harness::lines(boots).size(), 3u) << "what the first boot kept is gone:\n" << boots;
 
@@ -163,7 +176,8 @@ TEST(Encryption, OfState) {
 }
 
 // Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL that
-// is not encrypted; keys that are changed only with a reboot, or that lock it.
+// is not encrypted; keys that are changed only with a reboot, or that lock it; a recovery key that does
+// not open it, that a boot removes, or that the node writes down.
 TEST(Encryption, OfAnInstalledNode) {
   Cluster cluster("vmluksdisk",
                   {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
@@ -176,12 +190,27 @@ TEST(Encryption, OfAnInstalledNode) {
   EXPECT_TRUE(node.opens("disk", "STATE", own + "STATE", 0));
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 0));
 
-  node.replaceKeys("no-reboot", "ephemeral", kKeys);
+  node.replaceKeys("no-reboot", "ephemeral", kRecoverable);
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", "rotated", 0)) << node.dump("disk", "EPHEMERAL");
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 5));
   EXPECT_FALSE(node.opens("disk", "EPHEMERAL", own + "EPHEMERAL", 0));
+  auto table = cluster.ok({"encryption", "recovery-key", "EPHEMERAL", "7"}, kSlow);
+  std::smatch recovery;
+  ASSERT_TRUE(std::regex_search(table, recovery, std::regex("([a-z2-9]{5}-){7}[a-z2-9]{5}")))
+      << table;
+  EXPECT_TRUE(node.opens("disk", "EPHEMERAL", recovery[0].str(), 7))
+      << node.dump("disk", "EPHEMERAL");
+  auto logs = cluster.ok({"logs", "audit"}) + cluster.ok({"logs", "machined"});
+  EXPECT_TRUE(contains(logs, "Storage.newRecoveryKey")) << logs;
+  EXPECT_FALSE(contains(logs, recovery[0].str().c_str())) << "the node keeps it";
+  auto refused = cluster.talosctl({"encryption", "recovery-key", "EPHEMERAL", "5"}, kSlow);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "the config has no recovery key at slot 5")) << refused.err;
   cluster.ok({"reboot"}, kSlow);
   node.expectOpen("EPHEMERAL", "0");
+  node.expectKeys("EPHEMERAL", "0 static, 5 nodeID, 7 recovery");
+  EXPECT_TRUE(node.opens("disk", "EPHEMERAL", recovery[0].str(), 7))
+      << node.dump("disk", "EPHEMERAL");
   auto console = cluster.console(node.name);
   EXPECT_FALSE(contains(console, "cannot close")) << console;
 }

@@ -1,0 +1,44 @@
+// The keys of STATE and EPHEMERAL, between the config, the volumes and what `get volumestatus` shows.
+//
+// A config is checked before anything changes: this machine can have these keys, and no volume would
+// have to become encrypted or plain while it is mounted. Then the keys of both volumes change around
+// the one moment at which the config is stored: what is new in either is added before it, what is old
+// is removed after it, so that at each moment the stored config opens both, wherever power goes.
+#pragma once
+
+#include "machined/config/config-keeper.h"
+#include "machined/storage/disks.h"
+#include "machined/storage/ephemeral-volume.h"
+#include "machined/storage/state-volume.h"
+
+namespace talos::machined {
+
+class VolumeKeys {
+ public:
+  struct Dependencies {
+    Store& store;
+    MachineConfigReader& reader;
+    SystemPartitions& partitions;
+    StateVolume& state;
+    EphemeralVolume& ephemeral;
+    bool container;  // whose folders are the host's
+  };
+  explicit VolumeKeys(Dependencies deps) : deps(deps) {}
+
+  // For ConfigKeeper::Dependencies.
+  void check(config::Config::Reader wanted, rpc::ApplyMode mode);
+  kj::Promise<void> persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
+                               ConfigKeeper::Persist persist, ConfigKeeper::Step step);
+
+  // InvalidArgument for another volume than these two.
+  kj::Promise<kj::String> newRecoveryKey(kj::String volume, unsigned slot);
+
+ private:
+  Dependencies deps;
+};
+
+// The resource VolumeStatuses/<label>.
+void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report);
+void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report);
+
+}  // namespace talos::machined

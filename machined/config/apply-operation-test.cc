@@ -1,0 +1,92 @@
+// Keys of volumes that change after their caller was answered.
+#include "machined/config/test-config-keeper.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kOld =
+    "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
+constexpr kj::StringPtr kNew =
+    "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: new}}]}}\n"_kj;
+
+struct OperationTest : KeeperTest {
+  ~OperationTest() noexcept override {}
+  kj::Own<kj::PromiseFulfiller<void>> go;
+
+  void holdKeys() {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    brain().keysGate = paf.promise.fork();
+    go = kj::mv(paf.fulfiller);
+  }
+  // "number state step error"
+  std::string operation() {
+    KJ_IF_MAYBE (o, brain().store.tryGet<rpc::OperationSpec>(kApplyOperation)) {
+      return kj::str(o->getNumber(), " ", o->getState(), " ", o->getStep(), " ", o->getError())
+          .cStr();
+    }
+    return "-";
+  }
+};
+
+// Catches: a caller who waits while keys are derived, or is told that a config is in effect that is not
+// stored yet; an operation without an end, or two with the same number; other changes that become one.
+TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
+  booted(document("a", kOld));
+  holdKeys();
+  auto outcome = apply(document("b", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ(outcome.operation, 1u);
+  settle();
+  EXPECT_EQ("a/a*", state());
+  EXPECT_EQ(operation(), "1 running adding a key ");
+  auto text = refusal(apply(document("c", kNew), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "Conflict: another config is being applied")) << text;
+  go->fulfill();
+  settle();
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(operation(), "1 done adding a key ");
+
+  EXPECT_EQ(apply(document("c", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope).operation, 0u);
+  EXPECT_EQ("c/c", state());
+  EXPECT_EQ(operation(), "1 done adding a key ");
+  brain().keysGate = nullptr;
+  EXPECT_EQ(apply(document("d", kOld), ApplyMode::NO_REBOOT).wait(io.waitScope).operation, 2u);
+  settle();
+  EXPECT_EQ(operation(), "2 done adding a key ");
+}
+
+// Catches: a failure that nobody who waits is told, and a config that is stored or runs all the same.
+TEST_F(OperationTest, AFailureIsItsEnd) {
+  booted(document("a", kOld));
+  brain().keysFail = true;
+  EXPECT_EQ(apply(document("b", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope).operation, 1u);
+  settle();
+  EXPECT_EQ(operation(), "1 failed  no key opens it");
+  EXPECT_EQ("a/a", state());
+  EXPECT_TRUE(brain().saidThat("cannot change the machine config: no key opens it"));
+}
+
+// Catches: a caller who waits for ever since machined was restarted; keys that the next brain forgets.
+TEST_F(OperationTest, TheNextBrainGoesOnWithIt) {
+  booted(document("a", kOld));
+  holdKeys();
+  apply(document("b", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  settle();
+  start();
+  EXPECT_EQ(operation(), "1 done adding a key ");
+  EXPECT_EQ("b/b", state());
+}
+
+// Catches: keys that this machine cannot have, and a caller who hears of it only afterwards.
+TEST_F(OperationTest, WhatCannotBeIsRefusedBeforeItBegins) {
+  booted(document("a", kOld));
+  brain().keysWrong = true;
+  for (bool dry : {true, false}) {
+    auto text = refusal(apply(document("b", kNew), ApplyMode::NO_REBOOT, dry));
+    EXPECT_TRUE(contains(text, "FailedPrecondition: no key can be made of nodeID")) << text;
+  }
+  EXPECT_EQ("a/a", state());
+  EXPECT_EQ(operation(), "-");
+}
+
+}  // namespace
+}  // namespace talos::machined

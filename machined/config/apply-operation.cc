@@ -1,0 +1,67 @@
+#include "machined/config/apply-operation.h"
+
+#include "common/base/error.h"
+#include "machined/resources/store-records.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+using Spec = rpc::OperationSpec;
+
+constexpr kj::StringPtr kRunning = "running"_kj;
+
+struct Record {
+  kj::String what, step;
+  uint32_t steps;
+  uint64_t number;
+};
+
+kj::Maybe<Record> running(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet<Spec>(kApplyOperation)) {
+    if (there->getState() != kRunning) return nullptr;
+    return Record{kj::str(there->getWhat()), kj::str(there->getStep()), there->getSteps(),
+                  there->getNumber()};
+  }
+  return nullptr;
+}
+
+void put(Store& store, const Record& record, kj::StringPtr state, kj::StringPtr error) {
+  putRecord<Spec>(store, kApplyOperation, [&](Spec::Builder out) {
+    out.setWhat(record.what);
+    out.setState(state);
+    out.setStep(record.step);
+    out.setSteps(record.steps);
+    out.setError(error);
+    out.setNumber(record.number);
+  });
+}
+
+}  // namespace
+
+uint64_t ApplyOperation::begin(kj::StringPtr what) {
+  uint64_t last = 0;
+  KJ_IF_MAYBE (there, store.tryGet<Spec>(kApplyOperation)) last = there->getNumber();
+  put(store, Record{kj::str(what), kj::str(), 0, last + 1}, kRunning, "");
+  return last + 1;
+}
+
+void ApplyOperation::step(kj::StringPtr what) {
+  KJ_IF_MAYBE (record, running(store)) {
+    record->step = kj::str(what);
+    ++record->steps;
+    put(store, *record, kRunning, "");
+  }
+}
+
+void ApplyOperation::end(const kj::Maybe<kj::Exception>& failure) {
+  KJ_IF_MAYBE (record, running(store)) {
+    KJ_IF_MAYBE (e, failure) {
+      put(store, *record, "failed", messageOf(*e));
+    } else {
+      put(store, *record, "done", "");
+    }
+  }
+}
+
+}  // namespace talos::machined

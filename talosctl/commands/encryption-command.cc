@@ -1,0 +1,60 @@
+// encryption recovery-key
+#include "common/base/error.h"
+#include "common/base/zeroize.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using Results = rpc::Storage::NewRecoveryKeyResults;
+
+constexpr uint32_t kSlots = 32;
+
+uint32_t slotOf(kj::StringPtr text) {
+  KJ_IF_MAYBE (slot, text.tryParseAs<uint32_t>()) {
+    if (*slot < kSlots) return *slot;
+  }
+  failUsage(kj::str("\"", text, "\" is not a valid key slot; must be 0 to 31"));
+}
+
+kj::Promise<int> runRecoveryKey(Invocation& call) {
+  auto volume = kj::str(call.arguments[0]);
+  auto slot = slotOf(call.arguments[1]);
+  co_return co_await tabulate<Results>(
+      call,
+      [&volume, slot](rpc::Node::Client node) {
+        auto request = node.storageRequest().send().getStorage().newRecoveryKeyRequest();
+        request.setVolume(volume);
+        request.setSlot(slot);
+        return request.send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Results>> replies) {
+        return renderRecoveryKeys(replies);
+      });
+}
+
+}  // namespace
+
+kj::String renderRecoveryKeys(kj::ArrayPtr<const Reply<Results>> replies) {
+  Table table({"NODE", "RECOVERY KEY"});
+  for (auto& r : replies) table.add(r.node, r.value.getPassphrase());
+  return table.render();
+}
+
+void addEncryptionCommands(Command& root) {
+  auto& encryption = root.add("encryption", "Manage the keys of encrypted volumes");
+  auto& recovery = encryption.add("recovery-key", "Make a recovery key for a volume, and show it");
+  recovery.arguments = "<STATE|EPHEMERAL> <slot>";
+  recovery.least = recovery.most = 2;
+  recovery.argumentChoices = {{"STATE", "EPHEMERAL"}};
+  recovery.details =
+      "The config of the node must have {recovery: {}, slot: <slot>} among the keys of the volume. "
+      "A key that was "
+      "there opens the volume no more. The node does not keep the key: it is shown once.";
+  addOutputFlag(recovery);
+  recovery.run = runRecoveryKey;
+}
+
+}  // namespace talos::talosctl

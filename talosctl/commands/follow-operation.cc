@@ -1,0 +1,81 @@
+#include "talosctl/commands/follow-operation.h"
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/base/within.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/answer-output.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr kj::Duration kWait = 10 * kj::MINUTES;
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
+constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
+
+enum class Ended { kNo, kYes };
+
+kj::Promise<Ended> look(Client& client, kj::StringPtr node, uint64_t number, Progress& progress,
+                        size_t index) {
+  co_await client.connect(kAnswer);
+  auto request = client.node(node).resourcesRequest().send().getResources().getRequest();
+  request.initKind().setType(typeName<rpc::OperationSpec>());
+  request.setId("apply-config");
+  auto answer = co_await request.send();
+  auto operation = answer.getResource().getSpec().getAs<rpc::OperationSpec>();
+  if (operation.getNumber() != number) {
+    fail(ErrorKind::kConflict,
+         "another config was applied meanwhile; it is not known how this one ended");
+  }
+  if (operation.getState() == "failed") {
+    fail(ErrorKind::kFailedPrecondition, kj::str(printable(operation.getError())));
+  }
+  if (operation.getState() != "running") co_return Ended::kYes;
+  progress.set(index, operation.getStep().size() > 0 ? printable(operation.getStep())
+                                                     : printable(operation.getWhat()));
+  co_return Ended::kNo;
+}
+
+// Of a machined that restarts, and goes on with it.
+bool mayPass(const kj::Exception& e) {
+  auto kind = kindOf(e);
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+}
+
+}  // namespace
+
+kj::Promise<void> followOperation(Invocation& call, kj::StringPtr node, uint64_t number,
+                                  Progress& progress, size_t index) {
+  auto& timer = call.deps.timer;
+  auto start = timer.now();
+  auto deadline = call.deadline(kWait);
+  kj::Maybe<kj::Own<Client>> client;
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    auto ended = Ended::kNo;
+    try {
+      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
+      ended = co_await within(timer, kAnswer,
+                              look(*KJ_ASSERT_NONNULL(client), node, number, progress, index));
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+    if (ended == Ended::kYes) co_return;
+    KJ_IF_MAYBE (e, failure) {
+      if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+      client = nullptr;
+      progress.set(index, messageOf(*e));
+    }
+    if (timer.now() - start > deadline) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("timed out after ", durationText(deadline),
+                   "; the node goes on with it: talosctl get operations shows how far it is"));
+    }
+    co_await timer.afterDelay(kPause);
+  }
+}
+
+}  // namespace talos::talosctl
