@@ -61,8 +61,9 @@ struct Reply {
 template <typename Results, typename F>
 kj::Promise<int> tabulate(Invocation& call, F request,
                           kj::String (*render)(Invocation& call,
-                                               kj::ArrayPtr<const Reply<Results>> replies)) {
-  auto session = co_await openSession(call);
+                                               kj::ArrayPtr<const Reply<Results>> replies),
+                          kj::Duration deadline = kDeadline) {
+  auto session = co_await openSession(call, deadline);
   auto answers = co_await askAll<Results>(*session, kj::mv(request));
   auto format = formatOf(call);
   if (format == Format::kTable) {
