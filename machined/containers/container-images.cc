@@ -28,6 +28,7 @@ constexpr kj::StringPtr kList = "/containerd.services.images.v1.Images/List"_kj,
                         kStatus = "/runtime.v1.ImageService/ImageStatus"_kj,
                         kPull = "/runtime.v1.ImageService/PullImage"_kj,
                         kView = "/containerd.services.snapshots.v1.Snapshots/View"_kj,
+                        kForgetImage = "/containerd.services.images.v1.Images/Delete"_kj,
                         kDropView = "/containerd.services.snapshots.v1.Snapshots/Remove"_kj;
 
 constexpr const char *kUnpacker = "overlayfs", *kRootLabel = "containerd.io/gc.root";
@@ -37,7 +38,7 @@ constexpr const char* kUnpackedLabel = "containerd.io/gc.ref.snapshot.overlayfs"
 
 // An etcd image is some 60 MB: 50 KB/s are enough. containerd itself gives up when nothing has come
 // for 5 minutes.
-constexpr auto kPullDeadline = 20 * kj::MINUTES;
+constexpr auto kPullDeadline = 20 * kj::MINUTES, kForgetDeadline = 2 * kj::MINUTES;
 constexpr auto kFirstPause = 5 * kj::SECONDS, kLongestPause = 80 * kj::SECONDS;
 
 kj::String imageText(const std::string& s) {
@@ -157,6 +158,29 @@ kj::Promise<void> dropView(Containerd& containerd, kj::String name) {
       .catch_([](kj::Exception&& e) {
         if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
       });
+}
+
+// The CRI has several names for one.
+kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference) {
+  auto listed = co_await containerd.call<named::ListImagesResponse>(kList, kPodNamespace,
+                                                                    named::ListImagesRequest());
+  std::string digest;
+  for (auto& image : listed.images()) {
+    if (image.name() == reference.cStr()) digest = image.target().digest();
+  }
+  if (digest.empty()) co_return;
+  for (auto& image : listed.images()) {
+    if (image.target().digest() != digest) continue;
+    named::DeleteImageRequest request;
+    request.set_name(image.name());
+    request.set_sync(true);
+    co_await containerd
+        .call<google::protobuf::Empty>(kForgetImage, kPodNamespace, request, kForgetDeadline)
+        .ignoreResult()
+        .catch_([](kj::Exception&& e) {
+          if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+        });
+  }
 }
 
 kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::String snapshot) {

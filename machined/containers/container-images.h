@@ -31,6 +31,10 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
 // themselves; Unavailable and DeadlineExceeded may.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
+// What was pulled by this name is removed, so that the next pull begins anew. containerd does not
+// sync what it unpacks: after a power cut an image can be there, and its files empty.
+kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference);
+
 // For a service of the node: what is there is taken; otherwise it is pulled until that works, for
 // 20 minutes, with pauses from 5 s on. Each failure is told to `failed`. NotFound and
 // InvalidArgument end it.

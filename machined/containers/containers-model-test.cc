@@ -5,6 +5,7 @@
 #include "common/grpc/test-grpc-server.h"
 #include "common/testing/virtual-time.h"
 #include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
+#include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
 #include "machined/containers/container-facts.h"
 #include "machined/containers/container-images.h"
@@ -132,6 +133,34 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
                                 "kube-system/own  7 SANDBOX_READY",
                                 "kube-system/own:main example.com/c-own 8 CONTAINER_RUNNING",
                                 "kube-system/own:main example.com/c-old 0 CONTAINER_EXITED"));
+}
+
+// Catches: an image of which a name is left, so that nothing is pulled anew; another one that goes too.
+TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
+  namespace named = ::containerd::services::images::v1;
+  on<named::ListImagesRequest, named::ListImagesResponse>(
+      "/containerd.services.images.v1.Images/List", [](auto&) {
+        named::ListImagesResponse list;
+        for (auto& [name, digest] :
+             {std::pair("r/i:v1", "sha256:1"), std::pair("r/i:v2", "sha256:2"),
+              std::pair("sha256:c", "sha256:2")}) {
+          auto& image = *list.add_images();
+          image.set_name(name);
+          image.mutable_target()->set_digest(digest);
+        }
+        return list;
+      });
+  on<named::DeleteImageRequest, named::ListImagesResponse>(  // as empty as Empty is
+      "/containerd.services.images.v1.Images/Delete", [this](auto& request) {
+        EXPECT_TRUE(request.sync());
+        asked.push_back(request.name());
+        return named::ListImagesResponse();
+      });
+  forgetImage(containerd, kj::str("r/i:v2")).wait(scope);
+  EXPECT_THAT(asked, ElementsAre("r/i:v2", "sha256:c"));
+  asked.clear();
+  forgetImage(containerd, kj::str("r/i:v3")).wait(scope);
+  EXPECT_THAT(asked, ElementsAre());
 }
 
 // Catches: the node's network gone before the plugins of pods have taken theirs down; a container

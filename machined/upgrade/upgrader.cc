@@ -310,6 +310,9 @@ kj::Promise<void> Upgrader::upgrade(kj::String image, bool preserve, unsigned he
   co_await within(deps.timer, kReadyPatience, ready(),
                   kj::str("the node's boot is not over, or its containerd does not run; see "
                           "talosctl services"));
+  // A view that a power cut has left would keep what was unpacked then.
+  co_await dropView(deps.containerd, kj::str(kViewName));
+  co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::str(image));
   auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
   wanted = Wanted{kj::mv(image), kj::mv(unpacked.key), kj::mv(view), preserve, timeout};
