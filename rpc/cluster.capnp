@@ -43,6 +43,7 @@ struct LocalNode {
   state @11 :Text;                 # only in what `cluster show` prints: running, paused, off or failed
   error @12 :Text;                 # why it failed
   uuid @13 :Text;                  # of the machine; empty: none
+  userDisks @14 :List(UInt64);     # bytes of each
 }
 
 # What the supervisor of a cluster serves on <state>/<name>/control.sock, to its owner only.

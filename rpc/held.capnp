@@ -11,7 +11,13 @@ struct HeldProgress {
   # How far the machine has come ("progress").
   stage @0 :Stage;
   problems @1 :List(Text);         # failed
-  enum Stage { initialize @0; boot @1; running @2; failed @3; rebooting @4; shuttingDown @5; installing @6; }
+  enum Stage { initialize @0; boot @1; running @2; failed @3; rebooting @4; shuttingDown @5; installing @6; resetting @7; }
+}
+struct HeldReset {
+  # A reset that was promised ("reset").
+  graceful @0 :Bool;
+  reboot @1 :Bool;
+  labels @2 :List(Text);           # none: all
 }
 struct HeldChange {
   # A change of the config that is being carried out ("config/pending").

@@ -48,6 +48,16 @@ struct InstallRequest {
       device @20 :Text;
       bytes @21 :UInt64;
     }
+    erase :group {
+      # A reset: these partitions, and the mark of the reset in META at last.
+      disk @22 :Text;
+      labels @23 :List(Text);        # none: all, and the partition table
+    }
+    divide :group {
+      # A disk for the user's data, with an XFS on each partition.
+      disk @24 :Text;
+      sizes @25 :List(UInt64);       # bytes; 0, of the last one: the rest
+    }
   }
 }
 struct InstallAnswer {

@@ -33,6 +33,20 @@ interface Machine {
       $allow("os:admin") $audit;
   # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
   # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
+
+  previewReset @10 (labels :List(Text)) -> (disk :Text, targets :List(ResetTarget)) $allow("os:reader");
+  # What reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
+  # disk, whose partition table goes too. InvalidArgument for an unknown label, NotFound for a partition that is not
+  # there, FailedPrecondition on a node that nothing is installed on.
+  reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
+  # Answers, as reboot() does, when no crash and no power cut can make it forgotten: whatever happens then, the node
+  # erases what previewReset() says and reboots, or goes off. `graceful`: pods get the time to end.
+}
+
+struct ResetTarget {
+  label @0 :Text;           # STATE
+  device @1 :Text;          # /dev/vda5; in a container the folder
+  size @2 :UInt64;          # bytes; 0 of a folder
 }
 
 struct Time {
@@ -64,7 +78,7 @@ struct Status {
   revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads that a read of a client (files, mounts, processes) keeps for more than 30 s
-  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; }
+  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
 }
 
 struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty

@@ -69,6 +69,7 @@ soak() {
   step "power cuts" in_root env POWER_CUTS=400 TALOSCTL="$INNER/talosctl" "$INNER/parts/tests/cluster/cuts-test"
   step "power cuts of an installation" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
     "$INNER/parts/tests/vm/vm-install-test" --gtest_filter='Install.PowerCuts'
+  step "power cuts in resets" in_root env POWER_CUTS=100 TALOSCTL="$INNER/talosctl" "$INNER/parts/tests/cluster/reset-test"
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
     machines

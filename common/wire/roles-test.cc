@@ -242,16 +242,16 @@ TEST_F(Roles, SinkWorksAndKeepsFlowControl) {
 // Catches: a change of the schema that opens or closes a method. Change this list only on purpose.
 TEST(RolesTable, EveryMethodIsListed) {
   constexpr const char* kReader[] = {
-      "Cluster.node",    "Cluster.withRoles",  "Events.watch",       "Files.diskUsage",
-      "Files.list",      "Logs.kernel",        "Logs.list",          "Logs.read",
-      "Machine.memory",  "Machine.mounts",     "Machine.processes",  "Machine.stats",
-      "Machine.status",  "Machine.version",    "Network.interfaces", "Network.routes",
-      "Machine.time",    "Node.configuration", "Node.storage",       "Storage.disks",
-      "Node.events",     "Node.files",         "Node.logs",          "Node.machine",
-      "Node.network",    "Node.resources",     "Node.services",      "Resources.get",
-      "Resources.list",  "Resources.types",    "Resources.watch",    "Services.list",
-      "Logs.previous",   "Events.previous",    "Node.containers",    "Containers.images",
-      "Containers.list", "Containers.logs",    "Containers.stats",
+      "Cluster.node",         "Cluster.withRoles", "Events.watch",       "Files.diskUsage",
+      "Files.list",           "Logs.kernel",       "Logs.list",          "Logs.read",
+      "Machine.memory",       "Machine.mounts",    "Machine.processes",  "Machine.stats",
+      "Machine.previewReset", "Machine.status",    "Machine.version",    "Network.interfaces",
+      "Network.routes",       "Machine.time",      "Node.configuration", "Node.storage",
+      "Storage.disks",        "Node.events",       "Node.files",         "Node.logs",
+      "Node.machine",         "Node.network",      "Node.resources",     "Node.services",
+      "Resources.get",        "Resources.list",    "Resources.types",    "Resources.watch",
+      "Services.list",        "Logs.previous",     "Events.previous",    "Node.containers",
+      "Containers.images",    "Containers.list",   "Containers.logs",    "Containers.stats",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -270,6 +270,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "LogSink.missed",
       "LogSink.write",
       "Machine.clientCertificate",
+      "Machine.reset",
       "Node.sensitiveResources",
       "ResourceSink.changes",
       "ResourceSink.lagged",
@@ -304,7 +305,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       kj::strArray(open, " "));
   EXPECT_EQ(
       "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
-      "Machine.reboot Machine.shutdown "
+      "Machine.reboot Machine.reset Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta",
       kj::strArray(audited, " "));

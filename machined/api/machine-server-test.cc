@@ -18,6 +18,7 @@ class Machine : public testing::Test {
   ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   unsigned reboots = 0;
   bool accepted = true;
+  kj::String asked;
   kj::Maybe<pki::CertificateAndKey> authority;
 
   rpc::Machine::Client client(MachinePaths paths = {}) {
@@ -25,34 +26,78 @@ class Machine : public testing::Test {
         pool, io.provider->getTimer(),
         MachineIdentity{kj::str("v1"), kj::str("abc"), kj::str("2021-03-01T12:00:00Z"),
                         kj::str("clang"), kj::str("metal"), kj::str("metal")},
-        MachineHooks{[this]() -> kj::Promise<void> {
-                       if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
-                       ++reboots;
-                       return kj::READY_NOW;
-                     },
-                     []() -> kj::Promise<void> { return kj::READY_NOW; },
-                     [](rpc::Status::Builder out) { out.setPhase("startEverything"); },
-                     [] {
-                       kj::Vector<ServiceCgroup> services;
-                       services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
-                       return services;
-                     },
-                     [](kj::String server) -> kj::Promise<TimeAnswer> {
-                       if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
-                       if (server == "silent") return kj::NEVER_DONE;
-                       return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
-                                         kj::UNIX_EPOCH + 1 * kj::SECONDS,
-                                         kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
-                     },
-                     [this]() -> kj::Maybe<pki::CertificateAndKey> {
-                       KJ_IF_MAYBE (a, authority) {
-                         return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
-                       }
-                       return nullptr;
-                     }},
+        MachineHooks{
+            [this]() -> kj::Promise<void> {
+              if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
+              ++reboots;
+              return kj::READY_NOW;
+            },
+            []() -> kj::Promise<void> { return kj::READY_NOW; },
+            [](rpc::Status::Builder out) { out.setPhase("startEverything"); },
+            [] {
+              kj::Vector<ServiceCgroup> services;
+              services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
+              return services;
+            },
+            [](kj::String server) -> kj::Promise<TimeAnswer> {
+              if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
+              if (server == "silent") return kj::NEVER_DONE;
+              return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
+                                kj::UNIX_EPOCH + 1 * kj::SECONDS,
+                                kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
+            },
+            [this]() -> kj::Maybe<pki::CertificateAndKey> {
+              KJ_IF_MAYBE (a, authority) {
+                return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
+              }
+              return nullptr;
+            },
+            [](kj::Vector<kj::String> labels) -> kj::Promise<ResetFacts> {
+              ResetFacts facts{kj::str("/dev/vda"), {}};
+              for (auto& label : labels) {
+                facts.targets.add(ResetFact{kj::mv(label), kj::str("/dev/vda5"), 7});
+              }
+              return kj::mv(facts);
+            },
+            [this](kj::Vector<kj::String> labels, bool graceful, bool reboot) -> kj::Promise<void> {
+              asked = kj::str(kj::strArray(labels, "+"), graceful ? " graceful" : "",
+                              reboot ? " reboot" : "");
+              return kj::READY_NOW;
+            }},
         ClientCalls::alone(), paths);
   }
 };
+
+// Catches: a wish that arrives as another one, more labels than there can be, an answer without the boot
+// that a caller waits for.
+TEST_F(Machine, AResetIsAskedForAsItWasSaid) {
+  auto machine = client();
+  auto preview = machine.previewResetRequest();
+  auto one = preview.initLabels(1);
+  one.set(0, "STATE");
+  auto plan = preview.send().wait(io.waitScope);
+  EXPECT_EQ(plan.getDisk(), "/dev/vda");
+  ASSERT_EQ(plan.getTargets().size(), 1u);
+  EXPECT_EQ(plan.getTargets()[0].getLabel(), "STATE");
+  EXPECT_EQ(plan.getTargets()[0].getDevice(), "/dev/vda5");
+  EXPECT_EQ(plan.getTargets()[0].getSize(), 7u);
+  for (bool first : {false, true}) {
+    auto request = machine.resetRequest();
+    auto labels = request.initLabels(2);
+    labels.set(0, "STATE");
+    labels.set(1, "META");
+    request.setGraceful(first);
+    request.setReboot(!first);
+    auto answer = request.send().wait(io.waitScope);
+    EXPECT_GT(answer.getBootId().size(), 0u);
+    EXPECT_EQ(asked, first ? "STATE+META graceful" : "STATE+META reboot");
+  }
+  auto many = machine.resetRequest();
+  many.initLabels(17);
+  auto failure = kj::runCatchingExceptions([&] { many.send().wait(io.waitScope); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+            "a node has at most 16 system partitions; 17 were named");
+}
 
 // Catches: a version without the fields that a client waits on (boot id) or shows.
 TEST_F(Machine, VersionSaysWhichBootOfWhichMachine) {

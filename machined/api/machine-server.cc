@@ -17,6 +17,7 @@ namespace {
 
 constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
 constexpr unsigned kMostRoles = 16;  // there are three
+constexpr unsigned kMostLabels = 16;
 
 uint64_t kernelUptimeMs() {
   struct timespec now;
@@ -30,6 +31,16 @@ kj::StringPtr architecture(const struct utsname& name) {
   if (machine == "x86_64") return "amd64"_kj;
   if (machine == "aarch64") return "arm64"_kj;
   return machine;
+}
+
+kj::Vector<kj::String> labelsOf(capnp::List<capnp::Text>::Reader given) {
+  if (given.size() > kMostLabels) {
+    fail(ErrorKind::kInvalidArgument, kj::str("a node has at most ", kMostLabels,
+                                              " system partitions; ", given.size(), " were named"));
+  }
+  kj::Vector<kj::String> labels;
+  for (auto label : given) labels.add(kj::str(label));
+  return labels;
 }
 
 }  // namespace
@@ -144,6 +155,27 @@ kj::Promise<void> MachineServer::reboot(RebootContext context) {
 kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
   context.getResults().setBootId(bootId());
   return hooks.shutdown();
+}
+
+kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
+  auto slot = calls->enter(CallKind::kRead);
+  auto asked = hooks.previewReset(labelsOf(context.getParams().getLabels()));
+  auto facts =
+      co_await within(timer, kDeadline, kj::mv(asked),
+                      kj::str("reading the disks timed out after ", kDeadline / kj::SECONDS, " s"));
+  auto out = context.getResults();
+  out.setDisk(facts.disk);
+  fillList(out.initTargets(facts.targets.size()), facts.targets, [](auto out, auto& fact) {
+    out.setLabel(fact.label);
+    out.setDevice(fact.device);
+    out.setSize(fact.bytes);
+  });
+}
+
+kj::Promise<void> MachineServer::reset(ResetContext context) {
+  auto params = context.getParams();
+  context.getResults().setBootId(bootId());
+  return hooks.reset(labelsOf(params.getLabels()), params.getGraceful(), params.getReboot());
 }
 
 kj::Promise<void> MachineServer::time(TimeContext context) {

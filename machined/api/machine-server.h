@@ -1,4 +1,4 @@
-// The Machine capability: facts about the machine, and the two calls that end its life.
+// The Machine capability: facts about the machine, and the calls that end its life.
 //
 // Facts are read when they are asked for and nothing is kept, so there is nothing to lose in a
 // crash. Reading happens on the pool for reads with a deadline: a mount whose server is gone costs
@@ -30,6 +30,15 @@ struct TimeAnswer {
   kj::Date local, remote;  // at the same moment
 };
 
+struct ResetFact {
+  kj::String label, device;
+  uint64_t bytes;
+};
+struct ResetFacts {
+  kj::String disk;  // empty in a container
+  kj::Vector<ResetFact> targets;
+};
+
 struct MachineHooks {
   // Resolve when the sequence is accepted, before it ends anything; reject when it is not.
   kj::Function<kj::Promise<void>()> reboot;
@@ -40,6 +49,10 @@ struct MachineHooks {
   kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
   // machine.ca of the config with its key; none on a machine that has not both.
   kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
+  // What a reset with these labels erases; rejects if it cannot be.
+  kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels)> previewReset;
+  // Resolves when it is promised, before it ends anything.
+  kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;
 };
 
 struct MachinePaths {
@@ -62,6 +75,8 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> shutdown(ShutdownContext context) override;
   kj::Promise<void> time(TimeContext context) override;
   kj::Promise<void> clientCertificate(ClientCertificateContext context) override;
+  kj::Promise<void> previewReset(PreviewResetContext context) override;
+  kj::Promise<void> reset(ResetContext context) override;
 
  private:
   ReadPool& pool;

@@ -4,7 +4,8 @@ namespace talos::machined {
 
 kj::StringPtr nameOf(rpc::Status::Stage stage) {
   static constexpr kj::StringPtr kNames[] = {"booting"_kj,   "running"_kj,      "failed"_kj,
-                                             "rebooting"_kj, "shuttingDown"_kj, "maintenance"_kj};
+                                             "rebooting"_kj, "shuttingDown"_kj, "maintenance"_kj,
+                                             "resetting"_kj};
   auto index = static_cast<size_t>(stage);
   return index < kj::size(kNames) ? kNames[index] : "unknown"_kj;
 }

@@ -31,7 +31,7 @@ TEST(Sequences, NamesAndOrder) {
       "writeRequiredSysctls,setupSystemDirectory,loadNetworkModules,"
       "setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
-      "mountSystem(mountStatePartition) upgrade(resumeUpgrade) "
+      "finishReset(finishReset) mountSystem(mountStatePartition) upgrade(resumeUpgrade) "
       "config(loadConfig) unlockState(unlockStatePartition) upgrade(resumeUpgrade) "
       "setupNetwork(setupDiscoveryNetwork)",
       show("initialize", Mode::kMetal));
@@ -40,13 +40,14 @@ TEST(Sequences, NamesAndOrder) {
       "systemRequirements(writeRequiredSysctlsForContainer,"
       "setupSystemDirectory,setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork) "
-      "mountSystem(mountStatePartition) config(loadConfig) unlockState(unlockStatePartition)",
+      "finishReset(finishReset) mountSystem(mountStatePartition) config(loadConfig) "
+      "unlockState(unlockStatePartition)",
       show("initialize", Mode::kContainer));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
-      "userSetup(writeUserFiles,writeUserSysctls) "
+      "userDisks(mountUserDisks) userSetup(writeUserFiles,writeUserSysctls) "
       "startEverything(startAllServices,loadDeviceModules)",
       show("boot", Mode::kMetal));
   EXPECT_EQ(
@@ -65,16 +66,28 @@ TEST(Sequences, NamesAndOrder) {
   EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kMetal));
   EXPECT_EQ(
       "reboot: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
-      "umount(unmountOverlayFilesystems,unmountPodMounts) "
+      "unmountUser(unmountUserDisks) umount(unmountOverlayFilesystems,unmountPodMounts) "
       "unmountBind(unmountSystemDiskBindMounts) "
       "unmountSystem(unmountEphemeralPartition,unmountStatePartition) reboot(reboot)",
       show("reboot", Mode::kMetal));
   EXPECT_EQ(
       "shutdown: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
-      "umount(unmountOverlayFilesystems,unmountPodMounts) "
+      "unmountUser(unmountUserDisks) umount(unmountOverlayFilesystems,unmountPodMounts) "
       "unmountBind(unmountSystemDiskBindMounts) "
       "unmountSystem(unmountEphemeralPartition,unmountStatePartition) shutdown(shutdown)",
       show("shutdown", Mode::kMetal));
+  EXPECT_EQ(
+      "reset: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
+      "unmountUser(unmountUserDisks) umount(unmountOverlayFilesystems,unmountPodMounts) "
+      "unmountBind(unmountSystemDiskBindMounts) "
+      "unmountSystem(unmountEphemeralPartition,unmountStatePartition) reset(resetSystemDisk) "
+      "reboot(reboot)",
+      show("reset", Mode::kMetal));
+  EXPECT_EQ(
+      "reset: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
+      "umount(unmountPodMounts) unmountSystem(unmountStatePartition) reset(resetSystemDisk) "
+      "reboot(reboot)",
+      show("reset", Mode::kContainer));
   EXPECT_EQ(show("initialize", Mode::kMetal), show("initialize", Mode::kCloud));
 }
 

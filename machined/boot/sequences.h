@@ -13,7 +13,8 @@ Mode modeOfPlatform(kj::StringPtr platform);
 kj::StringPtr nameOf(Mode mode);
 
 constexpr kj::StringPtr kInitialize = "initialize"_kj, kInstall = "install"_kj, kBoot = "boot"_kj,
-                        kReboot = "reboot"_kj, kShutdown = "shutdown"_kj, kUpgrade = "upgrade"_kj;
+                        kReboot = "reboot"_kj, kShutdown = "shutdown"_kj, kUpgrade = "upgrade"_kj,
+                        kReset = "reset"_kj;
 
 struct PlannedPhase {
   kj::StringPtr name;

@@ -60,7 +60,7 @@ struct MachineLifeTest : testing::Test {
                 if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
                 return kj::mv(paf.promise);
               },
-              [&test]() { return test.mustInstall; }}) {}
+              [&test]() { return test.mustInstall; }, [&test]() { return test.mustReset; }}) {}
   };
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
@@ -69,7 +69,7 @@ struct MachineLifeTest : testing::Test {
   kj::Vector<kj::String> reasons;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> written;  // the reason
   bool slowDisk = false;
-  bool mustInstall = false;
+  bool mustInstall = false, mustReset = false;
 
   Sequence sequence(kj::StringPtr name) {
     Sequence result{kj::str(name), {}};
@@ -189,6 +189,39 @@ TEST_F(MachineLifeTest, GoingDownTakesOver) {
   EXPECT_EQ(MachineStatus::Stage::SHUTTING_DOWN, stage());
   EXPECT_EQ(0u, apiKept);
   EXPECT_EQ(0u, said.size());
+}
+
+// Catches: a reset that is forgotten by the brain after the one that promised it, also if that one
+// did not get to taking the machine down, or that another end of the machine is taken for.
+TEST_F(MachineLifeTest, AResetThatWasPromisedIsCarriedOn) {
+  start();
+  end();
+  end();
+  mustReset = true;  // and no answer
+  restart();
+  EXPECT_EQ("initialize boot reset", history());
+  EXPECT_EQ(MachineStatus::Stage::RESETTING, stage());
+  restart();
+  EXPECT_EQ("initialize boot reset reset", history());
+  brain().life.reboot();
+  scope.poll();
+  EXPECT_EQ("initialize boot reset reset reboot", history());
+  restart();
+  EXPECT_EQ("initialize boot reset reset reboot reboot", history());
+}
+
+// Catches: an answer to a reset that does not get through, and one that comes before it is certain.
+TEST_F(MachineLifeTest, AResetAnswersFirst) {
+  start();
+  end();
+  end();
+  auto accepted = brain().life.acceptReset();
+  EXPECT_TRUE(accepted.poll(scope));
+  EXPECT_EQ("initialize boot", history());
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_EQ("initialize boot reset", history());
+  ASSERT_EQ(1u, reasons.size());
+  EXPECT_EQ("reset asked for through the API after initialize boot", reasons[0]);
 }
 
 // Catches: a machine that goes down before it is on disk why, that does not because the disk hangs,

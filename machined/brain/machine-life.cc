@@ -15,10 +15,10 @@ constexpr auto kSettled = 5 * kj::SECONDS;
 constexpr auto kReasonPatience = 5 * kj::SECONDS;
 constexpr kj::StringPtr
     kByHand = "asked for at the machine (power button, ctrl-alt-del, or a signal to process 1)"_kj,
-    kByApi = "asked for through the API"_kj;
+    kByApi = "asked for through the API"_kj, kResetByApi = "reset asked for through the API"_kj;
 
 bool goesDown(Stage stage) {
-  return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN;
+  return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN || stage == Stage::RESETTING;
 }
 
 // Empty for a stage that is none.
@@ -34,9 +34,17 @@ kj::StringPtr sequenceOf(Stage stage) {
       return kReboot;
     case Stage::SHUTTING_DOWN:
       return kShutdown;
+    case Stage::RESETTING:
+      return kReset;
     default:
       return "";
   }
+}
+
+MachineStatus::Stage statusOf(Stage down) {
+  if (down == Stage::RESETTING) return MachineStatus::Stage::RESETTING;
+  return down == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
+                                  : MachineStatus::Stage::SHUTTING_DOWN;
 }
 
 kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> lines) {
@@ -65,6 +73,7 @@ void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
 // --- on ---
 
 void MachineLife::begin(Records records) {
+  if (!goesDown(progress.stage) && deps.mustReset()) reached(Stage::RESETTING);
   if (records == Records::kLost &&
       (progress.stage == Stage::BOOT || progress.stage == Stage::RUNNING)) {
     reached(Stage::INITIALIZE);
@@ -99,6 +108,7 @@ kj::Promise<void> MachineLife::live() {
       break;
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
+    case Stage::RESETTING:
       goDown(progress.stage, "");  // the predecessor knew why
       break;
   }
@@ -135,8 +145,7 @@ kj::String MachineLife::sequenceOrNext() const {
 
 void MachineLife::goDown(Stage stage, kj::StringPtr reason) {
   reached(stage);
-  deps.status.set(stage == Stage::REBOOTING ? MachineStatus::Stage::REBOOTING
-                                            : MachineStatus::Stage::SHUTTING_DOWN);
+  deps.status.set(statusOf(stage));
   tasks.add(takeDown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
     deps.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
   }));
@@ -173,6 +182,10 @@ kj::Promise<void> MachineLife::acceptRebootFor(kj::StringPtr reason) {
 }
 kj::Promise<void> MachineLife::acceptShutdown() {
   return accept(Stage::SHUTTING_DOWN, kByApi);
+}
+
+kj::Promise<void> MachineLife::acceptReset() {
+  return accept(Stage::RESETTING, kResetByApi);
 }
 
 kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {

@@ -34,6 +34,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
         [](kj::StringPtr) -> kj::Promise<void> { return kj::READY_NOW; };
     // Asked when initialize is over: the system runs from a medium, and has a disk to go to.
     kj::Function<bool()> mustInstall = []() { return false; };
+    // Process 1 holds the promise of a reset, whether or not its caller was answered.
+    kj::Function<bool()> mustReset = []() { return false; };
   };
   explicit MachineLife(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
@@ -53,6 +55,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptRebootFor(kj::StringPtr reason);  // a constant
   kj::Promise<void> acceptShutdown();
+  // The same when a reset was promised (machined/storage/reset.h).
+  kj::Promise<void> acceptReset();
   // Resolves when process 1 knows: from there on a new brain takes the machine down.
   kj::Promise<void> intendReboot();
 

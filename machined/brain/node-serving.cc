@@ -34,9 +34,7 @@ MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
 }  // namespace
 
 NodeServing::NodeServing(Dependencies d)
-    : deps(kj::mv(d)),
-      timer(deps.io.provider->getTimer()),
-      pool(deps.io.unixEventPort, timer, {}, [this](kj::StringPtr line) { deps.alarm(line); }) {}
+    : deps(kj::mv(d)), timer(deps.io.provider->getTimer()), pool(deps.pool) {}
 
 kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
   return serveUnix(
@@ -61,8 +59,8 @@ void NodeServing::audit(rpc::AuditRecord::Reader record) {
   auto now = deps.clock.now();
   deps.logs.append(kAuditLog, auditLine(record, now));
   auto call = record.getCall();
-  for (auto begin :
-       {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Configuration.apply"_kj, "Upgrades."_kj}) {
+  for (auto begin : {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Machine.reset"_kj,
+                     "Configuration.apply"_kj, "Upgrades."_kj}) {
     if (!call.startsWith(begin)) continue;
     asked = Asked{kj::str(record.getClient(), " (", record.getAddress(), ")"), now};
   }
@@ -107,7 +105,7 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
   parts.storage =
-      inContainer() ? serveNoStorage() : serveStorage(pool, meta, deps.newRecoveryKey, mine());
+      inContainer() ? serveNoStorage() : serveStorage(pool, deps.meta, deps.newRecoveryKey, mine());
   parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort, timer}, mine());
   parts.resources = serveResources(deps.store, false, mine());
   parts.sensitiveResources = serveResources(deps.store, true, mine());
@@ -151,6 +149,8 @@ MachineHooks NodeServing::hooks() {
   hooks.services = KJ_BIND_METHOD(*this, cgroups);
   hooks.time = KJ_BIND_METHOD(*this, askTime);
   hooks.authority = KJ_BIND_METHOD(*this, authority);
+  hooks.previewReset = KJ_BIND_METHOD(*this, previewReset);
+  hooks.reset = KJ_BIND_METHOD(*this, resetAs);
   return hooks;
 }
 
@@ -181,6 +181,20 @@ kj::Vector<ServiceCgroup> NodeServing::cgroups() {
 kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {
   auto answer = co_await deps.time.check(kj::mv(server));
   co_return TimeAnswer{kj::mv(answer.server), answer.local, answer.remote};
+}
+
+kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels) {
+  auto plan = co_await deps.reset.plan(kj::mv(labels));
+  ResetFacts facts{kj::mv(plan.disk), {}};
+  for (auto& target : plan.targets) {
+    facts.targets.add(ResetFact{kj::mv(target.label), kj::mv(target.device), target.bytes});
+  }
+  co_return kj::mv(facts);
+}
+
+kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
+  co_await deps.reset.promise({kj::mv(labels), reboot, graceful});
+  co_await deps.life.acceptReset();
 }
 
 kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {

@@ -17,7 +17,7 @@
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
 #include "machined/storage/disks.h"
-#include "machined/storage/meta-partition.h"
+#include "machined/storage/reset.h"
 #include "machined/telemetry/event-ring.h"
 #include "machined/telemetry/telemetry-server.h"
 #include "machined/time/time-service.h"
@@ -46,10 +46,12 @@ class NodeServing {
     TimeService& time;
     ConfigKeeper& config;
     MachineLife& life;
-    kj::Function<void(kj::StringPtr)> alarm;  // a line for the console and the log
     BootRecorder& recorder;
     Containerd& containerd;
     Upgrader& upgrader;
+    ReadPool& pool;  // of what clients read
+    MetaPartition& meta;
+    Reset& reset;
     NewRecoveryKey newRecoveryKey;
   };
   explicit NodeServing(Dependencies deps);
@@ -70,8 +72,7 @@ class NodeServing {
   Dependencies deps;
   kj::Timer& timer;
   Rules rules{capnp::Schema::from<rpc::Node>()};
-  ReadPool pool;
-  MetaPartition meta{timer};
+  ReadPool& pool;
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
 
   // What all clients share, and one client's own.
@@ -90,6 +91,8 @@ class NodeServing {
   void fillStatus(rpc::Status::Builder out);
   kj::Vector<ServiceCgroup> cgroups();
   kj::Promise<TimeAnswer> askTime(kj::String server);
+  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels);
+  kj::Promise<void> resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot);
   kj::Maybe<pki::CertificateAndKey> authority();
 };
 

@@ -171,7 +171,14 @@ MachineLife::Dependencies Wiring::lifeDependencies() {
           },
           releaseStartMemory,
           KJ_BIND_METHOD(*this, keepReason),
-          [this]() { return mode == Mode::kMetal && !state.isMounted(); }};
+          [this]() { return mode == Mode::kMetal && !state.isMounted(); },
+          [this]() { return reset->promised() != nullptr; }};
+}
+
+kj::Own<Reset> Wiring::makeReset() {
+  auto say = [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); };
+  if (container) return resetOfFolders(process1, uv, kj::mv(say));
+  return resetOfDisk(process1, uv, reads, meta, installer, kj::mv(say));
 }
 
 BootRecorder::Dependencies Wiring::recorderDependencies() {
@@ -194,29 +201,9 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
 }
 
 NodeServing::Dependencies Wiring::servingDependencies() {
-  return {io,
-          uv,
-          clock,
-          arguments,
-          platform,
-          mode,
-          process1,
-          events,
-          logs,
-          store,
-          configReader,
-          foreign,
-          status,
-          sequencer,
-          supervisor,
-          time,
-          config,
-          life,
-          [this](kj::StringPtr line) { console.say(kj::str("warning: ", line), Tone::kAlarm); },
-          recorder,
-          containerd,
-          upgrader,
-          KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+  return {io,     uv,    clock,        arguments,  platform, mode,      process1,   events,
+          logs,   store, configReader, foreign,    status,   sequencer, supervisor, time,
+          config, life,  recorder,     containerd, upgrader, reads,     meta,       *reset, KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 void Wiring::statusChanged() {

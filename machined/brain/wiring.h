@@ -32,6 +32,8 @@
 #include "machined/history/boot-recorder.h"
 #include "machined/process1/held.h"
 #include "machined/storage/installer.h"
+#include "machined/storage/reset.h"
+#include "machined/storage/user-disks.h"
 #include "machined/system/sysctls.h"
 #include "machined/system/system-mounts.h"
 #include "machined/time/kernel-clock.h"
@@ -103,6 +105,12 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                     container ? StateOn::kLauncher : StateOn::kDisk,
                     alarmAt("warning: ")};
   EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
+  ReadPool reads{io.unixEventPort, timer, {}, [this](kj::StringPtr line) {
+                   console.say(kj::str("warning: ", line), Tone::kAlarm);
+                 }};
+  MetaPartition meta{timer};
+  kj::Own<Reset> reset = makeReset();
+  UserDisks userDisks{uv, timer, volumes, installer, alarmAt("warning: ")};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
@@ -123,9 +131,10 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Upgrader upgrader{upgraderDependencies()};
 
   // Its life.
-  TaskParts parts{arguments,    uv,          timer,      process1,    events,    console, store,
-                  configReader, controllers, supervisor, kernelClock, mounts,    sysctls, state,
-                  recorder,     config,      containerd, installer,   ephemeral, upgrader};
+  TaskParts parts{arguments, uv,           timer,       process1,   events,      console,
+                  store,     configReader, controllers, supervisor, kernelClock, mounts,
+                  sysctls,   state,        recorder,    config,     containerd,  installer,
+                  ephemeral, *reset,       userDisks,   upgrader};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
 
@@ -145,6 +154,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   MachineLife::Dependencies lifeDependencies();
   BootRecorder::Dependencies recorderDependencies();
   kj::Promise<void> keepReason(kj::StringPtr reason);
+  kj::Own<Reset> makeReset();
   NodeServing::Dependencies servingDependencies();
   Upgrader::Dependencies upgraderDependencies();
   kj::Promise<Health> health();

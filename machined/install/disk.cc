@@ -153,6 +153,10 @@ void Disk::writeTable(const gpt::Table& table) {
 
 void Disk::setTable(const gpt::Table& table) {
   writeTable(table);
+  tellKernel();
+}
+
+void Disk::tellKernel() {
   int error = patiently(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
   if (error != 0) refuse(path, "have its partitions read", error);
 }

@@ -34,6 +34,7 @@ class Disk {
   // Replaces the one that is there, or writes the first one.
   void writeTable(const gpt::Table& table);
   void setTable(const gpt::Table& table);  // and tells the kernel
+  void tellKernel();
   kj::String node(const Place& place) const;
 
   Found look();  // libblkid reads it

@@ -17,8 +17,8 @@
 #include "machined/install/boot-code.h"
 #include "machined/install/boot-files.h"
 #include "machined/install/disk.h"
+#include "machined/install/file-systems.h"
 #include "machined/install/new-file.h"
-#include "machined/install/tool.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::install {
@@ -26,36 +26,11 @@ namespace {
 
 using machined::FileSystem;
 
-constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
 constexpr size_t kCopyAtOnce = 1u << 20;
 constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector size
 
 [[noreturn]] void refuse(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, why);
-}
-
-// --- file systems
-
-void makeXfs(kj::StringPtr node, kj::StringPtr label) {
-  // STATE is smaller than what mkfs.xfs takes for sensible.
-  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,
-                             "-L"_kj,  label,   node};
-  runTool(command);
-}
-// Without what was added to XFS later than the boot loader learned to read it.
-void makeBootXfs(kj::StringPtr node) {
-  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj,
-                             "-f"_kj,  "--unsupported"_kj,
-                             "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
-                             "-i"_kj,  "nrext64=0,exchange=0"_kj,
-                             "-n"_kj,  "ftype=1,parent=0"_kj,
-                             "-L"_kj,  kBoot,
-                             node};
-  runTool(command);
-}
-void makeFat(kj::StringPtr node) {
-  kj::StringPtr command[] = {kMkfsFat, "-F"_kj, "32"_kj, "-n"_kj, kEfi, node};
-  runTool(command);
 }
 
 Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {

@@ -6,8 +6,10 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "machined/foreign/frame.h"
+#include "machined/install/erasure.h"
 #include "machined/install/installation.h"
 #include "machined/install/slots.h"
+#include "machined/install/user-disk.h"
 #include "rpc/install.capnp.h"
 
 namespace talos::install {
@@ -67,6 +69,18 @@ bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say) {
     }
     case rpc::InstallRequest::GROW:
       return grow(request.getGrow());
+    case rpc::InstallRequest::ERASE: {
+      auto wish = request.getErase();
+      kj::Vector<kj::StringPtr> labels;
+      for (auto label : wish.getLabels()) labels.add(label);
+      return erase(wish.getDisk(), labels, say);
+    }
+    case rpc::InstallRequest::DIVIDE: {
+      auto wish = request.getDivide();
+      kj::Vector<uint64_t> sizes;
+      for (auto size : wish.getSizes()) sizes.add(size);
+      return divide(wish.getDisk(), sizes, say);
+    }
     default:
       break;
   }

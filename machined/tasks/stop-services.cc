@@ -5,6 +5,7 @@
 #include "common/base/within.h"
 #include "machined/containers/container-facts.h"
 #include "machined/services/supervisor.h"
+#include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
 
@@ -19,13 +20,6 @@ kj::Promise<void> warnOnly(Console& console, kj::Promise<void> promise) {
       [&console](kj::Exception&& e) { console.say(kj::str("warning: ", messageOf(e))); });
 }
 
-kj::Promise<void> stopPodsOf(Containerd& containerd, Console& console, kj::Timer& timer) {
-  auto stopped = stopPods(
-      containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
-  return warnOnly(console, within(timer, kPodsPatience, kj::mv(stopped),
-                                  kj::str("the pods have not stopped within ",
-                                          kPodsPatience / kj::SECONDS, " s")));
-}
 kj::Promise<void> stopOne(Supervisor& supervisor, Console& console) {
   return warnOnly(console, supervisor.stop("networkd"));
 }
@@ -35,8 +29,20 @@ kj::Promise<void> stopAll(Supervisor& supervisor, Console& console) {
 
 }  // namespace
 
-extern const BootTask stopAllPods = task<stopPodsOf>("stopAllPods");
+extern const BootTask stopAllPods = task<stopPodsGently>("stopAllPods");
 extern const BootTask stopNetworkd = task<stopOne>("stopNetworkd");
 extern const BootTask stopAllServices = task<stopAll>("stopAllServices");
 
 }  // namespace talos::machined::tasks
+
+namespace talos::machined {
+
+kj::Promise<void> stopPodsGently(Containerd& containerd, Console& console, kj::Timer& timer) {
+  auto stopped = stopPods(
+      containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
+  return tasks::warnOnly(console, within(timer, tasks::kPodsPatience, kj::mv(stopped),
+                                         kj::str("the pods have not stopped within ",
+                                                 tasks::kPodsPatience / kj::SECONDS, " s")));
+}
+
+}  // namespace talos::machined

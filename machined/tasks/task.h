@@ -31,10 +31,12 @@ class KernelClock;
 class MachineConfigReader;
 class Mounts;
 class Process1;
+class Reset;
 class StateVolume;
 class Store;
 class Supervisor;
 class Upgrader;
+class UserDisks;
 class UserSysctls;
 
 // The parts of the brain that a task can need, each by its type.
@@ -42,7 +44,7 @@ using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&, Installer&,
-               EphemeralVolume&, Upgrader&>;
+               EphemeralVolume&, Reset&, UserDisks&, Upgrader&>;
 
 struct BootTask {
   kj::StringPtr name;

@@ -100,5 +100,18 @@ TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
 }
 
+// Catches: a reset that is waited for in vain, because the node has no certificates any more, or that is told
+// as done while the node still erases.
+TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
+  Outcome gone(Outcome::Kind::kReset, "one");
+  EXPECT_EQ(answer(gone, Node("one", Stage::RESETTING)), "wait: stopping");
+  EXPECT_EQ(tell(gone.silent("refused")), "wait: no answer");
+  EXPECT_EQ(tell(gone.silent("refused")), "wait: no answer");
+  EXPECT_EQ(tell(gone.silent("refused")), "done: down, to start without its config");
+  Outcome up(Outcome::Kind::kReset, "one");
+  EXPECT_EQ(answer(up, Node("two", Stage::MAINTENANCE)),
+            "done: rebooted, waiting for a machine config");
+}
+
 }  // namespace
 }  // namespace talos::talosctl

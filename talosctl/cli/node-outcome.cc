@@ -66,7 +66,10 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
 
 Judgement Outcome::silent(kj::StringPtr why) {
   ++silences;
-  if (kind == Kind::kShutdown && silences >= kGone) return {Verdict::kDone, kj::str("shut down")};
+  if (silences >= kGone) {
+    if (kind == Kind::kShutdown) return {Verdict::kDone, kj::str("shut down")};
+    if (kind == Kind::kReset) return {Verdict::kDone, kj::str("down, to start without its config")};
+  }
   return {Verdict::kWait, kj::str("no answer")};
 }
 

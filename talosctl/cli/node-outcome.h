@@ -14,7 +14,8 @@ struct Judgement {
 
 class Outcome {
  public:
-  enum class Kind { kBoot, kReboot, kShutdown };
+  // kReset: it has no config afterwards. It may come up again, or not answer this client any more.
+  enum class Kind { kBoot, kReboot, kShutdown, kReset };
   Outcome(Kind kind, kj::StringPtr bootId) : kind(kind), bootId(kj::str(bootId)) {}
 
   // It answered.

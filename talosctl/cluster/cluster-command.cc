@@ -252,6 +252,8 @@ cluster::Request requestOf(Invocation& call) {
   request.withUefi = call.on("with-uefi");
   request.withBootLoader = call.on("with-bootloader") || request.withUefi;
   request.encryptState = call.on("encrypt-state");
+  for (auto& disk : cluster::parseUserDisks(call.list("user-disk")))
+    request.userDisks.add(disk.bytes());
   if (call.on("encrypt-ephemeral") && !request.withBootLoader) {
     failUsage(
         "--encrypt-ephemeral needs --with-bootloader: only an installed node has the partition "

@@ -82,6 +82,9 @@ class NodeConfigs {
     if (encrypts && !isContainer(node)) {
       step(kj::arr(encryption(options.encryptState, options.encryptEphemeral)));
     }
+    if (!options.userDisks.empty() && !isContainer(node)) {
+      step(kj::arr(userDisksPatch(node, options.userDisks)));
+    }
     step(options.patches);
     step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
     auto parsed = config::parse(text, "the patched config");

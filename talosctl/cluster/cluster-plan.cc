@@ -265,6 +265,8 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setProvisioner("qemu");
     node.setCpus(emulated ? 1 : static_cast<unsigned>(ceil(cpus)));
     node.setDisk(request.disk << 20);
+    auto userDisks = node.initUserDisks(request.userDisks.size());
+    for (auto d : kj::indices(request.userDisks)) userDisks.set(d, request.userDisks[d]);
     // An installed node has STATE on its disk.
     node.setStateDisk(request.withBootLoader ? 0 : kStateDiskBytes);
   }
@@ -291,6 +293,7 @@ kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stat
   kj::Vector<kj::String> files;
   files.add(kj::str(base, ".disk"));
   if (node.getStateDisk() > 0) files.add(kj::str(base, ".state"));
+  for (auto i : kj::indices(node.getUserDisks())) files.add(kj::str(base, ".user-", i + 1));
   return files;
 }
 

@@ -30,6 +30,7 @@ struct Request {
   bool withInitNode = false;  // the first master is of type init
   bool withoutConfig = false;
   bool encryptState = false;
+  kj::Vector<uint64_t> userDisks;  // bytes of each, of virtual machines
   bool withoutUplink = false;
   kj::String isoPath;  // absolute, or empty
   // An ISO 9660 volume goes into a CD-ROM drive; any other, whose sectors are too small for one, is
@@ -63,7 +64,7 @@ struct HostAddress {
 kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
 
 // 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
-constexpr uint64_t kStateDiskBytes = 302u << 20;
+constexpr uint64_t kStateDiskBytes = 303u << 20;
 
 // What a virtual machine is started from: kernel and initramfs of the host, or its disk, where a
 // system is installed.

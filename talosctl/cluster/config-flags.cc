@@ -33,7 +33,6 @@ const Absent kAbsent[] = {
     {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
     {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
     {"use-vip", FlagKind::kBool, "false", "it waits for the shared address (vipd)"},
-    {"user-disk", FlagKind::kList, "", "it waits for machine.disks: nodes mount no disks yet"},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {
@@ -93,11 +92,18 @@ void addConfigFlags(talosctl::Command& create) {
                .help = "encrypt the partition STATE with a key made of the machine's UUID"});
   create.flag({.name = "encrypt-ephemeral",
                .help = "encrypt the partition EPHEMERAL with a key made of the machine's UUID"});
+  create.flag(
+      {.name = "user-disk",
+       .kind = FlagKind::kList,
+       .help =
+           "another disk of each virtual machine: mount point and size of its partitions, such as "
+           "/var/lib/a:1GB:/var/lib/b:2GB"});
   addAbsentFlags(create);
 }
 
 void checkConfigFlags(const talosctl::Invocation& call) {
   refuseAbsentFlags(call);
+  (void)parseUserDisks(call.list("user-disk"));
   if (call.given("endpoint") && call.on("init-node-as-endpoint")) {
     talosctl::failUsage("--endpoint and --init-node-as-endpoint cannot be used together");
   }
@@ -121,6 +127,7 @@ void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options) {
   options.firstNodeIsEndpoint = call.on("init-node-as-endpoint");
   options.encryptState = call.on("encrypt-state");
   options.encryptEphemeral = call.on("encrypt-ephemeral");
+  options.userDisks = parseUserDisks(call.list("user-disk"));
 }
 
 }  // namespace talos::cluster

@@ -70,7 +70,8 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   EXPECT_LT(status.st_blocks * 512, 2 << 20);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_NE(access(kj::str(path, ".content").cStr(), F_OK), 0);
-  EXPECT_EQ(status.st_size - off_t(2 * gpt::kAlignment), blockSizeOf(block) * blocksOf(block));
+  EXPECT_EQ(status.st_size - off_t(2 * gpt::kAlignment + (1 << 20)),
+            blockSizeOf(block) * blocksOf(block));
   EXPECT_EQ(statusOf("n.disk").st_size, 64 << 20);
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
 }
@@ -111,6 +112,10 @@ TEST_F(Disks, TheTableIsWhole) {
     EXPECT_EQ(memcmp(disk.begin() + entries + 56, "S\0T\0A\0T\0E\0\0", 12), 0);
     EXPECT_EQ(little(entries + 32, 8) * 512, gpt::kAlignment);
     EXPECT_EQ((little(entries + 40, 8) + 1) * 512, gpt::kAlignment + (300u << 20));
+    auto second = entries + 128;
+    EXPECT_EQ(memcmp(disk.begin() + second + 56, "M\0E\0T\0A\0\0", 10), 0);
+    EXPECT_EQ(little(second + 32, 8) * 512, gpt::kAlignment + (300u << 20));
+    EXPECT_EQ((little(second + 40, 8) + 1) * 512, kStateDiskBytes - gpt::kAlignment);
     EXPECT_NE(sum(entries + 16, 16), sum(0, 16)) << "the partition has no identity";
     auto own = little(at + 16, 4);
     memset(disk.begin() + at + 16, 0, 4);

@@ -19,6 +19,7 @@ namespace talos::cluster {
 namespace {
 
 constexpr unsigned kSector = 512;
+constexpr uint64_t kMetaBytes = 1 << 20;
 constexpr size_t kIsoMarkAt = 32769;  // of the first volume descriptor, in sector 16
 constexpr kj::StringPtr kIsoMark = "CD001"_kj;
 
@@ -98,7 +99,7 @@ void makeContent(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uin
   // mkfs cannot be told where in a file to begin.
   auto content = kj::str(path, ".content");
   KJ_DEFER(unlink(content.cStr()));
-  auto contentFd = makeSparse(content, size - kj::min(size, 2 * gpt::kAlignment));
+  auto contentFd = makeSparse(content, size - kj::min(size, 2 * gpt::kAlignment + kMetaBytes));
   auto words = inTree(root, mkfs);
   for (kj::StringPtr word : {"-q"_kj, "-L"_kj, "STATE"_kj, content.asPtr()}) {
     words.add(kj::str(word));
@@ -113,9 +114,13 @@ void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPt
   auto fd = makeSparse(path, size);
   KJ_IF_MAYBE (program, mkfs) makeContent(root, *program, path, size, fd);
   gpt::Table table{gpt::Guid::random(), {}, size / kSector, 0};
-  table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(),
-                                      gpt::kAlignment / kSector,
-                                      (size - gpt::kAlignment) / kSector - 1, 0, kj::str("STATE")});
+  auto add = [&](kj::StringPtr name, uint64_t begin, uint64_t end) {
+    table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), begin / kSector,
+                                        end / kSector - 1, 0, kj::str(name)});
+  };
+  auto end = size - gpt::kAlignment;
+  add("STATE", gpt::kAlignment, end - kMetaBytes);
+  add("META", end - kMetaBytes, end);
   for (auto& write : gpt::writes(table, kSector)) writeAt(fd, write.bytes, write.offset, path);
 }
 
@@ -165,6 +170,9 @@ void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
     makeSparse(kj::str(base, ".disk"), node.getDisk());
     if (node.getStateDisk() > 0) {
       makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
+    }
+    for (auto i : kj::indices(node.getUserDisks())) {
+      makeSparse(kj::str(base, ".user-", i + 1), node.getUserDisks()[i]);
     }
     if (cluster.getWithUefi()) copyVariables(root, kj::str(base, ".vars"));
   }

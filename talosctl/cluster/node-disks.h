@@ -7,8 +7,9 @@
 // Of a virtual machine, disks, all sparse:
 //
 //   <node>.disk    empty: what the node would be installed on, or, with a boot loader, is installed on
-//   <node>.state   a GPT with the partition STATE, an empty XFS: where it keeps its config over
-//                  reboots, if it is not installed. Empty when the node is to encrypt it
+//   <node>.state   a GPT with the partitions STATE, an empty XFS, and META: where it keeps its config
+//                  over reboots, if it is not installed. STATE is empty when the node is to encrypt it
+//   <node>.user-1  and so on: empty, of --user-disk
 //   <node>.vars    of UEFI firmware: what it keeps
 #pragma once
 

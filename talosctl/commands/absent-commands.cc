@@ -29,7 +29,7 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 void addAbsentCommands(Command& root) {
   for (kj::StringPtr name : {"bootstrap", "conformance", "convert-k8s", "dashboard", "etcd",
                              "health", "images", "inspect", "kubeconfig", "machineconfig", "pcap",
-                             "recover", "reset", "rollback", "upgrade", "upgrade-k8s"}) {
+                             "recover", "rollback", "upgrade", "upgrade-k8s"}) {
     addAbsent(root, name);
   }
 }

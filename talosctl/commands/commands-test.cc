@@ -1,4 +1,5 @@
 // Whole runs of commands against a cluster in this process.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -381,6 +382,43 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
   node("10.0.0.2").answersUntilReboot = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "shutdown"}), 0);
   EXPECT_THAT(err(), HasSubstr("10.0.0.2: shut down after "));
+}
+
+// Catches: a reset of which nobody was told what it destroys, or that goes on although one of the nodes
+// refused or the user did not say yes; flags that are not passed on.
+TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
+  node("10.0.0.2").answersUntilReboot = 2;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--graceful=false", "--reboot",
+                   "--system-labels-to-wipe", "STATE,META"}),
+            0);
+  auto told = err();
+  EXPECT_THAT(told, HasSubstr("10.0.0.2: erases STATE (/dev/vda5, 105 MB); then reboots\n"));
+  EXPECT_THAT(told, testing::Not(HasSubstr("[y/N]")));
+  ASSERT_EQ(node("10.0.0.2").resets.size(), 1u);
+  EXPECT_EQ(node("10.0.0.2").resets[0], "STATE+META reboot");
+
+  node("10.0.0.3").notInstalled = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "reset"}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.3: this node has no partition META"));
+  EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
+
+  c.test.console.terminal = true;
+  for (kj::StringPtr said : {"n\n"_kj, ""_kj, "yes please\n"_kj, "y\n"_kj}) {
+    int ends[2];
+    KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+    kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+    KJ_SYSCALL(write(writing, said.begin(), said.size()));
+    writing = nullptr;
+    c.deps->input = reading;
+    bool yes = said == "y\n";
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false"}), yes ? 0 : 1) << said.cStr();
+    told = err();
+    EXPECT_THAT(told, HasSubstr("10.0.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB); then "
+                                "goes off\nreset this node? [y/N] "));
+    EXPECT_EQ(node("10.0.0.2").resets.size(), yes ? 2u : 1u) << said.cStr();
+    if (!yes) EXPECT_THAT(told, HasSubstr("not confirmed; nothing was reset"));
+  }
+  EXPECT_EQ(node("10.0.0.2").resets[1], " graceful");
 }
 
 TEST_F(Runs, AnOutcomeThatNeverComesHasADeadline) {

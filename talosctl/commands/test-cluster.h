@@ -35,7 +35,8 @@ struct FakeNode {
   bool hangs = false;                  // never answers a call
   bool off = false;                    // the endpoint cannot reach it
   unsigned answersUntilReboot = 0;     // of version(), after reboot()
-  bool rebooting = false, shuttingDown = false;
+  bool rebooting = false, shuttingDown = false, notInstalled = false;
+  kj::Vector<kj::String> resets;  // as they were asked for
   unsigned calls = 0;
   kj::Vector<rpc::LogSink::Client> followers;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
@@ -115,6 +116,25 @@ class FakeMachine final : public rpc::Machine::Server {
   kj::Promise<void> shutdown(ShutdownContext context) override {
     context.getResults().setBootId(node_.bootId);
     node_.shuttingDown = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> previewReset(PreviewResetContext context) override {
+    if (node_.notInstalled) fail(ErrorKind::kFailedPrecondition, "this node has no partition META");
+    auto out = context.getResults();
+    out.setDisk("/dev/vda");
+    auto target = out.initTargets(1)[0];
+    target.setLabel("STATE");
+    target.setDevice("/dev/vda5");
+    target.setSize(100 << 20);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reset(ResetContext context) override {
+    auto params = context.getParams();
+    context.getResults().setBootId(node_.bootId);
+    node_.resets.add(kj::str(kj::strArray(params.getLabels(), "+"),
+                             params.getGraceful() ? " graceful" : "",
+                             params.getReboot() ? " reboot" : ""));
+    (params.getReboot() ? node_.rebooting : node_.shuttingDown) = true;
     return kj::READY_NOW;
   }
 

@@ -160,6 +160,13 @@ class MachinedWorld final : private kj::Clock {
     hooks.time = [](kj::String server) -> kj::Promise<machined::TimeAnswer> {
       return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
     };
+    hooks.previewReset = [](kj::Vector<kj::String>) -> kj::Promise<machined::ResetFacts> {
+      return machined::ResetFacts{kj::str("/dev/vda"), {}};
+    };
+    hooks.reset = [this](kj::Vector<kj::String>, bool, bool) -> kj::Promise<void> {
+      ++reboots;
+      return kj::READY_NOW;
+    };
     return kj::heap<machined::MachineServer>(pool, timer, kj::mv(identity), kj::mv(hooks),
                                              kj::addRef(*calls));
   }

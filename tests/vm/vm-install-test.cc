@@ -129,7 +129,8 @@ TEST(Install, ByBiosAndBackAgain) {
       << values;
 }
 
-// Catches: a boot loader that only a BIOS finds.
+// Catches: a boot loader that only a BIOS finds; a reset of a whole disk that leaves it one that cannot be
+// installed on again, or with data.
 TEST(Install, ByUefi) {
   Cluster cluster("installuefi", flags({"--with-uefi"}), 300);
   Node node{cluster, "installuefi-master-1"};
@@ -137,6 +138,25 @@ TEST(Install, ByUefi) {
   expectInstalled(node);
   auto firmware = cluster.ok({"list", "/sys/firmware"});
   EXPECT_TRUE(contains(firmware, "efi")) << firmware;
+
+  auto installations = [&] {
+    auto console = cluster.console(node.name);
+    size_t count = 0;
+    for (size_t at = 0; (at = console.find("installing on /dev/vda", at)) != std::string::npos;
+         ++at)
+      ++count;
+    return count;
+  };
+  auto before = installations();
+  auto age = node.ageOfVar();
+  auto reset = cluster.talosctl({"reset", "--reboot", "--wait=false"}, 60);
+  EXPECT_EQ(reset.status, 0) << reset.err;
+  EXPECT_TRUE(contains(reset.err, "erases all of /dev/vda: EFI (/dev/vda1, ")) << reset.err;
+  ASSERT_TRUE(eventually([&] { return installations() > before; }, kUp, 1))
+      << cluster.console(node.name);
+  ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
+  expectInstalled(node);
+  EXPECT_NE(node.ageOfVar(), age);
 }
 
 // Catches: a disk whose content is lost without leave, one that is refused although it may be wiped;

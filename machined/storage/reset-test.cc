@@ -1,0 +1,212 @@
+#include "machined/storage/reset.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "machined/process1/test-process1.h"
+
+namespace talos::machined {
+namespace {
+
+BlockDevice device(kj::StringPtr name, kj::StringPtr label, uint64_t bytes = 1 << 20) {
+  BlockDevice d;
+  d.name = kj::str(name);
+  d.disk = kj::heapString(name.slice(0, 3));
+  d.partitionName = kj::str(label);
+  d.bytes = bytes;
+  d.whole = name.size() == 3;
+  return d;
+}
+kj::Vector<BlockDevice> machineDisks() {
+  kj::Vector<BlockDevice> devices;
+  devices.add(device("vda", ""));
+  devices.add(device("vda4", "META"));
+  devices.add(device("vda5", "STATE", 100 << 20));
+  devices.add(device("vda6", "EPHEMERAL", uint64_t{1} << 30));
+  devices.add(device("vdb", ""));
+  devices.add(device("vdb1", "user-disk-1"));
+  return devices;
+}
+kj::Vector<kj::String> labels(std::initializer_list<kj::StringPtr> given) {
+  kj::Vector<kj::String> result;
+  for (auto label : given) result.add(kj::str(label));
+  return result;
+}
+kj::String shown(const ResetPlan& plan) {
+  auto targets = KJ_MAP(t, plan.targets) {
+    return kj::str(t.label, "=", t.device);
+  };
+  return kj::str(plan.disk, ": ", kj::strArray(targets, " "));
+}
+kj::String failureOf(kj::Function<void()> act) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { act(); })) {
+    return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
+  }
+  return kj::str("none");
+}
+
+// Catches: a mark that is read as another wish than it was written from; a foreign one that erases.
+TEST(ResetMark, ComesBack) {
+  struct Row {
+    bool reboot;
+    kj::Vector<kj::String> labels;
+    kj::StringPtr mark;
+  };
+  Row rows[] = {{true, labels({}), "reboot"},
+                {false, labels({}), "off"},
+                {true, labels({"STATE", "EPHEMERAL"}), "reboot STATE EPHEMERAL"},
+                {false, labels({"META"}), "off META"}};
+  for (auto& row : rows) {
+    ResetWish wish;
+    wish.labels = kj::mv(row.labels);
+    wish.reboot = row.reboot;
+    EXPECT_EQ(markOf(wish), row.mark);
+    auto back = KJ_ASSERT_NONNULL(wishOfMark(row.mark));
+    EXPECT_EQ(back.reboot, row.reboot);
+    EXPECT_EQ(markOf(back), row.mark);
+  }
+  for (auto bad : {""_kj, "rebooted"_kj, "reboot "_kj, " off"_kj, "off state"_kj, "off STATE\n"_kj,
+                   "STATE"_kj, "reboot  STATE"_kj}) {
+    EXPECT_EQ(wishOfMark(bad), nullptr) << bad.cStr();
+  }
+}
+
+// Catches: a partition of another disk among what is erased, a label that is not looked for.
+TEST(ResetPlan, IsOfTheSystemDisk) {
+  auto devices = machineDisks();
+  EXPECT_EQ(shown(planReset(devices, nullptr)),
+            "/dev/vda: META=/dev/vda4 STATE=/dev/vda5 EPHEMERAL=/dev/vda6");
+  EXPECT_EQ(shown(planReset(devices, labels({"EPHEMERAL"}))), "/dev/vda: EPHEMERAL=/dev/vda6");
+  EXPECT_EQ(
+      failureOf([&] { planReset(devices, labels({"STATE", "state"})); }),
+      "InvalidArgument: \"state\" is not a label of a system partition; use EFI, BIOS, BOOT, META, "
+      "STATE, EPHEMERAL");
+  EXPECT_EQ(failureOf([&] { planReset(devices, labels({"EFI"})); }),
+            "NotFound: /dev/vda has no partition EFI");
+  devices.add(device("vdc1", "META"));
+  EXPECT_EQ(failureOf([&] { planReset(devices, nullptr); }),
+            "FailedPrecondition: META: more than one partition is named META: /dev/vda4, "
+            "/dev/vdc1; remove "
+            "the disks that are not this node's");
+  EXPECT_EQ(failureOf([] { planReset(nullptr, nullptr); }),
+            "FailedPrecondition: this node has no partition META; it is made when the node is "
+            "installed on a "
+            "disk");
+}
+
+// The folders of a container, and many brains.
+struct FolderResetTest : testing::Test {
+  FolderResetTest() {
+    char name[] = "/tmp/reset-XXXXXX";
+    KJ_ASSERT(mkdtemp(name) != nullptr);
+    root = kj::str(name);
+    state = kj::str(root, "/state"), var = kj::str(root, "/var");
+    for (auto& folder : {kj::str(state), kj::str(var, "/lib/x")}) makeDirectories(folder);
+    writeFileAtomically(kj::str(state, "/config.yaml"), "a"_kj, 0600);
+    writeFileAtomically(kj::str(var, "/lib/x/data"), "b"_kj, 0600);
+    mounted(true);
+  }
+  ~FolderResetTest() noexcept override {
+    brain = nullptr;
+    removeTree(root);
+  }
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::Own<FakeMachine> machine = kj::heap<FakeMachine>();
+  kj::String root, state, var;
+  kj::Vector<kj::String> said;
+  struct Brain {
+    FakeProcess1 process1;
+    kj::Own<Reset> reset;
+    explicit Brain(FolderResetTest& test)
+        : process1(*test.machine),
+          reset(resetOfFolders(
+              process1, test.uv, [&test](kj::StringPtr line) { test.said.add(kj::str(line)); },
+              test.state, test.var, test.mountinfo())) {}
+  };
+  kj::Maybe<kj::Own<Brain>> brain;
+
+  kj::String mountinfo() const { return kj::str(root, "/mountinfo"); }
+  void mounted(bool both) {
+    auto line = [](kj::StringPtr at) { return kj::str("1 1 0:1 / ", at, " rw - x x rw\n"); };
+    auto text = both ? kj::str(line(state), line(var)) : line(var);
+    writeFileAtomically(mountinfo(), text, 0600);
+  }
+  Reset& boot() {
+    brain = nullptr;
+    return *brain.emplace(kj::heap<Brain>(*this))->reset;
+  }
+  bool exists(kj::StringPtr path) {
+    struct stat info;
+    return lstat(kj::str(root, "/", path).cStr(), &info) == 0;
+  }
+  kj::Maybe<ResetWish> marked(Reset& reset) { return reset.marked().wait(io.waitScope); }
+};
+
+// Catches: a reset that another brain or another boot does not know of, one that leaves its mark or the data
+// behind, one that cannot be done twice.
+TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
+  auto& first = boot();
+  EXPECT_EQ(first.promised(), nullptr);
+  EXPECT_EQ(marked(first), nullptr);
+  first.promise({labels({}), true, false}).wait(io.waitScope);
+  EXPECT_EQ(failureOf([&] { first.promise({}).wait(io.waitScope); }),
+            "FailedPrecondition: this node is being reset already");
+
+  auto& second = boot();  // another brain of this boot
+  auto held = KJ_ASSERT_NONNULL(second.promised());
+  EXPECT_TRUE(held.reboot);
+  EXPECT_FALSE(held.graceful);
+
+  brain = nullptr;
+  machine = kj::heap<FakeMachine>();  // another boot
+  auto& third = boot();
+  EXPECT_EQ(third.promised(), nullptr);
+  for (int twice = 0; twice < 2; ++twice) {
+    auto found = marked(third);
+    EXPECT_EQ(found == nullptr, twice == 1);
+    third.carryOut(held.clone()).wait(io.waitScope);
+    EXPECT_FALSE(exists("state/config.yaml") || exists("var/lib") || exists("state/reset"));
+    EXPECT_TRUE(exists("state") && exists("var"));
+  }
+}
+
+// Catches: labels that are not heeded, those of a disk that a container does not have.
+TEST_F(FolderResetTest, OnlyWhatWasAskedFor) {
+  auto& reset = boot();
+  EXPECT_EQ(shown(reset.plan(labels({})).wait(io.waitScope)),
+            kj::str(": STATE=", state, " EPHEMERAL=", var));
+  EXPECT_EQ(failureOf([&] { reset.promise({labels({"BOOT"})}).wait(io.waitScope); }),
+            "NotFound: a node in a container has no partition BOOT; use STATE or EPHEMERAL");
+  reset.promise({labels({"EPHEMERAL"})}).wait(io.waitScope);
+  EXPECT_TRUE(exists("state/reset"));
+  reset.carryOut(KJ_ASSERT_NONNULL(marked(reset))).wait(io.waitScope);
+  EXPECT_TRUE(exists("state/config.yaml"));
+  EXPECT_FALSE(exists("var/lib") || exists("state/reset"));
+}
+
+// Catches: a promise that process 1 keeps although its mark could not be written, a mark of somebody else.
+TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
+  auto& reset = boot();
+  mounted(false);
+  EXPECT_EQ(failureOf([&] { reset.promise({}).wait(io.waitScope); }),
+            kj::str("FailedPrecondition: nothing is mounted at ", state,
+                    ", so this node keeps nothing that could be erased"));
+  mounted(true);
+  makeDirectories(kj::str(state, "/reset"));  // where the file has to be
+  EXPECT_NE(failureOf([&] { reset.promise({}).wait(io.waitScope); }), "none");
+  EXPECT_EQ(reset.promised(), nullptr);
+  EXPECT_EQ(boot().promised(), nullptr);
+  removeTree(kj::str(state, "/reset"));
+  writeFileAtomically(kj::str(state, "/reset"), "all of it"_kj, 0600);
+  EXPECT_EQ(marked(boot()), nullptr);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0],
+            kj::str("warning: what ", state, "/reset says of a reset is not valid; ignored"));
+}
+
+}  // namespace
+}  // namespace talos::machined

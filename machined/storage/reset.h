@@ -1,0 +1,79 @@
+// A reset of the node: what it would erase, how it is promised, and how it is carried out.
+//
+// A promise outlasts whatever happens: process 1 holds it for the next brain, and a mark says it to the next
+// boot (the value kReset of META; in a container a file in the folder of STATE). Both are there before the
+// caller has his answer. The mark goes last of all that is erased (machined/install/erasure.h), so a reset
+// that was cut off, by a crash or by the power, is begun again and ends the same.
+//
+// The mark is words: "reboot" or "off", and the labels; without labels all is erased. Other marks are not
+// ours and are told, not followed.
+#pragma once
+
+#include "machined/process1/held.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/storage/installer.h"
+#include "machined/storage/meta-partition.h"
+#include "rpc/held.capnp.h"
+
+namespace talos::machined {
+
+struct ResetWish {
+  kj::Vector<kj::String> labels;  // none: all
+  bool reboot = false;
+  bool graceful = true;  // not in the mark: after a boot there is nothing to stop
+
+  ResetWish clone() const;
+};
+kj::String markOf(const ResetWish& wish);
+kj::Maybe<ResetWish> wishOfMark(kj::ArrayPtr<const char> mark);
+
+struct ResetPlan {
+  struct Target {
+    kj::String label, device;
+    uint64_t bytes;
+  };
+  kj::String disk;
+  kj::Vector<Target> targets;
+};
+// Of the disk with META. InvalidArgument for an unknown label, NotFound for one that the disk does not have,
+// FailedPrecondition without META. Pure.
+ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices, kj::ArrayPtr<const kj::String> labels);
+
+class Reset {
+ public:
+  explicit Reset(Process1& process1) : held(process1, "reset") {}
+  virtual ~Reset() noexcept(false) = default;
+
+  // Throws as planReset() does.
+  virtual kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) = 0;
+  // Resolves when it cannot be forgotten. Failed, nothing is left of it.
+  kj::Promise<void> promise(ResetWish wish);
+  // What was promised to process 1 in this boot; none else.
+  kj::Maybe<ResetWish> promised();
+  // Makes sure of the mark: a brain that died in promise() may have got to process 1 only.
+  kj::Promise<void> markPromised();
+  // What the mark says: of this boot or an earlier one.
+  virtual kj::Promise<kj::Maybe<ResetWish>> marked() = 0;
+  // With nothing mounted of what goes. Done already, it does nothing.
+  virtual kj::Promise<void> carryOut(ResetWish wish) = 0;
+
+ protected:
+  virtual kj::Promise<void> mark(kj::String text) = 0;
+
+ private:
+  Held<rpc::HeldReset> held;
+  kj::Maybe<ResetWish> known;
+  bool asked = false;  // process 1
+};
+
+// Of the system disk.
+kj::Own<Reset> resetOfDisk(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
+                           Installer& installer, kj::Function<void(kj::StringPtr line)> say);
+// Of a node in a container: the content of the folders that its launcher has mounted. FailedPrecondition
+// where it has mounted none.
+kj::Own<Reset> resetOfFolders(Process1& process1, UvLoop& uv,
+                              kj::Function<void(kj::StringPtr line)> say,
+                              kj::StringPtr state = "/system/state", kj::StringPtr var = "/var",
+                              kj::StringPtr mountinfo = "/proc/self/mountinfo");
+
+}  // namespace talos::machined

@@ -1,0 +1,84 @@
+// finishReset (initialize, mountSystem): a reset that was cut off is carried out before anything is
+// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), resetSystemDisk (reset, reset)
+// and endReset (reset, reboot) are the reset itself (machined/storage/reset.h).
+//
+// What cannot be erased now, because something of the disk is still in use, is left to the next boot: the
+// node reboots then, also if it is to be off afterwards.
+#include "machined/storage/reset.h"
+
+#include <linux/reboot.h>
+
+#include "common/base/error.h"
+#include "common/base/kernel-arguments.h"
+#include "machined/process1/process1.h"
+#include "machined/tasks/stop-pods.h"
+#include "machined/tasks/task.h"
+#include "machined/telemetry/event-ring.h"
+#include "machined/telemetry/node-console.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+kj::Promise<void> goDownAs(Events& events, Process1& process1, const KernelArguments& arguments,
+                           bool reboot) {
+  bool halt = arguments.first("talos.shutdown").orDefault("") == "halt";
+  unsigned command = reboot ? LINUX_REBOOT_CMD_RESTART
+                     : halt ? LINUX_REBOOT_CMD_HALT
+                            : LINUX_REBOOT_CMD_POWER_OFF;
+  events.publish([command](rpc::Event::Builder event) { event.setRestart(command); });
+  return process1.reboot(command);
+}
+
+kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, Process1& process1,
+                                const KernelArguments& arguments) {
+  auto found = co_await reset.marked();
+  KJ_IF_MAYBE (wish, found) {
+    console.say("a reset was cut off; finishing it", Tone::kAlarm);
+    bool reboot = wish->reboot;
+    co_await reset.carryOut(kj::mv(*wish));
+    co_await goDownAs(events, process1, arguments, reboot);
+  }
+}
+
+kj::Promise<void> stopPodsBefore(Reset& reset, Containerd& containerd, Console& console,
+                                 kj::Timer& timer) {
+  KJ_IF_MAYBE (wish, reset.promised()) {
+    if (!wish->graceful) return kj::READY_NOW;  // they are ended with containerd
+  }
+  return stopPodsGently(containerd, console, timer);
+}
+
+kj::Promise<void> eraseDisk(Reset& reset, Console& console, Events& events, Process1& process1,
+                            const KernelArguments& arguments) {
+  kj::Maybe<kj::Exception> failure;
+  KJ_IF_MAYBE (wish, reset.promised()) {
+    try {
+      co_await reset.markPromised();
+      co_await reset.carryOut(kj::mv(*wish));
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+  }
+  KJ_IF_MAYBE (e, failure) {
+    console.say(
+        kj::str("cannot reset now: ", messageOf(*e), "; the next boot finishes it; rebooting"),
+        Tone::kAlarm);
+    co_await goDownAs(events, process1, arguments, true);
+  }
+}
+
+kj::Promise<void> end(Reset& reset, Events& events, Process1& process1,
+                      const KernelArguments& arguments) {
+  bool reboot = false;
+  KJ_IF_MAYBE (wish, reset.promised()) reboot = wish->reboot;
+  return goDownAs(events, process1, arguments, reboot);
+}
+
+}  // namespace
+
+extern const BootTask finishReset = task<finishPending>("finishReset");
+extern const BootTask stopPodsForReset = task<stopPodsBefore>("stopAllPods");
+extern const BootTask resetSystemDisk = task<eraseDisk>("resetSystemDisk");
+extern const BootTask endReset = task<end>("reboot");
+
+}  // namespace talos::machined::tasks

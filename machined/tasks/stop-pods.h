@@ -1,0 +1,15 @@
+// The pods of a node that goes down: each gets its time to end, all together no more than 90 s. What went
+// wrong is told; it keeps nothing.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+
+namespace talos::machined {
+
+class Console;
+class Containerd;
+
+kj::Promise<void> stopPodsGently(Containerd& containerd, Console& console, kj::Timer& timer);
+
+}  // namespace talos::machined

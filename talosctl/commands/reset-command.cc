@@ -1,0 +1,116 @@
+// reset
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/take-down.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using PreviewResults = rpc::Machine::PreviewResetResults;
+using ResetResults = rpc::Machine::ResetResults;
+
+struct Wish {
+  bool graceful, reboot;
+  kj::ArrayPtr<const kj::String> labels;
+};
+
+template <typename Request>
+void setLabels(Request& request, kj::ArrayPtr<const kj::String> labels) {
+  auto list = request.initLabels(labels.size());
+  for (auto i : kj::indices(labels)) list.set(i, labels[i]);
+}
+
+kj::String sizeOf(uint64_t bytes) {
+  return bytes == 0 ? kj::String() : kj::str(", ", humanSize(bytes));
+}
+
+// "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots"
+kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const Wish& wish) {
+  auto targets = KJ_MAP(t, plan.getTargets()) {
+    return kj::str(printableText(t.getLabel()), " (", printableText(t.getDevice()),
+                   sizeOf(t.getSize()), ")");
+  };
+  bool all = wish.labels.size() == 0 && plan.getDisk().size() > 0;
+  return kj::str(printableText(node), ": erases ",
+                 all ? kj::str("all of ", printableText(plan.getDisk()), ": ") : kj::String(),
+                 kj::strArray(targets, ", "), "; then ", wish.reboot ? "reboots" : "goes off",
+                 "\n");
+}
+
+// One line of standard input; what ends without one is no answer.
+kj::Promise<bool> confirmed(Invocation& call, kj::StringPtr question) {
+  call.err(kj::str(question, " [y/N] "));
+  auto input = call.deps.lowLevel.wrapInputFd(call.deps.input);
+  kj::Vector<char> line;
+  for (char c; line.size() < 16 && co_await input->tryRead(&c, 1, 1) == 1 && c != '\n';)
+    line.add(c);
+  kj::ArrayPtr<const char> said = line;
+  co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
+}
+
+// Keeps what the nodes said; whether all of them did.
+kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
+  auto session = co_await openSession(call, kDeadline);
+  auto answers = co_await askAll<PreviewResults>(*session, [&](rpc::Node::Client node) {
+    auto request = node.machineRequest().send().getMachine().previewResetRequest();
+    setLabels(request, wish.labels);
+    return request.send();
+  });
+  if (conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure) != 0) {
+    co_return false;
+  }
+  for (auto& a : answers.good) call.err(described(a.node, a.value, wish));
+  if (call.on("yes") || !call.deps.console.errIsTerminal()) co_return true;
+  auto nodes = answers.good.size();
+  auto question =
+      nodes == 1 ? kj::str("reset this node?") : kj::str("reset these ", nodes, " nodes?");
+  if (co_await confirmed(call, question)) co_return true;
+  fail(ErrorKind::kFailedPrecondition, "not confirmed; nothing was reset");
+}
+
+bool keepsItsConfig(const Wish& wish) {
+  for (auto& label : wish.labels) {
+    if (label == "STATE") return false;
+  }
+  return wish.labels.size() > 0;
+}
+
+kj::Promise<int> runReset(Invocation& call) {
+  Wish wish{call.on("graceful"), call.on("reboot"), call.list("system-labels-to-wipe")};
+  if (!co_await announce(call, wish)) co_return 1;
+  auto kind = !wish.reboot           ? Outcome::Kind::kShutdown
+              : keepsItsConfig(wish) ? Outcome::Kind::kReboot
+                                     : Outcome::Kind::kReset;
+  co_return co_await takeDownAll<ResetResults>(call, kind, [&](rpc::Machine::Client machine) {
+    auto request = machine.resetRequest();
+    request.setGraceful(wish.graceful);
+    request.setReboot(wish.reboot);
+    setLabels(request, wish.labels);
+    return request.send();
+  });
+}
+
+}  // namespace
+
+void addResetCommand(Command& root) {
+  auto& reset = root.add("reset", "Erase the system disk of nodes, or partitions of it");
+  reset.details =
+      "Prints what will be erased, and asks on a terminal. A reset that was accepted is finished "
+      "whatever happens, after a power cut by the next boot. Waits until each node is off, or up "
+      "again, or, without its config, down, at most 10 minutes (--timeout), unless --wait=false is "
+      "given.";
+  reset.flag({.name = "graceful", .fallback = "true", .help = "give pods the time to end"});
+  reset.flag({.name = "reboot", .help = "reboot afterwards instead of going off"});
+  reset.flag({.name = "system-labels-to-wipe",
+              .kind = FlagKind::kList,
+              .help = "erase these partitions only: EFI, BIOS, BOOT, META, STATE, EPHEMERAL"});
+  reset.flag({.name = "yes", .letter = "y", .help = "do not ask"});
+  addWaitFlag(reset, true);
+  addStreamOutputFlag(reset);
+  reset.run = runReset;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,78 @@
+// Calls that take nodes down, each node in its turn, and what becomes of the nodes: followed unless
+// --wait=false is given, printed as --output says. The command has both flags.
+#pragma once
+
+#include "common/base/error.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/client/follow-node.h"
+
+namespace talos::talosctl {
+
+struct TakeDown {
+  Invocation& call;
+  Outcome::Kind kind;
+  kj::ArrayPtr<const kj::String> names;
+  Progress progress;
+  kj::Own<Turns> turns;
+  kj::Vector<Failure> failures;
+  size_t good = 0;
+};
+
+// One node from the request to its outcome; failures are kept, not thrown.
+template <typename Results, typename F>
+kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& request) {
+  kj::Maybe<kj::Exception> failure;
+  try {
+    kj::String bootId;
+    {
+      KJ_DEFER(task.turns->answered(index));
+      co_await task.turns->start(index);
+      auto machine = session.client.node(task.names[index]).machineRequest().send().getMachine();
+      kj::Promise<capnp::Response<Results>> answer = request(kj::mv(machine));
+      auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
+      bootId = kj::str(response.getBootId());
+    }
+    if (task.call.on("wait")) {
+      co_await follow(task.call, task.kind, task.names[index], kj::mv(bootId), task.progress,
+                      index);
+    }
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) {
+    if (task.call.on("wait")) task.progress.set(index, kj::str("failed: ", messageOf(*e)));
+    task.failures.add(kj::str(task.names[index]), kj::mv(*e));
+  } else {
+    ++task.good;
+    if (formatOf(task.call) == Format::kJson) {
+      task.call.out(
+          kj::str("{\"node\":", codec::jsonString(task.names[index]), ",\"done\":true}\n"));
+    }
+  }
+}
+
+// `request` makes the call of the rpc::Machine::Client that it gets; its answer has the boot id.
+template <typename Results, typename F>
+kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request) {
+  // The deadline of the request itself; --timeout is that of the outcome when it is waited for.
+  auto session = co_await openSession(call, kDeadline);
+  auto names = session->client.nodes();
+  auto turns = co_await takeTurns(*session, names);
+  TakeDown task{.call = call,
+                .kind = kind,
+                .names = names,
+                .progress = Progress(call.deps.console, names),
+                .turns = kj::mv(turns),
+                .failures = {}};
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    waits.add(takeDown<Results>(task, *session, i, request));
+  }
+  co_await kj::joinPromises(waits.finish());
+  if (formatOf(call) == Format::kJson) {
+    for (auto& f : task.failures) call.out(jsonFailure(f, 0));
+  }
+  co_return conclude(call, task.failures, task.good, Partial::kIsFailure);
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,99 @@
+// Disks of machine.disks: made from nothing, found again, and never taken from anybody.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+
+constexpr double kUp = 240;  // emulated, beside whatever else runs
+constexpr const char* kName = "userdisks-master-1";
+
+struct Node {
+  Cluster& cluster;
+
+  std::string disk() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
+  void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
+  std::string log() { return cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out; }
+  bool booted() {
+    return eventually([&] { return contains(log(), "sequence boot: done"); }, kUp, 1);
+  }
+  bool saysProblem(const std::string& text) {
+    return eventually(
+        [&] { return contains(cluster.talosctl({"--timeout", "5s", "status"}, 20).out, text); },
+        kUp, 1);
+  }
+  std::string head() {
+    std::ifstream in(disk(), std::ios::binary);
+    std::string bytes(4 << 20, 0);
+    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  }
+  void expectMounted() {
+    auto mounts = cluster.ok({"mounts"});
+    EXPECT_TRUE(std::regex_search(mounts, std::regex("/dev/vdc1 .* /var/lib/first\n"))) << mounts;
+    EXPECT_TRUE(std::regex_search(mounts, std::regex("/dev/vdc2 .* /var/lib/first/second\n")))
+        << mounts;
+    auto listed = cluster.ok({"list", "-l", "/var/lib"});
+    EXPECT_TRUE(std::regex_search(listed, std::regex("first\n"))) << listed;
+  }
+};
+
+}  // namespace
+
+// Catches: disks that are not mounted, or in another order than the config says; ones that are made anew at a
+// boot, or that a power cut while they are made leaves useless; foreign data that is lost, a node that does not
+// say what is in its way.
+TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
+  Cluster cluster(
+      "userdisks",
+      {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink", "--wait=false",
+       "--user-disk", "/var/lib/first:300MiB:/var/lib/first/second:310MiB"},
+      120);
+  Node node{cluster};
+  // In the middle of being made, two times.
+  for (auto write : {"4", "30"}) {
+    auto cut = cluster.talosctl(
+        {"cluster", "node", "kill", kName, "--at-write", write, "--wait-timeout", "120s"}, 150);
+    if (cut.status == 0) {
+      node.power("start");
+    } else {
+      EXPECT_TRUE(contains(cut.err, "did not reach write")) << cut.err;
+    }
+  }
+  ASSERT_TRUE(node.booted()) << cluster.console(kName);
+  node.expectMounted();
+
+  // Again: nothing is made.
+  node.power("kill");
+  node.power("start");
+  ASSERT_TRUE(node.booted()) << cluster.console(kName);
+  node.expectMounted();
+  EXPECT_FALSE(contains(node.log(), "was empty; made an xfs")) << node.log();
+  cluster.ok({"shutdown"}, 120);
+  EXPECT_FALSE(contains(cluster.console(kName), "cannot unmount")) << cluster.console(kName);
+
+  // Somebody else's.
+  std::filesystem::resize_file(node.disk(), 0);
+  std::filesystem::resize_file(node.disk(), uint64_t{700} << 20);
+  auto made = harness::run(
+      {"sh", "-c", "echo 'label: dos\n2048,4096,c' | /usr/sbin/sfdisk -q '" + node.disk() + "'"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  auto before = node.head();
+  node.power("start");
+  EXPECT_TRUE(
+      node.saysProblem("machine.disks: /dev/vdc cannot be used: it holds 1 partition (dos): 1"))
+      << cluster.console(kName);
+  EXPECT_EQ(before, node.head()) << "the disk was written to";
+}
+
+}  // namespace talos::vm
