@@ -52,7 +52,7 @@ interface Node {
   configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
   containers @10 () -> (containers :Containers) $allow("os:reader");
-  upgrades @11 () -> (upgrades :Upgrades) $allow("os:admin");
+  upgrades @11 () -> (upgrades :Upgrades) $allow("os:reader");
 }
 
 interface Logs {

@@ -128,6 +128,10 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setStorage(kj::heap<rpc::Storage::Server>());
     return kj::READY_NOW;
   }
+  kj::Promise<void> upgrades(UpgradesContext context) override {
+    context.getResults().setUpgrades(kj::heap<rpc::Upgrades::Server>());
+    return kj::READY_NOW;
+  }
 
  private:
   Model& model;

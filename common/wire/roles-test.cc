@@ -252,6 +252,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Resources.get",        "Resources.list",    "Resources.types",    "Resources.watch",
       "Services.list",        "Logs.previous",     "Events.previous",    "Node.containers",
       "Containers.images",    "Containers.list",   "Containers.logs",    "Containers.stats",
+      "Node.upgrades",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -279,6 +280,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Storage.newRecoveryKey",
       "Storage.readMeta",
       "Storage.writeMeta",
+      "Upgrades.rollback",
+      "Upgrades.upgrade",
       "UsageSink.usages",
   };
   kj::TreeMap<kj::String, kj::StringPtr> expected;
@@ -307,7 +310,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
       "Machine.reboot Machine.reset Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop "
-      "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta",
+      "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
+      "Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));
 }
 

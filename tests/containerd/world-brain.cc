@@ -132,7 +132,8 @@ class Brain {
          .networkd = nullptr,
          .configuration = nullptr,
          .storage = nullptr,
-         .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine())});
+         .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine()),
+         .upgrades = nullptr});
   }
 
   kj::Promise<void> takeDown() {
