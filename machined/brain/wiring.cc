@@ -201,9 +201,11 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
 }
 
 NodeServing::Dependencies Wiring::servingDependencies() {
-  return {io,     uv,    clock,        arguments,  platform, mode,      process1,   events,
-          logs,   store, configReader, foreign,    status,   sequencer, supervisor, time,
-          config, life,  recorder,     containerd, upgrader, reads,     meta,       *reset, KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+  return {io,           uv,       clock,  arguments, platform,
+          mode,         process1, events, logs,      store,
+          configReader, foreign,  status, sequencer, supervisor,
+          time,         config,   life,   recorder,  containerd,
+          upgrader,     reads,    meta,   *reset,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 void Wiring::statusChanged() {

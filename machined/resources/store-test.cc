@@ -353,9 +353,9 @@ TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
   store.attachJournal(process1).wait(scope);
   FakeMachine crashed;
   crashed.keep("store", journalWith(machine, [](rpc::Resource::Builder resource) {
-    resource.getMetadata().setOwner("somebody else");
-    resource.getSpec().initAs<rpc::NamespaceSpec>();
-  }));
+                 resource.getMetadata().setOwner("somebody else");
+                 resource.getSpec().initAs<rpc::NamespaceSpec>();
+               }));
   expectReplaced(*this, crashed, "foreign");
 }
 
@@ -375,10 +375,10 @@ TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
   write(store, "b");
   FakeMachine crashed;
   crashed.keep("store", journalWith(machine, [](rpc::Resource::Builder resource) {
-    if (resource.getMetadata().getType() == typeName<rpc::RouteStatusSpec>()) return;
-    resource.getMetadata().setOwner("somebody else");
-    resource.getSpec().initAs<rpc::NamespaceSpec>();
-  }));
+                 if (resource.getMetadata().getType() == typeName<rpc::RouteStatusSpec>()) return;
+                 resource.getMetadata().setOwner("somebody else");
+                 resource.getSpec().initAs<rpc::NamespaceSpec>();
+               }));
   FakeProcess1 process1(crashed);
   Store next(registry, clock);
   EXPECT_TRUE(next.attachJournal(process1).wait(scope) != nullptr);

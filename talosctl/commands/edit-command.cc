@@ -16,6 +16,7 @@
 #include "talosctl/cli/table.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/apply-configs.h"
+#include "talosctl/commands/follow-operation.h"
 #include "talosctl/config/editor.h"
 
 namespace talos::talosctl {
@@ -36,11 +37,6 @@ bool canBeMended(const kj::Exception& e) {
     default:
       return false;
   }
-}
-
-// An error of the connection: the same text may be accepted later.
-bool mayPass(const kj::Exception& e) {
-  return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
 }
 
 kj::Vector<kj::String> introduction(const Subject& subject) {

@@ -39,13 +39,12 @@ kj::Promise<Ended> look(Client& client, kj::StringPtr node, uint64_t number, Pro
   co_return Ended::kNo;
 }
 
-// Of a machined that restarts, and goes on with it.
+}  // namespace
+
 bool mayPass(const kj::Exception& e) {
   auto kind = kindOf(e);
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
-
-}  // namespace
 
 kj::Promise<void> followOperation(Invocation& call, kj::StringPtr node, uint64_t number,
                                   Progress& progress, size_t index) {

@@ -13,4 +13,7 @@ namespace talos::talosctl {
 kj::Promise<void> followOperation(Invocation& call, kj::StringPtr node, uint64_t number,
                                   Progress& progress, size_t index);
 
+// An error of the connection, such as that of a machined that restarts: the same may work later.
+bool mayPass(const kj::Exception& e);
+
 }  // namespace talos::talosctl
