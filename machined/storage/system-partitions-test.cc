@@ -124,6 +124,32 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
 }
 
+// Catches: a change that fails after its config was stored and counts as not applied: the config of
+// before, applied once more, would have no key that opens the volume.
+TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
+  Wish a({{0, "a"}}), b({{0, "b"}});
+  unsigned stored = 0;
+  for (unsigned at = 1; at < 30; ++at) {
+    SCOPED_TRACE(at);
+    luks.slots = {{0, "a"}};
+    luks.calls = 0;
+    luks.failAt = at;
+    auto said = change(kMapping, a.get(), b.get());
+    EXPECT_EQ(said.empty(), persisted == 1) << said;
+    stored += persisted;
+    auto opens = [&](const char* key) {
+      for (auto& slot : luks.slots) {
+        if (slot.second == key) return true;
+      }
+      return false;
+    };
+    EXPECT_TRUE(opens(persisted == 1 ? "b" : "a"));
+  }
+  EXPECT_GT(stored, 20u);
+  EXPECT_LT(stored, 29u);
+  luks.failAt = 0;
+}
+
 // Catches: keys of a volume that was opened without its config and that stay as they were; a boot that
 // fails because of them; a mismatch that nobody hears of.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {

@@ -315,9 +315,25 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
     co_return;
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
-  co_await changeKeys(deps.luks, kj::str(device), old, next, extent, kj::mv(persist), kj::mv(step));
+  // What is stored is in force. If it did not count as applied, the config of before could be applied
+  // once more, and nothing would see that its keys are gone.
+  bool persisted = false;
+  kj::Maybe<kj::String> undone;
+  auto mark = [&]() { return persist().then([&]() { persisted = true; }); };
+  co_await changeKeys(deps.luks, kj::str(device), old, next, extent, mark, kj::mv(step))
+      .then([&]() { return deps.luks.inspect(device); })
+      .then([&](Luks::Found found) { tellKeys(label, kj::mv(found), next); })
+      .catch_([&](kj::Exception&& e) {
+        if (!persisted) kj::throwFatalException(kj::mv(e));
+        undone = messageOf(e);
+      });
+  KJ_IF_MAYBE (why, undone) {
+    deps.say(kj::str("warning: ", label,
+                     ": the config is stored, but its keys are not all in place: ", *why,
+                     "; the next boot does the rest"));
+    co_return;
+  }
   bool whole = extent == KeyChangeExtent::kWhole;
-  tellKeys(label, co_await deps.luks.inspect(device), next);
   deps.say(
       kj::str(label, ": ",
               whole ? "its keys were changed" : "the next boot can open it with the new keys"));
