@@ -70,6 +70,8 @@ soak() {
   step "power cuts of an installation" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
     "$INNER/parts/tests/vm/vm-install-test" --gtest_filter='Install.PowerCuts'
   step "power cuts in resets" in_root env POWER_CUTS=100 TALOSCTL="$INNER/talosctl" "$INNER/parts/tests/cluster/reset-test"
+  step "upgrades, and power cuts of them" in_root env POWER_CUTS=100 UPGRADES=10 TALOSCTL="$INNER/talosctl" ROOTFS=/src/rootfs \
+    OUT="$INNER" IMAGE=/build/image "$INNER/parts/tests/vm/vm-upgrade-test" --gtest_filter='-*ToGood*'
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
     machines

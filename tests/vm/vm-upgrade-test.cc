@@ -153,6 +153,11 @@ struct Machine {
     std::cerr << "upgrade to " << version << ": " << took.count() << " s\n" << result.err;
     return result;
   }
+  // Waits for its containerd.
+  bool pulls(const std::string& version) {
+    return cluster.talosctl({"image", "pull", "ghcr.io/talos/installer:" + version}, 120).status ==
+           0;
+  }
   std::string status() { return cluster.talosctl({"get", "upgradestatus", "-o", "yaml"}, 30).out; }
   std::string slot() {
     std::smatch match;
@@ -211,6 +216,62 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(node.slot(), "A");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
+}
+
+// Catches: a cut at any write of an upgrade after which the node does not start, starts a system that
+// is not whole, or does not say what has become of it.
+TEST_F(Upgrade, PowerCuts) {
+  Images images(folder);
+  images.make("v9.9.1", {});
+  Cluster cluster("upgradecut", flags(), kComesUp);
+  Machine node{cluster, "upgradecut-master-1"};
+  const char* asked = getenv("POWER_CUTS");
+  // Some 30 are containerd's, the others those of BOOT and STATE.
+  std::vector<unsigned> cuts = {60, 130};
+  for (int i = 0; asked != nullptr && i < atoi(asked); ++i) cuts.push_back(1 + i * 2);
+  unsigned reached = 0;
+  for (auto write : cuts) {
+    auto before = node.slot();
+    ASSERT_NE(before, "");
+    ASSERT_TRUE(eventually([&] { return node.pulls("v9.9.1"); }, kComesUp, 1));
+    auto what = "at write " + std::to_string(write);
+    Background kill(cluster.command({"cluster", "node", "kill", node.name, "--at-write",
+                                     std::to_string(write), "--wait-timeout", "60s"}));
+    auto upgraded = node.upgradeTo("v9.9.1", {"--preserve", "--wait=false"});
+    bool cut = kill.finish(90) == 0;
+    EXPECT_TRUE(cut || contains(kill.err(), "did not reach write")) << what << kill.err();
+    reached += cut;
+    if (!cut) cluster.ok({"cluster", "node", "kill", node.name}, 60);
+    cluster.ok({"cluster", "node", "start", node.name}, 120);
+    ASSERT_TRUE(eventually([&] { return contains(node.status(), "stage: "); }, kComesUp, 1))
+        << what;
+    auto now = node.status();
+    EXPECT_TRUE(std::regex_search(now, std::regex("stage: (none|failed|trying|done)"))) << now;
+    EXPECT_TRUE(node.slot() == before || contains(now, "trying") || contains(now, "done")) << now;
+    std::cerr << what << (cut ? "" : " (not reached)") << ": " << now;
+    EXPECT_TRUE(eventually([&] { return !contains(node.status(), "stage: trying"); }, kComesUp, 1));
+  }
+  EXPECT_GT(reached, 0u);
+}
+
+// Catches: a slot that is the other one's forever, room on BOOT that is never freed, a view of an
+// image that is left behind. Only when it is asked for.
+TEST_F(Upgrade, AgainAndAgain) {
+  const char* asked = getenv("UPGRADES");
+  if (asked == nullptr) GTEST_SKIP() << "set UPGRADES, as make soak does";
+  Images images(folder);
+  images.make("v9.9.1", {});
+  images.make("v9.9.5", {"REMOVE=" + listOf("usr/bin/networkd")});
+  Cluster cluster("upgrades", flags(), kComesUp);
+  Machine node{cluster, "upgrades-master-1"};
+  for (int i = 0; i < atoi(asked); ++i) {
+    auto result = node.upgradeTo("v9.9.1", {"--preserve"});
+    ASSERT_EQ(result.status, 0) << i << result.err;
+    ASSERT_EQ(node.slot(), i % 2 == 0 ? "B" : "A");
+  }
+  auto slot = node.slot();
+  node.expectBackOn(slot, node.upgradeTo("v9.9.5", {"--preserve", "--health-timeout", "60s"}),
+                    "was given up: it was not healthy within 60 s: ");
 }
 
 }  // namespace talos::vm
