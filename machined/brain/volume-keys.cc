@@ -20,6 +20,17 @@ Wishes running(MachineConfigReader& reader, Store& store) {
   return {};
 }
 
+// Of one that is not mounted nothing changes but the config.
+kj::Promise<void> changeKeys(SystemPartitions& partitions, kj::Maybe<kj::String> node,
+                             kj::StringPtr label, Encryption before, Encryption after,
+                             KeyChangeExtent extent, ConfigKeeper::Persist persist, SayLine step) {
+  KJ_IF_MAYBE (n, node) {
+    return partitions.change(kj::mv(*n), label, before, after, extent, kj::mv(persist),
+                             kj::mv(step));
+  }
+  return persist().attach(kj::mv(persist));
+}
+
 }  // namespace
 
 void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
@@ -29,8 +40,12 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   deps.partitions.check(kEphemeralName, next.ephemeral);
   if (mode != rpc::ApplyMode::NO_REBOOT) return;
   auto now = running(deps.reader, deps.store);
-  deps.state.checkChange(now.state, next.state);
-  deps.ephemeral.checkChange(now.ephemeral, next.ephemeral);
+  KJ_IF_MAYBE (node, deps.state.mounted()) {
+    deps.partitions.checkChange(*node, kStateName, now.state, next.state);
+  }
+  KJ_IF_MAYBE (node, deps.ephemeral.mounted()) {
+    deps.partitions.checkChange(*node, kEphemeralName, now.ephemeral, next.ephemeral);
+  }
 }
 
 kj::Promise<void> VolumeKeys::persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
@@ -43,21 +58,28 @@ kj::Promise<void> VolumeKeys::persisting(config::Config::Reader wanted, rpc::App
   auto extent = mode == rpc::ApplyMode::NO_REBOOT ? KeyChangeExtent::kWhole
                                                   : KeyChangeExtent::kUntilPersisted;
   auto tell = [&step](kj::StringPtr line) { step(line); };
-  co_await deps.state.changeKeys(
-      now.state, next.state, extent,
-      [&]() -> kj::Promise<void> {
-        return deps.ephemeral.changeKeys(now.ephemeral, next.ephemeral, extent, kj::mv(persist),
-                                         tell);
+  co_await changeKeys(
+      deps.partitions, deps.state.mounted(), kStateName, now.state, next.state, extent,
+      [&]() {
+        return changeKeys(deps.partitions, deps.ephemeral.mounted(), kEphemeralName, now.ephemeral,
+                          next.ephemeral, extent, kj::mv(persist), tell);
       },
       tell);
 }
 
 kj::Promise<kj::String> VolumeKeys::newRecoveryKey(kj::String volume, unsigned slot) {
   auto now = running(deps.reader, deps.store);
-  if (volume == kStateName) return deps.state.newRecoveryKey(now.state, slot);
-  if (volume == kEphemeralName) return deps.ephemeral.newRecoveryKey(now.ephemeral, slot);
-  fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", volume, "\" is not a volume that can be encrypted; use STATE or EPHEMERAL"));
+  bool state = volume == kStateName;
+  if (!state && volume != kEphemeralName) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", volume, "\" is not a volume that can be encrypted; use STATE or EPHEMERAL"));
+  }
+  KJ_IF_MAYBE (node, state ? deps.state.mounted() : deps.ephemeral.mounted()) {
+    return deps.partitions.newRecoveryKey(kj::mv(*node), state ? kStateName : kEphemeralName,
+                                          state ? now.state : now.ephemeral, slot);
+  }
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str(volume, " is not mounted from a partition, so it has no keys"));
 }
 
 void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report) {

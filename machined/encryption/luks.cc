@@ -5,8 +5,9 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "common/base/zeroize.h"
 #include "machined/foreign/confined-child.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 #include "machined/foreign/parse-messages.h"
 #include "machined/modprobe/kernel-modules.h"
 
@@ -52,14 +53,8 @@ void fill(rpc::LuksDerivation::Builder out, const Derivation& derivation) {
 
 kj::Promise<kj::Array<capnp::word>> converse(kj::AsyncIoStream& stream,
                                              kj::ArrayPtr<const capnp::word> request) {
-  auto size = static_cast<uint32_t>(request.size());
-  co_await stream.write(&size, sizeof(size));
-  co_await stream.write(request.asBytes().begin(), request.asBytes().size());
-  co_await stream.read(&size, sizeof(size));
-  KJ_REQUIRE(size > 0 && size <= kMostAnswerWords, "not a frame");
-  auto words = kj::heapArray<capnp::word>(size);
-  co_await stream.read(words.asBytes().begin(), words.asBytes().size());
-  co_return kj::mv(words);
+  co_await writeFrame(stream, request);
+  co_return co_await readFrame(stream, kMostAnswerWords);
 }
 
 ErrorKind kindOf(rpc::LuksAnswer::Kind kind) {

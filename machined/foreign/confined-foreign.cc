@@ -6,7 +6,7 @@
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
 #include "common/net/resolver.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 #include "machined/foreign/parse-messages.h"
 
 namespace talos::machined {
@@ -37,32 +37,6 @@ class Answer final : public capnp::MessageReader {
         memory(kj::mv(m)),
         inner(memory->words) {}
 };
-
-kj::Promise<void> writeFrame(kj::AsyncIoStream& stream, kj::ArrayPtr<const capnp::word> words) {
-  auto size = static_cast<uint32_t>(words.size());
-  co_await stream.write(&size, sizeof(size));
-  co_await stream.write(words.asBytes().begin(), words.asBytes().size());
-}
-
-kj::Promise<Words> readFrame(kj::AsyncIoStream& stream) {
-  uint32_t size = 0;
-  co_await stream.read(&size, sizeof(size));
-  KJ_REQUIRE(size > 0 && size <= kMostFrameWords, "not a frame");
-  // Memory only for what comes: a number is quickly said.
-  constexpr size_t kAtOnce = 128u << 10;
-  Wiped words(kj::heapArray<capnp::word>(kj::min(size, kAtOnce)));
-  size_t filled = 0;
-  for (;;) {
-    auto rest = words.words.slice(filled, words.words.size()).asBytes();
-    co_await stream.read(rest.begin(), rest.size());
-    filled = words.words.size();
-    if (filled == size) break;
-    Wiped larger(kj::heapArray<capnp::word>(kj::min(size_t(size), 2 * filled)));
-    memcpy(larger.words.begin(), words.words.begin(), filled * sizeof(capnp::word));
-    words = kj::mv(larger);
-  }
-  co_return kj::mv(words.words);
-}
 
 Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
   SecretMessage message;

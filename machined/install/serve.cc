@@ -1,11 +1,10 @@
 #include "machined/install/serve.h"
 
 #include <kj/debug.h>
-#include <kj/io.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 #include "machined/install/erasure.h"
 #include "machined/install/installation.h"
 #include "machined/install/slots.h"
@@ -17,30 +16,15 @@ namespace {
 
 constexpr size_t kMostRequestWords = 64u << 10;
 
-class Brain {
+class Brain : public machined::BrainSocket {
  public:
-  explicit Brain(int socket) : in(socket), out(socket) {}
+  explicit Brain(int socket) : BrainSocket(socket, kMostRequestWords) {}
 
-  kj::Array<capnp::word> hear() {
-    uint32_t size = 0;
-    in.read(&size, sizeof(size));
-    KJ_REQUIRE(size <= kMostRequestWords);
-    auto words = kj::heapArray<capnp::word>(size);
-    in.read(words.asBytes().begin(), words.asBytes().size());
-    return words;
-  }
   void tell(kj::FunctionParam<void(rpc::InstallAnswer::Builder)> fill) {
     capnp::MallocMessageBuilder message;
     fill(message.initRoot<rpc::InstallAnswer>());
-    auto words = machined::frameOf(message);
-    auto size = static_cast<uint32_t>(words.size());
-    out.write(&size, sizeof(size));
-    out.write(words.asBytes().begin(), words.asBytes().size());
+    BrainSocket::tell(message);
   }
-
- private:
-  kj::FdInputStream in;
-  kj::FdOutputStream out;
 };
 
 System runningSystem() {

@@ -1,11 +1,10 @@
 #include "machined/luks/serve.h"
 
 #include <kj/debug.h>
-#include <kj/io.h>
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 #include "machined/luks/device.h"
 
 namespace talos::luks {
@@ -112,24 +111,16 @@ void tellFailure(const kj::Exception& e, Answer answer) {
 
 int serve(int socket) {
   auto failure = kj::runCatchingExceptions([&]() {
-    kj::FdInputStream in(socket);
-    kj::FdOutputStream out(socket);
-    uint32_t size = 0;
-    in.read(&size, sizeof(size));
-    KJ_REQUIRE(size <= machined::kMostFrameWords);
-    auto words = kj::heapArray<capnp::word>(size);
+    machined::BrainSocket brain(socket);
+    auto words = brain.hear();
     KJ_DEFER(zeroize(words.asBytes()));
-    in.read(words.asBytes().begin(), words.asBytes().size());
     capnp::FlatArrayMessageReader request(words, machined::readerOptions(words.size()));
     capnp::MallocMessageBuilder message;
     auto answer = message.initRoot<rpc::LuksAnswer>();
     auto wrong =
         kj::runCatchingExceptions([&]() { act(request.getRoot<rpc::LuksRequest>(), answer); });
     KJ_IF_MAYBE (e, wrong) tellFailure(*e, answer);
-    auto flat = machined::frameOf(message);
-    size = static_cast<uint32_t>(flat.size());
-    out.write(&size, sizeof(size));
-    out.write(flat.asBytes().begin(), flat.asBytes().size());
+    brain.tell(message);
   });
   return failure == nullptr ? 0 : 1;
 }

@@ -2,39 +2,25 @@
 
 #include <kj/async-io.h>
 #include <kj/debug.h>
-#include <kj/io.h>
 
 #include "common/base/zeroize.h"
 #include "common/net/resolver.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 #include "machined/parse/answer.h"
 
 namespace talos::parse {
 namespace {
 
-using machined::frameOf, machined::kMostFrameWords, machined::readerOptions;
+using machined::readerOptions;
 
-// The socket to the brain, which blocks: there is nothing else to do.
-class Brain {
+class Brain : public machined::BrainSocket {
  public:
-  explicit Brain(int socket) : in(socket), out(socket) {}
+  using BrainSocket::BrainSocket;
 
-  kj::Array<capnp::word> hear() {
-    uint32_t size = 0;
-    in.read(&size, sizeof(size));
-    KJ_REQUIRE(size <= kMostFrameWords);
-    auto words = kj::heapArray<capnp::word>(size);
-    in.read(words.asBytes().begin(), words.asBytes().size());
-    return words;
-  }
   void tell(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
     SecretMessage message;
     fill(message.initRoot<rpc::ParseAnswer>());
-    auto words = frameOf(message);
-    KJ_DEFER(zeroize(words.asBytes()));
-    auto size = static_cast<uint32_t>(words.size());
-    out.write(&size, sizeof(size));
-    out.write(words.asBytes().begin(), words.asBytes().size());
+    BrainSocket::tell(message);
   }
   // Of the device that a request is about.
   kj::Array<const kj::byte> read(uint64_t offset, size_t size) {
@@ -47,10 +33,6 @@ class Brain {
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     return kj::heapArray<const kj::byte>(message.getRoot<rpc::ParseRequest>().getBytes());
   }
-
- private:
-  kj::FdInputStream in;
-  kj::FdOutputStream out;
 };
 
 void fetch(Brain& brain, rpc::ParseRequest::Http::Reader request, int connection) {

@@ -136,29 +136,6 @@ kj::Maybe<kj::String> EphemeralVolume::mounted() {
   return mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
 }
 
-void EphemeralVolume::checkChange(Encryption before, Encryption after) {
-  KJ_IF_MAYBE (node, mounted()) partitions.checkChange(*node, kEphemeralName, before, after);
-}
-
-kj::Promise<void> EphemeralVolume::changeKeys(Encryption before, Encryption after,
-                                              KeyChangeExtent extent,
-                                              kj::Function<kj::Promise<void>()> persist,
-                                              SayLine step) {
-  KJ_IF_MAYBE (node, mounted()) {
-    co_await partitions.change(kj::mv(*node), kEphemeralName, before, after, extent,
-                               kj::mv(persist), kj::mv(step));
-  } else {
-    co_await persist();
-  }
-}
-
-kj::Promise<kj::String> EphemeralVolume::newRecoveryKey(Encryption how, unsigned slot) {
-  KJ_IF_MAYBE (node, mounted()) {
-    co_return co_await partitions.newRecoveryKey(kj::mv(*node), kEphemeralName, how, slot);
-  }
-  refuseVar(kj::str("is not mounted from a partition, so it has no keys"));
-}
-
 // Memory goes by itself.
 bool EphemeralVolume::onDisk() {
   struct statfs found;

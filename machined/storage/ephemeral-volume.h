@@ -33,11 +33,8 @@ class EphemeralVolume {
   // said above.
   kj::Promise<bool> mount(Encryption how);
 
-  // While it is mounted, as SystemPartitions::change() says; `persist` alone when it is not.
-  kj::Promise<void> changeKeys(Encryption before, Encryption after, KeyChangeExtent extent,
-                               kj::Function<kj::Promise<void>()> persist, SayLine step);
-  void checkChange(Encryption before, Encryption after);
-  kj::Promise<kj::String> newRecoveryKey(Encryption how, unsigned slot);
+  // Its source; none when nothing is mounted, or memory.
+  kj::Maybe<kj::String> mounted();
 
   // Each says what is wrong, and leaves it to process 1. In this order; the partition last.
   kj::Promise<void> unmountBelow();
@@ -55,7 +52,6 @@ class EphemeralVolume {
   kj::String path;
 
   bool onDisk();
-  kj::Maybe<kj::String> mounted();  // its source, unless that is memory
   kj::Promise<void> growPartition(const Volume& volume);
   kj::Promise<void> mountIt(const Volume& volume, Encryption how);
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);

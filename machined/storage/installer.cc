@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "machined/foreign/confined-child.h"
-#include "machined/foreign/frame.h"
+#include "machined/foreign/frame-stream.h"
 
 namespace talos::machined {
 namespace {
@@ -31,15 +31,6 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
   return argv;
 }
 
-kj::Promise<kj::Array<capnp::word>> readFrame(kj::AsyncIoStream& stream) {
-  uint32_t size = 0;
-  co_await stream.read(&size, sizeof(size));
-  KJ_REQUIRE(size > 0 && size <= kMostAnswerWords, "not a frame");
-  auto words = kj::heapArray<capnp::word>(size);
-  co_await stream.read(words.asBytes().begin(), words.asBytes().size());
-  co_return kj::mv(words);
-}
-
 }  // namespace
 
 kj::Promise<void> Installer::format(kj::String device, kj::String label, uint64_t empty) {
@@ -59,12 +50,10 @@ void RealInstaller::taskFailed(kj::Exception&& e) {
 
 kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
                                           Answered& answered) {
-  auto size = static_cast<uint32_t>(request.size());
-  co_await stream.write(&size, sizeof(size));
-  co_await stream.write(request.asBytes().begin(), request.asBytes().size());
+  co_await writeFrame(stream, request);
   for (;;) {
     auto words = co_await within(
-        io.provider->getTimer(), kSilence, readFrame(stream),
+        io.provider->getTimer(), kSilence, readFrame(stream, kMostAnswerWords),
         kj::str("the installer said nothing for ", kSilence / kj::MINUTES, " minutes"));
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto answer = message.getRoot<rpc::InstallAnswer>();

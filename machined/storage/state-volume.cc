@@ -92,28 +92,6 @@ kj::Maybe<kj::String> StateVolume::mounted() {
   return mountSource(path, readFile("/proc/self/mountinfo"));
 }
 
-void StateVolume::checkChange(Encryption before, Encryption after) {
-  KJ_IF_MAYBE (node, mounted()) partitions.checkChange(*node, kStateName, before, after);
-}
-
-kj::Promise<void> StateVolume::changeKeys(Encryption before, Encryption after,
-                                          KeyChangeExtent extent,
-                                          kj::Function<kj::Promise<void>()> persist, SayLine step) {
-  KJ_IF_MAYBE (node, mounted()) {
-    co_await partitions.change(kj::mv(*node), kStateName, before, after, extent, kj::mv(persist),
-                               kj::mv(step));
-  } else {
-    co_await persist();
-  }
-}
-
-kj::Promise<kj::String> StateVolume::newRecoveryKey(Encryption how, unsigned slot) {
-  KJ_IF_MAYBE (node, mounted()) {
-    co_return co_await partitions.newRecoveryKey(kj::mv(*node), kStateName, how, slot);
-  }
-  refuse(kj::str("is not mounted from a partition, so it has no keys"));
-}
-
 kj::Maybe<kj::String> StateVolume::whyLocked() {
   if (!locked) return nullptr;
   return kj::str("STATE is encrypted, and no config says how to open it");

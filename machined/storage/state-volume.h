@@ -60,11 +60,8 @@ class StateVolume {
   // That it is encrypted and waits; none otherwise.
   kj::Maybe<kj::String> whyLocked();
 
-  // While it is mounted, as SystemPartitions::change() says; `persist` alone when it is not.
-  kj::Promise<void> changeKeys(Encryption before, Encryption after, KeyChangeExtent extent,
-                               kj::Function<kj::Promise<void>()> persist, SayLine step);
-  void checkChange(Encryption before, Encryption after);
-  kj::Promise<kj::String> newRecoveryKey(Encryption how, unsigned slot);
+  // Its source; none when nothing is mounted, or a launcher has done it.
+  kj::Maybe<kj::String> mounted();
 
   kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
@@ -79,7 +76,6 @@ class StateVolume {
   bool locked = false;
   enum class Seen { kNothing, kNone, kWaiting } seen = Seen::kNothing;
 
-  kj::Maybe<kj::String> mounted();  // its source, unless a launcher has mounted it
   kj::Promise<void> prepare();
   enum class Known { kNothing, kConfig };
   kj::Promise<void> mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,

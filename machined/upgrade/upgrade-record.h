@@ -14,13 +14,13 @@ constexpr kj::StringPtr kUpgradeFile = "/system/state/upgrade"_kj;
 
 struct UpgradeRecord {
   using Stage = rpc::UpgradeRecord::Stage;
-  kj::String image, digest;  // empty: a rollback
+  kj::String image = {}, digest = {};  // empty: a rollback
   install::Slot from = install::Slot::kA, to = install::Slot::kB;
-  kj::String fromVersion, toVersion;
+  kj::String fromVersion = {}, toVersion = {};
   unsigned healthTimeoutS = install::kHealthTimeoutS;
   bool empty = false;
   Stage stage = Stage::WRITING;
-  kj::String reason;
+  kj::String reason = {};
   kj::Date began = kj::UNIX_EPOCH;
 
   bool isOver() const { return stage == Stage::DONE || stage == Stage::FAILED; }

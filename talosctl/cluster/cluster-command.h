@@ -1,5 +1,5 @@
-// talosctl cluster create | show | destroy, the power commands (cluster-power-command.cc), and the
-// hidden cluster-run (the supervisor's own process). Flags and output: spec talosctl.md §13.
+// talosctl cluster show | destroy, create (cluster-create-command.cc), the power commands
+// (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process). Flags and output: spec talosctl.md §13.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -10,11 +10,20 @@ namespace talos::talosctl {
 void addClusterCommands(Command& root);
 
 // --- what those commands share
+void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
-void addStateFlags(Command& command);  // --name, --state
-void addWaitFlags(Command& command);   // --wait, --wait-timeout
+void addCommonFlags(Command& command);  // addStateFlags(), --provisioner
+void addStateFlags(Command& command);   // --name, --state
+void addWaitFlags(Command& command);    // --wait, --wait-timeout
 // The state folder of the cluster of --name, or of this name.
 cluster::StateDirectory stateOf(Invocation& call);
 cluster::StateDirectory stateOf(Invocation& call, kj::StringPtr name);
+// Paths in a cluster's state are absolute: the next command may run in another folder.
+kj::String absolute(kj::StringPtr path);
+// What each node is doing now, for `show`. Where nobody answers, nothing runs, or nobody knows.
+kj::Promise<void> readStates(Invocation& call, const cluster::StateDirectory& state,
+                             rpc::LocalCluster::Builder cluster);
+// All that there is of a cluster, running or not.
+void discard(Invocation& call, const cluster::StateDirectory& state);
 
 }  // namespace talos::talosctl

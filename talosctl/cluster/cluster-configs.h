@@ -19,7 +19,7 @@ struct ConfigOptions {
   kj::StringPtr endpoint = "";  // of the talosconfig; empty: those of the nodes
   bool firstNodeIsEndpoint = false;
   bool encryptState = false, encryptEphemeral = false;  // of virtual machines
-  kj::Vector<UserDiskWish> userDisks;                   // the same
+  kj::Vector<UserDiskWish> userDisks = {};              // the same
   // For every node, and then for those of a kind.
   kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
                                       joinPatches = nullptr;

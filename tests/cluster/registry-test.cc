@@ -7,76 +7,36 @@
 // meet nobody else's.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <regex>
 
 #include "tests/harness/cluster.h"
+#include "tests/harness/registry.h"
 
 namespace talos {
 namespace {
 
-using harness::Background;
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
+using harness::
+    Registry;  // "docker run -d -p PORT:5000 -e REGISTRY_PROXY_REMOTEURL=REMOTE registry:2"
 using harness::run;
 using harness::slurp;
 namespace fs = std::filesystem;
 
-// "docker run -d -p PORT:5000 -e REGISTRY_PROXY_REMOTEURL=REMOTE registry:2", on one address.
-class Registry {
- public:
-  Registry(const std::string& folder, const std::string& address, const std::string& remote = "") {
-    auto storage = folder + "/" + address;
-    fs::create_directories(storage);
-    auto config = storage + "/config.yml";
-    std::ofstream(config) << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << storage
-                          << "/data}}\nhttp: {addr: '" << address << "'}\n"
-                          << (remote.empty() ? "" : "proxy: {remoteurl: '" + remote + "'}\n");
-    process =
-        std::make_unique<Background>(std::vector<std::string>{"docker-registry", "serve", config});
-    bool listens =
-        process->waitFor([](const std::string& out,
-                            const std::string& err) { return contains(out + err, "listening on"); },
-                         30);
-    KJ_REQUIRE(listens, "docker-registry does not listen", address.c_str(), process->err().c_str());
-  }
-
-  // What it was asked: its log has a line for each request.
-  bool wasAsked(const std::string& part) {
-    return process->waitFor(
-        [&](const std::string& out, const std::string& err) {
-          return contains(out, part) || contains(err, part);
-        },
-        10);
-  }
-  void stop() { process.reset(); }
-
- private:
-  std::unique_ptr<Background> process;
-};
-
-class Chapters : public ::testing::Test {
+class Chapters : public harness::RegistryHost {
  protected:
-  std::string folder;
-
   ~Chapters() noexcept override {}
   void SetUp() override {
-    ASSERT_EQ(unshare(CLONE_NEWNET), 0) << "needs root";
-    ASSERT_EQ(run({"ip", "link", "set", "lo", "up"}).status, 0);
-    char name[] = "/tmp/talos-registry-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder = name;
+    ASSERT_NO_FATAL_FAILURE(RegistryHost::SetUp());
     ok({"umoci", "init", "--layout", folder + "/image"});
     ok({"umoci", "new", "--image", folder + "/image:made"});
   }
-  void TearDown() override { fs::remove_all(folder); }
 
   static std::string ok(const std::vector<std::string>& words) {
     auto result = run(words, 60);

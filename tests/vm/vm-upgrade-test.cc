@@ -5,21 +5,19 @@
 // process, so its port meets nobody else's.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <regex>
 
 #include "tests/harness/cluster.h"
+#include "tests/harness/registry.h"
 
 namespace talos::vm {
 namespace {
 
-using harness::Background;
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
@@ -37,19 +35,8 @@ std::string setting(const char* name) {
 // Images of the running build, made as `make installer-image` makes them, in a registry.
 class Images {
  public:
-  explicit Images(std::string folder) : folder(kj::mv(folder)) {
-    auto config = this->folder + "/registry.yml";
-    std::ofstream(config) << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << this->folder
-                          << "/registry}}\nhttp: {addr: '127.0.0.1:6000'}\n";
-    registry =
-        std::make_unique<Background>(std::vector<std::string>{"docker-registry", "serve", config});
-    bool listens = registry->waitFor(
-        [](const std::string& out, const std::string& err) {
-          return contains(out + err, "listening on");
-        },
-        30);
-    KJ_REQUIRE(listens, "docker-registry does not listen", registry->err().c_str());
-  }
+  explicit Images(std::string folder)
+      : folder(kj::mv(folder)), registry(this->folder, "127.0.0.1:6000") {}
 
   static std::string must(const std::vector<std::string>& words) {
     auto result = run(words, 300);
@@ -88,7 +75,7 @@ class Images {
 
  private:
   std::string folder;
-  std::unique_ptr<Background> registry;
+  harness::Registry registry;
 
   std::string tarOf(const std::string& version) { return folder + "/" + version + ".tar"; }
   static void push(const std::string& what, const std::string& version) {
@@ -97,18 +84,9 @@ class Images {
   }
 };
 
-class Upgrade : public testing::Test {
+class Upgrade : public harness::RegistryHost {
  protected:
-  std::string folder;
   ~Upgrade() noexcept override {}
-  void SetUp() override {
-    ASSERT_EQ(unshare(CLONE_NEWNET), 0) << "needs root";
-    ASSERT_EQ(run({"ip", "link", "set", "lo", "up"}).status, 0);
-    char name[] = "/tmp/talos-upgrade-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
 
   // An init that ends at once: the kernel panics.
   std::string endingInit() {
