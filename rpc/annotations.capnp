@@ -12,7 +12,7 @@ annotation name @0xc1c8a1f3f0a3d001 (field, enumerant) :Text;
 annotation doc @0xc1c8a1f3f0a3d002 (struct, field, enum, enumerant, interface, method) :Text;
 # One paragraph for the reference documents and for comments in generated files.
 
-annotation secret @0xc1c8a1f3f0a3d003 (field) :Void;
+annotation secret @0xc1c8a1f3f0a3d003 (field, param) :Void;
 # Never logged or printed in a message; the value is replaced by "***" except in output that asks for it.
 
 annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;

@@ -283,6 +283,7 @@ struct Install {
   extraKernelArgs @4 :List(Text) $A.doc("Additional kernel arguments; console= replaces the built-in one.");
   diskSelector @5 :DiskSelector $A.since("v0.10")
       $A.doc("Select the disk by its properties instead of its path. All given properties must match.");
+  imageKey @6 :Text $A.doc("Public key in PEM, ECDSA P-256 or Ed25519. An image that the node is upgraded to must have a signature that it verifies.");
 }
 
 struct DiskSelector {

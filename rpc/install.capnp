@@ -58,6 +58,13 @@ struct InstallRequest {
       disk @24 :Text;
       sizes @25 :List(UInt64);       # bytes; 0, of the last one: the rest
     }
+    upgradeFrom :group {
+      # As upgrade, from an archive that the program was started with, as its descriptor 4.
+      device @26 :Text;
+      slot @27 :Text;
+      parts @28 :List(ImagePart);
+      arguments @29 :Text;
+    }
   }
 }
 struct InstallAnswer {
@@ -74,6 +81,12 @@ struct ImageMount {
   type @0 :Text;
   source @1 :Text;
   options @2 :List(Text);
+}
+struct ImagePart {
+  # A file of an image, as it lies in an archive.
+  name @0 :Text;                     # below usr/install
+  offset @1 :UInt64;
+  size @2 :UInt64;
 }
 struct Slots {
   confirmed @0 :Text;                # A or B

@@ -8,6 +8,7 @@ $Cxx.namespace("talos::rpc");
 using Config = import "config.capnp".Config;
 using import "configuration.capnp".GenerateRequest;
 using import "configuration.capnp".GeneratedFile;
+using import "install.capnp".ImagePart;
 
 struct ParseRequest {
   union {
@@ -37,6 +38,8 @@ struct ParseRequest {
       place @12 :HttpPlace;
       authorities @13 :Text;         # PEM: who is trusted with https
       now @14 :Int64;                # s since 1970, by the local clock
+      pieces @19 :Bool;              # the body as it comes, however large
+      from @20 :UInt64;              # and from this byte on, if the server can do that
     }
     bytes @15 :Data;                 # those that were wanted
     generate :group {
@@ -45,6 +48,7 @@ struct ParseRequest {
       own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
     }
     lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
+    archive @21 :Void;               # with an image, whose bytes it asks for
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -97,6 +101,8 @@ struct ParseAnswer {
     moved @21 :HttpPlace;            # the server sends us on
     generated @26 :List(GeneratedFile);
     addresses @28 :List(Text);       # of the host name, best first
+    ended @29 :Void;                 # the body, all of it
+    archive @30 :List(ImagePart);
     # Not the end yet:
     wanted :group {
       offset @22 :UInt64;
@@ -106,5 +112,11 @@ struct ParseAnswer {
       what @24 :Text;                # "waiting for the answer"
       received @25 :UInt64;          # bytes
     }
+    begins :group {
+      # The body, at this byte. 0: its size is not told.
+      from @31 :UInt64;
+      size @32 :UInt64;
+    }
+    piece @33 :Data;                 # of it
   }
 }

@@ -12,6 +12,12 @@ interface ByteSink {
   # At most 64 KiB each.
 }
 
+interface ByteSource {
+  # What a caller has and somebody else reads, at his pace: a file that is sent.
+  read @0 (offset :UInt64, size :UInt32) -> (bytes :Data);
+  # At most 64 KiB; fewer bytes than asked for only at the end.
+}
+
 interface LogSink {
   write @0 (bytes :Data, next :UInt64) -> stream;
   # Whole lines, each ended by '\n'. `next` is the log's position behind them: give it as `from` to go on

@@ -64,6 +64,29 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   errorMessage @7 :Text;
   encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
 }
+struct DiscoveredVolumeSpec $A.resource((type = "DiscoveredVolumes.block.talos.dev", namespace = "runtime")) {
+  # A disk, a partition or an opened encrypted volume, and what is on it. The id is the device's name.
+  type @0 :Text $A.column("Type");              # disk, partition, cdrom or mapped
+  devicePath @1 :Text;                          # /dev/vda5
+  parent @2 :Text;                              # the disk of a partition: vda
+  size @3 :UInt64;                              # bytes
+  prettySize @4 :Text $A.column("Size");
+  name @5 :Text $A.column("Discovered");        # gpt, xfs, ext4, vfat, iso9660, luks; empty: nothing that is known
+  label @6 :Text $A.column("Label");
+  partitionLabel @7 :Text $A.column("PartitionLabel");
+  offset @8 :UInt64;                            # of a partition on its disk, in bytes
+  readOnly @9 :Bool;
+  problem @10 :Text;                            # why it could not be read
+}
+struct MountStatusSpec $A.resource((type = "MountStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # A file system on a block device that the node has mounted, where it is mounted first. The id is the label of the
+  # volume, or else the device's name.
+  source @0 :Text $A.column("Source");          # /dev/vda5
+  target @1 :Text $A.column("Target");
+  filesystemType @2 :Text $A.column("Filesystem Type");
+  options @3 :List(Text);
+  encrypted @4 :Bool $A.column("Encrypted");
+}
 struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespace = "runtime")) {
   # Work that goes on after the call that began it was answered. The id says whose: apply-config.
   what @0 :Text $A.column("What");
@@ -82,7 +105,7 @@ struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev"
   digest @4 :Text;
   target @5 :Text;                              # the other slot, and the version in it: "B v0.9.0"
   began @6 :Text;                               # RFC 3339
-  reason @7 :Text $A.column("Reason");          # why it failed; while it is tried, what it waits for
+  reason @7 :Text $A.column("Reason");          # why it failed; while it is tried, what it waits for; how far the fetch is
 }
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {

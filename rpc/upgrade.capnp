@@ -8,15 +8,29 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".audit;
+using import "annotations.capnp".secret;
+using import "stream.capnp".ByteSource;
 
 interface Upgrades {
-  upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
+  upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile)
+      -> (bootId :Text) $allow("os:admin") $audit;
   # Fetches the installer image, and answers when it is there: with the id of the boot that ends. From there on it
   # goes on without the caller. 0 s: the default, 10 minutes. Without preserve the new system begins with an empty
   # EPHEMERAL. FailedPrecondition in a container, and on a node that is not installed; Conflict while another one, or
   # another sequence, is under way; those of Containers.pull.
+  # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; what such a URL
+  # has behind a question mark is `query`. With `file`, `image` is only what that is called. InvalidArgument when the
+  # bytes are not those of the digest.
   rollback @1 (healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
   # The system of the other slot, tried in the same way. NotFound when there is none.
+}
+
+struct ImageFile {
+  # An archive with an image that the caller has.
+  bytes @0 :ByteSource;      # none: there is no file
+  size @1 :UInt64;
+  sha256 @2 :Data;
+  signature @3 :Data;        # of the bytes, in DER or as it is in base64; empty: none
 }
 
 struct UpgradeRecord {

@@ -126,6 +126,10 @@ machine:
     wipe: true
     extraKernelArgs: [console=ttyS1]
     diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd}
+    imageKey: |
+      -----BEGIN PUBLIC KEY-----
+      MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+      -----END PUBLIC KEY-----
   registries:
     mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"]}}
     config:

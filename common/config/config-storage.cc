@@ -3,9 +3,11 @@
 #include <set>
 #include <string>
 
+#include "common/base/error.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
+#include "common/tls/signature.h"
 
 namespace talos::config {
 namespace {
@@ -90,6 +92,12 @@ void checkInstall(Report& report, Install::Reader install) {
     if (isKernelArgument(argument)) continue;
     report.error(path, kj::str("\"", argument, "\" is not a valid kernel argument"),
                  "one argument without blanks, quotes and backslashes, such as console=ttyS1");
+  }
+  if (install.getImageKey().size() > 0) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::VerifyKey key(install.getImageKey()); })) {
+      report.error("machine.install.imageKey", messageOf(*e),
+                   "use the block that openssl pkey -pubout writes");
+    }
   }
 }
 

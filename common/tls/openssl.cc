@@ -121,6 +121,20 @@ Key readKey(kj::StringPtr pem) {
   return key;
 }
 
+Key readPublicKey(kj::StringPtr pem) {
+  Key key;
+  eachBlock(pem, "a public key", [&](const Block& block) {
+    if (kj::StringPtr(block.label) != "PUBLIC KEY") return false;
+    const unsigned char* data = block.data;
+    key.reset(d2i_PUBKEY(nullptr, &data, block.size));
+    if (!key || data != block.data + block.size) {
+      fail(ErrorKind::kInvalidArgument, "the block \"PUBLIC KEY\" does not hold a public key");
+    }
+    return true;
+  });
+  return key;
+}
+
 Certificate readCertificate(kj::StringPtr pem) {
   Certificate certificate;
   eachBlock(pem, "a certificate", [&](const Block& block) {

@@ -41,6 +41,7 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           kj::str(buildVersion().tag),
           trialLeft(arguments),
           [this]() { return bootArgumentsOf(arguments, configReader.machine(store).getInstall()); },
+          [this]() { return kj::str(configReader.machine(store).getInstall().getImageKey()); },
           [this]() { return sequencer.run(makeSequence(kUpgrade, mode, parts), Start::kPlain); },
           KJ_BIND_METHOD(life, acceptRebootFor),
           KJ_BIND_METHOD(*this, health),

@@ -1,5 +1,7 @@
 #include "machined/upgrade/upgrade-server.h"
 
+#include "common/base/error.h"
+
 namespace talos::machined {
 namespace {
 
@@ -10,6 +12,9 @@ class UpgradesServer final : public rpc::Upgrades::Server {
 
   kj::Promise<void> upgrade(UpgradeContext context) override {
     auto params = context.getParams();
+    if (params.getFile().hasBytes() || params.getQuery().size() > 0) {
+      return error(ErrorKind::kUnimplemented, "only images in registries can be fetched");
+    }
     context.getResults().setBootId(bootId);
     return upgrader.upgrade(kj::str(params.getImage()), params.getPreserve(),
                             params.getHealthTimeoutS());

@@ -99,9 +99,19 @@ class System {
   explicit System(ModelDisk& disk, bool container = false)
       : disk(disk),
         running(disk.start()),
-        upgrader({timer, kj::systemPreciseCalendarClock(), process1, store, containerd, disk,
-                  container, running, kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
-                  nullptr, []() { return kj::str("a=1"); }, [this]() { return upgrader.write(); },
+        upgrader({timer,
+                  kj::systemPreciseCalendarClock(),
+                  process1,
+                  store,
+                  containerd,
+                  disk,
+                  container,
+                  running,
+                  kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
+                  nullptr,
+                  []() { return kj::str("a=1"); },
+                  [this]() { return kj::str(key.c_str()); },
+                  [this]() { return upgrader.write(); },
                   [this](kj::StringPtr) -> kj::Promise<void> {
                     ++reboots;
                     return kj::READY_NOW;
@@ -143,7 +153,7 @@ class System {
   Containerd containerd{timer, []() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
                           return error(ErrorKind::kUnavailable, "does not run");
                         }};
-  std::string lacks;
+  std::string lacks, key;
   bool hopeless = false;
   unsigned reboots = 0;
   std::vector<std::string> said;

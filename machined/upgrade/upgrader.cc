@@ -301,6 +301,11 @@ kj::Promise<void> Upgrader::upgrade(kj::String image, bool preserve, unsigned he
   requireIdle();
   auto timeout = healthTimeout(healthTimeoutS);
   if (image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
+  if (deps.imageKey().size() > 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         "machine.install.imageKey is set, and signatures of images in registries cannot be "
+         "verified; leave the key out");
+  }
   fetching = kj::str(image);
   KJ_DEFER({
     fetching = nullptr;

@@ -54,6 +54,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     kj::String version;
     kj::Maybe<kj::Duration> trialLeft;                      // of talos.trial=
     kj::Function<kj::String()> arguments;                   // of the kernel, in the new entry
+    kj::Function<kj::String()> imageKey;                    // machine.install.imageKey
     kj::Function<kj::Promise<void>()> runSequence;          // "upgrade", which calls write()
     kj::Function<kj::Promise<void>(kj::StringPtr)> reboot;  // a constant says why
     kj::Function<kj::Promise<Health>()> health;

@@ -1,0 +1,36 @@
+// Signatures of files, as `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and `cosign sign-blob
+// --key` make them, and the public key that the machine config names for them. Pure.
+#pragma once
+
+#include <kj/memory.h>
+#include <kj/string.h>
+
+namespace talos::pki {
+
+class VerifyKey {
+ public:
+  // ECDSA on P-256, with SHA-256, or Ed25519. InvalidArgument for any other text.
+  explicit VerifyKey(kj::StringPtr pem);
+  ~VerifyKey() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(VerifyKey);
+
+  // "SHA256:" and the digest of the key in DER, in hex: what people compare.
+  kj::StringPtr name() const { return called; }
+  // False for whatever is no signature as well.
+  bool verifies(kj::ArrayPtr<const kj::byte> message, kj::ArrayPtr<const kj::byte> signature) const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+  kj::String called;
+};
+
+// The content of a file of a signature: its bytes, or base64 of them. InvalidArgument when it is
+// neither, or longer than signatures are.
+constexpr size_t kMostSignatureFile = 1024;
+kj::Array<kj::byte> signatureOf(kj::ArrayPtr<const kj::byte> file);
+
+// "sha256:" and the digest of these bytes in hex.
+kj::String sha256Of(kj::ArrayPtr<const kj::byte> bytes);
+
+}  // namespace talos::pki
