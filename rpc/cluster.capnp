@@ -69,6 +69,21 @@ struct PowerCut {
   kept @4 :UInt32;                 # of these, those that reached the disk, whole or torn
   torn @5 :Bool;                   # one of these only in part
 }
+# What is known of a recording of a machine's disks (talosctl/disk/disk-log.h).
+struct DiskRecording {
+  node @0 :Text;
+  file @1 :Text;                   # where it is, on this host; empty: there was none
+  running @2 :Bool;
+  events @3 :UInt64;               # writes and flushes in it
+  writes @4 :UInt64;               # of these, what changes a disk
+  bytes @5 :UInt64;                # of the file
+  problem @6 :Text;                # why it ended by itself; empty: it did not
+}
+struct RecordWish {
+  file @0 :Text;                   # absolute path of a file that is not there yet: begin; empty: tell
+  limit @1 :UInt64;                # bytes; what would be more ends the recording
+  stop @2 :Bool;
+}
 interface LocalClusterControl {
   status @0 () -> (nodes :List(LocalNodeStatus));
   power @1 (node :Text, action :PowerAction);   # answered when it has happened
@@ -76,10 +91,13 @@ interface LocalClusterControl {
   cut @3 (node :Text, atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
                                    # kill, at that write from now or at once; answered when the node is off.
                                    # Dropped before that write, nothing happens
+  record @4 (node :Text, wish :RecordWish) -> (recording :DiskRecording);
+                                   # of the disks of a virtual machine, until its next end
 }
 
 # What the process of a virtual machine's disks serves to the supervisor.
 interface DiskPower {
   cut @0 (atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
   onCut @1 () -> (cut :PowerCut);  # answered when there was a cut, whoever wanted it
+  record @2 (wish :RecordWish) -> (recording :DiskRecording);
 }

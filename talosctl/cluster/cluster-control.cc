@@ -63,6 +63,14 @@ class Control final : public rpc::LocalClusterControl::Server {
     result.setNode(params.getNode());
   }
 
+  kj::Promise<void> record(RecordContext context) override {
+    auto params = context.getParams();
+    auto done = co_await nodes.find(params.getNode()).record(disk::fromWire(params.getWish()));
+    auto result = context.getResults().initRecording();
+    disk::toWire(done, result);
+    result.setNode(params.getNode());
+  }
+
   kj::Promise<void> stopAll(StopAllContext) override { return nodes.stopAll(); }
 
  private:
@@ -101,6 +109,18 @@ class Client final : public ControlClient {
     return within(timer, deadline, kj::mv(answer),
                   kj::str(node, " did not reach write ", atWrite, " within ",
                           deadline / kj::SECONDS, " s; it goes on"));
+  }
+
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
+      kj::StringPtr node, disk::RecordWish wish) override {
+    auto request = control.recordRequest();
+    request.setNode(node);
+    auto out = request.initWish();
+    out.setFile(wish.file);
+    out.setLimit(wish.limit);
+    out.setStop(wish.stop);
+    kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> answer = request.send();
+    return within(timer, kSlow, kj::mv(answer), silent("the recording", kSlow));
   }
 
   kj::Promise<void> stopAll() override {

@@ -26,6 +26,8 @@ class ControlClient {
   // `within`: how long the write may take to come; afterwards, or when it is dropped, nothing happens.
   virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
       kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration within) = 0;
+  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
+      kj::StringPtr node, disk::RecordWish wish) = 0;
   virtual kj::Promise<void> stopAll() = 0;
 };
 

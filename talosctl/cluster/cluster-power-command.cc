@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/base/error.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
@@ -18,6 +20,8 @@
 
 namespace talos::talosctl {
 namespace {
+
+constexpr int64_t kMostRecordMiB = 1 << 20;
 
 using cluster::ControlClient;
 using cluster::StateDirectory;
@@ -77,6 +81,41 @@ kj::Promise<int> runKill(Invocation& call) {
     call.out(kj::str(codec::writeJson(cut), "\n"));
   } else {
     call.out(kj::str(cluster::renderCut(cut), "\n"));
+  }
+  co_return 0;
+}
+
+disk::RecordWish wishOf(Invocation& call) {
+  bool begins = call.given("to");
+  if (begins && call.on("stop")) failUsage("use --to or --stop, not both");
+  if (!begins && call.given("limit")) failUsage("--limit is of no use without --to");
+  disk::RecordWish wish{.file = kj::str(), .limit = 0, .stop = call.on("stop")};
+  if (begins) {
+    // The process that writes it has another working directory.
+    wish.file = kj::str(std::filesystem::absolute(call.text("to").cStr()).c_str());
+    auto limit = call.number("limit");
+    if (limit < 1 || limit > kMostRecordMiB) {
+      failUsage(kj::str("--limit must be 1 to ", kMostRecordMiB));
+    }
+    wish.limit = static_cast<uint64_t>(limit) << 20;
+  }
+  return wish;
+}
+
+kj::Promise<int> runRecord(Invocation& call) {
+  auto wish = wishOf(call);
+  auto state = stateOfNode(call);
+  auto control = co_await controlOf(call, state);
+  auto answer = co_await control->record(nodeOf(call), kj::mv(wish));
+  auto recording = answer.getRecording();
+  if (call.text("output") == "json") {
+    call.out(kj::str(codec::writeJson(recording), "\n"));
+  } else {
+    call.out(kj::str(cluster::renderRecording(recording), "\n"));
+  }
+  if (recording.getProblem().size() > 0) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("the recording ended by itself: ", recording.getProblem()));
   }
   co_return 0;
 }
@@ -205,6 +244,22 @@ void addCutFlags(Command& kill) {
              .choices = {"text", "json"}});
 }
 
+void addRecordFlags(Command& record) {
+  record.flag({.name = "to",
+               .kind = FlagKind::kText,
+               .help = "begin, with this file, which must not be there yet"});
+  record.flag({.name = "stop", .help = "end it"});
+  record.flag({.name = "limit",
+               .kind = FlagKind::kNumber,
+               .fallback = "4096",
+               .help = "MiB of the file; what would be more ends the recording"});
+  record.flag({.name = "output",
+               .letter = "o",
+               .kind = FlagKind::kText,
+               .fallback = "text",
+               .choices = {"text", "json"}});
+}
+
 }  // namespace
 
 void addPowerCommands(Command& cluster) {
@@ -220,6 +275,9 @@ void addPowerCommands(Command& cluster) {
   addAction(node, "start", "Start a node that is off", runAction<PowerAction::START>);
   addAction(node, "stop", "Shut down a node in order", runAction<PowerAction::STOP>);
   addCutFlags(addAction(node, "kill", "Cut the power of a node", runKill));
+  addRecordFlags(addAction(
+      node, "record", "Record what a virtual machine does to its disks, or tell how far that is",
+      runRecord));
   addAction(node, "pause", "Stop everything in a node where it is", runAction<PowerAction::PAUSE>);
   addAction(node, "resume", "Let a paused node continue", runAction<PowerAction::RESUME>);
   addAction(node, "reset", "Cut the power of a node and start it", runAction<PowerAction::RESET>);

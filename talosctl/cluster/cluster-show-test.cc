@@ -53,5 +53,22 @@ TEST(ClusterShow, WhatACutHasDone) {
             "n: power cut at write 1; unflushed writes lost: 0 of 5, and one torn");
 }
 
+// Catches: a recording of which one cannot tell where it is and whether it goes on.
+TEST(ClusterShow, ARecordingSaysWhereAndHowFar) {
+  capnp::MallocMessageBuilder message;
+  auto it = message.initRoot<rpc::DiskRecording>();
+  it.setNode("n");
+  EXPECT_STREQ(renderRecording(it).cStr(), "n: not recorded since it was started");
+  it.setFile("/tmp/log");
+  it.setRunning(true);
+  it.setEvents(20);
+  it.setWrites(17);
+  it.setBytes(2 << 20);
+  EXPECT_STREQ(renderRecording(it).cStr(),
+               "n: recording to /tmp/log; 17 writes, 3 flushes, 2.1 MB");
+  it.setRunning(false);
+  EXPECT_STREQ(renderRecording(it).cStr(), "n: recorded to /tmp/log; 17 writes, 3 flushes, 2.1 MB");
+}
+
 }  // namespace
 }  // namespace talos::cluster

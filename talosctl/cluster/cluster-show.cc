@@ -45,4 +45,15 @@ kj::String renderCut(rpc::PowerCut::Reader cut) {
   return kj::str(cut.getNode(), ": power cut", when, "; ", what);
 }
 
+kj::String renderRecording(rpc::DiskRecording::Reader recording) {
+  if (recording.getFile().size() == 0) {
+    return kj::str(recording.getNode(), ": not recorded since it was started");
+  }
+  auto writes = recording.getWrites();
+  return kj::str(recording.getNode(), ": ",
+                 recording.getRunning() ? "recording to " : "recorded to ", recording.getFile(),
+                 "; ", writes, " writes, ", recording.getEvents() - writes, " flushes, ",
+                 humanSize(recording.getBytes()));
+}
+
 }  // namespace talos::cluster

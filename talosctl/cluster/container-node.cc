@@ -72,6 +72,12 @@ class ContainerNode final : public Instance {
     kill();
     return disk::Cut();
   }
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish) override {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(
+             name,
+             " is a container: it has no disks; only those of a virtual machine can be recorded"));
+  }
   void pause() override { cgroups.freeze(name, true); }
   void resume() override { cgroups.freeze(name, false); }
 

@@ -5,7 +5,7 @@
 #include <kj/async.h>
 #include <kj/string.h>
 
-#include "talosctl/disk/machine-disks.h"
+#include "talosctl/disk/disk-process.h"
 
 namespace talos::cluster {
 
@@ -33,6 +33,9 @@ class Instance {
   // Ends it as a power cut does (machine-disks.h): what its disks have not been told to flush is lost.
   // Resolves when that is decided, and it ends. Throws, and it goes on, when it cannot do that.
   virtual kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) = 0;
+  // Begins, ends or tells a recording of its disks, which ends with it. FailedPrecondition of a
+  // container.
+  virtual kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) = 0;
   // Nothing in it runs until it is resumed; time goes on.
   virtual void pause() = 0;
   virtual void resume() = 0;

@@ -28,6 +28,7 @@ class ModelInstance final : public Instance {
   void pause() override;
   void resume() override;
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override;
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) override;
 
  private:
   Node& node;
@@ -111,6 +112,9 @@ kj::Promise<disk::Cut> ModelInstance::cutPower(uint64_t atWrite, uint64_t seed) 
   auto pair = kj::newPromiseAndFulfiller<disk::Cut>();
   node.cutting = kj::mv(pair.fulfiller);
   return kj::mv(pair.promise);
+}
+kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordWish wish) {
+  return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .running = true};
 }
 void ModelInstance::pause() {
   node.told.push_back("pause");
@@ -351,6 +355,25 @@ TEST(NodePower, AStopThatTakesTooLongIsSaidAndGoesOn) {
   slow.pass(1 * kj::SECONDS);
   EXPECT_THAT(answer, HasSubstr("did not shut down within 60 s; `talosctl cluster node kill`"));
   EXPECT_EQ(slow.state(), "running");
+}
+
+// Catches: a recording of nothing that is said to run.
+TEST(NodePower, OnlyWhatRunsIsRecorded) {
+  Node node;
+  auto record = [&] {
+    std::string result = "waiting";
+    auto done = kj::evalNow([&] { return node.power->record({.file = kj::str("/log")}); })
+                    .then([&](disk::MachineDisks::Recording it) { result = it.path.cStr(); },
+                          [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+                    .eagerlyEvaluate(nullptr);
+    node.scope.poll();
+    return result;
+  };
+  EXPECT_EQ(record(), "n is off; a recording ends with the run of a node");
+  EXPECT_EQ(node.act(PowerAction::START), "ok");
+  EXPECT_EQ(record(), "/log");
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(record(), "n is rebooting; try again");
 }
 
 }  // namespace

@@ -136,6 +136,14 @@ kj::Promise<disk::Cut> NodePower::cutPower(uint64_t atWrite, uint64_t seed) {
   return kill(atWrite, seed);
 }
 
+kj::Promise<disk::MachineDisks::Recording> NodePower::record(disk::RecordWish wish) {
+  if (now == State::kOff || now == State::kFailed) {
+    refuse("is off; a recording ends with the run of a node");
+  }
+  KJ_IF_MAYBE (it, instance) return (*it)->record(kj::mv(wish));
+  refuse("is rebooting; try again");
+}
+
 kj::Promise<disk::Cut> NodePower::kill(uint64_t atWrite, uint64_t seed) {
   if (instance == nullptr) {
     if (atWrite > 0 || seed > 0) refuse("is rebooting; try again");

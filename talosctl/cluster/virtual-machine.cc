@@ -127,6 +127,9 @@ class Guest final : public Instance {
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override {
     return disks->cut(atWrite, seed).exclusiveJoin(cut.addBranch());
   }
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) override {
+    return disks->record(kj::mv(wish));
+  }
   void pause() override { process.stop(); }
   void resume() override { process.signal(SIGCONT); }
 

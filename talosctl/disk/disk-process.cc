@@ -56,6 +56,15 @@ Cut fromWire(rpc::PowerCut::Reader cut) {
           .torn = cut.getTorn()};
 }
 
+MachineDisks::Recording recordingFromWire(rpc::DiskRecording::Reader in) {
+  return {.path = kj::str(in.getFile()),
+          .problem = kj::str(in.getProblem()),
+          .running = in.getRunning(),
+          .events = in.getEvents(),
+          .writes = in.getWrites(),
+          .bytes = in.getBytes()};
+}
+
 class LaunchedDisks final : public DiskProcess {
  public:
   LaunchedDisks(kj::UnixEventPort& port, pid_t pid, kj::AutoCloseFd pidfd,
@@ -78,6 +87,16 @@ class LaunchedDisks final : public DiskProcess {
   kj::Promise<Cut> onCut() override {
     return power.onCutRequest().send().then(
         [](auto&& response) { return fromWire(response.getCut()); });
+  }
+
+  kj::Promise<MachineDisks::Recording> record(RecordWish wish) override {
+    auto request = power.recordRequest();
+    auto out = request.initWish();
+    out.setFile(wish.file);
+    out.setLimit(wish.limit);
+    out.setStop(wish.stop);
+    return request.send().then(
+        [](auto&& response) { return recordingFromWire(response.getRecording()); });
   }
 
   kj::Promise<cluster::Exit> onExit() override { return process.onExit(); }
@@ -103,6 +122,14 @@ class Power final : public rpc::DiskPower::Server {
   kj::Promise<void> onCut(OnCutContext context) override {
     auto cut = co_await disks.onCut();
     toWire(cut, context.getResults().initCut());
+  }
+
+  kj::Promise<void> record(RecordContext context) override {
+    auto wish = context.getParams().getWish();
+    if (wish.getStop()) disks.stopRecording();
+    if (wish.getFile().size() > 0) disks.record(wish.getFile(), wish.getLimit());
+    toWire(disks.recording(), context.getResults().initRecording());
+    return kj::READY_NOW;
   }
 
  private:
@@ -139,6 +166,19 @@ void toWire(const Cut& cut, rpc::PowerCut::Builder out) {
   out.setUnflushed(cut.unflushed);
   out.setKept(cut.kept);
   out.setTorn(cut.torn);
+}
+
+void toWire(const MachineDisks::Recording& recording, rpc::DiskRecording::Builder out) {
+  out.setFile(recording.path);
+  out.setRunning(recording.running);
+  out.setEvents(recording.events);
+  out.setWrites(recording.writes);
+  out.setBytes(recording.bytes);
+  out.setProblem(recording.problem);
+}
+
+RecordWish fromWire(rpc::RecordWish::Reader in) {
+  return {.file = kj::str(in.getFile()), .limit = in.getLimit(), .stop = in.getStop()};
 }
 
 kj::Own<DiskProcess> DiskProcess::launch(kj::UnixEventPort& port,

@@ -17,8 +17,12 @@ kj::Array<uint64_t> loseAll(size_t count) {
 
 class MachineDisks::Disk final : public Export {
  public:
-  Disk(MachineDisks& machine, kj::Own<Medium> held)
-      : machine(machine), medium(kj::mv(held)), disk(*medium, machine.mostRemembered) {}
+  Disk(MachineDisks& machine, uint32_t number, kj::Own<Medium> held)
+      : medium(kj::mv(held)),
+        machine(machine),
+        number(number),
+        disk(*medium, machine.mostRemembered) {}
+  kj::Own<Medium> medium;
 
   uint64_t size() const override { return medium->size(); }
 
@@ -30,16 +34,19 @@ class MachineDisks::Disk final : public Export {
 
   kj::Promise<void> write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes,
                           bool durable) override {
-    return change([&](bool answered) { disk.write(offset, bytes, durable && answered); });
+    return change([&](bool answered) { disk.write(offset, bytes, durable && answered); },
+                  {LogKind::kWrite, number, offset, bytes.size(), durable}, bytes);
   }
 
   kj::Promise<void> zero(uint64_t offset, uint64_t length, bool durable) override {
-    return change([&](bool answered) { disk.zero(offset, length, durable && answered); });
+    return change([&](bool answered) { disk.zero(offset, length, durable && answered); },
+                  {LogKind::kZero, number, offset, length, durable});
   }
 
   kj::Promise<void> flush() override {
     if (machine.off) return kj::NEVER_DONE;
     disk.flush();
+    machine.note({LogKind::kFlush, number});
     return kj::READY_NOW;
   }
 
@@ -61,14 +68,16 @@ class MachineDisks::Disk final : public Export {
 
  private:
   MachineDisks& machine;
-  kj::Own<Medium> medium;
+  uint32_t number;
   VolatileDisk disk;
 
   template <typename Do>
-  kj::Promise<void> change(Do&& perform) {
+  kj::Promise<void> change(Do&& perform, const LogRecord& record,
+                           kj::ArrayPtr<const kj::byte> bytes = nullptr) {
     if (machine.off) return kj::NEVER_DONE;
     if (!machine.countsDown()) {
       perform(true);
+      machine.note(record, bytes);
       return kj::READY_NOW;
     }
     // Nobody is told whether this one fails.
@@ -85,7 +94,7 @@ MachineDisks::MachineDisks(size_t mostRemembered) : mostRemembered(mostRemembere
 MachineDisks::~MachineDisks() noexcept(false) = default;
 
 Export& MachineDisks::add(kj::Own<Medium> medium) {
-  return *disks.add(kj::heap<Disk>(*this, kj::mv(medium)));
+  return *disks.add(kj::heap<Disk>(*this, uint32_t(disks.size()), kj::mv(medium)));
 }
 
 kj::Promise<Cut> MachineDisks::cut(uint64_t atWrite, uint64_t seed) {
@@ -109,6 +118,44 @@ kj::Promise<Cut> MachineDisks::onCut() {
   auto pair = kj::newPromiseAndFulfiller<Cut>();
   told = kj::mv(pair.fulfiller);
   return kj::mv(pair.promise);
+}
+
+void MachineDisks::record(kj::StringPtr path, uint64_t limit) {
+  if (off) fail(ErrorKind::kFailedPrecondition, "its power was cut");
+  if (recordingNow) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("its disks are already recorded, to ", recording().path, "; use --stop first"));
+  }
+  log = nullptr;
+  auto media = KJ_MAP(disk, disks) {
+    return disk->medium.get();
+  };
+  KJ_ON_SCOPE_FAILURE(log = nullptr);
+  log.emplace(path, limit).addDisks(media);
+  recordingNow = true;
+}
+
+MachineDisks::Recording MachineDisks::recording() const {
+  Recording result;
+  KJ_IF_MAYBE (it, log) {
+    auto told = it->tell();
+    result.path = kj::str(told.path);
+    result.problem = kj::str(told.problem);
+    result.running = recordingNow && told.problem.size() == 0;
+    result.events = told.events;
+    result.writes = told.writes;
+    result.bytes = told.bytes;
+  }
+  return result;
+}
+
+void MachineDisks::stopRecording() {
+  recordingNow = false;
+}
+
+void MachineDisks::note(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes) {
+  if (!recordingNow) return;
+  KJ_IF_MAYBE (it, log) it->add(record, bytes);
 }
 
 bool MachineDisks::countsDown() {

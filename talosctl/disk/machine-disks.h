@@ -10,6 +10,7 @@
 #include <kj/async.h>
 #include <kj/vector.h>
 
+#include "talosctl/disk/disk-log.h"
 #include "talosctl/disk/nbd.h"
 #include "talosctl/disk/volatile-disk.h"
 
@@ -39,6 +40,18 @@ class MachineDisks {
   // When there was a cut, whoever wanted it; once.
   kj::Promise<Cut> onCut();
 
+  // From now on all that happens is recorded; what is not flushed yet counts as flushed in it. Blocks
+  // for as long as it takes to copy what the disks hold. FailedPrecondition while there is another recording,
+  // and as DiskLog.
+  void record(kj::StringPtr path, uint64_t limit);
+  struct Recording {
+    kj::String path, problem;
+    bool running = false;
+    uint64_t events = 0, writes = 0, bytes = 0;
+  };
+  Recording recording() const;  // the last one
+  void stopRecording();         // if there is one
+
  private:
   class Disk;
   struct Armed {
@@ -49,11 +62,14 @@ class MachineDisks {
   kj::Vector<kj::Own<Disk>> disks;
   kj::Maybe<Armed> armed;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Cut>>> told;
+  kj::Maybe<DiskLog> log;  // of the last recording
+  bool recordingNow = false;
   bool off = false;
 
   // Whether the machine is cut at the write that is coming.
   bool countsDown();
   Cut cutNow(uint64_t atWrite, uint64_t seed);
+  void note(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes = nullptr);
 };
 
 }  // namespace talos::disk

@@ -1,5 +1,6 @@
 // Power cuts while a node writes its config, or META: afterwards it boots with the old one or with the new one,
-// and with the new one if it had said that it has it.
+// and with the new one if it had said that it has it. A few of them a machine suffers and boots from; of many more
+// the disks are made of a recording, and looked at with the code that the boot has for them.
 //
 // What the configs differ in is not in the one that they can fetch again: a node that has lost its config
 // and has that one instead has neither.
@@ -7,11 +8,15 @@
 #include <kj/debug.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <regex>
 #include <thread>
 
+#include "tests/cuts/image.h"
+#include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 
 namespace talos {
@@ -26,11 +31,8 @@ constexpr double kSlow = 150;            // seconds, of a boot in emulation besi
 constexpr unsigned kWrites = 8;          // of an apply, more or less
 constexpr unsigned kFirstValue = 65530;  // of vm.max_map_count, so that every config is another
 
-// In `make test`; the soak asks for more.
-unsigned cutsToMake() {
-  const char* asked = getenv("POWER_CUTS");
-  return asked == nullptr ? 16 : static_cast<unsigned>(atoi(asked));
-}
+constexpr unsigned kBootedCuts = 8;  // of the config
+constexpr unsigned kBootedMetaCuts = 2;
 
 struct Outcomes {
   std::atomic<unsigned> old = 0, fresh = 0, cuts = 0;
@@ -116,9 +118,8 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
     Victim victim(cluster, number);
     ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
     victim.apply(kFirstValue);
-    for (unsigned i = number - 1; i < cutsToMake() && !testing::Test::HasFailure(); i += 2) {
-      // In the first round all that is not flushed is lost.
-      victim.cutAt(i % (kWrites + 1), i <= kWrites ? 0 : i, outcomes);
+    for (unsigned i = number - 1; i < kBootedCuts && !testing::Test::HasFailure(); i += 2) {
+      victim.cutAt(i % (kWrites + 1), i % 2 == 0 ? 0 : i, outcomes);
     }
   };
   std::thread other(suffer, 2);
@@ -126,7 +127,7 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
   other.join();
   std::cerr << outcomes.cuts << " cuts at their write; old config " << outcomes.old << ", new "
             << outcomes.fresh << "\n";
-  EXPECT_GE(outcomes.cuts, cutsToMake() / 2) << "the others were cut later than asked";
+  EXPECT_GE(outcomes.cuts, kBootedCuts / 2) << "the others were cut later than asked";
   EXPECT_GT(outcomes.old, 0);
   EXPECT_GT(outcomes.fresh, 0);
 }
@@ -148,13 +149,12 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   cluster.ok({"meta", "write", "41", "other"});
   cluster.ok({"meta", "write", "40", "value-0"});
   unsigned old = 0, fresh = 0;
-  for (unsigned i = 1; i <= kj::max(cutsToMake() / 4, 4u) && !testing::Test::HasFailure(); ++i) {
-    auto write = std::to_string(1 + i % 4), before = read("40"),
-         after = "value-" + std::to_string(i);
-    SCOPED_TRACE("write " + write + ", seed " + std::to_string(i / 4));
+  for (unsigned i = 1; i <= kBootedMetaCuts && !testing::Test::HasFailure(); ++i) {
+    auto write = std::to_string(2 * i), before = read("40"), after = "value-" + std::to_string(i);
+    SCOPED_TRACE("write " + write + ", seed " + std::to_string(i - 1));
     std::vector<std::string> words = {"cluster",    "node", "kill",           name,
                                       "--at-write", write,  "--wait-timeout", "10s"};
-    if (i >= 4) words.insert(words.end(), {"--seed", std::to_string(i / 4)});
+    if (i > 1) words.insert(words.end(), {"--seed", std::to_string(i - 1)});
     Background kill(cluster.command(words));
     Background change(cluster.command({"--timeout", "15s", "meta", "write", "40", after}));
     bool promised = change.finish(60) == 0;
@@ -172,6 +172,117 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   }
   std::cerr << "META: old value " << old << ", new " << fresh << "\n";
   EXPECT_GT(old + fresh, 0u);
+}
+
+// The image that has this partition.
+const std::string& imageWith(const cuts::Replay& replay, const char* name) {
+  for (auto& image : replay.images()) {
+    if (cuts::findPart(image, name) != nullptr) return image;
+  }
+  KJ_FAIL_REQUIRE("no disk has the partition", name);
+}
+
+std::string stateOf(const cuts::CutAt& cut, const std::string& found, const std::string& before,
+                    const std::string& after, const char* what) {
+  KJ_REQUIRE(found == after || found == before, "it has neither", what, found.size());
+  bool answered = cut.when == cuts::Replay::When::kBefore;
+  KJ_REQUIRE(!answered || found == after, "what was answered is lost", what);
+  return answered ? "new, as answered" : found == after ? "new" : "old";
+}
+
+// Catches, at any write, whatever of the unflushed arrives: a table that is not whole; a copy of META that is
+// written while the other one is not whole; a config that is written in place, or renamed before it is on the
+// disk; an answer before they are; a file system that a boot cannot mount.
+TEST(PowerCuts, OfARecording) {
+  Cluster cluster("cutslog",
+                  {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  const std::string name = "cutslog-master-1";
+  Victim victim(cluster, 1);
+  ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
+  cluster.ok({"meta", "write", "41", "other"});
+  cluster.ok({"meta", "write", "40", "value-0"});
+  victim.apply(kFirstValue);
+  auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
+  const unsigned count = cuts::cutsToMake(30), changes = kj::max(count / 10, 4u);
+
+  cuts::Scratch scratch;
+  cuts::Recording recording(cluster, name);
+  std::vector<cuts::Window> ofMeta, ofConfig;
+  auto during = [&](std::vector<cuts::Window>& windows, auto&& act) {
+    auto begin = recording.position();
+    act();
+    windows.push_back({begin, recording.position(), true});
+  };
+  std::vector<std::string> configs = {config()};
+  for (unsigned i = 1; i <= changes; ++i) {
+    during(ofMeta, [&] { cluster.ok({"meta", "write", "40", "value-" + std::to_string(i)}); });
+  }
+  for (unsigned i = 1; i <= changes; ++i) {
+    during(ofConfig, [&] { victim.apply(kFirstValue - i % 2 * 10); });
+    configs.push_back(config());
+    EXPECT_NE(configs[i], configs[i - 1]);
+  }
+  recording.stop();
+
+  auto samples = cuts::samplesToBoot();
+  std::vector<cuts::Sample> boots;
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    cuts::Replay replay(scope, recording.log(), scratch.path());
+    auto& image = imageWith(replay, "META");
+    cuts::Outcomes outcomes("META writes");
+    auto taken = cuts::replayCuts(
+        replay, cuts::chooseCuts(replay, ofMeta, count), outcomes,
+        [&](const cuts::CutAt& cut) {
+          KJ_REQUIRE(cuts::metaValue(image, 41) == "other");
+          auto value = [&](size_t i) { return "value-" + std::to_string(i); };
+          return stateOf(cut, cuts::metaValue(image, 40), value(cut.window), value(cut.window + 1),
+                         "value");
+        },
+        samples, scratch.path());
+    boots.insert(boots.end(), taken.begin(), taken.end());
+    EXPECT_GT(outcomes.of("old"), 0u);
+    EXPECT_GT(outcomes.of("new"), 0u);
+  }
+  {
+    cuts::Scratch folder;
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    cuts::Replay replay(scope, recording.log(), folder.path());
+    auto& image = imageWith(replay, "STATE");
+    auto state = cuts::part(image, "STATE");
+    cuts::Outcomes outcomes("config writes");
+    auto taken = cuts::replayCuts(
+        replay, cuts::chooseCuts(replay, ofConfig, count), outcomes,
+        [&](const cuts::CutAt& cut) {
+          KJ_REQUIRE(cuts::tableOf(image) != nullptr, "the partition table is gone");
+          auto found = cuts::fileOfXfs(image, state, folder.path(), "config.yaml");
+          auto& text = KJ_REQUIRE_NONNULL(found, "there is no config");
+          return stateOf(cut, text, configs[cut.window], configs[cut.window + 1], "config");
+        },
+        samples, folder.path());
+    for (auto& sample : taken) {
+      // Their folder goes.
+      for (auto& path : sample.images) {
+        auto kept = scratch.path() + "/config-" + std::to_string(boots.size()) + "-" +
+                    std::to_string(&path - sample.images.data());
+        std::filesystem::rename(path, kept);
+        path = kept;
+      }
+      boots.push_back(sample);
+    }
+    EXPECT_GT(outcomes.of("old"), 0u);
+    EXPECT_GT(outcomes.of("new"), 0u);
+  }
+  for (auto& boot : boots) {
+    SCOPED_TRACE("event " + std::to_string(boot.at.event) + ", " + boot.kind);
+    cuts::startWith(cluster, name, boot);
+    ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow)) << cluster.console(name);
+    EXPECT_TRUE(contains(cluster.ok({"meta", "read", "41"}), "other"));
+    auto has = config();
+    EXPECT_NE(std::find(configs.begin(), configs.end(), has), configs.end());
+  }
 }
 
 // Catches: flags that a container takes and ignores.

@@ -6,9 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <regex>
 
+#include "tests/cuts/installed.h"
+#include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 
 namespace talos::vm {
@@ -83,6 +84,36 @@ void expectInstalled(Node& node) {
   auto state = node.cluster.ok({"list", "-l", "/system/state"});
   EXPECT_TRUE(std::regex_search(state, std::regex("-rw------- .* config.yaml\n"))) << state;
   EXPECT_EQ(node.read("/system/state/config.yaml"), slurp(node.config()));
+}
+
+// At any write of the recorded installation, whatever of the unflushed arrives. Samples of what is left, in `folder`.
+std::vector<cuts::Sample> cutInstallation(const Node& node, const cuts::Recording& recording,
+                                          const std::string& folder) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  cuts::Installation whole;
+  {
+    cuts::Scratch end;
+    cuts::Replay replay(scope, recording.log(), end.path());
+    replay.cut(replay.events(), cuts::Replay::When::kBefore, 0,
+               [&] { whole = cuts::readInstallation(replay.images()[0], end.path()); });
+    EXPECT_EQ(whole.config, slurp(node.config()));
+  }
+  cuts::Replay replay(scope, recording.log(), folder);
+  auto& image = replay.images()[0];
+  cuts::Outcomes outcomes("an installation");
+  auto chosen = cuts::chooseCuts(replay, {{0, replay.events(), true}}, cuts::cutsToMake(40));
+  auto samples = cuts::replayCuts(
+      replay, chosen, outcomes,
+      [&](const cuts::CutAt& cut) {
+        auto state = cuts::stateOfInstallation(image, whole, folder);
+        KJ_REQUIRE(cut.when == cuts::Replay::When::kAt || state == "installed");
+        return state;
+      },
+      cuts::samplesToBoot(), folder);
+  EXPECT_GT(outcomes.of("unfinished"), 0u);
+  EXPECT_GT(outcomes.of("installed"), 0u);
+  return samples;
 }
 
 }  // namespace
@@ -206,51 +237,21 @@ TEST(Install, ADiskThatCannotBeUsed) {
   expectInstalled(node);
 }
 
-// Starts the node and cuts its power at this write, of which what is not flushed arrives as the seed
-// says. False when it makes fewer: it is up then.
-bool cutAt(Node& node, unsigned write, uint64_t seed) {
-  node.power("start");
-  harness::Background kill(node.cluster.command({"cluster", "node", "kill", node.name, "--at-write",
-                                                 std::to_string(write), "--seed",
-                                                 std::to_string(seed), "--wait-timeout", "5m"}));
-  bool cut = false;
-  eventually(
-      [&] {
-        cut = kill.finish(1) == 0;
-        return cut || node.isUp();
-      },
-      kUp, 0.1);
-  return cut;
-}
-
-// In `make test`; the soak asks for more, and in another order each time.
-std::vector<unsigned> writesToCutAt(std::vector<unsigned> few, unsigned most) {
-  const char* asked = getenv("POWER_CUTS");
-  if (asked == nullptr) return few;
-  std::random_device random;
-  std::vector<unsigned> many(static_cast<size_t>(atoi(asked)));
-  for (auto& write : many) write = 1 + random() % most;
-  return many;
-}
-
-// Catches: a write of the installation, or of the first boot from the disk, whose loss or half arrival
-// stands in the way of all boots to come, counts as done, or loses the config.
+// Catches: a write of the installation whose loss or half arrival stands in the way of all boots to come, counts as
+// done, or loses the config.
 TEST(Install, PowerCuts) {
   Cluster cluster("installcut", flags({"--with-bootloader", "--wait=false"}), 60);
   Node node{cluster, "installcut-master-1"};
-  node.power("kill");
-  // The table has 5 writes, of which the last one brings it into force.
-  for (auto write : writesToCutAt({5, 6, 400}, 1200)) {
-    auto seen = cluster.console(node.name).size();
-    SCOPED_TRACE("write " + std::to_string(write));
-    // It may be cut while it is looked at.
-    if (!cutAt(node, write, write)) cluster.talosctl({"cluster", "node", "kill", node.name}, 120);
-    auto console = cluster.console(node.name).substr(seen);
-    ASSERT_FALSE(contains(console, "does not reboot by itself")) << console;
-  }
-  node.power("start");
+  cuts::Recording recording(cluster, node.name);
   ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
   expectInstalled(node);
+  cuts::Scratch folder;
+  for (auto& sample : cutInstallation(node, recording, folder.path())) {
+    SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
+    cuts::startWith(cluster, node.name, sample);
+    ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
+    expectInstalled(node);
+  }
 }
 
 }  // namespace talos::vm

@@ -1,0 +1,65 @@
+// What is on the image of a disk, read by the code that a boot reads it with. Everything throws when it is not as
+// that code needs it.
+#pragma once
+
+#include <kj/io.h>
+
+#include <string>
+#include <vector>
+
+#include "common/disk/gpt.h"
+#include "machined/install/boot-files.h"
+#include "machined/storage/meta-values.h"
+
+namespace talos::cuts {
+
+struct Part {
+  unsigned number;
+  uint64_t offset, size;
+};
+
+std::string bytesOf(const std::string& image, uint64_t offset, size_t size);
+
+// None: there is no table in force, or no such name in it.
+kj::Maybe<gpt::Table> tableOf(const std::string& image);
+kj::Maybe<Part> findPart(const std::string& image, const std::string& name);
+Part part(const std::string& image, const std::string& name);
+
+// "" when there is none.
+std::string metaValue(const std::string& image, uint32_t tag);
+
+// A part of an image as a block device of this host, gone with the object.
+class LoopDevice {
+ public:
+  explicit LoopDevice(const std::string& image, uint64_t offset = 0, uint64_t size = 0);
+  const std::string& node() const { return path; }
+
+ private:
+  std::string path;
+  kj::AutoCloseFd fd;
+};
+
+// A copy of a part, so that the image stays as it is. Holes stay holes.
+class PartCopy {
+ public:
+  PartCopy(const std::string& image, const Part& part, const std::string& folder);
+  ~PartCopy();
+  PartCopy(const PartCopy&) = delete;
+  const std::string& path() const { return file; }
+
+ private:
+  std::string file;
+};
+
+// Mounts a copy of the part, as a boot does: the journal is replayed. The content of the file in its top folder;
+// none when it is not there.
+kj::Maybe<std::string> fileOfXfs(const std::string& image, const Part& part,
+                                 const std::string& folder, const char* name);
+
+// A file as the boot loader sees it, which knows no journal; none when it does not find it.
+kj::Maybe<std::string> bootLoaderFile(const std::string& image, unsigned partition,
+                                      const std::string& path, const std::string& folder);
+
+std::string digestOf(const std::string& text);
+
+}  // namespace talos::cuts

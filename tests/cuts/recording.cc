@@ -1,0 +1,153 @@
+#include "tests/cuts/recording.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <iostream>
+#include <regex>
+
+#include "common/base/error.h"
+
+namespace talos::cuts {
+namespace {
+
+void copySparse(const std::string& from, const std::string& to) {
+  auto copied = harness::run({"/usr/bin/cp", "--sparse=always", from, to}, 120);
+  KJ_REQUIRE(copied.status == 0, copied.err.c_str());
+}
+
+}  // namespace
+
+Recording::Recording(const harness::Cluster& cluster, std::string node)
+    : cluster(cluster), node(std::move(node)), file(scratch.path() + "/log") {
+  auto begun = cluster.talosctl({"cluster", "node", "record", this->node, "--to", file});
+  KJ_REQUIRE(begun.status == 0, "the recording was refused", begun.err.c_str());
+}
+
+Recording::~Recording() {
+  if (running) cluster.talosctl({"cluster", "node", "record", node, "--stop"});
+}
+
+size_t Recording::position() {
+  auto told = cluster.ok({"cluster", "node", "record", node, "-o", "json"});
+  std::smatch match;
+  static const std::regex events("\"events\": \"?([0-9]+)");
+  KJ_REQUIRE(std::regex_search(told, match, events), "nothing is recorded", told.c_str());
+  return std::stoul(match[1].str());
+}
+
+void Recording::stop() {
+  cluster.ok({"cluster", "node", "record", node, "--stop"});
+  running = false;
+}
+
+unsigned cutsToMake(unsigned few) {
+  const char* asked = getenv("POWER_CUTS");
+  return asked == nullptr ? few : static_cast<unsigned>(atoi(asked));
+}
+
+std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& windows,
+                              unsigned count) {
+  constexpr size_t kEdge = 24;  // where most is decided
+  std::vector<CutAt> edges, all, cuts;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    auto& window = windows[i];
+    std::vector<CutAt> writes;
+    for (size_t event = window.begin; event < std::min(window.end, replay.events()); ++event) {
+      if (replay.changes(event)) writes.push_back({i, event, Replay::When::kAt, 0});
+    }
+    all.insert(all.end(), writes.begin(), writes.end());
+    for (size_t w = 0; w < writes.size(); ++w) {
+      if (w < kEdge || w + kEdge >= writes.size()) edges.push_back(writes[w]);
+    }
+    if (window.answered) cuts.push_back({i, window.end, Replay::When::kBefore, 0});
+  }
+  KJ_REQUIRE(!all.empty(), "nothing was written");
+  std::mt19937_64 chance(std::random_device{}());
+  for (auto* from : {&edges, &all}) {
+    auto until = from == &all ? count : (count + cuts.size()) / 2;
+    while (cuts.size() < until) {
+      std::shuffle(from->begin(), from->end(), chance);
+      for (auto& write : *from) {
+        if (cuts.size() >= until) break;
+        cuts.push_back(write);
+        cuts.back().seed = chance() % 2 == 0 ? 0 : 1 + chance() % 1'000'000;
+      }
+    }
+  }
+  std::sort(cuts.begin(), cuts.end(), [](auto& a, auto& b) { return a.event < b.event; });
+  return cuts;
+}
+
+void Outcomes::add(const std::string& kind, const disk::Cut& cut) {
+  ++kinds[kind];
+  torn += cut.torn;
+  partly += cut.kept > 0 && cut.kept < cut.unflushed;
+}
+
+void Outcomes::print(const Replay& replay) const {
+  std::cerr << "power cuts of " << operation << ": " << all() << " cuts in " << replay.writes()
+            << " writes and " << replay.events() - replay.writes() << " flushes; ";
+  for (auto& [kind, count] : kinds) std::cerr << kind << " " << count << ", ";
+  std::cerr << "some of the unflushed writes kept " << partly << ", one torn " << torn << "\n";
+}
+
+unsigned Outcomes::of(const std::string& kind) const {
+  auto found = kinds.find(kind);
+  return found == kinds.end() ? 0 : found->second;
+}
+
+unsigned Outcomes::all() const {
+  unsigned sum = 0;
+  for (auto& [kind, count] : kinds) sum += count;
+  return sum;
+}
+
+std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, Outcomes& outcomes,
+                               const std::function<std::string(const CutAt&)>& look, size_t samples,
+                               const std::string& folder) {
+  std::vector<Sample> taken;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    auto& at = cuts[i];
+    std::string kind;
+    auto cut = replay.cut(at.event, at.when, at.seed, [&] {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { kind = look(at); })) {
+        kind = "BAD";
+        ADD_FAILURE() << "cut " << (at.when == Replay::When::kAt ? "at" : "before") << " event "
+                      << at.event << " of " << replay.events() << ", seed " << at.seed << ": "
+                      << messageOf(*e).cStr();
+      }
+      // In the middle of each of as many parts.
+      if (i != (2 * taken.size() + 1) * cuts.size() / (2 * samples + 1)) return;
+      if (taken.size() == samples) return;
+      Sample sample{at, kind, {}};
+      for (auto& image : replay.images()) {
+        sample.images.push_back(folder + "/sample-" + std::to_string(taken.size()) + "-" +
+                                std::to_string(sample.images.size()));
+        copySparse(image, sample.images.back());
+      }
+      taken.push_back(std::move(sample));
+    });
+    outcomes.add(kind, cut);
+  }
+  outcomes.print(replay);
+  return taken;
+}
+
+void startWith(const harness::Cluster& cluster, const std::string& node, const Sample& sample) {
+  cluster.talosctl({"cluster", "node", "kill", node}, 60);  // or it is off
+  for (size_t i = 0; i < sample.images.size(); ++i) {
+    // As talosctl/cluster/node-disks.h calls them.
+    copySparse(sample.images[i],
+               cluster.stateFolder() + "/" + node + (i == 0 ? ".disk" : ".state"));
+  }
+  cluster.ok({"cluster", "node", "start", node});
+}
+
+size_t samplesToBoot() {
+  return getenv("POWER_CUTS") == nullptr ? 0 : 3;
+}
+
+}  // namespace talos::cuts
