@@ -2,27 +2,55 @@
 // finished. (That of a whole disk: vm-install-test.cc.)
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <regex>
 
+#include "machined/storage/reset.h"
+#include "tests/cuts/image.h"
+#include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 
 namespace talos {
 namespace {
 
-using harness::Background;
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
 constexpr double kSlow = 150;  // seconds, of a boot in emulation beside others
 
-// In `make test`; the soak asks for more.
-unsigned cutsToMake() {
-  const char* asked = getenv("POWER_CUTS");
-  return asked == nullptr ? 3 : static_cast<unsigned>(atoi(asked));
+// "not begun": all is as it was; "marked": a boot finishes it; "done": nothing is left. Throws for anything else.
+std::string stateOfReset(const std::string& image, const std::string& config,
+                         const std::string& folder) {
+  KJ_REQUIRE(cuts::metaValue(image, 40) == "stays", "a value of META is lost");
+  auto mark = cuts::metaValue(image, static_cast<uint32_t>(machined::MetaTag::kReset));
+  if (!mark.empty()) {
+    auto read = machined::wishOfMark(kj::arrayPtr(mark.data(), mark.size()));
+    auto& wish = KJ_REQUIRE_NONNULL(read, "the mark says nothing", mark.c_str());
+    KJ_REQUIRE(wish.reboot && wish.labels.size() == 1 && wish.labels[0] == "STATE");
+    return "marked";
+  }
+  auto state = cuts::part(image, "STATE");
+  if (cuts::isAllZeros(image, state)) return "done";
+  auto found = cuts::fileOfXfs(image, state, folder, "config.yaml");
+  KJ_REQUIRE(KJ_REQUIRE_NONNULL(found, "STATE has no config") == config);
+  return "not begun";
+}
+
+// The event from which on it is done for good: the machine boots in the same run, and makes STATE anew.
+size_t endOfReset(kj::WaitScope& scope, const std::string& log, size_t answered,
+                  const std::string& config) {
+  cuts::Scratch folder;
+  cuts::Replay replay(scope, log, folder.path());
+  bool done = false;
+  auto event = answered;
+  for (; !done && event < replay.events(); ++event) {
+    replay.cut(event, cuts::Replay::When::kBefore, 0,
+               [&] { done = stateOfReset(replay.images()[1], config, folder.path()) == "done"; });
+  }
+  KJ_REQUIRE(done, "the reset did not come to its end");
+  return event - 1;
 }
 
 class Node {
@@ -66,53 +94,60 @@ class Node {
 
 }  // namespace
 
-// Catches: a reset that a cut leaves half done, or undone although it was answered; one that is done again and
-// again; a value of META that goes with STATE.
+// Catches, at any write, whatever of the unflushed arrives: a reset that a cut leaves half done, or undone although it
+// was answered; one that is done again and again; a value of META that goes with STATE.
 TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   Cluster cluster("reset", {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
-  Node node(cluster, "reset-master-1");
+  const std::string name = "reset-master-1";
+  Node node(cluster, name);
   ASSERT_TRUE(eventually([&] { return node.booted(); }, kSlow));
   cluster.ok({"meta", "write", "40", "stays"});
-  unsigned cuts = 0, finished = 0;
-  for (unsigned i = 0; i < cutsToMake(); ++i) {
-    unsigned write = 1 + i * 9 % 33, seed = i / 2;
-    SCOPED_TRACE("write " + std::to_string(write) + ", seed " + std::to_string(seed));
-    ASSERT_TRUE(eventually([&] { return node.booted(); }, kSlow)) << node.tail();
-    auto before = node.bootId();
-    auto cut = node.told("a reset was cut off; finishing it");
-    std::vector<std::string> words = {"cluster",        "node",       "kill",
-                                      "reset-master-1", "--at-write", std::to_string(write),
-                                      "--wait-timeout", "30s"};
-    if (seed > 0) words.insert(words.end(), {"--seed", std::to_string(seed)});
-    Background kill(cluster.command(words));
-    Background reset(cluster.command({"reset", "--reboot", "--graceful=false", "--wait=false",
-                                      "--system-labels-to-wipe", "STATE"}));
-    bool promised = reset.finish(60) == 0;
-    bool wasCut = kill.finish(60) == 0;
-    if (!wasCut) {
-      EXPECT_TRUE(contains(kill.err(), "did not reach write")) << kill.err();
-    } else {
-      ++cuts;
-      cluster.ok({"cluster", "node", "start", "reset-master-1"});
-    }
-    ASSERT_TRUE(eventually(
-        [&] {
-          auto now = node.bootId();
-          return !now.empty() && now != before && node.booted() && (!promised || node.madeState());
+  auto config = cluster.ok({"read", "/system/state/config.yaml"});
+  auto before = node.bootId();
+  cuts::Recording recording(cluster, name);
+  cluster.ok({"reset", "--reboot", "--graceful=false", "--wait=false", "--system-labels-to-wipe",
+              "STATE"});
+  auto answered = recording.position();
+  auto isBack = [&] {
+    auto now = node.bootId();
+    return !now.empty() && now != before && node.booted() && node.madeState();
+  };
+  ASSERT_TRUE(eventually(isBack, kSlow)) << node.tail();
+
+  cuts::Scratch folder;
+  std::vector<cuts::Sample> samples;
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    cuts::Replay replay(scope, recording.log(), folder.path());
+    cuts::Outcomes outcomes("a reset");
+    auto end = endOfReset(scope, recording.log(), answered, config);
+    std::vector<cuts::Window> windows = {{0, answered, true}, {answered, end, true}};
+    samples = cuts::replayCuts(
+        replay, cuts::chooseCuts(replay, windows, cuts::cutsToMake(40)), outcomes,
+        [&](const cuts::CutAt& cut) {
+          auto state = stateOfReset(replay.images()[1], config, folder.path());
+          KJ_REQUIRE(cut.window == 0 || state != "not begun", "it was answered");
+          bool atEnd = cut.when == cuts::Replay::When::kBefore;
+          KJ_REQUIRE(!atEnd || state == (cut.window == 0 ? "marked" : "done"), state.c_str());
+          return state;
         },
-        kSlow))
+        kj::max(cuts::samplesToBoot(), size_t(1)), folder.path());
+    EXPECT_GT(outcomes.of("marked"), 0u);
+    EXPECT_GT(outcomes.of("done"), 0u);
+  }
+  for (auto& sample : samples) {
+    SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
+    auto finished = node.told("a reset was cut off; finishing it");
+    cuts::startWith(cluster, name, sample);
+    bool erased = sample.kind != "not begun";
+    ASSERT_TRUE(eventually([&] { return node.booted() && node.madeState() == erased; }, kSlow))
         << node.tail();
-    auto again = node.told("a reset was cut off; finishing it") - cut;
-    finished += again > 0;
-    EXPECT_LE(again, 1u) << node.tail();
+    EXPECT_EQ(node.told("a reset was cut off; finishing it") - finished, sample.kind == "marked");
     EXPECT_FALSE(node.marked());
-    // Done, it left nothing of earlier boots.
-    if (node.madeState()) EXPECT_LE(node.records(), 1u);
+    if (erased) EXPECT_LE(node.records(), 1u);  // nothing of earlier boots
     EXPECT_TRUE(contains(cluster.ok({"meta", "read", "40"}), "stays"));
   }
-  std::cerr << cuts << " cuts, " << finished << " resets finished by the next boot\n";
-  EXPECT_GT(cuts, 0u);
-  EXPECT_GT(finished, 0u) << "no cut was in the middle of a reset";
 }
 
 // Catches: folders that are not emptied, others that are, a node that does not end as it was asked to, a label

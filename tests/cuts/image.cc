@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <string_view>
 
 #include "machined/install/new-file.h"
 #include "machined/storage/mount-volume.h"
@@ -34,6 +36,26 @@ void readAt(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> into) {
     KJ_REQUIRE(n > 0, "an image is too short");
     into = into.slice(static_cast<size_t>(n), into.size());
     offset += static_cast<size_t>(n);
+  }
+}
+
+// What is no hole of it, in pieces with their offsets in the part.
+void forEachPiece(const std::string& image, const Part& part,
+                  const std::function<void(uint64_t offset, std::string_view bytes)>& each) {
+  constexpr off_t kPiece = 1 << 20;
+  auto from = openImage(image, O_RDONLY);
+  auto begin = static_cast<off_t>(part.offset), end = begin + static_cast<off_t>(part.size);
+  std::string block(kPiece, '\0');
+  for (auto at = begin;;) {
+    at = lseek(from, at, SEEK_DATA);
+    if (at < 0 || at >= end) return;
+    // Pieces begin at the same places whatever the holes.
+    auto stop = std::min(end, begin + (at - begin) / kPiece * kPiece + kPiece);
+    auto size = static_cast<size_t>(stop - at);
+    readAt(from, static_cast<uint64_t>(at),
+           kj::arrayPtr(reinterpret_cast<kj::byte*>(block.data()), size));
+    each(static_cast<uint64_t>(at - begin), std::string_view(block.data(), size));
+    at = stop;
   }
 }
 
@@ -107,22 +129,32 @@ LoopDevice::LoopDevice(const std::string& image, uint64_t offset, uint64_t size)
   KJ_FAIL_REQUIRE("all loop devices are taken");
 }
 
+bool isAllZeros(const std::string& image, const Part& part) {
+  bool zeros = true;
+  forEachPiece(image, part, [&](uint64_t, std::string_view bytes) {
+    zeros = zeros && bytes.find_first_not_of('\0') == bytes.npos;
+  });
+  return zeros;
+}
+
+size_t contentKey(const std::string& image, const Part& part) {
+  size_t key = 0;
+  forEachPiece(image, part, [&](uint64_t offset, std::string_view bytes) {
+    if (bytes.find_first_not_of('\0') == bytes.npos) return;
+    key = key * 31 + std::hash<std::string_view>()(bytes) + offset;
+  });
+  return key;
+}
+
 PartCopy::PartCopy(const std::string& image, const Part& part, const std::string& folder)
     : file(folder + "/part-" + std::to_string(part.number)) {
-  auto from = openImage(image, O_RDONLY), to = openImage(file, O_RDWR | O_CREAT | O_TRUNC);
+  auto to = openImage(file, O_RDWR | O_CREAT | O_TRUNC);
   KJ_SYSCALL(ftruncate(to, static_cast<off_t>(part.size)));
-  auto end = static_cast<off_t>(part.offset + part.size);
-  auto block = kj::heapArray<kj::byte>(1 << 20);
-  for (auto at = static_cast<off_t>(part.offset);;) {
-    at = lseek(from, at, SEEK_DATA);
-    if (at < 0 || at >= end) return;
-    auto bytes = block.slice(0, kj::min(block.size(), static_cast<size_t>(end - at)));
+  forEachPiece(image, part, [&](uint64_t offset, std::string_view bytes) {
     ssize_t n;
-    KJ_SYSCALL(n = pread(from, bytes.begin(), bytes.size(), at));
-    KJ_REQUIRE(n > 0 && pwrite(to, bytes.begin(), static_cast<size_t>(n),
-                               at - static_cast<off_t>(part.offset)) == n);
-    at += n;
-  }
+    KJ_SYSCALL(n = pwrite(to, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+    KJ_REQUIRE(n == bytes.size());
+  });
 }
 
 PartCopy::~PartCopy() {

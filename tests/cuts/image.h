@@ -28,6 +28,11 @@ Part part(const std::string& image, const std::string& name);
 // "" when there is none.
 std::string metaValue(const std::string& image, uint32_t tag);
 
+bool isAllZeros(const std::string& image, const Part& part);
+
+// The same when the part holds the same; for whether to look again.
+size_t contentKey(const std::string& image, const Part& part);
+
 // A part of an image as a block device of this host, gone with the object.
 class LoopDevice {
  public:

@@ -27,6 +27,7 @@ class Replay {
   size_t events() const { return all.size(); }
   bool changes(size_t event) const { return all[event].record.kind != disk::LogKind::kFlush; }
   size_t writes() const;
+  const disk::LogRecord& record(size_t event) const { return all[event].record; }
   // Paths of the images, in the order of the machine's disks.
   const std::vector<std::string>& images() const { return paths; }
 
