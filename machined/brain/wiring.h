@@ -92,8 +92,13 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   RealVolumes volumes{uv, io.unixEventPort, timer, foreign, alarmAt("")};
   RealInstaller installer{io, [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }};
   RealLuks luks{io, uv};
+  ReadPool reads{io.unixEventPort, timer, {}, [this](kj::StringPtr line) {
+                   console.say(kj::str("warning: ", line), Tone::kAlarm);
+                 }};
+  MetaPartition meta{timer};
+  MetaFormatMarks marks{reads, meta, alarmAt("warning: ")};
   SystemPartitions partitions{
-      {luks, installer, systemUuid, alarmAt("warning: "),
+      {luks, installer, marks, []() { return readMappings(); }, systemUuid, alarmAt("warning: "),
        [this](kj::StringPtr label, const VolumeReport& report) { putVolume(store, label, report); },
        [this](kj::StringPtr label, const KeysReport& report) {
          putVolumeKeys(store, label, report);
@@ -105,10 +110,6 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                     container ? StateOn::kLauncher : StateOn::kDisk,
                     alarmAt("warning: ")};
   EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
-  ReadPool reads{io.unixEventPort, timer, {}, [this](kj::StringPtr line) {
-                   console.say(kj::str("warning: ", line), Tone::kAlarm);
-                 }};
-  MetaPartition meta{timer};
   kj::Own<Reset> reset = makeReset();
   UserDisks userDisks{uv, timer, volumes, installer, alarmAt("warning: ")};
   BootRecorder recorder{recorderDependencies()};

@@ -22,7 +22,7 @@ class Luks {
   struct Found {
     Content content = Content::kOther;
     kj::Vector<unsigned> slots;  // in use
-    kj::String problem;          // why it must not be opened; empty when it may
+    kj::String problem;          // why it must not be opened or formatted, if there is more to say
   };
   struct Opened {
     unsigned slot;

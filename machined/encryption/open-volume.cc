@@ -105,6 +105,10 @@ kj::String mappingOf(kj::StringPtr partition) {
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
                                    const VolumeSettings& settings, SayLine& say) {
   auto found = co_await luks.inspect(device);
+  if (found.content == Luks::Content::kOther && found.problem.size() > 0) {
+    refuseVolume(kj::str(device, " ", found.problem,
+                         "; restore its header, or wipe the partition if nothing on it is needed"));
+  }
   if (found.content == Luks::Content::kOther) {
     refuseVolume(kj::str(
         device, " is not empty and has no LUKS2 header that can be read, but the config ",

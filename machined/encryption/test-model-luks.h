@@ -17,6 +17,7 @@ struct ModelLuks final : public Luks {
   unsigned failAt = 0;  // the call of this number fails, counted from 1
   unsigned calls = 0;
   std::string steps;  // that have written
+  std::string closed, inUse;
 
   static std::string textOf(const VolumeKey& key) {
     return {reinterpret_cast<const char*>(key.passphrase.begin()), key.passphrase.size()};
@@ -90,6 +91,8 @@ struct ModelLuks final : public Luks {
   }
   kj::Promise<void> close(kj::StringPtr mapping) override {
     begin();
+    if (inUse == mapping.cStr()) fail(ErrorKind::kUnavailable, kj::str(mapping, " is in use"));
+    closed += (closed.empty() ? "" : " ") + std::string(mapping.cStr());
     if (mapped == mapping.cStr()) mapped.clear();
     return kj::READY_NOW;
   }

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
+#include "common/disk/empty-head.h"
 #include "machined/install/disk.h"
 #include "machined/install/file-systems.h"
 #include "machined/storage/meta-values.h"
@@ -16,7 +17,6 @@ using machined::kMetaBytes;
 using machined::MetaTag;
 using machined::MetaValues;
 
-constexpr uint64_t kKeySlots = 16 * kMiB;   // a LUKS2 header and the area of its slots
 constexpr uint64_t kMetaCopy = 256 * 1024;  // of which the first one is read first
 constexpr uint64_t kTableBytes = kMiB;      // at either end of the disk
 
@@ -31,7 +31,7 @@ bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
 }
 
 void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place& place) {
-  auto zeroed = label == kState ? place.size : kj::min(place.size, kKeySlots);
+  auto zeroed = label == kState ? place.size : kj::min(place.size, kEmptyHead);
   steps.add(EraseStep{Kind::kZero, label, place.offset, zeroed});
   if (label == kEfi) steps.add(EraseStep{Kind::kFat, label, place.offset, place.size});
   if (label == kBoot) steps.add(EraseStep{Kind::kBootFileSystem, label, place.offset, place.size});

@@ -13,6 +13,7 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/version.h"
+#include "common/disk/empty-head.h"
 #include "common/disk/unfinished-xfs.h"
 #include "machined/install/boot-code.h"
 #include "machined/install/boot-files.h"
@@ -140,7 +141,7 @@ bool write(const Wish& wish, const System& system, Say& say) {
   disk.setTable(table);
   auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
   for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
-  disk.zero(place(kEphemeral).offset, kMiB);
+  disk.zero(place(kEphemeral).offset, kj::min(place(kEphemeral).size, kEmptyHead));
   say("creating the file systems EFI and BOOT");
   makeFat(disk.node(place(kEfi)));
   makeBootXfs(disk.node(place(kBoot)));
@@ -186,6 +187,7 @@ void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
     }
   }
   makeXfs(device, label);
+  KJ_SYSCALL(fsync(openFile(device)), device);  // mkfs may leave it in the disk's cache
 }
 
 namespace {

@@ -48,7 +48,9 @@ bool write(const Wish& wish, const System& system, Say& say);
 void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say);
 
 // An XFS on a device whose first `empty` bytes are zero; on one where that was begun and not ended;
-// FailedPrecondition on any other.
+// FailedPrecondition on any other. It is on the disk when this returns. Cut off, a disk that keeps the order
+// of writes has one that was not ended (common/disk/unfinished-xfs.h); one that loses its cache has anything,
+// so the brain marks what it has made (machined/storage/format-marks.h), and asks again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty);
 
 // EPHEMERAL to the end of its disk. False when there was nothing to do.

@@ -270,7 +270,7 @@ void clearHead(kj::StringPtr device, uint64_t bytes) {
     fail(ErrorKind::kFailedPrecondition, kj::str(device, " cannot be emptied: ", strerror(errno)));
   }
   kj::AutoCloseFd fd(raw);
-  uint64_t range[2] = {0, bytes};
+  uint64_t range[2] = {0, kj::min(bytes, sizeOf(fd))};
   KJ_SYSCALL(ioctl(fd, BLKZEROOUT, range), device);
   KJ_SYSCALL(fsync(fd), device);
 }

@@ -1,6 +1,7 @@
 #include "machined/install/user-disk.h"
 
 #include "common/base/error.h"
+#include "common/disk/empty-head.h"
 #include "machined/install/disk.h"
 
 namespace talos::install {
@@ -56,7 +57,10 @@ bool divide(kj::StringPtr path, kj::ArrayPtr<const uint64_t> sizes,
     refuse(path, messageOf(*e));
   }
   say(kj::str("partitioning ", path));
-  for (auto& p : table.partitions) disk.zero(p.first * disk.sectorSize(), kMiB);
+  for (auto& p : table.partitions) {
+    auto size = (p.last + 1 - p.first) * disk.sectorSize();
+    disk.zero(p.first * disk.sectorSize(), kj::min(size, kEmptyHead));
+  }
   disk.setTable(table);
   return true;
 }

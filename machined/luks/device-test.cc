@@ -137,18 +137,40 @@ TEST_F(Volume, IsOpenedByTheFirstKeyThatFits) {
 
 // Catches: foreign data, or data behind a damaged header, that is formatted away.
 TEST_F(Volume, IsNotFormattedOverAnything) {
-  write((1 << 20) - 1, "x");
-  auto before = content();
-  EXPECT_EQ(Device(path).content(), Content::kOther);
-  EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
-  EXPECT_EQ(content(), before);
-  EXPECT_HAS(refusal([&] { open({key(0, "x")}); }), "it has no LUKS2 header");
-
-  write((1 << 20) - 1, kj::StringPtr("\0", 1));
+  for (size_t at : {(1u << 20) - 1, 1u << 20, (16u << 20) - 1}) {
+    SCOPED_TRACE(at);
+    write(at, "x");
+    auto before = content();
+    EXPECT_EQ(Device(path).content(), Content::kOther);
+    EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
+    EXPECT_EQ(content(), before);
+    EXPECT_HAS(refusal([&] { open({key(0, "x")}); }), "it has no LUKS2 header");
+    write(at, kj::StringPtr("\0", 1));
+  }
+  write(16u << 20, "x");  // which nobody could read
   format({key(0, "x")});
-  before = content();
+  auto before = content();
   EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
   EXPECT_EQ(content(), before);
+}
+// Catches: a volume of which both headers were zeroed and that counts as empty, although its slots are there;
+// one that can be opened by its second header and is refused.
+TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
+  format({key(0, "a"), key(1, "b"), key(2, "c"), key(3, "d"), key(4, "e")});
+  auto zeros = kj::heapString(1u << 20);
+  memset(zeros.begin(), 0, zeros.size());
+  write(0, zeros.slice(zeros.size() - 0x4000));
+  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_TRUE(open({key(4, "e")}) != nullptr);
+  write(0, zeros);
+  auto before = content();
+  Device device(path);
+  EXPECT_EQ(device.content(), Content::kOther);
+  EXPECT_HAS(KJ_ASSERT_NONNULL(device.damage()).cStr(), "LUKS2 header was damaged");
+  EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
+  EXPECT_EQ(content(), before);
+  write(0, "other data");
+  EXPECT_TRUE(Device(path).damage() == nullptr);
 }
 TEST_F(Volume, OutlivesOneDamagedHeader) {
   format({key(0, "x")});

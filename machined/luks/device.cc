@@ -16,7 +16,7 @@
 namespace talos::luks {
 namespace {
 
-constexpr size_t kSector = 512;
+constexpr size_t kSector = 512, kPiece = 1u << 20;
 constexpr char kMark[] = "machined: this partition is being formatted as LUKS2\n";
 constexpr kj::StringPtr kFreshType = "talos-fresh"_kj;
 constexpr char kFreshToken[] = R"({"type":"talos-fresh","keyslots":[]})";
@@ -43,13 +43,14 @@ void flush(int fd, kj::StringPtr path) {
 }
 
 // As much as there is.
-kj::Array<kj::byte> readAt(int fd, size_t size, kj::StringPtr path) {
+kj::Array<kj::byte> readAt(int fd, size_t size, kj::StringPtr path, uint64_t at = 0) {
   auto bytes = kj::heapArray<kj::byte>(size);
   size_t filled = 0;
   while (filled < size) {
     ssize_t n;
-    KJ_SYSCALL(n = pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(filled)),
-               path);
+    KJ_SYSCALL(
+        n = pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(at + filled)),
+        path);
     if (n == 0) break;
     filled += n;
   }
@@ -59,6 +60,14 @@ kj::Array<kj::byte> readAt(int fd, size_t size, kj::StringPtr path) {
 bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   for (auto b : bytes) {
     if (b != 0) return false;
+  }
+  return true;
+}
+
+// Where a header would be. Of what is in use, the first piece tells.
+bool isZeroUpTo(int fd, kj::StringPtr path) {
+  for (size_t at = 0; at < kHeaderBytes; at += kPiece) {
+    if (!isZero(readAt(fd, kPiece, path, at))) return false;
   }
   return true;
 }
@@ -111,12 +120,21 @@ class Scratch {
 }  // namespace
 
 Device::Device(kj::StringPtr path) : path(kj::str(path)) {
-  auto begin = readAt(openDevice(path, O_RDONLY), kEmptyBytes, path);
-  if (isZero(begin) || isMarked(begin) || isUnfinishedXfs(begin)) {
+  auto fd = openDevice(path, O_RDONLY);
+  auto begin = readAt(fd, kSector, path);
+  zerosFirst = isZero(begin);
+  if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isZeroUpTo(fd, path))) {
     what = Content::kEmpty;
     return;
   }
+  fd = nullptr;
   load();
+}
+
+kj::Maybe<kj::StringPtr> Device::damage() const {
+  if (what != Content::kOther || !zerosFirst) return nullptr;
+  return "begins with zeros and has data behind them, as a volume does whose LUKS2 header was "
+         "damaged"_kj;
 }
 
 Device::~Device() noexcept(false) {
@@ -316,7 +334,7 @@ kj::Maybe<Opened> Device::open(kj::ArrayPtr<const Key> keys, kj::StringPtr mappi
   if (opened != nullptr && mapping.size() > 0 && fresh()) {
     auto node = kj::str("/dev/mapper/", mapping);
     auto fd = openDevice(node, O_RDWR);
-    auto zeros = kj::heapArray<kj::byte>(kEmptyBytes);
+    auto zeros = kj::heapArray<kj::byte>(kFreshBytes);
     memset(zeros.begin(), 0, zeros.size());
     writeAt(fd, zeros, 0, node);
     flush(fd, node);

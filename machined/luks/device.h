@@ -11,6 +11,11 @@
 // the beginning of a fresh one each time, so whoever makes the file system finds it empty, also after
 // a cut in its middle.
 //
+// A device is empty when its first kHeaderBytes are zeros: as long as anything is left of a header or of a key
+// slot, it may be the only way to somebody's data. One that begins with zeros and has such a rest is damaged;
+// it is refused with these words (damage()), not formatted. The header's second copy is used when the first
+// one is gone.
+//
 // Nothing but what is said here is written: no device that is neither empty nor marked is formatted,
 // no key is removed unless another one was seen to open the volume. A header that has been made weak
 // (no encryption, or another one than ours) is not opened, whatever key fits: the one who wrote it
@@ -22,6 +27,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/disk/empty-head.h"
 #include "rpc/luks.capnp.h"
 
 struct crypt_device;
@@ -29,9 +35,8 @@ struct crypt_device;
 namespace talos::luks {
 
 constexpr unsigned kSlots = 32;
-constexpr size_t kHeaderBytes = 16u << 20;
-constexpr size_t kEmptyBytes =
-    1u << 20;  // that are looked at, and that a fresh volume has as zeros
+constexpr size_t kHeaderBytes = kEmptyHead;  // both copies, and the slots
+constexpr size_t kFreshBytes = 1u << 20;     // of a fresh volume, inside, that are zeros
 constexpr kj::StringPtr kCipher = "aes"_kj, kCipherMode = "xts-plain64"_kj;
 
 struct Key {
@@ -41,7 +46,7 @@ struct Key {
 using Derivation = rpc::LuksDerivation::Reader;
 
 enum class Content {
-  kEmpty,  // zeros at its begin, or a formatting or the making of an XFS that was cut
+  kEmpty,  // nothing but zeros where a header would be, or a formatting or the making of an XFS that was cut
   kLuks,   // LUKS2
   kOther,
 };
@@ -70,6 +75,7 @@ class Device {
   KJ_DISALLOW_COPY_AND_MOVE(Device);
 
   Content content() const { return what; }
+  kj::Maybe<kj::StringPtr> damage() const;  // of kOther: why it may be a volume all the same
 
   // --- of a LUKS2 volume; FailedPrecondition when it is none
   kj::Vector<unsigned> slots();
@@ -96,6 +102,7 @@ class Device {
   crypt_device* cd = nullptr;
   kj::Vector<kj::String> words;  // of libcryptsetup, since the last failure
   Content what = Content::kOther;
+  bool zerosFirst = false;
 
   void begin(kj::StringPtr file);
   void load();

@@ -38,6 +38,7 @@ rpc::LuksAnswer::Content wire(Content content) {
 void inspect(Device& device, Answer answer) {
   auto out = answer.initFound();
   out.setWhat(wire(device.content()));
+  KJ_IF_MAYBE (why, device.damage()) out.setProblem(*why);
   if (device.content() != Content::kLuks) return;
   auto used = device.slots();
   auto slots = out.initSlots(used.size());

@@ -63,6 +63,20 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   return kj::mv(device);
 }
 
+kj::Vector<kj::String> namesIn(kj::StringPtr sys) {
+  kj::Vector<kj::String> names;
+  auto path = kj::str(sys, "/class/block");
+  DIR* stream = opendir(path.cStr());
+  if (stream == nullptr && errno == ENOENT) return names;  // a kernel without block devices
+  if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, path);
+  KJ_DEFER(closedir(stream));
+  while (auto* entry = readdir(stream)) {
+    kj::StringPtr name = entry->d_name;
+    if (!name.startsWith(".")) names.add(kj::str(name));
+  }
+  return names;
+}
+
 }  // namespace
 
 bool isDiskName(kj::StringPtr name) {
@@ -89,16 +103,20 @@ bool comesBefore(kj::StringPtr a, kj::StringPtr b) {
   return j < b.size();
 }
 
+kj::Vector<kj::String> readMappings(kj::StringPtr sys) {
+  kj::Vector<kj::String> mappings;
+  for (auto& name : namesIn(sys)) {
+    if (!name.startsWith("dm-")) continue;
+    auto device = kj::str(sys, "/class/block/", name);
+    KJ_IF_MAYBE (mapping, readAttributeLine(device, "dm/name")) mappings.add(kj::mv(*mapping));
+  }
+  return mappings;
+}
+
 kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys) {
   kj::Vector<BlockDevice> devices;
-  auto path = kj::str(sys, "/class/block");
-  DIR* stream = opendir(path.cStr());
-  if (stream == nullptr && errno == ENOENT) return devices;  // a kernel without block devices
-  if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, path);
-  KJ_DEFER(closedir(stream));
-  while (auto* entry = readdir(stream)) {
-    kj::StringPtr name = entry->d_name;
-    if (name.startsWith(".") || !isDiskName(name)) continue;
+  for (auto& name : namesIn(sys)) {
+    if (!isDiskName(name)) continue;
     KJ_IF_MAYBE (device, readOne(sys, name)) devices.add(kj::mv(*device));
   }
   std::sort(devices.begin(), devices.end(),

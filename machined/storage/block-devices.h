@@ -27,6 +27,9 @@ struct BlockDevice {
 // comesBefore().
 kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys = "/sys");
 
+// The names of mapped devices ("vda5-encrypted").
+kj::Vector<kj::String> readMappings(kj::StringPtr sys = "/sys");
+
 // The kernel's own order of disk names: vda, vdb, … vdz, vdaa; a disk before its partitions, sda2
 // before sda10.
 bool comesBefore(kj::StringPtr a, kj::StringPtr b);

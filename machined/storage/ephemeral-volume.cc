@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
+#include "common/disk/empty-head.h"
 #include "machined/storage/mount-volume.h"
 #include "machined/storage/unmount-volume.h"
 
@@ -19,7 +20,6 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kVarPatience = 60 * kj::SECONDS;  // a journal is replayed first
-constexpr uint64_t kEmptyBytes = 1u << 20;       // at its begin, as the installation leaves it
 constexpr uint64_t kWorthGrowing = 1u << 20;
 
 [[noreturn]] void refuseVar(kj::String why) {
@@ -107,7 +107,7 @@ kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
 }
 
 kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume, Encryption how) {
-  auto it = co_await partitions.prepare(volume, kEphemeralName, kEmptyBytes, how);
+  auto it = co_await partitions.prepare(volume, kEphemeralName, kEmptyHead, how);
   auto& node = it.node;
   auto type = it.type;
   struct Opened {
@@ -162,13 +162,15 @@ kj::Promise<void> EphemeralVolume::unmountOtherPlaces() {
   return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kOtherPlaces));
 }
 kj::Promise<void> EphemeralVolume::unmount() {
-  if (!onDisk()) co_return;
-  auto source = mountSource(path, readFile("/proc/self/mountinfo"));
-  kj::Vector<kj::String> it;
-  it.add(kj::str(path));
-  co_await unmountAll(kj::mv(it));
-  if (onDisk()) co_return;
-  KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kEphemeralName);
+  if (onDisk()) {
+    auto source = mountSource(path, readFile("/proc/self/mountinfo"));
+    kj::Vector<kj::String> it;
+    it.add(kj::str(path));
+    co_await unmountAll(kj::mv(it));
+    if (onDisk()) co_return;
+    KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kEphemeralName);
+  }
+  co_await partitions.closeUnused();
 }
 
 }  // namespace talos::machined

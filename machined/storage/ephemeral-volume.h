@@ -40,7 +40,7 @@ class EphemeralVolume {
   kj::Promise<void> unmountBelow();
   kj::Promise<void> unmountOverlays();
   kj::Promise<void> unmountOtherPlaces();
-  kj::Promise<void> unmount();
+  kj::Promise<void> unmount();  // with what a predecessor has opened and not mounted
 
  private:
   UvLoop& uv;

@@ -44,6 +44,15 @@ kj::Promise<void> Installer::format(kj::String device, kj::String label, uint64_
       .ignoreResult();
 }
 
+kj::Promise<void> Installer::clear(kj::String device, uint64_t bytes) {
+  return run([device = kj::mv(device), bytes](rpc::InstallRequest::Builder request) {
+           auto clear = request.initClear();
+           clear.setDevice(device);
+           clear.setBytes(bytes);
+         })
+      .ignoreResult();
+}
+
 void RealInstaller::taskFailed(kj::Exception&& e) {
   KJ_LOG(ERROR, "cannot reap the installer", e);
 }

@@ -30,6 +30,8 @@ class Installer {
 
   // An XFS on a partition of which the first `empty` bytes are zero.
   kj::Promise<void> format(kj::String device, kj::String label, uint64_t empty);
+  // The first bytes of a partition become zeros.
+  kj::Promise<void> clear(kj::String device, uint64_t bytes);
 };
 
 class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler {

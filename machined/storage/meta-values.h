@@ -30,8 +30,10 @@ enum class MetaTag : uint32_t {
   kStagedImage = 7,      // reference of the installer's image
   kStagedOptions = 8,    // of the installer, JSON
   kStateEncryption = 9,  // JSON, with keys
-  kReset =
-      0x52455345,  // a reset that was promised (reset.h); out of the way of keys that users choose
+  // Out of the way of keys that users choose.
+  kReset = 0x52455345,          // a reset that was promised (reset.h)
+  kFormatState = 0x464d5453,      // a file system is being made (format-marks.h)
+  kFormatEphemeral = 0x464d5445,
 };
 
 struct MetaWrite {

@@ -13,6 +13,8 @@
 #include "machined/encryption/test-model-luks.h"
 #include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-held-pool.h"
+#include "machined/storage/ephemeral-volume.h"
+#include "machined/storage/test-format-marks.h"
 
 namespace talos::machined {
 namespace {
@@ -85,13 +87,21 @@ struct StateVolumeTest : testing::Test {
   ModelVolumes volumes;
   ModelInstaller installer;
   ModelLuks luks;
+  ModelMarks marks;
+  std::vector<std::string> mappings;
   StateOn on = StateOn::kDisk;
   Config config = Config::kUnknown;
   unsigned looks = 0;
   std::string said, phases;
   bool locked = false;
   SystemPartitions partitions{
-      {luks, installer, []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
+      {luks, installer, marks,
+       [this]() {
+         kj::Vector<kj::String> names;
+         for (auto& name : mappings) names.add(kj::str(name.c_str()));
+         return names;
+       },
+       []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
        [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
        [this](kj::StringPtr label, const VolumeReport& report) {
          phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
@@ -183,6 +193,41 @@ TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
               HasSubstr("cannot mount /dev/mapper/absent1-encrypted (xfs): "));
   EXPECT_EQ(installer.formatted, "/dev/mapper/absent1-encrypted STATE 1048576");
   EXPECT_EQ(luks.steps, "format, settle");
+}
+
+// Catches: a partition that mkfs has left as something that cannot be mounted, for ever; one that is made
+// anew before it is known whether it is to be encrypted; the mark of an attempt to install that is followed.
+TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
+  installer.refusal = "";
+  marks.marks["STATE"] = 0;
+  EXPECT_EQ(mount(partition("absent1", FileSystem::kXfs)), "");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_FALSE(locked);
+  EXPECT_THAT(said, HasSubstr("/dev/absent1 was left unfinished, and there is no config yet"));
+  config = Config::kPlain;
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)), HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 0");
+  EXPECT_TRUE(marks.marks.empty());
+  installer.formatted.clear();
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)), HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_EQ(installer.formatted, "");
+}
+
+// Catches: a mapping that a brain left that died, which keeps its disk in use: no installation and no reset
+// could write to it. One of somebody else that is closed, and one in use that ends the shutdown.
+TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
+  mappings = {"vda5-encrypted", "vg-data", "vda6-encrypted"};
+  luks.inUse = "vda6-encrypted";
+  auto tell = [this](kj::StringPtr line) { said += line.cStr(); };
+  auto& timer = io.provider->getTimer();
+  StateVolume state(uv, timer, volumes, partitions, StateOn::kDisk, tell, tree.root);
+  state.unmount().wait(io.waitScope);
+  EXPECT_EQ(luks.closed, "vda5-encrypted");
+  EXPECT_EQ(said, "");
+  luks.inUse.clear();
+  EphemeralVolume ephemeral(uv, timer, volumes, installer, partitions, tell, tree.root);
+  ephemeral.unmount().wait(io.waitScope);
+  EXPECT_EQ(luks.closed, "vda5-encrypted vda5-encrypted vda6-encrypted");
 }
 
 // Catches: an encrypted one that is taken for none, so that anybody can give the machine a config; that

@@ -126,7 +126,9 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
   KJ_IF_MAYBE (volume, findState(found, name, disk)) {
     bool plain = volume->content != nullptr && !volume->holds(FileSystem::kLuks);
     auto work = [&]() -> kj::Promise<void> {
-      if (known == Known::kNothing && !plain) co_return co_await mountEarly(*volume);
+      bool waits = known == Known::kNothing &&
+                   (!plain || co_await partitions.isUnfinished(*volume, kStateName));
+      if (waits) co_return co_await mountEarly(*volume);
       co_await mountIt(co_await partitions.prepare(*volume, kStateName, kBytes, how));
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
@@ -144,6 +146,7 @@ kj::Promise<void> StateVolume::unmount() {
     co_return;
   }
   KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kStateName);
+  co_await partitions.closeUnused();
 }
 
 }  // namespace talos::machined

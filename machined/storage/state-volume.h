@@ -63,6 +63,7 @@ class StateVolume {
   // Its source; none when nothing is mounted, or a launcher has done it.
   kj::Maybe<kj::String> mounted();
 
+  // With what a predecessor has opened and not mounted.
   kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
 
  private:

@@ -44,6 +44,18 @@ TEST(BlockDevices, AsTheKernelListsThem) {
   EXPECT_EQ(0u, readBlockDevices("/nowhere").size());
 }
 
+// Catches: a mapping that is not seen, a disk that is taken for one.
+TEST(BlockDevices, Mappings) {
+  Sysfs sys;
+  EXPECT_EQ(0u, readMappings(sys.root).size());
+  sys.disk("vda", "4096\n");
+  sys.disk("dm-0", "4096\n");
+  sys.file2("devices/x/block/dm-0/dm", "name", "vda5-encrypted\n");
+  auto found = readMappings(sys.root);
+  ASSERT_EQ(1u, found.size());
+  EXPECT_EQ("vda5-encrypted", found[0]);
+}
+
 // Catches: vdaa before vdb, sda10 before sda2.
 TEST(BlockDevices, Order) {
   const char* inOrder[] = {"sr0",     "sda",       "sda2",       "sda10",    "sdb", "vda",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "machined/encryption/test-model-luks.h"
+#include "machined/storage/test-format-marks.h"
 
 namespace talos::machined {
 namespace {
@@ -44,10 +45,12 @@ struct SystemPartitionsTest : testing::Test {
   kj::WaitScope scope{loop};
   ModelLuks luks;
   NoInstaller installer;
+  ModelMarks marks;
   std::string said, keys, steps;
   unsigned persisted = 0;
   SystemPartitions partitions{
-      {luks, installer, []() { return kj::str(kUuid); },
+      {luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str(kUuid); },
        [this](kj::StringPtr line) { said += line.cStr(); },
        [](kj::StringPtr, const VolumeReport&) {},
        [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
@@ -204,7 +207,7 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
 
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
-  SystemPartitions weak({luks, installer,
+  SystemPartitions weak({luks, installer, marks, []() { return kj::Vector<kj::String>(); },
                          []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
                          [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
                          [](kj::StringPtr, const KeysReport&) {}});
@@ -215,6 +218,147 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   weak.check("STATE", text.get());
   weak.check("STATE", nullptr);
   partitions.check("STATE", own.get());
+}
+
+// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything then.
+struct Formatting : testing::Test {
+  ~Formatting() noexcept override {}
+  enum class Content { kEmpty, kHalf, kXfs };
+  struct ModelDisk final : Installer {
+    Formatting& test;
+    explicit ModelDisk(Formatting& test) : test(test) {}
+    kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+    kj::Promise<bool> run(Fill fill) override {
+      capnp::MallocMessageBuilder message;
+      auto request = message.initRoot<rpc::InstallRequest>();
+      fill(request);
+      if (request.isClear()) {
+        test.step("clear", [&]() {
+          test.content = Content::kEmpty;
+          test.luks.content = Luks::Content::kEmpty;
+        });
+        co_return true;
+      }
+      if (request.getFormat().getEmpty() > 0 && test.content != Content::kEmpty) {
+        fail(ErrorKind::kFailedPrecondition, "it holds something");
+      }
+      test.content = Content::kHalf;
+      test.step("format", [&]() { test.content = Content::kXfs; });
+      co_return true;
+    }
+  };
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  Content content = Content::kEmpty;
+  ModelLuks luks;
+  ModelDisk installer{*this};
+  ModelMarks marks;
+  unsigned calls = 0, failAt = 0;
+  bool effective = false;  // the call that fails has had its effect
+  std::string log, said;
+  SystemPartitions partitions{{luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+                               []() { return kj::str(kUuid); },
+                               [this](kj::StringPtr line) { said += line.cStr(); },
+                               [](kj::StringPtr, const VolumeReport&) {},
+                               [](kj::StringPtr, const KeysReport&) {}}};
+  Formatting() {
+    marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
+      step(what, kj::mv(effect));
+    };
+  }
+  void step(kj::StringPtr what, kj::Function<void()> effect) {
+    bool fails = ++calls == failAt;
+    if (!fails || effective) {
+      effect();
+      log += (log.empty() ? "" : " ") + std::string(what.cStr());
+    }
+    if (fails) fail(ErrorKind::kUnavailable, "the power is gone");
+  }
+  // "" when it can be mounted.
+  std::string prepare(kj::Maybe<FileSystem> seen, Encryption how = nullptr,
+                      kj::StringPtr name = "EPHEMERAL") {
+    Volume volume;
+    volume.device.name = kj::str("vda6");
+    volume.device.partitionName = kj::str(name);
+    volume.device.begin = 503u << 20;
+    KJ_IF_MAYBE (type, seen) volume.content = Superblock{*type, kj::str()};
+    calls = 0;
+    log.clear();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   partitions.prepare(volume, "EPHEMERAL", 1u << 20, how).wait(scope);
+                 })) {
+      return messageOf(*e).cStr();
+    }
+    return "";
+  }
+};
+
+// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no boot
+// accepts; one that stays, so that a later boot formats what is in use.
+TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
+  unsigned cuts = 0;
+  for (unsigned at = 1; at < 5; ++at) {
+    for (bool late : {false, true}) {
+      // With a superblock that was the last write and came first, and without.
+      for (auto seen : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
+        SCOPED_TRACE(at);
+        content = Content::kEmpty;
+        marks.marks.clear();
+        failAt = at, effective = late;
+        auto cut = prepare(nullptr);
+        cuts += !cut.empty();
+        EXPECT_EQ(cut.empty(), at > 3);
+        failAt = 0;
+        auto now = content == Content::kXfs    ? kj::Maybe<FileSystem>(FileSystem::kXfs)
+                   : content == Content::kHalf ? seen
+                                               : kj::Maybe<FileSystem>();
+        EXPECT_EQ(prepare(now), "");
+        EXPECT_EQ(content, Content::kXfs);
+        EXPECT_EQ(prepare(FileSystem::kXfs), "");
+        EXPECT_EQ(log, "") << "formatted once more";
+      }
+    }
+  }
+  EXPECT_EQ(cuts, 12u);
+}
+
+// Catches: a format that goes on without its mark; a node without META that cannot be made; an
+// installation, which has no META of its own yet, that leaves marks.
+TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
+  EXPECT_EQ(prepare(nullptr), "");
+  EXPECT_EQ(log, "mark format unmark");
+  content = Content::kEmpty;
+  failAt = 1;
+  EXPECT_EQ(prepare(nullptr), "the power is gone");
+  EXPECT_EQ(content, Content::kEmpty);
+  failAt = 0;
+  EXPECT_EQ(prepare(nullptr, nullptr, "EPHEMERAL.unfinished"), "");
+  EXPECT_EQ(log, "format");
+  content = Content::kEmpty;
+  marks.hasMeta = false;
+  EXPECT_EQ(prepare(nullptr), "");
+  EXPECT_EQ(log, "format");
+}
+
+// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain file
+// system that was begun and is in the way of the encryption that the config wants since.
+TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
+  content = Content::kXfs;
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  EXPECT_THAT(prepare(FileSystem::kLuks), HasSubstr("is encrypted, but the config has no"));
+  EXPECT_EQ(prepare(FileSystem::kExt4), "");
+  EXPECT_EQ(log, "");
+  marks.marks["EPHEMERAL"] = 504u << 20;
+  EXPECT_EQ(prepare(FileSystem::kXfs), "");
+  EXPECT_EQ(log, "");
+
+  Wish wanted({{0, "a"}});
+  luks.content = Luks::Content::kOther;
+  EXPECT_THAT(prepare(FileSystem::kXfs, wanted.get()), HasSubstr("is not encrypted (xfs)"));
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");
+  EXPECT_EQ(log, "clear unmark format");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
 TEST(Mapping, IsOneOfOurs) {

@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/disk/empty-head.h"
 #include "machined/encryption/node-key.h"
 
 namespace talos::machined {
@@ -108,14 +109,21 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openByMach
 kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume& volume,
                                                                     kj::StringPtr label) {
   auto node = volume.device.node();
-  auto found = co_await deps.luks.inspect(node);
   VolumeReport report;
   report.location = kj::str(node);
+  if (co_await isUnfinished(volume, label)) {
+    report.error = kj::str(node, " was left unfinished, and there is no config yet to format it by");
+    deps.say(kj::str(label, ": ", report.error));
+    deps.report(label, report);
+    co_return Early();
+  }
+  auto found = co_await deps.luks.inspect(node);
   report.encrypted = found.content == Luks::Content::kLuks;
   if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
     report.phase = VolumePhase::kFailed;
+    bool luks = found.content == Luks::Content::kLuks;
     report.error = found.problem.size() > 0
-                       ? kj::str(node, ": ", found.problem)
+                       ? kj::str(node, luks ? ": " : " ", found.problem)
                        : kj::str(node, " holds something, but no file system that can be read");
     deps.report(label, report);
     refusePartition(kj::mv(report.error));
@@ -216,7 +224,9 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
     const Volume& volume, kj::StringPtr label, config::Encryption::Reader how,
     VolumeReport& report) {
   auto node = volume.device.node();
-  if (volume.content != nullptr && !volume.holds(FileSystem::kLuks)) {
+  if (co_await isUnfinished(volume, label)) {
+    co_await clearUnfinished(volume, label);
+  } else if (volume.content != nullptr && !volume.holds(FileSystem::kLuks)) {
     refusePartition(
         kj::str(node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type),
                 "), but machine.systemDiskEncryption wants it to be; wipe the partition, or ",
@@ -231,6 +241,28 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
                                    Luks::Opened{opened.slot, 0, opened.fresh});
 }
 
+// What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file system.
+kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
+  bool installing = volume.device.partitionName != label;
+  bool possible = volume.content == nullptr || volume.holds(FileSystem::kXfs);
+  if (installing || !possible) return false;
+  return deps.marks.has(label, volume.device.begin);
+}
+
+// The mark goes last.
+kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::StringPtr label) {
+  co_await deps.installer.clear(volume.device.node(), kEmptyHead);
+  co_await deps.marks.clear(label);
+}
+
+kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
+                                                uint64_t empty) {
+  bool installing = volume.device.partitionName != label, marked = false;
+  if (!installing) marked = co_await deps.marks.set(label, volume.device.begin);
+  co_await deps.installer.format(volume.device.node(), kj::str(label), empty);
+  if (marked) co_await deps.marks.clear(label);
+}
+
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
                                                                         kj::StringPtr label,
                                                                         uint64_t empty) {
@@ -239,10 +271,13 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Vo
     refusePartition(kj::str(
         node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
   }
-  KJ_IF_MAYBE (content, volume.content) co_return Mountable{kj::mv(node), content->type};
-  co_await deps.installer.format(kj::str(node), kj::str(label), empty);
-  deps.say(
-      kj::str(label, ": ", node, " was empty; made an ", nameOf(FileSystem::kXfs), " file system"));
+  bool unfinished = co_await isUnfinished(volume, label);
+  if (!unfinished) {
+    KJ_IF_MAYBE (content, volume.content) co_return Mountable{kj::mv(node), content->type};
+  }
+  co_await formatPlain(volume, label, unfinished ? 0 : empty);
+  deps.say(kj::str(label, ": ", node, unfinished ? " was left unfinished" : " was empty",
+                   "; made an ", nameOf(FileSystem::kXfs), " file system"));
   co_return Mountable{kj::mv(node), FileSystem::kXfs};
 }
 
@@ -260,6 +295,17 @@ kj::Promise<void> SystemPartitions::release(kj::String node, kj::StringPtr label
     report.location = kj::mv(node);
   }
   deps.report(label, report);
+}
+
+kj::Promise<void> SystemPartitions::closeUnused() {
+  for (auto& mapping : deps.mappings()) {
+    if (partitionOfMapping(kj::str(kMappings, mapping)) == nullptr) continue;
+    auto closing = kj::evalNow([&]() { return deps.luks.close(mapping); });
+    co_await closing.catch_([&](kj::Exception&& e) {
+      if (kindOf(e) == ErrorKind::kUnavailable) return;  // it is in use
+      deps.say(kj::str("warning: ", mapping, ": ", messageOf(e)));
+    });
+  }
 }
 
 void SystemPartitions::check(kj::StringPtr label, Encryption how) {

@@ -3,7 +3,9 @@
 //
 // A partition that is empty gets what the config wants: encryption, then a file system. One that is
 // not as the config wants it is refused, and nothing is written to it; so is one that no key opens
-// (machined/encryption/open-volume.h). A cut at any line is finished by doing it again.
+// (machined/encryption/open-volume.h). A cut at any line is finished by doing it again: a plain file system
+// has a mark while it is made (format-marks.h), an encrypted volume says itself how far it is. While a
+// system is being installed there is no mark, for the next installation empties the partition itself.
 //
 // Nothing that matters is remembered: a volume is open when its mapping is mounted, and the mapping's name says
 // which partition it is. So a restarted brain knows as much as its predecessor. Keys are made anew
@@ -13,6 +15,7 @@
 #pragma once
 
 #include "machined/encryption/open-volume.h"
+#include "machined/storage/format-marks.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/volumes.h"
 
@@ -53,7 +56,9 @@ class SystemPartitions {
   struct Dependencies {
     Luks& luks;
     Installer& installer;
-    kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
+    FormatMarks& marks;
+    kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all that are open
+    kj::ConstFunction<kj::String()> uuid;                  // its text, empty when the machine has none
     SayLine say;
     kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
     // Of one that was reported.
@@ -69,7 +74,10 @@ class SystemPartitions {
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, uint64_t empty,
                                  Encryption how);
 
-  // Of one that has no plain file system, while there is no config: only a nodeID key is known then,
+  // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
+  kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
+
+  // Of one that has no plain file system, or an unfinished one, while there is no config: only a nodeID key is known then,
   // which is tried at every slot. FailedPrecondition when it is neither encrypted nor empty.
   struct Early {
     kj::Maybe<Mountable> open;
@@ -83,6 +91,10 @@ class SystemPartitions {
 
   // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
   kj::Promise<void> release(kj::String node, kj::StringPtr label);
+
+  // Mappings of ours that nothing uses are closed: a brain that died between opening one and mounting it has
+  // left it, and its disk is in use as long as it is there. Does not reject: what cannot be closed is said.
+  kj::Promise<void> closeUnused();
 
   // Throws FailedPrecondition when this machine cannot have these keys.
   void check(kj::StringPtr label, Encryption how);
@@ -118,7 +130,9 @@ class SystemPartitions {
                                                   VolumeReport& report);
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
                                           config::Encryption::Reader how, VolumeReport& report);
+  kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
   kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
+  kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
 };
 
 // "vda5" of /dev/mapper/vda5-encrypted.

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
+#include "common/disk/empty-head.h"
 #include "machined/storage/mount-volume.h"
 #include "machined/storage/unmount-volume.h"
 
@@ -12,7 +13,6 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kDiskPatience = 60 * kj::SECONDS;  // a journal is replayed first
-constexpr uint64_t kEmptyHead = 1u << 20;         // as the installer leaves it
 
 [[noreturn]] void refuseDisk(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", why));

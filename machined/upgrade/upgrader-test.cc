@@ -33,7 +33,8 @@ struct ModelDisk final : Installer {
     capnp::MallocMessageBuilder message;
     auto request = message.initRoot<rpc::InstallRequest>();
     fill(request);
-    cleared.push_back(request.asReader().getClear().getDevice().cStr());
+    auto clear = request.asReader().getClear();
+    cleared.push_back(clear.getDevice().cStr() + (" " + std::to_string(clear.getBytes())));
     return true;
   }
   kj::Promise<void> slots(Fill fill, Hear hear) override {
@@ -364,7 +365,7 @@ TEST_F(UpgraderTest, EphemeralIsEmptiedOnce) {
   fresh.boot(scope);
   fresh.upgrader.emptyEphemeralIfAsked().wait(scope);
   fresh.upgrader.emptyEphemeralIfAsked().wait(scope);
-  EXPECT_THAT(disk.cleared, testing::ElementsAre("/dev/vda6"));
+  EXPECT_THAT(disk.cleared, testing::ElementsAre("/dev/vda6 16777216"));
   KJ_ASSERT_NONNULL(disk.record).empty = true;
   System old(disk);
   old.boot(scope);

@@ -6,6 +6,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "common/disk/empty-head.h"
 #include "machined/init/init-protocol.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/types.capnp.h"
@@ -22,7 +23,6 @@ constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS,
                kReadyPatience = 2 * kj::MINUTES;
 // A service that comes up and exits at once is not healthy.
 constexpr auto kHealthyFor = 5 * kj::SECONDS;
-constexpr uint64_t kHeadBytes = 1u << 20;  // what an empty EPHEMERAL has zeros in
 constexpr unsigned kLeastHealthTimeoutS = 30;
 
 unsigned healthTimeout(unsigned wish) {
@@ -262,11 +262,7 @@ kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
   KJ_IF_MAYBE (r, record) {
     if (!onTrial || !r->empty) co_return;
     auto node = co_await partition("EPHEMERAL");
-    co_await deps.installer.run([&](rpc::InstallRequest::Builder request) {
-      auto clear = request.initClear();
-      clear.setDevice(node);
-      clear.setBytes(kHeadBytes);
-    });
+    co_await deps.installer.clear(kj::str(node), kEmptyHead);
     r->empty = false;
     co_await keep();
     deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));

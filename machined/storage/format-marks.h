@@ -1,0 +1,44 @@
+// Which of the partitions STATE and EPHEMERAL is just being made a plain file system on: marks in META.
+//
+// The mark is on the disk before mkfs writes its first byte, and goes when all of the file system is there.
+// So a partition with its mark has nothing of anybody's, however it looks: a disk that loses its cache with the
+// power may have kept any of mkfs's writes, also the last one without those before. It is made anew.
+//
+// The mark says where the partition begins; one of a partition somewhere else is not followed. Without META
+// (on a disk that was not divided by an installation) there are no marks, and with one that cannot be read
+// none is known: then what mkfs itself leaves has to do (common/disk/unfinished-xfs.h), and a partition that
+// such a disk has left as neither is refused until somebody wipes it. In a container no disk is looked at.
+#pragma once
+
+#include "machined/storage/meta-partition.h"
+
+namespace talos::machined {
+
+class FormatMarks {
+ public:
+  virtual ~FormatMarks() noexcept(false) = default;
+  // `label`: STATE or EPHEMERAL. Does not reject: a mark that cannot be read is told.
+  virtual kj::Promise<bool> has(kj::StringPtr label, uint64_t begin) = 0;
+  // Resolves when it is on the disk; false: without META there is none. Rejects when META cannot be
+  // written: then nothing must be formatted.
+  virtual kj::Promise<bool> set(kj::StringPtr label, uint64_t begin) = 0;
+  // Rejects when it may still be there: then nothing must be kept on the partition.
+  virtual kj::Promise<void> clear(kj::StringPtr label) = 0;
+};
+
+class MetaFormatMarks final : public FormatMarks {
+ public:
+  MetaFormatMarks(ReadPool& pool, MetaPartition& meta, kj::Function<void(kj::StringPtr line)> say)
+      : pool(pool), meta(meta), say(kj::mv(say)) {}
+
+  kj::Promise<bool> has(kj::StringPtr label, uint64_t begin) override;
+  kj::Promise<bool> set(kj::StringPtr label, uint64_t begin) override;
+  kj::Promise<void> clear(kj::StringPtr label) override;
+
+ private:
+  ReadPool& pool;
+  MetaPartition& meta;
+  kj::Function<void(kj::StringPtr line)> say;
+};
+
+}  // namespace talos::machined
