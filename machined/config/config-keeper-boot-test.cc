@@ -90,6 +90,45 @@ TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
   EXPECT_EQ("source", running());
 }
 
+// Catches: the config of a source, which only has the keys, that replaces the one that is stored, for this boot
+// or on the disk; one that cannot be read and is overwritten unread.
+TEST_F(KeeperTest, WhatWasLockedCountsWhenItIsOpen) {
+  struct Row {
+    kj::String kept;  // "-": none
+    const char *running, *onDisk;
+  };
+  Row rows[] = {
+      {document("kept"), "kept", "kept"},      {document("kept", "", false), "source", "source"},
+      {kj::str("-"), "source", "source"},      {document("source"), "source", "source"},
+      {kj::str("machine: [\n"), "", "broken"}, {kj::str("!EIO"), "", "broken"}};
+  sources.answers.add(kj::str(document("source")));
+  for (auto& row : rows) {
+    for (bool crash : {false, true}) {
+      SCOPED_TRACE(row.kept.cStr());
+      anotherMachine();
+      disk.unreadable = false;
+      disk.lockedBecause = kj::str("STATE: /dev/vda5 is encrypted");
+      start();
+      load();
+      EXPECT_EQ("source", running());
+      if (crash) start();
+      disk.lockedBecause = nullptr;
+      if (row.kept != "-") disk.content = kj::str(row.kept);
+      disk.unreadable = row.kept == "!EIO";
+      auto failure = refused(brain().keeper.preferKept());
+      bool good = row.running[0] != 0;
+      EXPECT_EQ(good, failure == "nothing was refused") << failure;
+      if (good) {
+        EXPECT_EQ(row.running, running());
+        brain().keeper.save().wait(io.waitScope);
+      } else {
+        EXPECT_TRUE(contains(failure, "FailedPrecondition: config.yaml")) << failure;
+      }
+      EXPECT_EQ(row.onDisk, onDisk());
+    }
+  }
+}
+
 // Catches: a brain that finds a machine whose boot failed, with the certificate that tells so to
 // anybody, and takes it for one in maintenance.
 TEST_F(KeeperTest, AMachineThatFailedIsNotInMaintenance) {

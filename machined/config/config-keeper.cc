@@ -214,6 +214,22 @@ kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
   fail(ErrorKind::kFailedPrecondition, kj::strArray(problems, "\n"));
 }
 
+kj::Promise<void> ConfigKeeper::preferKept() {
+  bool runs = false;
+  auto unreadable = kj::runCatchingExceptions([&]() {
+    KJ_IF_MAYBE (kept, deps.disk.read()) {
+      KJ_DEFER(zeroize(*kept));
+      KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
+        runs = running->bytes() == kept->asArray();
+      }
+    } else {
+      runs = true;  // nothing else could
+    }
+  });
+  if (runs && unreadable == nullptr) co_return;
+  co_await takeKept();  // which tells what cannot be read
+}
+
 // Whether there is any source. A good document is published, and otherwise `reasons` tells why
 // there is none.
 kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {

@@ -7,7 +7,8 @@
 // anybody can see the document, callers without a certificate are refused (inMaintenance()). A copy
 // on disk that is damaged or cannot be read is the end of the boot, with neither source nor
 // maintenance: whoever can damage it must not be able to replace it. One that is locked away on an
-// encrypted disk gives way to a source, which has the keys, but not to maintenance. A machine whose boot has
+// encrypted disk gives way to a source, which has the keys, until that has opened it (preferKept()), but not to
+// maintenance. A machine whose boot has
 // failed is never in maintenance; if it has no config, it tells anybody why (tellsAnybody()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
@@ -102,6 +103,10 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   // The task loadConfig: resolves when a good config is published, however long that takes. Throws
   // FailedPrecondition, naming the copy on disk, when that cannot be used.
   kj::Promise<void> load();
+  // When the disk was opened with the keys of a source's config: the copy on it counts, as if it had been there
+  // before, and is published in its place; with persist: false the source's stays. Throws as load() does: a
+  // copy that cannot be used is not overwritten. Does nothing when the copy runs already.
+  kj::Promise<void> preferKept();
   // The tasks validateConfig and saveConfig.
   kj::Promise<void> validate();
   kj::Promise<void> save();

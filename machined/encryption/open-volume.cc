@@ -103,7 +103,7 @@ kj::String mappingOf(kj::StringPtr partition) {
 }
 
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
-                                   const VolumeSettings& settings, SayLine& say) {
+                                   const VolumeSettings& settings, SayLine& say, KeyCare care) {
   auto found = co_await luks.inspect(device);
   if (found.content == Luks::Content::kOther && found.problem.size() > 0) {
     refuseVolume(kj::str(device, " ", found.problem,
@@ -124,6 +124,7 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
   auto result = co_await luks.open(device, mapping, settings);
   if (result == nullptr) refuseLocked(device, settings.keys);
   auto opened = KJ_ASSERT_NONNULL(result);
+  if (care == KeyCare::kLeave) co_return OpenVolume{opened.slot, opened.fresh};
   SayLine silent = [](kj::StringPtr) {};
   co_await change(
       luks, device, settings, settings, opened, KeyChangeExtent::kWhole,

@@ -2,7 +2,7 @@
 //
 // The device gets what it lacks: one that is empty is formatted with all keys of the settings; one
 // whose keys differ from the settings gets theirs, so whatever a change of keys left that was cut is
-// finished here. One that holds anything else is refused, and nothing is written to it, nor to one
+// finished here, unless KeyCare::kLeave says that the settings may not be those that count. One that holds anything else is refused, and nothing is written to it, nor to one
 // that no key opens.
 //
 // Both may be repeated after a crash at any line.
@@ -23,8 +23,10 @@ using SayLine = kj::Function<void(kj::StringPtr line)>;
 
 // As /dev/mapper/<mapping>. Throws FailedPrecondition naming the device and what to do. Keys that
 // cannot be changed are said, and the volume is open.
+enum class KeyCare { kPutRight, kLeave };
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
-                                   const VolumeSettings& settings, SayLine& say);
+                                   const VolumeSettings& settings, SayLine& say,
+                                   KeyCare care = KeyCare::kPutRight);
 
 // Its keys are made those of the settings while it is open; so does openVolume(). FailedPrecondition
 // when none of them opens it.

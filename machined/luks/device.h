@@ -47,7 +47,7 @@ using Derivation = rpc::LuksDerivation::Reader;
 
 enum class Content {
   kEmpty,  // nothing but zeros where a header would be, or a formatting or the making of an XFS that was cut
-  kLuks,   // LUKS2
+  kLuks,  // LUKS2
   kOther,
 };
 

@@ -31,8 +31,8 @@ enum class MetaTag : uint32_t {
   kStagedOptions = 8,    // of the installer, JSON
   kStateEncryption = 9,  // JSON, with keys
   // Out of the way of keys that users choose.
-  kReset = 0x52455345,          // a reset that was promised (reset.h)
-  kFormatState = 0x464d5453,      // a file system is being made (format-marks.h)
+  kReset = 0x52455345,        // a reset that was promised (reset.h)
+  kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
 };
 

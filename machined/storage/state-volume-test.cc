@@ -205,11 +205,13 @@ TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
   EXPECT_FALSE(locked);
   EXPECT_THAT(said, HasSubstr("/dev/absent1 was left unfinished, and there is no config yet"));
   config = Config::kPlain;
-  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)), HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1"));
   EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 0");
   EXPECT_TRUE(marks.marks.empty());
   installer.formatted.clear();
-  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)), HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1"));
   EXPECT_EQ(installer.formatted, "");
 }
 
@@ -261,6 +263,10 @@ TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
   EXPECT_EQ(phases, "STATE waiting\nSTATE ready\n");
   EXPECT_EQ(installer.formatted, "");
+  EXPECT_EQ(luks.steps, "");
+  // Keys of a config that may not be the one that is stored there.
+  luks.slots = {{0, "secret"}, {4, "the stored config's"}};
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
   EXPECT_EQ(luks.steps, "");
   luks.slots = {{0, "another"}};
   EXPECT_THAT(mount(encrypted()), HasSubstr("STATE: no key of the config opens /dev/vdb1"));

@@ -74,17 +74,19 @@ kj::Promise<void> StateVolume::mount() {
 
 kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
                                          kj::Maybe<kj::StringPtr> disk) {
-  if (on == StateOn::kLauncher) co_return;
-  if (isMounted()) {
-    auto source = mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
-    co_return co_await partitions.putRight(kj::mv(source), kStateName, how);
-  }
+  if (on == StateOn::kLauncher || isMounted()) co_return;
   if (name == kStateName && seen == Seen::kNone) co_return;
   seen = Seen::kNothing;  // one is being made
   co_await mountWhatIsThere(name, Known::kConfig, how, disk);
   if (!isMounted()) co_return;
   locked = false;
   co_await prepare();
+}
+
+kj::Promise<void> StateVolume::putKeysRight(Encryption how) {
+  KJ_IF_MAYBE (node, mounted()) {
+    co_await partitions.putRight(kj::mv(*node), kStateName, how);
+  }
 }
 
 kj::Maybe<kj::String> StateVolume::mounted() {
@@ -129,7 +131,8 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
       bool waits = known == Known::kNothing &&
                    (!plain || co_await partitions.isUnfinished(*volume, kStateName));
       if (waits) co_return co_await mountEarly(*volume);
-      co_await mountIt(co_await partitions.prepare(*volume, kStateName, kBytes, how));
+      co_await mountIt(
+          co_await partitions.prepare(*volume, kStateName, kBytes, how, KeyCare::kLeave));
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else if (known == Known::kNothing) {

@@ -53,9 +53,12 @@ class StateVolume {
   // Before there is a config. Throws as said above.
   kj::Promise<void> mount();
   // The rest, when there is one, which says how it is encrypted. `name`: of one that is not STATE
-  // yet, while it is being installed on `disk`: another one may have an attempt, too.
+  // yet, while it is being installed on `disk`: another one may have an attempt, too. Its keys are left:
+  // the config that is stored on it counts, and may be another one.
   kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName,
                               kj::Maybe<kj::StringPtr> disk = nullptr);
+  // With the config that counts, while it is mounted: SystemPartitions::putRight().
+  kj::Promise<void> putKeysRight(Encryption how);
   bool isMounted();
   // That it is encrypted and waits; none otherwise.
   kj::Maybe<kj::String> whyLocked();

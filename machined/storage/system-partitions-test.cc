@@ -50,8 +50,7 @@ struct SystemPartitionsTest : testing::Test {
   unsigned persisted = 0;
   SystemPartitions partitions{
       {luks, installer, marks, []() { return kj::Vector<kj::String>(); },
-       []() { return kj::str(kUuid); },
-       [this](kj::StringPtr line) { said += line.cStr(); },
+       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
        [](kj::StringPtr, const VolumeReport&) {},
        [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
 
@@ -77,6 +76,12 @@ struct SystemPartitionsTest : testing::Test {
     });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
     return "";
+  }
+  static Volume encrypted() {
+    Volume volume;
+    volume.device.name = kj::str("vda6");
+    volume.content = Superblock{FileSystem::kLuks, kj::str()};
+    return volume;
   }
   std::string putRight(kj::StringPtr node, Encryption how) {
     said.clear();
@@ -158,6 +163,9 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   Wish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
   luks.slots = {{0, kMachineKey}, {9, "old"}};
+  EXPECT_EQ(putRight(kMapping, wanted.get()), "") << "a predecessor has opened it";
+  EXPECT_EQ(luks.steps, "");
+  partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(putRight(kMapping, wanted.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
   EXPECT_THAT(putRight(kMapping, wrong.get()), HasSubstr("no key of the config opens /dev/vda6"));
@@ -168,13 +176,31 @@ TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   EXPECT_EQ(luks.calls, 0u);
 }
 
+// Catches: a config that has only opened the volume and whose keys replace those of the config that is stored
+// on it; the key without which the next boot could not open it, removed.
+TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
+  Wish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
+  luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
+  auto all = luks.slots;
+  partitions.prepare(encrypted(), "EPHEMERAL", 1, source.get(), KeyCare::kLeave).wait(scope);
+  EXPECT_EQ(luks.slots, all);
+  EXPECT_THAT(putRight(kMapping, stored.get()),
+              HasSubstr("opened with the keys of another config than the one that is stored"));
+  EXPECT_EQ(luks.slots, all);
+  EXPECT_EQ(keys, "0 unknown, 3 static, 9 unknown");
+  partitions.prepare(encrypted(), "EPHEMERAL", 1, both.get(), KeyCare::kLeave).wait(scope);
+  EXPECT_EQ(putRight(kMapping, both.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
+  // Without a choice they are put right at once.
+  luks.slots[9] = "old";
+  partitions.prepare(encrypted(), "EPHEMERAL", 1, both.get()).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
+}
+
 // Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
 TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
-  Volume volume;
-  volume.device.name = kj::str("vda6");
-  volume.content = Superblock{FileSystem::kLuks, kj::str()};
   luks.slots = {{2, kMachineKey}};
-  auto early = partitions.prepareEarly(volume, "EPHEMERAL").wait(scope);
+  auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
   Wish same({{2, ""}});
   EXPECT_EQ(putRight(kMapping, same.get()), "");
@@ -256,11 +282,10 @@ struct Formatting : testing::Test {
   unsigned calls = 0, failAt = 0;
   bool effective = false;  // the call that fails has had its effect
   std::string log, said;
-  SystemPartitions partitions{{luks, installer, marks, []() { return kj::Vector<kj::String>(); },
-                               []() { return kj::str(kUuid); },
-                               [this](kj::StringPtr line) { said += line.cStr(); },
-                               [](kj::StringPtr, const VolumeReport&) {},
-                               [](kj::StringPtr, const KeysReport&) {}}};
+  SystemPartitions partitions{
+      {luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
+       [](kj::StringPtr, const VolumeReport&) {}, [](kj::StringPtr, const KeysReport&) {}}};
   Formatting() {
     marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
       step(what, kj::mv(effect));

@@ -100,7 +100,8 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openByMach
   auto mapping = mappingOf(volume.device.name);
   auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
   KJ_IF_MAYBE (opened, result) {
-    report.slot = machineKeyAt = opened->slot;
+    report.slot = opened->slot;
+    openedBy = OpenedBy{opened->slot, nullptr};
     co_return co_await makeMountable(volume, label, kj::str(kMappings, mapping), *opened);
   }
   co_return nullptr;
@@ -112,7 +113,8 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   VolumeReport report;
   report.location = kj::str(node);
   if (co_await isUnfinished(volume, label)) {
-    report.error = kj::str(node, " was left unfinished, and there is no config yet to format it by");
+    report.error =
+        kj::str(node, " was left unfinished, and there is no config yet to format it by");
     deps.say(kj::str(label, ": ", report.error));
     deps.report(label, report);
     co_return Early();
@@ -150,9 +152,24 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
 // Known without deriving a key, which takes a second at each boot.
 bool SystemPartitions::isRight(const Luks::Found& found, const VolumeSettings& settings) const {
   auto& keys = settings.keys;
-  if (keys.size() != 1 || keys[0].kind != KeyKind::kNodeId) return false;
-  if (machineKeyAt.orDefault(kKeySlots) != keys[0].slot) return false;
-  return found.slots.size() == 1 && found.slots[0] == keys[0].slot;
+  auto& by = KJ_ASSERT_NONNULL(openedBy);
+  if (keys.size() != 1 || keys[0].slot != by.slot) return false;
+  if (by.settings == nullptr && keys[0].kind != KeyKind::kNodeId) return false;
+  return found.slots.size() == 1 && found.slots[0] == by.slot;
+}
+
+bool SystemPartitions::mayPutRight(const VolumeSettings& settings, kj::StringPtr label) {
+  KJ_IF_MAYBE (by, openedBy) {
+    KJ_IF_MAYBE (opener, by->settings) {
+      if (sameKeys(*opener, settings)) return true;
+      deps.say(kj::str("warning: ", label,
+                       ": it was opened with the keys of another config than the one that is ",
+                       "stored on it, so its keys stay as they are; give both the same keys"));
+      return false;
+    }
+    return true;
+  }
+  return false;
 }
 
 void SystemPartitions::tellKeys(kj::StringPtr label, Luks::Found found,
@@ -179,23 +196,27 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
   auto work = [&]() -> kj::Promise<void> {
     auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
     auto found = co_await deps.luks.inspect(device);
-    if (!isRight(found, settings)) {
+    if (mayPutRight(settings, label) && !isRight(found, settings)) {
       co_await putKeysRight(deps.luks, kj::str(device), settings);
       found = co_await deps.luks.inspect(device);
     }
     tellKeys(label, kj::mv(found), settings);
   };
   co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });
+  bool hasKeys = false;
+  KJ_IF_MAYBE (by, openedBy) hasKeys = by->settings != nullptr;
+  if (hasKeys) openedBy = nullptr;  // zeroed
 }
 
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume& volume,
                                                                    kj::StringPtr label,
-                                                                   uint64_t empty, Encryption how) {
+                                                                   uint64_t empty, Encryption how,
+                                                                   KeyCare care) {
   VolumeReport report;
   report.location = volume.device.node();
   report.encrypted = how != nullptr;
   auto preparing = [&]() -> kj::Promise<Mountable> {
-    KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, report);
+    KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, care, report);
     return preparePlain(volume, label, empty);
   };
   kj::Maybe<Mountable> result;
@@ -221,7 +242,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
 }
 
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
-    const Volume& volume, kj::StringPtr label, config::Encryption::Reader how,
+    const Volume& volume, kj::StringPtr label, config::Encryption::Reader how, KeyCare care,
     VolumeReport& report) {
   auto node = volume.device.node();
   if (co_await isUnfinished(volume, label)) {
@@ -235,8 +256,10 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto settings = settingsOf(how, label, deps.uuid());
   auto mapping = mappingOf(volume.device.name);
   auto mapped = kj::str(kMappings, mapping);
-  auto opened = co_await openVolume(deps.luks, kj::str(node), kj::mv(mapping), settings, deps.say);
+  auto opened =
+      co_await openVolume(deps.luks, kj::str(node), kj::mv(mapping), settings, deps.say, care);
   report.slot = opened.slot;
+  if (care == KeyCare::kLeave) openedBy = OpenedBy{opened.slot, kj::mv(settings)};
   co_return co_await makeMountable(volume, label, kj::mv(mapped),
                                    Luks::Opened{opened.slot, 0, opened.fresh});
 }

@@ -58,7 +58,7 @@ class SystemPartitions {
     Installer& installer;
     FormatMarks& marks;
     kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all that are open
-    kj::ConstFunction<kj::String()> uuid;                  // its text, empty when the machine has none
+    kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
     SayLine say;
     kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
     // Of one that was reported.
@@ -70,9 +70,10 @@ class SystemPartitions {
     kj::String node;
     FileSystem type;
   };
-  // `empty`: how many of its first bytes are zeros when it is. Throws naming the device.
+  // `empty`: how many of its first bytes are zeros when it is. Throws naming the device. With kLeave its keys
+  // wait for putRight().
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, uint64_t empty,
-                                 Encryption how);
+                                 Encryption how, KeyCare care = KeyCare::kPutRight);
 
   // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
@@ -85,8 +86,10 @@ class SystemPartitions {
   };
   kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
 
-  // Of the volume that is mounted as `node`, and was opened so: its keys become those of the config.
-  // Does not reject: what is not as it should be is said.
+  // Of the volume that is mounted as `node`, and was opened early or with kLeave: its keys become those of the
+  // config that counts. Not when that has other keys than the config that opened it, without which the next
+  // boot could not; nor when it was a predecessor who opened it: the next boot does it. Does not reject: what
+  // is not as it should be is said.
   kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
 
   // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
@@ -120,7 +123,12 @@ class SystemPartitions {
   Dependencies deps;
   kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
                           lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
-  kj::Maybe<unsigned> machineKeyAt;  // the slot that was opened without a config
+  // Whose keys putRight() is for.
+  struct OpenedBy {
+    unsigned slot;
+    kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot
+  };
+  kj::Maybe<OpenedBy> openedBy;
 
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
   void tellKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
@@ -129,7 +137,9 @@ class SystemPartitions {
   kj::Promise<kj::Maybe<Mountable>> openByMachine(const Volume& volume, kj::StringPtr label,
                                                   VolumeReport& report);
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
-                                          config::Encryption::Reader how, VolumeReport& report);
+                                          config::Encryption::Reader how, KeyCare care,
+                                          VolumeReport& report);
+  bool mayPutRight(const VolumeSettings& settings, kj::StringPtr label);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
   kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
   kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, uint64_t empty);

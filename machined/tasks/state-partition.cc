@@ -1,7 +1,8 @@
 // mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState: one
-// that needs the config) and unmountStatePartition (reboot and shutdown, unmountSystem): the disk that
+// that needs the config; the one that is stored on it then counts) and unmountStatePartition (reboot and shutdown, unmountSystem): the disk that
 // the config is kept on, and what boots tell. A STATE that is there and cannot be mounted ends the
 // boot (machined/storage/state-volume.h).
+#include "machined/config/config-keeper.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/storage/state-volume.h"
@@ -15,8 +16,10 @@ kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
   if (state.isMounted()) co_await recorder.begin(true);
 }
 kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
-                              MachineConfigReader& config) {
+                              MachineConfigReader& config, ConfigKeeper& keeper) {
   co_await state.mountWith(encryptionOfState(config.machine(store)));
+  co_await keeper.preferKept();
+  co_await state.putKeysRight(encryptionOfState(config.machine(store)));
   co_await recorder.begin(state.isMounted());
 }
 kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
