@@ -107,6 +107,7 @@ struct FolderResetTest : testing::Test {
     for (auto& folder : {kj::str(state), kj::str(var, "/lib/x")}) makeDirectories(folder);
     writeFileAtomically(kj::str(state, "/config.yaml"), "a"_kj, 0600);
     writeFileAtomically(kj::str(var, "/lib/x/data"), "b"_kj, 0600);
+    writeFileAtomically(kj::str(var, "/reset"), "b"_kj, 0600);
     mounted(true);
   }
   ~FolderResetTest() noexcept override {
@@ -143,7 +144,10 @@ struct FolderResetTest : testing::Test {
     struct stat info;
     return lstat(kj::str(root, "/", path).cStr(), &info) == 0;
   }
-  kj::Maybe<ResetWish> marked(Reset& reset) { return reset.marked().wait(io.waitScope); }
+  // Whether it reboots then.
+  kj::Maybe<bool> finish(Reset& reset) {
+    return reset.finishMarked([]() {}).wait(io.waitScope);
+  }
 };
 
 // Catches: a reset that another brain or another boot does not know of, one that leaves its mark or the data
@@ -151,7 +155,8 @@ struct FolderResetTest : testing::Test {
 TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
   auto& first = boot();
   EXPECT_EQ(first.promised(), nullptr);
-  EXPECT_EQ(marked(first), nullptr);
+  EXPECT_TRUE(finish(first) == nullptr);
+  EXPECT_TRUE(exists("state/config.yaml"));
   first.promise({labels({}), true, false}).wait(io.waitScope);
   EXPECT_EQ(failureOf([&] { first.promise({}).wait(io.waitScope); }),
             "FailedPrecondition: this node is being reset already");
@@ -165,12 +170,20 @@ TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
   machine = kj::heap<FakeMachine>();  // another boot
   auto& third = boot();
   EXPECT_EQ(third.promised(), nullptr);
-  for (int twice = 0; twice < 2; ++twice) {
-    auto found = marked(third);
-    EXPECT_EQ(found == nullptr, twice == 1);
-    third.carryOut(held.clone()).wait(io.waitScope);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(finish(third)));
+  auto expectEmpty = [&]() {
     EXPECT_FALSE(exists("state/config.yaml") || exists("var/lib") || exists("state/reset"));
+    EXPECT_FALSE(exists("var/reset")) << "it is no mark there";
     EXPECT_TRUE(exists("state") && exists("var"));
+  };
+  expectEmpty();
+  writeFileAtomically(kj::str(state, "/config.yaml"), "new"_kj, 0600);
+  EXPECT_TRUE(finish(third) == nullptr);
+  EXPECT_TRUE(exists("state/config.yaml"));
+  third.promise({}).wait(io.waitScope);
+  for (int twice = 0; twice < 2; ++twice) {
+    third.carryOutPromised().wait(io.waitScope);
+    expectEmpty();
   }
 }
 
@@ -183,7 +196,7 @@ TEST_F(FolderResetTest, OnlyWhatWasAskedFor) {
             "NotFound: a node in a container has no partition BOOT; use STATE or EPHEMERAL");
   reset.promise({labels({"EPHEMERAL"})}).wait(io.waitScope);
   EXPECT_TRUE(exists("state/reset"));
-  reset.carryOut(KJ_ASSERT_NONNULL(marked(reset))).wait(io.waitScope);
+  reset.carryOutPromised().wait(io.waitScope);
   EXPECT_TRUE(exists("state/config.yaml"));
   EXPECT_FALSE(exists("var/lib") || exists("state/reset"));
 }
@@ -202,10 +215,137 @@ TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
   EXPECT_EQ(boot().promised(), nullptr);
   removeTree(kj::str(state, "/reset"));
   writeFileAtomically(kj::str(state, "/reset"), "all of it"_kj, 0600);
-  EXPECT_EQ(marked(boot()), nullptr);
+  EXPECT_TRUE(finish(boot()) == nullptr);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0],
             kj::str("warning: what ", state, "/reset says of a reset is not valid; ignored"));
+}
+
+// A disk that may take a mark and not say so, or fail in the middle of what is erased.
+struct ModelReset final : Reset {
+  struct Disk {
+    kj::Maybe<kj::String> mark;
+    kj::StringPtr fails = "";  // the step that does
+    bool late = false;         // after it has had its effect
+    bool gone = false;         // META is
+    std::string steps;
+  };
+  Disk& disk;
+  ModelReset(Process1& process1, Disk& disk) : Reset(process1), disk(disk) {}
+
+  void step(kj::StringPtr name, kj::Function<void()> effect) {
+    disk.steps += (disk.steps.empty() ? "" : " ") + std::string(name.cStr());
+    if (disk.fails != name || disk.late) effect();
+    if (disk.fails == name) fail(ErrorKind::kDeadlineExceeded, kj::str(name, " timed out"));
+  }
+  kj::Promise<ResetPlan> plan(kj::Vector<kj::String>) override { return ResetPlan(); }
+  kj::Promise<kj::Maybe<ResetWish>> marked() override {
+    kj::Maybe<ResetWish> wish;
+    KJ_IF_MAYBE (text, disk.mark) wish = wishOfMark(*text);
+    return kj::mv(wish);
+  }
+  kj::Promise<void> carryOut(ResetWish wish) override {
+    step(kj::str("erase ", kj::strArray(wish.labels, "+")), [this]() { disk.mark = nullptr; });
+    co_return;
+  }
+  kj::Promise<void> mark(kj::String text) override {
+    if (disk.gone) fail(ErrorKind::kFailedPrecondition, "no META");
+    step("mark", [&]() { disk.mark = kj::str(text); });
+    co_return;
+  }
+  kj::Promise<void> unmark() override {
+    step("unmark", [&]() { disk.mark = nullptr; });
+    co_return;
+  }
+};
+
+struct ResetOrder : testing::Test {
+  ~ResetOrder() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  FakeMachine machine;
+  ModelReset::Disk disk;
+  // Each with another brain.
+  kj::String promise(kj::StringPtr label) {
+    FakeProcess1 process1(machine);
+    ModelReset reset(process1, disk);
+    return failureOf([&] { reset.promise({labels({label}), true, true}).wait(scope); });
+  }
+  kj::String carryOut() {
+    FakeProcess1 process1(machine);
+    ModelReset reset(process1, disk);
+    return failureOf([&] { reset.carryOutPromised().wait(scope); });
+  }
+  bool promised() {
+    FakeProcess1 process1(machine);
+    return ModelReset(process1, disk).promised() != nullptr;
+  }
+};
+
+// Catches: a reset that was refused and is done all the same, now or by the next boot; one of which nobody
+// knows that, and that is not told.
+TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
+  for (bool late : {false, true}) {
+    disk.late = late;
+    disk.fails = "mark";
+    EXPECT_EQ(promise("STATE"), "DeadlineExceeded: mark timed out");
+    EXPECT_EQ(disk.mark, nullptr);
+    EXPECT_FALSE(promised());
+  }
+  disk.fails = "";
+  disk.steps.clear();
+  EXPECT_EQ(carryOut(), "none");
+  EXPECT_EQ(disk.steps, "") << "nothing was asked for";
+
+  struct NeverUnmarked : Reset {
+    using Reset::Reset;
+    kj::Promise<ResetPlan> plan(kj::Vector<kj::String>) override { return ResetPlan(); }
+    kj::Promise<kj::Maybe<ResetWish>> marked() override { KJ_UNIMPLEMENTED("not asked"); }
+    kj::Promise<void> carryOut(ResetWish) override { KJ_UNIMPLEMENTED("not asked"); }
+    kj::Promise<void> mark(kj::String) override { fail(ErrorKind::kUnavailable, "no answer"); }
+    kj::Promise<void> unmark() override { fail(ErrorKind::kUnavailable, "still none"); }
+  };
+  FakeProcess1 process1(machine);
+  NeverUnmarked reset(process1);
+  EXPECT_EQ(failureOf([&] { reset.promise({}).wait(scope); }),
+            "Unavailable: no answer; whether the next boot resets the node is not known (still "
+            "none); repeat the reset, or delete its mark from META");
+}
+
+// Catches: an erasure without its mark, which a power cut would leave half done; one that is not begun again
+// by the next boot, or by the next brain; a node that stays because META is gone already.
+TEST_F(ResetOrder, TheMarkIsThereBeforeAnythingIsErased) {
+  EXPECT_EQ(promise("STATE"), "none");
+  disk.mark = nullptr;  // a brain that died between process 1 and the disk
+  disk.steps.clear();
+  disk.fails = "erase STATE";
+  EXPECT_EQ(carryOut(), "DeadlineExceeded: erase STATE timed out");
+  EXPECT_EQ(disk.steps, "mark erase STATE");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk.mark), "reboot STATE");
+
+  disk.fails = "";
+  disk.steps.clear();
+  FakeMachine nextBoot;
+  FakeProcess1 process1(nextBoot);
+  ModelReset reset(process1, disk);
+  bool begun = false;
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(reset.finishMarked([&]() { begun = true; }).wait(scope)));
+  EXPECT_TRUE(begun);
+  EXPECT_EQ(disk.steps, "erase STATE");
+  begun = false;
+  EXPECT_TRUE(reset.finishMarked([&]() { begun = true; }).wait(scope) == nullptr);
+  EXPECT_FALSE(begun);
+  EXPECT_EQ(disk.steps, "erase STATE");
+
+  disk.gone = true;
+  disk.steps.clear();
+  EXPECT_EQ(carryOut(), "none");
+  EXPECT_EQ(disk.steps, "erase STATE");
+  disk.gone = false;
+  disk.steps.clear();
+  disk.fails = "mark";
+  EXPECT_EQ(carryOut(), "DeadlineExceeded: mark timed out");
+  EXPECT_EQ(disk.steps, "mark");
 }
 
 }  // namespace

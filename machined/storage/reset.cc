@@ -103,6 +103,13 @@ class DiskReset final : public Reset {
   kj::Promise<void> mark(kj::String text) override {
     return meta.write(pool.of(0), kMark, kj::heapArray(text.asBytes()));
   }
+  kj::Promise<void> unmark() override {
+    return meta.remove(pool.of(0), kMark).catch_([](kj::Exception&& e) {
+      auto kind = kindOf(e);
+      if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+      kj::throwFatalException(kj::mv(e));
+    });
+  }
 
  private:
   UvLoop& uv;
@@ -116,18 +123,30 @@ class DiskReset final : public Reset {
 
 constexpr kj::StringPtr kMarkFile = "reset"_kj;
 
-// All but the mark. What is mounted below stays, and is told by the exception.
-void emptyFolder(kj::StringPtr folder) {
+// All but `kept`. What is mounted below stays, and is told by the exception.
+void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
   auto stream = opendir(folder.cStr());
   if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, folder);
   KJ_DEFER(closedir(stream));
   kj::Vector<kj::String> names;
   while (auto entry = readdir(stream)) {
     kj::StringPtr name = entry->d_name;
-    if (name != "." && name != ".." && name != kMarkFile) names.add(kj::str(name));
+    if (name != "." && name != ".." && kj::str(folder, "/", name) != kept) names.add(kj::str(name));
   }
   for (auto& name : names) removeTree(kj::str(folder, "/", name));
   KJ_SYSCALL(syncfs(dirfd(stream)), folder);
+}
+
+// It must not come back with the power: what is in the folders by then is the next owner's.
+void removeMark(kj::StringPtr mark, kj::StringPtr folder) {
+  if (unlink(mark.cStr()) != 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("unlink", errno, mark);
+  }
+  int raw;
+  KJ_SYSCALL(raw = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd fd(raw);
+  KJ_SYSCALL(fsync(fd), folder);
 }
 
 class FolderReset final : public Reset {
@@ -158,10 +177,11 @@ class FolderReset final : public Reset {
     auto folders = KJ_MAP(target, plan.targets) {
       return kj::str(target.device);
     };
-    co_await uv.blocking([folders = kj::mv(folders), mark = kj::str(markPath)]() {
-      for (auto& folder : folders) emptyFolder(folder);
-      if (unlink(mark.cStr()) != 0 && errno != ENOENT) KJ_FAIL_SYSCALL("unlink", errno, mark);
-    });
+    co_await uv.blocking(
+        [folders = kj::mv(folders), mark = kj::str(markPath), state = kj::str(state)]() {
+          for (auto& folder : folders) emptyFolder(folder, mark);
+          removeMark(mark, state);
+        });
     say("reset: the folders of the node were emptied as asked");
   }
 
@@ -170,6 +190,10 @@ class FolderReset final : public Reset {
     return uv.blocking([path = kj::str(markPath), text = kj::mv(text)]() {
       writeFileAtomically(path, text, 0600);
     });
+  }
+  kj::Promise<void> unmark() override {
+    return uv.blocking(
+        [mark = kj::str(markPath), state = kj::str(state)]() { removeMark(mark, state); });
   }
 
  private:
@@ -270,19 +294,42 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
   }
   KJ_IF_MAYBE (e, failure) {
     co_await held.drop();
+    // A disk that was only slow may have taken it.
+    kj::Maybe<kj::String> left;
+    co_await kj::evalNow([&]() { return unmark(); }).catch_([&](kj::Exception&& u) {
+      left = messageOf(u);
+    });
+    KJ_IF_MAYBE (why, left) {
+      fail(kindOf(*e),
+           kj::str(messageOf(*e), "; whether the next boot resets the node is not known (", *why,
+                   "); repeat the reset, or delete its mark from META"));
+    }
     kj::throwFatalException(kj::mv(*e));
   }
   known = kj::mv(wish);
 }
 
-kj::Promise<void> Reset::markPromised() {
-  KJ_IF_MAYBE (wish, promised()) {
+kj::Promise<void> Reset::carryOutPromised() {
+  auto wanted = promised();
+  KJ_IF_MAYBE (wish, wanted) {
     // Without META, or the folder, it is done.
-    return mark(markOf(*wish)).catch_([](kj::Exception&& e) {
+    auto marking = kj::evalNow([&]() { return mark(markOf(*wish)); });
+    co_await marking.catch_([](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(e));
     });
+    co_await carryOut(kj::mv(*wish));
   }
-  return kj::READY_NOW;
+}
+
+kj::Promise<kj::Maybe<bool>> Reset::finishMarked(kj::Function<void()> begins) {
+  auto found = co_await marked();
+  KJ_IF_MAYBE (wish, found) {
+    begins();
+    bool reboot = wish->reboot;
+    co_await carryOut(kj::mv(*wish));
+    co_return reboot;
+  }
+  co_return nullptr;
 }
 
 kj::Maybe<ResetWish> Reset::promised() {

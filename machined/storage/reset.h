@@ -46,19 +46,23 @@ class Reset {
 
   // Throws as planReset() does.
   virtual kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) = 0;
-  // Resolves when it cannot be forgotten. Failed, nothing is left of it.
+  // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made sure of, the
+  // message says so.
   kj::Promise<void> promise(ResetWish wish);
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
-  // Makes sure of the mark: a brain that died in promise() may have got to process 1 only.
-  kj::Promise<void> markPromised();
-  // What the mark says: of this boot or an earlier one.
-  virtual kj::Promise<kj::Maybe<ResetWish>> marked() = 0;
-  // With nothing mounted of what goes. Done already, it does nothing.
-  virtual kj::Promise<void> carryOut(ResetWish wish) = 0;
+  // Carries out what was promised, with its mark made sure of first: a brain that died in promise() may have
+  // got to process 1 only. Nothing of what goes is mounted. Nothing promised, or done already: it does nothing.
+  kj::Promise<void> carryOutPromised();
+  // The same for what an earlier boot has marked, and whether to reboot then; none: nothing is marked.
+  kj::Promise<kj::Maybe<bool>> finishMarked(kj::Function<void()> begins);
 
  protected:
+  // What the mark says: of this boot or an earlier one.
+  virtual kj::Promise<kj::Maybe<ResetWish>> marked() = 0;
+  virtual kj::Promise<void> carryOut(ResetWish wish) = 0;
   virtual kj::Promise<void> mark(kj::String text) = 0;
+  virtual kj::Promise<void> unmark() = 0;  // one that is not there is fine
 
  private:
   Held<rpc::HeldReset> held;

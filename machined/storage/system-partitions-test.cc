@@ -231,6 +231,32 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
               HasSubstr("EPHEMERAL is not encrypted"));
 }
 
+// Catches: a recovery key that is made by a config which is replaced meanwhile, and freed: at the slot of
+// another key then, or after reading what is gone.
+TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
+  auto stored = kj::newPromiseAndFulfiller<void>();
+  Wish before({{0, "a"}}), after({{0, "b"}});
+  auto changing = partitions.change(kj::str(kMapping), "EPHEMERAL", before.get(), after.get(),
+                                    KeyChangeExtent::kWhole,
+                                    [&]() -> kj::Promise<void> { return kj::mv(stored.promise); });
+  EXPECT_FALSE(changing.poll(scope));
+  auto slots = luks.slots;
+  auto failure = kj::runCatchingExceptions([&]() {
+    partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", before.get(), 0).wait(scope);
+  });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kConflict);
+  EXPECT_EQ(luks.slots, slots);
+  auto second = partitions.change(kj::str(kMapping), "EPHEMERAL", after.get(), before.get(),
+                                  KeyChangeExtent::kWhole,
+                                  []() -> kj::Promise<void> { return kj::READY_NOW; });
+  before.root.initKeys(1)[0].initStatic().setPassphrase("another");  // as when one is published
+  stored.fulfiller->fulfill();
+  changing.wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
+  second.wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   SystemPartitions weak({luks, installer, marks, []() { return kj::Vector<kj::String>(); },

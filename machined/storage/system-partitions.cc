@@ -347,7 +347,9 @@ void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encr
 
 class SystemPartitions::Turn {
  public:
-  Turn(SystemPartitions& all, kj::StringPtr label) {
+  Turn(SystemPartitions& all, kj::StringPtr label)
+      : count(label == "STATE" ? all.turnsOfState : all.turnsOfOther) {
+    ++count;
     auto& last = label == "STATE" ? all.lastOfState : all.lastOfOther;
     auto paf = kj::newPromiseAndFulfiller<void>();
     before = last.addBranch();
@@ -355,12 +357,16 @@ class SystemPartitions::Turn {
     last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(paf.promise))).fork();
     done = kj::mv(paf.fulfiller);
   }
-  ~Turn() noexcept(false) { done->fulfill(); }
+  ~Turn() noexcept(false) {
+    --count;
+    done->fulfill();
+  }
   KJ_DISALLOW_COPY_AND_MOVE(Turn);
 
   kj::Promise<void> before = nullptr;
 
  private:
+  unsigned& count;
   kj::Own<kj::PromiseFulfiller<void>> done;
 };
 
@@ -374,11 +380,12 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
     co_await persist();
     co_return;
   }
-  Turn turn(*this, label);
-  co_await turn.before;
+  // At once: what is waited for may replace the config.
   auto id = deps.uuid();
   auto old = settingsOf(KJ_ASSERT_NONNULL(before), label, id);
   auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
+  Turn turn(*this, label);
+  co_await turn.before;
   if (sameKeys(old, next)) {
     co_await persist();
     co_return;
@@ -410,14 +417,16 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
 
 kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::StringPtr label,
                                                          Encryption how, unsigned slot) {
-  Turn turn(*this, label);
-  co_await turn.before;
   auto partition = partitionOfMapping(node);
   if (partition == nullptr || how == nullptr) {
     refusePartition(kj::str(label, " is not encrypted, so it has no keys"));
   }
+  if ((label == "STATE" ? turnsOfState : turnsOfOther) > 0) {
+    fail(ErrorKind::kConflict, kj::str(label, ": its keys are being changed; retry"));
+  }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
   auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
+  Turn turn(*this, label);
   auto passphrase = newRecoveryPassphrase();
   VolumeKey key(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
   co_await putRecoveryKey(deps.luks, kj::str(device), settings, kj::mv(key));

@@ -113,7 +113,8 @@ class SystemPartitions {
       KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
       SayLine step = [](kj::StringPtr) {});
 
-  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the rest.
+  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the rest. Conflict
+  // while its keys are being changed, since the config with the slot is another one afterwards.
   kj::Promise<kj::String> newRecoveryKey(kj::String node, kj::StringPtr label, Encryption how,
                                          unsigned slot);
 
@@ -121,6 +122,7 @@ class SystemPartitions {
   // One change of a volume's keys at a time.
   class Turn;
   Dependencies deps;
+  unsigned turnsOfState = 0, turnsOfOther = 0;
   kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
                           lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
   // Whose keys putRight() is for.

@@ -31,13 +31,9 @@ kj::Promise<void> goDownAs(Events& events, Process1& process1, const KernelArgum
 
 kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, Process1& process1,
                                 const KernelArguments& arguments) {
-  auto found = co_await reset.marked();
-  KJ_IF_MAYBE (wish, found) {
-    console.say("a reset was cut off; finishing it", Tone::kAlarm);
-    bool reboot = wish->reboot;
-    co_await reset.carryOut(kj::mv(*wish));
-    co_await goDownAs(events, process1, arguments, reboot);
-  }
+  auto begins = [&]() { console.say("a reset was cut off; finishing it", Tone::kAlarm); };
+  auto finished = co_await reset.finishMarked(kj::mv(begins));
+  KJ_IF_MAYBE (reboot, finished) co_await goDownAs(events, process1, arguments, *reboot);
 }
 
 kj::Promise<void> stopPodsBefore(Reset& reset, Containerd& containerd, Console& console,
@@ -51,14 +47,7 @@ kj::Promise<void> stopPodsBefore(Reset& reset, Containerd& containerd, Console& 
 kj::Promise<void> eraseDisk(Reset& reset, Console& console, Events& events, Process1& process1,
                             const KernelArguments& arguments) {
   kj::Maybe<kj::Exception> failure;
-  KJ_IF_MAYBE (wish, reset.promised()) {
-    try {
-      co_await reset.markPromised();
-      co_await reset.carryOut(kj::mv(*wish));
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
-  }
+  co_await reset.carryOutPromised().catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
     console.say(
         kj::str("cannot reset now: ", messageOf(*e), "; the next boot finishes it; rebooting"),
