@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
-#include "common/base/zeroize.h"
+#include "common/base/secret-array.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {
@@ -64,7 +64,6 @@ class StorageServer final : public rpc::Storage::Server {
     fillList(context.getResults().initValues(found.size()), found, [](auto out, MetaValue& value) {
       out.setKey(value.key);
       out.setValue(value.value);
-      zeroize(value.value);
     });
   }
 
@@ -72,7 +71,7 @@ class StorageServer final : public rpc::Storage::Server {
     auto slot = calls->enter(CallKind::kRead);
     auto params = context.getParams();
     auto key = params.getKey();
-    auto value = kj::heapArray<kj::byte>(params.getValue());
+    auto value = secretArray(params.getValue());
     zeroizeReceived(params.getValue());
     context.releaseParams();
     co_await meta.write(pool.of(calls->number()), key, kj::mv(value));

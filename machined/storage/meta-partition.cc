@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/secret-array.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
 #include "machined/storage/meta-values.h"
 
 namespace talos::machined {
@@ -35,7 +35,7 @@ class OpenPartition {
                  kj::str(node, " has ", size, " bytes; it must have ", kMetaBytes, " to ",
                          kMostMetaBytes));
     }
-    bytes = kj::heapArray<kj::byte>(static_cast<size_t>(size));
+    bytes = secretArray(static_cast<size_t>(size));
     for (size_t done = 0; done < bytes.size();) {
       auto part = pread(fd, bytes.begin() + done, bytes.size() - done, static_cast<off_t>(done));
       if (part < 0 && errno == EINTR) continue;
@@ -44,7 +44,6 @@ class OpenPartition {
       done += static_cast<size_t>(part);
     }
   }
-  ~OpenPartition() noexcept(false) { zeroize(bytes); }
   KJ_DISALLOW_COPY_AND_MOVE(OpenPartition);
 
   MetaValues values() const { return MetaValues(bytes); }
@@ -77,7 +76,7 @@ kj::Vector<MetaValue> readValues(kj::StringPtr node, uint32_t key) {
   kj::Vector<MetaValue> result;
   for (auto tag : values.tags()) {
     if (key != 0 && key != tag) continue;
-    result.add(MetaValue{tag, kj::heapArray(KJ_ASSERT_NONNULL(values.get(tag)))});
+    result.add(MetaValue{tag, secretArray(KJ_ASSERT_NONNULL(values.get(tag)))});
   }
   if (key != 0 && result.empty()) {
     refuseMeta(ErrorKind::kNotFound, kj::str("there is no value with the key ", key));

@@ -21,7 +21,7 @@ namespace talos::machined {
 
 struct MetaValue {
   uint32_t key;
-  kj::Array<kj::byte> value;
+  kj::Array<kj::byte> value;  // read() zeroes it when it goes
 };
 
 // Throws FailedPrecondition when there is none, and when there are several, naming them.
@@ -35,7 +35,7 @@ class MetaPartition {
 
   // The value of this key, NotFound when there is none; of key 0 all, in the order of their keys.
   kj::Promise<kj::Vector<MetaValue>> read(ReadPool::Client pool, uint32_t key);
-  // InvalidArgument for the key 0 and a value without room.
+  // InvalidArgument for the key 0 and a value without room. A secret value is a secretArray().
   kj::Promise<void> write(ReadPool::Client pool, uint32_t key, kj::Array<kj::byte> value);
   kj::Promise<void> remove(ReadPool::Client pool, uint32_t key);  // NotFound when there is none
 

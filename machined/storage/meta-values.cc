@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/secret-array.h"
 
 namespace talos::machined {
 namespace {
@@ -35,7 +36,7 @@ void putLittle(kj::ArrayPtr<kj::byte> bytes, size_t at, uint32_t value) {
 
 // Over the copy with zeros in the place of the digest.
 void digest(Bytes copy, kj::byte (&out)[kDigest]) {
-  auto text = kj::heapArray(copy);
+  auto text = secretArray(copy);
   memset(text.begin() + kLargeEnd, 0, kDigest);
   KJ_REQUIRE(EVP_Digest(text.begin(), text.size(), out, nullptr, EVP_sha256(), nullptr) == 1);
 }
@@ -82,8 +83,8 @@ MetaValues::MetaValues(Bytes partition)
 
 void MetaValues::read(Vector& vector, Bytes partition) {
   size_t size = vector.small ? kSmall : kLarge;
-  vector.seen[0] = kj::heapArray(partition.slice(vector.first, vector.first + size));
-  vector.seen[1] = kj::heapArray(partition.slice(vector.second, vector.second + size));
+  vector.seen[0] = secretArray(partition.slice(vector.first, vector.first + size));
+  vector.seen[1] = secretArray(partition.slice(vector.second, vector.second + size));
   for (auto& copy : vector.seen) {
     KJ_IF_MAYBE (values, parse(vector.small, copy)) {
       vector.values = kj::mv(*values);
@@ -104,14 +105,14 @@ kj::Maybe<MetaValues::Values> MetaValues::parse(bool small, Bytes copy) {
     if (tag == 0) break;
     at += head;
     if (length > end - at) return nullptr;
-    values.upsert(tag, kj::heapArray(copy.slice(at, at + length)));
+    values.upsert(tag, secretArray(copy.slice(at, at + length)));
     at += length;
   }
   return kj::mv(values);
 }
 
 kj::Array<kj::byte> MetaValues::encode(bool small, const Values& values) {
-  auto copy = kj::heapArray<kj::byte>(small ? kSmall : kLarge);
+  auto copy = secretArray(small ? kSmall : kLarge);
   memset(copy.begin(), 0, copy.size());
   size_t at = small ? kSmallBegin : kLargeBegin;
   for (auto& it : values) {
@@ -179,7 +180,7 @@ void MetaValues::set(uint32_t tag, Bytes value) {
          kj::str("META: a value of ", value.size(), " bytes for the tag ", tag, " does not fit; ",
                  hasHead ? kj::str("it must be at most ", room) : kj::str("META is full")));
   }
-  vector.values.upsert(tag, kj::heapArray(value));
+  vector.values.upsert(tag, secretArray(value));
 }
 
 bool MetaValues::remove(uint32_t tag) {
@@ -188,9 +189,7 @@ bool MetaValues::remove(uint32_t tag) {
 
 void MetaValues::addWrites(const Vector& vector, kj::Vector<MetaWrite>& out) {
   auto news = encode(vector.small, vector.values);
-  auto add = [&](uint64_t offset, Bytes bytes) {
-    out.add(MetaWrite{offset, kj::heapArray(bytes)});
-  };
+  auto add = [&](uint64_t offset, Bytes bytes) { out.add(MetaWrite{offset, secretArray(bytes)}); };
   bool first = vector.seen[0] == news, second = vector.seen[1] == news;
   if (first && second) return;
   // Before the first copy is touched the second one must hold what is in force.

@@ -11,6 +11,8 @@
 // ones: a copy is only written while the other one holds what is to last, and when the two differ, because
 // of such a cut, they are made equal first.
 //
+// Values may be secrets, so every copy of them here is one that is zeroed (common/base/secret-array.h).
+//
 // It runs in the brain and not among the confined parsers (machined/parse): it reads a fixed number of bytes
 // in one pass that allocates no more than these, copies values without looking into them, and is fuzzed; and
 // what it reads must be changed and written back, for which the brain would have to believe the parser.

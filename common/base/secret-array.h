@@ -1,0 +1,37 @@
+// Bytes that hold a secret, as an ordinary array: they are overwritten when the array goes, wherever it was
+// moved to meanwhile and however its owner ended. For what is made with its final size; what comes piece by
+// piece is a SecretBuffer.
+#pragma once
+
+#include <new>
+
+#include "common/base/zeroize.h"
+
+namespace talos {
+
+class SecretDisposer : public kj::ArrayDisposer {
+ public:
+  static const SecretDisposer instance;
+
+ protected:
+  void disposeImpl(void* first, size_t elementSize, size_t elementCount, size_t capacity,
+                   void (*)(void*)) const override {
+    zeroize(kj::arrayPtr(static_cast<kj::byte*>(first), elementSize * capacity));
+    release(first);
+  }
+  virtual void release(void* first) const { ::operator delete(first); }
+};
+inline const SecretDisposer SecretDisposer::instance;
+
+inline kj::Array<kj::byte> secretArray(size_t size,
+                                       const SecretDisposer& disposer = SecretDisposer::instance) {
+  return kj::Array<kj::byte>(static_cast<kj::byte*>(::operator new(size)), size, disposer);
+}
+inline kj::Array<kj::byte> secretArray(kj::ArrayPtr<const kj::byte> from,
+                                       const SecretDisposer& disposer = SecretDisposer::instance) {
+  auto copy = secretArray(from.size(), disposer);
+  if (from.size() > 0) memcpy(copy.begin(), from.begin(), from.size());
+  return copy;
+}
+
+}  // namespace talos
