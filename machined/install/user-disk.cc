@@ -1,14 +1,30 @@
 #include "machined/install/user-disk.h"
 
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
 #include "common/base/error.h"
-#include "common/disk/empty-head.h"
 #include "machined/install/disk.h"
+#include "machined/install/file-systems.h"
+#include "machined/install/new-file.h"
 
 namespace talos::install {
 namespace {
 
 uint64_t roundedUp(uint64_t bytes) {
   return (bytes + kMiB - 1) / kMiB * kMiB;
+}
+
+kj::String nameOf(size_t index) {
+  return kj::str("user-disk-", index + 1);
+}
+
+bool isUnfinished(const gpt::Table& table) {
+  for (auto i : kj::indices(table.partitions)) {
+    if (table.partitions[i].name != kj::str(nameOf(i), kUnfinished)) return false;
+  }
+  return !table.partitions.empty();
 }
 
 [[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr why) {
@@ -29,38 +45,54 @@ gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, un
     }
     uint64_t end = rest ? limit : at + roundedUp(sizes[i]);
     table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), at / sectorSize,
-                                        end / sectorSize - 1, 0, kj::str("user-disk-", i + 1)});
+                                        end / sectorSize - 1, 0, kj::str(nameOf(i), kUnfinished)});
     at = end;
   }
   return table;
+}
+
+void finishUserLayout(gpt::Table& table) {
+  for (auto i : kj::indices(table.partitions)) table.partitions[i].name = nameOf(i);
+}
+
+bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
+                size_t partitions) {
+  if (found.installed == Installed::kUnfinished) refuse(disk, "a system is being installed on it");
+  KJ_IF_MAYBE (t, table) {
+    if (found.installed == Installed::kNot && isUnfinished(*t)) return true;
+    bool fits = t->inForce && t->partitions.size() == partitions && partitions > 0;
+    if (found.installed == Installed::kNot && fits) return false;
+  }
+  KJ_IF_MAYBE (why, worthKeeping(found)) {
+    refuse(disk, kj::str(*why, ", and machine.disks names ", partitions,
+                         partitions == 1 ? " partition" : " partitions",
+                         "; empty the disk, or choose another one"));
+  }
+  return true;
 }
 
 bool divide(kj::StringPtr path, kj::ArrayPtr<const uint64_t> sizes,
             kj::Function<void(kj::StringPtr)>& say) {
   Disk disk(path);
   auto found = disk.look();
-  if (found.installed == Installed::kUnfinished) refuse(path, "a system is being installed on it");
-  KJ_IF_MAYBE (table, disk.table()) {
-    if (found.installed == Installed::kNot && table->partitions.size() == sizes.size() &&
-        sizes.size() > 0) {
-      return false;
-    }
-  }
-  KJ_IF_MAYBE (why, worthKeeping(found)) {
-    refuse(path, kj::str(*why, ", and machine.disks names ", sizes.size(),
-                         sizes.size() == 1 ? " partition" : " partitions",
-                         "; empty the disk, or choose another one"));
-  }
+  auto there = disk.table();
+  auto old = there.map([](gpt::Table& t) -> const gpt::Table& { return t; });
+  if (!mustDivide(path, found, old, sizes.size())) return false;
   gpt::Table table;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                       [&] { table = userLayout(sizes, disk.size(), disk.sectorSize()); })) {
     refuse(path, messageOf(*e));
   }
   say(kj::str("partitioning ", path));
-  for (auto& p : table.partitions) {
-    auto size = (p.last + 1 - p.first) * disk.sectorSize();
-    disk.zero(p.first * disk.sectorSize(), kj::min(size, kEmptyHead));
+  disk.setTable(table);
+  for (auto i : kj::indices(table.partitions)) {
+    auto place = KJ_ASSERT_NONNULL(find(table, table.partitions[i].name, disk.sectorSize()));
+    auto node = disk.node(place);
+    say(kj::str("creating the file system of ", node));
+    makeXfs(node, kj::str("disk-", i + 1));
+    KJ_SYSCALL(fsync(openFile(node)), node);  // mkfs may leave it in the disk's cache
   }
+  finishUserLayout(table);
   disk.setTable(table);
   return true;
 }

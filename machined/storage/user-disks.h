@@ -2,8 +2,8 @@
 // config says, in its order; the i-th entry is the i-th partition.
 //
 // What is on a disk is never lost: one that holds something else, or another number of partitions, ends
-// the boot with what was found, and nothing was written. After a power cut at any write the next boot goes
-// on (machined/install/user-disk.h). A restarted brain finds what its predecessor has mounted.
+// the boot with what was found, and nothing was written. The installer makes partitions and file systems; after
+// a power cut at any write the next boot goes on (machined/install/user-disk.h). A restarted brain finds what its predecessor has mounted.
 #pragma once
 
 #include "machined/storage/installer.h"
