@@ -114,11 +114,13 @@ TEST(BootFiles, Arguments) {
                (std::string("talos.platform=metal talos.config=https://c/x?a=b ") + kDefaults +
                 " console=ttyS1,9600 pti=off a")
                    .c_str());
-  EXPECT_STREQ(arguments("azure", "", {"console=x"}).cStr(),
-               (std::string("talos.platform=azure talos.config=none earlyprintk=ttyS0,115200 "
-                            "rootdelay=300 ") +
-                kDefaults + " console=x")
-                   .c_str());
+  EXPECT_STREQ(
+      arguments("packet", "", {}).cStr(),
+      (std::string("talos.platform=packet talos.config=none console=ttyS1,115200n8 ") + kDefaults)
+          .c_str());
+  EXPECT_STREQ(
+      arguments("other", "", {"console=x"}).cStr(),
+      (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
 }
 
 }  // namespace talos::install

@@ -22,18 +22,13 @@ constexpr kj::StringPtr kDefaults[] = {"init_on_alloc=1"_kj,
                                        "ima_appraise=fix"_kj,
                                        "ima_hash=sha512"_kj};
 
-struct OfPlatform {
-  kj::StringPtr platform, arguments[3];
+// Of the platforms on which a node installs itself; the others start from images that are made elsewhere.
+struct Consoles {
+  kj::StringPtr platform, arguments[2];
 };
-const OfPlatform kOfPlatforms[] = {
+const Consoles kConsoles[] = {
     {"metal"_kj, {"console=ttyS0"_kj, "console=tty0"_kj}},
     {"packet"_kj, {"console=ttyS1,115200n8"_kj}},
-    {"aws"_kj, {"console=tty1"_kj, "console=ttyS0"_kj}},
-    {"openstack"_kj, {"console=tty1"_kj, "console=ttyS0"_kj}},
-    {"azure"_kj, {"console=ttyS0,115200n8"_kj, "earlyprintk=ttyS0,115200"_kj, "rootdelay=300"_kj}},
-    {"gcp"_kj, {"console=ttyS0"_kj}},
-    {"digital-ocean"_kj, {"console=ttyS0"_kj, "console=tty0"_kj, "console=tty1"_kj}},
-    {"vmware"_kj, {"console=tty0"_kj, "console=ttyS0"_kj, "earlyprintk=ttyS0,115200"_kj}},
 };
 
 kj::ArrayPtr<const char> valueOf(kj::ArrayPtr<const char> text, kj::StringPtr key) {
@@ -164,11 +159,10 @@ kj::String bootArguments(const ArgumentSources& sources) {
   result.add(kj::str("talos.config=", sources.config.size() > 0 ? sources.config : "none"_kj));
   bool consoleGiven = false;
   for (auto argument : sources.extra) consoleGiven = consoleGiven || isConsole(argument);
-  for (auto& row : kOfPlatforms) {
-    if (row.platform != sources.platform) continue;
+  for (auto& row : kConsoles) {
+    if (row.platform != sources.platform || consoleGiven) continue;
     for (auto argument : row.arguments) {
-      if (argument.size() == 0 || (consoleGiven && isConsole(argument))) continue;
-      result.add(kj::str(argument));
+      if (argument.size() > 0) result.add(kj::str(argument));
     }
   }
   for (auto argument : kDefaults) result.add(kj::str(argument));
