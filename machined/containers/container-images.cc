@@ -49,7 +49,19 @@ kj::Date dateOf(const google::protobuf::Timestamp& t) {
   return kj::UNIX_EPOCH + t.seconds() * kj::SECONDS + t.nanos() * kj::NANOSECONDS;
 }
 
-kj::Promise<UnpackedImage> unpacked(Containerd& containerd, std::string key) {
+kj::Promise<cri::ImageStatusResponse> statusOf(Containerd& containerd, kj::StringPtr reference) {
+  cri::ImageStatusRequest request;
+  request.mutable_image()->set_image(reference.cStr());
+  return containerd.call<cri::ImageStatusResponse>(kStatus, kPodNamespace, request);
+}
+
+kj::String pinnedNameOf(const cri::Image& image, kj::StringPtr reference) {
+  kj::Vector<kj::String> names;
+  for (auto& name : image.repo_digests()) names.add(imageText(name));
+  return kj::str(pinnedName(names, reference));
+}
+
+kj::Promise<UnpackedImage> unpacked(Containerd& containerd, std::string key, kj::String pinned) {
   content::InfoRequest request;
   request.set_digest(key);
   auto answer = co_await containerd.call<content::InfoResponse>(kContent, kPodNamespace, request);
@@ -57,7 +69,7 @@ kj::Promise<UnpackedImage> unpacked(Containerd& containerd, std::string key) {
   if (label == answer.info().labels().end()) {
     fail(ErrorKind::kFailedPrecondition, kj::str("image ", key.c_str(), " is not unpacked"));
   }
-  co_return UnpackedImage{imageText(key), imageText(label->second)};
+  co_return UnpackedImage{imageText(key), imageText(label->second), kj::mv(pinned)};
 }
 
 bool has(kj::StringPtr text, kj::StringPtr part) {
@@ -99,12 +111,10 @@ kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd) {
 }
 
 kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference) {
-  cri::ImageStatusRequest request;
-  request.mutable_image()->set_image(reference.cStr());
-  auto answer = co_await containerd.call<cri::ImageStatusResponse>(kStatus, kPodNamespace, request);
+  auto answer = co_await statusOf(containerd, reference);
   if (answer.image().id().empty()) co_return nullptr;
   kj::Maybe<UnpackedImage> result;
-  co_await unpacked(containerd, answer.image().id())
+  co_await unpacked(containerd, answer.image().id(), pinnedNameOf(answer.image(), reference))
       .then([&](UnpackedImage image) { result = kj::mv(image); },
             [](kj::Exception&& e) {  // half of it is not enough
               if (kindOf(e) == ErrorKind::kNotFound) return;
@@ -122,7 +132,9 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
           .catch_([&](kj::Exception&& e) -> kj::Promise<cri::PullImageResponse> {
             return pullProblem(reference, kindOf(e), messageOf(e));
           });
-  co_return co_await unpacked(containerd, answer.image_ref());
+  auto status = co_await statusOf(containerd, reference);
+  co_return co_await unpacked(containerd, answer.image_ref(),
+                              pinnedNameOf(status.image(), reference));
 }
 
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
@@ -147,6 +159,25 @@ kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String referenc
     failed(kj::str(messageOf(e), "; retrying in ", pause / kj::SECONDS, " s"));
     co_await containerd.timer.afterDelay(pause);
   }
+}
+
+kj::StringPtr pinnedName(kj::ArrayPtr<const kj::String> names, kj::StringPtr reference) {
+  auto repository = [](kj::StringPtr name) {
+    size_t end = name.size();
+    KJ_IF_MAYBE (at, name.findFirst('@')) end = *at;
+    size_t slash = 0;
+    for (size_t i = 0; i < end; ++i) {
+      if (name[i] == '/') slash = i;
+    }
+    for (size_t i = slash; i < end; ++i) {
+      if (name[i] == ':') end = i;
+    }
+    return name.slice(0, end);
+  };
+  for (auto& name : names) {
+    if (repository(name) == repository(reference)) return name;
+  }
+  return names.size() > 0 ? names[0].asPtr() : ""_kj;
 }
 
 kj::Promise<void> dropView(Containerd& containerd, kj::String name) {

@@ -23,6 +23,7 @@ kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd);
 struct UnpackedImage {
   kj::String key;       // by which the CRI knows it: the digest of its config
   kj::String snapshot;  // the layers, unpacked
+  kj::String pinned;    // name@sha256:…, by which exactly this one is pulled again; may be empty
 };
 // What is there of it already.
 kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference);
@@ -49,6 +50,10 @@ struct ImageView {
 };
 kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::String snapshot);
 kj::Promise<void> dropView(Containerd& containerd, kj::String name);  // or there is none
+
+// Of the names with a digest that the CRI knows an image by, the one for what was pulled as `reference`. Its
+// digest is that of the manifest, or of the index, that the registry gives. Pure.
+kj::StringPtr pinnedName(kj::ArrayPtr<const kj::String> names, kj::StringPtr reference);
 
 // containerd's words for a pull that has failed, as the one who has to do something about it needs
 // them. Pure.

@@ -238,13 +238,19 @@ TEST_F(ContainersModelTest, ServingIsWhatItSays) {
 TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
   unsigned pulls = 0;
   int status = 2;
+  bool there = false;
   on<cri::ImageStatusRequest, cri::ImageStatusResponse>(
-      "/runtime.v1.ImageService/ImageStatus", [](auto&) { return cri::ImageStatusResponse(); });
+      "/runtime.v1.ImageService/ImageStatus", [&](auto&) {
+        cri::ImageStatusResponse answer;
+        if (there) answer.mutable_image()->add_repo_digests("x@sha256:3");
+        return answer;
+      });
   server.methods["/runtime.v1.ImageService/PullImage"] = [&](auto& x) {
     if (!x.ended) return;
     ++pulls;
     if (status != 0) return x.finish(status, "dial tcp: i/o timeout");
     cri::PullImageResponse answer;
+    there = true;
     answer.set_image_ref("sha256:1");
     x.send(answer.SerializeAsString());
     x.finish();
@@ -280,7 +286,19 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
             "cannot pull \"x\": the registry has no such image; check the name and the tag");
   EXPECT_EQ(1u, pulls);
   status = 0;
-  EXPECT_EQ(need().wait(scope).snapshot, "sha256:2");
+  auto image = need().wait(scope);
+  EXPECT_EQ(image.snapshot, "sha256:2");
+  EXPECT_EQ(image.pinned, "x@sha256:3") << "by which it is pulled again";
+}
+
+// Catches: the digest of a config, which no registry gives an image by; another repository's name.
+TEST(PinnedName, IsOfWhatWasPulled) {
+  kj::String names[] = {kj::str("mirror:5000/a/x@sha256:1"), kj::str("ghcr.io/a/x@sha256:2")};
+  EXPECT_EQ(pinnedName(names, "ghcr.io/a/x:v1"), "ghcr.io/a/x@sha256:2");
+  EXPECT_EQ(pinnedName(names, "ghcr.io/a/x:v1@sha256:2"), "ghcr.io/a/x@sha256:2");
+  EXPECT_EQ(pinnedName(names, "mirror:5000/a/x"), "mirror:5000/a/x@sha256:1");
+  EXPECT_EQ(pinnedName(names, "x"), "mirror:5000/a/x@sha256:1");
+  EXPECT_EQ(pinnedName(nullptr, "x"), "");
 }
 
 // Catches: words that do not name the image.

@@ -316,7 +316,7 @@ kj::Promise<void> Upgrader::upgrade(kj::String image, bool preserve, unsigned he
   co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::str(image));
   auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
-  wanted = Wanted{kj::mv(image), kj::mv(unpacked.key), kj::mv(view), preserve, timeout};
+  wanted = Wanted{kj::mv(image), kj::mv(unpacked.pinned), kj::mv(view), preserve, timeout};
   tasks.add(carryOut());
 }
 
