@@ -79,6 +79,32 @@ VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
   return settings;
 }
 
+bool hasMachineKey(const VolumeSettings& settings) {
+  for (auto& key : settings.keys) {
+    if (key.kind == KeyKind::kNodeId) return true;
+  }
+  return false;
+}
+
+// The change takes what is at a slot of the list before for a key of that list, which goes; and the first key
+// of the list after is the first to be there.
+HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
+  HandOver result;
+  auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {
+    to.keys.add(slot, key.kind, kj::heapArray<kj::byte>(key.passphrase));
+  };
+  result.before.label = kj::str(opener.label);
+  for (auto& key : opener.keys) add(result.before, key, kKeySlots + key.slot);
+  result.after.label = kj::str(wanted.label);
+  for (bool machine : {true, false}) {
+    for (auto& key : wanted.keys) {
+      if ((key.kind == KeyKind::kNodeId) == machine) add(result.after, key, key.slot);
+    }
+  }
+  result.after.recovery.addAll(wanted.recovery);
+  return result;
+}
+
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b) {
   if (a.keys.size() != b.keys.size() || a.recovery.asPtr() != b.recovery.asPtr()) return false;
   for (size_t i = 0; i < a.keys.size(); ++i) {

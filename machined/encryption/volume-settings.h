@@ -68,6 +68,16 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
 // its UUID is not good enough.
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
+bool hasMachineKey(const VolumeSettings& settings);
+// The keys of a volume that was opened with those of `opener` become those of `wanted`, which has one of the
+// machine. A change (open-volume.h) from .before to .after does that so that after a cut anywhere the machine's
+// key opens it, or one of the opener's still does; what the opener has at a slot that `wanted` leaves to a
+// recovery key stays there.
+struct HandOver {
+  VolumeSettings before, after;
+};
+HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
+
 // Whether both have the same keys at the same slots, and leave the same slots to recovery keys.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 

@@ -197,6 +197,51 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
 }
 
+// Catches: a machine with another UUID, as after a new mainboard, that is opened by its recovery key and needs
+// the source for ever; a cut in between after which neither the machine nor the source opens it; a recovery
+// key that is lost by being used.
+TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
+  capnp::MallocMessageBuilder message;
+  auto stored = message.initRoot<config::Encryption>();
+  auto list = stored.initKeys(3);
+  list[0].initStatic().setPassphrase("b");
+  list[1].initNodeID();
+  list[1].setSlot(1);
+  list[2].initRecovery();
+  list[2].setSlot(7);
+  Wish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
+  struct Row {
+    Wish& source;
+    std::string opener;
+    Keys before, after;
+  };
+  for (auto& row :
+       {Row{recovering,
+            "recovery",
+            {{0, "b"}, {1, "old"}, {7, "recovery"}},
+            {{0, "b"}, {1, kMachineKey}, {7, "recovery"}}},
+        Row{sameSlot, "a", {{0, "a"}, {1, "old"}}, {{0, "b"}, {1, kMachineKey}}},
+        Row{common, "b", {{0, "x"}, {1, "old"}, {5, "b"}}, {{0, "b"}, {1, kMachineKey}}}}) {
+    for (unsigned at = 0; at < 30; ++at) {
+      SCOPED_TRACE(at);
+      luks.slots = row.before;
+      luks.failAt = luks.calls = 0;
+      partitions.prepare(encrypted(), "EPHEMERAL", 1, row.source.get(), KeyCare::kLeave)
+          .wait(scope);
+      luks.failAt = at;
+      auto said = putRight(kMapping, stored.asReader());
+      bool opens = false;
+      for (auto& [slot, key] : luks.slots) {
+        opens = opens || key == kMachineKey || key == row.opener;
+      }
+      EXPECT_TRUE(opens);
+      if (said.empty()) EXPECT_EQ(luks.slots, row.after);
+      if (at == 0) EXPECT_EQ(said, "");
+    }
+  }
+  luks.failAt = 0;
+}
+
 // Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
 TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   luks.slots = {{2, kMachineKey}};

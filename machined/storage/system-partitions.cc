@@ -158,18 +158,29 @@ bool SystemPartitions::isRight(const Luks::Found& found, const VolumeSettings& s
   return found.slots.size() == 1 && found.slots[0] == by.slot;
 }
 
-bool SystemPartitions::mayPutRight(const VolumeSettings& settings, kj::StringPtr label) {
+kj::Promise<bool> SystemPartitions::putRightIfOpened(kj::String device, const Luks::Found& found,
+                                                     const VolumeSettings& settings) {
   KJ_IF_MAYBE (by, openedBy) {
     KJ_IF_MAYBE (opener, by->settings) {
-      if (sameKeys(*opener, settings)) return true;
-      deps.say(kj::str("warning: ", label,
-                       ": it was opened with the keys of another config than the one that is ",
-                       "stored on it, so its keys stay as they are; give both the same keys"));
-      return false;
+      if (!sameKeys(*opener, settings)) {
+        if (!hasMachineKey(settings)) {
+          deps.say(kj::str("warning: ", settings.label,
+                           ": it was opened with the keys of another config than the one that is ",
+                           "stored on it, so its keys stay as they are; give both the same keys"));
+          co_return false;
+        }
+        auto keys = handOver(*opener, settings);
+        co_await changeKeys(deps.luks, kj::mv(device), keys.before, keys.after,
+                            KeyChangeExtent::kWhole,
+                            []() -> kj::Promise<void> { return kj::READY_NOW; });
+        co_return true;
+      }
     }
-    return true;
+    if (isRight(found, settings)) co_return false;
+    co_await putKeysRight(deps.luks, kj::mv(device), settings);
+    co_return true;
   }
-  return false;
+  co_return false;
 }
 
 void SystemPartitions::tellKeys(kj::StringPtr label, Luks::Found found,
@@ -196,10 +207,8 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
   auto work = [&]() -> kj::Promise<void> {
     auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
     auto found = co_await deps.luks.inspect(device);
-    if (mayPutRight(settings, label) && !isRight(found, settings)) {
-      co_await putKeysRight(deps.luks, kj::str(device), settings);
-      found = co_await deps.luks.inspect(device);
-    }
+    bool changed = co_await putRightIfOpened(kj::str(device), found, settings);
+    if (changed) found = co_await deps.luks.inspect(device);
     tellKeys(label, kj::mv(found), settings);
   };
   co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });

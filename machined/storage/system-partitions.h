@@ -87,9 +87,9 @@ class SystemPartitions {
   kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
 
   // Of the volume that is mounted as `node`, and was opened early or with kLeave: its keys become those of the
-  // config that counts. Not when that has other keys than the config that opened it, without which the next
-  // boot could not; nor when it was a predecessor who opened it: the next boot does it. Does not reject: what
-  // is not as it should be is said.
+  // config that counts. Not when that has other keys than the config that opened it, and none of the machine,
+  // so that the next boot could not open it; nor when it was a predecessor who opened it: the next boot does
+  // it. Does not reject: what is not as it should be is said.
   kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
 
   // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
@@ -141,7 +141,9 @@ class SystemPartitions {
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
                                           config::Encryption::Reader how, KeyCare care,
                                           VolumeReport& report);
-  bool mayPutRight(const VolumeSettings& settings, kj::StringPtr label);
+  // Whether anything was changed.
+  kj::Promise<bool> putRightIfOpened(kj::String device, const Luks::Found& found,
+                                     const VolumeSettings& settings);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
   kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
   kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, uint64_t empty);

@@ -78,7 +78,7 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   node.power("start");
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();
-  EXPECT_FALSE(contains(node.log(), "was empty; made an xfs")) << node.log();
+  EXPECT_FALSE(contains(node.log(), "creating the file system of /dev/vdc")) << node.log();
   cluster.ok({"shutdown"}, 120);
   EXPECT_FALSE(contains(cluster.console(kName), "cannot unmount")) << cluster.console(kName);
 
