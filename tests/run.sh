@@ -70,6 +70,8 @@ soak() {
     "$INNER/parts/tests/cluster/cuts-test" --gtest_filter='PowerCuts.OfARecording'
   step "power cuts of an installation" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
     "$INNER/parts/tests/vm/vm-install-test" --gtest_filter='Install.PowerCuts'
+  step "power cuts of an upgrade" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" ROOTFS=/src/rootfs OUT="$INNER" \
+    IMAGE=/build/image "$INNER/parts/tests/vm/vm-upgrade-test" --gtest_filter='Upgrade.PowerCuts'
   step "power cuts of a reset" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
     "$INNER/parts/tests/cluster/reset-test" --gtest_filter='Reset.IsFinished*'
   printf '== machines until %s s have passed\n' $((HOURS * 3600))

@@ -7,11 +7,17 @@
 #include <kj/debug.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <regex>
+#include <thread>
 
+#include "tests/cuts/installed.h"
+#include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 #include "tests/harness/registry.h"
 
@@ -152,6 +158,123 @@ struct Machine {
   }
 };
 
+// What the two slots are started from, when they are whole.
+using Systems = std::map<std::string, cuts::System>;
+
+Systems systemsAtTheEnd(kj::WaitScope& scope, const cuts::Recording& recording) {
+  cuts::Scratch folder;
+  cuts::Replay replay(scope, recording.log(), folder.path());
+  Systems systems;
+  replay.cut(replay.events(), cuts::Replay::When::kBefore, 0,
+             [&] { systems = cuts::bootView(replay.images()[0], folder.path()).slots; });
+  return systems;
+}
+
+// What the boot loader would start of the disk that a cut leaves: of the slots that it names, "old", "to be
+// tried" or "new". Throws when one of them is not whole.
+class BootedAfterCut {
+ public:
+  BootedAfterCut(std::string image, std::string folder, std::string config, Systems whole)
+      : image(std::move(image)),
+        folder(std::move(folder)),
+        config(std::move(config)),
+        whole(std::move(whole)) {}
+
+  std::string look() {
+    auto stored = cuts::fileOfXfs(image, cuts::part(image, "STATE"), folder, "config.yaml");
+    KJ_REQUIRE(KJ_REQUIRE_NONNULL(stored, "STATE has no config") == config);
+    auto now = cuts::contentKey(image, cuts::part(image, "BOOT"));
+    if (now != key || kind.empty()) {
+      kind = lookAtSlots();
+      key = now;
+    }
+    return kind;
+  }
+
+ private:
+  std::string image, folder, config, kind;
+  Systems whole;
+  size_t key = 0;
+
+  std::string lookAtSlots() {
+    auto view = cuts::bootView(image, folder);
+    for (auto& [name, system] : view.slots) {
+      KJ_REQUIRE(system == whole.at(name), "what would be started is not whole", name.c_str());
+    }
+    if (view.state.confirmed == install::Slot::kB) return "new";
+    return view.slots.size() == 2 ? "to be tried" : "old";
+  }
+};
+
+// From its first write to BOOT on.
+cuts::Window windowOf(const cuts::Replay& replay) {
+  auto boot = cuts::part(replay.images()[0], "BOOT");
+  size_t begin = 0;
+  for (; begin < replay.events(); ++begin) {
+    auto offset = replay.record(begin).offset;
+    if (replay.changes(begin) && offset >= boot.offset && offset < boot.offset + boot.size) break;
+  }
+  return {begin, replay.events(), true};
+}
+
+struct CutUpgrade {
+  const char* what;
+  unsigned count;
+  const std::string& config;
+  const Systems& whole;
+  std::string last;  // at the end it is this
+};
+
+// So many samples, in `kept`.
+std::vector<cuts::Sample> cutUpgrade(kj::WaitScope& scope, const cuts::Recording& recording,
+                                     const CutUpgrade& how, size_t samples = 0,
+                                     const std::string& kept = "") {
+  cuts::Scratch folder;
+  cuts::Replay replay(scope, recording.log(), folder.path());
+  BootedAfterCut booted(replay.images()[0], folder.path(), how.config, how.whole);
+  cuts::Outcomes outcomes(how.what);
+  auto taken = cuts::replayCuts(
+      replay, cuts::chooseCuts(replay, {windowOf(replay)}, how.count), outcomes,
+      [&](const cuts::CutAt& cut) {
+        auto state = booted.look();
+        KJ_REQUIRE(cut.when == cuts::Replay::When::kAt || state == how.last, state.c_str());
+        return state;
+      },
+      samples, kept);
+  EXPECT_GT(outcomes.all(), outcomes.of(how.last));
+  return taken;
+}
+
+// One upgrade, in two recordings: until the reboot, and of the new system until it is confirmed.
+struct RecordedUpgrade {
+  cuts::Recording before;
+  std::unique_ptr<cuts::Recording> after;
+  std::string config;
+  harness::Result result;
+
+  RecordedUpgrade(Cluster& cluster, Machine& node, const std::string& version)
+      : before(cluster, node.name), config(cluster.ok({"read", "/system/state/config.yaml"})) {
+    std::atomic<bool> over = false;
+    std::thread following([&] {
+      eventually(
+          [&] {
+            // Refused as long as the first one goes on.
+            KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                           after = std::make_unique<cuts::Recording>(cluster, node.name);
+                         })) {
+              return over.load();
+            }
+            return true;
+          },
+          2 * kComesUp, 0.2);
+    });
+    result = node.upgradeTo(version, {"--preserve"});
+    over = true;
+    following.join();
+    if (after != nullptr) after->stop();
+  }
+};
+
 }  // namespace
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
@@ -174,12 +297,21 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
                     "was given up: it was not healthy within 60 s: ");
   EXPECT_TRUE(contains(node.status(), "service apid is not up")) << node.status();
 
-  auto good = node.upgradeTo("v9.9.1", {"--preserve"});
+  RecordedUpgrade recorded(cluster, node, "v9.9.1");
+  auto& good = recorded.result;
   EXPECT_EQ(good.status, 0) << good.err << cluster.console(node.name);
   EXPECT_TRUE(contains(good.out, "Upgrade request received")) << good.out;
   EXPECT_EQ(node.slot(), "B");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
   EXPECT_TRUE(contains(cluster.ok({"image", "list"}), "installer")) << "--preserve lost /var";
+
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    auto whole = systemsAtTheEnd(scope, recorded.before);
+    EXPECT_EQ(whole.at("A").kernel, whole.at("B").kernel);
+    cutUpgrade(scope, recorded.before, {"an upgrade", 5, recorded.config, whole, "to be tried"});
+  }
 
   // Confirmed: a reboot stays.
   cluster.ok({"reboot"}, kComesUp);
@@ -189,6 +321,42 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(node.slot(), "A");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
+}
+
+// Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is whole on the disk,
+// as the boot loader reads it; the running system written over; a record of the slots that is none; a config
+// that is lost.
+TEST_F(Upgrade, PowerCuts) {
+  if (cuts::samplesToBoot() == 0) GTEST_SKIP() << "hundreds of cuts are for the soak";
+  Images images(folder);
+  images.make("v9.9.1", {});
+  Cluster cluster("upgradecut", flags(), kComesUp);
+  Machine node{cluster, "upgradecut-master-1"};
+  RecordedUpgrade recorded(cluster, node, "v9.9.1");
+  EXPECT_EQ(recorded.result.status, 0) << recorded.result.err << cluster.console(node.name);
+  ASSERT_NE(recorded.after, nullptr);
+  auto count = cuts::cutsToMake(0), early = count * 2 / 3;
+  cuts::Scratch kept;
+  std::vector<cuts::Sample> samples;
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    auto whole = systemsAtTheEnd(scope, recorded.before);
+    EXPECT_EQ(whole.at("A").kernel, whole.at("B").kernel);
+    samples =
+        cutUpgrade(scope, recorded.before,
+                   {"an upgrade, until the reboot", early, recorded.config, whole, "to be tried"},
+                   cuts::samplesToBoot(), kept.path());
+    cutUpgrade(scope, *recorded.after,
+               {"an upgrade, until it is confirmed", count - early, recorded.config, whole, "new"});
+  }
+  for (auto& sample : samples) {
+    SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
+    cuts::startWith(cluster, node.name, sample);
+    EXPECT_TRUE(eventually([&] { return !node.slot().empty(); }, kComesUp, 1))
+        << cluster.console(node.name);
+    EXPECT_EQ(node.slot(), sample.kind == "old" ? "A" : "B");
+  }
 }
 
 }  // namespace talos::vm
