@@ -225,9 +225,10 @@ TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
 struct ModelReset final : Reset {
   struct Disk {
     kj::Maybe<kj::String> mark;
-    kj::StringPtr fails = "";  // the step that does
-    bool late = false;         // after it has had its effect
-    bool gone = false;         // META is
+    kj::StringPtr fails = "";                 // the step that does
+    bool late = false;                        // after it has had its effect
+    bool gone = false;                        // META is
+    kj::Promise<void> ready = kj::READY_NOW;  // to take the next mark
     std::string steps;
   };
   Disk& disk;
@@ -250,8 +251,9 @@ struct ModelReset final : Reset {
   }
   kj::Promise<void> mark(kj::String text) override {
     if (disk.gone) fail(ErrorKind::kFailedPrecondition, "no META");
+    co_await kj::mv(disk.ready);
+    disk.ready = kj::READY_NOW;
     step("mark", [&]() { disk.mark = kj::str(text); });
-    co_return;
   }
   kj::Promise<void> unmark() override {
     step("unmark", [&]() { disk.mark = nullptr; });
@@ -310,6 +312,24 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
   EXPECT_EQ(failureOf([&] { reset.promise({}).wait(scope); }),
             "Unavailable: no answer; whether the next boot resets the node is not known (still "
             "none); repeat the reset, or delete its mark from META");
+}
+
+// Catches: two resets at once, of which the second one replaces what the first one's caller was promised.
+TEST_F(ResetOrder, OneAtATime) {
+  FakeProcess1 process1(machine);
+  ModelReset reset(process1, disk);
+  auto gate = kj::newPromiseAndFulfiller<void>();
+  disk.ready = kj::mv(gate.promise);
+  auto first = reset.promise({labels({"EPHEMERAL"}), true, true});
+  EXPECT_FALSE(first.poll(scope));
+  EXPECT_EQ(failureOf([&] { reset.promise({}).wait(scope); }),
+            "FailedPrecondition: this node is being reset already");
+  gate.fulfiller->fulfill();
+  first.wait(scope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk.mark), "reboot EPHEMERAL");
+  disk.steps.clear();
+  EXPECT_EQ(carryOut(), "none");
+  EXPECT_EQ(disk.steps, "mark erase EPHEMERAL");
 }
 
 // Catches: an erasure without its mark, which a power cut would leave half done; one that is not begun again

@@ -280,6 +280,9 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
   co_await plan(copyOf(wish.labels));
   if (promised() != nullptr)
     fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
+  known = wish.clone();  // a second one must not take its place meanwhile
+  bool kept = false;
+  KJ_DEFER(if (!kept) known = nullptr);
   co_await held.hold([&](rpc::HeldReset::Builder out) {
     out.setGraceful(wish.graceful);
     out.setReboot(wish.reboot);
@@ -306,7 +309,7 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
     }
     kj::throwFatalException(kj::mv(*e));
   }
-  known = kj::mv(wish);
+  kept = true;
 }
 
 kj::Promise<void> Reset::carryOutPromised() {
