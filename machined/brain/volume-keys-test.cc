@@ -1,8 +1,12 @@
 #include "machined/brain/volume-keys.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "machined/controllers/test-machine-config.h"
+#include "machined/encryption/test-model-luks.h"
 #include "machined/resources/test-store.h"
+#include "machined/storage/test-format-marks.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -52,6 +56,182 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   auto after = KJ_ASSERT_NONNULL(store.tryGet<rpc::VolumeStatusSpec>("STATE"));
   EXPECT_EQ(after.getErrorMessage(), "no key of the config opens /dev/vda5");
   EXPECT_EQ(after.getEncryptionKeys(), "");
+}
+
+using Keys = std::map<unsigned, std::string>;
+
+// Both volumes of a node.
+struct TwoVolumes final : Luks {
+  ModelLuks state, ephemeral;
+  ModelLuks& at(kj::StringPtr device) { return device == "/dev/vda5" ? state : ephemeral; }
+  kj::Promise<Found> inspect(kj::StringPtr device) override { return at(device).inspect(device); }
+  kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) override {
+    return at(device).format(device, settings);
+  }
+  kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
+                                      const VolumeSettings& settings) override {
+    return at(device).open(device, mapping, settings);
+  }
+  kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
+                                    kj::ArrayPtr<const VolumeKey> keys) override {
+    return at(device).test(device, keys);
+  }
+  kj::Promise<void> add(kj::StringPtr device, At key, At by) override {
+    return at(device).add(device, key, by);
+  }
+  kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) override {
+    return at(device).remove(device, slot, keeping);
+  }
+  kj::Promise<void> settle(kj::StringPtr device) override { return at(device).settle(device); }
+  kj::Promise<void> close(kj::StringPtr mapping) override { return state.close(mapping); }
+};
+
+struct NoInstaller final : Installer {
+  kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+};
+
+// Of a worker; "": not encrypted. STATE has the machine's own key besides, without which no config is valid.
+kj::String configWith(kj::StringPtr state, kj::StringPtr ephemeral) {
+  auto part = [](kj::StringPtr name, kj::StringPtr passphrase, kj::StringPtr more) {
+    if (passphrase.size() == 0) return kj::String();
+    auto key = passphrase == "uuid" ? kj::str("{nodeID: {}, slot: 0}")
+                                    : kj::str("{static: {passphrase: ", passphrase, "}, slot: 0}");
+    return kj::str("    ", name, ": {provider: luks2, keys: [", key, more,
+                   ", {recovery: {}, slot: 7}]}\n");
+  };
+  return kj::str("version: v1alpha1\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n",
+                 "  systemDiskEncryption:\n", part("state", state, ", {nodeID: {}, slot: 1}"),
+                 part("ephemeral", ephemeral, ""),
+                 "cluster:\n  token: bbbbbb.bbbbbbbbbbbbbbbb\n  controlPlane:\n",
+                 "    endpoint: https://10.0.0.1:6443\n");
+}
+
+const std::string kOwn = "00112233-4455-6677-8899-aabbccddeeffSTATE";
+
+struct VolumeKeysTest : testing::Test {
+  ~VolumeKeysTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  MachineConfigReader reader;
+  TwoVolumes luks;
+  NoInstaller installer;
+  ModelMarks marks;
+  kj::String uuid = kj::str("00112233-4455-6677-8899-aabbccddeeff");
+  SystemPartitions partitions{{luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+                               [this]() { return kj::str(uuid); }, [](kj::StringPtr) {},
+                               [](kj::StringPtr, const VolumeReport&) {},
+                               [](kj::StringPtr, const KeysReport&) {}}};
+  bool mapped = true, container = false;
+  std::string atPersist;  // what both had then
+
+  VolumeKeysTest() {
+    for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::kLuks;
+    runs("s", "e");
+  }
+  VolumeKeys keys() {
+    return VolumeKeys({store, reader, partitions,
+                       [this](kj::StringPtr label) -> kj::Maybe<kj::String> {
+                         auto node = label == kStateName ? "vda5"_kj : "vda6"_kj;
+                         return mapped ? kj::str("/dev/mapper/", node, "-encrypted")
+                                       : kj::str("/dev/", node);
+                       },
+                       container});
+  }
+  void runs(kj::StringPtr state, kj::StringPtr ephemeral) {
+    auto text = configWith(state, ephemeral);
+    reader.know(knownConfig(text));
+    putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,
+                                      [&](auto spec) { spec.setDocument(text); });
+    luks.state.slots = {{0, state.cStr()}, {1, kOwn}, {7, "kept"}};
+    luks.ephemeral.slots = {{0, ephemeral.cStr()}, {7, "kept"}};
+  }
+  static std::string shown(const Keys& slots) {
+    std::string text;
+    for (auto& [slot, key] : slots) text += (key == kOwn ? "own" : key) + " ";
+    return text;
+  }
+  std::string apply(kj::StringPtr state, kj::StringPtr ephemeral,
+                    rpc::ApplyMode mode = rpc::ApplyMode::NO_REBOOT) {
+    auto next = knownConfig(configWith(state, ephemeral));
+    auto work = keys();
+    atPersist.clear();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   work.check(next.get(), mode);
+                   work.persisting(
+                           next.get(), mode,
+                           [&]() -> kj::Promise<void> {
+                             atPersist =
+                                 shown(luks.state.slots) + "/ " + shown(luks.ephemeral.slots);
+                             return kj::READY_NOW;
+                           },
+                           [](kj::StringPtr) {})
+                       .wait(scope);
+                 })) {
+      return messageOf(*e).cStr();
+    }
+    return "";
+  }
+};
+
+// Catches: one of the volumes forgotten; a config that is stored before both can be opened with it, or when
+// one cannot any more by the config of before; old keys that stay with no-reboot, or go with a stage.
+TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
+  EXPECT_EQ(apply("S", "E"), "");
+  EXPECT_EQ(atPersist, "s own kept / e E kept ");
+  EXPECT_EQ(luks.state.slots, (Keys{{0, "S"}, {1, kOwn}, {7, "kept"}}));
+  EXPECT_EQ(luks.ephemeral.slots, (Keys{{0, "E"}, {7, "kept"}}));
+
+  runs("s", "e");
+  EXPECT_EQ(apply("S", "E", rpc::ApplyMode::STAGED), "");
+  EXPECT_EQ(shown(luks.state.slots) + "/ " + shown(luks.ephemeral.slots), atPersist);
+  EXPECT_EQ(atPersist, "s own kept / e E kept ");
+
+  runs("s", "e");
+  luks.ephemeral.slots = {{0, "of another machine"}};
+  EXPECT_THAT(apply("S", "E"), testing::HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(atPersist, "") << "it was stored";
+  EXPECT_EQ(luks.state.slots[0], "s");
+
+  runs("s", "e");
+  EXPECT_EQ(apply("s", "E"), "");
+  EXPECT_EQ(atPersist, "s own kept / e E kept ");
+  container = true;
+  runs("s", "e");
+  EXPECT_EQ(apply("S", "E"), "");
+  EXPECT_EQ(atPersist, "s own kept / e kept ") << "these are the host's";
+}
+
+// Catches: a config that is taken although the next boot could not open a volume with it, or that changes
+// nothing but what is written.
+TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
+  auto own = kj::mv(uuid);
+  uuid = kj::str("00000000-0000-0000-0000-000000000000");
+  for (auto mode : {rpc::ApplyMode::NO_REBOOT, rpc::ApplyMode::STAGED}) {
+    EXPECT_THAT(apply("S", "e", mode), testing::HasSubstr("no key can be made of nodeID"));
+    EXPECT_THAT(apply("", "uuid", mode), testing::HasSubstr("no key can be made of nodeID"));
+  }
+  uuid = kj::mv(own);
+  EXPECT_THAT(apply("", "e"), testing::HasSubstr("STATE is encrypted, which changes only"));
+  EXPECT_THAT(apply("s", ""), testing::HasSubstr("EPHEMERAL is encrypted, which changes only"));
+  EXPECT_EQ(atPersist, "");
+  EXPECT_EQ(apply("s", "", rpc::ApplyMode::STAGED), "");
+  EXPECT_EQ(luks.ephemeral.slots[0], "e");
+}
+
+// Catches: a recovery key of the other volume.
+TEST_F(VolumeKeysTest, ARecoveryKeyIsOfItsVolume) {
+  auto made = keys().newRecoveryKey(kj::str("EPHEMERAL"), 7).wait(scope);
+  EXPECT_EQ(luks.ephemeral.slots[7], made.cStr());
+  EXPECT_EQ(luks.state.slots[7], "kept");
+  made = keys().newRecoveryKey(kj::str("STATE"), 7).wait(scope);
+  EXPECT_EQ(luks.state.slots[7], made.cStr());
+  EXPECT_ANY_THROW(keys().newRecoveryKey(kj::str("META"), 7).wait(scope));
+  mapped = false;
+  EXPECT_ANY_THROW(keys().newRecoveryKey(kj::str("STATE"), 7).wait(scope));
 }
 
 }  // namespace

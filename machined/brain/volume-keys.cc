@@ -40,10 +40,10 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   deps.partitions.check(kEphemeralName, next.ephemeral);
   if (mode != rpc::ApplyMode::NO_REBOOT) return;
   auto now = running(deps.reader, deps.store);
-  KJ_IF_MAYBE (node, deps.state.mounted()) {
+  KJ_IF_MAYBE (node, deps.mounted(kStateName)) {
     deps.partitions.checkChange(*node, kStateName, now.state, next.state);
   }
-  KJ_IF_MAYBE (node, deps.ephemeral.mounted()) {
+  KJ_IF_MAYBE (node, deps.mounted(kEphemeralName)) {
     deps.partitions.checkChange(*node, kEphemeralName, now.ephemeral, next.ephemeral);
   }
 }
@@ -59,10 +59,10 @@ kj::Promise<void> VolumeKeys::persisting(config::Config::Reader wanted, rpc::App
                                                   : KeyChangeExtent::kUntilPersisted;
   auto tell = [&step](kj::StringPtr line) { step(line); };
   co_await changeKeys(
-      deps.partitions, deps.state.mounted(), kStateName, now.state, next.state, extent,
+      deps.partitions, deps.mounted(kStateName), kStateName, now.state, next.state, extent,
       [&]() {
-        return changeKeys(deps.partitions, deps.ephemeral.mounted(), kEphemeralName, now.ephemeral,
-                          next.ephemeral, extent, kj::mv(persist), tell);
+        return changeKeys(deps.partitions, deps.mounted(kEphemeralName), kEphemeralName,
+                          now.ephemeral, next.ephemeral, extent, kj::mv(persist), tell);
       },
       tell);
 }
@@ -74,7 +74,7 @@ kj::Promise<kj::String> VolumeKeys::newRecoveryKey(kj::String volume, unsigned s
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", volume, "\" is not a volume that can be encrypted; use STATE or EPHEMERAL"));
   }
-  KJ_IF_MAYBE (node, state ? deps.state.mounted() : deps.ephemeral.mounted()) {
+  KJ_IF_MAYBE (node, deps.mounted(state ? kStateName : kEphemeralName)) {
     return deps.partitions.newRecoveryKey(kj::mv(*node), state ? kStateName : kEphemeralName,
                                           state ? now.state : now.ephemeral, slot);
   }

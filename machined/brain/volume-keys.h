@@ -19,11 +19,11 @@ class VolumeKeys {
     Store& store;
     MachineConfigReader& reader;
     SystemPartitions& partitions;
-    StateVolume& state;
-    EphemeralVolume& ephemeral;
+    // What the volume of this label is mounted from; none when it is not.
+    kj::Function<kj::Maybe<kj::String>(kj::StringPtr label)> mounted;
     bool container;  // whose folders are the host's
   };
-  explicit VolumeKeys(Dependencies deps) : deps(deps) {}
+  explicit VolumeKeys(Dependencies deps) : deps(kj::mv(deps)) {}
 
   // For ConfigKeeper::Dependencies.
   void check(config::Config::Reader wanted, rpc::ApplyMode mode);

@@ -121,7 +121,11 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk, kStateConfig,
                       KJ_BIND_METHOD(state, whyLocked)};
-  VolumeKeys volumeKeys{{store, configReader, partitions, state, ephemeral, container}};
+  VolumeKeys volumeKeys{{store, configReader, partitions,
+                         [this](kj::StringPtr label) {
+                           return label == kStateName ? state.mounted() : ephemeral.mounted();
+                         },
+                         container}};
   ConfigKeeper config{keeperDependencies()};
   MaintenanceMode maintenance{config, status, supervisor, controllers};
   MaintenanceNotice notice{store, KJ_BIND_METHOD(config, inMaintenance),
