@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <string>
@@ -73,6 +74,15 @@ TEST_F(LuksTest, WorksBehindItsWrapper) {
   auto failure = kj::runCatchingExceptions([&]() { luks.format(path, one).wait(scope); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), kj::str(path, " is not empty"));
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+
+  kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CLOEXEC));
+  auto zeros = kj::heapArray<char>(256u << 10);  // both headers; the slots follow
+  memset(zeros.begin(), 0, zeros.size());
+  ASSERT_EQ(pwrite(fd, zeros.begin(), zeros.size(), 0), ssize_t(zeros.size()));
+  auto damaged = luks.inspect(path).wait(scope);
+  EXPECT_EQ(damaged.content, Luks::Content::kOther);
+  EXPECT_TRUE(damaged.problem.startsWith("begins with zeros and has data behind them"))
+      << damaged.problem.cStr();
 }
 
 // Catches: two derivations of keys at once, and a call that waits for ever after one that nobody waits

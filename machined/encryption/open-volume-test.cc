@@ -81,6 +81,12 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
 TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   luks.content = Luks::Content::kOther;
   EXPECT_THAT(refusal({{0, "a"}}), HasSubstr("/dev/vdb1 is not empty"));
+  luks.problem = "begins with zeros";
+  EXPECT_EQ(
+      refusal({{0, "a"}}),
+      "/dev/vdb1 begins with zeros; restore its header, or wipe the partition if nothing on it "
+      "is needed");
+  luks.problem = "";
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "other"}};
   EXPECT_EQ(refusal({{0, "a"}, {4, "b"}}),
