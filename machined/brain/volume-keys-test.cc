@@ -214,6 +214,10 @@ TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
     EXPECT_THAT(apply("S", "e", mode), testing::HasSubstr("no key can be made of nodeID"));
     EXPECT_THAT(apply("", "uuid", mode), testing::HasSubstr("no key can be made of nodeID"));
   }
+  mapped = false;  // a plain STATE, which is to be encrypted when it was reset
+  EXPECT_THAT(apply("S", "e", rpc::ApplyMode::STAGED),
+              testing::HasSubstr("no key can be made of nodeID"));
+  mapped = true;
   uuid = kj::mv(own);
   EXPECT_THAT(apply("", "e"), testing::HasSubstr("STATE is encrypted, which changes only"));
   EXPECT_THAT(apply("s", ""), testing::HasSubstr("EPHEMERAL is encrypted, which changes only"));

@@ -77,6 +77,26 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   EXPECT_EQ(luks.slots, (Keys{{1, "c"}}));
 }
 
+// Catches: a key that is relied on although the disk has kept something else: the config would be stored, or
+// the operator would leave with a passphrase, and nothing opened the volume.
+TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{0, "a"}};
+  luks.spoils = true;
+  Keys persisted{{0, "a"}};
+  EXPECT_EQ(change({{0, "a"}}, {{3, "b"}}, persisted),
+            "/dev/vdb1: the new key of slot 3 does not open it");
+  EXPECT_EQ(persisted, (Keys{{0, "a"}}));
+  EXPECT_EQ(luks.slots[0], "a");
+  auto settings = settingsFor({{0, "a"}});
+  settings.recovery.add(7u);
+  VolumeKey key(7, KeyKind::kStatic, kj::heapArray<kj::byte>("r"_kj.asBytes()));
+  auto failure = kj::runCatchingExceptions(
+      [&]() { putRecoveryKey(luks, kj::str("/dev/vdb1"), settings, kj::mv(key)).wait(waitScope); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("the new recovery key does not open it"));
+}
+
 // Catches: data that is formatted away, or a volume that is changed by somebody who cannot open it.
 TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   luks.content = Luks::Content::kOther;

@@ -14,6 +14,7 @@ struct ModelLuks final : public Luks {
   std::map<unsigned, std::string> slots;
   std::string problem, mapped;
   bool fresh = false;
+  bool spoils = false;  // what it is told to write
   unsigned failAt = 0;  // the call of this number fails, counted from 1
   unsigned calls = 0;
   std::string steps;  // that have written
@@ -72,7 +73,7 @@ struct ModelLuks final : public Luks {
   kj::Promise<void> add(kj::StringPtr, At key, At by) override {
     begin();
     KJ_REQUIRE(slots.count(key.slot) == 0 && fits(by));
-    slots[key.slot] = textOf(key.key);
+    slots[key.slot] = spoils ? "spoiled" : textOf(key.key);
     wrote("add " + std::to_string(key.slot));
     return kj::READY_NOW;
   }
