@@ -36,6 +36,7 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           store,
           containerd,
           installer,
+          archives,
           container,
           install::slotNamed(arguments.first("talos.slot").orDefault("")),
           kj::str(buildVersion().tag),
@@ -61,6 +62,22 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
               writeFileAtomically(kUpgradeFile, bytes, 0600);
             });
           }};
+}
+
+RealImageArchives::Dependencies Wiring::archivesDependencies() {
+  return {uv,
+          timer,
+          clock,
+          io.provider->getNetwork(),
+          [this](kj::StringPtr host) { return foreign.resolve(host); },
+          [this]() {
+            return uv.blocking([]() {
+              KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
+              fail(ErrorKind::kFailedPrecondition,
+                   kj::str("https needs trusted CAs: there is no ", kAuthoritiesBundle));
+            });
+          },
+          foreign};
 }
 
 // The API is up, every other service is, and the network is what the config asks for.

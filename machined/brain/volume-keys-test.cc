@@ -88,7 +88,7 @@ struct TwoVolumes final : Luks {
 
 struct NoInstaller final : Installer {
   kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
-  kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
 // Of a worker; "": not encrypted. STATE has the machine's own key besides, without which no config is valid.

@@ -133,6 +133,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   DebugConsole debugConsole{store, configReader, logs, console};
 
   ControllerParts controllerParts{partsOfControllers()};
+  RealImageArchives archives{archivesDependencies()};
   Upgrader upgrader{upgraderDependencies()};
 
   // Its life.
@@ -162,6 +163,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Own<Reset> makeReset();
   NodeServing::Dependencies servingDependencies();
   Upgrader::Dependencies upgraderDependencies();
+  RealImageArchives::Dependencies archivesDependencies();
   kj::Promise<Health> health();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }

@@ -1,19 +1,17 @@
 #include "machined/config/config-fetch.h"
 
 #include <kj/debug.h>
-#include <string.h>
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/secret-buffer.h"
+#include "machined/foreign/http-connect.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr Backoff::Pace kFetchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 constexpr auto kOneTry = 10 * kj::SECONDS;
-constexpr auto kOneAddress = 3 * kj::SECONDS;  // of several; the last one has what is left
-constexpr unsigned kMostRedirects = 5;
 
 // What is known of a try while it runs: for the message when its time is up.
 struct Try : HttpProgress {
@@ -22,14 +20,6 @@ struct Try : HttpProgress {
 
 [[noreturn]] void fail(kj::StringPtr why) {
   talos::fail(ErrorKind::kUnavailable, why);
-}
-
-// A failed system call is told in KJ's words: "::read(fd, …): Connection reset by peer".
-kj::String reasonOf(const kj::Exception& e, const Try& state) {
-  auto text = messageOf(e);
-  if (!text.startsWith("::") && !text.startsWith("connect")) return text;
-  auto* reason = strstr(text.cStr(), "): ");
-  return reason == nullptr ? kj::mv(text) : kj::str(state.doing, ": ", reason + 3);
 }
 
 class Fetcher {
@@ -53,37 +43,8 @@ class Fetcher {
  private:
   FetchDependencies& deps;
 
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::StringPtr address, uint16_t port) {
-    bool six = address.findFirst(':') != nullptr;
-    auto text = six ? kj::str("[", address, "]") : kj::str(address);
-    auto there = co_await deps.network.parseAddress(text, port);
-    co_return co_await there->connect();
-  }
-
-  // The first address that takes the connection; the last one's reason when none does.
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connect(const HttpSource& at, Try& state) {
-    state.doing = kj::str("looking up \"", at.host, "\"");
-    auto addresses = co_await deps.resolve(at.host);
-    kj::Maybe<kj::Own<kj::AsyncIoStream>> stream;
-    kj::Vector<kj::String> refused;
-    for (size_t i = 0; i < addresses.size() && stream == nullptr; ++i) {
-      state.doing = kj::str("connecting to ", addresses[i], " port ", at.port);
-      auto attempt = connectTo(addresses[i], at.port);
-      if (i + 1 < addresses.size()) {
-        attempt = deps.timer.timeoutAfter(kOneAddress, kj::mv(attempt));
-      }
-      co_await attempt.then([&stream](kj::Own<kj::AsyncIoStream> s) { stream = kj::mv(s); })
-          .catch_([&refused, &state](kj::Exception&& e) {
-            bool late = e.getType() == kj::Exception::Type::OVERLOADED;
-            refused.add(late ? kj::str(state.doing, ": no answer") : reasonOf(e, state));
-          });
-    }
-    KJ_IF_MAYBE (s, stream) co_return kj::mv(*s);
-    fail(kj::strArray(refused, "; "));
-  }
-
   kj::Promise<HttpAnswer> ask(const HttpSource& at, Try& state) {
-    auto stream = co_await connect(at, state);
+    auto stream = co_await connectTo({deps.network, deps.timer, deps.resolve}, at, state);
     kj::String authorities;
     if (at.secure) authorities = co_await deps.authorities();
     co_return co_await deps.foreign.http(kj::mv(stream), at, authorities, deps.clock.now(), state);
@@ -114,7 +75,7 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource sou
         .exclusiveJoin(kj::mv(late))
         .catch_([&failure](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (bytes, body) co_return kj::mv(*bytes);
-    auto why = reasonOf(KJ_ASSERT_NONNULL(failure), state);
+    auto why = httpReason(KJ_ASSERT_NONNULL(failure), state);
     KJ_IF_MAYBE (moved, state.movedTo) why = kj::str(moved->shown, ": ", why);
     auto line = kj::str("retrying error: ", source.shown, ": ", why);
     if (line != deps.said) {

@@ -10,7 +10,7 @@
 #include "common/testing/test-tree.h"
 #include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
-#include "machined/config/test-web-server.h"
+#include "machined/foreign/test-web-server.h"
 #include "machined/parse/test-direct-foreign.h"
 
 namespace talos::machined {

@@ -72,8 +72,7 @@ HttpSource httpSource(kj::Url url) {
   HttpSource source;
   source.secure = url.scheme == "https";
   if (url.userInfo != nullptr) {
-    refuseParameter(
-        "a user name in the URL is not supported, as everybody can read the kernel command line");
+    refuseParameter("a user name in the URL is not supported, as others can read what it is in");
   }
   splitAuthority(url.host, source);
   source.authority = kj::str(url.host);
@@ -142,6 +141,13 @@ kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr u
                             messageOf(*e), kRight));
   }
   return source;
+}
+
+HttpSource httpUrl(kj::StringPtr text) {
+  KJ_IF_MAYBE (url, kj::Url::tryParse(text, kj::Url::REMOTE_HREF, asItIs())) {
+    if (isHttp(*url)) return httpSource(kj::mv(*url));
+  }
+  refuseParameter("not a valid http or https URL");
 }
 
 HttpSource redirected(const HttpSource& from, kj::StringPtr location) {

@@ -1,5 +1,5 @@
 // The kernel parameters that say where the machine config is: talos.config and talos.config.ca
-// (spec boot-and-services.md §5.2). Pure.
+// (spec boot-and-services.md §5.2), and URLs. Pure.
 #pragma once
 
 #include <kj/one-of.h>
@@ -28,6 +28,9 @@ using Source = kj::OneOf<HttpSource, FileSource, VolumeSource>;
 // None: the parameter is absent, empty or `none`. Throws InvalidArgument saying what would be
 // right. An empty value of the query key `uuid` becomes `uuid`.
 kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr uuid);
+
+// The place of an http or https URL, whose fragment is left out. InvalidArgument.
+HttpSource httpUrl(kj::StringPtr text);
 
 // Where a server sends us on: `location` as its answer has it, absolute or relative. Throws
 // InvalidArgument when it is no http or https URL, or leads from https to http.

@@ -38,6 +38,10 @@ class Answer final : public capnp::MessageReader {
         inner(memory->words) {}
 };
 
+bool isInterim(rpc::ParseAnswer::Reader answer) {
+  return answer.isWanted() || answer.isDoing() || answer.isBegins() || answer.isPiece();
+}
+
 Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
   SecretMessage message;
   fill(message.initRoot<rpc::ParseRequest>());
@@ -53,6 +57,7 @@ struct ConfinedForeign::Piece {
   kj::Duration patience;
   int connection = -1;  // a process that has had it has used it up: no second one
   ParserRights rights = ParserRights::kNone;
+  unsigned mostInterim = kMostInterim;
   // What is written back to a message that is not the answer yet; empty: nothing.
   kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
       [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
@@ -79,10 +84,10 @@ void ConfinedForeign::taskFailed(kj::Exception&& e) {
 kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChild& child,
                                                                      Piece& piece) {
   co_await writeFrame(child.stream(), piece.request.words);
-  for (unsigned count = 0; count < kMostInterim; ++count) {
+  for (unsigned count = 0; count < piece.mostInterim; ++count) {
     kj::Own<capnp::MessageReader> message = kj::heap<Answer>(co_await readFrame(child.stream()));
     auto answer = message->getRoot<rpc::ParseAnswer>();
-    if (!answer.isWanted() && !answer.isDoing()) co_return kj::mv(message);
+    if (!isInterim(answer)) co_return kj::mv(message);
     Wiped reply(co_await piece.interim(answer));
     if (reply.words.size() > 0) co_await writeFrame(child.stream(), reply.words);
   }
@@ -242,6 +247,58 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   };
   auto answer = co_await ask(kj::mv(piece));
   co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
+}
+
+kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoStream> connection,
+                                                           const HttpSource& place,
+                                                           kj::StringPtr authorities, kj::Date now,
+                                                           uint64_t from, HttpProgress& progress,
+                                                           HttpPieces& to) {
+  HttpSource asked;
+  asked.secure = place.secure;
+  Piece piece{kj::str("the answer of ", place.shown),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillPieces(out, place, authorities, now, from);
+              })),
+              kPiecesPatience};
+  piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
+  piece.mostInterim = kj::maxValue;
+  // Of the one who takes them; not the process is to blame for that.
+  kj::Maybe<kj::Exception> refused;
+  piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    return kj::evalNow([&]() { return takePiece(answer, progress, to); })
+        .then([]() -> kj::Promise<Words> { return Words(); },
+              [&](kj::Exception&& e) -> kj::Promise<Words> {
+                refused = kj::cp(e);
+                return kj::mv(e);
+              });
+  };
+  kj::Maybe<kj::Exception> wrong;
+  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
+  co_await ask(kj::mv(piece))
+      .then([&](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
+            [&](kj::Exception&& e) { wrong = kj::mv(e); });
+  KJ_IF_MAYBE (e, refused) kj::throwFatalException(kj::mv(*e));
+  KJ_IF_MAYBE (e, wrong) kj::throwFatalException(kj::mv(*e));
+  co_return readPiecesEnd(KJ_ASSERT_NONNULL(answer)->getRoot<rpc::ParseAnswer>(), asked);
+}
+
+kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,
+                                                            ReadDevice read) {
+  Piece piece{kj::str(name),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setArchive(); })),
+              kArchivePatience};
+  piece.mostInterim = kMostArchiveReads + 1;
+  piece.interim = [&read](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes,
+               "more than archives need");
+    auto wanted = answer.getWanted();
+    return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
+      return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
+    });
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readArchive(answer->getRoot<rpc::ParseAnswer>(), size);
 }
 
 }  // namespace talos::machined

@@ -14,6 +14,9 @@ namespace talos::machined {
 constexpr auto kParserPatience = 10 * kj::SECONDS;
 // An RSA key of 4096 bits takes an emulated CPU up to half a minute.
 constexpr auto kGeneratePatience = 2 * kj::MINUTES;
+constexpr auto kArchivePatience = 2 * kj::MINUTES;
+// For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
+constexpr auto kPiecesPatience = 18 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
 // Of names, beside those: they wait for the network, and nobody may wait for them. Longer than c-ares
@@ -40,6 +43,12 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,
                                kj::StringPtr authorities, kj::Date now,
                                HttpProgress& progress) override;
+  kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
+                                            const HttpSource& place, kj::StringPtr authorities,
+                                            kj::Date now, uint64_t from, HttpProgress& progress,
+                                            HttpPieces& to) override;
+  kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
+                                             ReadDevice read) override;
 
   unsigned started() const { return starts; }  // processes, so far
 

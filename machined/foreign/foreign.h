@@ -75,6 +75,29 @@ struct HttpProgress {
   uint64_t received = 0;
 };
 
+// A body that is taken as it comes.
+class HttpPieces {
+ public:
+  virtual ~HttpPieces() noexcept(false) = default;
+  // What comes next is the body from this byte on: 0 when the server begins anew. `size`: of the
+  // whole; 0 when it does not say. Throws what the fetch is to fail with.
+  virtual void begins(uint64_t from, uint64_t size) = 0;
+  virtual kj::Promise<void> piece(kj::Array<kj::byte> bytes) = 0;
+};
+constexpr size_t kMostPieceBytes = 64u << 10;
+
+// A file of an installer image, in an archive.
+struct ImagePart {
+  kj::String name;
+  uint64_t offset, size;
+};
+// All that an installer image must have in usr/install.
+constexpr kj::StringPtr kImageFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "rootfs.sqsh"_kj,
+                                         "version"_kj, "SHA256SUMS"_kj};
+// Of kMostSuperblockBytes each: more than an archive of kMostImageBytes has.
+constexpr unsigned kMostArchiveReads = 20'000;
+constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
+
 class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
@@ -108,6 +131,18 @@ class ForeignBytes {
   virtual kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection,
                                        const HttpSource& place, kj::StringPtr authorities,
                                        kj::Date now, HttpProgress& progress) = 0;
+  // The same for a body of any size, from byte `from` on if the server can do that. Resolves when all
+  // of it has come, or to where the server sends us. NotFound and PermissionDenied as the server says;
+  // Unavailable for what may pass. Both references have to outlive the promise.
+  virtual kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
+                                                    const HttpSource& place,
+                                                    kj::StringPtr authorities, kj::Date now,
+                                                    uint64_t from, HttpProgress& progress,
+                                                    HttpPieces& to) = 0;
+  // The files of an installer image in an archive of `size` bytes: those of kImageFiles. `read` as
+  // above, kMostArchiveReads times. FailedPrecondition when it is none.
+  virtual kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
+                                                     ReadDevice read) = 0;
 };
 
 }  // namespace talos::machined

@@ -148,6 +148,13 @@ void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::Strin
   http.setNow((now - kj::UNIX_EPOCH) / kj::SECONDS);
 }
 
+void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
+                kj::Date now, uint64_t from) {
+  fillHttp(out, place, authorities, now);
+  out.getHttp().setPieces(true);
+  out.getHttp().setFrom(from);
+}
+
 void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
                   kj::Maybe<config::Config::Reader> own) {
   auto generate = out.initGenerate();
@@ -266,6 +273,47 @@ void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress) {
   auto doing = answer.getDoing();
   progress.doing = oneLine(doing.getWhat(), kMostMessage);
   progress.received = doing.getReceived();
+}
+
+kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
+                            HttpPieces& to) {
+  switch (answer.which()) {
+    case rpc::ParseAnswer::DOING:
+      readProgress(answer, progress);
+      return kj::READY_NOW;
+    case rpc::ParseAnswer::BEGINS:
+      to.begins(answer.getBegins().getFrom(), answer.getBegins().getSize());
+      return kj::READY_NOW;
+    case rpc::ParseAnswer::PIECE:
+      if (answer.getPiece().size() > kMostPieceBytes) damaged("a piece that is too large");
+      return to.piece(kj::heapArray(answer.getPiece()));
+    default:
+      unexpected(answer);
+  }
+}
+
+kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
+  if (answer.isEnded()) return nullptr;
+  if (!answer.isMoved()) unexpected(answer);
+  auto place = readPlace(answer.getMoved());
+  if (from.secure && !place.secure) damaged("from https to http");
+  return kj::mv(place);
+}
+
+kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size) {
+  if (!answer.isArchive()) unexpected(answer);
+  auto list = answer.getArchive();
+  if (list.size() != kj::size(kImageFiles)) damaged("another number of files");
+  kj::Vector<ImagePart> parts;
+  for (auto i : kj::zeroTo(list.size())) {
+    auto part = list[i];
+    if (part.getName() != kImageFiles[i]) damaged("another file");
+    if (part.getOffset() > size || part.getSize() > size - part.getOffset()) {
+      damaged("a file that is not in the archive");
+    }
+    parts.add(ImagePart{kj::str(kImageFiles[i]), part.getOffset(), part.getSize()});
+  }
+  return parts;
 }
 
 }  // namespace talos::machined

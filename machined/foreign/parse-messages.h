@@ -18,6 +18,8 @@ void fillRedact(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> from,
 void fillNtp(rpc::ParseRequest::Builder out, const NtpReply& reply);
 void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
               kj::Date now);
+void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
+                kj::Date now, uint64_t from);
 void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
                   kj::Maybe<config::Config::Reader> own);
 void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place);
@@ -35,6 +37,13 @@ ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer);
 // `from` is where it was asked: https does not lead to http.
 HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from);
 void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress);
+// What a process tells of a body before its end.
+kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
+                            HttpPieces& to);
+// None: that was all of it.
+kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from);
+// Of an archive of `size` bytes: each of kImageFiles, inside of it.
+kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size);
 
 // A place that can be connected to and asked for; its other texts follow from host, port and target.
 HttpSource readPlace(rpc::HttpPlace::Reader place);

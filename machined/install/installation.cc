@@ -67,8 +67,8 @@ void fillBoot(kj::StringPtr node, kj::StringPtr arguments, const System& system)
   makeFolder(mount, "grub");
   makeFolder(mount, "A");
   copyFile(mount, "A/vmlinuz", kj::str(system.folder, "/vmlinuz"));
-  writeInitramfs(mount, "A/initramfs", openFile(kj::str(system.folder, "/initramfs")),
-                 openFile(system.image));
+  auto early = openFile(kj::str(system.folder, "/initramfs")), image = openFile(system.image);
+  writeInitramfs(mount, "A/initramfs", wholeOf(early), wholeOf(image));
   putFile(mount, "A/version", kj::str(buildVersion().tag, "\n"), 0600);
   putFile(mount, "A/boot.cfg", bootEntry(Slot::kA, arguments), 0600);
   putFile(mount, "grub/grubenv", writeSlots({}), 0600);

@@ -71,15 +71,22 @@ void NewFile::add(kj::ArrayPtr<const kj::byte> bytes) {
   }
 }
 
-void NewFile::addAll(int from, kj::Maybe<Digest&> part) {
+FileRange wholeOf(int fd) {
+  return {fd, 0, sizeOf(fd)};
+}
+
+void NewFile::addAll(FileRange from, kj::Maybe<Digest&> part) {
   auto block = kj::heapArray<kj::byte>(kCopyPiece);
-  for (;;) {
+  for (uint64_t done = 0; done < from.size;) {
     ssize_t n;
-    KJ_SYSCALL(n = ::read(from, block.begin(), block.size()), name);
-    if (n == 0) return;
+    KJ_SYSCALL(n = pread(from.fd, block.begin(), kj::min(block.size(), from.size - done),
+                         static_cast<off_t>(from.begin + done)),
+               name);
+    if (n == 0) fail(ErrorKind::kFailedPrecondition, kj::str(name, ": its source was cut off"));
     auto bytes = block.slice(0, static_cast<size_t>(n));
     KJ_IF_MAYBE (p, part) p->add(bytes);
     add(bytes);
+    done += static_cast<uint64_t>(n);
   }
 }
 
@@ -96,7 +103,8 @@ void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode
 
 void copyFile(int folder, kj::StringPtr name, kj::StringPtr from) {
   NewFile file(folder, name, 0600);
-  file.addAll(openFile(from));
+  auto source = openFile(from);
+  file.addAll(wholeOf(source));
   file.sync();
 }
 
@@ -113,9 +121,9 @@ void syncAll(int mount) {
   KJ_SYSCALL(syncfs(top));
 }
 
-kj::String writeInitramfs(int folder, kj::StringPtr name, int early, int image,
+kj::String writeInitramfs(int folder, kj::StringPtr name, FileRange early, FileRange image,
                           kj::Maybe<InitramfsParts&> parts) {
-  auto wrapping = wrapRootImage(sizeOf(image));
+  auto wrapping = wrapRootImage(image.size);
   NewFile file(folder, name, 0600);
   file.addAll(early, parts.map([](InitramfsParts& p) -> Digest& { return p.early; }));
   file.add(wrapping.before);

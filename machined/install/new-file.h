@@ -29,13 +29,20 @@ kj::AutoCloseFd openFile(kj::StringPtr path);
 uint64_t sizeOf(int fd);
 kj::Array<kj::byte> contentOf(kj::StringPtr path);
 
+// Bytes of a file or a device that is open.
+struct FileRange {
+  int fd;
+  uint64_t begin, size;
+};
+FileRange wholeOf(int fd);
+
 class NewFile {
  public:
   NewFile(int folder, kj::StringPtr name, mode_t mode);
   void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
   void add(kj::ArrayPtr<const kj::byte> bytes);
-  // To its end; `parts` get what was read as well.
-  void addAll(int from, kj::Maybe<Digest&> part = nullptr);
+  // `part` gets what was read as well. FailedPrecondition when there is less of it.
+  void addAll(FileRange from, kj::Maybe<Digest&> part = nullptr);
   // Then nothing can be added. The digest of all of it.
   kj::String sync();
 
@@ -55,7 +62,7 @@ void syncAll(int mount);
 struct InitramfsParts {
   Digest early, image;
 };
-kj::String writeInitramfs(int folder, kj::StringPtr name, int early, int image,
+kj::String writeInitramfs(int folder, kj::StringPtr name, FileRange early, FileRange image,
                           kj::Maybe<InitramfsParts&> parts = nullptr);
 
 }  // namespace talos::install

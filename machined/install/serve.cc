@@ -9,6 +9,7 @@
 #include "machined/install/installation.h"
 #include "machined/install/slots.h"
 #include "machined/install/user-disk.h"
+#include "machined/storage/installer.h"
 #include "rpc/install.capnp.h"
 
 namespace talos::install {
@@ -80,7 +81,18 @@ kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader wish, Say& say) {
   auto in = wish.getImage();
   ImageMount image{kj::str(in.getType()), kj::str(in.getSource()), {}};
   for (auto option : in.getOptions()) image.options.add(kj::str(option));
-  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), image, wish.getArguments(), say);
+  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), ImageSource(kj::mv(image)),
+                 wish.getArguments(), say);
+}
+
+kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader wish, Say& say) {
+  ImageInArchive image{machined::kInstallerArchiveFd, {}};
+  for (auto part : wish.getParts()) {
+    image.parts.add(
+        ImageInArchive::Part{kj::str(part.getName()), part.getOffset(), part.getSize()});
+  }
+  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), ImageSource(kj::mv(image)),
+                 wish.getArguments(), say);
 }
 
 void chooseAs(rpc::InstallRequest::Choose::Reader wish) {
@@ -109,6 +121,9 @@ void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer:
     case rpc::InstallRequest::UPGRADE:
       upgradeAs(request.getUpgrade(), say);
       return fillSlots(readSlotsOf(request.getUpgrade().getDevice()), out.initSlots());
+    case rpc::InstallRequest::UPGRADE_FROM:
+      upgradeFromArchive(request.getUpgradeFrom(), say);
+      return fillSlots(readSlotsOf(request.getUpgradeFrom().getDevice()), out.initSlots());
     case rpc::InstallRequest::SLOTS:
       return fillSlots(readSlotsOf(request.getSlots()), out.initSlots());
     case rpc::InstallRequest::CHOOSE:

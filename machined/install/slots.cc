@@ -70,26 +70,85 @@ kj::AutoCloseFd openRoot(const ImageMount& image) {
   return kj::AutoCloseFd(raw);
 }
 
-// A regular file of the image, through no link and not out of it.
-kj::AutoCloseFd openPart(int root, kj::StringPtr name) {
-  struct open_how how = {};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  auto path = kj::str(kInImage, "/", name);
-  long raw = syscall(SYS_openat2, root, path.cStr(), &how, sizeof how);
-  if (raw < 0) noImage(kj::str("cannot open /", path, ": ", strerror(errno)));
-  kj::AutoCloseFd fd(static_cast<int>(raw));
-  struct stat info;
-  KJ_SYSCALL(fstat(fd, &info));
-  if (!S_ISREG(info.st_mode)) noImage(kj::str("/", path, " is not a file"));
-  return fd;
-}
+struct OpenPart {
+  kj::AutoCloseFd own;  // none: it is a part of a file that stays open
+  FileRange range;
+};
 
-kj::Array<char> smallPart(int root, kj::StringPtr name, size_t limit) {
-  auto fd = openPart(root, name);
-  if (sizeOf(fd) > limit) noImage(kj::str("/", kInImage, "/", name, " is too large"));
-  auto bytes = kj::FdInputStream(fd.get()).readAllBytes(limit + 1);
-  return kj::heapArray(bytes.asChars());
+// The files of an image.
+class Image {
+ public:
+  virtual ~Image() noexcept(false) = default;
+  virtual OpenPart openPart(kj::StringPtr name) = 0;
+
+  kj::Array<char> small(kj::StringPtr name, size_t limit) {
+    auto part = openPart(name);
+    if (part.range.size > limit) noImage(kj::str("/", kInImage, "/", name, " is too large"));
+    auto bytes = kj::heapArray<char>(part.range.size);
+    ssize_t n;
+    KJ_SYSCALL(
+        n = pread(part.range.fd, bytes.begin(), bytes.size(), static_cast<off_t>(part.range.begin)),
+        name);
+    if (n != bytes.size()) noImage(kj::str("/", kInImage, "/", name, " is cut off"));
+    return bytes;
+  }
+};
+
+class MountedImage final : public Image {
+ public:
+  explicit MountedImage(const ImageMount& mount) : root(openRoot(mount)) {}
+
+  // A regular file of the image, through no link and not out of it.
+  OpenPart openPart(kj::StringPtr name) override {
+    struct open_how how = {};
+    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    auto path = kj::str(kInImage, "/", name);
+    long raw = syscall(SYS_openat2, root.get(), path.cStr(), &how, sizeof how);
+    if (raw < 0) noImage(kj::str("cannot open /", path, ": ", strerror(errno)));
+    kj::AutoCloseFd fd(static_cast<int>(raw));
+    struct stat info;
+    KJ_SYSCALL(fstat(fd, &info));
+    if (!S_ISREG(info.st_mode)) noImage(kj::str("/", path, " is not a file"));
+    auto range = wholeOf(fd);
+    return {kj::mv(fd), range};
+  }
+
+ private:
+  kj::AutoCloseFd root;
+};
+
+class ArchivedImage final : public Image {
+ public:
+  explicit ArchivedImage(const ImageInArchive& image)
+      : image(image), archiveSize(sizeOf(image.archive)) {}
+
+  OpenPart openPart(kj::StringPtr name) override {
+    for (auto& part : image.parts) {
+      if (part.name != name) continue;
+      if (part.offset > archiveSize || part.size > archiveSize - part.offset) {
+        noImage(kj::str("/", kInImage, "/", name, " is not in the archive"));
+      }
+      return {nullptr, {image.archive, part.offset, part.size}};
+    }
+    noImage(kj::str("/", kInImage, "/", name, " is not there"));
+  }
+
+ private:
+  const ImageInArchive& image;
+  uint64_t archiveSize;
+};
+
+kj::Own<Image> openImage(const ImageSource& source) {
+  KJ_SWITCH_ONEOF(source) {
+    KJ_CASE_ONEOF(mount, ImageMount) {
+      return kj::heap<MountedImage>(mount);
+    }
+    KJ_CASE_ONEOF(archive, ImageInArchive) {
+      return kj::heap<ArchivedImage>(archive);
+    }
+  }
+  KJ_UNREACHABLE;
 }
 
 // --- the slots
@@ -179,24 +238,24 @@ void requireRoom(int mount, uint64_t needed) {
 }
 
 // All but boot.cfg, without which a slot is no system.
-Written fillSlot(int mount, Slot slot, int root) {
-  DigestList list(smallPart(root, "SHA256SUMS", kMostDigestListBytes));
-  auto version = smallPart(root, "version", kMostVersionFile);
+Written fillSlot(int mount, Slot slot, Image& from) {
+  DigestList list(from.small("SHA256SUMS", kMostDigestListBytes));
+  auto version = from.small("version", kMostVersionFile);
   imageVersion(version);
-  auto kernel = openPart(root, "vmlinuz"), early = openPart(root, "initramfs"),
-       image = openPart(root, "rootfs.sqsh");
-  requireRoom(mount, sizeOf(kernel) + sizeOf(early) + sizeOf(image));
+  auto kernel = from.openPart("vmlinuz"), early = from.openPart("initramfs"),
+       image = from.openPart("rootfs.sqsh");
+  requireRoom(mount, kernel.range.size + early.range.size + image.range.size);
   auto in = [&](kj::StringPtr name) { return kj::str(nameOf(slot), "/", name); };
   Written written;
   {
     auto path = in("vmlinuz");
     NewFile file(mount, path, 0600);
-    file.addAll(kernel);
+    file.addAll(kernel.range);
     written.kernel = file.sync();
   }
   list.check("vmlinuz", written.kernel);
   InitramfsParts parts;
-  written.initramfs = writeInitramfs(mount, in("initramfs"), early, image, parts);
+  written.initramfs = writeInitramfs(mount, in("initramfs"), early.range, image.range, parts);
   list.check("initramfs", parts.early.hex());
   list.check("rootfs.sqsh", parts.image.hex());
   putFile(mount, in("version"), version, 0600);
@@ -206,11 +265,11 @@ Written fillSlot(int mount, Slot slot, int root) {
 
 }  // namespace
 
-kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
+kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& source,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say) {
   auto entry = bootEntry(slot, arguments);
-  auto root = openRoot(image);
-  auto version = imageVersion(smallPart(root, "version", kMostVersionFile));
+  auto image = openImage(source);
+  auto version = imageVersion(image->small("version", kMostVersionFile));
   Written written;
   {
     auto mount = mountBoot(device);
@@ -227,7 +286,7 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
   {
     auto mount = mountBoot(device);  // anew: what was there is given back at an unmount only
     say(kj::str("writing ", version, " to slot ", nameOf(slot)));
-    written = fillSlot(mount, slot, root);
+    written = fillSlot(mount, slot, *image);
   }
   say(kj::str("verifying slot ", nameOf(slot)));
   auto mount = mountBoot(device);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <kj/function.h>
+#include <kj/one-of.h>
 #include <kj/vector.h>
 
 #include "machined/install/boot-files.h"
@@ -26,8 +27,20 @@ struct ImageMount {
   kj::Vector<kj::String> options;
 };
 
+// An archive that is open, and where in it the files of the folder usr/install are.
+struct ImageInArchive {
+  int archive;
+  struct Part {
+    kj::String name;
+    uint64_t offset, size;
+  };
+  kj::Vector<Part> parts;
+};
+
+using ImageSource = kj::OneOf<ImageMount, ImageInArchive>;
+
 // FailedPrecondition when it is no installer image, or damaged. Returns its version.
-kj::String upgrade(kj::StringPtr device, Slot slot, const ImageMount& image,
+kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say);
 
 struct SlotsOnDisk {

@@ -10,6 +10,7 @@
 #include "machined/foreign/parse-messages.h"
 #include "machined/parse/generate-configs.h"
 #include "machined/parse/http-get.h"
+#include "machined/parse/image-archive.h"
 #include "machined/parse/partition-table.h"
 #include "machined/parse/text.h"
 
@@ -119,6 +120,16 @@ void answerText(capnp::Data::Reader body, rpc::ParseAnswer::Builder out) {
   out.setBody(text.asBytes());
 }
 
+void answerArchive(ReadBytes read, rpc::ParseAnswer::Builder out) {
+  auto parts = findImageParts(kj::mv(read));
+  auto list = out.initArchive(static_cast<unsigned>(parts.size()));
+  for (auto i : kj::indices(parts)) {
+    list[i].setName(parts[i].name);
+    list[i].setOffset(parts[i].offset);
+    list[i].setSize(parts[i].size);
+  }
+}
+
 void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
   switch (request.which()) {
     case rpc::ParseRequest::CONFIG:
@@ -127,6 +138,8 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerRedact(request.getRedact(), out);
     case rpc::ParseRequest::SUPERBLOCK:
       return answerSuperblock(kj::mv(read), out);
+    case rpc::ParseRequest::ARCHIVE:
+      return answerArchive(kj::mv(read), out);
     case rpc::ParseRequest::NTP:
       return answerNtp(request.getNtp(), out);
     case rpc::ParseRequest::TEXT:
@@ -154,6 +167,35 @@ void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exce
   for (auto i : kj::zeroTo(count)) addresses.set(i, found[i]);
 }
 
+namespace {
+
+kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
+                               kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
+  HttpBody body;
+  body.begins = [&tell](uint64_t begin, uint64_t size) {
+    tell([&](rpc::ParseAnswer::Builder out) {
+      auto begins = out.initBegins();
+      begins.setFrom(begin);
+      begins.setSize(size);
+    });
+  };
+  body.piece = [&tell](kj::ArrayPtr<const kj::byte> bytes) {
+    tell([&](rpc::ParseAnswer::Builder out) { out.setPiece(bytes); });
+  };
+  kj::Maybe<machined::HttpSource> moved;
+  kj::Maybe<kj::Exception> failure;
+  co_await httpGetPieces(kj::mv(connection), kj::mv(question), from, kj::mv(body))
+      .then([&](kj::Maybe<machined::HttpSource> m) { moved = kj::mv(m); },
+            [&](kj::Exception&& e) { failure = kj::mv(e); });
+  tell([&](rpc::ParseAnswer::Builder out) {
+    KJ_IF_MAYBE (e, failure) return failed(out, *e);
+    KJ_IF_MAYBE (place, moved) return machined::fillPlace(out.initMoved(), *place);
+    out.setEnded();
+  });
+}
+
+}  // namespace
+
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
                              kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
   auto place = machined::readPlace(request.getPlace());
@@ -165,9 +207,13 @@ kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
       doing.setReceived(received);
     });
   };
-  auto got = httpGet(kj::mv(connection), place, request.getAuthorities(), now, kj::mv(progress));
+  HttpQuestion question{place, request.getAuthorities(), now, kj::mv(progress)};
   kj::Maybe<machined::HttpAnswer> answer;
   kj::Maybe<kj::Exception> failure;
+  if (request.getPieces()) {
+    co_return co_await answerPieces(kj::mv(question), request.getFrom(), kj::mv(connection), tell);
+  }
+  auto got = httpGet(kj::mv(connection), kj::mv(question));
   co_await got.then([&](machined::HttpAnswer a) { answer = kj::mv(a); },
                     [&](kj::Exception&& e) { failure = kj::mv(e); });
   tell([&](rpc::ParseAnswer::Builder out) {

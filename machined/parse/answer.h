@@ -10,14 +10,15 @@
 
 namespace talos::parse {
 
-// All but `http` and `lookUp`. `read` is called for `superblock` only.
+// All but `http` and `lookUp`. `read` is called for `superblock` and `archive` only.
 void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read);
 
 // Of `lookUp`: what was found, or why nothing was.
 void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
                   rpc::ParseAnswer::Builder out);
 
-// Of `http`, over the connection to the server. `tell` gets messages `doing`, the answer last.
+// Of `http`, over the connection to the server. `tell` gets messages `doing`, `begins` and `piece`,
+// the answer last.
 using TellAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
                              kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell);

@@ -93,6 +93,47 @@ class DirectForeign final : public ForeignBytes {
                                kj::mv(connection), tell);
     co_return readHttp(last.getRoot<rpc::ParseAnswer>().asReader(), from);
   }
+  kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
+                                            const HttpSource& place, kj::StringPtr authorities,
+                                            kj::Date now, uint64_t from, HttpProgress& progress,
+                                            HttpPieces& to) override {
+    capnp::MallocMessageBuilder request, last;
+    fillPieces(request.initRoot<rpc::ParseRequest>(), place, authorities, now, from);
+    kj::Promise<void> taken = kj::READY_NOW;
+    parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+      auto answer = last.initRoot<rpc::ParseAnswer>();
+      fill(answer);
+      if (!answer.isDoing() && !answer.isBegins() && !answer.isPiece()) return;
+      // One after the other, as a process that waits for its reader.
+      auto copy = kj::heap<capnp::MallocMessageBuilder>();
+      copy->setRoot(answer.asReader());
+      taken = taken.then([copy = kj::mv(copy), &progress, &to]() mutable {
+        return takePiece(copy->getRoot<rpc::ParseAnswer>().asReader(), progress, to);
+      });
+    };
+    HttpSource asked;
+    asked.secure = place.secure;
+    co_await parse::answerHttp(request.getRoot<rpc::ParseRequest>().asReader().getHttp(),
+                               kj::mv(connection), tell);
+    co_await taken;
+    co_return readPiecesEnd(last.getRoot<rpc::ParseAnswer>().asReader(), asked);
+  }
+  kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr, uint64_t size,
+                                             ReadDevice read) override {
+    auto whole = kj::heapArray<kj::byte>(size);
+    for (uint64_t at = 0; at < size; at += kMostSuperblockBytes) {
+      auto part = co_await read(at, kj::min(size - at, kMostSuperblockBytes));
+      memcpy(whole.begin() + at, part.begin(), part.size());
+    }
+    Exchange exchange;
+    exchange.request.setArchive();
+    auto answer = exchange.answer([&](uint64_t offset, size_t count) {
+      auto begin = kj::min(offset, whole.size());
+      return kj::heapArray<const kj::byte>(
+          whole.slice(begin, begin + kj::min(count, whole.size() - begin)).asConst());
+    });
+    co_return readArchive(answer, size);
+  }
 
  private:
   struct Exchange {

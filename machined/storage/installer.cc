@@ -84,17 +84,20 @@ kj::Promise<bool> RealInstaller::run(Fill fill) {
   co_return changed;
 }
 
-kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear) {
-  co_await ask(kj::mv(fill), [&](rpc::InstallAnswer::Reader answer) {
-    KJ_REQUIRE(answer.isSlots(), "not an answer");
-    hear(answer.getSlots());
-  });
+kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear, int archive) {
+  co_await ask(
+      kj::mv(fill),
+      [&](rpc::InstallAnswer::Reader answer) {
+        KJ_REQUIRE(answer.isSlots(), "not an answer");
+        hear(answer.getSlots());
+      },
+      archive);
 }
 
-kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered) {
+kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive) {
   capnp::MallocMessageBuilder message;
   fill(message.initRoot<rpc::InstallRequest>());
-  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program));
+  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program), archive);
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
   KJ_DEFER({

@@ -15,7 +15,7 @@
 
 namespace talos::machined {
 
-constexpr int kInstallerRequestFd = 3;
+constexpr int kInstallerRequestFd = 3, kInstallerArchiveFd = 4;
 
 class Installer {
  public:
@@ -24,9 +24,11 @@ class Installer {
   // program says, or with how it ended.
   using Fill = kj::Function<void(rpc::InstallRequest::Builder)>;
   virtual kj::Promise<bool> run(Fill fill) = 0;
-  // The same for a request whose answer says what BOOT has after it.
+  // The same for a request whose answer says what BOOT has after it. `archive`: a descriptor, -1 if
+  // the request is not about one.
   using Hear = kj::Function<void(rpc::Slots::Reader)>;
-  virtual kj::Promise<void> slots(Fill fill, Hear hear) = 0;
+  virtual kj::Promise<void> slots(Fill fill, Hear hear, int archive) = 0;
+  kj::Promise<void> slots(Fill fill, Hear hear) { return slots(kj::mv(fill), kj::mv(hear), -1); }
 
   // An XFS on a partition of which the first `empty` bytes are zero.
   kj::Promise<void> format(kj::String device, kj::String label, uint64_t empty);
@@ -41,7 +43,8 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
       : io(io), say(kj::mv(say)), confine(confine), program(program), reaping(*this) {}
 
   kj::Promise<bool> run(Fill fill) override;
-  kj::Promise<void> slots(Fill fill, Hear hear) override;
+  kj::Promise<void> slots(Fill fill, Hear hear, int archive) override;
+  using Installer::slots;
 
  private:
   kj::AsyncIoContext& io;
@@ -50,7 +53,7 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
   kj::TaskSet reaping;
 
   using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;
-  kj::Promise<void> ask(Fill fill, Answered answered);
+  kj::Promise<void> ask(Fill fill, Answered answered, int archive = -1);
   kj::Promise<void> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
                              Answered& answered);
   void taskFailed(kj::Exception&& e) override;

@@ -65,7 +65,7 @@ struct ModelVolumes final : Volumes {
 struct ModelInstaller final : Installer {
   kj::StringPtr refusal = "/dev/vdb1 holds something, but no file system that can be read";
   std::string formatted;
-  kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
   kj::Promise<bool> run(Fill fill) override {
     capnp::MallocMessageBuilder message;
     auto request = message.initRoot<rpc::InstallRequest>();

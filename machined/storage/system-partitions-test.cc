@@ -19,7 +19,7 @@ const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
 
 struct NoInstaller final : Installer {
   kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
-  kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
 struct Wish {
@@ -324,7 +324,7 @@ struct Formatting : testing::Test {
   struct ModelDisk final : Installer {
     Formatting& test;
     explicit ModelDisk(Formatting& test) : test(test) {}
-    kj::Promise<void> slots(Fill, Hear) override { KJ_UNIMPLEMENTED("not in this test"); }
+    kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
     kj::Promise<bool> run(Fill fill) override {
       capnp::MallocMessageBuilder message;
       auto request = message.initRoot<rpc::InstallRequest>();

@@ -1,7 +1,5 @@
 #include "machined/upgrade/upgrade-server.h"
 
-#include "common/base/error.h"
-
 namespace talos::machined {
 namespace {
 
@@ -12,12 +10,15 @@ class UpgradesServer final : public rpc::Upgrades::Server {
 
   kj::Promise<void> upgrade(UpgradeContext context) override {
     auto params = context.getParams();
-    if (params.getFile().hasBytes() || params.getQuery().size() > 0) {
-      return error(ErrorKind::kUnimplemented, "only images in registries can be fetched");
-    }
     context.getResults().setBootId(bootId);
-    return upgrader.upgrade(kj::str(params.getImage()), params.getPreserve(),
-                            params.getHealthTimeoutS());
+    UpgradeWish wish{kj::str(params.getImage()), params.getPreserve(), params.getHealthTimeoutS(),
+                     kj::str(params.getQuery())};
+    auto file = params.getFile();
+    if (file.hasBytes()) {
+      wish.file = ClientFile{file.getBytes(), file.getSize(), kj::heapArray(file.getSha256()),
+                             kj::heapArray(file.getSignature())};
+    }
+    return upgrader.upgrade(kj::mv(wish));
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     context.getResults().setBootId(bootId);

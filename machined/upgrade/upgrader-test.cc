@@ -28,6 +28,7 @@ struct ModelDisk final : Installer {
   kj::Maybe<UpgradeRecord> record;
   bool refuses = false, unreadable = false;
   std::vector<std::string> cleared;
+  std::string written;  // from an archive
 
   kj::Promise<bool> run(Fill fill) override {
     capnp::MallocMessageBuilder message;
@@ -37,10 +38,17 @@ struct ModelDisk final : Installer {
     cleared.push_back(clear.getDevice().cStr() + (" " + std::to_string(clear.getBytes())));
     return true;
   }
-  kj::Promise<void> slots(Fill fill, Hear hear) override {
+  kj::Promise<void> slots(Fill fill, Hear hear, int archive) override {
     capnp::MallocMessageBuilder message, answer;
     auto request = message.initRoot<rpc::InstallRequest>();
     fill(request);
+    if (request.isUpgradeFrom()) {
+      auto wish = request.asReader().getUpgradeFrom();
+      written = kj::str(wish.getSlot(), " ", wish.getParts()[0].getName(), " ",
+                        wish.getParts()[0].getOffset(), " ", wish.getArguments())
+                    .cStr();
+      versions[1] = "v3";
+    }
     if (request.isChoose()) choose(request.asReader().getChoose());
     auto out = answer.initRoot<rpc::Slots>();
     out.setConfirmed(nameOf(environment.confirmed));
@@ -75,6 +83,34 @@ struct ModelDisk final : Installer {
   }
 };
 
+// Has what it is asked for, or says what is wrong.
+struct ModelArchives final : ImageArchives {
+  std::string asked, problem;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> held;  // while it is fetched
+
+  kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override {
+    asked = kj::str("fetch ", url.place.target, " ", url.sha256.size(), " ", key).cStr();
+    return give(kj::mv(progress));
+  }
+  kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
+                                    Progress progress) override {
+    asked = kj::str("receive ", name, " ", file.size, " ", key).cStr();
+    return give(kj::mv(progress));
+  }
+
+ private:
+  kj::Promise<ImageArchive> give(Progress progress) {
+    progress(30 << 20, 100 << 20);
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    held = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+    if (!problem.empty()) fail(ErrorKind::kInvalidArgument, problem.c_str());
+    ImageArchive archive{{}, {}, kj::str("12")};
+    archive.parts.add(ImagePart{kj::str("vmlinuz"), 512, 7});
+    co_return kj::mv(archive);
+  }
+};
+
 BlockDevice part(kj::StringPtr disk, unsigned number, kj::StringPtr name) {
   return BlockDevice{.name = kj::str(disk, number),
                      .disk = kj::str(disk),
@@ -106,6 +142,7 @@ class System {
                   store,
                   containerd,
                   disk,
+                  archives,
                   container,
                   running,
                   kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
@@ -154,6 +191,7 @@ class System {
   Containerd containerd{timer, []() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
                           return error(ErrorKind::kUnavailable, "does not run");
                         }};
+  ModelArchives archives;
   std::string lacks, key;
   bool hopeless = false;
   unsigned reboots = 0;
@@ -290,11 +328,11 @@ TEST_F(UpgraderTest, AConfirmationThatCannotBeWritten) {
 TEST_F(UpgraderTest, WhatIsRefused) {
   System node(disk);
   node.boot(scope);
-  EXPECT_THAT(problem(node.upgrader.upgrade(kj::str("r/i:v2"), true, 5)),
+  EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true, 5})),
               HasSubstr("the health timeout must be 30 s to 86400 s"));
-  EXPECT_THAT(problem(node.upgrader.upgrade(kj::str(""), true, 0)), HasSubstr("--image"));
+  EXPECT_THAT(problem(node.upgrader.upgrade({kj::str(""), true})), HasSubstr("--image"));
   std::string late;
-  auto pulling = node.upgrader.upgrade(kj::str("r/i:v2"), true, 0)
+  auto pulling = node.upgrader.upgrade({kj::str("r/i:v2"), true})
                      .catch_([&](kj::Exception&& e) { late = messageOf(e).cStr(); })
                      .eagerlyEvaluate(nullptr);
   EXPECT_EQ(node.status(), "fetching A v1: ");
@@ -315,6 +353,60 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   container.boot(scope);
   EXPECT_EQ(container.status(), "none");
   EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
+}
+
+// Catches: an archive that is fetched and not written, or written without its places; a secret of its
+// URL that is told; progress that nobody sees; a name that breaks the lines of a console.
+TEST_F(UpgraderTest, AnArchiveIsWritten) {
+  for (bool file : {false, true}) {
+    disk.environment = {};
+    disk.record = nullptr;
+    System node(disk);
+    node.key = "PEM";
+    node.boot(scope);
+    UpgradeWish wish{kj::str(file ? "./installer\n.tar" : "https://h.example/i.tar"), true, 60};
+    if (file) {
+      wish.file = ClientFile{nullptr, 5, nullptr, nullptr};
+    } else {
+      wish.query = kj::str("token=secret");
+    }
+    auto asking = node.upgrader.upgrade(kj::mv(wish)).eagerlyEvaluate(nullptr);
+    scope.poll();
+    EXPECT_EQ(node.archives.asked,
+              file ? "receive ./installer?.tar 5 PEM" : "fetch /i.tar?token=secret 0 PEM");
+    EXPECT_EQ(node.status(), "fetching A v1: 30 % of 100 MiB");
+    KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+    asking.wait(scope);
+    scope.poll();
+    EXPECT_EQ(disk.written, "B vmlinuz 512 a=1");
+    EXPECT_EQ(node.status(), "rebooting A v1: ");
+    EXPECT_EQ(node.reboots, 1u);
+    auto& record = KJ_ASSERT_NONNULL(disk.record);
+    EXPECT_EQ(record.image, file ? "./installer?.tar" : "https://h.example/i.tar");
+    EXPECT_EQ(record.digest, file ? "sha256:12" : "https://h.example/i.tar#sha256=12");
+    EXPECT_EQ(record.toVersion, "v3");
+  }
+}
+
+// Catches: an image that nobody can vouch for, written because the config's key is only looked at
+// for some; an upgrade that is under way for ever after one that was refused.
+TEST_F(UpgraderTest, ArchivesThatAreRefused) {
+  System node(disk);
+  node.boot(scope);
+  node.key = "PEM";
+  EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true})),
+              HasSubstr("imageKey is set"));
+  node.key = "";
+  EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("http://h.example/i.tar"), true})),
+              HasSubstr("http does not tell who sent the image"));
+  EXPECT_EQ(node.archives.asked, "");
+  node.archives.problem = "it is damaged";
+  auto asking = node.upgrader.upgrade({kj::str("https://h.example/i.tar"), true});
+  scope.poll();
+  KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+  EXPECT_EQ(problem(kj::mv(asking)), "it is damaged");
+  EXPECT_EQ(node.status(), "none A v1: ");
+  EXPECT_EQ(disk.written, "");
 }
 
 // Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a rollback

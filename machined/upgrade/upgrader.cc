@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/disk/empty-head.h"
+#include "machined/foreign/parse-messages.h"
 #include "machined/init/init-protocol.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/types.capnp.h"
@@ -24,6 +25,7 @@ constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS,
 // A service that comes up and exits at once is not healthy.
 constexpr auto kHealthyFor = 5 * kj::SECONDS;
 constexpr unsigned kLeastHealthTimeoutS = 30;
+constexpr size_t kMostName = 256;
 
 unsigned healthTimeout(unsigned wish) {
   if (wish == 0) return install::kHealthTimeoutS;
@@ -39,6 +41,31 @@ kj::String targetOf(const UpgradeRecord& record) {
 Slot slotFrom(kj::StringPtr name) {
   KJ_IF_MAYBE (slot, install::slotNamed(name)) return *slot;
   fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
+}
+
+void fillUpgrade(rpc::InstallRequest::Upgrade::Builder out, const ImageView& view,
+                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
+  out.setDevice(boot);
+  out.setSlot(slot);
+  out.setArguments(arguments);
+  auto image = out.initImage();
+  image.setType(view.type);
+  image.setSource(view.source);
+  auto options = image.initOptions(view.options.size());
+  for (auto i : kj::indices(view.options)) options.set(i, view.options[i]);
+}
+
+void fillUpgrade(rpc::InstallRequest::UpgradeFrom::Builder out, const ImageArchive& archive,
+                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
+  out.setDevice(boot);
+  out.setSlot(slot);
+  out.setArguments(arguments);
+  auto parts = out.initParts(archive.parts.size());
+  for (auto i : kj::indices(archive.parts)) {
+    parts[i].setName(archive.parts[i].name);
+    parts[i].setOffset(archive.parts[i].offset);
+    parts[i].setSize(archive.parts[i].size);
+  }
 }
 
 }  // namespace
@@ -159,6 +186,7 @@ void Upgrader::publish() {
   KJ_IF_MAYBE (slot, deps.running) spec.setSlot(nameOf(*slot));
   KJ_IF_MAYBE (image, fetching) {
     spec.setImage(*image);
+    spec.setReason(fetched);
   } else KJ_IF_MAYBE (r, record) {
     spec.setImage(r->image);
     spec.setDigest(r->digest);
@@ -293,37 +321,87 @@ Slot Upgrader::requireIdle() {
   return KJ_ASSERT_NONNULL(deps.running);
 }
 
-kj::Promise<void> Upgrader::upgrade(kj::String image, bool preserve, unsigned healthTimeoutS) {
+kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
   requireIdle();
-  auto timeout = healthTimeout(healthTimeoutS);
-  if (image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
-  if (deps.imageKey().size() > 0) {
+  auto timeout = healthTimeout(wish.healthTimeoutS);
+  if (wish.image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
+  kj::Maybe<ArchiveUrl> url;
+  if (wish.file == nullptr) {
+    url = archiveUrl(wish.image, wish.query);
+  } else {
+    wish.image = oneLine(wish.image, kMostName);  // whatever a client calls it
+  }
+  bool registry = wish.file == nullptr && url == nullptr;
+  if (registry && deps.imageKey().size() > 0) {
     fail(ErrorKind::kFailedPrecondition,
          "machine.install.imageKey is set, and signatures of images in registries cannot be "
-         "verified; leave the key out");
+         "verified; use the URL of an archive, or a file");
   }
-  fetching = kj::str(image);
+  KJ_IF_MAYBE (u, url) wish.image = kj::str(u->place.shown);  // the rest may be secret
+  fetching = kj::str(wish.image);
   KJ_DEFER({
     fetching = nullptr;
+    fetched = kj::String();
     publish();
   });
   publish();
-  co_await within(deps.timer, kReadyPatience, ready(),
+  co_await within(deps.timer, kReadyPatience, ready(registry),
                   kj::str("the node's boot is not over, or its containerd does not run; see "
                           "talosctl services"));
-  // A view that a power cut has left would keep what was unpacked then.
-  co_await dropView(deps.containerd, kj::str(kViewName));
-  co_await forgetImage(deps.containerd, kj::str(image));
-  auto unpacked = co_await pullImage(deps.containerd, kj::str(image));
-  auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
-  wanted = Wanted{kj::mv(image), kj::mv(unpacked.pinned), kj::mv(view), preserve, timeout};
+  auto next = registry ? pulled(kj::str(wish.image)) : archived(wish, kj::mv(url));
+  wanted = co_await next;
+  auto& w = KJ_ASSERT_NONNULL(wanted);
+  w.image = kj::mv(wish.image);
+  w.preserve = wish.preserve;
+  w.healthTimeoutS = timeout;
   tasks.add(carryOut());
 }
 
+kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image) {
+  // A view that a power cut has left would keep what was unpacked then.
+  co_await dropView(deps.containerd, kj::str(kViewName));
+  co_await forgetImage(deps.containerd, kj::str(image));
+  auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
+  auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
+  Wanted next{};
+  next.digest = kj::mv(unpacked.pinned);
+  next.content = kj::mv(view);
+  co_return kj::mv(next);
+}
+
+kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url) {
+  kj::Maybe<ImageArchive> archive;
+  auto key = deps.imageKey();
+  kj::String prefix;
+  KJ_IF_MAYBE (u, url) {
+    prefix = kj::str(u->place.shown, "#");
+    archive =
+        co_await deps.archives.fetch(kj::mv(*u), kj::mv(key), KJ_BIND_METHOD(*this, progressed));
+  } else KJ_IF_MAYBE (file, wish.file) {
+    archive = co_await deps.archives.receive(kj::str(wish.image), kj::mv(*file), kj::mv(key),
+                                             KJ_BIND_METHOD(*this, progressed));
+  }
+  auto& a = KJ_ASSERT_NONNULL(archive);
+  Wanted next{};
+  next.digest =
+      prefix.size() > 0 ? kj::str(prefix, "sha256=", a.sha256) : kj::str("sha256:", a.sha256);
+  next.content = kj::mv(a);
+  co_return kj::mv(next);
+}
+
+// Who watches hears of each part in twenty.
+void Upgrader::progressed(uint64_t done, uint64_t size) {
+  auto text = size == 0 ? kj::str(done >> 24 << 4, " MiB")
+                        : kj::str(done * 20 / size * 5, " % of ", size >> 20, " MiB");
+  if (text == fetched) return;
+  fetched = kj::mv(text);
+  publish();
+}
+
 // One that is given an order while it comes up carries it out when it is up.
-kj::Promise<void> Upgrader::ready() {
+kj::Promise<void> Upgrader::ready(bool containerd) {
   while (!deps.booted()) co_await deps.timer.afterDelay(kLookAgain);
-  co_await deps.containerd.serving();
+  if (containerd) co_await deps.containerd.serving();
 }
 
 kj::Promise<void> Upgrader::carryOut() {
@@ -331,9 +409,12 @@ kj::Promise<void> Upgrader::carryOut() {
   kj::Maybe<kj::Exception> wrong;
   co_await deps.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
+  bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
   wanted = nullptr;
   // Of no use any more; what cannot be dropped now is replaced by the next one.
-  co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
+  if (viewed) {
+    co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
+  }
   KJ_IF_MAYBE (e, wrong) {
     bool begun = false;
     KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
@@ -374,23 +455,25 @@ kj::Promise<void> Upgrader::writeSlot() {
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   auto boot = co_await partition("BOOT");
   auto words = deps.arguments();
+  int archive = -1;
+  KJ_IF_MAYBE (a, w.content.tryGet<ImageArchive>()) archive = a->descriptor();
   co_await deps.installer.slots(
       [&](rpc::InstallRequest::Builder request) {
-        auto upgrade = request.initUpgrade();
-        upgrade.setDevice(boot);
-        upgrade.setSlot(nameOf(r.to));
-        upgrade.setArguments(words);
-        auto image = upgrade.initImage();
-        image.setType(w.view.type);
-        image.setSource(w.view.source);
-        auto options = image.initOptions(w.view.options.size());
-        for (auto i : kj::indices(w.view.options)) options.set(i, w.view.options[i]);
+        KJ_SWITCH_ONEOF(w.content) {
+          KJ_CASE_ONEOF(view, ImageView) {
+            fillUpgrade(request.initUpgrade(), view, boot, nameOf(r.to), words);
+          }
+          KJ_CASE_ONEOF(parts, ImageArchive) {
+            fillUpgrade(request.initUpgradeFrom(), parts, boot, nameOf(r.to), words);
+          }
+        }
       },
       [&](rpc::Slots::Reader found) {
         for (auto system : found.getSystems()) {
           if (system.getSlot() == nameOf(r.to)) r.toVersion = kj::str(system.getVersion());
         }
-      });
+      },
+      archive);
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(running, r.to);

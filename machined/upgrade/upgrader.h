@@ -2,7 +2,8 @@
 // is started once, and stays only if it says that it is healthy.
 //
 // The order, and what a crash or a power cut leaves at any line:
-//   1. The image is pulled; nothing has changed. A caller who goes away ends it.
+//   1. The image is pulled, or its archive is fetched or received and compared with its digest;
+//      nothing has changed. A caller who goes away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
@@ -27,6 +28,7 @@
 #include "machined/resources/store.h"
 #include "machined/storage/block-devices.h"
 #include "machined/storage/installer.h"
+#include "machined/upgrade/image-archives.h"
 #include "machined/upgrade/upgrade-finding.h"
 
 namespace talos::machined {
@@ -40,6 +42,14 @@ struct Health {
 // when there is no such disk, or more than one.
 kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name);
 
+struct UpgradeWish {
+  kj::String image;  // a reference of a registry, or a URL of an archive; of a file its name
+  bool preserve = false;
+  unsigned healthTimeoutS = 0;  // 0: the default
+  kj::String query = nullptr;   // of the URL
+  kj::Maybe<ClientFile> file = nullptr;
+};
+
 class Upgrader final : private kj::TaskSet::ErrorHandler {
  public:
   struct Dependencies {
@@ -49,6 +59,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     Store& store;
     Containerd& containerd;
     Installer& installer;
+    ImageArchives& archives;
     bool container;
     kj::Maybe<install::Slot> running;  // none: from a medium, or the network
     kj::String version;
@@ -75,7 +86,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> emptyEphemeralIfAsked();
 
   // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
-  kj::Promise<void> upgrade(kj::String image, bool preserve, unsigned healthTimeoutS);
+  kj::Promise<void> upgrade(UpgradeWish wish);
   kj::Promise<void> rollback(unsigned healthTimeoutS);
 
   // The task of the sequence.
@@ -84,7 +95,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
  private:
   struct Wanted {
     kj::String image, digest;
-    ImageView view;
+    kj::OneOf<ImageView, ImageArchive> content;
     bool preserve;
     unsigned healthTimeoutS;
   };
@@ -93,13 +104,17 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   bool settled = false;            // process 1 does not end a trial any more
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
+  kj::String fetched;              // how far it is
   kj::Maybe<Wanted> wanted;
   kj::Maybe<UpgradeRecord> record;
   kj::TaskSet tasks;
 
   install::Slot requireIdle();
+  kj::Promise<Wanted> pulled(kj::String image);
+  kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url);
+  void progressed(uint64_t done, uint64_t size);
   kj::Promise<void> rollBack(unsigned healthTimeoutS);
-  kj::Promise<void> ready();
+  kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
   kj::Promise<void> findOut();
   kj::Promise<void> fellBack(install::Slot running);

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "talosctl/archive/test-tar.h"
+#include "common/tar/test-tar.h"
 
 namespace talos::talosctl {
 namespace {

@@ -9,7 +9,7 @@
 #include <kj/io.h>
 #include <kj/memory.h>
 
-#include "talosctl/archive/tar-reader.h"
+#include "common/tar/tar-reader.h"
 
 namespace talos::talosctl {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/date.h"
 #include "common/config/talosconfig.h"
-#include "talosctl/archive/test-tar.h"
+#include "common/tar/test-tar.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {

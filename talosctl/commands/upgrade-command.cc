@@ -10,6 +10,7 @@
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/follow-node.h"
 #include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/image-file.h"
 
 namespace talos::talosctl {
 
@@ -17,7 +18,7 @@ namespace {
 
 // An image is pulled within 20 minutes or not at all.
 constexpr kj::Duration kFetch = 25 * kj::MINUTES, kLookAnswer = 5 * kj::SECONDS,
-                       kLookPause = 500 * kj::MILLISECONDS;
+                       kLookPause = 500 * kj::MILLISECONDS, kLookFetch = 1 * kj::SECONDS;
 // For the reboots, besides the time that the new system has to become healthy.
 constexpr kj::Duration kReboots = 10 * kj::MINUTES;
 constexpr unsigned kDefaultHealth = 600;
@@ -28,6 +29,7 @@ struct Change {
   Progress progress;
   kj::Array<kj::String> bootIds;  // empty: it was refused
   kj::Vector<Failure> failures;
+  kj::Maybe<kj::Own<ImageFile>> file = nullptr;  // that is sent
 };
 
 unsigned healthSeconds(Invocation& call) {
@@ -39,7 +41,8 @@ unsigned healthSeconds(Invocation& call) {
   return static_cast<unsigned>(seconds);
 }
 
-kj::Promise<kj::String> ask(Invocation& call, rpc::Node::Client node) {
+kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index) {
+  auto& call = change.call;
   auto upgrades = node.upgradesRequest().send().getUpgrades();
   if (!call.declared("image")) {
     auto request = upgrades.rollbackRequest();
@@ -47,23 +50,62 @@ kj::Promise<kj::String> ask(Invocation& call, rpc::Node::Client node) {
     co_return kj::str((co_await request.send()).getBootId());
   }
   auto request = upgrades.upgradeRequest();
-  request.setImage(call.text("image"));
+  auto image = splitImageName(call.text("image"));
+  request.setImage(image.name);
+  request.setQuery(image.query);
   request.setPreserve(call.on("preserve"));
   request.setHealthTimeoutS(healthSeconds(call));
+  KJ_IF_MAYBE (file, change.file) {
+    (*file)->fill(request.initFile(), [&change, index](uint64_t done, uint64_t size) {
+      change.progress.set(index, kj::str("sending ", change.call.text("image"), ": ",
+                                         done * 20 / size * 5, " % of ", size >> 20, " MiB"));
+    });
+  }
   co_return kj::str((co_await request.send()).getBootId());
+}
+
+kj::Promise<capnp::Response<rpc::Resources::GetResults>> upgradeStatus(rpc::Node::Client node) {
+  auto get = node.resourcesRequest().send().getResources().getRequest();
+  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
+  get.setId("node");
+  return get.send();
+}
+
+// How far the node is with what it fetches itself. Ends with whoever waits for that.
+kj::Promise<void> showFetch(Change& change, Session& session, size_t index) {
+  auto& timer = change.call.deps.timer;
+  for (;;) {
+    co_await timer.afterDelay(kLookFetch);
+    kj::Maybe<kj::String> text;
+    co_await within(timer, kLookAnswer, upgradeStatus(session.client.node(change.names[index])))
+        .then(
+            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
+              auto status = found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>();
+              if (status.getStage() == "fetching" && status.getReason().size() > 0) {
+                text = kj::str("fetching ", status.getImage(), ": ", status.getReason());
+              }
+            },
+            [](kj::Exception&&) {});  // the request itself says what is wrong
+    KJ_IF_MAYBE (t, text) change.progress.set(index, *t);
+  }
 }
 
 kj::Promise<void> request(Change& change, Session& session, Turns& turns, size_t index) {
   KJ_DEFER(turns.answered(index));
   co_await turns.start(index);
   auto& call = change.call;
+  kj::Promise<void> shown = kj::NEVER_DONE;
   if (call.declared("image")) {
-    change.progress.set(index, kj::str("fetching ", call.text("image")));
+    change.progress.set(index, kj::str(change.file == nullptr ? "fetching " : "sending ",
+                                       splitImageName(call.text("image")).name));
+    if (change.file == nullptr) shown = showFetch(change, session, index);
   }
   kj::Maybe<kj::Exception> wrong;
-  co_await within(call.deps.timer, kFetch, ask(call, session.client.node(change.names[index])))
+  co_await within(call.deps.timer, kFetch,
+                  ask(change, session.client.node(change.names[index]), index))
       .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
-            [&](kj::Exception&& e) { wrong = kj::mv(e); });
+            [&](kj::Exception&& e) { wrong = kj::mv(e); })
+      .exclusiveJoin(kj::mv(shown));
   KJ_IF_MAYBE (e, wrong) {
     change.progress.set(index, kj::str("failed: ", messageOf(*e)));
     change.failures.add(kj::str(change.names[index]), kj::mv(*e));
@@ -74,10 +116,7 @@ kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr be
   co_await client.connect(kLookAnswer);
   auto node = client.node(name);
   auto version = node.machineRequest().send().getMachine().versionRequest().send();
-  auto get = node.resourcesRequest().send().getResources().getRequest();
-  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
-  get.setId("node");
-  auto status = get.send();
+  auto status = upgradeStatus(node);
   auto bootId = kj::str((co_await version).getBootId());
   auto found = co_await status;
   co_return judgeUpgrade(before, bootId,
@@ -142,6 +181,10 @@ kj::String acknowledged(const Change& change, kj::Date now) {
 
 kj::Promise<int> runChange(Invocation& call) {
   healthSeconds(call);
+  kj::Maybe<kj::Own<ImageFile>> file;
+  if (call.declared("image") && isImageFile(call.text("image"))) {
+    file = kj::heap<ImageFile>(call.text("image"));
+  }
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
   auto turns = co_await takeTurns(*session, names);
@@ -149,7 +192,8 @@ kj::Promise<int> runChange(Invocation& call) {
                 .names = names,
                 .progress = Progress(call.deps.console, names),
                 .bootIds = kj::heapArray<kj::String>(names.size()),
-                .failures = {}};
+                .failures = {},
+                .file = kj::mv(file)};
   auto asked = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (auto i : kj::indices(names)) asked.add(request(change, *session, *turns, i));
   co_await kj::joinPromises(asked.finish());
@@ -180,7 +224,8 @@ void addUpgradeCommands(Command& root) {
   upgrade.flag({.name = "image",
                 .letter = "i",
                 .kind = FlagKind::kText,
-                .help = "the installer image, [registry/]name[:tag][@digest]",
+                .help = "the installer image: [registry/]name[:tag][@digest], "
+                        "https://host/archive.tar#sha256=<hex>, or a file, ./archive.tar",
                 .required = true});
   upgrade.flag({.name = "preserve",
                 .letter = "p",
@@ -192,7 +237,11 @@ void addUpgradeCommands(Command& root) {
   upgrade.details =
       "The new system is started once. If it is not healthy in time (the API, the services, the "
       "network), the node goes back to the old one by itself. Shows the progress until the "
-      "new system is confirmed, unless --wait=false is given. See talosctl get upgradestatus.";
+      "new system is confirmed, unless --wait=false is given. See talosctl get upgradestatus.\n\n"
+      "A path that begins with / ./ or ../ is a file of this machine, which is sent to the nodes; "
+      "a "
+      "file beside it with .sig at its end is its signature. A URL with http needs the digest of "
+      "the archive.";
   addHealthFlags(upgrade);
   auto& rollback = root.add("rollback", "Go back to the system of the other slot");
   rollback.details =

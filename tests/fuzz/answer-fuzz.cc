@@ -66,6 +66,33 @@ void readAsSuperblock(rpc::ParseAnswer::Reader answer) {
   }
 }
 
+void readAsArchive(rpc::ParseAnswer::Reader answer) {
+  for (auto& part : readArchive(answer, 1000)) {
+    KJ_ASSERT(part.offset <= 1000 && part.size <= 1000 - part.offset, "beside the archive");
+  }
+}
+
+void readAsPieces(rpc::ParseAnswer::Reader answer) {
+  struct Taken final : HttpPieces {
+    void begins(uint64_t, uint64_t) override {}
+    kj::Promise<void> piece(kj::Array<kj::byte> bytes) override {
+      KJ_ASSERT(bytes.size() <= kMostPieceBytes, "too large a piece");
+      return kj::READY_NOW;
+    }
+  } taken;
+  HttpProgress progress;
+  if (answer.isDoing() || answer.isBegins() || answer.isPiece()) {
+    takePiece(answer, progress, taken);
+    requireLine(progress.doing);
+  }
+  HttpSource from;
+  from.secure = true;
+  KJ_IF_MAYBE (moved, readPiecesEnd(answer, from)) {
+    requirePlace(*moved);
+    KJ_ASSERT(moved->secure, "from https to http");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -94,6 +121,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(readAsAddresses);
   check(readAsSuperblock);
   check(readAsVerdict);
+  check(readAsArchive);
+  check(readAsPieces);
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, true); });
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, false); });
   check([](rpc::ParseAnswer::Reader answer) {

@@ -1,20 +1,20 @@
 // Archives that a node sends: any bytes in any pieces, and names that must stay inside.
-// link: talosctl-archive
+// link: common-tar
 #include <kj/debug.h>
 
-#include "talosctl/archive/tar-reader.h"
+#include "common/tar/tar-reader.h"
 
 namespace {
 
 // Checks what the reader promises its visitor.
-struct Checker final : public talos::talosctl::TarVisitor {
+struct Checker final : public talos::TarVisitor {
   uint64_t left = 0;
   bool open = false;
-  void entry(const talos::talosctl::TarEntry& e) override {
+  void entry(const talos::TarEntry& e) override {
     KJ_ASSERT(!open);
     open = true;
     left = e.size;
-    KJ_IF_MAYBE (parts, talos::talosctl::safePath(e.path)) {
+    KJ_IF_MAYBE (parts, talos::safePath(e.path)) {
       KJ_ASSERT(parts->size() > 0);
       for (auto& part : *parts) {
         KJ_ASSERT(part.size() > 0 && part != "." && part != "..");
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       bytes[at + 155] = ' ';
     }
   }
-  talos::talosctl::TarReader reader;
+  talos::TarReader reader;
   Checker checker;
   for (size_t at = 0; at < bytes.size(); at += step) {
     if (reader.feed(bytes.slice(at, kj::min(at + step, bytes.size())), checker) != nullptr)

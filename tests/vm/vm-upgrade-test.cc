@@ -1,8 +1,8 @@
 // A node that is upgraded, and one whose new system is no good: it is back on the old one by itself,
 // and says why.
 //
-// The images come from a registry on the host's loopback; the host is a network namespace of this
-// process, so its port meets nobody else's.
+// The images come from a registry and from a web server on the host's loopback, and as a file with the
+// request; the host is a network namespace of this process, so its ports meet nobody else's.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 #include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 #include "tests/harness/registry.h"
+#include "tests/harness/web.h"
 
 namespace talos::vm {
 namespace {
@@ -64,12 +65,25 @@ class Images {
       must(words);
     }
     must({"env", "VERSION=" + version, setting("ROOTFS") + "/installer.sh", image, tarOf(version)});
-    push("oci-archive:" + tarOf(version), version);
     if (!changes.empty()) fs::remove_all(image);
   }
 
+  // What --image names it by.
+  std::string file(const std::string& version) { return tarOf(version); }
+  std::string inRegistry(const std::string& version) {
+    push("oci-archive:" + tarOf(version), version);
+    return "ghcr.io/talos/installer:" + version;
+  }
+  std::string onServer(const std::string& version) {
+    std::ifstream in(tarOf(version), std::ios::binary);
+    std::string body((std::istreambuf_iterator<char>(in)), {});
+    server.answer("", harness::Manner::kGood, body);
+    return "http://10.5.0.1:6080/installer.tar#sha256=" +
+           must({"sha256sum", tarOf(version)}).substr(0, 64);
+  }
+
   // The good one with a root image that was cut off; in a layer of its own.
-  void makeTruncated(const std::string& from, const std::string& version) {
+  std::string truncated(const std::string& from, const std::string& version) {
     auto layout = folder + "/layout";
     must({"skopeo", "copy", "oci-archive:" + tarOf(from), "oci:" + layout + ":x"});
     auto cut = folder + "/cut";
@@ -77,11 +91,13 @@ class Images {
     fs::resize_file(cut, 1 << 20);
     must({"umoci", "insert", "--image", layout + ":x", cut, "/usr/install/rootfs.sqsh"});
     push("oci:" + layout + ":x", version);
+    return "ghcr.io/talos/installer:" + version;
   }
 
  private:
   std::string folder;
   harness::Registry registry;
+  harness::Web server{getpid(), "127.0.0.1", 6080};
 
   std::string tarOf(const std::string& version) { return folder + "/" + version + ".tar"; }
   static void push(const std::string& what, const std::string& version) {
@@ -128,13 +144,13 @@ struct Machine {
   Cluster& cluster;
   std::string name;
 
-  harness::Result upgradeTo(const std::string& version, std::vector<std::string> more = {}) {
-    std::vector<std::string> words = {"upgrade", "--image", "ghcr.io/talos/installer:" + version};
+  harness::Result upgradeTo(const std::string& image, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"upgrade", "--image", image};
     words.insert(words.end(), more.begin(), more.end());
     auto begin = std::chrono::steady_clock::now();
     auto result = cluster.talosctl(words, 2 * kComesUp);
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::cerr << "upgrade to " << version << ": " << took.count() << " s\n" << result.err;
+    std::cerr << "upgrade to " << image << ": " << took.count() << " s\n" << result.err;
     return result;
   }
   std::string status() { return cluster.talosctl({"get", "upgradestatus", "-o", "yaml"}, 30).out; }
@@ -252,7 +268,7 @@ struct RecordedUpgrade {
   std::string config;
   harness::Result result;
 
-  RecordedUpgrade(Cluster& cluster, Machine& node, const std::string& version)
+  RecordedUpgrade(Cluster& cluster, Machine& node, const std::string& image)
       : before(cluster, node.name), config(cluster.ok({"read", "/system/state/config.yaml"})) {
     std::atomic<bool> over = false;
     std::thread following([&] {
@@ -268,7 +284,7 @@ struct RecordedUpgrade {
           },
           2 * kComesUp, 0.2);
     });
-    result = node.upgradeTo(version, {"--preserve"});
+    result = node.upgradeTo(image, {"--preserve"});
     over = true;
     following.join();
     if (after != nullptr) after->stop();
@@ -279,25 +295,30 @@ struct RecordedUpgrade {
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
 // whose end nobody tells; one that is good and does not stay; a config or data that are lost with
-// it; a rollback that leads nowhere.
+// it; a rollback that leads nowhere. An archive from a web server that is not the one that was named;
+// a file that does not arrive, or is not found in what arrived.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
-  images.makeTruncated("v9.9.1", "v9.9.2");
   images.make("v9.9.3", {"TREE=" + endingInit()});
   images.make("v9.9.4", {"REMOVE=" + listOf("usr/bin/apid")});
   Cluster cluster("upgrade", flags(), kComesUp);
   Machine node{cluster, "upgrade-master-1"};
   ASSERT_EQ(node.slot(), "A");
 
-  node.expectBackOn("A", node.upgradeTo("v9.9.2"),
+  node.expectBackOn("A", node.upgradeTo(images.truncated("v9.9.1", "v9.9.2")),
                     "rootfs.sqsh is damaged or cut off: its SHA-256 is");
-  node.expectBackOn("A", node.upgradeTo("v9.9.3"), "the system in slot B (v9.9.3) did not come up");
-  node.expectBackOn("A", node.upgradeTo("v9.9.4", {"--preserve", "--health-timeout", "60s"}),
-                    "was given up: it was not healthy within 60 s: ");
+  auto url = images.onServer("v9.9.3");
+  auto other = node.upgradeTo(url.substr(0, url.size() - 64) + std::string(64, '0'));
+  EXPECT_NE(other.status, 0) << other.out;
+  EXPECT_TRUE(contains(other.err, "is not the image that was named")) << other.err;
+  node.expectBackOn("A", node.upgradeTo(url), "the system in slot B (v9.9.3) did not come up");
+  node.expectBackOn(
+      "A", node.upgradeTo(images.inRegistry("v9.9.4"), {"--preserve", "--health-timeout", "60s"}),
+      "was given up: it was not healthy within 60 s: ");
   EXPECT_TRUE(contains(node.status(), "service apid is not up")) << node.status();
 
-  RecordedUpgrade recorded(cluster, node, "v9.9.1");
+  RecordedUpgrade recorded(cluster, node, images.file("v9.9.1"));
   auto& good = recorded.result;
   EXPECT_EQ(good.status, 0) << good.err << cluster.console(node.name);
   EXPECT_TRUE(contains(good.out, "Upgrade request received")) << good.out;
@@ -332,7 +353,7 @@ TEST_F(Upgrade, PowerCuts) {
   images.make("v9.9.1", {});
   Cluster cluster("upgradecut", flags(), kComesUp);
   Machine node{cluster, "upgradecut-master-1"};
-  RecordedUpgrade recorded(cluster, node, "v9.9.1");
+  RecordedUpgrade recorded(cluster, node, images.inRegistry("v9.9.1"));
   EXPECT_EQ(recorded.result.status, 0) << recorded.result.err << cluster.console(node.name);
   ASSERT_NE(recorded.after, nullptr);
   auto count = cuts::cutsToMake(0), early = count * 2 / 3;

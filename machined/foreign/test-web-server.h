@@ -1,5 +1,5 @@
 // A web server on a loopback port of the kernel's choice that does what a test says, in this
-// process and on the test's clock. For the tests of this folder.
+// process and on the test's clock.
 #pragma once
 
 #include <kj/async-io.h>

@@ -1,12 +1,12 @@
-#include "talosctl/archive/tar-reader.h"
+#include "common/tar/tar-reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string.h>
 
-#include "talosctl/archive/test-tar.h"
+#include "common/tar/test-tar.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(Tar, SafePaths) {
 }
 
 }  // namespace
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-namespace talos::talosctl {
+namespace talos {
 
 class TestTar {
  public:
@@ -96,4 +96,4 @@ inline kj::Array<kj::byte> gzip(kj::ArrayPtr<const kj::byte> plain) {
   return kj::heapArray<kj::byte>(out.slice(0, out.size() - z.avail_out));
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -1,8 +1,8 @@
-#include "talosctl/archive/tar-reader.h"
+#include "common/tar/tar-reader.h"
 
 #include <string.h>
 
-namespace talos::talosctl {
+namespace talos {
 
 namespace {
 
@@ -104,6 +104,15 @@ kj::Maybe<kj::String> TarReader::feed(kj::ArrayPtr<const kj::byte> bytes, TarVis
     }
   }
   return nullptr;
+}
+
+uint64_t TarReader::skipData(TarVisitor& visitor) {
+  if (state != State::kData) return 0;
+  auto skipped = left;
+  position += left;
+  left = 0;
+  endPart(visitor);
+  return skipped;
 }
 
 // A part is used up: go on with its padding, then with the next header.
@@ -255,4 +264,4 @@ kj::Maybe<kj::Vector<kj::String>> safePath(kj::StringPtr path) {
   return kj::mv(parts);
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

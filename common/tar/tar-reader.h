@@ -10,7 +10,7 @@
 #include <kj/vector.h>
 #include <stdint.h>
 
-namespace talos::talosctl {
+namespace talos {
 
 struct TarEntry {
   enum class Kind { kFile, kDirectory, kSymlink, kHardLink, kOther };
@@ -38,6 +38,11 @@ class TarReader {
 
   // What is wrong with the archive, or nothing. After a problem the reader must not be fed again.
   kj::Maybe<kj::String> feed(kj::ArrayPtr<const kj::byte> bytes, TarVisitor& visitor);
+  // In the data of an entry: how many bytes of it have not come yet. They count as read, the
+  // visitor's end() is called, and the next bytes to feed are those behind them. Otherwise 0.
+  uint64_t skipData(TarVisitor& visitor);
+  bool atEnd() const { return state == State::kEnd; }  // whatever comes is not read
+
   // At the end of the input: a problem when the archive is truncated.
   kj::Maybe<kj::String> finish() const;
 
@@ -64,4 +69,4 @@ class TarReader {
 // an absolute path, one with "..", one that ends up empty, or one with a NUL.
 kj::Maybe<kj::Vector<kj::String>> safePath(kj::StringPtr path);
 
-}  // namespace talos::talosctl
+}  // namespace talos

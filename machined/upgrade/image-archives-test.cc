@@ -1,0 +1,277 @@
+// Archives from a web server that is as unreliable as they are, and from clients.
+#include "machined/upgrade/image-archives.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/tar/test-tar.h"
+#include "machined/foreign/test-web-server.h"
+#include "machined/parse/test-direct-foreign.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// As make installer-image writes it, but smaller.
+kj::Array<kj::byte> installerArchive() {
+  TestTar layer;
+  for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
+  layer.file("usr/large", 0644, std::string(300'000, 'x').c_str());
+  TestTar tar;
+  tar.file("blobs/sha256/1", 0644, kj::heapString(layer.finish().asChars()));
+  tar.file("blobs/sha256/2", 0644, R"({"layers":[{"digest":"sha256:1"}]})");
+  tar.file("index.json", 0644, R"({"manifests":[{"digest":"sha256:2"}]})");
+  return tar.finish();
+}
+
+kj::Array<kj::byte> digestBytes(kj::ArrayPtr<const kj::byte> bytes) {
+  auto text = pki::sha256Of(bytes);
+  return kj::decodeHex(text.slice(strlen("sha256:")).asArray());
+}
+
+// A client with a file, of which only so much can be read.
+class TestSource final : public rpc::ByteSource::Server {
+ public:
+  TestSource(kj::ArrayPtr<const kj::byte> bytes, unsigned& atOnce) : bytes(bytes), atOnce(atOnce) {}
+  kj::Promise<void> read(ReadContext context) override {
+    auto params = context.getParams();
+    EXPECT_LE(params.getSize(), kMostPieceBytes);
+    if (++waiting > atOnce) atOnce = waiting;
+    KJ_DEFER(--waiting);
+    co_await kj::evalLater([]() {});
+    auto begin = kj::min(params.getOffset(), bytes.size());
+    context.getResults().setBytes(
+        bytes.slice(begin, begin + kj::min(params.getSize(), bytes.size() - begin)));
+  }
+
+ private:
+  kj::ArrayPtr<const kj::byte> bytes;
+  unsigned& atOnce;
+  unsigned waiting = 0;
+};
+
+struct KeyPair {
+  EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
+  ~KeyPair() { EVP_PKEY_free(key); }
+  kj::String pem() const {
+    BIO* bio = BIO_new(BIO_s_mem());
+    KJ_DEFER(BIO_free(bio));
+    KJ_ASSERT(PEM_write_bio_PUBKEY(bio, key) == 1);
+    char* data;
+    auto size = BIO_get_mem_data(bio, &data);
+    return kj::heapString(data, static_cast<size_t>(size));
+  }
+  kj::Array<kj::byte> sign(kj::ArrayPtr<const kj::byte> bytes) const {
+    EVP_MD_CTX* context = EVP_MD_CTX_new();
+    KJ_DEFER(EVP_MD_CTX_free(context));
+    size_t size = 80;
+    auto out = kj::heapArray<kj::byte>(size);
+    KJ_ASSERT(EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key) == 1 &&
+              EVP_DigestSign(context, out.begin(), &size, bytes.begin(), bytes.size()) == 1);
+    return kj::heapArray(out.slice(0, size));
+  }
+};
+
+class ArchivesTest : public testing::Test {
+ protected:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  DirectForeign foreign;
+  RealImageArchives archives{
+      {uv, timer, kj::systemPreciseCalendarClock(), io.provider->getNetwork(),
+       [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+         return kj::arr(kj::str(host));
+       },
+       []() -> kj::Promise<kj::String> { return kj::String(); }, foreign, "/tmp"}};
+  kj::Array<kj::byte> archive = installerArchive();
+  std::string whole{archive.asChars().begin(), archive.size()};
+  std::string digest = kj::encodeHex(digestBytes(archive)).cStr();
+  uint64_t done = 0, size = 0;
+
+  ~ArchivesTest() noexcept override {}
+
+  // Its time goes on fifty times as fast.
+  std::string outcome(kj::Promise<ImageArchive> promise) {
+    std::string result;
+    auto clock = tick().eagerlyEvaluate(nullptr);
+    promise
+        .then(
+            [&](ImageArchive got) {
+              result = kj::str(got.parts.size(), " ", got.parts[0].size, " ", got.sha256).cStr();
+            },
+            [&](kj::Exception&& e) {
+              result = kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+            })
+        .wait(io.waitScope);
+    return result;
+  }
+  kj::Promise<void> tick() {
+    for (;;) {
+      co_await io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS);
+      timer.advanceTo(timer.now() + 50 * kj::MILLISECONDS);
+    }
+  }
+  std::string fetch(kj::StringPtr url, kj::StringPtr key = "") {
+    return outcome(archives.fetch(KJ_ASSERT_NONNULL(archiveUrl(url, "")), kj::str(key),
+                                  [this](uint64_t d, uint64_t s) {
+                                    done = d;
+                                    size = s;
+                                  }));
+  }
+  kj::String at(TestServer& server) {
+    return kj::str("http://127.0.0.1:", server.port(), "/i.tar#sha256=", digest.c_str());
+  }
+  std::string good() { return "5 7 " + digest; }
+  unsigned atOnce = 0;
+  std::string receive(ClientFile file, kj::StringPtr key = "") {
+    return outcome(archives.receive(kj::str("./i.tar"), kj::mv(file), kj::str(key),
+                                    [this](uint64_t d, uint64_t) { done = d; }));
+  }
+  ClientFile file(kj::ArrayPtr<const kj::byte> bytes) {
+    return {kj::heap<TestSource>(bytes, atOnce), archive.size(), digestBytes(archive), nullptr};
+  }
+};
+
+std::string urlProblem(kj::StringPtr url) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { archiveUrl(url, ""); })) {
+    return messageOf(*e).cStr();
+  }
+  return "";
+}
+
+}  // namespace
+
+// Catches: a reference that is taken for a URL; http without a digest; a digest that is none, or a
+// secret query that is shown.
+TEST(ArchiveUrl, SaysWhatItNeeds) {
+  EXPECT_TRUE(archiveUrl("registry.example/i:v1@sha256:12", "") == nullptr);
+  std::string hex(64, 'A');
+  auto url = KJ_ASSERT_NONNULL(archiveUrl(("http://h:81/a/b.tar#sha256=" + hex).c_str(), "t=1"));
+  EXPECT_EQ(url.sha256, std::string(64, 'a').c_str());
+  EXPECT_EQ(url.place.target, "/a/b.tar?t=1");
+  EXPECT_EQ(url.place.shown, "http://h:81/a/b.tar");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(archiveUrl("https://h/a", "")).sha256, "");
+  EXPECT_THAT(urlProblem("http://h/a"), HasSubstr("name its digest"));
+  EXPECT_THAT(urlProblem("https://h/a#md5=12"), HasSubstr("must be sha256=<hex>"));
+  EXPECT_THAT(urlProblem(("https://h/a#sha256=" + hex + "a").c_str()), HasSubstr("64 hex"));
+  EXPECT_THAT(urlProblem("https://h/a#sha256="), HasSubstr("64 hex"));
+  EXPECT_THAT(urlProblem("https://user@h/a"), HasSubstr("user name"));
+}
+
+// Catches: a file that is lost, shifted or not counted on its way.
+TEST_F(ArchivesTest, AreFetched) {
+  TestServer server(io, ok(whole));
+  EXPECT_EQ(fetch(at(server)), good());
+  EXPECT_EQ(done, archive.size());
+  EXPECT_EQ(size, archive.size());
+  EXPECT_THAT(server.asked, ElementsAre("GET /i.tar HTTP/1.1"));
+}
+
+// Catches: a download that begins anew after each interruption, and never ends on a bad line; one
+// whose second part is put in the wrong place.
+TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
+  TestServer server(io, ok(whole));
+  unsigned asked = 0;
+  server.behaviour = [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
+    auto total = std::to_string(whole.size());
+    auto head = "HTTP/1.1 200 OK\r\nContent-Length: " + total + "\r\n\r\n";
+    if (++asked == 1) return sendAll(stream, head + whole.substr(0, 200'000));
+    auto from = 3 * kMostPieceBytes;  // what has come whole
+    auto rest = whole.substr(from);
+    return sendAll(stream, "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " +
+                               std::to_string(from) + "-" + std::to_string(whole.size() - 1) + "/" +
+                               total + "\r\nContent-Length: " + std::to_string(rest.size()) +
+                               "\r\n\r\n" + rest);
+  };
+  EXPECT_EQ(fetch(at(server)), good());
+  EXPECT_EQ(asked, 2u);
+  asked = 0;
+  server.behaviour = [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
+    auto head = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(whole.size()) + "\r\n\r\n";
+    return sendAll(stream, ++asked == 1 ? head + whole.substr(0, 200'000) : head + whole);
+  };
+  EXPECT_EQ(fetch(at(server)), good()) << "of a server that always sends all of it";
+}
+
+// Catches: an image that is used though it is not the one that was named; a server that is asked for
+// ever; a page that says "not found", unpacked.
+TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {
+  auto other = whole;
+  other[1000] ^= 1;
+  TestServer server(io, ok(other));
+  EXPECT_THAT(fetch(at(server)), HasSubstr("InvalidArgument: http://127.0.0.1:"));
+  EXPECT_THAT(fetch(at(server)), HasSubstr("was damaged: its SHA-256 is "));
+  server.behaviour = answer("404 Not Found", "Content-Length: 4\r\n", "none");
+  EXPECT_THAT(fetch(at(server)), HasSubstr("NotFound: cannot fetch http://127.0.0.1:"));
+  server.asked.clear();
+  server.behaviour = answer("503 Busy", "Content-Length: 0\r\n", "");
+  EXPECT_THAT(fetch(at(server)), HasSubstr("the server answered 503 Busy"));
+  EXPECT_EQ(server.asked.size(), 5u);
+  server.behaviour = answer("200 OK", "Content-Length: 1073741825\r\n", "x");
+  EXPECT_THAT(fetch(at(server)), HasSubstr("InvalidArgument: cannot fetch "));
+  EXPECT_THAT(fetch(at(server)), HasSubstr("larger than 1024 MiB"));
+}
+
+// Catches: a client's file that is taken in larger parts than the memory is for, or taken though it
+// has changed; one that is shorter than it was said to be.
+TEST_F(ArchivesTest, AreReceived) {
+  EXPECT_EQ(receive(file(archive)), good());
+  EXPECT_EQ(done, archive.size());
+  EXPECT_LE(atOnce, 16u);
+  auto changed = kj::heapArray(archive.asPtr());
+  changed[5] ^= 1;
+  EXPECT_THAT(receive(file(changed)), HasSubstr("InvalidArgument: ./i.tar is not the image"));
+  EXPECT_THAT(receive(file(archive.slice(0, 1000))), HasSubstr("./i.tar has become shorter"));
+  auto huge = file(archive);
+  huge.size = kMostImageBytes + 1;
+  EXPECT_THAT(receive(kj::mv(huge)), HasSubstr("1 byte to 1024 MiB"));
+}
+
+// Catches: an image that nobody has signed, or somebody else has, and that is used although the
+// config names a key; a refusal that does not say of which key and which bytes.
+TEST_F(ArchivesTest, NeedASignatureWhenThereIsAKey) {
+  KeyPair own, other;
+  auto key = own.pem();
+  std::string name = pki::VerifyKey(key).name().cStr();
+  auto signedBy = [&](const KeyPair& pair) {
+    auto f = file(archive);
+    f.signature = pair.sign(archive);
+    return f;
+  };
+  EXPECT_EQ(receive(signedBy(own), key), good());
+  auto refused = receive(signedBy(other), key);
+  EXPECT_THAT(refused, HasSubstr("PermissionDenied: ./i.tar is not signed by the key"));
+  EXPECT_THAT(refused, HasSubstr("sha256:" + digest));
+  EXPECT_THAT(refused, HasSubstr(name));
+  EXPECT_THAT(receive(file(archive), key), HasSubstr("put it into ./i.tar.sig"));
+
+  auto text = kj::encodeBase64(own.sign(archive), true);
+  TestServer server(io, ok(whole));
+  unsigned asked = 0;
+  server.behaviour = [&](kj::AsyncIoStream& stream) {
+    return (++asked % 2 == 1 ? ok(whole) : ok(text.cStr()))(stream);
+  };
+  EXPECT_EQ(fetch(at(server), key), good());
+  EXPECT_THAT(server.asked, ElementsAre("GET /i.tar HTTP/1.1", "GET /i.tar.sig HTTP/1.1"));
+  EXPECT_THAT(fetch(at(server), other.pem()), HasSubstr("PermissionDenied: http://127.0.0.1:"));
+  server.behaviour = [&](kj::AsyncIoStream& stream) {
+    return (++asked % 2 == 1 ? ok(whole) : answer("404 No", "Content-Length: 0\r\n", ""))(stream);
+  };
+  auto unsignedOne = fetch(at(server), key);
+  EXPECT_THAT(unsignedOne, HasSubstr("PermissionDenied: http://127.0.0.1:"));
+  EXPECT_THAT(unsignedOne, HasSubstr(".sig: the server answered 404 No"));
+  EXPECT_THAT(unsignedOne, HasSubstr(name));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,104 @@
+// The file that is sent with an upgrade, and what is not one.
+#include "talosctl/commands/image-file.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::talosctl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct ImageFileTest : testing::Test {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  std::string folder;
+  ImageFileTest() {
+    char name[] = "/tmp/image-file-test-XXXXXX";
+    KJ_ASSERT(mkdtemp(name) != nullptr);
+    folder = name;
+  }
+  ~ImageFileTest() noexcept override { KJ_ASSERT(system(("rm -r " + folder).c_str()) == 0); }
+  void put(const char* name, std::string text) {
+    writeFileAtomically((folder + "/" + name).c_str(), kj::StringPtr(text.c_str()).asArray(), 0600);
+  }
+};
+
+}  // namespace
+
+// Catches: bytes that are served from another place; a digest of something else; a signature that is
+// left behind.
+TEST_F(ImageFileTest, IsServedAsItIs) {
+  put("i.tar", std::string(100'000, 'a') + "end");
+  put("i.tar.sig", "signature");
+  ImageFile file((folder + "/i.tar").c_str());
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::ImageFile>();
+  std::vector<uint64_t> heard;
+  file.fill(out, [&](uint64_t done, uint64_t size) {
+    EXPECT_EQ(size, 100'003u);
+    heard.push_back(done);
+  });
+  auto in = out.asReader();
+  EXPECT_EQ(in.getSize(), 100'003u);
+  EXPECT_EQ(kj::heapString(in.getSignature().asChars()), "signature");
+  // printf 'a%.0s' $(seq 100000) …; sha256sum
+  EXPECT_EQ(in.getSha256().size(), 32u);
+  auto read = [&](uint64_t offset, uint32_t size) {
+    auto request = in.getBytes().readRequest();
+    request.setOffset(offset);
+    request.setSize(size);
+    return kj::heapString(request.send().wait(scope).getBytes().asChars());
+  };
+  EXPECT_EQ(read(99'999, 10), "aend");
+  EXPECT_EQ(read(0, 100'000).size(), 64u << 10);
+  EXPECT_EQ(read(200'000, 10), "");
+  EXPECT_THAT(heard, ElementsAre(100'003));
+}
+
+// Catches: the digest of an empty or of half a file.
+TEST_F(ImageFileTest, ItsDigestIsThatOfSha256sum) {
+  put("abc", "abc");
+  ImageFile file((folder + "/abc").c_str());
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::ImageFile>();
+  file.fill(out, [](uint64_t, uint64_t) {});
+  EXPECT_EQ(kj::encodeHex(out.asReader().getSha256()),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+// Catches: a reference of a registry that is looked for on this machine; a file that is asked for in
+// a registry because its name lacks a ./; a query that lands in the audit log.
+TEST_F(ImageFileTest, WhatIsAFile) {
+  EXPECT_TRUE(isImageFile("./installer.tar"));
+  EXPECT_TRUE(isImageFile("../installer.tar"));
+  EXPECT_TRUE(isImageFile("/tmp/installer.tar"));
+  EXPECT_FALSE(isImageFile("ghcr.io/talos-systems/installer:v0.9.1"));
+  EXPECT_FALSE(isImageFile("https://example.com/installer.tar"));
+  put("installer", "x");
+  KJ_SYSCALL(chdir(folder.c_str()));
+  auto problem = kj::runCatchingExceptions([] { isImageFile("installer"); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(problem)).cStr(), HasSubstr("write ./installer"));
+  KJ_SYSCALL(chdir("/"));
+  auto url = splitImageName("https://h/a.tar?token=1#sha256=12");
+  EXPECT_EQ(url.name, "https://h/a.tar#sha256=12");
+  EXPECT_EQ(url.query, "token=1");
+  EXPECT_EQ(splitImageName("https://h/a.tar#b?c").query, "");
+  EXPECT_EQ(splitImageName("r/i:v1").name, "r/i:v1");
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([] {
+                ImageFile file("/tmp/there-is-no-such-file");
+              }))).cStr(),
+              HasSubstr("cannot read /tmp/there-is-no-such-file: No such file"));
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,39 @@
+// What `talosctl upgrade --image` names: a reference of a registry, a URL, or a file of this
+// machine, which is sent to the nodes.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/io.h>
+
+#include "rpc/upgrade.capnp.h"
+
+namespace talos::talosctl {
+
+// A path that begins with / ./ or ../, which no reference does. A usage error for another word that
+// is a file here.
+bool isImageFile(kj::StringPtr image);
+
+// "https://host/path?query#digest" without the query, and the query. Of anything else: itself.
+struct ImageName {
+  kj::String name, query;
+};
+ImageName splitImageName(kj::StringPtr image);
+
+// Open, with what a node compares it with. It is read once for that, and once for each node.
+class ImageFile {
+ public:
+  // Throws naming the file. A file beside it with .sig at its end is its signature.
+  explicit ImageFile(kj::StringPtr path);
+  KJ_DISALLOW_COPY_AND_MOVE(ImageFile);
+
+  // `served` hears how far the node has read. This object has to outlive the capability.
+  void fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t done, uint64_t size)> served);
+
+ private:
+  kj::String path;
+  kj::AutoCloseFd fd;
+  uint64_t size = 0;
+  kj::Array<kj::byte> digest, signature;
+};
+
+}  // namespace talos::talosctl
