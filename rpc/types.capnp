@@ -65,8 +65,8 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
 }
 struct DiscoveredVolumeSpec $A.resource((type = "DiscoveredVolumes.block.talos.dev", namespace = "runtime")) {
-  # A disk, a partition or an opened encrypted volume, and what is on it. The id is the device's name.
-  type @0 :Text $A.column("Type");              # disk, partition, cdrom or mapped
+  # A disk or a partition, and what is on it. The id is the device's name.
+  type @0 :Text $A.column("Type");              # disk, partition or cdrom
   devicePath @1 :Text;                          # /dev/vda5
   parent @2 :Text;                              # the disk of a partition: vda
   size @3 :UInt64;                              # bytes

@@ -1,5 +1,6 @@
 // The controllers of this machine, and what each of them is connected to.
 #include "machined/brain/wiring.h"
+#include "machined/controllers/disk-controllers.h"
 #include "machined/controllers/hostname-controller.h"
 #include "machined/controllers/network-events.h"
 #include "machined/controllers/service-controller.h"
@@ -28,6 +29,10 @@ void Wiring::addStateControllers() {
   controllers.add(kj::heap<ServiceController>(events, KJ_BIND_METHOD(supervisor, isUp)));
   controllers.add(kj::heap<HostnameController>(applyHostname));
   controllers.add(repairController());
+  if (!container) {
+    controllers.add(discoveredVolumesOf(io.unixEventPort, timer, volumes));
+    controllers.add(mountStatusOf(io.unixEventPort, timer, uv));
+  }
   controllers.add(timeController());
   controllers.add(kj::heap<MachineStatusController>(KJ_BIND_METHOD(*this, machineState)));
 }

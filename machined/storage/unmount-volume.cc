@@ -9,6 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "machined/storage/mount-table.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::machined {
@@ -17,41 +18,6 @@ namespace {
 constexpr auto kPatience = 5 * kj::SECONDS;
 constexpr auto kAskPatience = 1 * kj::SECONDS;  // to find who keeps it busy
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
-
-struct Mount {
-  kj::ArrayPtr<const char> device, target, type, options;
-};
-
-// id parent major:minor root target options … - type source options
-kj::Maybe<Mount> mountOf(kj::ArrayPtr<const char> line) {
-  kj::Vector<kj::ArrayPtr<const char>> fields;
-  size_t begin = 0, dash = 0;
-  for (size_t i = 0; i <= line.size(); ++i) {
-    if (i < line.size() && line[i] != ' ') continue;
-    fields.add(line.slice(begin, i));
-    if (dash == 0 && fields.size() > 6 && fields.back() == "-"_kj.asArray())
-      dash = fields.size() - 1;
-    begin = i + 1;
-  }
-  if (dash == 0 || dash + 3 >= fields.size()) return nullptr;
-  return Mount{fields[2], fields[4], fields[dash + 1], fields[dash + 3]};
-}
-
-// Octal escapes of blanks and the like.
-kj::String unescaped(kj::ArrayPtr<const char> text) {
-  kj::Vector<char> result;
-  auto octal = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '7'; };
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
-      result.add(static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                                   (text[i + 3] - '0')));
-      i += 3;
-    } else {
-      result.add(text[i]);
-    }
-  }
-  return kj::heapString(result.asPtr());
-}
 
 bool hasUpperLayerIn(kj::ArrayPtr<const char> options, kj::StringPtr path) {
   auto wanted = kj::str(",upperdir=", path, "/");
@@ -103,7 +69,7 @@ int unmountOnce(kj::StringPtr target) {
 }  // namespace
 
 kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, MountsOn which) {
-  kj::Vector<Mount> mounts;
+  kj::Vector<MountLine> mounts;
   kj::ArrayPtr<const char> device;
   for (auto line : Lines(mountinfo)) {
     KJ_IF_MAYBE (mount, mountOf(line)) {
@@ -124,7 +90,7 @@ kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, Mou
         break;
       case MountsOn::kOverlays:
         wanted = !isBelow && mount.type == "overlay"_kj.asArray() &&
-                 hasUpperLayerIn(mount.options, path);
+                 hasUpperLayerIn(mount.superOptions, path);
         break;
       case MountsOn::kOtherPlaces:
         wanted = !isBelow && mount.device == device && mount.target != path.asArray();

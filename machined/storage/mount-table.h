@@ -1,0 +1,31 @@
+// The kernel's table of mounts, /proc/self/mountinfo. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+// As a line has it; texts may be escaped.
+struct MountLine {
+  kj::ArrayPtr<const char> device;   // 254:6
+  kj::ArrayPtr<const char> root;     // what of the file system is shown
+  kj::ArrayPtr<const char> target;   // where
+  kj::ArrayPtr<const char> options;  // of the mount
+  kj::ArrayPtr<const char> type, source;
+  kj::ArrayPtr<const char> superOptions;  // of the file system
+};
+kj::Maybe<MountLine> mountOf(kj::ArrayPtr<const char> line);
+
+// Octal escapes of blanks and the like become what they stand for.
+kj::String unescaped(kj::ArrayPtr<const char> text);
+
+// A file system on a block device, where it was mounted first.
+struct DeviceMount {
+  kj::String source, target, type;
+  kj::Vector<kj::String> options;  // of the mount
+};
+// In the order of the table. Not what shows a part of a file system elsewhere.
+kj::Vector<DeviceMount> deviceMounts(kj::StringPtr mountinfo);
+
+}  // namespace talos::machined
