@@ -66,6 +66,7 @@ void unname(Disk& disk) {
 
 void changeMeta(Disk& disk, const EraseStep& step) {
   auto bytes = disk.read(step.offset, kMetaBytes);
+  KJ_DEFER(zeroizeReceived(bytes));
   MetaValues values(bytes);
   constexpr auto kMark = static_cast<uint32_t>(MetaTag::kReset);
   for (auto tag : values.tags()) {

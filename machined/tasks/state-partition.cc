@@ -18,9 +18,9 @@ kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
 kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
                               MachineConfigReader& config, ConfigKeeper& keeper) {
   co_await state.mountWith(encryptionOfState(config.machine(store)));
+  co_await recorder.begin(state.isMounted());  // also for what goes wrong from here on
   co_await keeper.preferKept();
   co_await state.putKeysRight(encryptionOfState(config.machine(store)));
-  co_await recorder.begin(state.isMounted());
 }
 kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
   co_await recorder.end();
