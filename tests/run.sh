@@ -74,6 +74,8 @@ soak() {
     IMAGE=/build/image "$INNER/parts/tests/vm/vm-upgrade-test" --gtest_filter='Upgrade.PowerCuts'
   step "power cuts of a reset" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
     "$INNER/parts/tests/cluster/reset-test" --gtest_filter='Reset.IsFinished*'
+  step "power cuts of changes of keys" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
+    "$INNER/parts/tests/vm/vm-encryption-test" --gtest_filter='*PowerCutsOfRotations'
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
     machines

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <mutex>
 #include <regex>
 #include <thread>
@@ -190,6 +189,76 @@ std::string stateOf(const cuts::CutAt& cut, const std::string& found, const std:
   return answered ? "new, as answered" : found == after ? "new" : "old";
 }
 
+// What a node has been asked to change while it was recorded: in each window the value or the config of its
+// number becomes the next one.
+struct Changes {
+  std::vector<cuts::Window> ofMeta, ofConfig;
+  std::vector<std::string> configs;
+  static std::string value(size_t i) { return "value-" + std::to_string(i); }
+};
+
+Changes makeChanges(const Cluster& cluster, Victim& victim, cuts::Recording& recording,
+                    unsigned count) {
+  Changes made;
+  auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
+  auto during = [&](std::vector<cuts::Window>& windows, auto&& act) {
+    auto begin = recording.position();
+    act();
+    windows.push_back({begin, recording.position(), true});
+  };
+  for (unsigned i = 1; i <= count; ++i) {
+    during(made.ofMeta, [&] { cluster.ok({"meta", "write", "40", Changes::value(i)}); });
+  }
+  made.configs.push_back(config());
+  for (unsigned i = 1; i <= count; ++i) {
+    during(made.ofConfig, [&] { victim.apply(kFirstValue - i % 2 * 10); });
+    made.configs.push_back(config());
+    EXPECT_NE(made.configs[i], made.configs[i - 1]);
+  }
+  recording.stop();
+  return made;
+}
+
+std::vector<cuts::Sample> cutMeta(kj::WaitScope& scope, const std::string& log, const Changes& made,
+                                  const std::string& kept) {
+  cuts::Scratch folder;
+  cuts::Replay replay(scope, log, folder.path());
+  auto& image = imageWith(replay, "META");
+  cuts::Outcomes outcomes("META writes");
+  auto samples = cuts::replayCuts(
+      replay, cuts::chooseCuts(replay, made.ofMeta, cuts::cutsToMake(30)), outcomes,
+      [&](const cuts::CutAt& cut) {
+        KJ_REQUIRE(cuts::metaValue(image, 41) == "other");
+        return stateOf(cut, cuts::metaValue(image, 40), Changes::value(cut.window),
+                       Changes::value(cut.window + 1), "value");
+      },
+      cuts::samplesToBoot(), kept);
+  EXPECT_GT(outcomes.of("old"), 0u);
+  EXPECT_GT(outcomes.of("new"), 0u);
+  return samples;
+}
+
+std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log,
+                                    const Changes& made, const std::string& kept) {
+  cuts::Scratch folder;
+  cuts::Replay replay(scope, log, folder.path());
+  auto& image = imageWith(replay, "STATE");
+  auto state = cuts::part(image, "STATE");
+  cuts::Outcomes outcomes("config writes");
+  auto samples = cuts::replayCuts(
+      replay, cuts::chooseCuts(replay, made.ofConfig, cuts::cutsToMake(30)), outcomes,
+      [&](const cuts::CutAt& cut) {
+        KJ_REQUIRE(cuts::tableOf(image) != nullptr, "the partition table is gone");
+        auto found = cuts::fileOfXfs(image, state, folder.path(), "config.yaml");
+        auto& text = KJ_REQUIRE_NONNULL(found, "there is no config");
+        return stateOf(cut, text, made.configs[cut.window], made.configs[cut.window + 1], "config");
+      },
+      cuts::samplesToBoot(), kept);
+  EXPECT_GT(outcomes.of("old"), 0u);
+  EXPECT_GT(outcomes.of("new") + outcomes.of("new, as answered"), 0u);
+  return samples;
+}
+
 // Catches, at any write, whatever of the unflushed arrives: a table that is not whole; a copy of META that is
 // written while the other one is not whole; a config that is written in place, or renamed before it is on the
 // disk; an answer before they are; a file system that a boot cannot mount.
@@ -200,88 +269,27 @@ TEST(PowerCuts, OfARecording) {
   Victim victim(cluster, 1);
   ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
   cluster.ok({"meta", "write", "41", "other"});
-  cluster.ok({"meta", "write", "40", "value-0"});
+  cluster.ok({"meta", "write", "40", Changes::value(0)});
   victim.apply(kFirstValue);
-  auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
-  const unsigned count = cuts::cutsToMake(30), changes = kj::max(count / 10, 4u);
-
-  cuts::Scratch scratch;
   cuts::Recording recording(cluster, name);
-  std::vector<cuts::Window> ofMeta, ofConfig;
-  auto during = [&](std::vector<cuts::Window>& windows, auto&& act) {
-    auto begin = recording.position();
-    act();
-    windows.push_back({begin, recording.position(), true});
-  };
-  std::vector<std::string> configs = {config()};
-  for (unsigned i = 1; i <= changes; ++i) {
-    during(ofMeta, [&] { cluster.ok({"meta", "write", "40", "value-" + std::to_string(i)}); });
-  }
-  for (unsigned i = 1; i <= changes; ++i) {
-    during(ofConfig, [&] { victim.apply(kFirstValue - i % 2 * 10); });
-    configs.push_back(config());
-    EXPECT_NE(configs[i], configs[i - 1]);
-  }
-  recording.stop();
+  auto made = makeChanges(cluster, victim, recording, kj::max(cuts::cutsToMake(30) / 10, 4u));
 
-  auto samples = cuts::samplesToBoot();
+  cuts::Scratch ofMeta, ofConfig;
   std::vector<cuts::Sample> boots;
   {
     kj::EventLoop loop;
     kj::WaitScope scope(loop);
-    cuts::Replay replay(scope, recording.log(), scratch.path());
-    auto& image = imageWith(replay, "META");
-    cuts::Outcomes outcomes("META writes");
-    auto taken = cuts::replayCuts(
-        replay, cuts::chooseCuts(replay, ofMeta, count), outcomes,
-        [&](const cuts::CutAt& cut) {
-          KJ_REQUIRE(cuts::metaValue(image, 41) == "other");
-          auto value = [&](size_t i) { return "value-" + std::to_string(i); };
-          return stateOf(cut, cuts::metaValue(image, 40), value(cut.window), value(cut.window + 1),
-                         "value");
-        },
-        samples, scratch.path());
-    boots.insert(boots.end(), taken.begin(), taken.end());
-    EXPECT_GT(outcomes.of("old"), 0u);
-    EXPECT_GT(outcomes.of("new"), 0u);
-  }
-  {
-    cuts::Scratch folder;
-    kj::EventLoop loop;
-    kj::WaitScope scope(loop);
-    cuts::Replay replay(scope, recording.log(), folder.path());
-    auto& image = imageWith(replay, "STATE");
-    auto state = cuts::part(image, "STATE");
-    cuts::Outcomes outcomes("config writes");
-    auto taken = cuts::replayCuts(
-        replay, cuts::chooseCuts(replay, ofConfig, count), outcomes,
-        [&](const cuts::CutAt& cut) {
-          KJ_REQUIRE(cuts::tableOf(image) != nullptr, "the partition table is gone");
-          auto found = cuts::fileOfXfs(image, state, folder.path(), "config.yaml");
-          auto& text = KJ_REQUIRE_NONNULL(found, "there is no config");
-          return stateOf(cut, text, configs[cut.window], configs[cut.window + 1], "config");
-        },
-        samples, folder.path());
-    for (auto& sample : taken) {
-      // Their folder goes.
-      for (auto& path : sample.images) {
-        auto kept = scratch.path() + "/config-" + std::to_string(boots.size()) + "-" +
-                    std::to_string(&path - sample.images.data());
-        std::filesystem::rename(path, kept);
-        path = kept;
-      }
-      boots.push_back(sample);
-    }
-    EXPECT_GT(outcomes.of("old"), 0u);
-    EXPECT_GT(outcomes.of("new"), 0u);
+    boots = cutMeta(scope, recording.log(), made, ofMeta.path());
+    auto more = cutConfig(scope, recording.log(), made, ofConfig.path());
+    boots.insert(boots.end(), more.begin(), more.end());
   }
   for (auto& boot : boots) {
     SCOPED_TRACE("event " + std::to_string(boot.at.event) + ", " + boot.kind);
     cuts::startWith(cluster, name, boot);
     ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow)) << cluster.console(name);
     EXPECT_TRUE(contains(cluster.ok({"meta", "read", "41"}), "other"));
-    auto has = config();
-    EXPECT_NE(std::find(configs.begin(), configs.end(), has), configs.end());
+    auto has = cluster.ok({"read", "/system/state/config.yaml"});
+    EXPECT_NE(std::find(made.configs.begin(), made.configs.end(), has), made.configs.end());
   }
 }
 

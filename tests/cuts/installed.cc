@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "machined/install/disk.h"
+#include "tests/harness/process.h"
 
 namespace talos::cuts {
 namespace {
@@ -50,8 +51,23 @@ BootView bootView(const std::string& image, const std::string& folder) {
   return view;
 }
 
+namespace {
+
+// Tools of other systems read it, too (libfdisk).
+void requireReadableByOthers(const std::string& image) {
+  auto dump = harness::run({"/usr/sbin/sfdisk", "--dump", image}, 60);
+  for (auto name : {"EFI", "BIOS", "BOOT", "META", "STATE", "EPHEMERAL"}) {
+    KJ_REQUIRE(harness::contains(dump.out, std::string("name=\"") + name + "\""),
+               "sfdisk does not find a partition", name, dump.out.c_str(), dump.err.c_str());
+  }
+  KJ_REQUIRE(dump.status == 0, dump.err.c_str());
+}
+
+}  // namespace
+
 Installation readInstallation(const std::string& image, const std::string& folder) {
   Installation result;
+  requireReadableByOthers(image);
   auto config = fileOfXfs(image, part(image, "STATE"), folder, "config.yaml");
   result.config = KJ_REQUIRE_NONNULL(config, "STATE has no config");
   auto view = bootView(image, folder);

@@ -5,8 +5,13 @@
 
 #include <fstream>
 #include <functional>
+#include <map>
 #include <regex>
 
+#include "common/config/config.h"
+#include "machined/storage/system-partitions.h"
+#include "tests/cuts/image.h"
+#include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"
 
 namespace talos::vm {
@@ -61,7 +66,7 @@ struct Node {
                         kSlow)
                    .status == 0;
   }
-  void expectOpen(const std::string& label, const std::string& slot) const {
+  void expectOpen(const std::string& label, const std::string& slot, double within = kSlow) const {
     std::string last;
     std::regex row(label + R"(\s+\d+\s+ready\s.*\sluks2\s+)" + slot + R"(\s)");
     EXPECT_TRUE(eventually(
@@ -70,7 +75,7 @@ struct Node {
           last = said.out + said.err;
           return said.status == 0 && std::regex_search(last, row);
         },
-        kSlow, 1))
+        within, 1))
         << label << " is not open by slot " << slot << ":\n"
         << last << cluster.console(name);
   }
@@ -78,7 +83,8 @@ struct Node {
                    const std::string& keys) const {
     auto patch = R"([{"op": "replace", "path": "/machine/systemDiskEncryption/)" + partition +
                  R"(/keys", "value": )" + keys + "}]";
-    auto said = cluster.talosctl({"patch", "machineconfig", "--mode=" + mode, "-p", patch}, kSlow);
+    auto said =
+        cluster.talosctl({"patch", "machineconfig", "--mode=" + mode, "-p", patch}, 3 * kSlow);
     ASSERT_EQ(said.status, 0) << said.out << said.err;
     if (mode == "no-reboot") {
       EXPECT_TRUE(contains(said.err, "verifying that the key of slot")) << said.err;
@@ -213,6 +219,101 @@ TEST(Encryption, OfAnInstalledNode) {
       << node.dump("disk", "EPHEMERAL");
   auto console = cluster.console(node.name);
   EXPECT_FALSE(contains(console, "cannot close")) << console;
+}
+
+// Which keys open the header of EPHEMERAL that a cut leaves: at least one of those that the stored config has.
+class LockedAfterCut {
+ public:
+  LockedAfterCut(std::string image, std::string folder, std::string uuid)
+      : image(std::move(image)), folder(std::move(folder)), uuid(std::move(uuid)) {}
+
+  // The config that is stored.
+  std::string look() {
+    auto found = cuts::fileOfXfs(image, cuts::part(image, "STATE"), folder, "config.yaml");
+    auto text = KJ_REQUIRE_NONNULL(found, "STATE has no config");
+    auto config = config::parse(kj::arrayPtr(text.data(), text.size()));
+    auto encryption = machined::encryptionOfEphemeral(config.get().getMachine());
+    auto settings = machined::settingsOf(KJ_REQUIRE_NONNULL(encryption), "EPHEMERAL", uuid.c_str());
+    auto volume = cuts::part(image, "EPHEMERAL");
+    volume.size = kHeaderBytes;
+    auto header = cuts::contentKey(image, volume);
+    for (auto& key : settings.keys) {
+      if (opens(volume, header, key.passphrase)) return text;
+    }
+    KJ_FAIL_REQUIRE("no key of the stored config opens EPHEMERAL");
+  }
+  size_t headers() const { return known.size(); }  // that were tried, with a key each
+
+ private:
+  std::string image, folder, uuid;
+  std::map<std::pair<size_t, std::string>, bool> known;  // deriving a key takes long
+
+  bool opens(const cuts::Part& volume, size_t header, kj::ArrayPtr<const kj::byte> passphrase) {
+    std::string words(passphrase.asChars().begin(), passphrase.size());
+    auto [it, isNew] = known.try_emplace({header, words}, false);
+    if (!isNew) return it->second;
+    cuts::PartCopy copy(image, volume, folder);
+    auto path = folder + "/passphrase";
+    std::ofstream(path, std::ios::binary) << words;
+    it->second = harness::run({"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-file",
+                               path, copy.path()},
+                              kSlow)
+                     .status == 0;
+    return it->second;
+  }
+};
+
+// Catches, at any write, whatever of the unflushed arrives: a volume that no key opens which the node has after a
+// boot: keys that are removed before the config that does not need them is stored, or stored before they are there.
+TEST(Encryption, PowerCutsOfRotations) {
+  if (cuts::samplesToBoot() == 0) GTEST_SKIP() << "hundreds of cuts are for the soak";
+  Cluster cluster("vmlukscut",
+                  {"--masters", "1", "--workers", "0", "--memory", "512", "--disk", "2048",
+                   "--no-uplink", "--with-bootloader", "--encrypt-ephemeral"},
+                  400);
+  Node node{cluster, "vmlukscut-master-1"};
+  node.expectOpen("EPHEMERAL", "0");
+  auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
+  std::vector<std::string> configs = {config()};
+  std::vector<cuts::Window> windows;
+  cuts::Recording recording(cluster, node.name);
+  for (auto keys : {kKeys, R"([{"static": {"passphrase": "second"}, "slot": 5}])"}) {
+    auto begin = recording.position();
+    node.replaceKeys("no-reboot", "ephemeral", keys);
+    windows.push_back({begin, recording.position(), true});
+    configs.push_back(config());
+    ASSERT_NE(configs.back(), configs[configs.size() - 2]);
+  }
+  recording.stop();
+
+  cuts::Scratch folder, kept;
+  std::vector<cuts::Sample> samples;
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    cuts::Replay replay(scope, recording.log(), folder.path());
+    LockedAfterCut locked(replay.images()[0], folder.path(), node.uuid());
+    cuts::Outcomes outcomes("changes of keys");
+    samples = cuts::replayCuts(
+        replay, cuts::chooseCuts(replay, windows, cuts::cutsToMake(0)), outcomes,
+        [&](const cuts::CutAt& cut) {
+          auto text = locked.look();
+          bool fresh = text == configs[cut.window + 1];
+          KJ_REQUIRE(fresh || text == configs[cut.window], "the config is neither");
+          KJ_REQUIRE(fresh || cut.when == cuts::Replay::When::kAt, "what was answered is lost");
+          return fresh ? "new" : "old";
+        },
+        cuts::samplesToBoot(), kept.path());
+    std::cerr << locked.headers() << " pairs of a header and a key were tried\n";
+    EXPECT_GT(outcomes.of("old"), 0u);
+    EXPECT_GT(outcomes.of("new"), 0u);
+  }
+  for (auto& sample : samples) {
+    SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
+    cuts::startWith(cluster, node.name, sample);
+    // It first finishes the change: each key takes the machine half a minute, when others are busy too.
+    node.expectOpen("EPHEMERAL", "[0-9]+", 3 * kSlow);
+  }
 }
 
 }  // namespace talos::vm
