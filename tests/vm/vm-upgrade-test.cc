@@ -261,6 +261,23 @@ std::vector<cuts::Sample> cutUpgrade(kj::WaitScope& scope, const cuts::Recording
   return taken;
 }
 
+// Looked at when the boot is over, which may be a moment ago.
+void expectVolumesAndMounts(Cluster& cluster) {
+  std::string shown;
+  auto shows = [&](const char* type, const char* row) {
+    return eventually(
+        [&] {
+          shown = cluster.ok({"get", type});
+          return std::regex_search(shown, std::regex(row));
+        },
+        60, 0.5);
+  };
+  EXPECT_TRUE(shows("discoveredvolumes", "vda +\\d+ +disk +4.3 GB +gpt")) << shown;
+  EXPECT_TRUE(shows("discoveredvolumes", "vda5 +\\d+ +partition +105 MB +xfs +STATE +STATE"))
+      << shown;
+  EXPECT_TRUE(shows("mountstatus", "EPHEMERAL +\\d+ +/dev/vda6 +/var +xfs +false")) << shown;
+}
+
 // One upgrade, in two recordings: until the reboot, and of the new system until it is confirmed.
 struct RecordedUpgrade {
   cuts::Recording before;
@@ -306,6 +323,7 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Machine node{cluster, "upgrade-master-1"};
   ASSERT_EQ(node.slot(), "A");
 
+  expectVolumesAndMounts(cluster);
   node.expectBackOn("A", node.upgradeTo(images.truncated("v9.9.1", "v9.9.2")),
                     "rootfs.sqsh is damaged or cut off: its SHA-256 is");
   auto url = images.onServer("v9.9.3");
