@@ -312,8 +312,8 @@ struct RecordedUpgrade {
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
 // whose end nobody tells; one that is good and does not stay; a config or data that are lost with
-// it; a rollback that leads nowhere. An archive from a web server that is not the one that was named;
-// a file that does not arrive, or is not found in what arrived.
+// it; a rollback that leads nowhere. An archive from a web server, or a file, that does not arrive, or
+// in which the system is not found.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -326,11 +326,8 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   expectVolumesAndMounts(cluster);
   node.expectBackOn("A", node.upgradeTo(images.truncated("v9.9.1", "v9.9.2")),
                     "rootfs.sqsh is damaged or cut off: its SHA-256 is");
-  auto url = images.onServer("v9.9.3");
-  auto other = node.upgradeTo(url.substr(0, url.size() - 64) + std::string(64, '0'));
-  EXPECT_NE(other.status, 0) << other.out;
-  EXPECT_TRUE(contains(other.err, "is not the image that was named")) << other.err;
-  node.expectBackOn("A", node.upgradeTo(url), "the system in slot B (v9.9.3) did not come up");
+  node.expectBackOn("A", node.upgradeTo(images.onServer("v9.9.3")),
+                    "the system in slot B (v9.9.3) did not come up");
   node.expectBackOn(
       "A", node.upgradeTo(images.inRegistry("v9.9.4"), {"--preserve", "--health-timeout", "60s"}),
       "was given up: it was not healthy within 60 s: ");
