@@ -332,20 +332,22 @@ enum FileOp $A.noun("file operation") {
 }
 
 struct SystemDiskEncryption {
-  state @0 :Encryption $A.live $A.doc("The STATE partition, which has the node's config and identity.");
-  ephemeral @1 :Encryption $A.live $A.doc("The EPHEMERAL partition, mounted at /var.");
+  state @0 :Encryption $A.doc("The STATE partition, which has the node's config and identity.");
+  ephemeral @1 :Encryption $A.doc("The EPHEMERAL partition, mounted at /var.");
 }
 
 struct Encryption {
-  provider @0 :Text = "luks2" $A.keepEmpty $A.default("luks2") $A.doc("Type of encryption. The only valid type is luks2.");
-  cipher @1 :Text $A.default("aes-xts-plain64") $A.doc("Cipher. The only valid cipher is aes-xts-plain64.");
-  keys @2 :List(EncryptionKey) $A.keepEmpty $A.doc("Keys of the partition; each of them can open it.");
+  provider @0 :Text = "luks2" $A.live $A.keepEmpty $A.default("luks2") $A.doc("Type of encryption. The only valid type is luks2.");
+  cipher @1 :Text $A.live $A.default("aes-xts-plain64") $A.doc("Cipher. The only valid cipher is aes-xts-plain64.");
+  keys @2 :List(EncryptionKey) $A.live $A.keepEmpty $A.doc("Keys of the partition; each of them can open it.");
   keySize @3 :UInt32 $A.since("v0.12") $A.default("512")
-      $A.doc("Size of the volume's own key in bits, 256 or 512, when the partition is formatted.");
+      $A.doc("Size of the volume's own key in bits, 256 or 512. Takes effect when the partition is formatted: stage the change, then reset the partition.");
   blockSize @4 :UInt32 $A.since("v0.12") $A.default("512")
-      $A.doc("Encrypted sectors are of this many bytes, 512, 1024, 2048 or 4096, when the partition is formatted.");
+      $A.doc("Encrypted sectors are of this many bytes, 512, 1024, 2048 or 4096. Takes effect when the partition is formatted, as keySize does.");
   options @5 :List(Text) $A.since("v0.12")
-      $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt.");
+      $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
+             "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
+             "boot; whoever has the disk can read them. Without this, STATE needs a key with nodeID besides.");
 }
 
 struct EncryptionKey {

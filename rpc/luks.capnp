@@ -39,6 +39,18 @@ struct LuksRequest {
     }
     settle @18 :Void;                # it has a file system now
     close @19 :Text;                 # the mapping
+    # Of the backup of the header in a file (machined/luks/header-file.h).
+    compare @20 :Text;
+    mark @21 :Text;
+    backup :group {
+      file @22 :Text;
+      last @23 :Bool;
+    }
+    restore :group {
+      file @24 :Text;
+      keys @25 :List(LuksKey);       # of which one has to open it
+    }
+    forget @26 :Text;                # the device is not looked at
   }
 }
 struct LuksKey {
@@ -74,7 +86,9 @@ struct LuksAnswer {
     }
     rejected @14 :Void;              # no key fits
     tested @15 :List(Bool);
+    compared @16 :Comparison;
   }
   enum Kind { internal @0; precondition @1; busy @2; }
+  enum Comparison { none @0; same @1; other @2; changing @3; }
   enum Content { empty @0; luks @1; other @2; }
 }

@@ -160,7 +160,9 @@ void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key) {
   }
 }
 
-void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryption) {
+constexpr auto kReadable = "readable_in_meta"_kj;
+
+void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryption, bool state) {
   auto keySize = encryption.getKeySize(), blockSize = encryption.getBlockSize();
   if (report.has(kj::str(path, ".keySize")) && keySize != 256 && keySize != 512) {
     report.error(kj::str(path, ".keySize"), kj::str(keySize, " is not a valid size of a key"),
@@ -176,12 +178,56 @@ void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryptio
   for (auto option : encryption.getOptions()) {
     auto place = kj::str(path, ".options[", i++, "]");
     if (option == "no_read_workqueue" || option == "no_write_workqueue" ||
-        option == "same_cpu_crypt") {
+        option == "same_cpu_crypt" || (state && option == kReadable)) {
       continue;
     }
     report.error(place, kj::str("\"", option, "\" is not a valid option"),
                  "use no_read_workqueue, no_write_workqueue or same_cpu_crypt");
   }
+}
+
+// STATE has to be opened before the config is there, with what the machine has, or META, which is not encrypted.
+void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryption) {
+  auto list = encryption.getKeys();
+  bool own = false, text = false, readable = false;
+  for (auto key : list) {
+    own = own || (key.hasNodeID() && !key.hasStatic());
+    text = text || key.hasStatic();
+  }
+  size_t i = 0;
+  for (auto option : encryption.getOptions()) {
+    auto place = kj::str(path, ".options[", i++, "]");
+    if (option != kReadable) continue;
+    readable = true;
+    if (!text) continue;
+    report.warn(place,
+                kj::str("META is not encrypted, so whoever has the disk can read the passphrases "
+                        "of static keys and open STATE"));
+  }
+  auto keys = kj::str(path, ".keys");
+  if (!own && !text && list.size() > 0) {
+    report.error(keys, kj::str("STATE, where the config is kept, needs a key that is not in it"),
+                 "add one with nodeID: {}");
+  }
+  i = 0;
+  for (auto key : list) {
+    auto place = kj::str(keys, "[", i++, "].static");
+    if (own || readable || !key.hasStatic()) continue;
+    report.error(
+        place,
+        kj::str("a passphrase opens STATE, where the config is kept, only if it is stored in "
+                "META too, which is not encrypted: whoever has the disk could read it"),
+        "add a key with nodeID: {}, or accept that with options: [readable_in_meta]");
+  }
+}
+
+// EPHEMERAL is opened with the config.
+void checkOwn(Report& report, kj::StringPtr keys, capnp::List<EncryptionKey>::Reader list) {
+  bool own = list.size() == 0;
+  for (auto key : list) own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();
+  if (own) return;
+  report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
+               "add one with nodeID: {} or static: {passphrase: …}");
 }
 
 void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encryption,
@@ -195,7 +241,7 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
     report.error(kj::str(path, ".cipher"), kj::str("\"", cipher, "\" is not supported"),
                  "use aes-xts-plain64");
   }
-  checkSizes(report, path, encryption);
+  checkSizes(report, path, encryption, state);
   auto keys = kj::str(path, ".keys");
   if (encryption.getKeys().size() == 0) {
     report.error(keys, kj::str("an encrypted partition needs at least one key"),
@@ -203,13 +249,9 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
   }
   std::set<uint32_t> slots;
   size_t i = 0;
-  bool known = false;  // a key that the machine has without its config
-  bool own = false;    // or with it
   for (auto key : encryption.getKeys()) {
     auto place = kj::str(keys, "[", i++, "]");
     checkKey(report, place, key);
-    known = known || (key.hasNodeID() && !key.hasStatic());
-    own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();
     if (key.getSlot() >= kKeySlots) {
       report.error(kj::str(place, ".slot"), kj::str(key.getSlot(), " is not a valid slot"),
                    "must be 0 to 31");
@@ -217,15 +259,8 @@ void checkEncryption(Report& report, kj::StringPtr path, Encryption::Reader encr
       report.error(kj::str(place, ".slot"), kj::str("slot ", key.getSlot(), " is a duplicate"));
     }
   }
-  if (!state && i > 0 && !own) {
-    report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
-                 "add one with nodeID: {} or static: {passphrase: …}");
-  }
-  // A passphrase would have to be stored unencrypted beside it.
-  if (state && i > 0 && !known) {
-    report.error(keys, kj::str("STATE, where the config is kept, needs a key that is not in it"),
-                 "add one with nodeID: {}");
-  }
+  if (state) checkOpenable(report, path, encryption);
+  if (!state) checkOwn(report, keys, encryption.getKeys());
 }
 
 }  // namespace

@@ -216,6 +216,20 @@ TEST(ConfigWrong, TheDocumentsSnippetsAreReadOrExplained) {
   }
 }
 
+// Catches: a volume that cannot have all the keys that a header has room for, or is given more.
+TEST(ConfigWrong, AllKeySlotsCanBeUsed) {
+  std::string keys = "keys:";
+  for (unsigned i = 0; i < 32; ++i) {
+    keys += "\n- {static: {passphrase: x}, slot: " + std::to_string(31 - i) + "}";
+  }
+  EXPECT_EQ(problemsOf("encryption", keys), "");
+  EXPECT_EQ(problemsOf("encryption", keys + "\n- {nodeID: {}, slot: 32}"),
+            "34:16: machine.systemDiskEncryption.ephemeral.keys[32].slot: 32 is not a valid slot; "
+            "must be 0 to 31");
+  EXPECT_EQ(problemsOf("encryption", keys + "\n- {nodeID: {}, slot: 7}"),
+            "34:16: machine.systemDiskEncryption.ephemeral.keys[32].slot: slot 7 is a duplicate");
+}
+
 // Catches: a slip that is put right in the message only and not in what is read.
 TEST(ConfigWrong, WhatIsPutRightIsRead) {
   auto document = documentOf(slots().at("machine"), std::string("network:\n"

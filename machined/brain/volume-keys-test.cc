@@ -5,6 +5,7 @@
 
 #include "machined/controllers/test-machine-config.h"
 #include "machined/encryption/test-model-luks.h"
+#include "machined/encryption/test-state-keys.h"
 #include "machined/resources/test-store.h"
 #include "machined/storage/test-format-marks.h"
 #include "rpc/types.capnp.h"
@@ -84,6 +85,20 @@ struct TwoVolumes final : Luks {
   }
   kj::Promise<void> settle(kj::StringPtr device) override { return at(device).settle(device); }
   kj::Promise<void> close(kj::StringPtr mapping) override { return state.close(mapping); }
+  kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) override {
+    return at(device).compare(device, file);
+  }
+  kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) override {
+    return at(device).mark(device, file);
+  }
+  kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) override {
+    return at(device).backup(device, file, change);
+  }
+  kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
+                            const VolumeSettings& settings) override {
+    return at(device).restore(device, file, settings);
+  }
+  kj::Promise<void> forget(kj::StringPtr file) override { return ephemeral.forget(file); }
 };
 
 struct NoInstaller final : Installer {
@@ -121,12 +136,15 @@ struct VolumeKeysTest : testing::Test {
   NoInstaller installer;
   ModelMarks marks;
   kj::String uuid = kj::str("00112233-4455-6677-8899-aabbccddeeff");
-  SystemPartitions partitions{{luks, installer, marks, []() { return kj::Vector<kj::String>(); },
-                               [this]() { return kj::str(uuid); }, [](kj::StringPtr) {},
-                               [](kj::StringPtr, const VolumeReport&) {},
-                               [](kj::StringPtr, const KeysReport&) {}}};
+  ModelStateKeys stateKeys;
+  SystemPartitions partitions{
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
+       [this]() { return kj::str(uuid); }, [](kj::StringPtr) {},
+       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
+       [](kj::StringPtr, const KeysReport&) {}}};
   bool mapped = true, container = false;
   std::string atPersist;  // what both had then
+  kj::Maybe<KnownConfig> staged;
 
   VolumeKeysTest() {
     for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::kLuks;
@@ -162,7 +180,7 @@ struct VolumeKeysTest : testing::Test {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    work.check(next.get(), mode);
                    work.persisting(
-                           next.get(), mode,
+                           next.get(), mode, staged.map([](KnownConfig& s) { return s.get(); }),
                            [&]() -> kj::Promise<void> {
                              atPersist =
                                  shown(luks.state.slots) + "/ " + shown(luks.ephemeral.slots);
@@ -224,6 +242,24 @@ TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   EXPECT_EQ(atPersist, "");
   EXPECT_EQ(apply("s", "", rpc::ApplyMode::STAGED), "");
   EXPECT_EQ(luks.ephemeral.slots[0], "e");
+}
+
+// Catches: a slot of a config that was staged, which the next boot would have, that another change takes
+// before that one is stored.
+TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
+  EXPECT_EQ(apply("s", "E", rpc::ApplyMode::STAGED), "");
+  for (unsigned slot = 0; slot < kKeySlots; ++slot) luks.ephemeral.slots.emplace(slot, "?");
+  auto place = [&](const char* key) {
+    for (auto& [slot, text] : luks.ephemeral.slots) {
+      if (text == key) return slot;
+    }
+    return kKeySlots;
+  };
+  ASSERT_LT(place("E"), kKeySlots);
+  staged = knownConfig(configWith("s", "E"));
+  EXPECT_EQ(apply("s", "F"), "");
+  EXPECT_THAT(atPersist, testing::HasSubstr(" E "));
+  EXPECT_EQ(luks.ephemeral.slots[0], "F");
 }
 
 // Catches: a recovery key of the other volume.

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "machined/resources/store-records.h"
+#include "machined/storage/meta-values.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -18,6 +19,12 @@ Wishes wishesOf(config::Machine::Reader machine) {
 Wishes running(MachineConfigReader& reader, Store& store) {
   KJ_IF_MAYBE (machine, reader.tryMachine(store)) return wishesOf(*machine);
   return {};
+}
+
+// Of the list that boots rely on until the new one is stored.
+Wishes storedNow(Wishes running, kj::Maybe<config::Config::Reader> staged) {
+  KJ_IF_MAYBE (stored, staged) return wishesOf(stored->getMachine());
+  return running;
 }
 
 // Of one that is not mounted nothing changes but the config.
@@ -38,7 +45,7 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   auto next = wishesOf(wanted.getMachine());
   deps.partitions.check(kStateName, next.state);
   deps.partitions.check(kEphemeralName, next.ephemeral);
-  if (mode != rpc::ApplyMode::NO_REBOOT) return;
+  if (mode != rpc::ApplyMode::NO_REBOOT && mode != rpc::ApplyMode::REBOOT) return;
   auto now = running(deps.reader, deps.store);
   KJ_IF_MAYBE (node, deps.mounted(kStateName)) {
     deps.partitions.checkChange(*node, kStateName, now.state, next.state);
@@ -49,12 +56,14 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
 }
 
 kj::Promise<void> VolumeKeys::persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
+                                         kj::Maybe<config::Config::Reader> staged,
                                          ConfigKeeper::Persist persist, ConfigKeeper::Step step) {
   if (deps.container) {
     co_await persist();
     co_return;
   }
-  auto next = wishesOf(wanted.getMachine()), now = running(deps.reader, deps.store);
+  auto next = wishesOf(wanted.getMachine());
+  auto now = storedNow(running(deps.reader, deps.store), staged);
   auto extent = mode == rpc::ApplyMode::NO_REBOOT ? KeyChangeExtent::kWhole
                                                   : KeyChangeExtent::kUntilPersisted;
   auto tell = [&step](kj::StringPtr line) { step(line); };
@@ -80,6 +89,36 @@ kj::Promise<kj::String> VolumeKeys::newRecoveryKey(kj::String volume, unsigned s
   }
   fail(ErrorKind::kFailedPrecondition,
        kj::str(volume, " is not mounted from a partition, so it has no keys"));
+}
+
+namespace {
+constexpr auto kStateKeysTag = static_cast<uint32_t>(MetaTag::kStateEncryption);
+}
+
+kj::Promise<kj::Maybe<kj::Array<kj::byte>>> StateKeysInMeta::read() {
+  return meta.read(pool.of(0), kStateKeysTag)
+      .then(
+          [](kj::Vector<MetaValue> values) -> kj::Maybe<kj::Array<kj::byte>> {
+            return kj::mv(values[0].value);
+          },
+          [](kj::Exception&& e) -> kj::Maybe<kj::Array<kj::byte>> {
+            auto kind = kindOf(e);
+            // No such value, or no META; several are told by whoever mounts.
+            if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) {
+              return nullptr;
+            }
+            kj::throwFatalException(kj::mv(e));
+          });
+}
+
+kj::Promise<void> StateKeysInMeta::store(kj::Array<kj::byte> text) {
+  return meta.write(pool.of(0), kStateKeysTag, kj::mv(text));
+}
+
+kj::Promise<void> StateKeysInMeta::remove() {
+  return meta.remove(pool.of(0), kStateKeysTag).catch_([](kj::Exception&& e) {
+    if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+  });
 }
 
 void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report) {

@@ -3,12 +3,15 @@
 // A config is checked before anything changes: this machine can have these keys, and no volume would
 // have to become encrypted or plain while it is mounted. Then the keys of both volumes change around
 // the one moment at which the config is stored: what is new in either is added before it, what is old
-// is removed after it, so that at each moment the stored config opens both, wherever power goes.
+// is removed after it, so that at each moment the stored config opens both, wherever power goes. A config
+// that was staged is the stored one. A volume that is not mounted gets no keys: it is one that the
+// stored config does not open, or the boot did not get to it, and the next boot tries the new config.
 #pragma once
 
 #include "machined/config/config-keeper.h"
 #include "machined/storage/disks.h"
 #include "machined/storage/ephemeral-volume.h"
+#include "machined/storage/meta-partition.h"
 #include "machined/storage/state-volume.h"
 
 namespace talos::machined {
@@ -28,6 +31,7 @@ class VolumeKeys {
   // For ConfigKeeper::Dependencies.
   void check(config::Config::Reader wanted, rpc::ApplyMode mode);
   kj::Promise<void> persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
+                               kj::Maybe<config::Config::Reader> staged,
                                ConfigKeeper::Persist persist, ConfigKeeper::Step step);
 
   // InvalidArgument for another volume than these two.
@@ -35,6 +39,19 @@ class VolumeKeys {
 
  private:
   Dependencies deps;
+};
+
+// The list of STATE's keys in META, by the tag of the original.
+class StateKeysInMeta final : public StateKeys {
+ public:
+  StateKeysInMeta(MetaPartition& meta, ReadPool& pool) : meta(meta), pool(pool) {}
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> read() override;
+  kj::Promise<void> store(kj::Array<kj::byte> text) override;
+  kj::Promise<void> remove() override;
+
+ private:
+  MetaPartition& meta;
+  ReadPool& pool;
 };
 
 // The resource VolumeStatuses/<label>.

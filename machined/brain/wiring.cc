@@ -212,6 +212,14 @@ void Wiring::statusChanged() {
   controllers.poke(kStatusController);
 }
 
+// On STATE, while that is encrypted itself.
+kj::Maybe<kj::String> Wiring::headerBackups() {
+  KJ_IF_MAYBE (node, state.mounted()) {
+    if (partitionOfMapping(*node) != nullptr) return kj::str(kStatePath, "/luks");
+  }
+  return nullptr;
+}
+
 void Wiring::timeChanged() {
   controllers.poke("v1alpha1.TimeStatusController");
   controllers.poke(kStatusController);  // it tells a time of day

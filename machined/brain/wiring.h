@@ -96,10 +96,13 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                    console.say(kj::str("warning: ", line), Tone::kAlarm);
                  }};
   MetaPartition meta{timer};
+  StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta, alarmAt("warning: ")};
   SystemPartitions partitions{
-      {luks, installer, marks, []() { return readMappings(); }, systemUuid, alarmAt("warning: "),
+      {luks, stateKeys, installer, marks, []() { return readMappings(); }, systemUuid,
+       alarmAt("warning: "),
        [this](kj::StringPtr label, const VolumeReport& report) { putVolume(store, label, report); },
+       KJ_BIND_METHOD(*this, headerBackups),
        [this](kj::StringPtr label, const KeysReport& report) {
          putVolumeKeys(store, label, report);
        }}};
@@ -168,6 +171,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
+  kj::Maybe<kj::String> headerBackups();
   void timeChanged();
   void clockStepped();
   void trialChanged(kj::StringPtr what);

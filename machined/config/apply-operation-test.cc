@@ -54,6 +54,23 @@ TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   EXPECT_EQ(operation(), "2 done adding a key ");
 }
 
+// Catches: keys that are changed as if the next boot still had the config that runs, although another one
+// was staged for it, whose keys it then would not have.
+TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
+  booted(document("a", kOld));
+  apply(document("b", kNew), ApplyMode::STAGED).wait(io.waitScope);
+  settle();
+  EXPECT_EQ("a/b", state());
+  EXPECT_EQ(brain().stagedBefore, "");
+  apply(document("c", kOld), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  settle();
+  EXPECT_EQ("c/c", state());
+  EXPECT_EQ(brain().stagedBefore, "b");
+  apply(document("d", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  settle();
+  EXPECT_EQ(brain().stagedBefore, "");
+}
+
 // Catches: a failure that nobody who waits is told, and a config that is stored or runs all the same.
 TEST_F(OperationTest, AFailureIsItsEnd) {
   booted(document("a", kOld));

@@ -435,7 +435,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   auto decision = decide(request.mode, checked.config.get(), situation());
   deps.checkVolumes(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
-  if (decision.mode != rpc::ApplyMode::TRY && isStaged()) {
+  if (decision.mode != rpc::ApplyMode::TRY && stagedText() != nullptr) {
     checked.warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
   }
   if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
@@ -450,23 +450,35 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
 }
 
-// Whether the next boot has another config than this one; a trial ends with this boot anyway.
-bool ConfigKeeper::isStaged() {
-  auto differs = [&](kj::ArrayPtr<const char> running) {
+// What the next boot has, if that is another config than this one; a trial ends with this boot anyway.
+kj::Maybe<kj::String> ConfigKeeper::stagedText() {
+  auto differs = [&](kj::ArrayPtr<const char> running) -> kj::Maybe<kj::String> {
     kj::Maybe<kj::String> text;
     auto unreadable = kj::runCatchingExceptions([&]() { text = deps.disk.read(); });
-    if (unreadable != nullptr) return false;  // writing will tell
+    if (unreadable != nullptr) return nullptr;  // writing will tell
     KJ_IF_MAYBE (kept, text) {
-      KJ_DEFER(zeroize(*kept));
-      return kept->asArray() != running;
+      if (kept->asArray() != running) return kj::mv(text);
+      zeroize(*kept);
     }
-    return false;
+    return nullptr;
   };
   KJ_IF_MAYBE (t, trial) return differs(t->before);
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     return differs(running->bytes());
   }
-  return false;
+  return nullptr;
+}
+
+// None also when `next` is there already, as after a crash.
+kj::Promise<kj::Maybe<ConfigKeeper::Checked>> ConfigKeeper::stagedBefore(const KnownConfig& next) {
+  auto staged = stagedText();
+  KJ_IF_MAYBE (text, staged) {
+    KJ_DEFER(zeroize(*text));
+    if (text->asArray() == next.bytes()) co_return nullptr;
+    auto checked = co_await checkAgain(*text);
+    if (checked.errors.empty()) co_return kj::mv(checked);
+  }
+  co_return nullptr;
 }
 
 // From the config that runs; a machine without one has nothing to compare with.
@@ -547,8 +559,10 @@ kj::Promise<void> ConfigKeeper::carryOut(
 
 // Steps 3 and 4; the same when they are done again.
 kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) {
+  auto before = co_await stagedBefore(config);
+  auto staged = before.map([](const Checked& b) { return b.config.get(); });
   co_await deps.persisting(
-      config.get(), mode, [&]() { return toDisk(config); },
+      config.get(), mode, kj::mv(staged), [&]() { return toDisk(config); },
       [this](kj::StringPtr step) { operation.step(step); });
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:

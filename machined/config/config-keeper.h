@@ -79,13 +79,14 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
     kj::Function<void(kj::StringPtr what)> trialChanged;
     // Does what has to be done of a change before and after the copy on disk is written by
-    // `persist`, with mode no-reboot all of it (machined/encryption/key-change.h). `step` hears how
-    // far it is.
+    // `persist`, with mode no-reboot all of it (machined/encryption/key-change.h). `staged` is what
+    // the next boot would have until then, when it is neither the config that runs nor this one.
+    // `step` hears how far it is.
     kj::Function<kj::Promise<void>(config::Config::Reader wanted, rpc::ApplyMode mode,
-                                   Persist persist, Step step)>
-        persisting = [](config::Config::Reader, rpc::ApplyMode, Persist persist, Step) {
-          return persist().attach(kj::mv(persist));
-        };
+                                   kj::Maybe<config::Config::Reader> staged, Persist persist,
+                                   Step step)>
+        persisting = [](config::Config::Reader, rpc::ApplyMode, kj::Maybe<config::Config::Reader>,
+                        Persist persist, Step) { return persist().attach(kj::mv(persist)); };
     // Throws FailedPrecondition, before anything has changed, when that could not be done.
     kj::Function<void(config::Config::Reader wanted, rpc::ApplyMode mode)> checkVolumes =
         [](config::Config::Reader, rpc::ApplyMode) {};
@@ -179,7 +180,8 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   void setReasons(kj::Vector<kj::String> reasons);
   void publish(KnownConfig config);
 
-  bool isStaged();
+  kj::Maybe<kj::String> stagedText();
+  kj::Promise<kj::Maybe<Checked>> stagedBefore(const KnownConfig& next);
   Situation situation();
   void checkFree(Caller caller);
   void checkVersion(uint64_t ifVersion);

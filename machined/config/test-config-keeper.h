@@ -100,7 +100,8 @@ struct ModelBrain {
   kj::String sequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
-  std::string persisted;  // how
+  std::string persisted;     // how
+  std::string stagedBefore;  // the one that the next boot would have had, when keys were changed
   bool keysFail = false, keysWrong = false;
   kj::Maybe<kj::ForkedPromise<void>> keysGate;  // deriving one takes so long
   ConfigKeeper keeper;
@@ -121,8 +122,13 @@ struct ModelBrain {
             },
             [this]() { ++reboots; }, [this]() { ++changes; },
             [this](kj::StringPtr what) { trials.add(kj::str(what)); },
-            [this](config::Config::Reader, ApplyMode mode, ConfigKeeper::Persist persist,
-                   ConfigKeeper::Step step) -> kj::Promise<void> {
+            [this](config::Config::Reader, ApplyMode mode, kj::Maybe<config::Config::Reader> staged,
+                   ConfigKeeper::Persist persist, ConfigKeeper::Step step) -> kj::Promise<void> {
+              stagedBefore = staged
+                                 .map([](config::Config::Reader config) {
+                                   return config.getMachine().getNetwork().getHostname().cStr();
+                                 })
+                                 .orDefault("");
               if (keysFail) return error(ErrorKind::kFailedPrecondition, "no key opens it");
               step("adding a key");
               kj::Promise<void> first = kj::READY_NOW;

@@ -71,6 +71,9 @@ class Planner {
   void remove(unsigned slot) {
     steps.add(KeyStep{What::kRemove, slot, 0, anchor});
     used[slot] = false;
+    for (size_t i = 0; i < right.size(); ++i) {
+      if (slotOf(i) == slot) right[i] = false;
+    }
   }
   // Its own slot has it.
   void settle(size_t key) {
@@ -79,18 +82,23 @@ class Planner {
     add(key, slotOf(key));
   }
 
-  // A key of the new list that opens the volume now, added somewhere if there is none.
+  // A key of the new list that opens the volume at a boot now, added somewhere if there is none.
   KeyPlace anchorOfAfter() {
     auto& opened = change.before[change.opened.key];
-    for (size_t i = 0; i < change.after.size(); ++i) {
-      if (change.after[i].opensLike(opened)) return {List::kAfter, i, change.opened.slot};
+    auto& after = change.after;
+    for (size_t i = 0; i < after.size(); ++i) {
+      if (after[i].atBoot && after[i].opensLike(opened)) {
+        return {List::kAfter, i, change.opened.slot};
+      }
     }
-    for (size_t i = 0; i < change.after.size(); ++i) {
-      if (right[i]) return {List::kAfter, i, slotOf(i)};
+    for (size_t i = 0; i < after.size(); ++i) {
+      if (after[i].atBoot && right[i]) return {List::kAfter, i, slotOf(i)};
     }
+    size_t first = 0;
+    while (!after[first].atBoot) ++first;
     auto slot = room();
-    add(0, slot);
-    return {List::kAfter, 0, slot};
+    add(first, slot);
+    return {List::kAfter, first, slot};
   }
   unsigned room() {
     for (unsigned slot = 0; slot < slots; ++slot) {
@@ -110,8 +118,10 @@ class Planner {
 }  // namespace
 
 kj::Vector<KeyStep> planKeyChange(const KeyChange& change, unsigned slots) {
-  KJ_REQUIRE(change.after.size() > 0 && change.right.size() == change.after.size() &&
-             change.opened.list == List::kBefore);
+  KJ_REQUIRE(change.right.size() == change.after.size() && change.opened.list == List::kBefore);
+  bool openable = false;
+  for (auto& key : change.after) openable = openable || key.atBoot;
+  KJ_REQUIRE(openable, "no boot could open it");
   return Planner(change, slots).plan();
 }
 

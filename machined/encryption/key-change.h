@@ -6,7 +6,8 @@
 // it. So: first the new keys are added where there is room, and seen to open it, while the key that
 // opened it stays as it is; then the new list is persisted; and only then slots are replaced and
 // removed, while one key of the new list stays as it is until it has a place of its own. A new key
-// for whose slot there is no room yet waits at another one meanwhile.
+// for whose slot there is no room yet waits at another one meanwhile. Of STATE, a boot has only the keys
+// `atBoot`: the one that stays is one of these.
 //
 // With both lists the same it is what a boot does: it finishes what was cut, and puts right what
 // somebody else has changed. Slots that no list names are removed. A slot that the new list leaves to a
@@ -38,9 +39,9 @@ struct KeyStep {
 
 struct KeyChange {
   kj::ArrayPtr<const VolumeKey> before, after;
-  kj::ArrayPtr<const unsigned> used;                // slots in the header
-  KeyPlace opened;                                  // of `before`
-  kj::ArrayPtr<const bool> right;                   // for each of `after`: it opens its own slot
+  kj::ArrayPtr<const unsigned> used;  // slots in the header
+  KeyPlace opened;                    // of `before`, and `atBoot` if one of these fits
+  kj::ArrayPtr<const bool> right;     // for each of `after`: it opens its own slot
   kj::ArrayPtr<const unsigned> recovery = nullptr;  // slots that the new list leaves to such keys
 };
 

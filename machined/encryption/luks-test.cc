@@ -85,6 +85,48 @@ TEST_F(LuksTest, WorksBehindItsWrapper) {
       << damaged.problem.cStr();
 }
 
+// Catches: a list of all 32 slots that is not made, opened by its last key only, or for which the program
+// does not live long enough.
+TEST_F(LuksTest, HasRoomForAllSlots) {
+  auto& scope = io.waitScope;
+  VolumeSettings all;
+  all.label = kj::str("EPHEMERAL");
+  for (unsigned i = 0; i < kKeySlots; ++i) all.keys.add(key(i, kj::str("key", i)));
+  luks.format(path, all).wait(scope);
+  EXPECT_EQ(luks.inspect(path).wait(scope).slots.size(), 32u);
+  auto fit = luks.test(path, all.keys).wait(scope);
+  for (unsigned i = 0; i < kKeySlots; ++i) EXPECT_TRUE(fit[i]) << i;
+  EXPECT_EQ(KJ_ASSERT_NONNULL(luks.open(path, "", settings(31, "key31")).wait(scope)).slot, 31u);
+  EXPECT_TRUE(luks.open(path, "", settings(31, "key32")).wait(scope) == nullptr);
+
+  capnp::MallocMessageBuilder message;
+  auto request = message.initRoot<rpc::LuksRequest>();
+  request.setSettle();
+  EXPECT_EQ(patienceFor(request), kPatience);
+  request.initOpen().initKeys(32);
+  EXPECT_EQ(patienceFor(request), kPatience + 32 * 32 * kDerivation);
+}
+
+// Catches: a wrapper that does not let the program keep a backup, and with it no key be changed.
+TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
+  auto& scope = io.waitScope;
+  auto one = settings(0, "one");
+  auto file = kj::str(folder, "/backups/EPHEMERAL");
+  luks.mark(path, file).wait(scope);
+  luks.format(path, one).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kChanging);
+  luks.backup(path, file, Luks::Change::kIsOver).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  luks.settle(path).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kOther);
+  auto failure = kj::runCatchingExceptions([&]() { luks.restore(path, file, one).wait(scope); });
+  EXPECT_NE(
+      std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("opens the data with it"),
+      std::string::npos);
+  luks.forget(file).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
+}
+
 // Catches: two derivations of keys at once, and a call that waits for ever after one that nobody waits
 // for any longer.
 TEST_F(LuksTest, OneAfterTheOther) {

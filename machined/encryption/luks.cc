@@ -14,13 +14,12 @@
 namespace talos::machined {
 namespace {
 
-// 32 keys at a second each on a slow machine, and a disk that is slow besides.
-constexpr auto kPatience = 5 * kj::MINUTES;
 constexpr size_t kMostAnswerWords = 8192;
 // What it says may have words of the header in it, which anybody may have written.
 constexpr size_t kMostText = 1024;
 
-kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
+kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
+                                 kj::Duration patience, unsigned threads) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(confine));
   argv.add(kj::str("--uid=0"));
@@ -30,7 +29,7 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
   // Deriving a key takes a quarter of the memory: who runs out of it is this one.
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--rlimit=core=0"));
-  argv.add(kj::str("--rlimit=cpu=", kPatience / kj::SECONDS));
+  argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS * threads));
   argv.add(kj::str("--lifetime=", getpid()));
   argv.add(kj::str("--output=none"));
   argv.add(kj::str("--"));
@@ -89,6 +88,29 @@ Derivation derivationHere() {
                        static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+// A key that does not fit its own slot is tried at all others.
+kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
+  auto derivations = [&]() -> unsigned {
+    switch (request.which()) {
+      case rpc::LuksRequest::FORMAT:
+        return request.getFormat().getKeys().size();
+      case rpc::LuksRequest::OPEN:
+        return request.getOpen().getKeys().size() * kKeySlots;
+      case rpc::LuksRequest::RESTORE:
+        return request.getRestore().getKeys().size() * kKeySlots;
+      case rpc::LuksRequest::TEST:
+        return request.getTest().size();
+      case rpc::LuksRequest::ADD:
+        return 2;
+      case rpc::LuksRequest::REMOVE:
+        return 1;
+      default:
+        return 0;
+    }
+  }();
+  return kPatience + derivations * kDerivation;
+}
+
 class RealLuks::Answer {
  public:
   explicit Answer(kj::Array<capnp::word> words)
@@ -135,15 +157,18 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
 }
 
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request) {
-  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program));
+  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
+  auto patience = patienceFor(asked.getRoot<rpc::LuksRequest>());
+  auto child =
+      kj::heap<ConfinedChild>(io, commandOf(confine, program, patience, derivation.threads));
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
   KJ_DEFER({
     KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
   });
   kj::Maybe<kj::Own<Answer>> answer;
-  co_await within(io.provider->getTimer(), kPatience, converse(stream, request),
-                  kj::str("an encrypted volume timed out after ", kPatience / kj::SECONDS, " s"))
+  co_await within(io.provider->getTimer(), patience, converse(stream, request),
+                  kj::str("an encrypted volume timed out after ", patience / kj::SECONDS, " s"))
       .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
             [](kj::Exception&& e) {
               if (e.getType() != kj::Exception::Type::DISCONNECTED) {
@@ -251,6 +276,58 @@ kj::Promise<void> RealLuks::settle(kj::StringPtr device) {
 
 kj::Promise<void> RealLuks::close(kj::StringPtr mapping) {
   return ask([&](rpc::LuksRequest::Builder out) { out.setClose(mapping); }).ignoreResult();
+}
+
+kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::StringPtr file) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    out.setCompare(file);
+  });
+  KJ_REQUIRE(answer->get().isCompared(), "not an answer");
+  switch (answer->get().getCompared()) {
+    case rpc::LuksAnswer::Comparison::NONE:
+      break;
+    case rpc::LuksAnswer::Comparison::SAME:
+      co_return Comparison::kSame;
+    case rpc::LuksAnswer::Comparison::OTHER:
+      co_return Comparison::kOther;
+    case rpc::LuksAnswer::Comparison::CHANGING:
+      co_return Comparison::kChanging;
+  }
+  co_return Comparison::kNone;
+}
+
+kj::Promise<void> RealLuks::mark(kj::StringPtr device, kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setMark(file);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::backup(kj::StringPtr device, kj::StringPtr file, Change change) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto backup = out.initBackup();
+           backup.setFile(file);
+           backup.setLast(change == Change::kIsOver);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::restore(kj::StringPtr device, kj::StringPtr file,
+                                    const VolumeSettings& settings) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto restore = out.initRestore();
+           restore.setFile(file);
+           fill(restore.initKeys(settings.keys.size()), settings.keys);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::forget(kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) { out.setForget(file); }).ignoreResult();
 }
 
 }  // namespace talos::machined

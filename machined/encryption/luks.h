@@ -11,6 +11,7 @@
 #include "common/base/node-layout.h"
 #include "machined/encryption/volume-settings.h"
 #include "machined/process1/uv-loop.h"
+#include "rpc/luks.capnp.h"
 
 namespace talos::machined {
 
@@ -47,9 +48,24 @@ class Luks {
   virtual kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) = 0;
   virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it has a file system now
   virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
+
+  // The backup of its header in a file (machined/luks/header-file.h).
+  enum class Comparison { kNone, kSame, kOther, kChanging };
+  virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
+  virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
+  enum class Change { kGoesOn, kIsOver };
+  virtual kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) = 0;
+  virtual kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
+                                    const VolumeSettings& settings) = 0;
+  virtual kj::Promise<void> forget(kj::StringPtr file) = 0;
 };
 
 Derivation derivationHere();  // for this machine
+
+// How long the program may take: for a slow disk, and for each key that it derives, which may be up to
+// a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
+constexpr auto kPatience = 5 * kj::MINUTES, kDerivation = 10 * kj::SECONDS;
+kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 
 // One at a time: the derivation of a key may take a quarter of the machine's memory.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
@@ -73,6 +89,12 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) override;
   kj::Promise<void> settle(kj::StringPtr device) override;
   kj::Promise<void> close(kj::StringPtr mapping) override;
+  kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) override;
+  kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
+                            const VolumeSettings& settings) override;
+  kj::Promise<void> forget(kj::StringPtr file) override;
 
  private:
   class Answer;

@@ -32,7 +32,9 @@ struct OpenVolumeTest : testing::Test {
   OpenVolume open(const Keys& keys) {
     luks.steps.clear();
     auto settings = settingsFor(keys);
-    return openVolume(luks, kj::str("/dev/vdb1"), mappingOf("vdb1"), settings, say).wait(waitScope);
+    return openVolume(luks, kj::str("/dev/vdb1"), mappingOf("vdb1"), settings, say,
+                      []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(waitScope);
   }
   std::string refusal(const Keys& keys) {
     auto failure = kj::runCatchingExceptions([&]() { open(keys); });

@@ -47,8 +47,7 @@ kj::String sentence(const KeyStep& step, kj::StringPtr device) {
 
 kj::Promise<void> carryOut(Luks& luks, kj::StringPtr device, kj::Vector<KeyStep> steps,
                            const VolumeSettings& before, const VolumeSettings& after,
-                           KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
-                           SayLine& say) {
+                           KeyChangeExtent extent, PersistKeys persist, SayLine& say) {
   for (auto& step : steps) {
     Luks::At by{keyAt(step.by, before, after), step.by.slot};
     say(sentence(step, device));
@@ -76,10 +75,37 @@ kj::Promise<void> carryOut(Luks& luks, kj::StringPtr device, kj::Vector<KeyStep>
   }
 }
 
+VolumeSettings bootKeysOf(const VolumeSettings& settings) {
+  VolumeSettings only;
+  for (auto& key : settings.keys) {
+    if (key.atBoot) only.keys.add(key.clone());
+  }
+  return only;
+}
+
+// With a key that boots have, if one fits: that is the one that has to stay. The key's index is that of the
+// settings.
+kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
+                                             const VolumeSettings& settings) {
+  auto first = bootKeysOf(settings);
+  if (first.keys.size() == settings.keys.size()) {
+    co_return co_await luks.open(device, "", settings);
+  }
+  auto result = co_await luks.open(device, "", first);
+  KJ_IF_MAYBE (opened, result) {
+    for (size_t i = 0; i < settings.keys.size(); ++i) {
+      if (settings.keys[i].slot != first.keys[opened->key].slot) continue;
+      opened->key = i;
+      co_return kj::mv(result);
+    }
+  }
+  co_return co_await luks.open(device, "", settings);
+}
+
 // What the plan needs to know of the header.
 kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& before,
                          const VolumeSettings& after, Luks::Opened opened, KeyChangeExtent extent,
-                         kj::Function<kj::Promise<void>()> persist, SayLine& say) {
+                         PersistKeys persist, SayLine& say) {
   auto found = co_await luks.inspect(device);
   auto& wanted = after.keys;
   auto& by = before.keys[opened.key];
@@ -103,7 +129,8 @@ kj::String mappingOf(kj::StringPtr partition) {
 }
 
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
-                                   const VolumeSettings& settings, SayLine& say, KeyCare care) {
+                                   const VolumeSettings& settings, SayLine& say,
+                                   PersistKeys persist, KeyCare care) {
   auto found = co_await luks.inspect(device);
   if (found.content == Luks::Content::kOther && found.problem.size() > 0) {
     refuseVolume(kj::str(device, " ", found.problem,
@@ -118,6 +145,7 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
     refuseVolume(kj::str(device, ": ", found.problem));
   }
   if (found.content == Luks::Content::kEmpty || found.slots.empty()) {
+    co_await persist();
     co_await luks.format(device, settings);
     say(kj::str(settings.label, ": ", device, " was empty and is encrypted now"));
   }
@@ -126,9 +154,8 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
   auto opened = KJ_ASSERT_NONNULL(result);
   if (care == KeyCare::kLeave) co_return OpenVolume{opened.slot, opened.fresh};
   SayLine silent = [](kj::StringPtr) {};
-  co_await change(
-      luks, device, settings, settings, opened, KeyChangeExtent::kWhole,
-      []() -> kj::Promise<void> { return kj::READY_NOW; }, silent)
+  co_await change(luks, device, settings, settings, opened, KeyChangeExtent::kWhole,
+                  kj::mv(persist), silent)
       .catch_([&](kj::Exception&& e) {
         say(kj::str("warning: ", settings.label, ": cannot change the keys of ", device, ": ",
                     messageOf(e)));
@@ -136,22 +163,23 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
   co_return OpenVolume{opened.slot, opened.fresh};
 }
 
-kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings) {
+kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings,
+                               PersistKeys persist) {
   return changeKeys(luks, kj::mv(device), settings, settings, KeyChangeExtent::kWhole,
-                    []() -> kj::Promise<void> { return kj::READY_NOW; });
+                    kj::mv(persist));
 }
 
 kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings& before,
                              const VolumeSettings& after, KeyChangeExtent extent,
-                             kj::Function<kj::Promise<void>()> persist, SayLine step) {
+                             PersistKeys persist, SayLine step) {
   step(kj::str("finding the key that opens ", device));
-  auto opened = co_await luks.open(device, "", before);
+  auto opened = co_await findKey(luks, device, before);
   KJ_IF_MAYBE (o, opened) {
     co_await change(luks, device, before, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
   // One that was cut after the list was persisted has none of the old keys left, perhaps.
-  auto again = co_await luks.open(device, "", after);
+  auto again = co_await findKey(luks, device, after);
   KJ_IF_MAYBE (o, again) {
     co_await change(luks, device, after, after, *o, extent, kj::mv(persist), step);
     co_return;

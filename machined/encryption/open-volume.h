@@ -20,17 +20,21 @@ struct OpenVolume {
 };
 
 using SayLine = kj::Function<void(kj::StringPtr line)>;
+// Makes a list the one that boots rely on. Once, and again when that is not known to be so.
+using PersistKeys = kj::Function<kj::Promise<void>()>;
 
 // As /dev/mapper/<mapping>. Throws FailedPrecondition naming the device and what to do. Keys that
-// cannot be changed are said, and the volume is open.
+// cannot be changed are said, and the volume is open. `persist` is called before it is formatted with
+// these keys, and when keys are put right, before those of others are removed.
 enum class KeyCare { kPutRight, kLeave };
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
                                    const VolumeSettings& settings, SayLine& say,
-                                   KeyCare care = KeyCare::kPutRight);
+                                   PersistKeys persist, KeyCare care = KeyCare::kPutRight);
 
 // Its keys are made those of the settings while it is open; so does openVolume(). FailedPrecondition
 // when none of them opens it.
-kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings);
+kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings,
+                               PersistKeys persist);
 
 // From the list that is persisted to another one; `persist` makes that the persisted one. Again after
 // a cut it comes to the same end. FailedPrecondition when no key of either list opens it.
@@ -40,8 +44,7 @@ kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettin
 enum class KeyChangeExtent { kWhole, kUntilPersisted };
 kj::Promise<void> changeKeys(
     Luks& luks, kj::String device, const VolumeSettings& before, const VolumeSettings& after,
-    KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
-    SayLine step = [](kj::StringPtr) {});
+    KeyChangeExtent extent, PersistKeys persist, SayLine step = [](kj::StringPtr) {});
 
 // A key that the node will not have, at a slot that the settings leave to one. What was there goes
 // first: after a cut there is none, and it is done again. FailedPrecondition when it is no such slot.

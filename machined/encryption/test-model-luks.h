@@ -16,6 +16,7 @@ struct ModelLuks final : public Luks {
   bool fresh = false;
   bool spoils = false;  // what it is told to write
   unsigned failAt = 0;  // the call of this number fails, counted from 1
+  bool failOn = false;  // and all after it
   unsigned calls = 0;
   std::string steps;  // that have written
   std::string closed, inUse;
@@ -28,7 +29,10 @@ struct ModelLuks final : public Luks {
     return found != slots.end() && found->second == textOf(at.key);
   }
   void begin() {
-    if (++calls == failAt) fail(ErrorKind::kUnavailable, "the power is gone");
+    ++calls;
+    if (calls == failAt || (failOn && failAt > 0 && calls > failAt)) {
+      fail(ErrorKind::kUnavailable, "the power is gone");
+    }
   }
   void wrote(std::string step) { steps += (steps.empty() ? "" : ", ") + step; }
 
@@ -95,6 +99,50 @@ struct ModelLuks final : public Luks {
     if (inUse == mapping.cStr()) fail(ErrorKind::kUnavailable, kj::str(mapping, " is in use"));
     closed += (closed.empty() ? "" : " ") + std::string(mapping.cStr());
     if (mapped == mapping.cStr()) mapped.clear();
+    return kj::READY_NOW;
+  }
+
+  std::map<unsigned, std::string> kept;  // of the backup
+  bool backedUp = false, marked = false, foreign = false;
+  kj::Promise<Comparison> compare(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    if (marked) return Comparison::kChanging;
+    if (!backedUp) return Comparison::kNone;
+    return content == Content::kLuks && kept == slots ? Comparison::kSame : Comparison::kOther;
+  }
+  kj::Promise<void> mark(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    marked = true;
+    wrote("mark");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> backup(kj::StringPtr, kj::StringPtr, Change change) override {
+    begin();
+    KJ_REQUIRE(content == Content::kLuks);
+    kept = slots;
+    backedUp = true;
+    if (change == Change::kIsOver) marked = false;
+    wrote(change == Change::kIsOver ? "backup" : "backup meanwhile");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> restore(kj::StringPtr, kj::StringPtr, const VolumeSettings& settings) override {
+    begin();
+    bool opens = false;
+    for (auto& key : settings.keys) {
+      for (auto& slot : kept) opens = opens || slot.second == textOf(key);
+    }
+    if (!backedUp || content == Content::kEmpty || foreign || !opens) {
+      fail(ErrorKind::kFailedPrecondition, "the header is not restored");
+    }
+    content = Content::kLuks;
+    slots = kept;
+    wrote("restore");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> forget(kj::StringPtr) override {
+    begin();
+    backedUp = marked = false;
+    kept.clear();
     return kj::READY_NOW;
   }
 };

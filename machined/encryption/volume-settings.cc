@@ -16,12 +16,13 @@ constexpr unsigned kMostThreads = 4;
   fail(ErrorKind::kInvalidArgument, why);
 }
 
-VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid) {
+VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
+                bool textAtBoot) {
   if (key.hasStatic()) {
     auto text = key.getStatic().getPassphrase();
     if (text.size() == 0)
       refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
-    return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes())};
+    return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes()), textAtBoot};
   }
   if (!key.hasNodeID())
     refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));
@@ -29,6 +30,13 @@ VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::Stri
 }
 
 }  // namespace
+
+bool isReadableInMeta(config::Encryption::Reader encryption) {
+  for (auto option : encryption.getOptions()) {
+    if (option == kReadableInMeta) return true;
+  }
+  return false;
+}
 
 kj::StringPtr nameOf(KeyKind kind) {
   return kind == KeyKind::kStatic ? "static"_kj : "nodeID"_kj;
@@ -44,7 +52,7 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
                           kj::StringPtr uuid) {
   VolumeSettings settings;
   settings.label = kj::str(label);
-  bool slots[kKeySlots] = {};
+  bool slots[kKeySlots] = {}, textAtBoot = label != kStateName || isReadableInMeta(encryption);
   for (auto key : encryption.getKeys()) {
     auto slot = key.getSlot();
     if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
@@ -53,12 +61,16 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
     if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID()) {
       settings.recovery.add(slot);
     } else {
-      settings.keys.add(keyOf(key, label, uuid));
+      settings.keys.add(keyOf(key, label, uuid, textAtBoot));
     }
   }
   if (settings.keys.empty()) {
     refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
   }
+  bool openable = false;
+  for (auto& key : settings.keys) openable = openable || key.atBoot;
+  if (!openable)
+    refuseConfig(kj::str("no key of ", label, " is one that a boot has without its config"));
   std::sort(settings.keys.begin(), settings.keys.end(),
             [](auto& a, auto& b) { return a.slot < b.slot; });
   std::sort(settings.recovery.begin(), settings.recovery.end());
@@ -91,7 +103,7 @@ bool hasMachineKey(const VolumeSettings& settings) {
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
   HandOver result;
   auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {
-    to.keys.add(slot, key.kind, kj::heapArray<kj::byte>(key.passphrase));
+    to.keys.add(slot, key.kind, kj::heapArray<kj::byte>(key.passphrase), key.atBoot);
   };
   result.before.label = kj::str(opener.label);
   for (auto& key : opener.keys) add(result.before, key, kKeySlots + key.slot);
@@ -108,7 +120,8 @@ HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b) {
   if (a.keys.size() != b.keys.size() || a.recovery.asPtr() != b.recovery.asPtr()) return false;
   for (size_t i = 0; i < a.keys.size(); ++i) {
-    if (a.keys[i].slot != b.keys[i].slot || !a.keys[i].opensLike(b.keys[i])) return false;
+    auto &one = a.keys[i], &other = b.keys[i];
+    if (one.slot != other.slot || one.atBoot != other.atBoot || !one.opensLike(other)) return false;
   }
   return true;
 }

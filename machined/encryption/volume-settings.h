@@ -16,6 +16,7 @@
 
 namespace talos::machined {
 
+constexpr kj::StringPtr kStateName = "STATE"_kj;
 constexpr unsigned kKeySlots = 32;
 constexpr unsigned kKeyBits = 512, kSectorBytes = 512;  // unless the config says otherwise
 
@@ -27,16 +28,21 @@ struct VolumeKey {
   unsigned slot = 0;
   KeyKind kind = KeyKind::kNodeId;
   kj::Array<kj::byte> passphrase;
+  bool atBoot = true;  // a boot has it when it opens the volume: of STATE, without its config
 
   VolumeKey() = default;
-  VolumeKey(unsigned slot, KeyKind kind, kj::Array<kj::byte> passphrase)
-      : slot(slot), kind(kind), passphrase(kj::mv(passphrase)) {}
+  VolumeKey(unsigned slot, KeyKind kind, kj::Array<kj::byte> passphrase, bool atBoot = true)
+      : slot(slot), kind(kind), passphrase(kj::mv(passphrase)), atBoot(atBoot) {}
+  VolumeKey clone() const {
+    return {slot, kind, kj::heapArray<kj::byte>(passphrase.asPtr()), atBoot};
+  }
   VolumeKey(VolumeKey&&) = default;
   VolumeKey& operator=(VolumeKey&& other) {
     zeroize(passphrase);
     slot = other.slot;
     kind = other.kind;
     passphrase = kj::mv(other.passphrase);
+    atBoot = other.atBoot;
     return *this;
   }
   ~VolumeKey() noexcept(false) { zeroize(passphrase); }
@@ -64,6 +70,10 @@ struct VolumeSettings {
 VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
                           kj::StringPtr uuid);
 
+// Whether the config lets static keys of STATE be stored where everybody can read them.
+bool isReadableInMeta(config::Encryption::Reader encryption);
+constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
+
 // With the one key that the machine has without any config, in whatever slot. FailedPrecondition when
 // its UUID is not good enough.
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
@@ -78,7 +88,8 @@ struct HandOver {
 };
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 
-// Whether both have the same keys at the same slots, and leave the same slots to recovery keys.
+// Whether both have the same keys at the same slots, for boots too, and leave the same slots to
+// recovery keys.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 
 // "0 nodeID, 3 recovery": these slots, with what the settings have there. "9 unknown" is in no list.

@@ -7,7 +7,6 @@
 #include "common/disk/empty-head.h"
 #include "machined/install/disk.h"
 #include "machined/install/file-systems.h"
-#include "machined/storage/meta-values.h"
 
 namespace talos::install {
 namespace {
@@ -68,10 +67,7 @@ void changeMeta(Disk& disk, const EraseStep& step) {
   auto bytes = disk.read(step.offset, kMetaBytes);
   KJ_DEFER(zeroizeReceived(bytes));
   MetaValues values(bytes);
-  constexpr auto kMark = static_cast<uint32_t>(MetaTag::kReset);
-  for (auto tag : values.tags()) {
-    if ((tag == kMark) == (step.kind == Kind::kNoMark)) values.remove(tag);
-  }
+  eraseValues(step, values);
   for (auto& write : values.writes()) disk.write(step.offset + write.offset, write.bytes);
 }
 
@@ -121,9 +117,18 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
   } else if (has(labels, kMeta)) {
     addMeta(steps, meta);
   } else {
-    steps.add(EraseStep{Kind::kNoMark, kMeta, meta.offset, meta.size});
+    steps.add(EraseStep{Kind::kNoMark, kMeta, meta.offset, meta.size, has(labels, kState)});
   }
   return steps;
+}
+
+void eraseValues(const EraseStep& step, MetaValues& values) {
+  constexpr auto kMark = static_cast<uint32_t>(MetaTag::kReset),
+                 kStateKeys = static_cast<uint32_t>(MetaTag::kStateEncryption);
+  for (auto tag : values.tags()) {
+    bool goes = (tag == kMark) == (step.kind == Kind::kNoMark) || (step.keys && tag == kStateKeys);
+    if (goes) values.remove(tag);
+  }
 }
 
 bool erase(kj::StringPtr path, kj::ArrayPtr<const kj::StringPtr> labels, Say& say) {

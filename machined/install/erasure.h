@@ -8,7 +8,7 @@
 //   2. What the node is started from, EFI, BIOS and BOOT, only if asked for by name: EFI and BOOT get empty
 //      file systems.
 //   3. Of META every value but the mark.
-//   4. The mark: the value is deleted; or META zeroed, its first copy last; or, when the whole disk is reset,
+//   4. The mark: the value is deleted, and when STATE was erased, the keys of it that a boot finds in META; or META zeroed, its first copy last; or, when the whole disk is reset,
 //      the table: STATE and EPHEMERAL lose their names, the copy at the disk's end is zeroed, then the first
 //      sector. That is one write, after which neither firmware nor kernel see a partition; the rest of the table
 //      is that of an installation that did not get far, which the next one begins again.
@@ -16,6 +16,7 @@
 
 #include "machined/install/installation.h"
 #include "machined/install/layout.h"
+#include "machined/storage/meta-values.h"
 
 namespace talos::install {
 
@@ -24,10 +25,14 @@ struct EraseStep {
   Kind kind;
   kj::StringPtr what;  // a label, or what it is of the disk
   uint64_t offset, size;
+  bool keys = false;  // of kNoMark: with the keys of STATE, which is gone
 };
 // Pure. NotFound when the table does not have one of these partitions.
 kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, uint64_t diskBytes,
                                  kj::ArrayPtr<const kj::StringPtr> labels);
+
+// Of a step of META's values.
+void eraseValues(const EraseStep& step, machined::MetaValues& values);
 
 // Blocks. False when there was nothing left to do.
 bool erase(kj::StringPtr disk, kj::ArrayPtr<const kj::StringPtr> labels, Say& say);

@@ -5,12 +5,14 @@
 #include <kj/debug.h>
 #include <kj/io.h>
 #include <libcryptsetup.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/zeroize.h"
 #include "common/disk/unfinished-xfs.h"
 
 namespace talos::luks {
@@ -94,6 +96,23 @@ struct crypt_pbkdf_type derivationOf(Derivation how) {
 
 const char* text(kj::ArrayPtr<const kj::byte> passphrase) {
   return reinterpret_cast<const char*>(passphrase.begin());
+}
+
+// Of the first sector, as dm-crypt would: aes-xts-plain64, whose first block needs no more than itself.
+bool isXfsDecrypted(kj::ArrayPtr<const kj::byte> block, kj::ArrayPtr<const kj::byte> key) {
+  constexpr size_t kBlock = 16;
+  auto cipher = key.size() == 64   ? EVP_aes_256_xts()
+                : key.size() == 32 ? EVP_aes_128_xts()
+                                   : nullptr;
+  if (cipher == nullptr || block.size() < kBlock) return false;
+  kj::byte tweak[kBlock] = {}, plain[kBlock] = {};
+  int size = 0;
+  auto context = EVP_CIPHER_CTX_new();
+  KJ_REQUIRE(context != nullptr, "no memory for a cipher");
+  KJ_DEFER(EVP_CIPHER_CTX_free(context));
+  return EVP_DecryptInit_ex(context, cipher, nullptr, key.begin(), tweak) == 1 &&
+         EVP_DecryptUpdate(context, plain, &size, block.begin(), kBlock) == 1 &&
+         memcmp(plain, "XFSB", 4) == 0;
 }
 
 dev_t numberOf(kj::StringPtr path) {
@@ -211,6 +230,57 @@ kj::String Device::cipher() {
 kj::String Device::uuid() {
   auto id = crypt_get_uuid(volume());
   return kj::str(id == nullptr ? "" : id);
+}
+
+kj::Array<kj::byte> Device::header() {
+  constexpr uint64_t kMost = 64u << 20;
+  uint64_t metadata = 0, size = crypt_get_data_offset(volume()) * kSector;
+  int result = crypt_get_metadata_size(cd, &metadata, nullptr);
+  if (result < 0) failed("read the header of", result);
+  metadata *= 2;  // it is there twice
+  if (size > kMost || metadata > size) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, ": a header of ", size, " bytes is not kept"));
+  }
+  auto all = readAt(openDevice(path, O_RDONLY), size, path);
+  KJ_REQUIRE(all.size() == size, "the device ends in its header", path);
+  auto kept = kj::heapArray<kj::byte>(size);
+  memset(kept.begin(), 0, size);
+  memcpy(kept.begin(), all.begin(), metadata);
+  for (auto slot : slots()) {
+    uint64_t at = 0, length = 0;
+    result = crypt_keyslot_area(cd, static_cast<int>(slot), &at, &length);
+    if (result < 0) failed("read the keys of", result);
+    KJ_REQUIRE(at <= size && length <= size - at, "a key is not in the header", path);
+    memcpy(kept.begin() + at, all.begin() + at, length);
+  }
+  return kept;
+}
+
+bool Device::isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys) {
+  constexpr size_t kBlock = 16;
+  if (weakness() != nullptr) return false;
+  auto begin = readAt(openDevice(device, O_RDONLY), kBlock, device,
+                      crypt_get_data_offset(volume()) * kSector);
+  auto volumeKey = kj::heapArray<kj::byte>(keySize() / 8);
+  KJ_DEFER(zeroize(volumeKey));
+  auto opensAt = [&](const Key& key, unsigned slot) {
+    size_t size = volumeKey.size();
+    int result = crypt_volume_key_get(cd, static_cast<int>(slot), volumeKey.asChars().begin(),
+                                      &size, text(key.passphrase), key.passphrase.size());
+    words.clear();
+    return result >= 0 && size == volumeKey.size();
+  };
+  auto used = slots();
+  for (bool own : {true, false}) {
+    for (auto& key : keys) {
+      for (auto slot : used) {
+        if ((slot == key.slot) != own || !opensAt(key, slot)) continue;
+        return isXfsDecrypted(begin, volumeKey);
+      }
+    }
+  }
+  return false;
 }
 
 kj::Maybe<kj::String> Device::weakness() {

@@ -76,6 +76,7 @@ class Device {
 
   Content content() const { return what; }
   kj::Maybe<kj::StringPtr> damage() const;  // of kOther: why it may be a volume all the same
+  kj::StringPtr node() const { return path; }
 
   // --- of a LUKS2 volume; FailedPrecondition when it is none
   kj::Vector<unsigned> slots();
@@ -84,6 +85,11 @@ class Device {
   unsigned sectorSize();  // bytes
   kj::String cipher();
   kj::String uuid();
+  // All before its data, with zeros where it has neither metadata nor a key.
+  kj::Array<kj::byte> header();
+  // Of this header, which may be in a file: that one of the keys opens it, and that the data of `device`
+  // begins with an XFS then.
+  bool isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys);
   kj::Maybe<kj::String> weakness();
 
   // FailedPrecondition unless kEmpty, or a LUKS2 volume without any key. Content is kLuks then.

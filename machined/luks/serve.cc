@@ -6,6 +6,7 @@
 #include "common/base/zeroize.h"
 #include "machined/foreign/frame-stream.h"
 #include "machined/luks/device.h"
+#include "machined/luks/header-file.h"
 
 namespace talos::luks {
 namespace {
@@ -33,6 +34,20 @@ rpc::LuksAnswer::Content wire(Content content) {
       break;
   }
   return rpc::LuksAnswer::Content::OTHER;
+}
+
+rpc::LuksAnswer::Comparison wire(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::kNone:
+      break;
+    case Comparison::kSame:
+      return rpc::LuksAnswer::Comparison::SAME;
+    case Comparison::kOther:
+      return rpc::LuksAnswer::Comparison::OTHER;
+    case Comparison::kChanging:
+      return rpc::LuksAnswer::Comparison::CHANGING;
+  }
+  return rpc::LuksAnswer::Comparison::NONE;
 }
 
 void inspect(Device& device, Answer answer) {
@@ -70,6 +85,7 @@ void test(Device& device, capnp::List<rpc::LuksKey>::Reader keys, Answer answer)
 
 void act(Request request, Answer answer) {
   if (request.isClose()) return close(request.getClose());
+  if (request.isForget()) return forgetHeader(request.getForget());
   Device device(request.getDevice());
   switch (request.which()) {
     case rpc::LuksRequest::INSPECT:
@@ -93,7 +109,17 @@ void act(Request request, Answer answer) {
     }
     case rpc::LuksRequest::SETTLE:
       return device.settle();
+    case rpc::LuksRequest::COMPARE:
+      return answer.setCompared(wire(compareHeader(device, request.getCompare())));
+    case rpc::LuksRequest::MARK:
+      return markHeader(request.getMark());
+    case rpc::LuksRequest::BACKUP:
+      return backupHeader(device, request.getBackup().getFile(), request.getBackup().getLast());
+    case rpc::LuksRequest::RESTORE:
+      return restoreHeader(device, request.getRestore().getFile(),
+                           keysOf(request.getRestore().getKeys()));
     case rpc::LuksRequest::CLOSE:
+    case rpc::LuksRequest::FORGET:
       break;
   }
   KJ_FAIL_REQUIRE("not a request");

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
 #include "machined/encryption/test-model-luks.h"
+#include "machined/encryption/test-state-keys.h"
 #include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-held-pool.h"
 #include "machined/storage/ephemeral-volume.h"
@@ -89,13 +90,14 @@ struct StateVolumeTest : testing::Test {
   ModelLuks luks;
   ModelMarks marks;
   std::vector<std::string> mappings;
+  ModelStateKeys stateKeys;
   StateOn on = StateOn::kDisk;
   Config config = Config::kUnknown;
   unsigned looks = 0;
   std::string said, phases;
   bool locked = false;
   SystemPartitions partitions{
-      {luks, installer, marks,
+      {luks, stateKeys, installer, marks,
        [this]() {
          kj::Vector<kj::String> names;
          for (auto& name : mappings) names.add(kj::str(name.c_str()));
@@ -106,7 +108,7 @@ struct StateVolumeTest : testing::Test {
        [this](kj::StringPtr label, const VolumeReport& report) {
          phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
        },
-       [](kj::StringPtr, const KeysReport&) {}}};
+       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {}}};
 
   // What mounting comes to: "" when the boot goes on, the error when it does not.
   template <typename... V>
@@ -125,6 +127,7 @@ struct StateVolumeTest : testing::Test {
     auto how = message.initRoot<config::Encryption>();
     auto key = how.initKeys(1)[0];
     key.initStatic().setPassphrase("secret");
+    how.initOptions(1).set(0, kReadableInMeta);
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    state.mount().wait(io.waitScope);
                    locked = state.whyLocked() != nullptr;

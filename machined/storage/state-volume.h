@@ -27,7 +27,7 @@
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kStatePath = "/system/state"_kj, kStateName = "STATE"_kj;
+constexpr kj::StringPtr kStatePath = "/system/state"_kj;
 
 // The one with this name, on this disk if one is given; none when certainly none is. Throws
 // FailedPrecondition naming the devices and what is wrong with them (findNamed()).

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "machined/encryption/test-model-luks.h"
+#include "machined/encryption/test-state-keys.h"
 #include "machined/storage/test-format-marks.h"
 
 namespace talos::machined {
@@ -44,14 +45,16 @@ struct SystemPartitionsTest : testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   ModelLuks luks;
+  ModelStateKeys stateKeys;
   NoInstaller installer;
   ModelMarks marks;
-  std::string said, keys, steps;
+  std::string said, keys, steps, reported;
   unsigned persisted = 0;
   SystemPartitions partitions{
-      {luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
        []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-       [](kj::StringPtr, const VolumeReport&) {},
+       [this](kj::StringPtr, const VolumeReport& r) { reported = r.error.cStr(); },
+       []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
        [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
 
   SystemPartitionsTest() {
@@ -226,6 +229,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       SCOPED_TRACE(at);
       luks.slots = row.before;
       luks.failAt = luks.calls = 0;
+      luks.backedUp = luks.marked = false;  // another volume each time
       partitions.prepare(encrypted(), "EPHEMERAL", 1, row.source.get(), KeyCare::kLeave)
           .wait(scope);
       luks.failAt = at;
@@ -304,15 +308,16 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
 
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
-  SystemPartitions weak({luks, installer, marks, []() { return kj::Vector<kj::String>(); },
-                         []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
-                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
-                         [](kj::StringPtr, const KeysReport&) {}});
+  SystemPartitions weak(
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str("00000000-0000-0000-0000-000000000000"); }, [](kj::StringPtr) {},
+       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
+       [](kj::StringPtr, const KeysReport&) {}});
   Wish own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
               HasSubstr("no key can be made of nodeID"));
-  weak.check("STATE", text.get());
+  weak.check("EPHEMERAL", text.get());
   weak.check("STATE", nullptr);
   partitions.check("STATE", own.get());
 }
@@ -348,15 +353,17 @@ struct Formatting : testing::Test {
   kj::WaitScope scope{loop};
   Content content = Content::kEmpty;
   ModelLuks luks;
+  ModelStateKeys stateKeys;
   ModelDisk installer{*this};
   ModelMarks marks;
   unsigned calls = 0, failAt = 0;
   bool effective = false;  // the call that fails has had its effect
   std::string log, said;
   SystemPartitions partitions{
-      {luks, installer, marks, []() { return kj::Vector<kj::String>(); },
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
        []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-       [](kj::StringPtr, const VolumeReport&) {}, [](kj::StringPtr, const KeysReport&) {}}};
+       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
+       [](kj::StringPtr, const KeysReport&) {}}};
   Formatting() {
     marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
       step(what, kj::mv(effect));
@@ -455,6 +462,39 @@ TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");
   EXPECT_EQ(log, "clear unmark format");
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+// Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that is gone, and
+// whose backup is still there.
+TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
+  Volume volume;
+  volume.device.name = kj::str("vda6");
+  volume.content = Superblock{FileSystem::kLuks, kj::str()};
+  Wish a({{0, "a"}}), b({{0, "b"}});
+  partitions.prepare(volume, "EPHEMERAL", 1 << 20, a.get()).wait(scope);
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_EQ(reported, "");
+  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
+  EXPECT_EQ(luks.kept, (Keys{{0, "b"}}));
+  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", b.get(), 0);
+  EXPECT_TRUE(kj::runCatchingExceptions([&]() { made.wait(scope); }) != nullptr);
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_FALSE(luks.marked);
+
+  luks.slots = {{0, "a"}, {1, "theirs"}};
+  partitions.prepare(volume, "EPHEMERAL", 1 << 20, b.get()).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
+  EXPECT_THAT(said, HasSubstr("warning: EPHEMERAL: the LUKS2 header of /dev/vda6 was not the one"));
+  EXPECT_THAT(reported, HasSubstr("it was replaced by its backup"));
+  luks.content = Luks::Content::kOther;
+  luks.foreign = true;
+  auto failure = kj::runCatchingExceptions(
+      [&]() { partitions.prepare(volume, "EPHEMERAL", 1 << 20, b.get()).wait(scope); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("is not restored"));
+
+  volume.content = Superblock{FileSystem::kXfs, kj::str()};
+  partitions.prepare(volume, "EPHEMERAL", 1 << 20, nullptr).wait(scope);
+  EXPECT_FALSE(luks.backedUp);
 }
 
 TEST(Mapping, IsOneOfOurs) {

@@ -28,6 +28,12 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   return nullptr;
 }
 
+// Without STATE there is no config that could be staged.
+kj::String howToFormat(kj::StringPtr label) {
+  if (label == kStateName) return kj::str("reset STATE, then apply the config in maintenance mode");
+  return kj::str("stage the config, then reset ", label);
+}
+
 }  // namespace
 
 kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
@@ -78,33 +84,93 @@ kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node) {
   return kj::heapString(name.slice(0, name.size() - end.size()));
 }
 
-kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(const Volume& volume,
-                                                                         kj::StringPtr label,
-                                                                         kj::String mapped,
-                                                                         Luks::Opened opened) {
+kj::Maybe<kj::String> SystemPartitions::backupOf(kj::StringPtr label) {
+  if (label == kStateName) return nullptr;
+  KJ_IF_MAYBE (folder, deps.backups()) return kj::str(*folder, "/", label);
+  return nullptr;
+}
+
+// The volume is not encrypted any more: with its old header, what is left of it could be read.
+kj::Promise<void> SystemPartitions::forgetHeader(kj::StringPtr label) {
+  KJ_IF_MAYBE (file, backupOf(label)) {
+    co_await deps.luks.forget(*file).catch_([&](kj::Exception&& e) {
+      deps.say(kj::str("warning: ", label,
+                       ": the backup of its header of before is not removed: ", messageOf(e)));
+    });
+  }
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(
+    Luks& luks, const Volume& volume, kj::StringPtr label, kj::String mapped, Luks::Opened opened) {
   auto node = volume.device.node();
   if (opened.fresh) {
     co_await deps.installer.format(kj::str(mapped), kj::str(label), kFreshBytes);
-    co_await deps.luks.settle(node);
+    co_await luks.settle(node);
   }
   deps.say(kj::str(label, ": ", node, " was opened by the key of slot ", opened.slot));
   co_return Mountable{kj::mv(mapped), FileSystem::kXfs};
 }
 
-// None when it is not the machine's key, or the machine cannot have one.
-kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openByMachine(
-    const Volume& volume, kj::StringPtr label, VolumeReport& report) {
-  auto id = deps.uuid();
-  if (weaknessOf(id) != nullptr) co_return nullptr;
-  auto settings = settingsOfMachine(label, id);
+kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openEarly(
+    const Volume& volume, kj::StringPtr label, const VolumeSettings& settings,
+    VolumeReport& report) {
   auto mapping = mappingOf(volume.device.name);
   auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
   KJ_IF_MAYBE (opened, result) {
     report.slot = opened->slot;
-    openedBy = OpenedBy{opened->slot, nullptr};
-    co_return co_await makeMountable(volume, label, kj::str(kMappings, mapping), *opened);
+    bool own = settings.keys[opened->key].kind == KeyKind::kNodeId;
+    openedBy = OpenedBy{own ? opened->slot : kKeySlots, nullptr};
+    co_return co_await makeMountable(deps.luks, volume, label, kj::str(kMappings, mapping),
+                                     *opened);
   }
   co_return nullptr;
+}
+
+// None when there is none, or none that can be used: then it is as if there were none.
+kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
+  kj::Maybe<VolumeSettings> list;
+  auto read = [&]() -> kj::Promise<void> {
+    KJ_IF_MAYBE (text, co_await deps.stateKeys.read()) {
+      KJ_DEFER(zeroize(*text));
+      list = readStateKeys(*text, deps.uuid());
+    }
+  };
+  co_await kj::evalNow(read).catch_([this](kj::Exception&& e) {
+    deps.say(kj::str("warning: STATE: ", messageOf(e), "; trying the machine's own key"));
+  });
+  co_return kj::mv(list);
+}
+
+// None when no key fits that a boot has without a config.
+kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openWithoutConfig(
+    const Volume& volume, kj::StringPtr label, VolumeReport& report) {
+  KJ_IF_MAYBE (list, co_await listInMeta()) {
+    auto open = co_await openEarly(volume, label, *list, report);
+    if (open != nullptr) co_return kj::mv(open);
+  }
+  auto id = deps.uuid();
+  if (weaknessOf(id) != nullptr) co_return nullptr;
+  co_return co_await openEarly(volume, label, settingsOfMachine(label, id), report);
+}
+
+// Where the machine's own key opens STATE too, it does without META.
+kj::Promise<void> SystemPartitions::storeStateKeys(kj::StringPtr label,
+                                                   config::Encryption::Reader how) {
+  if (label != kStateName) co_return;
+  bool needed = needsStateKeys(how);
+  co_await deps.stateKeys.store(stateKeysText(how)).catch_([&](kj::Exception&& e) {
+    if (needed) kj::throwFatalException(kj::mv(e));
+    if (kindOf(e) == ErrorKind::kFailedPrecondition) return;  // there is no META
+    deps.say(kj::str("warning: STATE: its keys are not stored: ", messageOf(e)));
+  });
+}
+
+kj::Promise<void> SystemPartitions::removeStateKeys(kj::StringPtr label) {
+  if (label != kStateName) return kj::READY_NOW;
+  return deps.stateKeys.remove().catch_([this](kj::Exception&& e) {
+    if (kindOf(e) == ErrorKind::kFailedPrecondition) return;  // there is no META
+    deps.say(kj::str("warning: STATE: its keys are not removed: ", messageOf(e)));
+  });
 }
 
 kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume& volume,
@@ -132,7 +198,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   }
   Early early;
   if (report.encrypted && !found.slots.empty()) {
-    early.open = co_await openByMachine(volume, label, report);
+    early.open = co_await openWithoutConfig(volume, label, report);
     early.locked = early.open == nullptr;
   }
   KJ_IF_MAYBE (open, early.open) {
@@ -159,7 +225,8 @@ bool SystemPartitions::isRight(const Luks::Found& found, const VolumeSettings& s
 }
 
 kj::Promise<bool> SystemPartitions::putRightIfOpened(kj::String device, const Luks::Found& found,
-                                                     const VolumeSettings& settings) {
+                                                     const VolumeSettings& settings,
+                                                     PersistKeys persist) {
   KJ_IF_MAYBE (by, openedBy) {
     KJ_IF_MAYBE (opener, by->settings) {
       if (!sameKeys(*opener, settings)) {
@@ -171,13 +238,15 @@ kj::Promise<bool> SystemPartitions::putRightIfOpened(kj::String device, const Lu
         }
         auto keys = handOver(*opener, settings);
         co_await changeKeys(deps.luks, kj::mv(device), keys.before, keys.after,
-                            KeyChangeExtent::kWhole,
-                            []() -> kj::Promise<void> { return kj::READY_NOW; });
+                            KeyChangeExtent::kWhole, kj::mv(persist));
         co_return true;
       }
     }
-    if (isRight(found, settings)) co_return false;
-    co_await putKeysRight(deps.luks, kj::mv(device), settings);
+    if (isRight(found, settings)) {
+      co_await persist();
+      co_return false;
+    }
+    co_await putKeysRight(deps.luks, kj::mv(device), settings, kj::mv(persist));
     co_return true;
   }
   co_return false;
@@ -207,7 +276,8 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
   auto work = [&]() -> kj::Promise<void> {
     auto settings = settingsOf(KJ_ASSERT_NONNULL(how), label, deps.uuid());
     auto found = co_await deps.luks.inspect(device);
-    bool changed = co_await putRightIfOpened(kj::str(device), found, settings);
+    auto persist = [&]() { return storeStateKeys(label, KJ_ASSERT_NONNULL(how)); };
+    bool changed = co_await putRightIfOpened(kj::str(device), found, settings, persist);
     if (changed) found = co_await deps.luks.inspect(device);
     tellKeys(label, kj::mv(found), settings);
   };
@@ -265,12 +335,23 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto settings = settingsOf(how, label, deps.uuid());
   auto mapping = mappingOf(volume.device.name);
   auto mapped = kj::str(kMappings, mapping);
+  auto persist = [&]() { return storeStateKeys(label, how); };
+  HeaderGuard luks(deps.luks, kj::str(node), backupOf(label));
+  KJ_IF_MAYBE (replaced, co_await luks.check(settings)) {
+    deps.say(kj::str("warning: ", label, ": ", *replaced));
+    report.error = kj::mv(*replaced);
+  }
   auto opened =
-      co_await openVolume(deps.luks, kj::str(node), kj::mv(mapping), settings, deps.say, care);
+      co_await openVolume(luks, kj::str(node), kj::mv(mapping), settings, deps.say, persist, care);
   report.slot = opened.slot;
   if (care == KeyCare::kLeave) openedBy = OpenedBy{opened.slot, kj::mv(settings)};
-  co_return co_await makeMountable(volume, label, kj::mv(mapped),
-                                   Luks::Opened{opened.slot, 0, opened.fresh});
+  auto mountable = co_await makeMountable(luks, volume, label, kj::mv(mapped),
+                                          Luks::Opened{opened.slot, 0, opened.fresh});
+  co_await luks.finish().catch_([&](kj::Exception&& e) {
+    deps.say(kj::str("warning: ", label, ": there is no new backup of the header of ", node, ": ",
+                     messageOf(e)));
+  });
+  co_return kj::mv(mountable);
 }
 
 // What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file system.
@@ -303,6 +384,8 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Vo
     refusePartition(kj::str(
         node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
   }
+  co_await removeStateKeys(label);
+  co_await forgetHeader(label);
   bool unfinished = co_await isUnfinished(volume, label);
   if (!unfinished) {
     KJ_IF_MAYBE (content, volume.content) co_return Mountable{kj::mv(node), content->type};
@@ -347,19 +430,24 @@ void SystemPartitions::check(kj::StringPtr label, Encryption how) {
 void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before,
                                    Encryption after) {
   bool encrypted = partitionOfMapping(node) != nullptr, wanted = after != nullptr;
+  if (encrypted && wanted && before != nullptr) {
+    auto &from = KJ_ASSERT_NONNULL(before), &to = KJ_ASSERT_NONNULL(after);
+    if (from.getKeySize() == to.getKeySize() && from.getBlockSize() == to.getBlockSize()) return;
+    refusePartition(kj::str("keySize and blockSize take effect when ", label, " is formatted; ",
+                            howToFormat(label)));
+  }
   if (encrypted == wanted || (before != nullptr) == wanted) return;
-  refusePartition(
-      kj::str(label, " is ", encrypted ? "" : "not ",
-              "encrypted, which changes only with an empty partition; stage the config, ",
-              "then reset ", label));
+  refusePartition(kj::str(label, " is ", encrypted ? "" : "not ",
+                          "encrypted, which changes only with an empty partition; ",
+                          howToFormat(label)));
 }
 
 class SystemPartitions::Turn {
  public:
   Turn(SystemPartitions& all, kj::StringPtr label)
-      : count(label == "STATE" ? all.turnsOfState : all.turnsOfOther) {
+      : count(label == kStateName ? all.turnsOfState : all.turnsOfOther) {
     ++count;
-    auto& last = label == "STATE" ? all.lastOfState : all.lastOfOther;
+    auto& last = label == kStateName ? all.lastOfState : all.lastOfOther;
     auto paf = kj::newPromiseAndFulfiller<void>();
     before = last.addBranch();
     // One that is dropped before its turn does not end that of its predecessor.
@@ -395,26 +483,38 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
   auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
   Turn turn(*this, label);
   co_await turn.before;
+  auto relyOn = [&]() { return storeStateKeys(label, KJ_ASSERT_NONNULL(after)); };
   if (sameKeys(old, next)) {
     co_await persist();
-    co_return;
+    co_return co_await relyOn().catch_(
+        [&](kj::Exception&& e) { deps.say(kj::str("warning: ", label, ": ", messageOf(e))); });
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
   // What is stored is in force. If it did not count as applied, the config of before could be applied
   // once more, and nothing would see that its keys are gone.
   bool persisted = false;
-  kj::Maybe<kj::String> undone;
-  auto mark = [&]() { return persist().then([&]() { persisted = true; }); };
-  co_await changeKeys(deps.luks, kj::str(device), old, next, extent, mark, kj::mv(step))
-      .then([&]() { return deps.luks.inspect(device); })
+  kj::Maybe<kj::Exception> failure;
+  HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
+  auto mark = [&]() -> kj::Promise<void> {
+    co_await luks.backupMeanwhile();
+    co_await persist();
+    persisted = true;
+    co_await relyOn();
+  };
+  auto failed = [&](kj::Exception&& e) {
+    if (failure == nullptr) failure = kj::mv(e);
+  };
+  co_await changeKeys(luks, kj::str(device), old, next, extent, mark, kj::mv(step)).catch_(failed);
+  // There is a backup of what it left, however it ended.
+  co_await luks.finish()
+      .catch_(failed)
+      .then([&]() { return luks.inspect(device); })
       .then([&](Luks::Found found) { tellKeys(label, kj::mv(found), next); })
-      .catch_([&](kj::Exception&& e) {
-        if (!persisted) kj::throwFatalException(kj::mv(e));
-        undone = messageOf(e);
-      });
-  KJ_IF_MAYBE (why, undone) {
+      .catch_(failed);
+  KJ_IF_MAYBE (e, failure) {
+    if (!persisted) kj::throwFatalException(kj::mv(*e));
     deps.say(kj::str("warning: ", label,
-                     ": the config is stored, but its keys are not all in place: ", *why,
+                     ": the config is stored, but its keys are not all in place: ", messageOf(*e),
                      "; the next boot does the rest"));
     co_return;
   }
@@ -438,7 +538,14 @@ kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::St
   Turn turn(*this, label);
   auto passphrase = newRecoveryPassphrase();
   VolumeKey key(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
-  co_await putRecoveryKey(deps.luks, kj::str(device), settings, kj::mv(key));
+  HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
+  kj::Maybe<kj::Exception> failure;
+  auto failed = [&](kj::Exception&& e) {
+    if (failure == nullptr) failure = kj::mv(e);
+  };
+  co_await putRecoveryKey(luks, kj::str(device), settings, kj::mv(key)).catch_(failed);
+  co_await luks.finish().catch_(failed);
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   tellKeys(label, co_await deps.luks.inspect(device), settings);
   deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
   co_return kj::mv(passphrase);

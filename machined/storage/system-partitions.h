@@ -11,10 +11,21 @@
 // which partition it is. So a restarted brain knows as much as its predecessor. Keys are made anew
 // each time, of the config and of the machine's UUID, and are zeroed afterwards.
 //
+// STATE has to be opened before there is a config: with the list in META (machined/encryption/state-keys.h), or with
+// the machine's own key, which is tried whatever META says. META gets a new list when its keys are in the
+// header, and before those of the old one are removed; the first one before the volume is formatted. So at
+// each moment the list in META opens STATE. A plain STATE has none.
+//
+// The header of EPHEMERAL has a backup on STATE, with which it is compared before it is opened
+// (machined/encryption/header-guard.h); that of STATE has none: what it could be compared with would be
+// readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL while STATE is plain: the
+// backup has its keys of before, which are not to be found on a disk.
+//
 // What has become of each is told to `report`, for the resource VolumeStatuses.
 #pragma once
 
-#include "machined/encryption/open-volume.h"
+#include "machined/encryption/header-guard.h"
+#include "machined/encryption/state-keys.h"
 #include "machined/storage/format-marks.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/volumes.h"
@@ -30,7 +41,7 @@ struct VolumeReport {
   kj::String fileSystem;
   bool encrypted = false;
   kj::Maybe<unsigned> slot;  // whose key opened it
-  kj::String error;
+  kj::String error;          // or, of one that is ready, what was put right
 };
 
 // What its header has now.
@@ -55,12 +66,15 @@ class SystemPartitions {
  public:
   struct Dependencies {
     Luks& luks;
+    StateKeys& stateKeys;
     Installer& installer;
     FormatMarks& marks;
     kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all that are open
     kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
     SayLine say;
     kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
+    // The folder of the backups of headers; none: nowhere now.
+    kj::Function<kj::Maybe<kj::String>()> backups;
     // Of one that was reported.
     kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
   };
@@ -78,8 +92,8 @@ class SystemPartitions {
   // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
 
-  // Of one that has no plain file system, or an unfinished one, while there is no config: only a nodeID key is known then,
-  // which is tried at every slot. FailedPrecondition when it is neither encrypted nor empty.
+  // Of STATE when it has no plain file system, or an unfinished one, while there is no config.
+  // FailedPrecondition when it is neither encrypted nor empty.
   struct Early {
     kj::Maybe<Mountable> open;
     bool locked = false;  // encrypted, and no key is known that opens it
@@ -102,7 +116,8 @@ class SystemPartitions {
   // Throws FailedPrecondition when this machine cannot have these keys.
   void check(kj::StringPtr label, Encryption how);
 
-  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, or make it plain.
+  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, make it plain, or
+  // format it otherwise.
   void checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before, Encryption after);
 
   // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
@@ -127,23 +142,30 @@ class SystemPartitions {
                           lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
   // Whose keys putRight() is for.
   struct OpenedBy {
-    unsigned slot;
-    kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot
+    unsigned slot;                       // kKeySlots: not to be told from the settings
+    kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot, or META's
   };
   kj::Maybe<OpenedBy> openedBy;
 
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
   void tellKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
-  kj::Promise<Mountable> makeMountable(const Volume& volume, kj::StringPtr label, kj::String mapped,
-                                       Luks::Opened opened);
-  kj::Promise<kj::Maybe<Mountable>> openByMachine(const Volume& volume, kj::StringPtr label,
-                                                  VolumeReport& report);
+  kj::Maybe<kj::String> backupOf(kj::StringPtr label);
+  kj::Promise<void> forgetHeader(kj::StringPtr label);
+  kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
+                                       kj::String mapped, Luks::Opened opened);
+  kj::Promise<kj::Maybe<VolumeSettings>> listInMeta();
+  kj::Promise<kj::Maybe<Mountable>> openEarly(const Volume& volume, kj::StringPtr label,
+                                              const VolumeSettings& settings, VolumeReport& report);
+  kj::Promise<kj::Maybe<Mountable>> openWithoutConfig(const Volume& volume, kj::StringPtr label,
+                                                      VolumeReport& report);
+  kj::Promise<void> storeStateKeys(kj::StringPtr label, config::Encryption::Reader how);
+  kj::Promise<void> removeStateKeys(kj::StringPtr label);
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
                                           config::Encryption::Reader how, KeyCare care,
                                           VolumeReport& report);
   // Whether anything was changed.
   kj::Promise<bool> putRightIfOpened(kj::String device, const Luks::Found& found,
-                                     const VolumeSettings& settings);
+                                     const VolumeSettings& settings, PersistKeys persist);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
   kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
   kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, uint64_t empty);

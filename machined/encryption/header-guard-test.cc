@@ -1,0 +1,165 @@
+#include "machined/encryption/header-guard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "machined/encryption/test-model-luks.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using Keys = std::map<unsigned, std::string>;
+
+VolumeSettings settingsFor(const Keys& keys) {
+  VolumeSettings settings;
+  settings.label = kj::str("EPHEMERAL");
+  for (auto& [slot, passphrase] : keys) {
+    settings.keys.add(slot, KeyKind::kStatic,
+                      kj::heapArray<kj::byte>(kj::StringPtr(passphrase.c_str()).asBytes()));
+  }
+  return settings;
+}
+
+struct HeaderGuardTest : testing::Test {
+  ~HeaderGuardTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope waitScope{loop};
+  ModelLuks luks;
+  std::string said;
+  SayLine say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; };
+
+  HeaderGuard guard() { return {luks, kj::str("/dev/vda6"), kj::str("/backups/EPHEMERAL")}; }
+  // As a boot does.
+  void boot(const Keys& keys) {
+    auto with = guard();
+    auto settings = settingsFor(keys);
+    KJ_IF_MAYBE (replaced, with.check(settings).wait(waitScope)) said += replaced->cStr();
+    auto opened = openVolume(with, kj::str("/dev/vda6"), kj::str("vda6-encrypted"), settings, say,
+                             []() -> kj::Promise<void> { return kj::READY_NOW; })
+                      .wait(waitScope);
+    if (opened.fresh) with.settle("/dev/vda6").wait(waitScope);
+    with.finish().wait(waitScope);
+  }
+  // As an apply does; false: it was cut.
+  bool change(const Keys& before, const Keys& after, Keys& persisted) {
+    auto with = guard();
+    auto old = settingsFor(before), wanted = settingsFor(after);
+    auto failure = kj::runCatchingExceptions([&]() {
+      changeKeys(with, kj::str("/dev/vda6"), old, wanted, KeyChangeExtent::kWhole,
+                 [&]() -> kj::Promise<void> {
+                   co_await with.backupMeanwhile();
+                   luks.begin();
+                   persisted = after;
+                 })
+          .wait(waitScope);
+      with.finish().wait(waitScope);
+    });
+    return failure == nullptr && luks.calls < luks.failAt;
+  }
+  bool backupOpensWith(const Keys& keys) const {
+    for (auto& slot : luks.kept) {
+      for (auto& key : keys) {
+        if (slot.second == key.second) return true;
+      }
+    }
+    return false;
+  }
+};
+
+// Catches: a new volume without a backup, a backup at each boot, one that is made before the change is over.
+TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
+  boot({{0, "a"}});
+  EXPECT_EQ(luks.steps, "mark, format, settle, backup");
+  luks.steps.clear();
+  boot({{0, "a"}});
+  EXPECT_EQ(luks.steps, "");
+  boot({{0, "a"}, {1, "b"}});
+  EXPECT_EQ(luks.steps, "mark, add 1, backup");
+  luks.backedUp = false;
+  luks.steps.clear();
+  boot({{0, "a"}, {1, "b"}});
+  EXPECT_EQ(luks.steps, "backup");
+  EXPECT_EQ(said.find("warning"), std::string::npos) << said;
+}
+
+// Catches: a header that somebody else has changed, and that is opened; one that is damaged and given up.
+TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
+  boot({{0, "a"}});
+  luks.slots[7] = "theirs";
+  luks.steps.clear();
+  boot({{0, "a"}});
+  EXPECT_EQ(luks.steps, "restore, backup");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+  EXPECT_THAT(
+      said, HasSubstr("the LUKS2 header of /dev/vda6 was not the one that this node wrote, and not "
+                      "used; it was replaced by its backup, and is kept as "
+                      "/backups/EPHEMERAL.refused"));
+  luks.content = Luks::Content::kOther;
+  boot({{0, "a"}});
+  EXPECT_THAT(said, HasSubstr("the LUKS2 header of /dev/vda6 was damaged; it was replaced"));
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+// Catches: a cut after which what the node itself has changed is taken for somebody else's work, or after which
+// the backup cannot be opened by the keys that the boot has.
+TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
+  unsigned cuts = 0;
+  for (auto& after : {Keys{{0, "c"}, {4, "d"}}, Keys{{1, "b"}}}) {
+    for (unsigned cut = 1;; ++cut) {
+      luks = ModelLuks();
+      Keys persisted{{0, "a"}, {1, "b"}};
+      boot(persisted);
+      luks.steps.clear();
+      luks.calls = 0;
+      luks.failAt = cut;
+      bool whole = change(persisted, after, persisted);
+      luks.failAt = 0;
+      EXPECT_TRUE(backupOpensWith(persisted)) << cut << ": " << luks.steps;
+      boot(persisted);
+      EXPECT_EQ(luks.steps.find("restore"), std::string::npos) << cut << ": " << luks.steps;
+      EXPECT_EQ(luks.slots, persisted) << cut;
+      EXPECT_EQ(luks.kept, persisted) << cut;
+      EXPECT_FALSE(luks.marked) << cut;
+      if (whole) break;
+      ++cuts;
+    }
+  }
+  EXPECT_GT(cuts, 10u);
+}
+
+// Catches: a volume of another disk, or one that no key opens, whose header is overwritten.
+TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
+  boot({{0, "a"}});
+  luks.slots = {{0, "theirs"}};
+  luks.steps.clear();
+  for (bool foreign : {true, false}) {
+    luks.foreign = foreign;
+    auto failure = kj::runCatchingExceptions([&]() { boot({{0, foreign ? "a" : "theirs"}}); });
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("is not restored"));
+    EXPECT_EQ(luks.steps, "");
+  }
+}
+
+// Catches: a change that counts as done while the backup still has the key that was removed; a guard that
+// has nowhere to keep a backup and does something all the same.
+TEST_F(HeaderGuardTest, WithoutABackupItIsNotDone) {
+  auto with = guard();
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{0, "a"}};
+  auto settings = settingsFor({{0, "a"}});
+  EXPECT_TRUE(with.check(settings).wait(waitScope) == nullptr);
+  luks.failAt = luks.calls + 1;
+  auto failure = kj::runCatchingExceptions([&]() { with.finish().wait(waitScope); });
+  EXPECT_TRUE(failure != nullptr);
+  with.finish().wait(waitScope);
+  EXPECT_EQ(luks.kept, luks.slots);
+  HeaderGuard nowhere(luks, kj::str("/dev/vda5"), nullptr);
+  luks.calls = luks.failAt = 0;
+  EXPECT_TRUE(nowhere.check(settings).wait(waitScope) == nullptr);
+  nowhere.finish().wait(waitScope);
+  EXPECT_EQ(luks.calls, 0u);
+}
+
+}  // namespace
+}  // namespace talos::machined
