@@ -18,9 +18,10 @@ kernel_work=/build/kernel${KERNEL:+-$(basename "$KERNEL" .deb)}
 level=3
 [ -z "${RELEASE:-}" ] || level=15
 
+. "$here/pack.sh"
+
 say() { printf 'image: %s\n' "$*"; }
 die() { printf 'image: %s\n' "$*" >&2; exit 1; }
-rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 fresh() { [ "$(cat "$1" 2>/dev/null || true)" = "$2" ]; }   # fresh STAMP_FILE VALUE
 digest() { sha256sum | cut -d' ' -f1; }
 tree_digest() { (cd "$1" && { find . -printf '%p %y %m %l\n' | sort; find . -type f -print0 | sort -z | xargs -0r sha256sum; } | digest); }
@@ -60,37 +61,13 @@ SOURCE_DATE_EPOCH=$(stat -c %Y "$modules/modules.builtin")
 export SOURCE_DATE_EPOCH
 
 # --- modules: the closure of modules.list, uncompressed ------------------------------------------------
-closure() {  # NAMES...: paths below $modules, each after its dependencies
-  awk -v wanted="$*" '
-    function plain(path) { sub(/.*\//, "", path); sub(/\.ko.*/, "", path); gsub(/-/, "_", path); return path }
-    function put(path,   parts, i, n) {
-      if (path in done) return
-      done[path] = 1
-      n = split(needs[path], parts, " ")
-      for (i = n; i >= 1; --i) put(parts[i])
-      print path
-    }
-    FILENAME ~ /builtin$/ { builtin[plain($0)] = 1; next }
-    { split($0, halves, ":"); needs[halves[1]] = halves[2]; path[plain(halves[1])] = halves[1] }
-    END {
-      n = split(wanted, names, " ")
-      for (i = 1; i <= n; ++i) {
-        name = plain(names[i])
-        if (name in path) put(path[name])
-        else if (!(name in builtin)) { print "image: no module " names[i] " in this kernel" >"/dev/stderr"; exit 1 }
-      }
-    }' "$modules/modules.builtin" "$modules/modules.dep"
-}
-
-stamp=$(cat "$kernel_work/.stamp" "$here/packages/modules.list" "$0" | digest)
+stamp=$(cat "$kernel_work/.stamp" "$here/packages/modules.list" "$0" "$here/pack.sh" | digest)
 if ! fresh "$work/modules.stamp" "$stamp"; then
   rm -rf "$work/modules" "$work/early"
   tree=$work/modules/usr/lib/modules/$release
   mkdir -p "$tree" "$work/early"
-  early=$(rows "$here/packages/modules.list" | awk '$2 == "initramfs" { print $1 }')
-  late=$(rows "$here/packages/modules.list" | awk '$2 != "initramfs" { print $1 }')
-  early_files=$(closure $early)
-  late_files=$(closure $late)
+  early_files=$(module_closure "$modules" $(early_names "$here/packages/modules.list"))
+  late_files=$(module_closure "$modules" $(late_names "$here/packages/modules.list"))
   for file in $early_files; do
     name=$(basename "${file%.xz}")
     xz -dc "$modules/$file" >"$work/early/$name"
@@ -159,10 +136,6 @@ make_early() {  # OUT
   pack "$ramfs" >"$1"
   rm -rf "$ramfs"
 }
-pack() {  # FOLDER: as an archive; not compressed: the squashfs is, and the rest is small
-  find "$1" -depth -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  (cd "$1" && find . -print0 | sort -z | cpio --null --create --format=newc --reproducible --owner=0:0 --quiet)
-}
 boot_modules=(part_gpt xfs fat normal configfile linux loadenv test echo reboot halt)
 boot_loader() {  # FORMAT OUT MODULES...
   grub-mkimage -O "$1" -d "/usr/lib/grub/$1" -p '(,gpt3)/grub' -o "$2" "${@:3}" "${boot_modules[@]}"
@@ -191,7 +164,7 @@ if [ -n "${REMOVE:-}" ]; then
     rm -rf "$target"
   done < <(rows "$REMOVE")
 fi
-[ -z "${TREE:-}" ] || cp -a --no-preserve=ownership "$TREE/." "$tree/"
+[ -z "${TREE:-}" ] || lay_over "$TREE" "$tree"
 
 "$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
@@ -200,14 +173,12 @@ install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
 stamp="$level $SOURCE_DATE_EPOCH $(tree_digest "$tree")"
 if ! fresh "$work/squashfs.stamp" "$stamp" || [ ! -e "$image/rootfs.sqsh" ]; then
   rm -f "$work/squashfs.stamp"
-  # mksquashfs takes the time from its options and fails if the variable is set too.
-  env -u SOURCE_DATE_EPOCH mksquashfs "$tree" "$image/rootfs.sqsh.new" -noappend -quiet -no-progress -comp zstd \
-    -Xcompression-level $level -all-root -no-xattrs -all-time "$SOURCE_DATE_EPOCH" -mkfs-time "$SOURCE_DATE_EPOCH"
+  make_squashfs "$tree" "$image/rootfs.sqsh.new" "$level"
   mv "$image/rootfs.sqsh.new" "$image/rootfs.sqsh"
   echo "$stamp" >"$work/squashfs.stamp"
 fi
 
-stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$0" | digest)
+stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$0" "$here/pack.sh" | digest)
 if ! fresh "$work/initramfs.stamp" "$stamp" || [ ! -e "$image/initramfs" ]; then
   # Two archives: the kernel unpacks one after the other.
   ramfs=$work/ramfs

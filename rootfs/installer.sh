@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds an installer image from an image:  installer.sh IMAGE TAR [NAME]   (inside the build root, after image.sh)
-# TAR is at once an OCI layout and a docker archive of one layer, which has /usr/install: kernel, early initramfs, boot loader,
-# the root image, the file version, and SHA256SUMS over all of them, which a node compares with what it writes. NAME is the
-# reference in it, VERSION=text what the image says it is. The layer is not compressed: the root image is, and the rest is small. The same image gives the same bytes.
+# TAR is at once an OCI layout and a docker archive of two layers. One has /usr/install: kernel, early initramfs, boot loader,
+# the root image, the file version, and SHA256SUMS over all of them, which a node compares with what it writes. The other one
+# is for those who build FROM it (onbuild.sh). They are not compressed: the root image is, and the rest is small. NAME is the
+# reference in it, VERSION=text what the image says it is. The same image gives the same bytes.
 set -euo pipefail
 umask 022
 export LC_ALL=C
@@ -32,17 +33,50 @@ ln "$image/rootfs.sqsh" "$install/rootfs.sqsh" 2>/dev/null || cp "$image/rootfs.
 echo "$version" >"$install/version"
 (cd "$install" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 
-archive "$work/layer" "$work/layer.tar"
-layer_size=$(stat -c %s "$work/layer.tar")
-layer=$(blob "$work/layer.tar")
-jq -cn --arg layer "sha256:$layer" --arg version "$version" '{architecture: "amd64", os: "linux",
-  config: {Labels: {"org.opencontainers.image.version": $version}}, rootfs: {type: "layers", diff_ids: [$layer]}}' >"$work/config"
+# For builds FROM it (onbuild.sh), in a layer of its own: busybox, and Debian's programs with what they are linked to.
+builder=$work/builder/installer
+mkdir -p "$builder"/{bin,lib,programs}
+cp /bin/busybox "$builder/bin/"
+for applet in awk cat cp echo env find grep gunzip install ls mkdir mv rm sed sh sha256sum sort stat touch unxz; do
+  ln -s busybox "$builder/bin/$applet"
+done
+debian() {  # PROGRAM NAME: its loader is not where the kernel looks for it
+  cp -L "$1" "$builder/programs/$2"
+  ldd "$1" | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }' | xargs -I{} cp -L {} "$builder/lib/"
+  printf '#!/installer/bin/sh\nexec /installer/lib/ld-linux-x86-64.so.2 --library-path /installer/lib --argv0 %s /installer/programs/%s "$@"\n' \
+    "$2" "$2" >"$builder/bin/$2"
+  chmod 0755 "$builder/bin/$2"
+}
+# Loaded by name when a thread ends.
+cp -L /usr/lib/x86_64-linux-gnu/libgcc_s.so.1 "$builder/lib/"
+debian /usr/bin/mksquashfs mksquashfs
+debian /usr/bin/unsquashfs unsquashfs
+debian /usr/bin/cpio cpio
+debian /usr/bin/zstd unzstd
+debian /usr/bin/kmod depmod
+cp "$here/pack.sh" "$here/packages/modules.list" "$builder/"
+install -m 0755 "$here/onbuild.sh" "$builder/onbuild"
+
+layer() {  # FOLDER: its layer, as a line with digest and size
+  local size
+  archive "$1" "$work/layer.tar"
+  size=$(stat -c %s "$work/layer.tar")
+  echo "$(blob "$work/layer.tar") $size"
+}
+{ layer "$work/layer"; layer "$work/builder"; } >"$work/layers"
+layers=$(jq -Rcn '[inputs | split(" ")
+  | {mediaType: "application/vnd.oci.image.layer.v1.tar", digest: "sha256:\(.[0])", size: (.[1] | tonumber)}]' <"$work/layers")
+jq -cn --argjson layers "$layers" --arg version "$version" '{architecture: "amd64", os: "linux",
+  config: {
+    Labels: {"org.opencontainers.image.version": $version},
+    OnBuild: ["ARG RM", "ARG VERSION=\($version)-custom", "COPY --from=customization / /installer/tree/", "RUN [\"/installer/onbuild\"]"]
+  }, rootfs: {type: "layers", diff_ids: [$layers[].digest]}}' >"$work/config"
 config_size=$(stat -c %s "$work/config")
 config=$(blob "$work/config")
-jq -cn --arg layer "sha256:$layer" --argjson layerSize "$layer_size" --arg config "sha256:$config" --argjson configSize "$config_size" '{
+jq -cn --argjson layers "$layers" --arg config "sha256:$config" --argjson configSize "$config_size" '{
   schemaVersion: 2, mediaType: "application/vnd.oci.image.manifest.v1+json",
   config: {mediaType: "application/vnd.oci.image.config.v1+json", digest: $config, size: $configSize},
-  layers: [{mediaType: "application/vnd.oci.image.layer.v1.tar", digest: $layer, size: $layerSize}]}' >"$work/manifest"
+  layers: $layers}' >"$work/manifest"
 manifest_size=$(stat -c %s "$work/manifest")
 manifest=$(blob "$work/manifest")
 jq -cn --arg manifest "sha256:$manifest" --argjson size "$manifest_size" --arg tag "${name##*:}" --arg name "$name" '{schemaVersion: 2,
@@ -50,8 +84,8 @@ jq -cn --arg manifest "sha256:$manifest" --argjson size "$manifest_size" --arg t
     annotations: {"org.opencontainers.image.ref.name": $tag, "io.containerd.image.name": $name}}]}' >"$work/layout/index.json"
 echo '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
 # What docker load of releases before 25 reads.
-jq -cn --arg config "blobs/sha256/$config" --arg layer "blobs/sha256/$layer" --arg name "$name" \
-  '[{Config: $config, RepoTags: [$name], Layers: [$layer]}]' >"$work/layout/manifest.json"
+jq -cn --arg config "blobs/sha256/$config" --argjson layers "$layers" --arg name "$name" \
+  '[{Config: $config, RepoTags: [$name], Layers: [$layers[].digest | sub(":"; "/") | "blobs/\(.)"]}]' >"$work/layout/manifest.json"
 archive "$work/layout" "$tar.new"
 mv "$tar.new" "$tar"
 printf 'installer: %s, %s: %d bytes\ninstaller: digest sha256:%s\n' "$tar" "$name" "$(stat -c %s "$tar")" "$manifest"

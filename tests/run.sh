@@ -63,6 +63,7 @@ soak() {
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
       "/build/fuzz/parts/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
   done
+  step "what takes long" ctest --test-dir "$INNER" -L long
   # All scenarios side by side, a minute each.
   step "hostile pack" in_root env HOSTILE_SECONDS=60 /usr/bin/ctest --output-on-failure --verbose \
     --test-dir "$INNER" -L hostile-pack -j 8

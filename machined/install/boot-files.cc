@@ -102,7 +102,7 @@ kj::String grubConfig() {
                       " ]; then\n    set tries=", left - 1,
                       "\n    if save_env tries; then set chosen=\"$try\"; fi\n"));
   }
-  return kj::str(R"(set timeout=3
+  return kj::str(R"(set timeout=1
 if [ ! -s "$prefix/grubenv" ]; then set slot=A; else load_env; fi
 if [ "$slot" != B ]; then set slot=A; fi
 set chosen="$slot"

@@ -24,6 +24,8 @@ std::string digits(char c) {
 TEST(DigestList, AFileIsWhatTheListSays) {
   auto text = digits('a') + "  vmlinuz\n" + digits('0') + "  a b\n\n";
   DigestList list(kj::arrayPtr(text.data(), text.size()));
+  EXPECT_TRUE(list.lists("a b"));
+  EXPECT_FALSE(list.lists("initramfs"));
   list.check("vmlinuz", digits('a').c_str());
   list.check("a b", digits('0').c_str());
   EXPECT_NE(problem([&] {

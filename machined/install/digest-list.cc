@@ -41,6 +41,13 @@ DigestList::DigestList(kj::ArrayPtr<const char> text) {
   }
 }
 
+bool DigestList::lists(kj::StringPtr name) const {
+  for (auto& row : rows) {
+    if (row.name == name) return true;
+  }
+  return false;
+}
+
 void DigestList::check(kj::StringPtr name, kj::StringPtr digest) const {
   for (auto& row : rows) {
     if (row.name != name) continue;

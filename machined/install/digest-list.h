@@ -13,6 +13,7 @@ class DigestList {
  public:
   // Lines as sha256sum writes them: 64 digits, two spaces, a name. InvalidArgument naming the line.
   explicit DigestList(kj::ArrayPtr<const char> text);
+  bool lists(kj::StringPtr name) const;
   // InvalidArgument when the file is not listed, or has another digest.
   void check(kj::StringPtr name, kj::StringPtr digest) const;
 

@@ -1,10 +1,11 @@
 // link: machined-install
-// The list of digests and the version of an installer image.
+// What a node reads of an installer image: the list of digests, the version, the head of the kernel.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "machined/install/digest-list.h"
+#include "machined/install/kernel-image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::install;
@@ -12,5 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       kj::heapArray<char>(reinterpret_cast<const char*>(data), size);  // a sanitizer sees its end
   (void)kj::runCatchingExceptions([&] { DigestList(text).check("vmlinuz", ""); });
   (void)kj::runCatchingExceptions([&] { KJ_ASSERT(imageVersion(text).size() <= 64); });
+  (void)kj::runCatchingExceptions([&] { talos::install::checkKernel(text.asBytes(), size); });
   return 0;
 }

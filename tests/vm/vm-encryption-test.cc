@@ -23,6 +23,8 @@ using harness::eventually;
 using harness::slurp;
 
 constexpr double kSlow = 240;  // seconds, in emulation beside others
+// A key costs what a quarter of it costs: an emulated processor takes 10 seconds for 128 MiB.
+constexpr const char* kMemory = "384";
 constexpr size_t kMiB = 1u << 20, kHeaderBytes = 17 * kMiB;
 
 struct Node {
@@ -124,11 +126,12 @@ constexpr const char* kRecoverable =
 
 // Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented; a
 // config that can be read on the disk; one that is formatted again or cannot be opened after a reboot;
-// keys that follow the config only at the next boot, or not at all; a command that ends before they do; a disk of another machine that is opened, formatted, or taken for
-// none, with maintenance mode, in which anybody could give this one a config.
+// keys that follow the config only at the next boot, or not at all; a command that ends before they do;
+// a disk of another machine that is opened, formatted, written to, or taken for none, with maintenance
+// mode, in which anybody could give this one a config.
 TEST(Encryption, OfState) {
   Cluster cluster("vmluks",
-                  {"--masters", "1", "--workers", "0", "--memory", "512", "--encrypt-state"}, 300);
+                  {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"}, 300);
   Node node{cluster, "vmluks-master-1"};
   node.expectOpen("STATE", "0");
   auto text = node.dump("state", "STATE");
@@ -177,8 +180,6 @@ TEST(Encryption, OfState) {
       << since();
   EXPECT_FALSE(contains(since(), "maintenance: ")) << since();
   EXPECT_TRUE(slurp(node.header("state", "STATE")) == before) << "its header was written to";
-  node.powerCycle([&] { node.replaceUuid(other, own); });
-  node.expectOpen("STATE", "[05]");
 }
 
 // Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL that
@@ -186,7 +187,7 @@ TEST(Encryption, OfState) {
 // not open it, that a boot removes, or that the node writes down.
 TEST(Encryption, OfAnInstalledNode) {
   Cluster cluster("vmluksdisk",
-                  {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
+                  {"--masters", "1", "--workers", "0", "--memory", kMemory, "--disk", "2048",
                    "--no-uplink", "--with-bootloader", "--encrypt-state", "--encrypt-ephemeral"},
                   400);
   Node node{cluster, "vmluksdisk-master-1"};

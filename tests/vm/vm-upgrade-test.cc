@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -82,6 +83,34 @@ class Images {
            must({"sha256sum", tarOf(version)}).substr(0, 64);
   }
 
+  // As the users' documents customize the kernel and the root: a build FROM an installer image.
+  std::string derived(const std::string& from, const std::string& version) {
+    auto context = folder + "/context", kernel = context + "/kernel";
+    fs::create_directories(kernel + "/boot");
+    fs::create_directories(kernel + "/lib");
+    must({"sh", "-c", "cp '" + setting("UNPACKED_KERNEL") + "'/boot/vmlinuz-* '" + kernel + "/boot/vmlinuz'"});
+    must({"cp", "-a", setting("UNPACKED_KERNEL") + "/usr/lib/modules", kernel + "/lib/modules"});
+    std::ofstream(context + "/site.conf") << "a site of its own\n";
+    std::ofstream(context + "/Dockerfile")
+        << "FROM scratch AS kernel\nCOPY kernel /\n"
+           "FROM scratch AS customization\n"
+           "COPY --from=kernel /lib/modules /lib/modules\nCOPY site.conf /etc/site.conf\n"
+           "FROM ghcr.io/talos-systems/installer:latest\n"
+           "COPY --from=kernel /boot/vmlinuz /usr/install/vmlinuz\n";
+    auto base = must(buildah({"pull", "-q", "docker-archive:" + tarOf(from)}));
+    while (!base.empty() && base.back() == '\n') base.pop_back();
+    must(buildah({"tag", base, "ghcr.io/talos-systems/installer:latest"}));
+    must(buildah({"build", "-q", "--squash", "--isolation", "chroot", "--skip-unused-stages=false", "--ulimit",
+                  limit("nproc", RLIMIT_NPROC), "--ulimit", limit("nofile", RLIMIT_NOFILE),
+                  "--build-arg", "RM=/lib/modules /etc/cni", "--build-arg", "VERSION=" + version,
+                  "-t", "site/installer:" + version, context}));
+    must(buildah({"push", "-q", "-D", "--tls-verify=false", "site/installer:" + version,
+                  "docker://127.0.0.1:6000/talos/installer:" + version}));
+    must(buildah({"rmi", "--all", "--force"}));
+    fs::remove_all(context);
+    return "ghcr.io/talos/installer:" + version;
+  }
+
   // The good one with a root image that was cut off; in a layer of its own.
   std::string truncated(const std::string& from, const std::string& version) {
     auto layout = folder + "/layout";
@@ -98,6 +127,19 @@ class Images {
   std::string folder;
   harness::Registry registry;
   harness::Web server{getpid(), "127.0.0.1", 6080};
+
+  std::vector<std::string> buildah(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"buildah", "--storage-driver", "vfs", "--root",
+                                      folder + "/images", "--runroot", folder + "/images.run"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // What this process may have: it may not be allowed to give more.
+  static std::string limit(const std::string& name, __rlimit_resource which) {
+    rlimit most = {};
+    KJ_SYSCALL(getrlimit(which, &most));
+    return name + "=" + std::to_string(most.rlim_max);
+  }
 
   std::string tarOf(const std::string& version) { return folder + "/" + version + ".tar"; }
   static void push(const std::string& what, const std::string& version) {
@@ -311,9 +353,9 @@ struct RecordedUpgrade {
 }  // namespace
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
-// whose end nobody tells; one that is good and does not stay; a config or data that are lost with
-// it; a rollback that leads nowhere. An archive from a web server, or a file, that does not arrive, or
-// in which the system is not found.
+// whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a config or
+// data that are lost with it; a rollback that leads nowhere. An archive from a web server, or a file, that does
+// not arrive, or in which the system is not found.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -329,17 +371,19 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   node.expectBackOn("A", node.upgradeTo(images.onServer("v9.9.3")),
                     "the system in slot B (v9.9.3) did not come up");
   node.expectBackOn(
-      "A", node.upgradeTo(images.inRegistry("v9.9.4"), {"--preserve", "--health-timeout", "60s"}),
-      "was given up: it was not healthy within 60 s: ");
+      "A", node.upgradeTo(images.file("v9.9.4"), {"--preserve", "--health-timeout", "30s"}),
+      "was given up: it was not healthy within 30 s: ");
   EXPECT_TRUE(contains(node.status(), "service apid is not up")) << node.status();
 
-  RecordedUpgrade recorded(cluster, node, images.file("v9.9.1"));
+  RecordedUpgrade recorded(cluster, node, images.derived("v9.9.1", "v9.9.5"));
   auto& good = recorded.result;
   EXPECT_EQ(good.status, 0) << good.err << cluster.console(node.name);
   EXPECT_TRUE(contains(good.out, "Upgrade request received")) << good.out;
   EXPECT_EQ(node.slot(), "B");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
   EXPECT_TRUE(contains(cluster.ok({"image", "list"}), "installer")) << "--preserve lost /var";
+  EXPECT_EQ(cluster.ok({"read", "/etc/site.conf"}), "a site of its own\n");
+  EXPECT_NE(cluster.talosctl({"list", "/etc/cni"}, 30).status, 0) << "RM did not remove it";
 
   {
     kj::EventLoop loop;

@@ -1,0 +1,72 @@
+#!/installer/bin/sh
+# What a build of another image FROM an installer image does first (installer.sh makes it its ONBUILD triggers), in that
+# image: the files of the stage `customization`, which are in /installer/tree, are laid over the root, the paths in RM
+# are removed from it before that, and all is packed again. With other modules, the early initramfs gets those of
+# them that it needs; the kernel they are for is to be /usr/install/vmlinuz, copied by the stage or afterwards.
+set -eu
+umask 022
+export PATH=/installer/bin LC_ALL=C
+here=/installer
+install=/usr/install
+root=$here/root
+. "$here/pack.sh"
+# busybox's shell would take its own.
+cpio() { /installer/bin/cpio "$@"; }
+depmod() { /installer/bin/depmod "$@"; }
+
+say() { printf 'installer: %s\n' "$*"; }
+die() { printf 'installer: %s\n' "$*" >&2; exit 1; }
+
+unsquashfs -quiet -no-progress -dest "$root" "$install/rootfs.sqsh"
+SOURCE_DATE_EPOCH=$(stat -c %Y "$root/usr/lib/os-release")
+export SOURCE_DATE_EPOCH
+old=$(ls "$root/usr/lib/modules")
+
+for path in ${RM:-}; do
+  case /$path/ in */../* | */./*) die "RM: $path is not a path in the image" ;; esac
+  say "removing $path"
+  rm -rf "$root/${path#/}"
+done
+[ ! -e "$here/tree$install/vmlinuz" ] || cp "$here/tree$install/vmlinuz" "$install/vmlinuz"
+lay_over "$here/tree" "$root"
+
+# --- another kernel's modules
+unpacked() {  # FOLDER: of modules, none of which is compressed then
+  find "$1" -name '*.ko.xz' -exec unxz {} +
+  find "$1" -name '*.ko.gz' -exec gunzip {} +
+  find "$1" -name '*.ko.zst' -exec unzstd -q --rm {} +
+}
+[ -d "$root/usr/lib/modules" ] || die "there are no modules: the stage customization needs a /lib/modules"
+release=$(ls "$root/usr/lib/modules")
+case $release in *[[:space:]]*) die "there are modules of two kernels: $(echo $release); say --build-arg RM=/lib/modules" ;; esac
+if [ "$release" != "$old" ] || [ -e "$here/tree/lib/modules" ] || [ -e "$here/tree/usr/lib/modules" ]; then
+  modules=$root/usr/lib/modules/$release
+  say "modules of $release"
+  unpacked "$modules"
+  [ -e "$modules/modules.builtin" ] || : >"$modules/modules.builtin"
+  depmod -b "$root" "$release"
+  rm -f "$modules"/*.bin "$modules"/modules.symbols "$modules"/modules.devname "$modules"/modules.order "$modules"/modules.builtin.modinfo
+  closure=$(module_closure "$modules" $(early_names "$here/modules.list"))
+  early=$here/early/lib/modules
+  mkdir -p "$early"
+  : >"$early/load"
+  for file in $closure; do
+    cp "$modules/$file" "$early/"
+    echo "${file##*/}" >>"$early/load"
+  done
+  pack "$here/early" >>"$install/initramfs"   # what comes later in an initramfs counts
+  # The root has a kernel too, for installations from a running system: the modules may not be its own any more.
+  cp "$install/initramfs" "$root$install/initramfs"
+  [ -e "$here/tree$install/vmlinuz" ] || rm -f "$root$install/vmlinuz"
+fi
+
+rm -f "$root/usr/share/sbom.spdx.json"   # it would not be true any more
+say "packing the root"
+make_squashfs "$root" "$install/rootfs.sqsh.new" 3
+mv "$install/rootfs.sqsh.new" "$install/rootfs.sqsh"
+[ -z "${VERSION:-}" ] || echo "$VERSION" >"$install/version"
+# Without a line for the kernel: lines of the user's that come after this may put another one there.
+(cd "$install" && rm SHA256SUMS && sha256sum $(ls | grep -vx vmlinuz) >/installer/sums && mv /installer/sums SHA256SUMS)
+say "$(cat "$install/version"): $(stat -c %s "$install/rootfs.sqsh") bytes"
+cd /
+exec rm -rf /installer

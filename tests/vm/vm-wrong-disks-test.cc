@@ -1,0 +1,182 @@
+// What a node does whose disk is not as it left it: it says what is wrong on its console and to its
+// administrator, and writes nothing to what it does not understand.
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "tests/cuts/image.h"
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+namespace fs = std::filesystem;
+
+constexpr double kUp = 480;  // emulated, beside whatever else runs
+constexpr size_t kMiB = 1 << 20;
+constexpr const char* kName = "wrongdisks-master-1";
+
+void overwrite(const std::string& image, uint64_t offset, size_t size, char with) {
+  int raw;
+  KJ_SYSCALL(raw = open(image.c_str(), O_WRONLY | O_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  std::string bytes(size, with);
+  ssize_t n;
+  KJ_SYSCALL(n = pwrite(fd, bytes.data(), size, static_cast<off_t>(offset)));
+  KJ_REQUIRE(n == ssize_t(size));
+}
+
+// Files until nothing more fits.
+void fill(const std::string& image, const cuts::Part& part, const std::string& folder) {
+  cuts::LoopDevice device(image, part.offset, part.size);
+  fs::create_directories(folder);
+  KJ_SYSCALL(mount(device.node().c_str(), folder.c_str(), "xfs", 0, nullptr));
+  KJ_DEFER(umount(folder.c_str()));
+  std::string bytes(kMiB, 'x');
+  int raw;
+  KJ_SYSCALL(raw = open((folder + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  kj::AutoCloseFd fd(raw);
+  for (size_t piece = kMiB; piece >= 512;) {
+    if (write(fd, bytes.data(), piece) != ssize_t(piece)) piece /= 2;
+  }
+  KJ_REQUIRE(errno == ENOSPC, strerror(errno));
+  KJ_SYSCALL(fsync(fd));
+}
+
+struct Node {
+  Cluster& cluster;
+
+  std::string disk() const { return cluster.stateFolder() + "/" + kName + ".disk"; }
+  std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
+  void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
+  bool booted() {
+    return eventually(
+        [&] {
+          auto log = cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out;
+          return contains(log, "sequence boot: done");
+        },
+        kUp, 1);
+  }
+};
+
+class WrongDisks : public ::testing::Test {
+ protected:
+  Cluster cluster{"wrongdisks",
+                  {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
+                   "--no-uplink", "--with-bootloader", "--user-disk", "/var/lib/data:1900MiB"},
+                  kUp};
+  Node node{cluster};
+  std::string kept = cluster.folder() + "/kept";
+
+  ~WrongDisks() noexcept override {}
+  void copy(const std::string& from, const std::string& to) {
+    auto copied = harness::run({"cp", "--sparse=always", from, to}, 120);
+    ASSERT_EQ(copied.status, 0) << copied.err;
+  }
+  void SetUp() override {
+    ASSERT_TRUE(node.booted());
+    auto stopped = cluster.talosctl({"cluster", "node", "stop", kName}, 120);
+    ASSERT_EQ(stopped.status, 0) << stopped.err;
+    copy(node.disk(), kept);
+  }
+  // Starts with what was done to the disks; the console says so, and the API.
+  void expectRefused(const std::string& console, const std::string& status) {
+    auto seen = cluster.console(kName).size();
+    auto before = cuts::contentKey(node.disk(), cuts::part(kept, "STATE"));
+    node.power("start");
+    auto said = [&] { return cluster.console(kName).substr(seen); };
+    EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
+        << console << " is not on the console:\n"
+        << said();
+    if (!status.empty()) {
+      std::string last;
+      EXPECT_TRUE(eventually(
+          [&] {
+            auto answer = cluster.talosctl({"--timeout", "5s", "status"}, 20);
+            last = answer.out + answer.err;
+            return contains(last, status);
+          },
+          kUp, 1))
+          << last;
+    }
+    EXPECT_FALSE(contains(said(), "made an xfs file system")) << said();
+    node.power("kill");
+    EXPECT_EQ(cuts::contentKey(node.disk(), cuts::part(kept, "STATE")), before)
+        << "STATE was written to";
+    copy(kept, node.disk());
+  }
+};
+
+}  // namespace
+
+// Catches: a STATE that is formatted, or taken for one of a new machine, because it cannot be read; the other
+// machine's config and secrets that are used, or lost, when its disk is put into this one; a node that
+// says nothing, or takes configs from anybody, meanwhile.
+TEST_F(WrongDisks, OfAnInstalledNode) {
+  auto state = cuts::part(kept, "STATE");
+  {
+    SCOPED_TRACE("a superblock that is no superblock");
+    overwrite(node.disk(), state.offset, 4096, '\xff');
+    expectRefused("STATE: /dev/vda5 holds something, but no file system that can be read", "");
+  }
+  {
+    SCOPED_TRACE("zeros where it begins");
+    overwrite(node.disk(), state.offset, kMiB, '\0');
+    expectRefused("STATE: /dev/vda5 begins with zeros", "");
+  }
+  {
+    SCOPED_TRACE("the disk of another node beside it");
+    auto own = node.other() + ".own";
+    fs::rename(node.other(), own);
+    copy(kept, node.other());
+    expectRefused("STATE: more than one partition is named STATE: /dev/vda5, /dev/vdb5; remove the disks "
+                  "that are not this node's",
+                  "");
+    fs::rename(own, node.other());
+  }
+  {
+    SCOPED_TRACE("a disk that has become shorter");
+    fs::resize_file(node.disk(), cuts::part(kept, "EPHEMERAL").offset + 64 * kMiB);
+    expectRefused("EPHEMERAL: ", "EPHEMERAL: ");
+  }
+  {
+    SCOPED_TRACE("META that is noise");
+    overwrite(node.disk(), cuts::part(kept, "META").offset, kMiB, '\x5a');
+    node.power("start");
+    EXPECT_TRUE(node.booted()) << cluster.console(kName);
+    auto values = cluster.talosctl({"meta", "read"});
+    EXPECT_EQ(values.status, 0) << values.err;
+    node.power("kill");
+    copy(kept, node.disk());
+  }
+  {
+    SCOPED_TRACE("a STATE that is full");
+    fill(node.disk(), state, cluster.folder() + "/mount");
+    node.power("start");
+    EXPECT_TRUE(node.booted()) << cluster.console(kName);
+    auto before = cluster.ok({"read", "/system/state/config.yaml"});
+    auto refused = cluster.talosctl({"patch", "machineconfig", "--mode=no-reboot", "-p",
+                                     R"([{"op": "add", "path": "/machine/sysctls", "value": {"vm.swappiness": "7"}}])"});
+    EXPECT_EQ(refused.status, 1) << refused.out << refused.err;
+    EXPECT_TRUE(contains(refused.err, "No space left on device")) << refused.err;
+    EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
+    EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n") << "in effect, and not stored";
+    node.power("kill");
+    copy(kept, node.disk());
+  }
+  node.power("start");
+  EXPECT_TRUE(node.booted()) << cluster.console(kName);
+}
+
+}  // namespace talos::vm
