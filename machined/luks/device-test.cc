@@ -147,11 +147,13 @@ TEST_F(Volume, IsNotFormattedOverAnything) {
     EXPECT_HAS(refusal([&] { open({key(0, "x")}); }), "it has no LUKS2 header");
     write(at, kj::StringPtr("\0", 1));
   }
-  write(16u << 20, "x");  // which nobody could read
-  format({key(0, "x")});
-  auto before = content();
-  EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
-  EXPECT_EQ(content(), before);
+  write(16u << 20, "x");
+  EXPECT_EQ(Device(path).content(), Content::kOther) << "it may have been a file system";
+  EXPECT_EQ(truncate(path.cStr(), 129 << 20), 0);
+  format({key(0, "x")});  // what is there nobody could read
+  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_HAS(refusal([&] { format({key(1, "y")}); }), "is not empty");
+  EXPECT_TRUE(open({key(0, "x")}) != nullptr);
 }
 // Catches: a volume of which both headers were zeroed and that counts as empty, although its slots are there;
 // one that can be opened by its second header and is refused.

@@ -66,9 +66,12 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   return true;
 }
 
-// Where a header would be. Of what is in use, the first piece tells.
-bool isZeroUpTo(int fd, kj::StringPtr path) {
-  for (size_t at = 0; at < kHeaderBytes; at += kPiece) {
+// Where a header would be, or all of it. Of what is in use, the first piece tells.
+bool isEmpty(int fd, kj::StringPtr path) {
+  off_t size;
+  KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
+  auto end = size <= static_cast<off_t>(kSmallBytes) ? static_cast<size_t>(size) : kHeaderBytes;
+  for (size_t at = 0; at < end; at += kPiece) {
     if (!isZero(readAt(fd, kPiece, path, at))) return false;
   }
   return true;
@@ -142,7 +145,7 @@ Device::Device(kj::StringPtr path) : path(kj::str(path)) {
   auto fd = openDevice(path, O_RDONLY);
   auto begin = readAt(fd, kSector, path);
   zerosFirst = isZero(begin);
-  if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isZeroUpTo(fd, path))) {
+  if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isEmpty(fd, path))) {
     what = Content::kEmpty;
     return;
   }
