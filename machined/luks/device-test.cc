@@ -168,7 +168,7 @@ TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
   auto before = content();
   Device device(path);
   EXPECT_EQ(device.content(), Content::kOther);
-  EXPECT_HAS(KJ_ASSERT_NONNULL(device.damage()).cStr(), "LUKS2 header was damaged");
+  EXPECT_HAS(KJ_ASSERT_NONNULL(device.damage()).cStr(), "header was damaged");
   EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
   EXPECT_EQ(content(), before);
   write(0, "other data");

@@ -155,7 +155,7 @@ Device::Device(kj::StringPtr path) : path(kj::str(path)) {
 
 kj::Maybe<kj::StringPtr> Device::damage() const {
   if (what != Content::kOther || !zerosFirst) return nullptr;
-  return "begins with zeros and has data behind them, as a volume does whose LUKS2 header was "
+  return "begins with zeros and has data behind them, as a volume does whose header was "
          "damaged"_kj;
 }
 
