@@ -11,8 +11,8 @@ namespace talos::install {
 namespace {
 
 std::string problem(const std::vector<kj::byte>& head, uint64_t size) {
-  KJ_IF_MAYBE (
-      e, kj::runCatchingExceptions([&] { checkKernel({head.data(), head.size()}, size); })) {
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&] { checkKernel({head.data(), head.size()}, size); })) {
     return messageOf(*e).cStr();
   }
   return "";

@@ -38,7 +38,7 @@ namespace talos::luks {
 constexpr unsigned kSlots = 32;
 constexpr size_t kHeaderBytes = kEmptyHead;  // both copies, and the slots
 constexpr size_t kSmallBytes = 128u << 20;
-constexpr size_t kFreshBytes = 1u << 20;     // of a fresh volume, inside, that are zeros
+constexpr size_t kFreshBytes = 1u << 20;  // of a fresh volume, inside, that are zeros
 constexpr kj::StringPtr kCipher = "aes"_kj, kCipherMode = "xts-plain64"_kj;
 
 struct Key {

@@ -114,7 +114,7 @@ kj::Promise<disk::Cut> ModelInstance::cutPower(uint64_t atWrite, uint64_t seed) 
   return kj::mv(pair.promise);
 }
 kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordWish wish) {
-  return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .running = true};
+  return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .problem = {}, .running = true};
 }
 void ModelInstance::pause() {
   node.told.push_back("pause");

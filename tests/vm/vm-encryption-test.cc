@@ -130,8 +130,8 @@ constexpr const char* kRecoverable =
 // a disk of another machine that is opened, formatted, written to, or taken for none, with maintenance
 // mode, in which anybody could give this one a config.
 TEST(Encryption, OfState) {
-  Cluster cluster("vmluks",
-                  {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"}, 300);
+  Cluster cluster(
+      "vmluks", {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"}, 300);
   Node node{cluster, "vmluks-master-1"};
   node.expectOpen("STATE", "0");
   auto text = node.dump("state", "STATE");

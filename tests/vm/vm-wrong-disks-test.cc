@@ -140,9 +140,10 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     auto own = node.other() + ".own";
     fs::rename(node.other(), own);
     copy(kept, node.other());
-    expectRefused("STATE: more than one partition is named STATE: /dev/vda5, /dev/vdb5; remove the disks "
-                  "that are not this node's",
-                  "");
+    expectRefused(
+        "STATE: more than one partition is named STATE: /dev/vda5, /dev/vdb5; remove the disks "
+        "that are not this node's",
+        "");
     fs::rename(own, node.other());
   }
   {
@@ -166,12 +167,14 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     node.power("start");
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     auto before = cluster.ok({"read", "/system/state/config.yaml"});
-    auto refused = cluster.talosctl({"patch", "machineconfig", "--mode=no-reboot", "-p",
-                                     R"([{"op": "add", "path": "/machine/sysctls", "value": {"vm.swappiness": "7"}}])"});
+    auto refused = cluster.talosctl(
+        {"patch", "machineconfig", "--mode=no-reboot", "-p",
+         R"([{"op": "add", "path": "/machine/sysctls", "value": {"vm.swappiness": "7"}}])"});
     EXPECT_EQ(refused.status, 1) << refused.out << refused.err;
     EXPECT_TRUE(contains(refused.err, "No space left on device")) << refused.err;
     EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
-    EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n") << "in effect, and not stored";
+    EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n")
+        << "in effect, and not stored";
     node.power("kill");
     copy(kept, node.disk());
   }
