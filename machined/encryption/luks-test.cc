@@ -102,9 +102,9 @@ TEST_F(LuksTest, HasRoomForAllSlots) {
   capnp::MallocMessageBuilder message;
   auto request = message.initRoot<rpc::LuksRequest>();
   request.setSettle();
-  EXPECT_EQ(patienceFor(request), kPatience);
+  EXPECT_EQ(patienceFor(request), kLuksPatience);
   request.initOpen().initKeys(32);
-  EXPECT_EQ(patienceFor(request), kPatience + 32 * 32 * kDerivation);
+  EXPECT_EQ(patienceFor(request), kLuksPatience + 32 * 32 * kLuksDerivation);
 }
 
 // Catches: a wrapper that does not let the program keep a backup, and with it no key be changed.

@@ -108,7 +108,7 @@ kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
         return 0;
     }
   }();
-  return kPatience + derivations * kDerivation;
+  return kLuksPatience + derivations * kLuksDerivation;
 }
 
 class RealLuks::Answer {

@@ -64,7 +64,7 @@ Derivation derivationHere();  // for this machine
 
 // How long the program may take: for a slow disk, and for each key that it derives, which may be up to
 // a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
-constexpr auto kPatience = 5 * kj::MINUTES, kDerivation = 10 * kj::SECONDS;
+constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
 kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 
 // One at a time: the derivation of a key may take a quarter of the machine's memory.
