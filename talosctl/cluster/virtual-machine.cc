@@ -86,8 +86,11 @@ class Guest final : public Instance {
                       return how;
                     },
                     [this](kj::Exception&& e) -> disk::Cut {
-                      withoutDisks = End{End::Kind::kFailed, messageOf(e)};
-                      kill();
+                      // Otherwise their process has ended, and it is told next how.
+                      if (e.getType() != kj::Exception::Type::DISCONNECTED) {
+                        withoutDisks = End{End::Kind::kFailed, messageOf(e)};
+                        kill();
+                      }
                       kj::throwFatalException(kj::mv(e));
                     })
                 .fork()),

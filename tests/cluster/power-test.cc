@@ -188,8 +188,13 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   EXPECT_EQ(states(cluster)["power-master-2"], "running");
 
   cluster.ok({"cluster", "node", "start", "power-worker-1"});
-  auto disks = processesWith(std::string("cluster-disks\0", 14) + cluster.stateFolder());
-  ASSERT_EQ(disks.size(), 1);
+  decltype(processesWith("")) disks;
+  ASSERT_TRUE(eventually(
+      [&] {
+        disks = processesWith(std::string("cluster-disks\0", 14) + cluster.stateFolder());
+        return disks.size() == 1;
+      },
+      10, 0.01));
   kill(*disks.begin(), SIGKILL);
   EXPECT_TRUE(eventually([&] { return states(cluster)["power-worker-1"] == "failed"; }, 1));
   table = cluster.ok({"cluster", "show"});

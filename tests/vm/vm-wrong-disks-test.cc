@@ -1,5 +1,5 @@
-// What a node does whose disk is not as it left it: it says what is wrong on its console and to its
-// administrator, and writes nothing to what it does not understand.
+// What a node does whose disk is not as it left it: it says what is wrong on its console, and
+// writes nothing to what it does not understand.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -90,8 +90,9 @@ class WrongDisks : public ::testing::Test {
     ASSERT_EQ(stopped.status, 0) << stopped.err;
     copy(node.disk(), kept);
   }
-  // Starts with what was done to the disks; the console says so, and the API.
-  void expectRefused(const std::string& console, const std::string& status) {
+  // Starts with what was done to the disks; the console says so. Without STATE there is nobody whom the API could
+  // tell from others, so it stays closed.
+  void expectRefused(const std::string& console) {
     auto seen = cluster.console(kName).size();
     auto before = cuts::contentKey(node.disk(), cuts::part(kept, "STATE"));
     node.power("start");
@@ -99,18 +100,8 @@ class WrongDisks : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
         << console << " is not on the console:\n"
         << said();
-    if (!status.empty()) {
-      std::string last;
-      EXPECT_TRUE(eventually(
-          [&] {
-            auto answer = cluster.talosctl({"--timeout", "5s", "status"}, 20);
-            last = answer.out + answer.err;
-            return contains(last, status);
-          },
-          kUp, 1))
-          << last;
-    }
     EXPECT_FALSE(contains(said(), "made an xfs file system")) << said();
+    EXPECT_FALSE(contains(said(), "maintenance: ")) << said();
     node.power("kill");
     EXPECT_EQ(cuts::contentKey(node.disk(), cuts::part(kept, "STATE")), before)
         << "STATE was written to";
@@ -128,12 +119,12 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   {
     SCOPED_TRACE("a superblock that is no superblock");
     overwrite(node.disk(), state.offset, 4096, '\xff');
-    expectRefused("STATE: /dev/vda5 holds something, but no file system that can be read", "");
+    expectRefused("STATE: /dev/vda5 holds something, but no file system that can be read");
   }
   {
     SCOPED_TRACE("zeros where it begins");
     overwrite(node.disk(), state.offset, kMiB, '\0');
-    expectRefused("STATE: /dev/vda5 begins with zeros", "");
+    expectRefused("STATE: /dev/vda5 begins with zeros");
   }
   {
     SCOPED_TRACE("the disk of another node beside it");
@@ -142,14 +133,16 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     copy(kept, node.other());
     expectRefused(
         "STATE: more than one partition is named STATE: /dev/vda5, /dev/vdb5; remove the disks "
-        "that are not this node's",
-        "");
+        "that are not this node's");
     fs::rename(own, node.other());
   }
   {
     SCOPED_TRACE("a disk that has become shorter");
     fs::resize_file(node.disk(), cuts::part(kept, "EPHEMERAL").offset + 64 * kMiB);
-    expectRefused("EPHEMERAL: ", "EPHEMERAL: ");
+    expectRefused(
+        "STATE: not found, and may be on /dev/vda, which has a partition table that the kernel "
+        "does not "
+        "accept");
   }
   {
     SCOPED_TRACE("META that is noise");
