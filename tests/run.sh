@@ -63,20 +63,11 @@ soak() {
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
       "/build/fuzz/parts/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
   done
-  step "what takes long" ctest --test-dir "$INNER" -L long
   # All scenarios side by side, a minute each.
   step "hostile pack" in_root env HOSTILE_SECONDS=60 /usr/bin/ctest --output-on-failure --verbose \
     --test-dir "$INNER" -L hostile-pack -j 8
-  step "power cuts of META and config writes" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
-    "$INNER/parts/tests/cluster/cuts-test" --gtest_filter='PowerCuts.OfARecording'
-  step "power cuts of an installation" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
-    "$INNER/parts/tests/vm/vm-install-test" --gtest_filter='Install.PowerCuts'
-  step "power cuts of an upgrade" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" ROOTFS=/src/rootfs OUT="$INNER" \
-    IMAGE=/build/image "$INNER/parts/tests/vm/vm-upgrade-test" --gtest_filter='Upgrade.PowerCuts'
-  step "power cuts of a reset" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
-    "$INNER/parts/tests/cluster/reset-test" --gtest_filter='Reset.IsFinished*'
-  step "power cuts of changes of keys" in_root env POWER_CUTS=300 TALOSCTL="$INNER/talosctl" \
-    "$INNER/parts/tests/vm/vm-encryption-test" --gtest_filter='*PowerCutsOfRotations'
+  # Each says what was left of its power cuts.
+  step "what takes long" ctest --test-dir "$INNER" -L long --verbose
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
     machines

@@ -1,5 +1,6 @@
 #include "common/base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
@@ -93,6 +94,26 @@ TEST(File, ReadingSaysWhatIsWrong) {
     FAIL() << "a file over the limit was read";
   }
   EXPECT_EQ(readFile("/proc/self/status").size() > 100, true) << "files without a size are empty";
+}
+
+// Catches: a reading from the beginning whatever was asked for, one that takes the end of a file for
+// a failure, or a failure for an end.
+TEST(File, ReadAtTakesWhatIsThere) {
+  Scratch scratch;
+  auto path = scratch.in("digits");
+  writeFileAtomically(path, "0123456789"_kj, 0600);
+  kj::AutoCloseFd fd(open(path.cStr(), O_RDONLY | O_CLOEXEC));
+  auto at = [&](uint64_t offset, size_t size) {
+    auto bytes = kj::heapArray<kj::byte>(size);
+    auto n = readAt(fd, offset, bytes, path);
+    return kj::str(bytes.slice(0, n).asChars());
+  };
+  EXPECT_EQ(at(3, 4), "3456");
+  EXPECT_EQ(at(8, 4), "89");
+  EXPECT_EQ(at(10, 4), "");
+  kj::AutoCloseFd folder(open(scratch.path, O_RDONLY | O_CLOEXEC));
+  kj::byte byte[1];
+  EXPECT_ANY_THROW(readAt(folder, 0, byte, scratch.path)) << "a folder has no bytes";
 }
 
 // Catches: removing what a symbolic link points to.

@@ -138,6 +138,19 @@ kj::String readFile(kj::StringPtr path, size_t limit) {
   fail(ErrorKind::kNotFound, kj::str(path, ": no such file"));
 }
 
+size_t readAt(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPtr path) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t n;
+    KJ_SYSCALL(
+        n = pread(fd, bytes.begin() + done, bytes.size() - done, static_cast<off_t>(offset + done)),
+        path);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 void makeDirectories(kj::StringPtr path, mode_t mode) {
   for (size_t i = 1; i <= path.size(); ++i) {
     if (i != path.size() && path[i] != '/') continue;

@@ -22,6 +22,9 @@ void removeUnfinished(kj::StringPtr folder);
 kj::String readFile(kj::StringPtr path, size_t limit = 64u << 20);
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit = 64u << 20);
 
+// What an open file has from there on, as much as fits; less only at its end. Throws naming `path`.
+size_t readAt(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPtr path);
+
 // mkdir -p with this mode for the directories that are made.
 void makeDirectories(kj::StringPtr path, mode_t mode = 0755);
 // rm -r, never following links and never leaving the file system that `path` is on. Absent is fine.

@@ -17,15 +17,6 @@ namespace {
 constexpr auto kDiskSettles = 1 * kj::SECONDS, kMountsSettle = 500 * kj::MILLISECONDS;
 constexpr kj::StringPtr kMountTable = "/proc/self/mountinfo"_kj;
 
-kj::Promise<void> wakeAtChanges(kj::Timer& timer, kj::Function<kj::Promise<void>()>& next,
-                                kj::Duration settles, kj::Function<void()> wake) {
-  for (;;) {
-    co_await next();
-    co_await timer.afterDelay(settles);
-    wake();
-  }
-}
-
 bool bootIsOver(Store& store) {
   KJ_IF_MAYBE (status, store.tryGet<rpc::MachineStatusSpec>("machine")) {
     return status->getStage() == "running" || status->getStage() == "failed";
@@ -79,16 +70,29 @@ kj::String decimalSize(uint64_t bytes) {
   return kj::str((tenths + 5) / 10, " ", kUnits[unit]);
 }
 
+void WokenController::wakeBy(kj::Function<void()> wake) {
+  waking = wakeAtChanges(kj::mv(wake)).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> WokenController::wakeAtChanges(kj::Function<void()> wake) {
+  for (;;) {
+    co_await next();
+    co_await timer.afterDelay(settles);
+    wake();
+  }
+}
+
 // --- volumes
+
+DiscoveredVolumesController::DiscoveredVolumesController(kj::Timer& timer, Look look,
+                                                         NextChange next)
+    : WokenController(timer, kDiskSettles, kj::mv(next)), look(kj::mv(look)) {}
 
 kj::Array<Controller::Input> DiscoveredVolumesController::inputs() const {
   return kj::arr(input<rpc::MachineStatusSpec>("machine"));
 }
 kj::Array<kj::StringPtr> DiscoveredVolumesController::outputs() const {
   return typeNames<rpc::DiscoveredVolumeSpec>();
-}
-void DiscoveredVolumesController::wakeBy(kj::Function<void()> wake) {
-  waking = wakeAtChanges(timer, next, kDiskSettles, kj::mv(wake)).eagerlyEvaluate(nullptr);
 }
 
 kj::Promise<void> DiscoveredVolumesController::reconcile(Store& store) {
@@ -117,14 +121,14 @@ kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& time
 
 // --- mounts
 
+MountStatusController::MountStatusController(kj::Timer& timer, Read read, NextChange next)
+    : WokenController(timer, kMountsSettle, kj::mv(next)), read(kj::mv(read)) {}
+
 kj::Array<Controller::Input> MountStatusController::inputs() const {
   return kj::arr(input<rpc::VolumeStatusSpec>());
 }
 kj::Array<kj::StringPtr> MountStatusController::outputs() const {
   return typeNames<rpc::MountStatusSpec>();
-}
-void MountStatusController::wakeBy(kj::Function<void()> wake) {
-  waking = wakeAtChanges(timer, next, kMountsSettle, kj::mv(wake)).eagerlyEvaluate(nullptr);
 }
 
 kj::Promise<void> MountStatusController::reconcile(Store& store) {

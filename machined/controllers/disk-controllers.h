@@ -15,44 +15,49 @@
 
 namespace talos::machined {
 
-class DiscoveredVolumesController final : public Controller {
+// Woken by something that is no resource; a burst of it, as long as `settles`, is one.
+class WokenController : public Controller {
+ public:
+  using NextChange = kj::Function<kj::Promise<void>()>;  // at the first since the last call
+  WokenController(kj::Timer& timer, kj::Duration settles, NextChange next)
+      : timer(timer), settles(settles), next(kj::mv(next)) {}
+  void wakeBy(kj::Function<void()> wake) override;
+
+ private:
+  kj::Timer& timer;
+  kj::Duration settles;
+  NextChange next;
+  kj::Promise<void> waking = kj::NEVER_DONE;
+
+  kj::Promise<void> wakeAtChanges(kj::Function<void()> wake);
+};
+
+class DiscoveredVolumesController final : public WokenController {
  public:
   using Look = kj::Function<kj::Promise<kj::Vector<Volume>>()>;
-  using NextChange = kj::Function<kj::Promise<void>()>;  // at the first since the last call
-  DiscoveredVolumesController(kj::Timer& timer, Look look, NextChange next)
-      : timer(timer), look(kj::mv(look)), next(kj::mv(next)) {}
+  DiscoveredVolumesController(kj::Timer& timer, Look look, NextChange next);
 
   kj::StringPtr name() const override { return "block.DiscoveredVolumesController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
-  void wakeBy(kj::Function<void()> wake) override;
 
  private:
-  kj::Timer& timer;
   Look look;
-  NextChange next;
-  kj::Promise<void> waking = kj::NEVER_DONE;
 };
 
-class MountStatusController final : public Controller {
+class MountStatusController final : public WokenController {
  public:
   using Read = kj::Function<kj::Promise<kj::String>()>;  // the text of mountinfo
-  using NextChange = kj::Function<kj::Promise<void>()>;
-  MountStatusController(kj::Timer& timer, Read read, NextChange next)
-      : timer(timer), read(kj::mv(read)), next(kj::mv(next)) {}
+  MountStatusController(kj::Timer& timer, Read read, NextChange next);
 
   kj::StringPtr name() const override { return "runtime.MountStatusController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
-  void wakeBy(kj::Function<void()> wake) override;
 
  private:
-  kj::Timer& timer;
   Read read;
-  NextChange next;
-  kj::Promise<void> waking = kj::NEVER_DONE;
 };
 
 // Changes of the table of mounts. What changes between two calls is told by the second one.

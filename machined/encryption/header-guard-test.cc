@@ -9,17 +9,7 @@ namespace talos::machined {
 namespace {
 
 using testing::HasSubstr;
-using Keys = std::map<unsigned, std::string>;
-
-VolumeSettings settingsFor(const Keys& keys) {
-  VolumeSettings settings;
-  settings.label = kj::str("EPHEMERAL");
-  for (auto& [slot, passphrase] : keys) {
-    settings.keys.add(slot, KeyKind::kStatic,
-                      kj::heapArray<kj::byte>(kj::StringPtr(passphrase.c_str()).asBytes()));
-  }
-  return settings;
-}
+using Keys = PassphrasesOfSlots;
 
 struct HeaderGuardTest : testing::Test {
   ~HeaderGuardTest() noexcept override {}
@@ -33,7 +23,7 @@ struct HeaderGuardTest : testing::Test {
   // As a boot does.
   void boot(const Keys& keys) {
     auto with = guard();
-    auto settings = settingsFor(keys);
+    auto settings = staticKeys("EPHEMERAL", keys);
     KJ_IF_MAYBE (replaced, with.check(settings).wait(waitScope)) said += replaced->cStr();
     auto opened = openVolume(with, kj::str("/dev/vda6"), kj::str("vda6-encrypted"), settings, say,
                              []() -> kj::Promise<void> { return kj::READY_NOW; })
@@ -44,7 +34,7 @@ struct HeaderGuardTest : testing::Test {
   // As an apply does; false: it was cut.
   bool change(const Keys& before, const Keys& after, Keys& persisted) {
     auto with = guard();
-    auto old = settingsFor(before), wanted = settingsFor(after);
+    auto old = staticKeys("EPHEMERAL", before), wanted = staticKeys("EPHEMERAL", after);
     auto failure = kj::runCatchingExceptions([&]() {
       changeKeys(with, kj::str("/dev/vda6"), old, wanted, KeyChangeExtent::kWhole,
                  [&]() -> kj::Promise<void> {
@@ -147,7 +137,7 @@ TEST_F(HeaderGuardTest, WithoutABackupItIsNotDone) {
   auto with = guard();
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
-  auto settings = settingsFor({{0, "a"}});
+  auto settings = staticKeys("EPHEMERAL", {{0, "a"}});
   EXPECT_TRUE(with.check(settings).wait(waitScope) == nullptr);
   luks.failAt = luks.calls + 1;
   auto failure = kj::runCatchingExceptions([&]() { with.finish().wait(waitScope); });

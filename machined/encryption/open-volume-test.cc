@@ -9,17 +9,7 @@ namespace talos::machined {
 namespace {
 
 using testing::HasSubstr;
-using Keys = std::map<unsigned, std::string>;
-
-VolumeSettings settingsFor(const Keys& keys) {
-  VolumeSettings settings;
-  settings.label = kj::str("STATE");
-  for (auto& [slot, passphrase] : keys) {
-    settings.keys.add(slot, KeyKind::kStatic,
-                      kj::heapArray<kj::byte>(kj::StringPtr(passphrase.c_str()).asBytes()));
-  }
-  return settings;
-}
+using Keys = PassphrasesOfSlots;
 
 struct OpenVolumeTest : testing::Test {
   ~OpenVolumeTest() noexcept override {}
@@ -31,7 +21,7 @@ struct OpenVolumeTest : testing::Test {
 
   OpenVolume open(const Keys& keys) {
     luks.steps.clear();
-    auto settings = settingsFor(keys);
+    auto settings = staticKeys("STATE", keys);
     return openVolume(luks, kj::str("/dev/vdb1"), mappingOf("vdb1"), settings, say,
                       []() -> kj::Promise<void> { return kj::READY_NOW; })
         .wait(waitScope);
@@ -48,7 +38,7 @@ struct OpenVolumeTest : testing::Test {
   std::string change(const Keys& before, const Keys& after, Keys& persisted,
                      KeyChangeExtent extent = KeyChangeExtent::kWhole) {
     luks.steps.clear();
-    auto old = settingsFor(before), wanted = settingsFor(after);
+    auto old = staticKeys("STATE", before), wanted = staticKeys("STATE", after);
     auto failure = kj::runCatchingExceptions([&]() {
       changeKeys(luks, kj::str("/dev/vdb1"), old, wanted, extent, [&]() -> kj::Promise<void> {
         luks.begin();
@@ -90,7 +80,7 @@ TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
             "/dev/vdb1: the new key of slot 3 does not open it");
   EXPECT_EQ(persisted, (Keys{{0, "a"}}));
   EXPECT_EQ(luks.slots[0], "a");
-  auto settings = settingsFor({{0, "a"}});
+  auto settings = staticKeys("STATE", {{0, "a"}});
   settings.recovery.add(7u);
   VolumeKey key(7, KeyKind::kStatic, kj::heapArray<kj::byte>("r"_kj.asBytes()));
   auto failure = kj::runCatchingExceptions(
@@ -126,7 +116,7 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
 TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
-  auto settings = settingsFor({{0, "a"}});
+  auto settings = staticKeys("STATE", {{0, "a"}});
   settings.recovery.add(3u);
   auto put = [&](unsigned slot, kj::StringPtr passphrase) -> std::string {
     luks.steps.clear();

@@ -1,4 +1,4 @@
-// A header in memory, with the rules of machined/luks/device.h.
+// A header in memory, with the rules of machined/luks/device.h; and keys for it.
 #pragma once
 
 #include <map>
@@ -8,6 +8,18 @@
 #include "machined/encryption/luks.h"
 
 namespace talos::machined {
+
+using PassphrasesOfSlots = std::map<unsigned, std::string>;
+
+inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& keys) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  for (auto& [slot, passphrase] : keys) {
+    settings.keys.add(slot, KeyKind::kStatic,
+                      kj::heapArray<kj::byte>(kj::StringPtr(passphrase.c_str()).asBytes()));
+  }
+  return settings;
+}
 
 struct ModelLuks final : public Luks {
   Content content = Content::kEmpty;

@@ -12,31 +12,14 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "machined/luks/test-volume-file.h"
 
 namespace talos::luks {
 namespace {
 
-constexpr size_t kSize = 20u << 20;
-
-// On a file, which needs no device mapper. What is written is read back by Debian's cryptsetup.
-struct Volume : public ::testing::Test {
-  kj::String folder, path;
-  capnp::MallocMessageBuilder message;
-  Volume() {
-    char name[] = "/tmp/luks-test-XXXXXX";
-    folder = kj::str(mkdtemp(name));
-    path = kj::str(folder, "/device");
-    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
-    EXPECT_EQ(ftruncate(fd, kSize), 0);
-    auto derivation = message.initRoot<rpc::LuksDerivation>();
-    derivation.setMemory(64);
-    derivation.setPasses(4);
-    derivation.setThreads(1);
-  }
-  ~Volume() noexcept override { removeTree(folder); }
-
-  static Key key(unsigned slot, kj::StringPtr passphrase) { return {slot, passphrase.asBytes()}; }
-  Derivation derivation() { return message.getRoot<rpc::LuksDerivation>().asReader(); }
+// What is written is read back by Debian's cryptsetup.
+struct Volume : public VolumeFile {
+  ~Volume() noexcept override {}
   Format how() { return {512, 512, "STATE"_kj, derivation()}; }
   void format(std::initializer_list<Key> keys) { Device(path).format(kj::heapArray(keys), how()); }
   kj::Maybe<Opened> open(std::initializer_list<Key> keys) {

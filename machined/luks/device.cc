@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/zeroize.h"
 #include "common/disk/unfinished-xfs.h"
 
@@ -45,18 +46,10 @@ void flush(int fd, kj::StringPtr path) {
 }
 
 // As much as there is.
-kj::Array<kj::byte> readAt(int fd, size_t size, kj::StringPtr path, uint64_t at = 0) {
+kj::Array<kj::byte> bytesOf(int fd, size_t size, kj::StringPtr path, uint64_t at = 0) {
   auto bytes = kj::heapArray<kj::byte>(size);
-  size_t filled = 0;
-  while (filled < size) {
-    ssize_t n;
-    KJ_SYSCALL(
-        n = pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(at + filled)),
-        path);
-    if (n == 0) break;
-    filled += n;
-  }
-  return kj::heapArray<kj::byte>(bytes.slice(0, filled));
+  auto n = readAt(fd, at, bytes, path);
+  return kj::heapArray<kj::byte>(bytes.slice(0, n));
 }
 
 bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
@@ -72,7 +65,7 @@ bool isEmpty(int fd, kj::StringPtr path) {
   KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
   auto end = size <= static_cast<off_t>(kSmallBytes) ? static_cast<size_t>(size) : kHeaderBytes;
   for (size_t at = 0; at < end; at += kPiece) {
-    if (!isZero(readAt(fd, kPiece, path, at))) return false;
+    if (!isZero(bytesOf(fd, kPiece, path, at))) return false;
   }
   return true;
 }
@@ -143,7 +136,7 @@ class Scratch {
 
 Device::Device(kj::StringPtr path) : path(kj::str(path)) {
   auto fd = openDevice(path, O_RDONLY);
-  auto begin = readAt(fd, kSector, path);
+  auto begin = bytesOf(fd, kSector, path);
   zerosFirst = isZero(begin);
   if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isEmpty(fd, path))) {
     what = Content::kEmpty;
@@ -245,7 +238,7 @@ kj::Array<kj::byte> Device::header() {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(path, ": a header of ", size, " bytes is not kept"));
   }
-  auto all = readAt(openDevice(path, O_RDONLY), size, path);
+  auto all = bytesOf(openDevice(path, O_RDONLY), size, path);
   KJ_REQUIRE(all.size() == size, "the device ends in its header", path);
   auto kept = kj::heapArray<kj::byte>(size);
   memset(kept.begin(), 0, size);
@@ -263,8 +256,8 @@ kj::Array<kj::byte> Device::header() {
 bool Device::isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys) {
   constexpr size_t kBlock = 16;
   if (weakness() != nullptr) return false;
-  auto begin = readAt(openDevice(device, O_RDONLY), kBlock, device,
-                      crypt_get_data_offset(volume()) * kSector);
+  auto begin = bytesOf(openDevice(device, O_RDONLY), kBlock, device,
+                       crypt_get_data_offset(volume()) * kSector);
   auto volumeKey = kj::heapArray<kj::byte>(keySize() / 8);
   KJ_DEFER(zeroize(volumeKey));
   auto opensAt = [&](const Key& key, unsigned slot) {
@@ -336,7 +329,7 @@ void Device::format(kj::ArrayPtr<const Key> keys, const Format& how) {
   Scratch scratch;
   begin(scratch.path);
   makeHeader(keys, how);
-  auto header = readAt(scratch.fd, kHeaderBytes, scratch.path);
+  auto header = bytesOf(scratch.fd, kHeaderBytes, scratch.path);
   auto fd = openDevice(path, O_RDWR);
   kj::byte mark[kSector] = {};
   memcpy(mark, kMark, sizeof(kMark) - 1);

@@ -14,31 +14,14 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "machined/luks/test-volume-file.h"
 
 namespace talos::luks {
 namespace {
 
-constexpr size_t kSize = 20u << 20;
-
-struct HeaderFile : public ::testing::Test {
-  kj::String folder, path, file;
-  capnp::MallocMessageBuilder message;
-  HeaderFile() {
-    char name[] = "/tmp/luks-header-XXXXXX";
-    folder = kj::str(mkdtemp(name));
-    path = kj::str(folder, "/device");
-    file = kj::str(folder, "/backup");
-    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
-    EXPECT_EQ(ftruncate(fd, kSize), 0);
-    auto derivation = message.initRoot<rpc::LuksDerivation>();
-    derivation.setMemory(64);
-    derivation.setPasses(4);
-    derivation.setThreads(1);
-  }
-  ~HeaderFile() noexcept override { removeTree(folder); }
-
-  Derivation derivation() { return message.getRoot<rpc::LuksDerivation>().asReader(); }
-  static Key key(unsigned slot, kj::StringPtr passphrase) { return {slot, passphrase.asBytes()}; }
+struct HeaderFile : public VolumeFile {
+  kj::String file = kj::str(folder, "/backup");
+  ~HeaderFile() noexcept override {}
   void format(unsigned keySize = 512) {
     auto keys = kj::heapArray({key(0, "zero")});
     Device(path).format(keys, {keySize, 512, "EPHEMERAL"_kj, derivation()});

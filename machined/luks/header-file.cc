@@ -64,19 +64,6 @@ void write(int fd, Bytes bytes, uint64_t at) {
   }
 }
 
-// As much as there is.
-kj::Array<kj::byte> read(int fd, size_t size) {
-  auto bytes = kj::heapArray<kj::byte>(size);
-  size_t filled = 0;
-  while (filled < size) {
-    ssize_t n;
-    KJ_SYSCALL(n = pread(fd, bytes.begin() + filled, size - filled, static_cast<off_t>(filled)));
-    if (n == 0) break;
-    filled += n;
-  }
-  return kj::heapArray<kj::byte>(bytes.slice(0, filled));
-}
-
 void digestOf(Bytes bytes, kj::byte (&out)[kDigest]) {
   KJ_REQUIRE(EVP_Digest(bytes.begin(), bytes.size(), out, nullptr, EVP_sha256(), nullptr) == 1);
 }
@@ -84,7 +71,9 @@ void digestOf(Bytes bytes, kj::byte (&out)[kDigest]) {
 // The header in it; none when there is no such file, or it is not whole.
 kj::Maybe<kj::Array<kj::byte>> readBackup(kj::StringPtr file) {
   if (!exists(file)) return nullptr;
-  auto bytes = read(openFile(file, O_RDONLY), kMost + kDigest);
+  auto bytes = kj::heapArray<kj::byte>(kMost + kDigest);
+  auto size = readAt(openFile(file, O_RDONLY), 0, bytes, file);
+  bytes = kj::heapArray<kj::byte>(bytes.slice(0, size));
   if (bytes.size() <= kMetadata + kDigest) return nullptr;
   auto header = bytes.slice(0, bytes.size() - kDigest);
   kj::byte digest[kDigest];
@@ -172,7 +161,11 @@ void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> k
     }
     auto fd = openFile(device.node(), O_RDWR);
     // The first one that was refused: after a cut the device has a part of each.
-    if (!exists(refusedOf(file))) writeFile(refusedOf(file), read(fd, header->size()));
+    if (!exists(refusedOf(file))) {
+      auto found = kj::heapArray<kj::byte>(header->size());
+      auto size = readAt(fd, 0, found, device.node());
+      writeFile(refusedOf(file), found.slice(0, size));
+    }
     // What can be read says where the keys are, so it comes after them.
     write(fd, header->slice(kMetadata, header->size()), kMetadata);
     KJ_SYSCALL(fsync(fd));

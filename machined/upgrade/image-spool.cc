@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "machined/install/new-file.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr size_t kDigestPiece = 1u << 20;
+constexpr kj::StringPtr kName = "the image, on EPHEMERAL"_kj;
 
 [[noreturn]] void noRoom(int fd, uint64_t needed) {
   struct statvfs fs;
@@ -24,24 +26,12 @@ constexpr size_t kDigestPiece = 1u << 20;
                " MiB, and there are ", left >> 20, " MiB left"));
 }
 
-size_t readSome(int fd, kj::ArrayPtr<kj::byte> bytes, uint64_t offset) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t n;
-    KJ_SYSCALL(n = pread(fd, bytes.begin() + done, bytes.size() - done,
-                         static_cast<off_t>(offset + done)));
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
-}
-
 void writeAll(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t offset) {
   while (bytes.size() > 0) {
     ssize_t n = pwrite(fd, bytes.begin(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == ENOSPC) noRoom(fd, bytes.size());
-    if (n < 0) KJ_FAIL_SYSCALL("write", errno, "the image, on EPHEMERAL");
+    if (n < 0) KJ_FAIL_SYSCALL("write", errno, kName);
     bytes = bytes.slice(static_cast<size_t>(n), bytes.size());
     offset += static_cast<uint64_t>(n);
   }
@@ -98,7 +88,7 @@ kj::Promise<kj::String> ImageSpool::digest() {
     install::Digest digest;
     auto piece = kj::heapArray<kj::byte>(kDigestPiece);
     for (uint64_t at = 0; at < size;) {
-      auto n = readSome(file->fd, piece.slice(0, kj::min(size - at, piece.size())), at);
+      auto n = readAt(file->fd, at, piece.slice(0, kj::min(size - at, piece.size())), kName);
       KJ_REQUIRE(n > 0, "the image on EPHEMERAL has become shorter");
       digest.add(piece.slice(0, n));
       at += n;
@@ -119,7 +109,7 @@ kj::Promise<kj::Array<const kj::byte>> ImageSpool::read(uint64_t offset, size_t 
   return uv.blocking([file = kj::atomicAddRef(*file), offset, size, filled = filled]() mutable {
     auto begin = kj::min(offset, filled);
     auto bytes = kj::heapArray<kj::byte>(kj::min(size, filled - begin));
-    auto n = readSome(file->fd, bytes, begin);
+    auto n = readAt(file->fd, begin, bytes, kName);
     return kj::heapArray<const kj::byte>(bytes.begin(), n);
   });
 }

@@ -38,106 +38,19 @@ kj::String targetOf(const UpgradeRecord& record) {
   return kj::str(nameOf(record.to), record.toVersion.size() > 0 ? " " : "", record.toVersion);
 }
 
-Slot slotFrom(kj::StringPtr name) {
-  KJ_IF_MAYBE (slot, install::slotNamed(name)) return *slot;
-  fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
-}
-
-void fillUpgrade(rpc::InstallRequest::Upgrade::Builder out, const ImageView& view,
-                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
-  out.setDevice(boot);
-  out.setSlot(slot);
-  out.setArguments(arguments);
-  auto image = out.initImage();
-  image.setType(view.type);
-  image.setSource(view.source);
-  auto options = image.initOptions(view.options.size());
-  for (auto i : kj::indices(view.options)) options.set(i, view.options[i]);
-}
-
-void fillUpgrade(rpc::InstallRequest::UpgradeFrom::Builder out, const ImageArchive& archive,
-                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
-  out.setDevice(boot);
-  out.setSlot(slot);
-  out.setArguments(arguments);
-  auto parts = out.initParts(archive.parts.size());
-  for (auto i : kj::indices(archive.parts)) {
-    parts[i].setName(archive.parts[i].name);
-    parts[i].setOffset(archive.parts[i].offset);
-    parts[i].setSize(archive.parts[i].size);
-  }
-}
-
 }  // namespace
 
-kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name) {
-  auto on = [&](kj::StringPtr disk, kj::StringPtr label) -> kj::Maybe<const BlockDevice&> {
-    for (auto& d : devices) {
-      if (d.disk == disk && d.partitionName == label) return d;
-    }
-    return nullptr;
-  };
-  kj::Maybe<kj::StringPtr> disk;
-  for (auto& d : devices) {
-    if (d.partitionName != "STATE" || on(d.disk, "BOOT") == nullptr) continue;
-    if (disk != nullptr) {
-      fail(ErrorKind::kFailedPrecondition,
-           "more than one disk has the partitions STATE and BOOT; remove those that are not this "
-           "node's");
-    }
-    disk = d.disk.asPtr();
-  }
-  KJ_IF_MAYBE (chosen, disk) {
-    KJ_IF_MAYBE (found, on(*chosen, name)) return found->node();
-    fail(ErrorKind::kFailedPrecondition, kj::str("/dev/", *chosen, " has no partition ", name));
-  }
-  fail(ErrorKind::kFailedPrecondition, "no disk has the partitions STATE and BOOT");
-}
-
-Upgrader::Upgrader(Dependencies d) : deps(kj::mv(d)), tasks(*this) {}
+Upgrader::Upgrader(Dependencies d)
+    : deps(kj::mv(d)), slots(deps.installer, kj::mv(deps.devices)), tasks(*this) {}
 
 void Upgrader::taskFailed(kj::Exception&& e) {
   deps.tell(kj::str("upgrade: ", messageOf(e)));
 }
 
-// --- the disk
-
-kj::Promise<kj::String> Upgrader::partition(kj::StringPtr name) {
-  auto devices = co_await deps.devices();
-  co_return partitionOfSystem(devices, name);
-}
-
-kj::Promise<install::SlotState> Upgrader::look(kj::Vector<install::WholeSystem>* systems) {
-  auto boot = co_await partition("BOOT");
-  install::SlotState state;
-  co_await deps.installer.slots(
-      [&](rpc::InstallRequest::Builder request) { request.setSlots(boot); },
-      [&](rpc::Slots::Reader found) {
-        state.confirmed = slotFrom(found.getConfirmed());
-        if (found.getAttempt().size() > 0) state.attempt = slotFrom(found.getAttempt());
-        state.tries = found.getTries();
-        if (systems == nullptr) return;
-        for (auto system : found.getSystems()) {
-          systems->add(
-              install::WholeSystem{slotFrom(system.getSlot()), kj::str(system.getVersion())});
-        }
-      });
-  co_return state;
-}
-
 kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
-  auto boot = co_await partition("BOOT");
   unsigned timeout = install::kHealthTimeoutS;
   KJ_IF_MAYBE (r, record) timeout = r->healthTimeoutS;
-  co_await deps.installer.slots(
-      [&](rpc::InstallRequest::Builder request) {
-        auto choose = request.initChoose();
-        choose.setDevice(boot);
-        choose.setConfirmed(nameOf(confirmed));
-        KJ_IF_MAYBE (slot, attempt) choose.setAttempt(nameOf(*slot));
-        choose.setHealthTimeoutS(timeout);
-      },
-      [](rpc::Slots::Reader) {});
+  return slots.choose(confirmed, attempt, timeout);
 }
 
 // --- what is known
@@ -234,10 +147,10 @@ kj::Promise<void> Upgrader::resume() {
 
 kj::Promise<void> Upgrader::findOut() {
   auto running = KJ_ASSERT_NONNULL(deps.running);
-  auto slots = co_await look();
-  auto finding = findingOf(record, running, slots);
+  auto found = (co_await slots.look()).state;
+  auto finding = findingOf(record, running, found);
   if (finding == UpgradeFinding::kOnTrial) {
-    if (record == nullptr) record = UpgradeRecord{.from = slots.confirmed, .to = running};
+    if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
     auto& r = KJ_ASSERT_NONNULL(record);
     bool first = r.stage != Stage::STARTED;
     r.stage = Stage::STARTED;
@@ -289,7 +202,7 @@ kj::Promise<void> Upgrader::fellBack(Slot running) {
 kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
   KJ_IF_MAYBE (r, record) {
     if (!onTrial || !r->empty) co_return;
-    auto node = co_await partition("EPHEMERAL");
+    auto node = co_await slots.partition("EPHEMERAL");
     co_await deps.installer.clear(kj::str(node), kEmptyHead);
     r->empty = false;
     co_await keep();
@@ -453,27 +366,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   publish();
   co_await keep();
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
-  auto boot = co_await partition("BOOT");
-  auto words = deps.arguments();
-  int archive = -1;
-  KJ_IF_MAYBE (a, w.content.tryGet<ImageArchive>()) archive = a->descriptor();
-  co_await deps.installer.slots(
-      [&](rpc::InstallRequest::Builder request) {
-        KJ_SWITCH_ONEOF(w.content) {
-          KJ_CASE_ONEOF(view, ImageView) {
-            fillUpgrade(request.initUpgrade(), view, boot, nameOf(r.to), words);
-          }
-          KJ_CASE_ONEOF(parts, ImageArchive) {
-            fillUpgrade(request.initUpgradeFrom(), parts, boot, nameOf(r.to), words);
-          }
-        }
-      },
-      [&](rpc::Slots::Reader found) {
-        for (auto system : found.getSystems()) {
-          if (system.getSlot() == nameOf(r.to)) r.toVersion = kj::str(system.getVersion());
-        }
-      },
-      archive);
+  r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(running, r.to);
@@ -492,11 +385,10 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
   rebooting = true;
   bool accepted = false;
   KJ_DEFER(rebooting = accepted);
-  kj::Vector<install::WholeSystem> systems;
-  auto slots = co_await look(&systems);
-  if (slots.confirmed != running) {
+  auto found = co_await slots.look();
+  if (found.state.confirmed != running) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("slot ", nameOf(running), " runs, but slot ", nameOf(slots.confirmed),
+         kj::str("slot ", nameOf(running), " runs, but slot ", nameOf(found.state.confirmed),
                  " is the confirmed one; reboot into that first"));
   }
   UpgradeRecord next{.from = running,
@@ -505,7 +397,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
                      .healthTimeoutS = timeout,
                      .stage = Stage::WRITTEN,
                      .began = deps.clock.now()};
-  for (auto& system : systems) {
+  for (auto& system : found.systems) {
     if (system.slot == next.to) next.toVersion = kj::mv(system.version);
   }
   if (next.toVersion.size() == 0) {

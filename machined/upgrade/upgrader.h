@@ -26,9 +26,7 @@
 #include "machined/containers/container-images.h"
 #include "machined/process1/process1.h"
 #include "machined/resources/store.h"
-#include "machined/storage/block-devices.h"
-#include "machined/storage/installer.h"
-#include "machined/upgrade/image-archives.h"
+#include "machined/upgrade/boot-slots.h"
 #include "machined/upgrade/upgrade-finding.h"
 
 namespace talos::machined {
@@ -37,10 +35,6 @@ struct Health {
   kj::Maybe<kj::String> lacks;  // none: it is as it should be
   bool hopeless = false;        // and will not get better
 };
-
-// The partition of this name on the disk that has STATE and BOOT. Pure. Throws FailedPrecondition
-// when there is no such disk, or more than one.
-kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name);
 
 struct UpgradeWish {
   kj::String image;  // a reference of a registry, or a URL of an archive; of a file its name
@@ -71,7 +65,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Promise<Health>()> health;
     kj::Function<bool()> booted;
     kj::Function<void(kj::StringPtr)> tell;  // the event log, and the console
-    kj::Function<kj::Promise<kj::Vector<BlockDevice>>()> devices;
+    BootSlots::Devices devices;
     // The record on STATE; saved, it is on the disk when that resolves.
     kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
     kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
@@ -95,11 +89,12 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
  private:
   struct Wanted {
     kj::String image, digest;
-    kj::OneOf<ImageView, ImageArchive> content;
+    NewSystem content;
     bool preserve;
     unsigned healthTimeoutS;
   };
   Dependencies deps;
+  BootSlots slots;
   bool resumed = false, onTrial = false, rebooting = false;
   bool settled = false;            // process 1 does not end a trial any more
   kj::String problem;              // of write()
@@ -129,8 +124,6 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> keepOrTell();
   void publish();
   kj::StringPtr stageName() const;
-  kj::Promise<kj::String> partition(kj::StringPtr name);
-  kj::Promise<install::SlotState> look(kj::Vector<install::WholeSystem>* systems = nullptr);
   kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt);
   void taskFailed(kj::Exception&& e) override;
 };

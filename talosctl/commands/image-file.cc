@@ -18,25 +18,13 @@ namespace {
 
 constexpr size_t kAtOnce = 64u << 10;  // of rpc/stream.capnp
 
-size_t readAt(int fd, kj::ArrayPtr<kj::byte> bytes, uint64_t offset) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t n;
-    KJ_SYSCALL(n = pread(fd, bytes.begin() + done, bytes.size() - done,
-                         static_cast<off_t>(offset + done)));
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
-}
-
 kj::Array<kj::byte> sha256(int fd, uint64_t size) {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   KJ_DEFER(EVP_MD_CTX_free(context));
   KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
   auto block = kj::heapArray<kj::byte>(1u << 20);
   for (uint64_t at = 0; at < size;) {
-    auto n = readAt(fd, block.slice(0, kj::min(size - at, block.size())), at);
+    auto n = readAt(fd, at, block.slice(0, kj::min(size - at, block.size())), "the image");
     KJ_REQUIRE(n > 0, "the file has become shorter");
     KJ_REQUIRE(EVP_DigestUpdate(context, block.begin(), n) == 1);
     at += n;
@@ -56,7 +44,7 @@ class FileSource final : public rpc::ByteSource::Server {
     auto begin = kj::min(params.getOffset(), size);
     auto wanted = kj::min(kj::min(size_t{params.getSize()}, kAtOnce), size - begin);
     auto bytes = kj::heapArray<kj::byte>(wanted);
-    auto n = readAt(fd, bytes, begin);
+    auto n = readAt(fd, begin, bytes, "the image");
     context.getResults().setBytes(bytes.slice(0, n));
     if (begin + n > farthest) {
       farthest = begin + n;

@@ -295,7 +295,9 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   await(id(0), "Started task", 2);
   EXPECT_THAT(events(id(0)), Contains("Waiting Task " + id(0) + " (PID " + pid +
                                       ") exited with status 7; restarting"));
-  EXPECT_THAT(log(id(0)), HasSubstr("ended\nline 0\n"));
+  auto goesOn = [&]() { return harness::contains(log(id(0)), "ended\nline 0\n"); };
+  EXPECT_TRUE(harness::eventually(goesOn, kPatience))
+      << "its second process writes below its first";
   auto kill = node().servicesRequest().send().getServices().killRequest();
   kill.setId(id(0).c_str());
   kill.setSignal(SIGKILL);
