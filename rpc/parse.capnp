@@ -48,7 +48,7 @@ struct ParseRequest {
       own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
     }
     lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
-    archive @21 :Void;               # with an image, whose bytes it asks for
+    archive @21 :UInt64;             # of so many bytes, with an image: it asks for them
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }

@@ -286,7 +286,7 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
 kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,
                                                             ReadDevice read) {
   Piece piece{kj::str(name),
-              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setArchive(); })),
+              Wiped(requestOf([size](rpc::ParseRequest::Builder out) { out.setArchive(size); })),
               kArchivePatience};
   piece.mostInterim = kMostArchiveReads + 1;
   piece.interim = [&read](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {

@@ -132,7 +132,7 @@ class ArchivedImage final : public Image {
       }
       return {nullptr, {image.archive, part.offset, part.size}};
     }
-    noImage(kj::str("/", kInImage, "/", name, " is not there"));
+    noImage(kj::str("/", kInImage, "/", name, " is missing"));
   }
 
  private:

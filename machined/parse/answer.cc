@@ -120,8 +120,8 @@ void answerText(capnp::Data::Reader body, rpc::ParseAnswer::Builder out) {
   out.setBody(text.asBytes());
 }
 
-void answerArchive(ReadBytes read, rpc::ParseAnswer::Builder out) {
-  auto parts = findImageParts(kj::mv(read));
+void answerArchive(uint64_t size, ReadBytes read, rpc::ParseAnswer::Builder out) {
+  auto parts = findImageParts(size, kj::mv(read));
   auto list = out.initArchive(static_cast<unsigned>(parts.size()));
   for (auto i : kj::indices(parts)) {
     list[i].setName(parts[i].name);
@@ -139,7 +139,7 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
     case rpc::ParseRequest::SUPERBLOCK:
       return answerSuperblock(kj::mv(read), out);
     case rpc::ParseRequest::ARCHIVE:
-      return answerArchive(kj::mv(read), out);
+      return answerArchive(request.getArchive(), kj::mv(read), out);
     case rpc::ParseRequest::NTP:
       return answerNtp(request.getNtp(), out);
     case rpc::ParseRequest::TEXT:

@@ -14,6 +14,7 @@
 namespace talos::parse {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 kj::String textOf(TestTar& tar) {
@@ -30,24 +31,30 @@ struct TestLayout {
   std::string layerType = "application/vnd.oci.image.layer.v1.tar";
   std::string index = R"({"manifests":[{"digest":"sha256:m"}]})";
   std::map<std::string, std::string> more = {};  // files of the layout
+  bool layersLast = false;                       // behind what names them
 
   kj::Array<kj::byte> bytes() const {
     TestTar tar;
     tar.directory("./", 0755);
     std::string list;
     for (size_t i = 0; i < layers.size(); ++i) {
+      list += (i > 0 ? ",{" : "{") + ("\"mediaType\":\"" + layerType) + "\",\"digest\":\"sha256:l" +
+              std::to_string(i) + "\"}";
+    }
+    auto names = [&]() {
+      tar.file("./blobs/sha256/m", 0644, ("{\"layers\":[" + list + "]}").c_str());
+      tar.file("./index.json", 0644, index.c_str());
+    };
+    if (layersLast) names();
+    for (size_t i = 0; i < layers.size(); ++i) {
       TestTar layer;
       layer.directory("./usr/", 0755);
       layer.directory("./usr/install/", 0755);
       for (auto& [path, text] : layers[i].files) layer.file(path.c_str(), 0644, text.c_str());
       for (auto& [path, to] : layers[i].links) layer.symlink(path.c_str(), to.c_str());
-      auto name = kj::str("l", i);
-      tar.file(kj::str("./blobs/sha256/", name), 0644, textOf(layer));
-      list += std::string(i > 0 ? "," : "") + "{\"mediaType\":\"" + layerType +
-              "\",\"digest\":\"sha256:" + name.cStr() + "\"}";
+      tar.file(kj::str("./blobs/sha256/l", i), 0644, textOf(layer));
     }
-    tar.file("./blobs/sha256/m", 0644, ("{\"layers\":[" + list + "]}").c_str());
-    tar.file("./index.json", 0644, index.c_str());
+    if (!layersLast) names();
     for (auto& [path, text] : more) tar.file(path.c_str(), 0644, text.c_str());
     return tar.finish();
   }
@@ -63,7 +70,7 @@ TestLayer wholeImage() {
 
 std::map<std::string, std::string> found(kj::ArrayPtr<const kj::byte> archive) {
   std::map<std::string, std::string> result;
-  auto parts = findImageParts([&](uint64_t offset, size_t size) {
+  auto parts = findImageParts(archive.size(), [&](uint64_t offset, size_t size) {
     EXPECT_LE(size, machined::kMostSuperblockBytes);
     auto begin = kj::min(offset, archive.size());
     return kj::heapArray<const kj::byte>(
@@ -104,7 +111,7 @@ TEST(ImageArchive, LaterLayersLieAboveEarlierOnes) {
                     ".wh.usr", "usr/.wh..wh..opq"}) {
     TestLayer remover{{{sign, ""}}};
     EXPECT_THAT(problemOf(TestLayout{{wholeImage(), remover}}.bytes()),
-                HasSubstr("/usr/install/vmlinuz is not there"))
+                HasSubstr("/usr/install/vmlinuz is missing"))
         << sign;
     // A sign is about the layers below its own.
     TestLayer anew = wholeImage();
@@ -135,8 +142,25 @@ TEST(ImageArchive, WhatIsRefused) {
       R"({"manifests":[{"digest":"sha256:again"}]})";
   EXPECT_THAT(problemOf(endless.bytes()), HasSubstr("no manifest of an image"));
   EXPECT_THAT(problemOf("an HTML page"_kj.asBytes()), HasSubstr("not an installer image"));
-  auto whole = TestLayout{{wholeImage()}}.bytes();
-  EXPECT_THAT(problemOf(whole.slice(0, 4096)), HasSubstr("not an installer image"));
+  TestLayout listless{{wholeImage()}};
+  listless.index = R"({"manifests":{}})";
+  EXPECT_THAT(problemOf(listless.bytes()), HasSubstr("index.json: manifests must be a list"));
+}
+
+// Catches: an archive that was not copied whole, and whose user is sent to another tool.
+TEST(ImageArchive, OneThatIsCutOffIsSaidToBe) {
+  TestLayout layout{{wholeImage()}};
+  for (bool last : {false, true}) {
+    layout.layersLast = last;
+    auto whole = layout.bytes();
+    auto files = whole.size() - 1024;  // without the mark of its end
+    ASSERT_EQ(found(whole.slice(0, files))["vmlinuz"], "kernel");
+    for (size_t size = 0; size < files; size += 256) {
+      EXPECT_THAT(problemOf(whole.slice(0, size)),
+                  AnyOf(HasSubstr("is cut off"), HasSubstr("the archive: truncated after ")))
+          << size;
+    }
+  }
 }
 
 // Catches: the image of another kind of machine, and an attestation, that are taken for ours.

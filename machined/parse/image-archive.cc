@@ -36,7 +36,7 @@ class Window {
   kj::ArrayPtr<const kj::byte> block(uint64_t offset) {
     auto begin = offset / kWindow * kWindow;
     if (begin != start || bytes.size() == 0) {
-      if (++reads > machined::kMostArchiveReads) refuse("the archive has too many files");
+      if (++reads > machined::kMostArchiveReads) refuse("the archive takes too many reads");
       bytes = read(begin, kWindow);
       start = begin;
     }
@@ -50,7 +50,7 @@ class Window {
     for (uint64_t at = 0; at < extent.size; at += kBlock) {
       auto part = block(extent.offset + at);
       auto wanted = kj::min(extent.size - at, uint64_t{kBlock});
-      if (part.size() < wanted) refuse("the archive was cut off");
+      if (part.size() < wanted) refuse("the archive is cut off");
       out.addAll(part.slice(0, wanted).asChars());
     }
     return kj::heapString(out.asPtr());
@@ -75,8 +75,9 @@ struct LastEntry final : TarVisitor {
   void end() override {}
 };
 
-// Each entry of a tar that lies in the archive, with the place of its data.
-void walk(Window& window, Extent tar, kj::StringPtr name,
+// Each entry of a tar that lies in the archive, with the place of its data. Whether the tar has the
+// mark that ends one.
+bool walk(Window& window, Extent tar, kj::StringPtr name,
           kj::FunctionParam<void(const TarEntry&, Extent)> see) {
   TarReader reader;
   LastEntry last;
@@ -96,6 +97,7 @@ void walk(Window& window, Extent tar, kj::StringPtr name,
     }
   }
   KJ_IF_MAYBE (problem, reader.finish()) refuse(kj::str(name, ": ", *problem));
+  return reader.atEnd();
 }
 
 kj::Maybe<kj::String> cleanPath(kj::StringPtr path) {
@@ -124,14 +126,15 @@ kj::String stringOf(Json value, kj::StringPtr name) {
 
 class Layout {
  public:
-  explicit Layout(Window& window) : window(window) {
-    walk(window, {0, UINT64_MAX / 2}, "the archive", [this](const TarEntry& entry, Extent place) {
+  Layout(Window& window, uint64_t size) : window(window) {
+    auto see = [this](const TarEntry& entry, Extent place) {
       if (entry.kind != TarEntry::Kind::kFile) return;
       KJ_IF_MAYBE (path, cleanPath(entry.path)) {
         if (files.size() >= kMostBlobs) refuse("the archive has too many files");
         files.upsert(kj::mv(*path), place, [](Extent& old, Extent newer) { old = newer; });
       }
-    });
+    };
+    ended = walk(window, {0, size}, "the archive", see);
   }
 
   // Of the image for this kind of machine, from the first layer on.
@@ -149,9 +152,11 @@ class Layout {
  private:
   Window& window;
   kj::TreeMap<kj::String, Extent> files;
+  bool ended;
 
   Extent require(kj::StringPtr name) {
     KJ_IF_MAYBE (place, files.find(name)) return *place;
+    if (!ended) refuse(kj::str("the archive is cut off: it has no ", name, " and no end"));
     refuse(kj::str("the archive has no ", name,
                    "; use one that make installer-image, skopeo (oci-archive:) or docker save "
                    "(25 or newer) writes"));
@@ -181,7 +186,7 @@ class Layout {
   static kj::String chosen(Json index) {
     kj::Maybe<kj::String> digest;
     KJ_IF_MAYBE (list, fieldOf(index, "manifests")) {
-      if (!list->isArray()) refuse("the list of manifests is none");
+      if (!list->isArray()) refuse("index.json: manifests must be a list");
       for (auto manifest : list->getArray()) {
         if (!isForUs(manifest)) continue;
         auto own = stringOf(manifest, "digest");
@@ -252,7 +257,7 @@ class InstallFolder {
         }
         refuse(kj::str("/", kPrefix, name, " is not a file"));
       }
-      refuse(kj::str("/", kPrefix, name, " is not there"));
+      refuse(kj::str("/", kPrefix, name, " is missing"));
     }
     return result;
   }
@@ -281,9 +286,9 @@ class InstallFolder {
 
 }  // namespace
 
-kj::Vector<ImagePart> findImageParts(ReadBytes read) {
+kj::Vector<ImagePart> findImageParts(uint64_t size, ReadBytes read) {
   Window window(kj::mv(read));
-  Layout layout(window);
+  Layout layout(window, size);
   InstallFolder folder;
   unsigned number = 0;
   for (auto layer : layout.layers()) folder.add(window, layer, kj::str("layer ", ++number));

@@ -126,7 +126,7 @@ class DirectForeign final : public ForeignBytes {
       memcpy(whole.begin() + at, part.begin(), part.size());
     }
     Exchange exchange;
-    exchange.request.setArchive();
+    exchange.request.setArchive(size);
     auto answer = exchange.answer([&](uint64_t offset, size_t count) {
       auto begin = kj::min(offset, whole.size());
       return kj::heapArray<const kj::byte>(

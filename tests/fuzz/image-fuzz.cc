@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bool within = true;  // what is thrown inside would count as a refusal
   kj::Vector<machined::ImagePart> parts;
   auto refused = kj::runCatchingExceptions([&]() {
-    parts = parse::findImageParts([&](uint64_t offset, size_t wanted) {
+    parts = parse::findImageParts(bytes.size(), [&](uint64_t offset, size_t wanted) {
       within = within && wanted <= machined::kMostSuperblockBytes &&
                ++reads <= machined::kMostArchiveReads;
       auto begin = kj::min(offset, bytes.size());
