@@ -48,7 +48,7 @@ configure: root
 
 # What users run and what the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) ninja -C $(INNER) arrows init node talosctl
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 image: programs
 	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image

@@ -59,9 +59,9 @@ soak() {
   step "image" make iso
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
-    step "up to a million runs of $name" in_root /build/fuzz/parts/tests/fuzz/fuzz "$name" -runs=1000000 \
+    step "up to a million runs of $name" in_root /build/fuzz/tests/fuzz/fuzz "$name" -runs=1000000 \
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
-      "/build/fuzz/parts/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
+      "/build/fuzz/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
   done
   # All scenarios side by side, a minute each.
   step "hostile pack" in_root env HOSTILE_SECONDS=60 /usr/bin/ctest --output-on-failure --verbose \

@@ -13,13 +13,18 @@ namespace {
 using Bytes = MetaValues::Bytes;
 
 // The large vector: big-endian.
-constexpr size_t kLarge = 262144, kLargeBegin = 4, kLargeEnd = 262108, kDigest = 32;
+constexpr size_t kLargeBegin = 4, kDigest = 32,
+                 kLargeTail = kDigest + 4;  // the digest, a magic number
 constexpr uint32_t kLargeMagic = 0x5a4b3c2d, kLargeMagicAtEnd = 0xa5b4c3d2;
 constexpr size_t kLargeHead = 8;  // of a value: tag, length
 // The small one, of syslinux: little-endian.
 constexpr size_t kSmall = 512, kSmallBegin = 8, kSmallEnd = kSmall - 4;
 constexpr uint32_t kSmallMagic = 0x5a2d2fa5, kSmallMagicAtEnd = 0xdd28bf64, kSmallSum = 0xa3041767;
 constexpr size_t kSmallHead = 2, kSmallLongest = 255;
+
+size_t endOf(bool small, size_t copy) {
+  return small ? kSmallEnd : copy - kLargeTail;
+}
 
 uint32_t big(Bytes bytes, size_t at) {
   return uint32_t(bytes[at]) << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
@@ -37,7 +42,7 @@ void putLittle(kj::ArrayPtr<kj::byte> bytes, size_t at, uint32_t value) {
 // Over the copy with zeros in the place of the digest.
 void digest(Bytes copy, kj::byte (&out)[kDigest]) {
   auto text = secretArray(copy);
-  memset(text.begin() + kLargeEnd, 0, kDigest);
+  memset(text.end() - kLargeTail, 0, kDigest);
   KJ_REQUIRE(EVP_Digest(text.begin(), text.size(), out, nullptr, EVP_sha256(), nullptr) == 1);
 }
 
@@ -52,10 +57,10 @@ bool isIntact(bool small, Bytes copy) {
     return little(copy, 0) == kSmallMagic && little(copy, kSmallEnd) == kSmallMagicAtEnd &&
            little(copy, 4) == sumOf(copy);
   }
-  if (big(copy, 0) != kLargeMagic || big(copy, kLarge - 4) != kLargeMagicAtEnd) return false;
+  if (big(copy, 0) != kLargeMagic || big(copy, copy.size() - 4) != kLargeMagicAtEnd) return false;
   kj::byte sum[kDigest];
   digest(copy, sum);
-  return memcmp(sum, copy.begin() + kLargeEnd, kDigest) == 0;
+  return memcmp(sum, copy.end() - kLargeTail, kDigest) == 0;
 }
 
 size_t headOf(bool small) {
@@ -68,21 +73,29 @@ bool MetaValues::isSmall(uint32_t tag) {
   return tag == 1 || tag == 2 || tag == static_cast<uint32_t>(MetaTag::kUpgrade);
 }
 
-MetaValues::MetaValues(Bytes partition)
-    : large{.small = false, .first = 0, .second = kLarge, .seen = {}, .source = {}, .values = {}},
+MetaValues::MetaValues(Bytes partition, size_t largeBytes)
+    : large{.small = false,
+            .size = largeBytes,
+            .first = 0,
+            .second = largeBytes,
+            .seen = {},
+            .source = {},
+            .values = {}},
       small{.small = true,
+            .size = kSmall,
             .first = partition.size() - 2 * kSmall,
             .second = partition.size() - kSmall,
             .seen = {},
             .source = {},
             .values = {}} {
-  KJ_REQUIRE(partition.size() >= kMetaBytes);
+  KJ_REQUIRE(largeBytes > kLargeBegin + kLargeTail &&
+             partition.size() >= 2 * (largeBytes + kSmall));
   read(large, partition);
   read(small, partition);
 }
 
 void MetaValues::read(Vector& vector, Bytes partition) {
-  size_t size = vector.small ? kSmall : kLarge;
+  size_t size = vector.size;
   vector.seen[0] = secretArray(partition.slice(vector.first, vector.first + size));
   vector.seen[1] = secretArray(partition.slice(vector.second, vector.second + size));
   for (auto& copy : vector.seen) {
@@ -98,7 +111,7 @@ void MetaValues::read(Vector& vector, Bytes partition) {
 kj::Maybe<MetaValues::Values> MetaValues::parse(bool small, Bytes copy) {
   if (!isIntact(small, copy)) return nullptr;
   Values values;
-  size_t end = small ? kSmallEnd : kLargeEnd, head = headOf(small);
+  size_t end = endOf(small, copy.size()), head = headOf(small);
   for (size_t at = small ? kSmallBegin : kLargeBegin; end - at >= head;) {
     uint32_t tag = small ? copy[at] : big(copy, at);
     size_t length = small ? copy[at + 1] : big(copy, at + 4);
@@ -111,8 +124,8 @@ kj::Maybe<MetaValues::Values> MetaValues::parse(bool small, Bytes copy) {
   return kj::mv(values);
 }
 
-kj::Array<kj::byte> MetaValues::encode(bool small, const Values& values) {
-  auto copy = secretArray(small ? kSmall : kLarge);
+kj::Array<kj::byte> MetaValues::encode(bool small, size_t size, const Values& values) {
+  auto copy = secretArray(size);
   memset(copy.begin(), 0, copy.size());
   size_t at = small ? kSmallBegin : kLargeBegin;
   for (auto& it : values) {
@@ -134,10 +147,10 @@ kj::Array<kj::byte> MetaValues::encode(bool small, const Values& values) {
     return copy;
   }
   putBig(copy, 0, kLargeMagic);
-  putBig(copy, kLarge - 4, kLargeMagicAtEnd);
+  putBig(copy, size - 4, kLargeMagicAtEnd);
   kj::byte sum[kDigest];
   digest(copy, sum);
-  memcpy(copy.begin() + kLargeEnd, sum, kDigest);
+  memcpy(copy.end() - kLargeTail, sum, kDigest);
   return copy;
 }
 
@@ -168,7 +181,7 @@ void MetaValues::set(uint32_t tag, Bytes value) {
   if (tag == 0) fail(ErrorKind::kInvalidArgument, "META: 0 is not a valid tag");
   auto& vector = vectorOf(tag);
   size_t head = headOf(vector.small);
-  size_t room = vector.small ? kSmallEnd - kSmallBegin : kLargeEnd - kLargeBegin;
+  size_t room = endOf(vector.small, vector.size) - (vector.small ? kSmallBegin : kLargeBegin);
   for (auto& it : vector.values) {
     if (it.key != tag) room -= head + it.value.size();
   }
@@ -188,7 +201,7 @@ bool MetaValues::remove(uint32_t tag) {
 }
 
 void MetaValues::addWrites(const Vector& vector, kj::Vector<MetaWrite>& out) {
-  auto news = encode(vector.small, vector.values);
+  auto news = encode(vector.small, vector.size, vector.values);
   auto add = [&](uint64_t offset, Bytes bytes) { out.add(MetaWrite{offset, secretArray(bytes)}); };
   bool first = vector.seen[0] == news, second = vector.seen[1] == news;
   if (first && second) return;

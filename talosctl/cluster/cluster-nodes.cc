@@ -94,13 +94,14 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
         {.qemu = qemu,
          .arguments =
              [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
-               auto numbers = KJ_MAP(client, clients) {
-                 return client.get();
-               };
+               kj::Vector<DiskEnd> ends;
+               for (auto i : kj::indices(clients)) {
+                 ends.add(DiskEnd{clients[i].get(), isWriteProtected(disks[i])});
+               }
                auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder)
                                ? StartFrom::kDisk
                                : StartFrom::kHost;
-               return qemuArguments(cluster, node, stateFolder, tap, monitor, numbers, from);
+               return qemuArguments(cluster, node, stateFolder, tap, monitor, ends, from);
              },
          .disks = disks,
          .folder = stateFolder,

@@ -181,17 +181,20 @@ TEST(ClusterPlan, ANodeWithoutAConfigIsToldOfNone) {
   EXPECT_THAT(argumentsOf(r).cStr(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
 }
 
-std::string qemuOf(const Request& r, kj::StringPtr state) {
+std::string qemuOf(const Request& r, kj::StringPtr state, bool secondIsReadOnly = false) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::LocalCluster>();
   plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8, {9, 10}), " ")
+  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8,
+                                    {{9, false}, {10, secondIsReadOnly}}),
+                      " ")
       .cStr();
 }
 
 // Catches: a state disk in front of the disk that nodes are installed on, disks whose guest need not flush,
 // a CD-ROM drive where there is none, a vfat volume in a drive whose sectors are too large for it, a
-// writable medium, a path with a comma that becomes an option.
+// writable medium, a path with a comma that becomes an option, a disk that nobody
+// may write to and the guest may.
 TEST(ClusterPlan, DisksAndMedia) {
   auto r = request();
   capnp::MallocMessageBuilder message;
@@ -203,6 +206,12 @@ TEST(ClusterPlan, DisksAndMedia) {
   EXPECT_THAT(plain, HasSubstr("cache=writeback,discard=unmap,file.driver=nbd,file.server.type=fd,"
                                "file.server.str=9 -device virtio-blk-pci,drive=disk0 -drive "));
   EXPECT_THAT(plain, HasSubstr("file.server.str=10 -device virtio-blk-pci,drive=disk1"));
+  EXPECT_THAT(plain, Not(HasSubstr("readonly")));
+  EXPECT_THAT(
+      qemuOf(r, "/s", true),
+      AllOf(HasSubstr("discard=unmap,file.driver=nbd,file.server.type=fd,file.server.str=9 "),
+            HasSubstr("discard=unmap,readonly=on,file.driver=nbd,file.server.type=fd,"
+                      "file.server.str=10 ")));
   EXPECT_THAT(plain, HasSubstr("append=on,path=/s,,x/demo-master-1.log "));
   EXPECT_THAT(plain, Not(HasSubstr("scsi")));
   r.isoPath = kj::str("/m.img");

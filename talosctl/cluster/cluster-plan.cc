@@ -327,7 +327,7 @@ void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
 
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr state, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const int> diskFds, StartFrom from) {
+                                     kj::ArrayPtr<const DiskEnd> disks, StartFrom from) {
   kj::Vector<kj::String> args;
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
   bool kvm = cluster.getAccelerator() == "kvm";
@@ -351,9 +351,10 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   addStart(args, cluster, node, state, from);
   // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose the
   // rest when its power is cut.
-  for (auto i : kj::indices(diskFds)) {
+  for (auto i : kj::indices(disks)) {
     add("-drive"), add("if=none,id=disk", i, ",format=raw,cache=writeback,discard=unmap,",
-                       "file.driver=nbd,file.server.type=fd,file.server.str=", diskFds[i]);
+                       disks[i].readOnly ? "readonly=on," : "",
+                       "file.driver=nbd,file.server.type=fd,file.server.str=", disks[i].fd);
     auto boots = from == StartFrom::kDisk ? kj::str(",bootindex=", i) : kj::str();
     add("-device"), add("virtio-blk-pci,drive=disk", i, boots);
   }

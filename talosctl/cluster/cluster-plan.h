@@ -77,11 +77,16 @@ kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Re
 // The files of a virtual machine's disks, in their order.
 kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateDirectory);
 
-// The words of a QEMU invocation, without the program. The descriptors are inherited by it; those of the
-// disks lead to NBD servers.
+// A disk of a virtual machine, behind a descriptor that leads to an NBD server.
+struct DiskEnd {
+  int fd;
+  bool readOnly = false;
+};
+
+// The words of a QEMU invocation, without the program. The descriptors are inherited by it.
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr stateDirectory, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const int> diskFds,
+                                     kj::ArrayPtr<const DiskEnd> disks,
                                      StartFrom from = StartFrom::kHost);
 
 // What an installed system needs besides to be as quick in a local cluster as one that is started from the

@@ -55,6 +55,15 @@ struct Disks : public ::testing::Test {
   }
 };
 
+// Catches: a disk that its owner has protected and the machine may write to.
+TEST_F(Disks, AFileThatNobodyMayWriteIsProtected) {
+  auto path = write("disk", 0, "x");
+  EXPECT_FALSE(isWriteProtected(path));
+  ASSERT_EQ(chmod(path.cStr(), 0440), 0);
+  EXPECT_TRUE(isWriteProtected(path));
+  EXPECT_THROW(isWriteProtected(kj::str(folder, "/none")), kj::Exception);
+}
+
 // Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64
 // MiB that mkfs reserves for its log, or that others may read.
 TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {

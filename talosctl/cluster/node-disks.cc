@@ -6,6 +6,7 @@
 #include <kj/io.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,6 +177,12 @@ void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
     }
     if (cluster.getWithUefi()) copyVariables(root, kj::str(base, ".vars"));
   }
+}
+
+bool isWriteProtected(kj::StringPtr path) {
+  struct stat info;
+  KJ_SYSCALL(stat(path.cStr(), &info), path);
+  return (info.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
 }
 
 bool isIso9660(kj::StringPtr path) {

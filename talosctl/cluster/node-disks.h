@@ -11,6 +11,8 @@
 //                  over reboots, if it is not installed. STATE is empty when the node is to encrypt it
 //   <node>.user-1  and so on: empty, of --user-disk
 //   <node>.vars    of UEFI firmware: what it keeps
+//
+// A disk whose file's mode lets nobody write (chmod a-w) is read-only from the next start of the machine on.
 #pragma once
 
 #include <kj/string.h>
@@ -25,6 +27,10 @@ void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 // Whether a node is installed on its disk, so that it can be started from it. False when the disk
 // cannot be read.
 bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
+
+// Whether nobody may write to this file, by its mode: the machine has a read-only disk then. Throws when it is not
+// there.
+bool isWriteProtected(kj::StringPtr path);
 
 // Whether the file begins as an ISO 9660 volume does (ECMA-119 §8.1.2). Throws when it cannot be
 // read.

@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "talosctl/cluster/node-disks.h"
 #include "talosctl/disk/disk-process.h"
 #include "talosctl/network/child-process.h"
 
@@ -26,7 +27,8 @@ struct Started {
 kj::Array<kj::AutoCloseFd> openAll(kj::ArrayPtr<const kj::String> paths) {
   return KJ_MAP(path, paths) {
     int fd;
-    KJ_SYSCALL(fd = open(path.cStr(), O_RDWR | O_CLOEXEC), path);
+    int access = isWriteProtected(path) ? O_RDONLY : O_RDWR;
+    KJ_SYSCALL(fd = open(path.cStr(), access | O_CLOEXEC), path);
     return kj::AutoCloseFd(fd);
   };
 }

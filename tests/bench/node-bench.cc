@@ -9,6 +9,10 @@
 //       {"calls":N,"p50us":…,"p99us":…}
 //   node-bench applies TALOSCONFIG N
 //       the same with changes of the machine config that take effect at once
+//   node-bench away TALOSCONFIG
+//       asks 20 times a second, on one connection for as long as it lasts, in which boot the node is, until it
+//       is in another one; prints {"away":SECONDS,"asked":N,"failed":N}: from the last answer of the one to the
+//       first of the other
 //
 // link: talosctl-commands
 #include <kj/async-io.h>
@@ -36,6 +40,9 @@ namespace {
 
 constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
 constexpr auto kAttempt = 20 * kj::SECONDS;
+constexpr auto kConnect = 2 * kj::SECONDS;   // less than TCP waits before it asks again
+constexpr auto kProbe = 5 * kj::SECONDS;     // a node that is off answers nothing at all
+constexpr auto kUpgrade = 30 * kj::MINUTES;  // the same, with an image that it fetches and writes
 
 double secondsOf(clockid_t clock) {
   timespec now;
@@ -71,10 +78,10 @@ class Door {
     KJ_REQUIRE(context.endpoints.size() > 0, path);
   }
 
-  rpc::Node::Client node() {
+  rpc::Node::Client node(kj::Duration deadline = kAttempt) {
     auto& timer = io.provider->getTimer();
     connection = connectTls(*io.lowLevelProvider, timer, tls, context.endpoints[0], kApidPort,
-                            context.endpoints[0], kAttempt)
+                            context.endpoints[0], deadline)
                      .wait(io.waitScope);
     auto& c = *KJ_ASSERT_NONNULL(connection);
     return c.bootstrap().castAs<rpc::Cluster>().nodeRequest().send().getNode();
@@ -101,13 +108,20 @@ class Door {
         .wait(io.waitScope);
   }
   double uptime(rpc::Node::Client& node) {
+    return strtod(read(node, "/proc/uptime", kAttempt).cStr(), nullptr);
+  }
+  kj::String bootId(rpc::Node::Client& node) {
+    return read(node, "/proc/sys/kernel/random/boot_id", kProbe);
+  }
+  kj::String read(rpc::Node::Client& node, kj::StringPtr path, kj::Duration deadline) {
     kj::Vector<char> text;
     auto request = node.filesRequest().send().getFiles().readRequest();
-    request.setPath("/proc/uptime");
+    request.setPath(path);
     request.setSink(kj::heap<Text>(text));
-    request.send().wait(io.waitScope);
-    text.add('\0');
-    return strtod(text.begin(), nullptr);
+    io.provider->getTimer()
+        .timeoutAfter(deadline, request.send().ignoreResult())
+        .wait(io.waitScope);
+    return kj::heapString(text);
   }
 
  private:
@@ -145,6 +159,36 @@ void first(kj::AsyncIoContext& io, kj::StringPtr path) {
   }
 }
 
+void away(kj::AsyncIoContext& io, kj::StringPtr path) {
+  auto& timer = io.provider->getTimer();
+  auto until = timer.now() + kUpgrade;
+  kj::String before;
+  double last = 0;
+  unsigned asked = 0, failed = 0;
+  while (true) {
+    auto failure = kj::runCatchingExceptions([&] {
+      Door door(io, path);
+      auto node = door.node(kConnect);
+      for (auto next = timer.now();; next += 50 * kj::MILLISECONDS) {
+        timer.atTime(next).wait(io.waitScope);
+        ++asked;
+        auto now = door.bootId(node);
+        if (before.size() == 0) before = kj::str(now);
+        if (now != before) return;
+        last = bootSeconds();
+        KJ_REQUIRE(timer.now() < until, "the node did not reboot");
+      }
+    });
+    if (failure == nullptr) break;
+    ++failed;
+    KJ_IF_MAYBE (e, failure) {
+      KJ_REQUIRE(timer.now() < until && last > 0, "the node does not answer", messageOf(*e));
+    }
+    timer.afterDelay(50 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+  printf("{\"away\":%.2f,\"asked\":%u,\"failed\":%u}\n", bootSeconds() - last, asked, failed);
+}
+
 void time(unsigned count, kj::FunctionParam<void(unsigned)> once) {
   kj::Vector<double> took;
   for (unsigned i = 0; i < count; ++i) {
@@ -180,17 +224,18 @@ void applies(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
 }  // namespace talos
 
 int main(int argc, char** argv) {
-  auto usage = "first TALOSCONFIG | calls|applies TALOSCONFIG [COUNT]"_kj;
+  auto usage = "first|away TALOSCONFIG | calls|applies TALOSCONFIG [COUNT]"_kj;
   return talos::bench::runMain(argc, argv, "node-bench", usage, [](auto& arguments) {
     auto what = arguments.text(1);
-    arguments.expect(2, what == "first" ? 2 : 3);
-    if (what != "first" && what != "calls" && what != "applies") {
+    bool once = what == "first" || what == "away";
+    arguments.expect(2, once ? 2 : 3);
+    if (!once && what != "calls" && what != "applies") {
       arguments.refuse(kj::str('"', what, "\" is nothing that is measured"));
     }
     auto count = arguments.numberOr(10'000, 3, "COUNT", 1, 100'000'000);
     auto io = kj::setupAsyncIo();
-    if (what == "first") {
-      talos::first(io, arguments.text(2));
+    if (once) {
+      (what == "first" ? talos::first : talos::away)(io, arguments.text(2));
     } else {
       (what == "calls" ? talos::calls : talos::applies)(io, arguments.text(2), count);
     }

@@ -8,32 +8,12 @@ set -euo pipefail
 checkout=$1 out=$2 json=$3 runs=${4:-5}
 root=$checkout/build/root
 . "$checkout/tests/bench/figure.sh"
-scratch=$(mktemp -d)
-config=$scratch/clusters/bench/talosconfig
-talosctl() { HOME=$scratch "$out/talosctl" --talosconfig "$config" --timeout 60s "$@"; }
-destroy() { HOME=$scratch "$out/talosctl" cluster destroy --state "$scratch/clusters" --name bench >/dev/null 2>&1 || true; }
-trap 'destroy; rm -rf "$scratch"' EXIT
+. "$checkout/tests/bench/machine.sh"
 
 boot() {
   destroy
-  HOME=$scratch timeout 120 "$out/talosctl" cluster create --state "$scratch/clusters" --name bench --cidr 10.5.0.0/24 \
-    --masters 1 --workers 0 --memory 1024 --cpus 1 --provisioner qemu --accelerator tcg --wait=false >"$scratch/create" 2>&1 ||
-    { cat "$scratch/create" >&2; exit 1; }
+  create
 }
-# The first process whose command line has these words, of the one cluster in our scratch folder.
-qemu_pid() {
-  local file
-  for file in /proc/[0-9]*/cmdline; do
-    if tr '\0' ' ' <"$file" 2>/dev/null | grep -q -e "qemu-system-x86_64.*$scratch/"; then
-      file=${file#/proc/}
-      echo "${file%/cmdline}"
-      return
-    fi
-  done
-  echo "node.sh: no QEMU runs for $scratch" >&2
-  return 1
-}
-start_time() { sed 's/.*) //' | awk '{ printf "%.2f", $20 / 100 }'; }   # of /proc/<pid>/stat, in seconds since boot
 # Everything is read to its end: a writer that meets a closed pipe fails.
 pid_of() { talosctl processes | awk -v program="$1" '$NF == program && !found { print $2; found = 1 }'; }
 # Seconds from the kernel's first line to the one with these words.

@@ -166,13 +166,22 @@ figure "PSS of networkd with 1000 links" KiB "$(of memory .pssKiB)" 12288
 say "boots"
 tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
 
-# --- nodes in containers ---------------------------------------------------------------------------------------
+# --- disks ------------------------------------------------------------------------------------------------------
+say "META"
+meta=$(in_root "$inner/meta-bench" /build/bench 50)
+figure "META: a value changed, p50" ms "$(jq .ours <<<"$meta")" "" "the same bytes written and flushed twice" "$(jq .theirs <<<"$meta")"
+say "installation, boots from the disk, upgrade"
+in_root env VERSION=v99.0.0 rootfs/installer.sh /build/image /build/bench/installer.tar >&2
+tests/bench/disks.sh "$root" "$checkout" "$out" "$json" "$bench/installer.tar" 3
+rm "$bench/installer.tar"
 say "encrypted volumes"
 luks=$(in_root "$inner/luks-bench" "$runs")
 for row in "format:format with one key" "open:open" "change:change the key"; do
   figure "LUKS2, argon2id of 256 MiB and 4 passes: ${row#*:}" ms "$(jq ".${row%%:*}.ours" <<<"$luks")" \
     "$(jq ".${row%%:*}.theirs" <<<"$luks")" "cryptsetup" "$(jq ".${row%%:*}.theirs" <<<"$luks")"
 done
+
+# --- nodes in containers ---------------------------------------------------------------------------------------
 say "nodes in containers"
 tests/bench/container.sh "$checkout" "$out" "$json" 40
 say "containers of a node"

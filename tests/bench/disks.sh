@@ -1,0 +1,77 @@
+#!/bin/bash
+# What installing, encrypting and upgrading the disk of a node costs:  disks.sh ROOT CHECKOUT OUT FIGURES IMAGE [RUNS]
+# Appends to FIGURES (JSON lines). IMAGE is an installer image (rootfs/installer.sh). One virtual machine after the other,
+# emulated, with one CPU and 1 GiB. Written bytes are those of a recording of its disk (talosctl cluster node record).
+set -euo pipefail
+root=$1 checkout=$2 out=$3 json=$4 image=$5 runs=${6:-3}
+. "$checkout/tests/bench/figure.sh"
+. "$checkout/tests/bench/machine.sh"
+name=bench-master-1
+console=$scratch/clusters/bench/$name.log
+
+within() {  # within SECONDS WHAT COMMAND...: tries it until it succeeds
+  local until=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    [ "$SECONDS" -lt "$until" ] || { echo "disks.sh: $what: not in time" >&2; tail -n 20 "$console" >&2; exit 1; }
+    sleep 0.1
+  done
+}
+console_has() { grep -aq -e "$1" "$console" 2>/dev/null; }
+booted() { talosctl logs machined 2>/dev/null | grep -q "sequence boot: done"; }
+installed() { talosctl read /proc/cmdline 2>/dev/null | grep -q "talos.slot=" && booted; }
+seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }'; }
+mebibytes() { awk '{ printf "%.1f\n", $1 / 1048576 }'; }
+boots() {  # boots NAME: seconds from the start of QEMU to the first answer, and to the end of the boot
+  local answer qemu
+  for _ in $(seq "$runs"); do
+    node kill >/dev/null
+    node start
+    answer=$("$out/node-bench" first "$config" </dev/null)
+    qemu=$(start_time <"/proc/$(qemu_pid)/stat")
+    within 600 "a boot" booted
+    jq -n --argjson answer "$answer" --argjson qemu "$qemu" --argjson up "$(cut -d' ' -f1 /proc/uptime)" \
+      '{answer: ($answer.answered - $qemu), booted: ($up - $qemu)}' >>"$scratch/$1"
+  done
+}
+of() { jq "(.$2 * 100 | round) / 100" "$scratch/$1" | median; }
+
+# --- installation: from the image that runs to a disk that is booted from ------------------------------------
+install() {  # install NAME FLAGS...
+  local began
+  destroy
+  create --disk 2048 --with-bootloader --no-uplink "${@:2}"
+  node record --to "$scratch/log" >/dev/null
+  within 300 "the begin of the installation" console_has "installing on /dev/vda"
+  began=$EPOCHREALTIME
+  within 900 "the end of the installation" console_has "$rebooting"
+  seconds_since "$began" >>"$scratch/$1.install"
+  within 900 "the first boot" installed
+  stat -c %s "$scratch/log" | mebibytes >>"$scratch/$1.written"
+  rm "$scratch/log"
+}
+rebooting="GRUB loading"
+install encrypted --encrypt-state --encrypt-ephemeral
+boots encrypted.boots
+install plain
+boots plain.boots
+figure "installation on an empty disk, to the start from it" s "$(median <"$scratch/plain.install")" ""
+figure "the same: written to the disk" MiB "$(median <"$scratch/plain.written")" ""
+figure "boot of an installed node, STATE and EPHEMERAL encrypted: QEMU's start to the first mTLS answer" s \
+  "$(of encrypted.boots answer)" "" "the same not encrypted" "$(of plain.boots answer)"
+figure "the same, to the end of the boot" s "$(of encrypted.boots booted)" "" "the same not encrypted" "$(of plain.boots booted)"
+
+# --- upgrade: an image that is sent with the request -----------------------------------------------------------
+node record --to "$scratch/log" >/dev/null
+before=$(stat -c %s "$scratch/log")
+began=$EPOCHREALTIME
+"$out/node-bench" away "$config" >"$scratch/away" &
+away=$!
+talosctl upgrade --image "$image" --preserve >"$scratch/upgrade" 2>&1 || { cat "$scratch/upgrade" >&2; exit 1; }
+took=$(seconds_since "$began")
+wait "$away"
+figure "upgrade: the API is away for" s "$(jq .away "$scratch/away")" "" "a boot of the same node, from QEMU's start" \
+  "$(of plain.boots answer)"
+figure "the same, from the command to the confirmed system" s "$took" ""
+figure "the same: written to the disk until the reboot" MiB \
+  "$(echo $(($(stat -c %s "$scratch/log") - before)) | mebibytes)" ""
