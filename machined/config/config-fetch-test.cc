@@ -5,7 +5,6 @@
 
 #include "common/base/error.h"
 #include "common/base/zeroize.h"
-#include "common/testing/freed-secrets.h"
 #include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
 #include "machined/foreign/test-web-server.h"

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "common/base/file.h"
+#include "common/testing/freed-secrets.h"
 
 namespace talos::machined {
 namespace {
@@ -113,6 +114,15 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
   EXPECT_FALSE(said(document("b"), ApplyMode::STAGED, false));
   EXPECT_EQ("a/b", state());
   EXPECT_TRUE(said(document("c"), ApplyMode::STAGED, true));
+}
+
+// Catches: a staged config that is given back with its secrets when somebody replaces it.
+TEST_F(KeeperTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
+  booted(document("a"));
+  apply(document("staged-secret"), ApplyMode::STAGED).wait(io.waitScope);
+  FreedSecrets freed("staged-secret");
+  apply(document("b"), ApplyMode::STAGED, true).wait(io.waitScope);
+  EXPECT_EQ(freed.count(), 0u);
 }
 
 // Catches: a document that is taken and cannot be published.

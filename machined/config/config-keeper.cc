@@ -435,8 +435,13 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   auto decision = decide(request.mode, checked.config.get(), situation());
   deps.checkVolumes(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
-  if (decision.mode != rpc::ApplyMode::TRY && stagedText() != nullptr) {
-    checked.warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
+  if (decision.mode != rpc::ApplyMode::TRY) {
+    auto staged = stagedText();
+    KJ_IF_MAYBE (text, staged) {
+      zeroize(*text);
+      checked.warnings.add(
+          kj::str("this config replaces the one that was staged for the next boot"));
+    }
   }
   if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
     checked.warnings.add(
