@@ -409,6 +409,24 @@ TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   EXPECT_EQ(disk.written, "");
 }
 
+// Catches: an image that was verified with no key, or with another one than the config names when the
+// slot is written: a fetch takes minutes.
+TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
+  for (auto first : {"", "PEM"}) {
+    System node(disk);
+    node.key = first;
+    node.boot(scope);
+    auto asking = node.upgrader.upgrade({kj::str("https://h.example/i.tar"), true});
+    scope.poll();
+    node.key = "another PEM";
+    KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+    EXPECT_THAT(problem(kj::mv(asking)), HasSubstr("machine.install.imageKey was changed"));
+    scope.poll();
+    EXPECT_EQ(node.status(), "none A v1: ");
+    EXPECT_EQ(disk.written, "");
+  }
+}
+
 // Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a rollback
 // from where the boot loader went by itself.
 TEST_F(UpgraderTest, OnlyTheConfirmedSystemIsRolledBackFrom) {

@@ -258,11 +258,19 @@ kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
     publish();
   });
   publish();
+  auto key = deps.imageKey();
   co_await within(deps.timer, kReadyPatience, ready(registry),
                   kj::str("the node's boot is not over, or its containerd does not run; see "
                           "talosctl services"));
   auto next = registry ? pulled(kj::str(wish.image)) : archived(wish, kj::mv(url));
-  wanted = co_await next;
+  auto got = co_await next;
+  // The config can change in the minutes that this takes.
+  if (deps.imageKey() != key) {
+    fail(ErrorKind::kConflict,
+         "machine.install.imageKey was changed while the image was fetched; nothing was written; "
+         "repeat the upgrade");
+  }
+  wanted = kj::mv(got);
   auto& w = KJ_ASSERT_NONNULL(wanted);
   w.image = kj::mv(wish.image);
   w.preserve = wish.preserve;
