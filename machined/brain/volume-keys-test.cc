@@ -262,6 +262,19 @@ TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
   EXPECT_EQ(luks.ephemeral.slots[0], "F");
 }
 
+// Catches: keys that are stored and that no header has, since a config that was staged has none for the volume:
+// it goes on with those of the config that runs.
+TEST_F(VolumeKeysTest, AStagedPlainVolumeHasItsKeysUntilThen) {
+  for (auto mode : {rpc::ApplyMode::NO_REBOOT, rpc::ApplyMode::REBOOT}) {
+    runs("s", "e");
+    EXPECT_EQ(apply("s", "", rpc::ApplyMode::STAGED), "");
+    staged = knownConfig(configWith("s", ""));
+    EXPECT_EQ(apply("s", "E", mode), "");
+    EXPECT_EQ(atPersist, "s own kept / e E kept ");
+    staged = nullptr;
+  }
+}
+
 // Catches: a recovery key of the other volume.
 TEST_F(VolumeKeysTest, ARecoveryKeyIsOfItsVolume) {
   auto made = keys().newRecoveryKey(kj::str("EPHEMERAL"), 7).wait(scope);

@@ -21,9 +21,15 @@ Wishes running(MachineConfigReader& reader, Store& store) {
   return {};
 }
 
-// Of the list that boots rely on until the new one is stored.
+// The lists that boots rely on until the new ones are stored. A staged config that has none for a volume
+// waits for it to be emptied: until then its header has the keys of the one that runs.
 Wishes storedNow(Wishes running, kj::Maybe<config::Config::Reader> staged) {
-  KJ_IF_MAYBE (stored, staged) return wishesOf(stored->getMachine());
+  KJ_IF_MAYBE (stored, staged) {
+    auto next = wishesOf(stored->getMachine());
+    if (next.state == nullptr) next.state = running.state;
+    if (next.ephemeral == nullptr) next.ephemeral = running.ephemeral;
+    return next;
+  }
   return running;
 }
 

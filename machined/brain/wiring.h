@@ -97,7 +97,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                  }};
   MetaPartition meta{timer};
   StateKeysInMeta stateKeys{meta, reads};
-  MetaFormatMarks marks{reads, meta, alarmAt("warning: ")};
+  MetaFormatMarks marks{reads, meta};
   SystemPartitions partitions{
       {luks, stateKeys, installer, marks, []() { return readMappings(); }, systemUuid,
        alarmAt("warning: "),

@@ -30,7 +30,7 @@ bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
 }
 
 void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place& place) {
-  auto zeroed = label == kState ? place.size : kj::min(place.size, kEmptyHead);
+  auto zeroed = label == kState ? place.size : emptyHeadOf(place.size);
   steps.add(EraseStep{Kind::kZero, label, place.offset, zeroed});
   if (label == kEfi) steps.add(EraseStep{Kind::kFat, label, place.offset, place.size});
   if (label == kBoot) steps.add(EraseStep{Kind::kBootFileSystem, label, place.offset, place.size});

@@ -141,7 +141,7 @@ bool write(const Wish& wish, const System& system, Say& say) {
   disk.setTable(table);
   auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
   for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
-  disk.zero(place(kEphemeral).offset, kj::min(place(kEphemeral).size, kEmptyHead));
+  disk.zero(place(kEphemeral).offset, emptyHeadOf(place(kEphemeral).size));
   say("creating the file systems EFI and BOOT");
   makeFat(disk.node(place(kEfi)));
   makeBootXfs(disk.node(place(kBoot)));

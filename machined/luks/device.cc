@@ -63,8 +63,8 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
 bool isEmpty(int fd, kj::StringPtr path) {
   off_t size;
   KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
-  auto end = size <= static_cast<off_t>(kSmallBytes) ? static_cast<size_t>(size) : kHeaderBytes;
-  for (size_t at = 0; at < end; at += kPiece) {
+  auto end = emptyHeadOf(static_cast<uint64_t>(size));
+  for (uint64_t at = 0; at < end; at += kPiece) {
     if (!isZero(bytesOf(fd, kPiece, path, at))) return false;
   }
   return true;

@@ -11,11 +11,11 @@
 // the beginning of a fresh one each time, so whoever makes the file system finds it empty, also after
 // a cut in its middle.
 //
-// A device is empty when its first kHeaderBytes are zeros: as long as anything is left of a header or of a key
-// slot, it may be the only way to somebody's data. One that begins with zeros and has such a rest is damaged;
-// it is refused with these words (damage()), not formatted. A small device, as STATE is, is empty when all of it
-// is zeros: it may as well have been a file system, and the machine whose config it had is no new one. The
-// header's second copy is used when the first one is gone.
+// A device is empty when its first emptyHeadOf() are zeros: as long as anything is left of a header or
+// of a key slot, it may be the only way to somebody's data. One that begins with zeros and has such a
+// rest is damaged; it is refused with these words (damage()), not formatted. Of a small device, as STATE
+// is one, that is all of it: it may as well have been a file system, and the machine whose config it had
+// is no new one. The header's second copy is used when the first one is gone.
 //
 // Nothing but what is said here is written: no device that is neither empty nor marked is formatted,
 // no key is removed unless another one was seen to open the volume. A header that has been made weak
@@ -37,8 +37,6 @@ namespace talos::luks {
 
 constexpr unsigned kSlots = 32;
 constexpr size_t kHeaderBytes = kEmptyHead;  // both copies, and the slots
-constexpr size_t kSmallBytes = 128u << 20;
-constexpr size_t kFreshBytes = 1u << 20;  // of a fresh volume, inside, that are zeros
 constexpr kj::StringPtr kCipher = "aes"_kj, kCipherMode = "xts-plain64"_kj;
 
 struct Key {

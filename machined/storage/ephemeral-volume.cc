@@ -12,7 +12,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
-#include "common/disk/empty-head.h"
 #include "machined/storage/mount-volume.h"
 #include "machined/storage/unmount-volume.h"
 
@@ -107,7 +106,7 @@ kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
 }
 
 kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume, Encryption how) {
-  auto it = co_await partitions.prepare(volume, kEphemeralName, kEmptyHead, how);
+  auto it = co_await partitions.prepare(volume, kEphemeralName, how);
   auto& node = it.node;
   auto type = it.type;
   struct Opened {

@@ -26,9 +26,10 @@ kj::Promise<bool> MetaFormatMarks::has(kj::StringPtr label, uint64_t begin) {
           },
           [&](kj::Exception&& e) {
             auto kind = kindOf(e);
+            // No such mark, or no META.
             if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
-            say(kj::str("warning: ", label, ": ", messageOf(e),
-                        "; whether its formatting was cut off is not known"));
+            fail(kind, kj::str("whether ", label,
+                               " was formatted to the end is not known: ", messageOf(e)));
           });
   co_return marked;
 }

@@ -5,9 +5,10 @@
 // power may have kept any of mkfs's writes, also the last one without those before. It is made anew.
 //
 // The mark says where the partition begins; one of a partition somewhere else is not followed. Without META
-// (on a disk that was not divided by an installation) there are no marks, and with one that cannot be read
-// none is known: then what mkfs itself leaves has to do (common/disk/unfinished-xfs.h), and a partition that
-// such a disk has left as neither is refused until somebody wipes it. In a container no disk is looked at.
+// (on a disk that was not divided by an installation) there are no marks: then what mkfs itself leaves has to
+// do (common/disk/unfinished-xfs.h), and a partition that such a disk has left as neither is refused until
+// somebody wipes it. A META that does not answer is another thing: a mark that was overlooked once would be
+// found by a later boot, after the partition was used. In a container no disk is looked at.
 #pragma once
 
 #include "machined/storage/meta-partition.h"
@@ -17,7 +18,7 @@ namespace talos::machined {
 class FormatMarks {
  public:
   virtual ~FormatMarks() noexcept(false) = default;
-  // `label`: STATE or EPHEMERAL. Does not reject: a mark that cannot be read is told.
+  // `label`: STATE or EPHEMERAL. Rejects when META cannot be read: then the partition must not be used.
   virtual kj::Promise<bool> has(kj::StringPtr label, uint64_t begin) = 0;
   // Resolves when it is on the disk; false: without META there is none. Rejects when META cannot be
   // written: then nothing must be formatted.
@@ -28,8 +29,7 @@ class FormatMarks {
 
 class MetaFormatMarks final : public FormatMarks {
  public:
-  MetaFormatMarks(ReadPool& pool, MetaPartition& meta, kj::Function<void(kj::StringPtr line)> say)
-      : pool(pool), meta(meta), say(kj::mv(say)) {}
+  MetaFormatMarks(ReadPool& pool, MetaPartition& meta) : pool(pool), meta(meta) {}
 
   kj::Promise<bool> has(kj::StringPtr label, uint64_t begin) override;
   kj::Promise<bool> set(kj::StringPtr label, uint64_t begin) override;
@@ -38,7 +38,6 @@ class MetaFormatMarks final : public FormatMarks {
  private:
   ReadPool& pool;
   MetaPartition& meta;
-  kj::Function<void(kj::StringPtr line)> say;
 };
 
 }  // namespace talos::machined

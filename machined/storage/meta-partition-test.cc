@@ -126,13 +126,13 @@ TEST_F(MetaPartitions, OnlyTheOneThatFits) {
   EXPECT_EQ(none, read());
   EXPECT_EQ(none, of(write(9, "x")));
   partition("vda4", "META", kMetaBytes - 1);
-  auto small = kj::str("FailedPrecondition: META: ", dev.at("vda4"),
+  auto small = kj::str("Internal: META: ", dev.at("vda4"),
                        " has 1048575 bytes; it must have 1048576 to 16777216");
   EXPECT_EQ(small.cStr(), read());
   EXPECT_EQ(small.cStr(), of(write(9, "x")));
   partition("vdb1", "META", kMetaBytes);
   auto two =
-      "FailedPrecondition: META: more than one partition is named META: /dev/vda4, /dev/vdb1; "
+      "Conflict: META: more than one partition is named META: /dev/vda4, /dev/vdb1; "
       "remove the disks that are not this node's";
   EXPECT_EQ(two, read());
   EXPECT_EQ(two, of(write(9, "x")));

@@ -31,9 +31,8 @@ class OpenPartition {
     auto size = lseek(fd, 0, SEEK_END);
     if (size < 0) failed("seek in");
     if (size < static_cast<off_t>(kMetaBytes) || size > static_cast<off_t>(kMostMetaBytes)) {
-      refuseMeta(ErrorKind::kFailedPrecondition,
-                 kj::str(node, " has ", size, " bytes; it must have ", kMetaBytes, " to ",
-                         kMostMetaBytes));
+      refuseMeta(ErrorKind::kInternal, kj::str(node, " has ", size, " bytes; it must have ",
+                                               kMetaBytes, " to ", kMostMetaBytes));
     }
     bytes = secretArray(static_cast<size_t>(size));
     for (size_t done = 0; done < bytes.size();) {
@@ -108,7 +107,7 @@ const BlockDevice& findMeta(kj::ArrayPtr<const BlockDevice> devices) {
     auto nodes = KJ_MAP(device, named) {
       return device->node();
     };
-    refuseMeta(ErrorKind::kFailedPrecondition,
+    refuseMeta(ErrorKind::kConflict,
                kj::str("more than one partition is named META: ", kj::strArray(nodes, ", "),
                        "; remove the disks that are not this node's"));
   }

@@ -24,7 +24,7 @@ struct MetaValue {
   kj::Array<kj::byte> value;  // read() zeroes it when it goes
 };
 
-// Throws FailedPrecondition when there is none, and when there are several, naming them.
+// Throws FailedPrecondition when there is none; Conflict, naming them, when there are several.
 const BlockDevice& findMeta(kj::ArrayPtr<const BlockDevice> devices);
 
 class MetaPartition {

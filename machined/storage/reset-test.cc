@@ -88,8 +88,7 @@ TEST(ResetPlan, IsOfTheSystemDisk) {
             "NotFound: /dev/vda has no partition EFI");
   devices.add(device("vdc1", "META"));
   EXPECT_EQ(failureOf([&] { planReset(devices, nullptr); }),
-            "FailedPrecondition: META: more than one partition is named META: /dev/vda4, "
-            "/dev/vdc1; remove "
+            "Conflict: META: more than one partition is named META: /dev/vda4, /dev/vdc1; remove "
             "the disks that are not this node's");
   EXPECT_EQ(failureOf([] { planReset(nullptr, nullptr); }),
             "FailedPrecondition: this node has no partition META; it is made when the node is "

@@ -74,7 +74,7 @@ class DiskReset final : public Reset {
       failure = kj::cp(e);
     }
     KJ_IF_MAYBE (e, failure) {
-      // None, or a node without the partition. Several: whoever mounts STATE says what is wrong.
+      // None, or a node without the partition.
       auto kind = kindOf(*e);
       if (kind != ErrorKind::kNotFound && kind != ErrorKind::kFailedPrecondition) {
         say(kj::str("warning: ", messageOf(*e), "; whether a reset is pending is not known"));

@@ -116,7 +116,7 @@ struct StateKeysTest : testing::Test {
     volume.content = nullptr;
     Wish config(list);
     auto all = partitions();
-    all.prepare(volume, "STATE", 1 << 20, config.get()).wait(scope);
+    all.prepare(volume, "STATE", config.get()).wait(scope);
   }
 };
 
@@ -238,9 +238,9 @@ TEST_F(StateKeysTest, GoWithTheEncryption) {
   meta.text = metaOf({{0, "!a"}});
   volume.content = Superblock{FileSystem::kXfs, kj::str()};
   auto all = partitions();
-  all.prepare(volume, "EPHEMERAL", 1 << 20, nullptr).wait(scope);
+  all.prepare(volume, "EPHEMERAL", nullptr).wait(scope);
   EXPECT_TRUE(meta.text != nullptr);
-  all.prepare(volume, "STATE", 1 << 20, nullptr).wait(scope);
+  all.prepare(volume, "STATE", nullptr).wait(scope);
   EXPECT_TRUE(meta.text == nullptr);
 }
 

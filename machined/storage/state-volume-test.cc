@@ -188,7 +188,7 @@ TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   EXPECT_FALSE(locked);
   config = Config::kPlain;
   EXPECT_THAT(mount(unknown("absent1")), HasSubstr("cannot mount /dev/absent1 (xfs): "));
-  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 104857600");
+  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 0");
   EXPECT_THAT(said, HasSubstr("/dev/absent1 was empty"));
   EXPECT_EQ(luks.steps, "");
   config = Config::kEncrypted;

@@ -17,7 +17,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr uint64_t kBytes = 100u << 20;            // that an empty one has to have empty
 constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
 
 [[noreturn]] void refuse(kj::String why) {
@@ -131,8 +130,7 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
       bool waits = known == Known::kNothing &&
                    (!plain || co_await partitions.isUnfinished(*volume, kStateName));
       if (waits) co_return co_await mountEarly(*volume);
-      co_await mountIt(
-          co_await partitions.prepare(*volume, kStateName, kBytes, how, KeyCare::kLeave));
+      co_await mountIt(co_await partitions.prepare(*volume, kStateName, how, KeyCare::kLeave));
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else if (known == Known::kNothing) {

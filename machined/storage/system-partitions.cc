@@ -10,7 +10,6 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
-constexpr uint64_t kFreshBytes = 1u << 20;  // zeros of a new encrypted volume
 
 [[noreturn]] void refusePartition(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, why);
@@ -26,6 +25,13 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   }
   if (volume.device.readOnly) return "is read-only"_kj;
   return nullptr;
+}
+
+// Of one that is neither empty nor a good volume.
+[[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
+  bool luks = found.content == Luks::Content::kLuks;
+  if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
+  refusePartition(kj::str(node, " holds something, but no file system that can be read"));
 }
 
 // Without STATE there is no config that could be staged.
@@ -90,7 +96,6 @@ kj::Maybe<kj::String> SystemPartitions::backupOf(kj::StringPtr label) {
   return nullptr;
 }
 
-// The volume is not encrypted any more: with its old header, what is left of it could be read.
 kj::Promise<void> SystemPartitions::forgetHeader(kj::StringPtr label) {
   KJ_IF_MAYBE (file, backupOf(label)) {
     co_await deps.luks.forget(*file).catch_([&](kj::Exception&& e) {
@@ -188,13 +193,11 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   auto found = co_await deps.luks.inspect(node);
   report.encrypted = found.content == Luks::Content::kLuks;
   if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
+    auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
     report.phase = VolumePhase::kFailed;
-    bool luks = found.content == Luks::Content::kLuks;
-    report.error = found.problem.size() > 0
-                       ? kj::str(node, luks ? ": " : " ", found.problem)
-                       : kj::str(node, " holds something, but no file system that can be read");
+    report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
     deps.report(label, report);
-    refusePartition(kj::mv(report.error));
+    kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
   }
   Early early;
   if (report.encrypted && !found.slots.empty()) {
@@ -252,10 +255,21 @@ kj::Promise<bool> SystemPartitions::putRightIfOpened(kj::String device, const Lu
   co_return false;
 }
 
-void SystemPartitions::tellKeys(kj::StringPtr label, Luks::Found found,
-                                const VolumeSettings& settings) {
+void SystemPartitions::reportKeys(kj::StringPtr label, Luks::Found found,
+                                  const VolumeSettings& settings) {
   auto text = keysText(found.slots, settings);
   deps.reportKeys(label, KeysReport{kj::mv(found.slots), kj::mv(text)});
+}
+
+kj::Promise<void> SystemPartitions::tellKeys(kj::StringPtr label, kj::String device,
+                                             const VolumeSettings& settings) {
+  auto looking = kj::evalNow([&]() { return deps.luks.inspect(device); });
+  co_await looking.then(
+      [&](Luks::Found found) { reportKeys(label, kj::mv(found), settings); },
+      [&](kj::Exception&& e) {
+        deps.say(kj::str("warning: ", label,
+                         ": which keys its header has is not known: ", messageOf(e)));
+      });
 }
 
 kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr label, Encryption how) {
@@ -278,8 +292,8 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
     auto found = co_await deps.luks.inspect(device);
     auto persist = [&]() { return storeStateKeys(label, KJ_ASSERT_NONNULL(how)); };
     bool changed = co_await putRightIfOpened(kj::str(device), found, settings, persist);
-    if (changed) found = co_await deps.luks.inspect(device);
-    tellKeys(label, kj::mv(found), settings);
+    if (changed) co_return co_await tellKeys(label, kj::mv(device), settings);
+    reportKeys(label, kj::mv(found), settings);
   };
   co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });
   bool hasKeys = false;
@@ -289,14 +303,13 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
 
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume& volume,
                                                                    kj::StringPtr label,
-                                                                   uint64_t empty, Encryption how,
-                                                                   KeyCare care) {
+                                                                   Encryption how, KeyCare care) {
   VolumeReport report;
   report.location = volume.device.node();
   report.encrypted = how != nullptr;
   auto preparing = [&]() -> kj::Promise<Mountable> {
     KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, care, report);
-    return preparePlain(volume, label, empty);
+    return preparePlain(volume, label);
   };
   kj::Maybe<Mountable> result;
   kj::Maybe<kj::Exception> failure;
@@ -315,7 +328,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
   deps.report(label, report);
   KJ_IF_MAYBE (wanted, how) {
     auto settings = settingsOf(*wanted, label, deps.uuid());
-    tellKeys(label, co_await deps.luks.inspect(report.location), settings);
+    co_await tellKeys(label, kj::str(report.location), settings);
   }
   co_return kj::mv(mountable);
 }
@@ -364,33 +377,53 @@ kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::Strin
 
 // The mark goes last.
 kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::StringPtr label) {
-  co_await deps.installer.clear(volume.device.node(), kEmptyHead);
+  co_await deps.installer.clear(volume.device.node(), emptyHeadOf(volume.device.bytes));
   co_await deps.marks.clear(label);
 }
 
+// With a mark, the next boot would not ask what is on it.
+kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
+  auto node = volume.device.node();
+  auto found = co_await deps.luks.inspect(node);
+  if (found.content != Luks::Content::kEmpty) refuseContent(node, found);
+}
+
 kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
-                                                uint64_t empty) {
-  bool installing = volume.device.partitionName != label, marked = false;
-  if (!installing) marked = co_await deps.marks.set(label, volume.device.begin);
-  co_await deps.installer.format(volume.device.node(), kj::str(label), empty);
+                                                bool unfinished) {
+  auto node = volume.device.node();
+  if (volume.device.partitionName != label) {  // an installation has emptied it
+    co_return co_await deps.installer.format(kj::mv(node), kj::str(label),
+                                             emptyHeadOf(volume.device.bytes));
+  }
+  if (!unfinished) co_await requireEmpty(volume);
+  bool marked = co_await deps.marks.set(label, volume.device.begin);
+  co_await deps.installer.format(kj::mv(node), kj::str(label), 0);
   if (marked) co_await deps.marks.clear(label);
 }
 
+// The volume is plain: with its old header and the keys, what is left of one that was not could be read.
+kj::Promise<void> SystemPartitions::forgetKeys(kj::StringPtr label) {
+  co_await removeStateKeys(label);
+  co_await forgetHeader(label);
+}
+
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
-                                                                        kj::StringPtr label,
-                                                                        uint64_t empty) {
+                                                                        kj::StringPtr label) {
   auto node = volume.device.node();
   if (volume.holds(FileSystem::kLuks)) {
     refusePartition(kj::str(
         node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
   }
-  co_await removeStateKeys(label);
-  co_await forgetHeader(label);
   bool unfinished = co_await isUnfinished(volume, label);
   if (!unfinished) {
-    KJ_IF_MAYBE (content, volume.content) co_return Mountable{kj::mv(node), content->type};
+    KJ_IF_MAYBE (content, volume.content) {
+      auto type = content->type;
+      co_await forgetKeys(label);
+      co_return Mountable{kj::mv(node), type};
+    }
   }
-  co_await formatPlain(volume, label, unfinished ? 0 : empty);
+  co_await formatPlain(volume, label, unfinished);
+  co_await forgetKeys(label);
   deps.say(kj::str(label, ": ", node, unfinished ? " was left unfinished" : " was empty",
                    "; made an ", nameOf(FileSystem::kXfs), " file system"));
   co_return Mountable{kj::mv(node), FileSystem::kXfs};
@@ -431,8 +464,9 @@ void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encr
                                    Encryption after) {
   bool encrypted = partitionOfMapping(node) != nullptr, wanted = after != nullptr;
   if (encrypted && wanted && before != nullptr) {
-    auto &from = KJ_ASSERT_NONNULL(before), &to = KJ_ASSERT_NONNULL(after);
-    if (from.getKeySize() == to.getKeySize() && from.getBlockSize() == to.getBlockSize()) return;
+    auto from = settingsOf(KJ_ASSERT_NONNULL(before), label, deps.uuid());
+    auto to = settingsOf(KJ_ASSERT_NONNULL(after), label, deps.uuid());
+    if (from.keySize == to.keySize && from.sectorSize == to.sectorSize) return;
     refusePartition(kj::str("keySize and blockSize take effect when ", label, " is formatted; ",
                             howToFormat(label)));
   }
@@ -506,11 +540,8 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
   };
   co_await changeKeys(luks, kj::str(device), old, next, extent, mark, kj::mv(step)).catch_(failed);
   // There is a backup of what it left, however it ended.
-  co_await luks.finish()
-      .catch_(failed)
-      .then([&]() { return luks.inspect(device); })
-      .then([&](Luks::Found found) { tellKeys(label, kj::mv(found), next); })
-      .catch_(failed);
+  co_await luks.finish().catch_(failed);
+  co_await tellKeys(label, kj::str(device), next);
   KJ_IF_MAYBE (e, failure) {
     if (!persisted) kj::throwFatalException(kj::mv(*e));
     deps.say(kj::str("warning: ", label,
@@ -530,7 +561,7 @@ kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::St
   if (partition == nullptr || how == nullptr) {
     refusePartition(kj::str(label, " is not encrypted, so it has no keys"));
   }
-  if ((label == "STATE" ? turnsOfState : turnsOfOther) > 0) {
+  if ((label == kStateName ? turnsOfState : turnsOfOther) > 0) {
     fail(ErrorKind::kConflict, kj::str(label, ": its keys are being changed; retry"));
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
@@ -546,7 +577,7 @@ kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::St
   co_await putRecoveryKey(luks, kj::str(device), settings, kj::mv(key)).catch_(failed);
   co_await luks.finish().catch_(failed);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
-  tellKeys(label, co_await deps.luks.inspect(device), settings);
+  co_await tellKeys(label, kj::str(device), settings);
   deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
   co_return kj::mv(passphrase);
 }

@@ -2,10 +2,11 @@
 // file system on it in any case. A plain one is mounted itself; of an encrypted one, its mapping is.
 //
 // A partition that is empty gets what the config wants: encryption, then a file system. One that is
-// not as the config wants it is refused, and nothing is written to it; so is one that no key opens
-// (machined/encryption/open-volume.h). A cut at any line is finished by doing it again: a plain file system
-// has a mark while it is made (format-marks.h), an encrypted volume says itself how far it is. While a
-// system is being installed there is no mark, for the next installation empties the partition itself.
+// not as the config wants it is refused, and nothing is written, to it or about it; so is one that no key
+// opens (machined/encryption/open-volume.h). A cut at any line is finished by doing it again: a plain file
+// system has a mark while it is made (format-marks.h), set only when the partition was seen to be empty; an
+// encrypted volume says itself how far it is. While a system is being installed there is no mark, for the
+// next installation empties the partition itself.
 //
 // Nothing that matters is remembered: a volume is open when its mapping is mounted, and the mapping's name says
 // which partition it is. So a restarted brain knows as much as its predecessor. Keys are made anew
@@ -84,12 +85,12 @@ class SystemPartitions {
     kj::String node;
     FileSystem type;
   };
-  // `empty`: how many of its first bytes are zeros when it is. Throws naming the device. With kLeave its keys
-  // wait for putRight().
-  kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, uint64_t empty,
-                                 Encryption how, KeyCare care = KeyCare::kPutRight);
+  // Throws naming the device. With kLeave its keys wait for putRight().
+  kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
+                                 KeyCare care = KeyCare::kPutRight);
 
   // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
+  // Rejects when that cannot be known.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
 
   // Of STATE when it has no plain file system, or an unfinished one, while there is no config.
@@ -148,7 +149,10 @@ class SystemPartitions {
   kj::Maybe<OpenedBy> openedBy;
 
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
-  void tellKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
+  void reportKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
+  // What its header has now. Does not reject: nothing depends on its being told.
+  kj::Promise<void> tellKeys(kj::StringPtr label, kj::String device,
+                             const VolumeSettings& settings);
   kj::Maybe<kj::String> backupOf(kj::StringPtr label);
   kj::Promise<void> forgetHeader(kj::StringPtr label);
   kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
@@ -167,8 +171,10 @@ class SystemPartitions {
   kj::Promise<bool> putRightIfOpened(kj::String device, const Luks::Found& found,
                                      const VolumeSettings& settings, PersistKeys persist);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
-  kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
-  kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, uint64_t empty);
+  kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label);
+  kj::Promise<void> requireEmpty(const Volume& volume);
+  kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, bool unfinished);
+  kj::Promise<void> forgetKeys(kj::StringPtr label);
 };
 
 // "vda5" of /dev/mapper/vda5-encrypted.

@@ -11,16 +11,18 @@ namespace talos::machined {
 
 struct ModelMarks final : FormatMarks {
   std::map<std::string, uint64_t> marks;
-  bool hasMeta = true;
+  bool hasMeta = true, answers = true;
   kj::Function<void(kj::StringPtr what, kj::Function<void()> effect)> step =
       [](kj::StringPtr, kj::Function<void()> effect) { effect(); };
 
   kj::Promise<bool> has(kj::StringPtr label, uint64_t begin) override {
+    if (!answers) fail(ErrorKind::kDeadlineExceeded, "META did not respond");
     auto found = marks.find(label.cStr());
     return found != marks.end() && found->second == begin;
   }
   kj::Promise<bool> set(kj::StringPtr label, uint64_t begin) override {
     if (!hasMeta) co_return false;
+    if (!answers) fail(ErrorKind::kDeadlineExceeded, "META did not respond");
     step("mark", [&]() { marks[label.cStr()] = begin; });
     co_return true;
   }

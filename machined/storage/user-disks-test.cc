@@ -34,11 +34,12 @@ kj::String found(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_
   return text;
 }
 
-// Catches: a partition of another disk, one that holds something and is formatted or mounted all the same.
+// Catches: a partition of another disk, one that holds something else, or nothing, and is mounted all the same.
 TEST(UserPartition, IsTheOneThatIsNamedOrNone) {
   auto volumes = machineVolumes();
   EXPECT_EQ(found(volumes, "/dev/vdb", 0), "/dev/vdb1");
-  EXPECT_EQ(found(volumes, "/dev/vdb", 1), "/dev/vdb2");
+  EXPECT_EQ(found(volumes, "/dev/vdb", 1),
+            "machine.disks: /dev/vdb2 has no file system; make an XFS there, or empty the disk");
   EXPECT_EQ(found(volumes, "/dev/vdb", 2),
             "machine.disks: /dev/vdb10 holds ext4 \"old data\", not XFS; empty the disk, or choose "
             "another one");

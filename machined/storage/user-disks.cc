@@ -5,7 +5,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
-#include "common/disk/empty-head.h"
 #include "machined/storage/mount-volume.h"
 #include "machined/storage/unmount-volume.h"
 
@@ -16,11 +15,6 @@ constexpr auto kDiskPatience = 60 * kj::SECONDS;  // a journal is replayed first
 
 [[noreturn]] void refuseDisk(kj::String why) {
   fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", why));
-}
-
-// "disk-1": of an XFS at most 12 bytes.
-kj::String labelOf(size_t index) {
-  return kj::str("disk-", index + 1);
 }
 
 }  // namespace
@@ -34,14 +28,13 @@ const Volume& userPartition(kj::ArrayPtr<const Volume> volumes, kj::StringPtr de
     if (v.problem.size() > 0) refuseDisk(kj::str(node, " ", v.problem));
     if (v.device.readOnly) refuseDisk(kj::str(node, " is read-only"));
     KJ_IF_MAYBE (content, v.content) {
-      if (content->type != FileSystem::kXfs) {
-        refuseDisk(
-            kj::str(node, " holds ", nameOf(content->type),
-                    content->label.size() > 0 ? kj::str(" \"", content->label, "\"") : kj::String(),
-                    ", not XFS; empty the disk, or choose another one"));
-      }
+      if (content->type == FileSystem::kXfs) return v;
+      refuseDisk(
+          kj::str(node, " holds ", nameOf(content->type),
+                  content->label.size() > 0 ? kj::str(" \"", content->label, "\"") : kj::String(),
+                  ", not XFS; empty the disk, or choose another one"));
     }
-    return v;
+    refuseDisk(kj::str(node, " has no file system; make an XFS there, or empty the disk"));
   }
   refuseDisk(kj::str(device, " has no partition ", index + 1));
 }
@@ -84,11 +77,6 @@ kj::Promise<void> UserDisks::mount(kj::Vector<UserDisk> disks) {
       auto& mountpoint = disk.partitions[i].mountpoint;
       if (isMounted(mountpoint)) continue;
       auto& volume = userPartition(volumes, disk.device, i);
-      if (volume.content == nullptr) {
-        co_await installer.format(volume.device.node(), labelOf(i), kEmptyHead);
-        say(kj::str("machine.disks: ", volume.device.node(),
-                    " was empty; made an xfs file system"));
-      }
       co_await mountOne(volume, mountpoint).catch_([](kj::Exception&& e) {
         refuseDisk(messageOf(e));
       });
