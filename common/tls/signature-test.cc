@@ -58,6 +58,20 @@ TEST(Signature, IsOfTheseBytesAndThisKey) {
     EXPECT_FALSE(key.verifies("an imagE"_kj.asBytes(), good));
     EXPECT_FALSE(key.verifies("an image"_kj.asBytes(), sign(other.key.get(), "an image")));
     EXPECT_FALSE(key.verifies("an image"_kj.asBytes(), nullptr));
+    EXPECT_EQ(key.needsWhole(), type == EVP_PKEY_ED25519);
+    auto inPieces = [&](kj::StringPtr first, kj::StringPtr second, EVP_PKEY* signer) {
+      SignatureCheck verification(key);
+      verification.add(first.asBytes());
+      verification.add(second.asBytes());
+      return verification.fits(sign(signer, "an image"));
+    };
+    if (key.needsWhole()) {
+      EXPECT_ANY_THROW(inPieces("an", " image", pair.key.get()));
+    } else {
+      EXPECT_TRUE(inPieces("an", " image", pair.key.get()));
+      EXPECT_FALSE(inPieces("an", "image", pair.key.get()));
+      EXPECT_FALSE(inPieces("an", " image", other.key.get()));
+    }
     good[good.size() - 1] ^= 1;
     EXPECT_FALSE(key.verifies("an image"_kj.asBytes(), good));
     EXPECT_THAT(key.name().cStr(), HasSubstr("SHA256:"));

@@ -39,6 +39,15 @@ bool isBlank(kj::byte c) {
 struct VerifyKey::Impl {
   Key key;
   bool ed25519;
+
+  DigestContext begin() const {
+    DigestContext context(EVP_MD_CTX_new());
+    check(context != nullptr, "verifying a signature");
+    auto* digest = ed25519 ? nullptr : EVP_sha256();
+    check(EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key.get()) == 1,
+          "verifying a signature");
+    return context;
+  }
 };
 
 VerifyKey::VerifyKey(kj::StringPtr pem) : impl(kj::heap<Impl>()) {
@@ -60,13 +69,34 @@ VerifyKey::~VerifyKey() noexcept(false) {}
 bool VerifyKey::verifies(kj::ArrayPtr<const kj::byte> message,
                          kj::ArrayPtr<const kj::byte> signature) const {
   KJ_DEFER(ERR_clear_error());
-  DigestContext context(EVP_MD_CTX_new());
-  check(context != nullptr, "verifying a signature");
-  auto* digest = impl->ed25519 ? nullptr : EVP_sha256();
-  check(EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, impl->key.get()) == 1,
-        "verifying a signature");
+  auto context = impl->begin();
   return EVP_DigestVerify(context.get(), signature.begin(), signature.size(), message.begin(),
                           message.size()) == 1;
+}
+
+bool VerifyKey::needsWhole() const {
+  return impl->ed25519;
+}
+
+struct SignatureCheck::Impl {
+  DigestContext context;
+};
+
+SignatureCheck::SignatureCheck(const VerifyKey& key)
+    : impl(kj::heap<Impl>(Impl{key.impl->begin()})) {
+  KJ_REQUIRE(!key.needsWhole());
+}
+
+SignatureCheck::~SignatureCheck() noexcept(false) {}
+
+void SignatureCheck::add(kj::ArrayPtr<const kj::byte> bytes) {
+  check(EVP_DigestVerifyUpdate(impl->context.get(), bytes.begin(), bytes.size()) == 1,
+        "verifying a signature");
+}
+
+bool SignatureCheck::fits(kj::ArrayPtr<const kj::byte> signature) {
+  KJ_DEFER(ERR_clear_error());
+  return EVP_DigestVerifyFinal(impl->context.get(), signature.begin(), signature.size()) == 1;
 }
 
 kj::Array<kj::byte> signatureOf(kj::ArrayPtr<const kj::byte> file) {

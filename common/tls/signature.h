@@ -18,11 +18,29 @@ class VerifyKey {
   kj::StringPtr name() const { return called; }
   // False for whatever is no signature as well.
   bool verifies(kj::ArrayPtr<const kj::byte> message, kj::ArrayPtr<const kj::byte> signature) const;
+  // Ed25519 reads a message twice: there is no SignatureCheck by such a key.
+  bool needsWhole() const;
+
+ private:
+  friend class SignatureCheck;
+  struct Impl;
+  kj::Own<Impl> impl;
+  kj::String called;
+};
+
+// The same for a message that comes in pieces, and takes no memory.
+class SignatureCheck {
+ public:
+  explicit SignatureCheck(const VerifyKey& key);
+  ~SignatureCheck() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(SignatureCheck);
+
+  void add(kj::ArrayPtr<const kj::byte> bytes);
+  bool fits(kj::ArrayPtr<const kj::byte> signature);  // the last call
 
  private:
   struct Impl;
   kj::Own<Impl> impl;
-  kj::String called;
 };
 
 // The content of a file of a signature: its bytes, or base64 of them. InvalidArgument when it is

@@ -12,7 +12,7 @@
 
 namespace talos::machined {
 
-class DirectForeign final : public ForeignBytes {
+class DirectForeign : public ForeignBytes {
  public:
   // Larger configs are read when this resolves.
   kj::Maybe<kj::ForkedPromise<void>> held;

@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
+#include <future>
 #include <string>
 
 #include "common/base/error.h"
@@ -22,11 +23,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr unsigned kPoolThreads = 4;  // of libuv
+
 // As make installer-image writes it, but smaller.
-kj::Array<kj::byte> installerArchive() {
+kj::Array<kj::byte> installerArchive(size_t large = 300'000) {
   TestTar layer;
   for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
-  layer.file("usr/large", 0644, std::string(300'000, 'x').c_str());
+  layer.file("usr/large", 0644, std::string(large, 'x').c_str());
   TestTar tar;
   tar.file("blobs/sha256/1", 0644, kj::heapString(layer.finish().asChars()));
   tar.file("blobs/sha256/2", 0644, R"({"layers":[{"digest":"sha256:1"}]})");
@@ -60,6 +63,34 @@ class TestSource final : public rpc::ByteSource::Server {
   unsigned waiting = 0;
 };
 
+// A client who sends whatever was asked for, and only just in time.
+class SlowSource final : public rpc::ByteSource::Server {
+ public:
+  explicit SlowSource(kj::Timer& timer) : timer(timer) {}
+  kj::Promise<void> read(ReadContext context) override {
+    co_await timer.afterDelay(50 * kj::SECONDS);
+    context.getResults().initBytes(context.getParams().getSize());
+  }
+
+ private:
+  kj::Timer& timer;
+};
+
+// Says of signatures what no server has said.
+struct LyingForeign final : DirectForeign {
+  bool lies = false;
+  kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
+                                            const HttpSource& place, kj::StringPtr authorities,
+                                            kj::Date now, uint64_t from, HttpProgress& progress,
+                                            HttpPieces& to) override {
+    if (!lies || !place.target.endsWith(".sig")) {
+      return DirectForeign::pieces(kj::mv(connection), place, authorities, now, from, progress, to);
+    }
+    to.begins(uint64_t{1} << 50, 0);
+    return kj::Maybe<HttpSource>(nullptr);
+  }
+};
+
 struct KeyPair {
   EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
   ~KeyPair() { EVP_PKEY_free(key); }
@@ -87,7 +118,7 @@ class ArchivesTest : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  DirectForeign foreign;
+  LyingForeign foreign;
   RealImageArchives archives{
       {uv, timer, kj::systemPreciseCalendarClock(), io.provider->getNetwork(),
        [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
@@ -101,7 +132,8 @@ class ArchivesTest : public testing::Test {
 
   ~ArchivesTest() noexcept override {}
 
-  // Its time goes on fifty times as fast.
+  // Its time goes on so much in a millisecond.
+  kj::Duration pace = 50 * kj::MILLISECONDS;
   std::string outcome(kj::Promise<ImageArchive> promise) {
     std::string result;
     auto clock = tick().eagerlyEvaluate(nullptr);
@@ -119,7 +151,7 @@ class ArchivesTest : public testing::Test {
   kj::Promise<void> tick() {
     for (;;) {
       co_await io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS);
-      timer.advanceTo(timer.now() + 50 * kj::MILLISECONDS);
+      timer.advanceTo(timer.now() + pace);
     }
   }
   std::string fetch(kj::StringPtr url, kj::StringPtr key = "") {
@@ -226,9 +258,11 @@ TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {
 // Catches: a client's file that is taken in larger parts than the memory is for, or taken though it
 // has changed; one that is shorter than it was said to be.
 TEST_F(ArchivesTest, AreReceived) {
+  archive = installerArchive(3'000'000);
+  digest = kj::encodeHex(digestBytes(archive)).cStr();
   EXPECT_EQ(receive(file(archive)), good());
   EXPECT_EQ(done, archive.size());
-  EXPECT_LE(atOnce, 16u);
+  EXPECT_EQ(atOnce, 16u);
   auto changed = kj::heapArray(archive.asPtr());
   changed[5] ^= 1;
   EXPECT_THAT(receive(file(changed)), HasSubstr("InvalidArgument: ./i.tar is not the image"));
@@ -236,6 +270,106 @@ TEST_F(ArchivesTest, AreReceived) {
   auto huge = file(archive);
   huge.size = kMostImageBytes + 1;
   EXPECT_THAT(receive(kj::mv(huge)), HasSubstr("1 byte to 1024 MiB"));
+}
+
+// Catches: a server that sends us on in vain, or for ever; a page without a word that is an image.
+TEST_F(ArchivesTest, AreFetchedFromWhereTheServerSendsUs) {
+  TestServer server(io, ok(whole));
+  server.behaviour = [&](kj::AsyncIoStream& stream) {
+    bool first = server.asked.back() == "GET /i.tar HTTP/1.1";
+    auto on = answer("302 Found", "Location: /other.tar\r\nContent-Length: 0\r\n", "");
+    return (first ? on : ok(whole))(stream);
+  };
+  EXPECT_EQ(fetch(at(server)), good());
+  EXPECT_THAT(server.asked, ElementsAre("GET /i.tar HTTP/1.1", "GET /other.tar HTTP/1.1"));
+  server.asked.clear();
+  server.behaviour = answer("302 Found", "Location: /i.tar\r\nContent-Length: 0\r\n", "");
+  EXPECT_THAT(fetch(at(server)), HasSubstr("redirected more than 5 times"));
+  EXPECT_EQ(server.asked.size(), 5 * 6u) << "five tries";
+  server.behaviour = ok("");
+  auto empty = kj::encodeHex(digestBytes(nullptr));
+  EXPECT_THAT(fetch(kj::str("http://127.0.0.1:", server.port(), "/i.tar#sha256=", empty)),
+              HasSubstr("/i.tar is empty"));
+}
+
+// Catches: a server that is waited for without end, or for longer than is promised.
+TEST_F(ArchivesTest, AServerThatGoesSilentIsGivenUp) {
+  pace = 500 * kj::MILLISECONDS;
+  TestServer server(io, [&](kj::AsyncIoStream&) -> kj::Promise<void> { return kj::NEVER_DONE; });
+  auto begun = timer.now();
+  EXPECT_THAT(fetch(at(server)), HasSubstr("nothing came for 60 s: "));
+  EXPECT_EQ(server.asked.size(), 5u);
+  auto pauses = (1 + 2 + 4 + 8) * kj::SECONDS;
+  EXPECT_GE(timer.now() - begun, 5 * 60 * kj::SECONDS + pauses);
+  EXPECT_LT(timer.now() - begun, 5 * 100 * kj::SECONDS + pauses);
+}
+
+// Catches: a server that is blamed for a disk that takes its time.
+TEST_F(ArchivesTest, ASlowDiskIsNotTheServersSilence) {
+  pace = 500 * kj::MILLISECONDS;
+  std::promise<void> released;
+  auto gate = released.get_future().share();
+  kj::Vector<kj::Promise<void>> busy;
+  TestServer server(io, ok(whole));
+  server.behaviour = [&](kj::AsyncIoStream& stream) {
+    for (unsigned i = 0; i < kPoolThreads; ++i) {
+      busy.add(uv.blocking([gate]() { gate.wait(); }).eagerlyEvaluate(nullptr));
+    }
+    return ok(whole)(stream);
+  };
+  auto release = timer.afterDelay(150 * kj::SECONDS)
+                     .then([&]() { released.set_value(); })
+                     .eagerlyEvaluate(nullptr);
+  EXPECT_EQ(fetch(at(server)), good());
+  EXPECT_EQ(server.asked.size(), 1u);
+  EXPECT_GE(timer.now() - kj::origin<kj::TimePoint>(), 150 * kj::SECONDS) << "it was not slow";
+}
+
+// Catches: an archive and its signature that may each take all of the time; a client that keeps the
+// node busy for days, a little before each minute is over.
+TEST_F(ArchivesTest, AllOfItIsOverInTime) {
+  KeyPair own;
+  archive = installerArchive(1'150'000);
+  whole = std::string(archive.asChars().begin(), archive.size());
+  digest = kj::encodeHex(digestBytes(archive)).cStr();
+  TestServer server(io, ok(whole));
+  server.behaviour = [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
+    if (server.asked.size() > 1) {
+      pace = 5 * kj::SECONDS;
+      co_return co_await kj::Promise<void>(kj::NEVER_DONE);
+    }
+    auto head = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(whole.size()) + "\r\n\r\n";
+    co_await sendAll(stream, head);
+    for (size_t at = 0; at < whole.size(); at += kMostPieceBytes) {
+      pace = 5 * kj::SECONDS;
+      co_await timer.afterDelay(50 * kj::SECONDS);
+      pace = 0 * kj::SECONDS;  // the disk's time is none of this clock
+      co_await sendAll(stream, whole.substr(at, kMostPieceBytes));
+      while (done < kj::min(whole.size(), at + kMostPieceBytes)) {
+        co_await io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS);
+      }
+    }
+  };
+  EXPECT_THAT(fetch(at(server), own.pem()), HasSubstr(".sig: timed out after 18 minutes"));
+  EXPECT_LE(server.asked.size(), 4u);
+
+  pace = 5 * kj::SECONDS;
+  auto slow = file(archive);
+  slow.size = 100 << 20;
+  slow.bytes = kj::heap<SlowSource>(timer);
+  auto begun = timer.now();
+  EXPECT_THAT(receive(kj::mv(slow)), HasSubstr("did not send all of ./i.tar within 18 minutes"));
+  EXPECT_LT(timer.now() - begun, 19 * kj::MINUTES);
+}
+
+// Catches: a process that says where the server goes on, and the memory that it would take to be
+// there.
+TEST_F(ArchivesTest, WhereASignatureGoesOnIsNotBelieved) {
+  KeyPair own;
+  TestServer server(io, ok(whole));
+  foreign.lies = true;
+  EXPECT_THAT(fetch(at(server), own.pem()), HasSubstr("not where it was to go on"));
+  EXPECT_EQ(server.asked.size(), 1u);
 }
 
 // Catches: an image that nobody has signed, or somebody else has, and that is used although the

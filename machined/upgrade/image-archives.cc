@@ -14,7 +14,8 @@ namespace {
 
 constexpr kj::StringPtr kDigestMark = "sha256="_kj;
 constexpr size_t kDigestBytes = 32;
-constexpr auto kArchiveLimit = 18 * kj::MINUTES, kSilence = 60 * kj::SECONDS;
+constexpr auto kArchiveLimit = 18 * kj::MINUTES, kSilence = 60 * kj::SECONDS,
+               kWatchPace = 1 * kj::SECONDS;
 constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
 constexpr unsigned kMostIdleTries = 5;
 // Of a client: so many reads at a time.
@@ -121,7 +122,10 @@ class RealImageArchives::ToSpool final : public Target {
 class RealImageArchives::ToMemory final : public Target {
  public:
   uint64_t have() const override { return bytes.size(); }
-  void begins(uint64_t from, uint64_t) override { bytes.resize(from); }
+  void begins(uint64_t from, uint64_t) override {
+    KJ_REQUIRE(from <= bytes.size(), "not where it was to go on");
+    bytes.resize(from);
+  }
   kj::Promise<void> piece(kj::Array<kj::byte> more) override {
     if (bytes.size() + more.size() > pki::kMostSignatureFile) {
       fail(ErrorKind::kInvalidArgument, "too large for a signature");
@@ -132,8 +136,35 @@ class RealImageArchives::ToMemory final : public Target {
   kj::Vector<kj::byte> bytes;
 };
 
+// When something came last. A disk that takes its time is not the server's silence.
+class RealImageArchives::Watched final : public HttpPieces {
+ public:
+  Watched(HttpPieces& target, const kj::Timer& timer)
+      : target(target), timer(timer), last(timer.now()) {}
+
+  void begins(uint64_t from, uint64_t size) override {
+    last = timer.now();
+    target.begins(from, size);
+  }
+  kj::Promise<void> piece(kj::Array<kj::byte> bytes) override {
+    ++taking;
+    KJ_DEFER({
+      --taking;
+      last = timer.now();
+    });
+    co_await target.piece(kj::mv(bytes));
+  }
+  kj::TimePoint heard() const { return taking > 0 ? timer.now() : last; }
+
+ private:
+  HttpPieces& target;
+  const kj::Timer& timer;
+  kj::TimePoint last;
+  unsigned taking = 0;
+};
+
 kj::Promise<void> RealImageArchives::attempt(const HttpSource& source, Target& target,
-                                             HttpProgress& state) {
+                                             Watched& watched, HttpProgress& state) {
   kj::Maybe<HttpSource> movedTo;
   auto* at = &source;
   for (unsigned redirects = 0; redirects <= kMostRedirects; ++redirects) {
@@ -141,7 +172,7 @@ kj::Promise<void> RealImageArchives::attempt(const HttpSource& source, Target& t
     kj::String authorities;
     if (at->secure) authorities = co_await deps.authorities();
     auto next = co_await deps.foreign.pieces(kj::mv(stream), *at, authorities, deps.clock.now(),
-                                             target.have(), state, target);
+                                             target.have(), state, watched);
     if (next == nullptr) co_return;
     movedTo = kj::mv(next);
     at = &KJ_ASSERT_NONNULL(movedTo);
@@ -150,20 +181,25 @@ kj::Promise<void> RealImageArchives::attempt(const HttpSource& source, Target& t
 }
 
 // Resolves never; rejects when nothing has come for a while.
-kj::Promise<void> RealImageArchives::stalled(Target& target, HttpProgress& state) {
-  for (;;) {
-    auto had = target.have();
-    auto was = kj::str(state.doing);
-    co_await deps.timer.afterDelay(kSilence);
-    if (target.have() == had && state.doing == was) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("nothing came for ", kSilence / kj::SECONDS, " s: ", state.doing));
+kj::Promise<void> RealImageArchives::stalled(const Watched& watched, const HttpProgress& state) {
+  auto doing = kj::str(state.doing);
+  for (auto since = deps.timer.now();;) {
+    auto now = deps.timer.now();
+    if (state.doing != doing) {
+      doing = kj::str(state.doing);
+      since = now;
     }
+    since = kj::max(since, watched.heard());
+    if (now - since >= kSilence) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("nothing came for ", kSilence / kj::SECONDS, " s: ", doing));
+    }
+    co_await deps.timer.afterDelay(kWatchPace);
   }
 }
 
-kj::Promise<void> RealImageArchives::download(const HttpSource& source, Target& target) {
-  auto deadline = deps.timer.now() + kArchiveLimit;
+kj::Promise<void> RealImageArchives::download(const HttpSource& source, Target& target,
+                                              kj::TimePoint deadline) {
   Backoff backoff(kAgainPace);
   for (unsigned idle = 0;;) {
     auto had = target.have();
@@ -173,8 +209,9 @@ kj::Promise<void> RealImageArchives::download(const HttpSource& source, Target& 
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("timed out after ", kArchiveLimit / kj::MINUTES, " minutes"));
     });
-    co_await attempt(source, target, state)
-        .exclusiveJoin(stalled(target, state))
+    Watched watched(target, deps.timer);
+    co_await attempt(source, target, watched, state)
+        .exclusiveJoin(stalled(watched, state))
         .exclusiveJoin(kj::mv(late))
         .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
     if (wrong == nullptr) co_return;
@@ -190,7 +227,8 @@ kj::Promise<void> RealImageArchives::download(const HttpSource& source, Target& 
   }
 }
 
-kj::Promise<kj::Array<kj::byte>> RealImageArchives::signatureAt(const HttpSource& archive) {
+kj::Promise<kj::Array<kj::byte>> RealImageArchives::signatureAt(const HttpSource& archive,
+                                                                kj::TimePoint deadline) {
   HttpSource place;
   place.secure = archive.secure;
   place.host = kj::str(archive.host);
@@ -200,7 +238,7 @@ kj::Promise<kj::Array<kj::byte>> RealImageArchives::signatureAt(const HttpSource
   place.target = kj::str(archive.target.slice(0, path), ".sig", archive.target.slice(path));
   place.shown = kj::str(archive.shown, ".sig");
   ToMemory target;
-  co_await download(place, target);
+  co_await download(place, target, deadline);
   co_return pki::signatureOf(target.bytes);
 }
 
@@ -211,9 +249,9 @@ kj::Promise<void> RealImageArchives::verify(ImageSpool& spool, kj::StringPtr nam
   if (co_await spool.hasSignature(kj::mv(key), kj::mv(signature))) co_return;
   fail(ErrorKind::kPermissionDenied,
        kj::str(name,
-               " is not signed by the key of machine.install.imageKey: its signature is not "
-               "one of sha256:",
-               digest, " by ", called, "; nothing was written"));
+               " is not signed by the key of machine.install.imageKey: the signature does not fit "
+               "sha256:",
+               digest, " and the key ", called, "; nothing was written"));
 }
 
 kj::Promise<ImageArchive> RealImageArchives::opened(kj::Own<ImageSpool> spool, kj::StringPtr name,
@@ -228,14 +266,16 @@ kj::Promise<ImageArchive> RealImageArchives::fetch(ArchiveUrl url, kj::String ke
                                                    Progress progress) {
   auto verifier = keyOf(key);
   auto& name = url.place.shown;
+  auto deadline = deps.timer.now() + kArchiveLimit;
   auto spool = co_await ImageSpool::make(deps.uv, deps.folder);
   ToSpool target(*spool, progress);
-  co_await download(url.place, target);
+  co_await download(url.place, target, deadline);
+  if (spool->size() == 0) fail(ErrorKind::kInvalidArgument, kj::str(name, " is empty"));
   auto digest = co_await spool->digest();
   if (url.sha256.size() > 0) requireDigest(name, digest, url.sha256);
   KJ_IF_MAYBE (own, verifier) {
     kj::Array<kj::byte> signature;
-    co_await signatureAt(url.place)
+    co_await signatureAt(url.place, deadline)
         .then([&](kj::Array<kj::byte> s) { signature = kj::mv(s); })
         .catch_([&](kj::Exception&& e) {
           fail(mayPass(e) ? kindOf(e) : ErrorKind::kPermissionDenied,
@@ -249,24 +289,18 @@ kj::Promise<ImageArchive> RealImageArchives::fetch(ArchiveUrl url, kj::String ke
   co_return co_await opened(kj::mv(spool), name, kj::mv(digest));
 }
 
-kj::Promise<ImageArchive> RealImageArchives::receive(kj::String name, ClientFile file,
-                                                     kj::String key, Progress progress) {
-  auto verifier = keyOf(key);
-  if (file.size == 0 || file.size > kMostImageBytes || file.sha256.size() != kDigestBytes) {
-    fail(ErrorKind::kInvalidArgument, kj::str(name, ": an archive has 1 byte to ",
-                                              kMostImageBytes >> 20, " MiB, and a SHA-256"));
-  }
-  auto spool = co_await ImageSpool::make(deps.uv, deps.folder);
-  co_await spool->reserve(file.size);
-  while (spool->size() < file.size) {
+kj::Promise<void> RealImageArchives::take(ClientFile& file, kj::StringPtr name, ImageSpool& spool,
+                                          Progress& progress) {
+  co_await spool.reserve(file.size);
+  while (spool.size() < file.size) {
     kj::Vector<kj::Promise<kj::Array<kj::byte>>> reads;
-    auto end = kj::min(file.size, spool->size() + kWindowReads * kMostPieceBytes);
-    for (auto at = spool->size(); at < end; at += kMostPieceBytes) {
+    auto end = kj::min(file.size, spool.size() + kWindowReads * kMostPieceBytes);
+    for (auto at = spool.size(); at < end; at += kMostPieceBytes) {
       auto size = static_cast<uint32_t>(kj::min(end - at, kMostPieceBytes));
       auto request = file.bytes.readRequest();
       request.setOffset(at);
       request.setSize(size);
-      reads.add(request.send().then([size, &name](auto&& answer) {
+      reads.add(request.send().then([size, name](auto&& answer) {
         if (answer.getBytes().size() != size) {
           fail(ErrorKind::kInvalidArgument, kj::str(name, " has become shorter"));
         }
@@ -276,11 +310,24 @@ kj::Promise<ImageArchive> RealImageArchives::receive(kj::String name, ClientFile
     auto came = co_await within(
         deps.timer, kSilence, kj::joinPromises(reads.releaseAsArray()),
         kj::str("the client sent nothing of ", name, " for ", kSilence / kj::SECONDS, " s"));
-    kj::Vector<kj::byte> bytes(end - spool->size());
+    kj::Vector<kj::byte> bytes(end - spool.size());
     for (auto& part : came) bytes.addAll(part);
-    co_await spool->add(bytes.releaseAsArray());
-    progress(spool->size(), file.size);
+    co_await spool.add(bytes.releaseAsArray());
+    progress(spool.size(), file.size);
   }
+}
+
+kj::Promise<ImageArchive> RealImageArchives::receive(kj::String name, ClientFile file,
+                                                     kj::String key, Progress progress) {
+  auto verifier = keyOf(key);
+  if (file.size == 0 || file.size > kMostImageBytes || file.sha256.size() != kDigestBytes) {
+    fail(ErrorKind::kInvalidArgument, kj::str(name, ": an archive has 1 byte to ",
+                                              kMostImageBytes >> 20, " MiB, and a SHA-256"));
+  }
+  auto spool = co_await ImageSpool::make(deps.uv, deps.folder);
+  co_await within(deps.timer, kArchiveLimit, take(file, name, *spool, progress),
+                  kj::str("the client did not send all of ", name, " within ",
+                          kArchiveLimit / kj::MINUTES, " minutes"));
   auto digest = co_await spool->digest();
   requireDigest(name, digest, kj::encodeHex(file.sha256));
   KJ_IF_MAYBE (own, verifier) {

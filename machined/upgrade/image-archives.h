@@ -64,10 +64,12 @@ class RealImageArchives final : public ImageArchives {
   explicit RealImageArchives(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(RealImageArchives);
 
-  // A download that is cut off goes on where it was, if the server can do that; five tries in a row
-  // that bring nothing, and 18 minutes, are its end.
+  // A download that is cut off goes on where it was, if the server can do that. A minute in which the
+  // server sends nothing ends a try; five tries in a row that bring nothing, and 18 minutes, end it
+  // all, with the download of the signature.
   kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override;
-  // At the node's pace: the client is asked for a megabyte at a time, and has a minute for it.
+  // At the node's pace: the client is asked for a megabyte at a time, and has a minute for it, and 18
+  // minutes for all of it.
   kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
                                     Progress progress) override;
 
@@ -75,12 +77,16 @@ class RealImageArchives final : public ImageArchives {
   class Target;
   class ToSpool;
   class ToMemory;
+  class Watched;
   Dependencies deps;
 
-  kj::Promise<void> download(const HttpSource& source, Target& target);
-  kj::Promise<void> attempt(const HttpSource& source, Target& target, HttpProgress& state);
-  kj::Promise<void> stalled(Target& target, HttpProgress& state);
-  kj::Promise<kj::Array<kj::byte>> signatureAt(const HttpSource& archive);
+  kj::Promise<void> download(const HttpSource& source, Target& target, kj::TimePoint deadline);
+  kj::Promise<void> attempt(const HttpSource& source, Target& target, Watched& watched,
+                            HttpProgress& state);
+  kj::Promise<void> stalled(const Watched& watched, const HttpProgress& state);
+  kj::Promise<kj::Array<kj::byte>> signatureAt(const HttpSource& archive, kj::TimePoint deadline);
+  kj::Promise<void> take(ClientFile& file, kj::StringPtr name, ImageSpool& spool,
+                         Progress& progress);
   kj::Promise<void> verify(ImageSpool& spool, kj::StringPtr name, kj::StringPtr digest,
                            kj::Own<pki::VerifyKey> key, kj::Array<kj::byte> signature);
   kj::Promise<ImageArchive> opened(kj::Own<ImageSpool> spool, kj::StringPtr name,

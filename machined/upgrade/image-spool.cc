@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -15,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr size_t kDigestPiece = 1u << 20;
+constexpr size_t kPiece = 1u << 20;
 constexpr kj::StringPtr kName = "the image, on EPHEMERAL"_kj;
 
 [[noreturn]] void noRoom(int fd, uint64_t needed) {
@@ -37,39 +36,43 @@ void writeAll(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t offset) {
   }
 }
 
-// In place, so that a gigabyte takes no memory of ours: a signature by Ed25519 needs all of it at
-// once.
-class Mapped {
- public:
-  Mapped(int fd, size_t size) : size(size) {
-    memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) KJ_FAIL_SYSCALL("mmap", errno);
-  }
-  ~Mapped() { munmap(memory, size); }
-  KJ_DISALLOW_COPY_AND_MOVE(Mapped);
-  kj::ArrayPtr<const kj::byte> bytes() const {
-    return kj::arrayPtr(static_cast<const kj::byte*>(memory), size);
-  }
+void openFile(ImageSpool::File& file) {
+  if (file.fd != nullptr) return;
+  int raw;
+  KJ_SYSCALL(raw = open(file.folder.cStr(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), file.folder);
+  file.fd = kj::AutoCloseFd(raw);
+}
 
- private:
-  void* memory;
-  size_t size;
-};
+// Its first bytes, in pieces.
+void readAll(int fd, uint64_t size, kj::ArrayPtr<kj::byte> room,
+             kj::FunctionParam<void(kj::ArrayPtr<const kj::byte>)> take) {
+  for (uint64_t at = 0; at < size;) {
+    auto n = readAt(fd, at, room.slice(0, kj::min(size - at, room.size())), kName);
+    KJ_REQUIRE(n > 0, "the image on EPHEMERAL has become shorter");
+    take(room.slice(0, n));
+    at += n;
+  }
+}
 
 }  // namespace
 
 kj::Promise<kj::Own<ImageSpool>> ImageSpool::make(UvLoop& uv, kj::StringPtr folder) {
   auto file = kj::atomicRefcounted<File>();
-  co_await uv.blocking([file = kj::atomicAddRef(*file), folder = kj::str(folder)]() mutable {
-    int raw;
-    KJ_SYSCALL(raw = open(folder.cStr(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), folder);
-    file->fd = kj::AutoCloseFd(raw);
-  });
+  file->folder = kj::str(folder);
+  co_await uv.blocking([file = kj::atomicAddRef(*file)]() mutable { openFile(*file); });
   co_return kj::heap<ImageSpool>(uv, kj::mv(file));
+}
+
+void ImageSpool::startOver() {
+  auto fresh = kj::atomicRefcounted<File>();
+  fresh->folder = kj::str(file->folder);
+  file = kj::mv(fresh);
+  filled = 0;
 }
 
 kj::Promise<void> ImageSpool::reserve(uint64_t bytes) {
   return uv.blocking([file = kj::atomicAddRef(*file), bytes]() mutable {
+    openFile(*file);
     if (fallocate(file->fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0) return;
     if (errno == ENOSPC) noRoom(file->fd, bytes);
     if (errno != EOPNOTSUPP) KJ_FAIL_SYSCALL("fallocate", errno);
@@ -78,30 +81,41 @@ kj::Promise<void> ImageSpool::reserve(uint64_t bytes) {
 
 kj::Promise<void> ImageSpool::add(kj::Array<kj::byte> bytes) {
   auto size = bytes.size();
-  co_await uv.blocking([file = kj::atomicAddRef(*file), bytes = kj::mv(bytes),
-                        at = filled]() mutable { writeAll(file->fd, bytes, at); });
+  co_await uv.blocking(
+      [file = kj::atomicAddRef(*file), bytes = kj::mv(bytes), at = filled]() mutable {
+        openFile(*file);
+        writeAll(file->fd, bytes, at);
+      });
   filled += size;
 }
 
 kj::Promise<kj::String> ImageSpool::digest() {
   return uv.blocking([file = kj::atomicAddRef(*file), size = filled]() mutable {
     install::Digest digest;
-    auto piece = kj::heapArray<kj::byte>(kDigestPiece);
-    for (uint64_t at = 0; at < size;) {
-      auto n = readAt(file->fd, at, piece.slice(0, kj::min(size - at, piece.size())), kName);
-      KJ_REQUIRE(n > 0, "the image on EPHEMERAL has become shorter");
-      digest.add(piece.slice(0, n));
-      at += n;
-    }
+    auto room = kj::heapArray<kj::byte>(kPiece);
+    readAll(file->fd, size, room, [&](kj::ArrayPtr<const kj::byte> bytes) { digest.add(bytes); });
     return digest.hex();
   });
 }
 
 kj::Promise<bool> ImageSpool::hasSignature(kj::Own<pki::VerifyKey> key,
-                                           kj::Array<kj::byte> signature) {
+                                           kj::Array<kj::byte> signature, size_t mostWhole) {
+  if (key->needsWhole() && filled > mostWhole) {
+    return error(ErrorKind::kFailedPrecondition,
+                 kj::str("a signature by Ed25519 is verified of at most ", mostWhole >> 20,
+                         " MiB; sign the image with an ECDSA P-256 key"));
+  }
   return uv.blocking([file = kj::atomicAddRef(*file), size = filled, key = kj::mv(key),
                       signature = kj::mv(signature)]() mutable {
-    return key->verifies(Mapped(file->fd, size).bytes(), signature);
+    auto room = kj::heapArray<kj::byte>(key->needsWhole() ? size : kPiece);
+    if (key->needsWhole()) {
+      readAll(file->fd, size, room, [](kj::ArrayPtr<const kj::byte>) {});
+      return key->verifies(room, signature);
+    }
+    pki::SignatureCheck verification(*key);
+    readAll(file->fd, size, room,
+            [&](kj::ArrayPtr<const kj::byte> bytes) { verification.add(bytes); });
+    return verification.fits(signature);
   });
 }
 
