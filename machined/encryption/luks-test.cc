@@ -103,6 +103,8 @@ TEST_F(LuksTest, HasRoomForAllSlots) {
   auto request = message.initRoot<rpc::LuksRequest>();
   request.setSettle();
   EXPECT_EQ(patienceFor(request), kLuksPatience);
+  request.initAdd();
+  EXPECT_EQ(patienceFor(request), kLuksPatience + 33 * kLuksDerivation);
   request.initOpen().initKeys(32);
   EXPECT_EQ(patienceFor(request), kLuksPatience + 32 * 32 * kLuksDerivation);
 }

@@ -101,7 +101,7 @@ kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
       case rpc::LuksRequest::TEST:
         return request.getTest().size();
       case rpc::LuksRequest::ADD:
-        return 2;
+        return kKeySlots + 1;  // the key that is there may be of any slot
       case rpc::LuksRequest::REMOVE:
         return 1;
       default:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "common/testing/freed-secrets.h"
 
 namespace talos::machined {
 namespace {
@@ -64,6 +65,26 @@ TEST(StateKeys, OthersAreRefused) {
   auto large = kj::heapArray<kj::byte>(kMostStateKeys + 1);
   for (auto& b : large) b = ' ';
   EXPECT_THAT(refusal(kj::str(large.asChars())), HasSubstr("65537 bytes"));
+}
+
+// Catches: passphrases in memory that was given back: of strings that outgrow their buffer, that are skipped, or
+// that come a second time.
+TEST(StateKeys, LeaveNothingBehind) {
+  constexpr auto kSecret = "an-uncommon-passphrase";
+  auto longOne = kSecret + ("\"" + std::string(200, 'x'));
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  config.initKeys(1)[0].initStatic().setPassphrase(longOne.c_str());
+  config.initOptions(1).set(0, "readable_in_meta");
+  auto twice = std::string(R"({"EncryptionKeys":[{"KeyStatic":{"KeyData":")") + kSecret +
+               R"(","KeyData":"other"}}],"Unknown":")" + kSecret + "\"}";
+  FreedSecrets secrets(kSecret);
+  {
+    auto text = stateKeysText(config);
+    EXPECT_EQ(readStateKeys(text, kUuid).keys.size(), 1u);
+  }
+  EXPECT_EQ(read(twice.c_str()).keys.size(), 1u);
+  EXPECT_EQ(secrets.count(), 0u);
 }
 
 // Catches: a passphrase in META that nobody has agreed to; options that are lost until the config is there.

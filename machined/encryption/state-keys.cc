@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/secret-array.h"
+#include "common/base/secret-buffer.h"
 #include "machined/encryption/node-key.h"
 
 namespace talos::machined {
@@ -44,18 +45,18 @@ class Json {
   bool isNull() { return isWord("null"); }
   kj::String string() {
     take('"');
-    kj::Vector<char> out(64);
-    KJ_DEFER(zeroize(out.asPtr()));
+    SecretBuffer out;
     while (at < text.size() && text[at] != '"') {
       if (static_cast<unsigned char>(text[at]) < ' ') refuse();
       if (text[at] == '\\') {
         escape(out);
       } else {
-        out.add(text[at++]);
+        out.add(text.slice(at, at + 1));
+        ++at;
       }
     }
     take('"');
-    return kj::heapString(out.asPtr());
+    return out.copyText();
   }
   uint32_t number() {
     skipSpace();
@@ -71,7 +72,10 @@ class Json {
   void skip() {
     if (isNext('{')) return object([this](kj::StringPtr) { skip(); });
     if (isNext('[')) return array([this]() { skip(); });
-    if (isNext('"')) return (void)string();
+    if (isNext('"')) {
+      auto text = string();
+      return zeroize(text.asArray());
+    }
     if (isNull() || isWord("true") || isWord("false")) return;
     size_t begin = at;
     while (at < text.size() && kj::StringPtr("+-.0123456789eE").findFirst(text[at]) != nullptr)
@@ -134,7 +138,7 @@ class Json {
     }
     return value;
   }
-  void escape(kj::Vector<char>& out) {
+  void escape(SecretBuffer& out) {
     constexpr kj::StringPtr kNames = "\"\\/bfnrt"_kj, kMeant = "\"\\/\b\f\n\r\t"_kj;
     if (++at == text.size()) refuse();
     if (text[at] == 'u') {
@@ -142,13 +146,13 @@ class Json {
       return addCharacter(out);
     }
     KJ_IF_MAYBE (which, kNames.findFirst(text[at])) {
-      out.add(kMeant[*which]);
+      out.add(kMeant.slice(*which, *which + 1));
       ++at;
     } else {
       refuse();
     }
   }
-  void addCharacter(kj::Vector<char>& out) {
+  void addCharacter(SecretBuffer& out) {
     uint32_t c = hexadecimal();
     if (c >= 0xd800 && c < 0xdc00) {
       if (at + 2 > text.size() || text[at] != '\\' || text[at + 1] != 'u') refuse();
@@ -159,7 +163,10 @@ class Json {
     } else if (c >= 0xdc00 && c < 0xe000) {
       refuse();
     }
-    auto add = [&](uint32_t byte) { out.add(static_cast<char>(byte)); };
+    auto add = [&](uint32_t byte) {
+      auto one = static_cast<char>(byte);
+      out.add(kj::arrayPtr(&one, 1));
+    };
     auto rest = [&](unsigned shift) { add(0x80 | ((c >> shift) & 0x3f)); };
     if (c < 0x80) return add(c);
     if (c < 0x800) {
@@ -178,21 +185,20 @@ class Json {
 
 kj::String quoted(kj::StringPtr text) {
   constexpr auto kDigits = "0123456789abcdef"_kj;
-  kj::Vector<char> out(text.size() + 2);
-  KJ_DEFER(zeroize(out.asPtr()));
-  out.add('"');
+  SecretBuffer out;
+  out.add("\""_kj);
   for (char c : text) {
     if (static_cast<unsigned char>(c) < ' ') {
-      out.addAll("\\u00"_kj);
-      out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
-      out.add(kDigits[c & 15]);
+      out.add("\\u00"_kj);
+      out.add(kDigits.slice(c >> 4, (c >> 4) + 1));
+      out.add(kDigits.slice(c & 15, (c & 15) + 1));
       continue;
     }
-    if (c == '"' || c == '\\') out.add('\\');
-    out.add(c);
+    if (c == '"' || c == '\\') out.add("\\"_kj);
+    out.add(kj::arrayPtr(&c, 1));
   }
-  out.add('"');
-  return kj::heapString(out.asPtr());
+  out.add("\""_kj);
+  return out.copyText();
 }
 
 struct StateKey {
@@ -214,6 +220,7 @@ void readStatic(Json& json, StateKey& key) {
   if (json.isNull()) return;
   json.object([&](kj::StringPtr name) {
     if (name != "KeyData") return json.skip();
+    KJ_IF_MAYBE (twice, key.text) zeroize(twice->asArray());
     key.text = json.string();
   });
   if (key.text == nullptr) key.text = kj::String();
