@@ -14,9 +14,10 @@ namespace {
   fail(ErrorKind::kFailedPrecondition, why);
 }
 
+// Of a hand-over, the opener's keys are numbered behind all slots (volume-settings.h).
 kj::String named(kj::ArrayPtr<const VolumeKey> keys) {
   auto names = KJ_MAP(key, keys) {
-    return kj::str(nameOf(key.kind), " of slot ", key.slot);
+    return kj::str(nameOf(key.kind), " of slot ", key.slot % kKeySlots);
   };
   return kj::strArray(names, ", ");
 }

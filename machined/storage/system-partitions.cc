@@ -141,7 +141,7 @@ kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
     }
   };
   co_await kj::evalNow(read).catch_([this](kj::Exception&& e) {
-    deps.say(kj::str("warning: STATE: ", messageOf(e), "; trying the machine's own key"));
+    deps.say(kj::str("warning: STATE: its list of keys in META cannot be used: ", messageOf(e)));
   });
   co_return kj::mv(list);
 }
