@@ -291,7 +291,13 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       if (at == 0) EXPECT_EQ(said, "");
     }
   }
-  luks.failAt = 0;
+  // What cannot be handed over is told by the slots that the disk has.
+  luks.slots = {{7, "recovery"}};
+  luks.failAt = luks.calls = 0;
+  luks.backedUp = luks.marked = false;
+  partitions.prepare(encrypted(), "EPHEMERAL", recovering.get(), KeyCare::kLeave).wait(scope);
+  luks.slots = {{7, "changed elsewhere"}};
+  EXPECT_THAT(putRight(kMapping, stored.asReader()), HasSubstr("(tried: static of slot 7)"));
 }
 
 // Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
