@@ -52,7 +52,8 @@ if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
   dpkg-deb -x "$deb" "$kernel_work"
   [ -e "$kernel_work/lib" ] || ln -s usr/lib "$kernel_work/lib"
   extract_vmlinux "$(echo "$kernel_work"/boot/vmlinuz-*)" "$kernel_work/vmlinux"
-  depmod -b "$kernel_work" "$(ls "$kernel_work/usr/lib/modules")"
+  release=$(ls "$kernel_work/usr/lib/modules")
+  depmod -b "$kernel_work" "$release"
   basename "$deb" >"$kernel_work/.stamp"
 fi
 release=$(ls "$kernel_work/usr/lib/modules")
@@ -66,8 +67,11 @@ if ! fresh "$work/modules.stamp" "$stamp"; then
   rm -rf "$work/modules" "$work/early"
   tree=$work/modules/usr/lib/modules/$release
   mkdir -p "$tree" "$work/early"
-  early_files=$(module_closure "$modules" $(early_names "$here/packages/modules.list"))
-  late_files=$(module_closure "$modules" $(late_names "$here/packages/modules.list"))
+  # Each by itself: what fails within the words of another command is not noticed.
+  early=$(early_names "$here/packages/modules.list")
+  late=$(late_names "$here/packages/modules.list")
+  early_files=$(module_closure "$modules" $early)
+  late_files=$(module_closure "$modules" $late)
   for file in $early_files; do
     name=$(basename "${file%.xz}")
     xz -dc "$modules/$file" >"$work/early/$name"

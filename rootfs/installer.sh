@@ -58,12 +58,14 @@ cp "$here/pack.sh" "$here/packages/modules.list" "$builder/"
 install -m 0755 "$here/onbuild.sh" "$builder/onbuild"
 
 layer() {  # FOLDER: its layer, as a line with digest and size
-  local size
+  local size digest
   archive "$1" "$work/layer.tar"
   size=$(stat -c %s "$work/layer.tar")
-  echo "$(blob "$work/layer.tar") $size"
+  digest=$(blob "$work/layer.tar")
+  echo "$digest $size"
 }
-{ layer "$work/layer"; layer "$work/builder"; } >"$work/layers"
+layer "$work/layer" >"$work/layers"
+layer "$work/builder" >>"$work/layers"
 layers=$(jq -Rcn '[inputs | split(" ")
   | {mediaType: "application/vnd.oci.image.layer.v1.tar", digest: "sha256:\(.[0])", size: (.[1] | tonumber)}]' <"$work/layers")
 jq -cn --argjson layers "$layers" --arg version "$version" '{architecture: "amd64", os: "linux",

@@ -22,11 +22,21 @@ SOURCE_DATE_EPOCH=$(stat -c %Y "$root/usr/lib/os-release")
 export SOURCE_DATE_EPOCH
 old=$(ls "$root/usr/lib/modules")
 
+# As installer.sh has it.
+version=${VERSION:-}
+case $version in *[!A-Za-z0-9._+-]*) die "VERSION: \"$version\" is not a valid version" ;; esac
+[ "${#version}" -le 64 ] || die "VERSION: \"$version\" has ${#version} characters; use at most 64"
+
+set -f   # what is in RM are paths, not patterns
 for path in ${RM:-}; do
-  case /$path/ in */../* | */./*) die "RM: $path is not a path in the image" ;; esac
+  name=$path
+  while [ "$name" != "${name#/}" ]; do name=${name#/}; done
+  case /$name/ in // | */../* | */./*) die "RM: $path is not a path in the image" ;; esac
+  [ -e "$root/$name" ] || [ -L "$root/$name" ] || die "RM: there is no $path in the image"
   say "removing $path"
-  rm -rf "$root/${path#/}"
+  rm -rf "$root/$name"
 done
+set +f
 [ ! -e "$here/tree$install/vmlinuz" ] || cp "$here/tree$install/vmlinuz" "$install/vmlinuz"
 lay_over "$here/tree" "$root"
 
@@ -46,7 +56,8 @@ if [ "$release" != "$old" ] || [ -e "$here/tree/lib/modules" ] || [ -e "$here/tr
   [ -e "$modules/modules.builtin" ] || : >"$modules/modules.builtin"
   depmod -b "$root" "$release"
   rm -f "$modules"/*.bin "$modules"/modules.symbols "$modules"/modules.devname "$modules"/modules.order "$modules"/modules.builtin.modinfo
-  closure=$(module_closure "$modules" $(early_names "$here/modules.list"))
+  early_modules=$(early_names "$here/modules.list")   # by itself: a failure within other words is not noticed
+  closure=$(module_closure "$modules" $early_modules)
   early=$here/early/lib/modules
   mkdir -p "$early"
   : >"$early/load"
@@ -64,7 +75,7 @@ rm -f "$root/usr/share/sbom.spdx.json"   # it would not be true any more
 say "packing the root"
 make_squashfs "$root" "$install/rootfs.sqsh.new" 3
 mv "$install/rootfs.sqsh.new" "$install/rootfs.sqsh"
-[ -z "${VERSION:-}" ] || echo "$VERSION" >"$install/version"
+[ -z "$version" ] || echo "$version" >"$install/version"
 # Without a line for the kernel: lines of the user's that come after this may put another one there.
 (cd "$install" && rm SHA256SUMS && sha256sum $(ls | grep -vx vmlinuz) >/installer/sums && mv /installer/sums SHA256SUMS)
 say "$(cat "$install/version"): $(stat -c %s "$install/rootfs.sqsh") bytes"
