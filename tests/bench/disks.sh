@@ -21,45 +21,51 @@ console_has() { grep -aq -e "$1" "$console" 2>/dev/null; }
 booted() { talosctl logs machined 2>/dev/null | grep -q "sequence boot: done"; }
 installed() { talosctl read /proc/cmdline 2>/dev/null | grep -q "talos.slot=" && booted; }
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }'; }
+cpu() { sed 's/.*) //' "/proc/$1/stat" | awk '{ printf "%.2f\n", ($12 + $13) / 100 }'; }   # seconds that a process has used
 mebibytes() { awk '{ printf "%.1f\n", $1 / 1048576 }'; }
-boots() {  # boots NAME: seconds from the start of QEMU to the first answer, and to the end of the boot
-  local answer qemu
+boots() {  # boots NAME: seconds from the start of QEMU to the first answer and to the end of the boot, QEMU's own until then
+  local answer qemu pid
   for _ in $(seq "$runs"); do
     node kill >/dev/null
     node start
     answer=$("$out/node-bench" first "$config" </dev/null)
-    qemu=$(start_time <"/proc/$(qemu_pid)/stat")
+    pid=$(qemu_pid)
+    qemu=$(start_time <"/proc/$pid/stat")
     within 600 "a boot" booted
     jq -n --argjson answer "$answer" --argjson qemu "$qemu" --argjson up "$(cut -d' ' -f1 /proc/uptime)" \
-      '{answer: ($answer.answered - $qemu), booted: ($up - $qemu)}' >>"$scratch/$1"
+      --argjson cpu "$(cpu "$pid")" '{answer: ($answer.answered - $qemu), booted: ($up - $qemu), cpu: $cpu}' >>"$scratch/$1"
   done
 }
 of() { jq "(.$2 * 100 | round) / 100" "$scratch/$1" | median; }
 
 # --- installation: from the image that runs to a disk that is booted from ------------------------------------
 install() {  # install NAME FLAGS...
-  local began
+  local began pid before
   destroy
   create --disk 2048 --with-bootloader --no-uplink "${@:2}"
   node record --to "$scratch/log" >/dev/null
   within 300 "the begin of the installation" console_has "installing on /dev/vda"
   began=$EPOCHREALTIME
-  within 900 "the end of the installation" console_has "$rebooting"
+  pid=$(qemu_pid)
+  before=$(cpu "$pid")
+  within 900 "the end of the installation" console_has "installed on /dev/vda; rebooting"
+  echo "$before $(cpu "$pid")" | awk '{ printf "%.2f\n", $2 - $1 }' >>"$scratch/$1.cpu"
   seconds_since "$began" >>"$scratch/$1.install"
   within 900 "the first boot" installed
   stat -c %s "$scratch/log" | mebibytes >>"$scratch/$1.written"
   rm "$scratch/log"
 }
-rebooting="GRUB loading"
 install encrypted --encrypt-state --encrypt-ephemeral
 boots encrypted.boots
 install plain
 boots plain.boots
-figure "installation on an empty disk, to the start from it" s "$(median <"$scratch/plain.install")" ""
+figure "installation on an empty disk: from its begin to the reboot" s "$(median <"$scratch/plain.install")" ""
+figure "the same: processor time of QEMU" s "$(median <"$scratch/plain.cpu")" ""
 figure "the same: written to the disk" MiB "$(median <"$scratch/plain.written")" ""
 figure "boot of an installed node, STATE and EPHEMERAL encrypted: QEMU's start to the first mTLS answer" s \
   "$(of encrypted.boots answer)" "" "the same not encrypted" "$(of plain.boots answer)"
 figure "the same, to the end of the boot" s "$(of encrypted.boots booted)" "" "the same not encrypted" "$(of plain.boots booted)"
+figure "the same: processor time of QEMU" s "$(of encrypted.boots cpu)" "" "the same not encrypted" "$(of plain.boots cpu)"
 
 # --- upgrade: an image that is sent with the request -----------------------------------------------------------
 node record --to "$scratch/log" >/dev/null
@@ -67,7 +73,7 @@ before=$(stat -c %s "$scratch/log")
 began=$EPOCHREALTIME
 "$out/node-bench" away "$config" >"$scratch/away" &
 away=$!
-talosctl upgrade --image "$image" --preserve >"$scratch/upgrade" 2>&1 || { cat "$scratch/upgrade" >&2; exit 1; }
+talosctl --timeout 30m upgrade --image "$image" --preserve >"$scratch/upgrade" 2>&1 || { cat "$scratch/upgrade" >&2; exit 1; }
 took=$(seconds_since "$began")
 wait "$away"
 figure "upgrade: the API is away for" s "$(jq .away "$scratch/away")" "" "a boot of the same node, from QEMU's start" \

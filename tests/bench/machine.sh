@@ -17,7 +17,7 @@ create() {  # create FLAGS...: on, and not waited for
 qemu_pid() {
   local file
   for file in /proc/[0-9]*/cmdline; do
-    if tr '\0' ' ' <"$file" 2>/dev/null | grep -q -e "qemu-system-x86_64.*$scratch/"; then
+    if { tr '\0' ' ' <"$file"; } 2>/dev/null | grep -q -e "qemu-system-x86_64.*$scratch/"; then
       file=${file#/proc/}
       echo "${file%/cmdline}"
       return
