@@ -385,7 +385,7 @@ constexpr const char* kWrongRoute =
                   {"network":"10.5.0.2/32","gateway":"10.5.0.77"}]}])";
 
 // Long enough for all that is looked at meanwhile, also beside other tests.
-constexpr const char* kTrial = "10s";
+constexpr const char* kTrial = "40s";
 
 // Catches: a plan that is not what would be done, or that is done.
 TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
@@ -420,7 +420,7 @@ TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   ASSERT_TRUE(begun) << trying.out() << trying.err() << tail(console(kNodes[1]));
   EXPECT_TRUE(eventually([&] { return !reachable(); }, 10)) << tail(console(kNodes[1]));
   EXPECT_EQ(cluster->talosctl({"-n", kNodes[0], "version"}).status, 0) << "the other one is lost";
-  ASSERT_TRUE(said("the trial of the config ended; reverted to the previous config", 60))
+  ASSERT_TRUE(said("the trial of the config ended; reverted to the previous config", 120))
       << tail(console(kNodes[1]));
   ASSERT_TRUE(eventually(reachable, 30)) << tail(console(kNodes[1]));
   EXPECT_EQ(bootId(kNodes[1]), boot) << "it rebooted";

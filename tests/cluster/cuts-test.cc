@@ -26,7 +26,7 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
-constexpr double kSlow = 150;            // seconds, of a boot in emulation beside others
+constexpr double kSlow = harness::kBoots;
 constexpr unsigned kWrites = 8;          // of an apply, more or less
 constexpr unsigned kFirstValue = 65530;  // of vm.max_map_count, so that every config is another
 
@@ -52,7 +52,7 @@ class Victim {
     std::vector<std::string> words = {"cluster", "node", "kill", name};
     if (seed > 0) words.insert(words.end(), {"--seed", std::to_string(seed)});
     auto now = words;
-    words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "10s"});
+    words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "40s"});
     kj::Maybe<Background> kill;
     if (write > 0) kill.emplace(cluster.command(words));
     Background apply(
@@ -65,8 +65,10 @@ class Victim {
       EXPECT_EQ(apply.finish(60), 0) << what << apply.err();
     }
     if (!cut) cluster.ok(now);
-    bool promised = contains(apply.out() + apply.err(), "applied: in effect");
     cluster.ok({"cluster", "node", "start", name});
+    // What it has said; it may still wait for an answer that is lost.
+    if (write > 0 && apply.finish(20) < 0) apply.interrupt(20);
+    bool promised = contains(apply.out() + apply.err(), "applied: in effect");
     ASSERT_TRUE(eventually([&] { return read() != 0; }, kSlow))
         << what << ": it has neither config\n"
         << tail();
@@ -76,10 +78,7 @@ class Victim {
     (value == after ? outcomes.fresh : outcomes.old) += 1;
   }
 
-  bool booted() {
-    return contains(cluster.talosctl({"-n", address, "logs", "machined"}, 20).out,
-                    "sequence boot: done");
-  }
+  bool booted() { return cluster.booted(address); }
   void apply(unsigned to) {
     cluster.ok({"-n", address, "patch", "mc", "--immediate", "--patch", patch(to)});
     value = to;
@@ -152,7 +151,7 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
     auto write = std::to_string(2 * i), before = read("40"), after = "value-" + std::to_string(i);
     SCOPED_TRACE("write " + write + ", seed " + std::to_string(i - 1));
     std::vector<std::string> words = {"cluster",    "node", "kill",           name,
-                                      "--at-write", write,  "--wait-timeout", "10s"};
+                                      "--at-write", write,  "--wait-timeout", "40s"};
     if (i > 1) words.insert(words.end(), {"--seed", std::to_string(i - 1)});
     Background kill(cluster.command(words));
     Background change(cluster.command({"--timeout", "15s", "meta", "write", "40", after}));
@@ -234,7 +233,8 @@ std::vector<cuts::Sample> cutMeta(kj::WaitScope& scope, const std::string& log, 
       },
       cuts::samplesToBoot(), kept);
   EXPECT_GT(outcomes.of("old"), 0u);
-  EXPECT_GT(outcomes.of("new"), 0u);
+  // In the middle of a write that has an effect already: of a few cuts none may be there.
+  if (outcomes.all() >= cuts::kMany) EXPECT_GT(outcomes.of("new"), 0u);
   return samples;
 }
 
@@ -255,7 +255,7 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
       },
       cuts::samplesToBoot(), kept);
   EXPECT_GT(outcomes.of("old"), 0u);
-  EXPECT_GT(outcomes.of("new") + outcomes.of("new, as answered"), 0u);
+  if (outcomes.all() >= cuts::kMany) EXPECT_GT(outcomes.of("new"), 0u);
   return samples;
 }
 

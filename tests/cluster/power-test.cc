@@ -27,11 +27,11 @@ const std::vector<std::string> kMixed = {
     "256",           "--wait=false", "--virtual-machines", "1"};
 constexpr const char* kActions[] = {"start", "stop", "kill", "pause", "resume", "reset"};
 
-// What `cluster show` says, and that it says so within a second.
+// What `cluster show` says, and that it waits for nothing.
 std::map<std::string, std::string> states(const Cluster& cluster) {
   auto shown = cluster.talosctl({"cluster", "show", "-o", "json"});
   EXPECT_EQ(shown.status, 0) << shown.err;
-  EXPECT_LT(shown.seconds, 1.0);
+  EXPECT_LT(shown.seconds, 10.0);
   std::map<std::string, std::string> result;
   static const std::regex node("\"name\": *\"([a-z0-9-]+)\",\\s*\"type\"");
   static const std::regex state("\"state\": *\"([a-z ]+)\"");
@@ -145,10 +145,10 @@ TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
     EXPECT_TRUE(eventually(
         [&] {
           records = cluster.talosctl({"-n", address, "get", "bootrecords"});
-          return records.status == 0;
+          return records.status == 0 && contains(records.out, "asked for at the machine");
         },
-        120));
-    EXPECT_TRUE(contains(records.out, "asked for at the machine")) << records.out << records.err;
+        harness::kBoots))
+        << records.out << records.err;
   }
   cluster.ok({"cluster", "stop"}, 90);
   auto log = slurp(cluster.stateFolder() + "/supervisor.log");
@@ -180,7 +180,7 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   Cluster cluster("power", kMixed);
   for (std::string node : {"power-master-1", "power-worker-1"}) {
     kill(processOf(cluster, node), SIGKILL);
-    EXPECT_TRUE(eventually([&] { return states(cluster)[node] == "failed"; }, 1));
+    EXPECT_TRUE(eventually([&] { return states(cluster)[node] == "failed"; }, 10));
   }
   auto table = cluster.ok({"cluster", "show"});
   EXPECT_TRUE(contains(table, "failed: process 1 killed by signal 9")) << table;
@@ -196,7 +196,7 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
       },
       10, 0.01));
   kill(*disks.begin(), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return states(cluster)["power-worker-1"] == "failed"; }, 1));
+  EXPECT_TRUE(eventually([&] { return states(cluster)["power-worker-1"] == "failed"; }, 10));
   table = cluster.ok({"cluster", "show"});
   EXPECT_TRUE(contains(table, "failed: the process of its disks killed by signal 9")) << table;
   EXPECT_EQ(states(cluster)["power-master-2"], "running");
@@ -223,20 +223,36 @@ std::vector<pid_t> everyProcess() {
   return all;
 }
 
-std::set<std::string> loopDevices() {
-  std::set<std::string> all;
-  for (auto& entry : fs::directory_iterator("/sys/block")) {
-    auto file = slurp(entry.path() / "loop/backing_file");
-    if (contains(file, "rootfs.sqsh")) all.insert(entry.path().string());
+// The loop devices that a cluster has mounted, each with a number that it gets anew when another file is put behind it:
+// clusters of other tests come and go meanwhile.
+using LoopDevices = std::set<std::pair<std::string, std::string>>;
+std::string numberOf(const std::string& device) {
+  return slurp("/sys/block/" + device + "/diskseq");
+}
+LoopDevices loopDevicesOf(pid_t supervisor) {
+  LoopDevices all;
+  auto mounts = slurp("/proc/" + std::to_string(supervisor) + "/mountinfo");
+  static const std::regex device("/clusters/.* /dev/(loop[0-9]+) ");
+  for (std::sregex_iterator it(mounts.begin(), mounts.end(), device), end; it != end; ++it) {
+    all.insert({(*it)[1].str(), numberOf((*it)[1].str())});
   }
   return all;
+}
+bool areFree(const LoopDevices& devices) {
+  for (auto& [device, number] : devices) {
+    if (!slurp("/sys/block/" + device + "/loop/backing_file").empty() &&
+        numberOf(device) == number) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The host is rebooted: everything is killed at once. Catches: processes, namespaces, loop devices or
 // mounts that outlive the supervisor, a cluster that cannot be started or destroyed after that.
 TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
   auto mounts = slurp("/proc/self/mountinfo");
-  auto loops = loopDevices();
+  LoopDevices loops;
   std::string folder;
   {
     Cluster cluster("power", kMixed);
@@ -247,6 +263,8 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
     for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
       pids.push_back(processOf(cluster, node));
     }
+    loops = loopDevicesOf(cluster.supervisor());
+    EXPECT_EQ(loops.size(), 1u) << "the check below would see nothing";
     kill(supervisor, SIGKILL);
     for (auto pid : pids) {
       EXPECT_TRUE(eventually(
@@ -254,10 +272,10 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
             auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
             return stat.empty() || stat[stat.rfind(')') + 2] == 'Z';
           },
-          5))
+          60))
           << pid;
     }
-    EXPECT_TRUE(eventually([&] { return loopDevices() == loops; }, 5));
+    EXPECT_TRUE(eventually([&] { return areFree(loops); }, 60));
     auto shown = cluster.talosctl({"cluster", "show"});
     EXPECT_TRUE(contains(shown.err, "not running")) << shown.err;
     for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "off") << node;
@@ -266,13 +284,15 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
     EXPECT_TRUE(contains(refused.err, "talosctl cluster start")) << refused.err;
     cluster.ok({"cluster", "start", "--wait=false"});
     for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "running") << node;
+    loops = loopDevicesOf(cluster.supervisor());
+    EXPECT_EQ(loops.size(), 1u) << "the check below would see nothing";
     kill(cluster.supervisor(), SIGKILL);
   }
-  EXPECT_TRUE(processesWith(folder).empty());
-  EXPECT_TRUE(cgroupsOf("power").empty());
+  EXPECT_TRUE(eventually([&] { return processesWith(folder).empty(); }, 10));
+  EXPECT_TRUE(eventually([&] { return cgroupsOf("power").empty(); }, 10));
   EXPECT_FALSE(fs::exists(folder));
   EXPECT_EQ(slurp("/proc/self/mountinfo"), mounts);
-  EXPECT_TRUE(eventually([&] { return loopDevices() == loops; }, 5));
+  EXPECT_TRUE(eventually([&] { return areFree(loops); }, 60));
 }
 
 // Catches: namespaces that something keeps.

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <regex>
+#include <set>
 
 #include "tests/harness/cluster.h"
 #include "tests/harness/registry.h"
@@ -23,8 +24,8 @@ namespace {
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
-using harness::
-    Registry;  // "docker run -d -p PORT:5000 -e REGISTRY_PROXY_REMOTEURL=REMOTE registry:2"
+// "docker run -d -p PORT:5000 -e REGISTRY_PROXY_REMOTEURL=REMOTE registry:2"
+using harness::Registry;
 using harness::run;
 using harness::slurp;
 namespace fs = std::filesystem;
@@ -66,6 +67,17 @@ class Chapters : public harness::RegistryHost {
     return run({"nsenter", "--net=/proc/" + processOf(cluster, node) + "/ns/net", "skopeo", "copy",
                 "--src-tls-verify=false", "docker://" + name, target},
                60);
+  }
+
+  // What a registry has of its repositories: a link to a blob is written when all of that is there.
+  static std::set<std::string> linksBelow(const std::string& storage) {
+    std::set<std::string> all;
+    auto root = fs::path(storage) / "data";
+    std::error_code gone;  // of a file that is renamed meanwhile
+    for (fs::recursive_directory_iterator it(root, gone), end; it != end; it.increment(gone)) {
+      if (it->path().filename() == "link") all.insert(it->path().lexically_relative(root).string());
+    }
+    return all;
   }
 
   static std::string mirrorOf(const Cluster& cluster, const std::string& node,
@@ -125,6 +137,13 @@ TEST_F(Chapters, PullThroughCache) {
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_TRUE(caches[0]->wasAsked("GET /v2/library/busybox/manifests/1.36"));
   EXPECT_TRUE(upstream.wasAsked("/v2/library/busybox/blobs/sha256:"));
+  // It has answered before it has stored all.
+  auto stored = [&](const std::string& address) { return linksBelow(folder + "/" + address); };
+  auto all = stored("127.0.0.1:5100");
+  ASSERT_GT(all.size(), 2u);
+  EXPECT_TRUE(eventually([&] { return stored("127.0.0.1:5000") == all; }, 30))
+      << testing::PrintToString(stored("127.0.0.1:5000")) << " instead of "
+      << testing::PrintToString(all);
   upstream.stop();
   auto again = pull(cluster, "cached-master-1", image);
   EXPECT_EQ(again.status, 0) << "not from the cache: " << again.err;

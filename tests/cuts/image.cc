@@ -117,14 +117,18 @@ LoopDevice::LoopDevice(const std::string& image, uint64_t offset, uint64_t size)
     int number;
     KJ_SYSCALL(number = ioctl(control, LOOP_CTL_GET_FREE));
     path = "/dev/loop" + std::to_string(number);
-    fd = openImage(path, O_RDWR);
+    // Gone again when somebody has removed it meanwhile.
+    int raw = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (raw < 0 && (errno == ENXIO || errno == ENOENT)) continue;
+    KJ_SYSCALL(raw, path.c_str());
+    fd = kj::AutoCloseFd(raw);
     loop_config config{};
     config.fd = static_cast<__u32>(file.get());
     config.info.lo_offset = offset;
     config.info.lo_sizelimit = size;
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
     if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) return;
-    if (errno != EBUSY) KJ_FAIL_SYSCALL("LOOP_CONFIGURE", errno, path.c_str());
+    if (errno != EBUSY && errno != ENXIO) KJ_FAIL_SYSCALL("LOOP_CONFIGURE", errno, path.c_str());
   }
   KJ_FAIL_REQUIRE("all loop devices are taken");
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <exception>
+#include <filesystem>
 #include <iostream>
 #include <regex>
 
@@ -18,6 +20,14 @@ void copySparse(const std::string& from, const std::string& to) {
   KJ_REQUIRE(copied.status == 0, copied.err.c_str());
 }
 
+void keep(const std::string& log) {
+  auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  auto kept = std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+              (std::string(test->test_suite_name()) + "." + test->name() + ".disk-log");
+  copySparse(log, kept.string());
+  std::cerr << "the recording is kept: " << kept.string() << "\n";
+}
+
 }  // namespace
 
 Recording::Recording(const harness::Cluster& cluster, std::string node)
@@ -28,6 +38,10 @@ Recording::Recording(const harness::Cluster& cluster, std::string node)
 
 Recording::~Recording() {
   if (running) cluster.talosctl({"cluster", "node", "record", node, "--stop"});
+  if (!testing::Test::HasFailure() && std::uncaught_exceptions() == 0) return;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { keep(file); })) {
+    std::cerr << "the recording cannot be kept: " << messageOf(*e).cStr() << "\n";
+  }
 }
 
 size_t Recording::position() {
@@ -39,8 +53,14 @@ size_t Recording::position() {
 }
 
 void Recording::stop() {
-  cluster.ok({"cluster", "node", "record", node, "--stop"});
+  auto stopped = cluster.talosctl({"cluster", "node", "record", node, "--stop"});
+  KJ_REQUIRE(stopped.status == 0, "the recording is not whole", stopped.err.c_str());
   running = false;
+}
+
+std::string Recording::whyNotWhole() {
+  auto told = cluster.talosctl({"cluster", "node", "record", node});
+  return harness::contains(told.err, "the recording ended by itself") ? told.err : "";
 }
 
 unsigned cutsToMake(unsigned few) {
@@ -120,8 +140,8 @@ std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, O
                       << messageOf(*e).cStr();
       }
       // In the middle of each of as many parts.
-      if (i != (2 * taken.size() + 1) * cuts.size() / (2 * samples + 1)) return;
       if (taken.size() == samples) return;
+      if (i != (2 * taken.size() + 1) * cuts.size() / (2 * samples)) return;
       Sample sample{at, kind, {}};
       for (auto& image : replay.images()) {
         sample.images.push_back(folder + "/sample-" + std::to_string(taken.size()) + "-" +

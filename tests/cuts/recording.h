@@ -12,7 +12,8 @@
 
 namespace talos::cuts {
 
-// Begins it; ends it with the object. Throws when that is refused.
+// Begins it; ends it with the object. Throws when that is refused. When the test has failed, the log is kept beside the
+// test program, which says so: the failures name the events and the seeds.
 class Recording {
  public:
   Recording(const harness::Cluster& cluster, std::string node);
@@ -21,7 +22,10 @@ class Recording {
 
   // How many events it has: what was done before is among them, what is done from now on is not.
   size_t position();
+  // Throws when it had ended before, at its limit or because there was no more room: it is not whole then.
   void stop();
+  // The same of one that goes on; empty when it is whole.
+  std::string whyNotWhole();
   const std::string& log() const { return file; }
 
  private:
@@ -42,6 +46,9 @@ struct CutAt {
   Replay::When when;
   uint64_t seed;
 };
+
+// So many cuts find what only a few of the writes decide; fewer may miss it.
+constexpr unsigned kMany = 100;
 
 // How many cuts to make: $POWER_CUTS, else `few`.
 unsigned cutsToMake(unsigned few);

@@ -5,19 +5,14 @@
 
 #include <fstream>
 #include <random>
-#include <sstream>
+
+#include "tests/harness/process.h"
 
 namespace talos::cuts {
 namespace {
 
 using disk::kSector;
-
-std::string slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
+using harness::slurp;
 
 // Two disks, and what a machine does to them: the same for the same number.
 struct Machine {

@@ -84,6 +84,11 @@ std::string Cluster::ok(std::vector<std::string> arguments, double deadlineSecon
   return result.out;
 }
 
+bool Cluster::booted(const std::string& node) const {
+  return contains(talosctl({"-n", node, "--timeout", "10s", "logs", "machined"}, 30).out,
+                  "sequence boot: done");
+}
+
 std::string Cluster::console(const std::string& node) const {
   return slurp(stateFolder() + "/" + node + ".log");
 }

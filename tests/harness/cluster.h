@@ -10,6 +10,9 @@
 
 namespace talos::harness {
 
+// Seconds, of a boot of a virtual machine in emulation beside whatever else runs.
+constexpr double kBoots = 480;
+
 class Cluster {
  public:
   static constexpr const char* kFirst = "10.5.0.2";
@@ -27,6 +30,9 @@ class Cluster {
   std::vector<std::string> command(std::vector<std::string> arguments) const;
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
+
+  // Whether this node (none named: the first one) has run its boot sequence to the end, in this boot.
+  bool booted(const std::string& node = kFirst) const;
 
   const std::string& folder() const { return scratch; }
   std::string stateFolder() const { return scratch + "/clusters/" + name; }

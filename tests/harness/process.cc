@@ -50,12 +50,13 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
   return {pid, out[0], err[0]};
 }
 
-// Reads what is there within `seconds`; closes a stream at its end (fd = -1). False when nothing is
-// open.
-bool readSome(int& out, std::string& outText, int& err, std::string& errText, double seconds) {
+enum class Streams { kRead, kSilent, kEnded };
+
+// Reads what is there within `seconds`; closes a stream at its end (fd = -1).
+Streams readSome(int& out, std::string& outText, int& err, std::string& errText, double seconds) {
   struct pollfd fds[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
-  if (out < 0 && err < 0) return false;
-  if (poll(fds, 2, static_cast<int>(seconds * 1000) + 1) <= 0) return true;
+  if (out < 0 && err < 0) return Streams::kEnded;
+  if (poll(fds, 2, static_cast<int>(seconds * 1000) + 1) <= 0) return Streams::kSilent;
   auto take = [](int& fd, std::string& text) {
     char buffer[65536];
     ssize_t n = read(fd, buffer, sizeof buffer);
@@ -68,7 +69,19 @@ bool readSome(int& out, std::string& outText, int& err, std::string& errText, do
   };
   if (fds[0].revents != 0) take(out, outText);
   if (fds[1].revents != 0) take(err, errText);
-  return true;
+  return Streams::kRead;
+}
+
+// What a program that has ended said last. All of that is in the pipes, so the clock counts only when they are empty,
+// or somebody else goes on writing: a grandchild may keep them open.
+void readTheRest(int& out, std::string& outText, int& err, std::string& errText) {
+  constexpr double kGrandchild = 0.2, kAtMost = 10;
+  auto begin = now();
+  for (;;) {
+    auto got = readSome(out, outText, err, errText, 0.05);
+    if (got == Streams::kEnded || now() > begin + kAtMost) return;
+    if (got == Streams::kSilent && now() > begin + kGrandchild) return;
+  }
 }
 
 int statusOf(int raw) {
@@ -83,18 +96,15 @@ Result run(const std::vector<std::string>& argv, double deadlineSeconds,
   auto began = now();
   auto child = start(argv, extraEnvironment);
   bool late = false;
-  while (readSome(child.out, result.out, child.err, result.err, 0.2)) {
+  while (readSome(child.out, result.out, child.err, result.err, 0.2) != Streams::kEnded) {
     int raw;
     if (!late && now() - began > deadlineSeconds) {
       late = true;
       kill(child.pid, SIGKILL);
     }
-    // A grandchild may keep the pipes open after the program itself has ended.
     if (waitpid(child.pid, &raw, WNOHANG) == child.pid) {
       result.status = late ? -1 : statusOf(raw);
-      auto end = now() + 0.2;
-      while (now() < end && readSome(child.out, result.out, child.err, result.err, 0.05)) {
-      }
+      readTheRest(child.out, result.out, child.err, result.err);
       if (child.out >= 0) close(child.out);
       if (child.err >= 0) close(child.err);
       result.seconds = now() - began;
@@ -136,7 +146,9 @@ bool Background::waitFor(
   auto end = now() + deadlineSeconds;
   while (!condition(outText, errText)) {
     if (now() > end) return false;
-    if (!readSome(outFd, outText, errFd, errText, 0.1)) return condition(outText, errText);
+    if (readSome(outFd, outText, errFd, errText, 0.1) == Streams::kEnded) {
+      return condition(outText, errText);
+    }
   }
   return true;
 }
@@ -154,9 +166,7 @@ int Background::finish(double deadlineSeconds) {
     readSome(outFd, outText, errFd, errText, 0.05);
   }
   pid = -1;
-  while (readSome(outFd, outText, errFd, errText, 0.05)) {  // what it said last
-    if (now() > end) break;
-  }
+  readTheRest(outFd, outText, errFd, errText);
   return statusOf(raw);
 }
 

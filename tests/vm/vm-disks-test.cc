@@ -15,17 +15,17 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
-constexpr double kUp = 240;  // emulated, beside whatever else runs
+constexpr double kUp = harness::kBoots;
 constexpr const char* kName = "userdisks-master-1";
 
 struct Node {
   Cluster& cluster;
 
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
-  void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
+  void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, kUp); }
   std::string log() { return cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out; }
   bool booted() {
-    return eventually([&] { return contains(log(), "sequence boot: done"); }, kUp, 1);
+    return eventually([&] { return cluster.booted(); }, kUp, 1);
   }
   bool saysProblem(const std::string& text) {
     return eventually(
@@ -58,7 +58,7 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
       "userdisks",
       {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink", "--wait=false",
        "--user-disk", "/var/lib/first:300MiB:/var/lib/first/second:310MiB"},
-      120);
+      kUp);
   Node node{cluster};
   // In the middle of being made, two times.
   for (auto write : {"4", "30"}) {
@@ -72,22 +72,24 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   }
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();
+  const char* made = "creating the file system of /dev/vdc";
+  EXPECT_TRUE(contains(cluster.console(kName), made)) << "what is not told below would not be seen";
 
   // Again: nothing is made.
   node.power("kill");
   node.power("start");
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();
-  EXPECT_FALSE(contains(node.log(), "creating the file system of /dev/vdc")) << node.log();
-  cluster.ok({"shutdown"}, 120);
+  EXPECT_FALSE(contains(node.log(), made)) << node.log();
+  cluster.ok({"shutdown"}, kUp);
   EXPECT_FALSE(contains(cluster.console(kName), "cannot unmount")) << cluster.console(kName);
 
   // Somebody else's.
   std::filesystem::resize_file(node.disk(), 0);
   std::filesystem::resize_file(node.disk(), uint64_t{700} << 20);
-  auto made = harness::run(
+  auto label = harness::run(
       {"sh", "-c", "echo 'label: dos\n2048,4096,c' | /usr/sbin/sfdisk -q '" + node.disk() + "'"});
-  ASSERT_EQ(made.status, 0) << made.err;
+  ASSERT_EQ(label.status, 0) << label.err;
   auto before = node.head();
   node.power("start");
   EXPECT_TRUE(

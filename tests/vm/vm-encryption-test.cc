@@ -22,7 +22,8 @@ using harness::contains;
 using harness::eventually;
 using harness::slurp;
 
-constexpr double kSlow = 240;  // seconds, in emulation beside others
+constexpr double kSlow = 600;  // seconds, in emulation beside others
+constexpr double kCreated = 1200;
 // A key costs what a quarter of it costs: an emulated processor takes 10 seconds for 128 MiB.
 constexpr const char* kMemory = "384";
 constexpr size_t kMiB = 1u << 20, kHeaderBytes = 17 * kMiB;
@@ -130,8 +131,9 @@ constexpr const char* kRecoverable =
 // a disk of another machine that is opened, formatted, written to, or taken for none, with maintenance
 // mode, in which anybody could give this one a config.
 TEST(Encryption, OfState) {
-  Cluster cluster(
-      "vmluks", {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"}, 300);
+  Cluster cluster("vmluks",
+                  {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"},
+                  kCreated);
   Node node{cluster, "vmluks-master-1"};
   node.expectOpen("STATE", "0");
   auto text = node.dump("state", "STATE");
@@ -189,7 +191,7 @@ TEST(Encryption, OfAnInstalledNode) {
   Cluster cluster("vmluksdisk",
                   {"--masters", "1", "--workers", "0", "--memory", kMemory, "--disk", "2048",
                    "--no-uplink", "--with-bootloader", "--encrypt-state", "--encrypt-ephemeral"},
-                  400);
+                  kCreated);
   Node node{cluster, "vmluksdisk-master-1"};
   node.expectOpen("STATE", "0");
   node.expectOpen("EPHEMERAL", "0");
@@ -270,7 +272,7 @@ TEST(Encryption, PowerCutsOfRotations) {
   Cluster cluster("vmlukscut",
                   {"--masters", "1", "--workers", "0", "--memory", "512", "--disk", "2048",
                    "--no-uplink", "--with-bootloader", "--encrypt-ephemeral"},
-                  400);
+                  kCreated);
   Node node{cluster, "vmlukscut-master-1"};
   node.expectOpen("EPHEMERAL", "0");
   auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };

@@ -245,6 +245,7 @@ TEST(Install, PowerCuts) {
   cuts::Recording recording(cluster, node.name);
   ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
   expectInstalled(node);
+  recording.stop();
   cuts::Scratch folder;
   for (auto& sample : cutInstallation(node, recording, folder.path())) {
     SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);

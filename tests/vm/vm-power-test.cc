@@ -16,8 +16,6 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
-constexpr double kSlow = 120;  // seconds, in emulation beside others
-
 // QEMU's control socket (QMP): a line of JSON each way.
 class Control {
  public:
@@ -77,18 +75,19 @@ TEST(PowerButton, ShutsTheNodeDownInOrder) {
   {
     Background log(cluster.command({"-n", "10.5.0.3", "logs", "-f", "machined"}));
     auto says = [&](const char* words) {
-      return log.waitFor([&](auto& out, auto&) { return contains(out, words); }, kSlow);
+      return log.waitFor([&](auto& out, auto&) { return contains(out, words); }, harness::kBoots);
     };
     EXPECT_TRUE(says("sequence boot: done")) << log.out() << log.err();
     Control(cluster, worker).command("system_powerdown");
     EXPECT_TRUE(says("sequence shutdown: ")) << log.out() << log.err();
-    EXPECT_TRUE(eventually([&] { return exited(cluster, worker); }, kSlow));
+    EXPECT_TRUE(eventually([&] { return exited(cluster, worker); }, harness::kBoots));
   }
   auto brain = cluster.servicePids()["machined"];
   cluster.ok({"-n", Cluster::kFirst, "service", "machined", "kill", "--signal", "SIGKILL"});
-  EXPECT_TRUE(eventually([&] { return cluster.servicePids()["machined"] != brain; }, kSlow));
+  EXPECT_TRUE(
+      eventually([&] { return cluster.servicePids()["machined"] != brain; }, harness::kBoots));
   Control(cluster, master).command("system_powerdown");
-  EXPECT_TRUE(eventually([&] { return exited(cluster, master); }, kSlow));
+  EXPECT_TRUE(eventually([&] { return exited(cluster, master); }, harness::kBoots));
   for (auto& node : {master, worker}) {
     auto console = cluster.console(node);
     EXPECT_FALSE(contains(console, "going on without it")) << console;
@@ -106,7 +105,7 @@ TEST(LastWords, OfAKernelThatPanicsAreReadInTheNextBoot) {
           auto said = cluster.talosctl(what, 20);
           return said.status == 0 && contains(said.out, words);
         },
-        kSlow);
+        harness::kBoots);
   };
   Control(cluster, "vmpanic-master-1").command("inject-nmi");
   EXPECT_TRUE(reads({"get", "bootrecords"}, "kernel panic")) << cluster.console("vmpanic-master-1");

@@ -61,12 +61,7 @@ struct Node {
   std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
   bool booted() {
-    return eventually(
-        [&] {
-          auto log = cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out;
-          return contains(log, "sequence boot: done");
-        },
-        kUp, 1);
+    return eventually([&] { return cluster.booted(); }, kUp, 1);
   }
 };
 
@@ -99,6 +94,13 @@ class WrongDisks : public ::testing::Test {
     auto said = [&] { return cluster.console(kName).substr(seen); };
     EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
         << console << " is not on the console:\n"
+        << said();
+    // What would come instead of the end of the boot, or after what was said.
+    EXPECT_TRUE(eventually(
+        [&] {
+          return contains(said(), "sequence boot: failed") || contains(said(), "maintenance: ");
+        },
+        kUp, 1))
         << said();
     EXPECT_FALSE(contains(said(), "made an xfs file system")) << said();
     EXPECT_FALSE(contains(said(), "maintenance: ")) << said();
