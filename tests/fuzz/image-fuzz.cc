@@ -1,24 +1,15 @@
 // link: machined-parse
 // An archive that somebody says is an installer image: any bytes. What is found lies in it.
 #include <kj/debug.h>
-#include <string.h>
 
 #include "machined/parse/image-archive.h"
+#include "tests/fuzz/tar-sums.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;
   if (size < 1) return 0;
   auto bytes = kj::heapArray<kj::byte>(kj::arrayPtr(data + 1, size - 1));
-  if (data[0] & 1) {  // checksums that fit, or the fuzzer would have to guess them
-    for (size_t at = 0; at + 512 <= bytes.size(); at += 512) {
-      if (memcmp(bytes.begin() + at + 257, "ustar", 5) != 0) continue;
-      unsigned sum = 8 * ' ';
-      for (size_t i = 0; i < 512; ++i) sum += i < 148 || i >= 156 ? bytes[at + i] : 0;
-      for (int i = 5; i >= 0; --i, sum /= 8) bytes[at + 148 + i] = kj::byte('0' + sum % 8);
-      bytes[at + 154] = 0;
-      bytes[at + 155] = ' ';
-    }
-  }
+  if (data[0] & 1) fuzz::fitChecksums(bytes, true);
   unsigned reads = 0;
   bool within = true;  // what is thrown inside would count as a refusal
   kj::Vector<machined::ImagePart> parts;

@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/tar/tar-reader.h"
+#include "tests/fuzz/tar-sums.h"
 
 namespace {
 
@@ -39,15 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t step = size_t(data[0]) * 7 + 1;  // the pieces are a part of the input
   bool fix = data[1] & 1;
   auto bytes = kj::heapArray<kj::byte>(kj::arrayPtr(data + 2, size - 2));
-  if (fix) {  // checksums that fit, or the fuzzer would have to guess them
-    for (size_t at = 0; at + 512 <= bytes.size(); at += 512) {
-      unsigned sum = 8 * ' ';
-      for (size_t i = 0; i < 512; ++i) sum += i < 148 || i >= 156 ? bytes[at + i] : 0;
-      for (int i = 5; i >= 0; --i, sum /= 8) bytes[at + 148 + i] = kj::byte('0' + sum % 8);
-      bytes[at + 154] = 0;
-      bytes[at + 155] = ' ';
-    }
-  }
+  if (fix) talos::fuzz::fitChecksums(bytes, false);
   talos::TarReader reader;
   Checker checker;
   for (size_t at = 0; at < bytes.size(); at += step) {
