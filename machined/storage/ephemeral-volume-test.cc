@@ -36,7 +36,7 @@ std::string find(V... list) {
   (all.add(kj::mv(list)), ...);
   std::string text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                 KJ_IF_MAYBE (found, findEphemeral(all)) {
+                 KJ_IF_MAYBE (found, findNamed(all, kEphemeralName, kEphemeralName)) {
                    text = found->device.node().cStr();
                  } else {
                    text = "none";

@@ -66,10 +66,6 @@ uint64_t deviceSize(kj::StringPtr node) {
 
 }  // namespace
 
-kj::Maybe<const Volume&> findEphemeral(kj::ArrayPtr<const Volume> volumes) {
-  return findNamed(volumes, kEphemeralName, kEphemeralName);
-}
-
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
   // The table's copy has the last MiB.
   auto needed = ephemeral.device.begin + ephemeral.device.bytes + (1u << 20) + kWorthGrowing;
@@ -82,7 +78,7 @@ bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
 kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
   if (isMountPoint(path, readFile("/proc/self/mountinfo"))) co_return true;
   auto found = co_await volumes.look();
-  KJ_IF_MAYBE (volume, findEphemeral(found)) {
+  KJ_IF_MAYBE (volume, partitions.find(found, kEphemeralName, kEphemeralName)) {
     if (canGrow(*volume, found)) co_await growPartition(*volume);
     co_await mountIt(*volume, how).catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
     co_return true;

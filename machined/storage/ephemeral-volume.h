@@ -60,7 +60,4 @@ class EphemeralVolume {
 // Whether its disk has room behind it.
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes);
 
-// The one to mount; none when certainly none is. Throws FailedPrecondition naming the devices.
-kj::Maybe<const Volume&> findEphemeral(kj::ArrayPtr<const Volume> volumes);
-
 }  // namespace talos::machined

@@ -96,6 +96,21 @@ struct SystemPartitionsTest : testing::Test {
   }
 };
 
+// Catches: a partition that cannot be used, of which the API shows nothing at all.
+TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
+  kj::Vector<Volume> all;
+  EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") == nullptr);
+  auto& volume = all.add();
+  volume.device.name = kj::str("vda6");
+  volume.device.partitionName = kj::str("EPHEMERAL");
+  volume.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("", reported);
+  EXPECT_THROW(partitions.find(all, "EPHEMERAL", "EPHEMERAL"), kj::Exception);
+  EXPECT_EQ("EPHEMERAL: /dev/vda6 cannot be read: Input/output error", reported);
+  volume.problem = kj::String();
+  EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") != nullptr);
+}
+
 // Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot be made.
 TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   capnp::MallocMessageBuilder message;

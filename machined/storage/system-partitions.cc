@@ -178,6 +178,21 @@ kj::Promise<void> SystemPartitions::removeStateKeys(kj::StringPtr label) {
   });
 }
 
+kj::Maybe<const Volume&> SystemPartitions::find(kj::ArrayPtr<const Volume> volumes,
+                                                kj::StringPtr label, kj::StringPtr name,
+                                                kj::Maybe<kj::StringPtr> disk) {
+  kj::Maybe<const Volume&> found;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&]() { found = findNamed(volumes, label, name, disk); })) {
+    VolumeReport report;
+    report.phase = VolumePhase::kFailed;
+    report.error = messageOf(*e);
+    deps.report(label, report);
+    kj::throwFatalException(kj::mv(*e));
+  }
+  return found;
+}
+
 kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume& volume,
                                                                     kj::StringPtr label) {
   auto node = volume.device.node();

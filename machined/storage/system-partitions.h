@@ -89,6 +89,10 @@ class SystemPartitions {
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
                                  KeyCare care = KeyCare::kPutRight);
 
+  // What findNamed() finds. What it refuses is reported, for then nothing else is looked at.
+  kj::Maybe<const Volume&> find(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
+
   // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
   // Rejects when that cannot be known.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);

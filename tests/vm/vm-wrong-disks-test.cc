@@ -6,11 +6,13 @@
 #include <kj/debug.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <functional>
+#include <regex>
 
 #include "tests/cuts/image.h"
 #include "tests/harness/cluster.h"
@@ -60,6 +62,13 @@ struct Node {
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".disk"; }
   std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
+  bool says(const std::vector<std::string>& asked, const std::string& text) {
+    auto words = asked;
+    words.insert(words.begin(), {"--timeout", "5s"});
+    std::regex wanted(text);
+    return eventually([&] { return std::regex_search(cluster.talosctl(words, 20).out, wanted); },
+                      kUp, 1);
+  }
   bool booted() {
     return eventually([&] { return cluster.booted(); }, kUp, 1);
   }
@@ -87,10 +96,11 @@ class WrongDisks : public ::testing::Test {
   }
   // Starts with what was done to the disks; the console says so. Without STATE there is nobody whom the API could
   // tell from others, so it stays closed.
-  void expectRefused(const std::string& console) {
+  void expectRefused(const std::string& console, const std::function<void()>& onceStarted = [] {}) {
     auto seen = cluster.console(kName).size();
-    auto before = cuts::contentKey(node.disk(), cuts::part(kept, "STATE"));
     node.power("start");
+    onceStarted();
+    auto before = cuts::contentKey(node.disk(), cuts::part(kept, "STATE"));
     auto said = [&] { return cluster.console(kName).substr(seen); };
     EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
         << console << " is not on the console:\n"
@@ -98,7 +108,8 @@ class WrongDisks : public ::testing::Test {
     // What would come instead of the end of the boot, or after what was said.
     EXPECT_TRUE(eventually(
         [&] {
-          return contains(said(), "sequence boot: failed") || contains(said(), "maintenance: ");
+          return contains(said(), "fatal: the node stays as it is") ||
+                 contains(said(), "maintenance: ");
         },
         kUp, 1))
         << said();
@@ -170,6 +181,56 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
     EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n")
         << "in effect, and not stored";
+    node.power("kill");
+    copy(kept, node.disk());
+  }
+  node.power("start");
+  EXPECT_TRUE(node.booted()) << cluster.console(kName);
+}
+
+// Catches: a partition that is taken for an empty one, and formatted, because it cannot be read; a read-only disk or a
+// full one on which the node waits without a word, or writes down nothing and says it did; an administrator who cannot see
+// in the API what is wrong.
+TEST_F(WrongDisks, ThatFail) {
+  auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
+  // What the file does not have any more cannot be read; a write would make it longer.
+  auto loseFrom = [&](const cuts::Part& part) {
+    return [this, part] { fs::resize_file(node.disk(), part.offset); };
+  };
+  {
+    SCOPED_TRACE("a read-only disk");
+    ASSERT_EQ(chmod(node.disk().c_str(), 0400), 0);
+    expectRefused("STATE: /dev/vda5 is read-only");
+    ASSERT_EQ(chmod(node.disk().c_str(), 0600), 0);
+  }
+  {
+    SCOPED_TRACE("a STATE that cannot be read");
+    expectRefused("STATE: /dev/vda5 cannot be read: Input/output error", loseFrom(state));
+  }
+  {
+    SCOPED_TRACE("an EPHEMERAL that cannot be read");
+    node.power("start");
+    loseFrom(ephemeral)();
+    auto problem = "EPHEMERAL: /dev/vda6 cannot be read: Input/output error";
+    EXPECT_TRUE(node.says({"status"}, problem)) << cluster.console(kName);
+    EXPECT_TRUE(contains(cluster.console(kName), problem));
+    EXPECT_TRUE(node.says({"get", "discoveredvolumes"}, "STATE"))
+        << cluster.ok({"get", "discoveredvolumes"});
+    EXPECT_TRUE(node.says({"services"}, "apid +Running +OK"));
+    EXPECT_TRUE(node.says({"events", "--tail", "-1", "--once"}, problem));
+    EXPECT_FALSE(contains(cluster.ok({"get", "mountstatus"}), "EPHEMERAL"));
+    EXPECT_EQ(fs::file_size(node.disk()), ephemeral.offset) << "something was written to EPHEMERAL";
+    node.power("kill");
+    copy(kept, node.disk());
+  }
+  {
+    SCOPED_TRACE("an EPHEMERAL that is full");
+    fill(node.disk(), ephemeral, cluster.folder() + "/mount");
+    node.power("start");
+    EXPECT_TRUE(node.booted()) << cluster.console(kName);
+    EXPECT_TRUE(node.says({"services"}, "cri +Running +OK"));
+    EXPECT_TRUE(node.says({"get", "mountstatus"}, "EPHEMERAL +[0-9]+ +/dev/vda6 +/var "));
+    EXPECT_TRUE(node.says({"list", "-l", "/var"}, "filler"));
     node.power("kill");
     copy(kept, node.disk());
   }
