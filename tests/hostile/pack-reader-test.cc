@@ -342,12 +342,26 @@ kj::Promise<void> hoard(Evil evil, unsigned number) {
   }
 }
 
+// What a reader may not do, which is the end of this scenario when it may.
+kj::Promise<void> askForMore(Evil evil) {
+  for (;;) {
+    co_await kj::evalNow([&]() -> kj::Promise<void> {
+      auto connection = co_await evil.connect();
+      auto node = connection->bootstrap().castAs<rpc::Cluster>().nodeRequest().send().getNode();
+      ++evil.tally.attacks;
+      co_await node.machineRequest().send().getMachine().rebootRequest().send();
+    }).catch_([&](kj::Exception&&) { ++evil.tally.refused; });
+    co_await evil.timer.afterDelay(200 * kj::MILLISECONDS);
+  }
+}
+
 kj::Promise<void> attack(kj::AsyncIoContext& io, const Credentials& credentials, Tally& tally) {
   TlsEndpoint tls(RunningNode::copyOf(credentials));
   Evil evil{io, tls, tally};
   kj::Vector<kj::Promise<void>> all;
   for (unsigned i = 0; i < kCallers; ++i) all.add(callWithoutEnd(evil, i % kKinds));
   for (unsigned i = 0; i < kHoarders; ++i) all.add(hoard(evil, i));
+  all.add(askForMore(evil));
   co_await kj::joinPromises(all.releaseAsArray());
 }
 

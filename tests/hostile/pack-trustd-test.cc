@@ -19,8 +19,20 @@ struct Joining {
   TrustdProcess& node;
   TlsVerifier verifier{node.authority.certificate};
 
+  // As a node does, it tries again when its connection is closed before it is one.
+  kj::Promise<Caller> connect(kj::StringPtr address) {
+    constexpr unsigned kTries = 3;
+    for (unsigned tries = 1;; ++tries) {
+      try {
+        co_return co_await Caller::connect(*io.lowLevelProvider, verifier, address, node.port);
+      } catch (...) {
+        if (tries == kTries) throw;
+      }
+      co_await io.provider->getTimer().afterDelay(100 * kj::MILLISECONDS);
+    }
+  }
   kj::Promise<void> once(kj::String address, kj::String name) {
-    auto caller = co_await Caller::connect(*io.lowLevelProvider, verifier, address, node.port);
+    auto caller = co_await connect(address);
     auto asked = ask({address}, {name});
     auto answer = co_await caller.certificate(asked.request);
     pki::checkPair(answer.certificate, asked.key);
