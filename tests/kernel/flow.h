@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include <atomic>
-#include <bitset>
 #include <memory>
 
 #include "tests/kernel/namespaces.h"
@@ -51,17 +50,24 @@ class Flow {
     return false;
   }
 
-  // What is sent while the body runs, and 100 ms more, and what of that came back at last.
+  // What is sent while the body runs, and 100 ms more, and what of that came back within `milliseconds`.
   template <typename F>
-  Count during(F&& body) {
-    unsigned first = sent, had = answered;
+  Count during(F&& body, unsigned milliseconds = 3000) {
+    unsigned first = sent;
     body();
     pause(100);
     unsigned last = sent;
     held = true;  // nothing new, so that all that is under way can come
-    pause(60);
+    auto cameBack = [&] {
+      unsigned count = 0;
+      for (unsigned number = first; number < last; ++number) count += seen[number];
+      return count;
+    };
+    for (unsigned waited = 0; waited < milliseconds && cameBack() < last - first; waited += 10) {
+      pause(10);
+    }
     held = false;
-    return {last - first, std::min<unsigned>(answered - had, last - first)};
+    return {last - first, cameBack()};
   }
 
  private:
@@ -72,6 +78,7 @@ class Flow {
   sockaddr_in destination{};
   std::atomic<bool> over = false, held = false;
   std::atomic<unsigned> sent = 0, answered = 0;
+  std::unique_ptr<std::atomic<bool>[]> seen = std::make_unique<std::atomic<bool>[]>(kMost);
   std::thread echoing, sending;
 
   static kj::AutoCloseFd udp() {
@@ -101,7 +108,6 @@ class Flow {
 
   void send() {
     auto fd = udp();
-    auto seen = std::make_unique<std::bitset<kMost>>();
     uint32_t next = 0;
     while (!over) {
       pause(1);
@@ -114,10 +120,7 @@ class Flow {
       }
       uint32_t number;
       while (recv(fd, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) {
-        if (number < kMost && !seen->test(number)) {
-          seen->set(number);
-          ++answered;
-        }
+        if (number < kMost && !seen[number].exchange(true)) ++answered;
       }
     }
   }

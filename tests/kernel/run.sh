@@ -29,7 +29,7 @@ for program in ip wg; do
 done
 (cd "$tree" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$work/initramfs"
 # Without grace periods in a hurry each link that goes takes tens of milliseconds of waiting.
-timeout 800 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
+timeout 1700 qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot -M q35,sata=off \
   -accel tcg,thread=multi -cpu max -smp 1 -m 512 -kernel "$image/vmlinux" -initrd "$work/initramfs" \
   -append "console=ttyS0 quiet loglevel=1 panic=-1 net.ifnames=0 rcupdate.rcu_expedited=1 -- $filter" -serial "file:$work/console" </dev/null || true
 tr -d '\r' <"$work/console" | sed 's/\x1b\[[0-9;]*m//g' >"$work/log"
