@@ -49,6 +49,8 @@ struct ParseRequest {
     }
     lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
     archive @21 :UInt64;             # of so many bytes, with an image: it asks for them
+    signatures @22 :Data;            # the manifest of the signatures of an image in a registry
+    signedImage @23 :Data;           # what such a signature is one of
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -59,6 +61,10 @@ struct HttpPlace {
   authority @3 :Text;
   target @4 :Text;
   shown @5 :Text;
+}
+struct ImageSignature {
+  payload @0 :Text;                  # sha256:<hex>
+  signature @1 :Data;
 }
 struct ParseAnswer {
   union {
@@ -103,6 +109,8 @@ struct ParseAnswer {
     addresses @28 :List(Text);       # of the host name, best first
     ended @29 :Void;                 # the body, all of it
     archive @30 :List(ImagePart);
+    signatures @34 :List(ImageSignature);
+    signedImage @35 :Text;           # its digest, sha256:<hex>
     # Not the end yet:
     wanted :group {
       offset @22 :UInt64;

@@ -7,6 +7,7 @@
 #include "machined/brain/wiring.h"
 #include "machined/tasks/boot-arguments.h"
 #include "machined/tasks/network-complete.h"
+#include "machined/upgrade/image-signatures.h"
 
 namespace talos::machined {
 namespace {
@@ -43,6 +44,9 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           trialLeft(arguments),
           [this]() { return bootArgumentsOf(arguments, configReader.machine(store).getInstall()); },
           [this]() { return kj::str(configReader.machine(store).getInstall().getImageKey()); },
+          [this](kj::String pinned, kj::String key) {
+            return requireSignature(containerd, foreign, kj::mv(pinned), kj::mv(key));
+          },
           [this]() { return sequencer.run(makeSequence(kUpgrade, mode, parts), Start::kPlain); },
           KJ_BIND_METHOD(life, acceptRebootFor),
           KJ_BIND_METHOD(*this, health),

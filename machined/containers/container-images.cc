@@ -124,7 +124,7 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
   co_return kj::mv(result);
 }
 
-kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
+kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference) {
   cri::PullImageRequest request;
   request.mutable_image()->set_image(reference.cStr());
   auto answer =
@@ -132,9 +132,13 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
           .catch_([&](kj::Exception&& e) -> kj::Promise<cri::PullImageResponse> {
             return pullProblem(reference, kindOf(e), messageOf(e));
           });
+  co_return imageText(answer.image_ref());
+}
+
+kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
+  auto key = co_await pullContent(containerd, kj::str(reference));
   auto status = co_await statusOf(containerd, reference);
-  co_return co_await unpacked(containerd, answer.image_ref(),
-                              pinnedNameOf(status.image(), reference));
+  co_return co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
 }
 
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,

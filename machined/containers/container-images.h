@@ -32,6 +32,9 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
 // themselves; Unavailable and DeadlineExceeded may.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
+// Without asking what was unpacked: for what is not (container-content.h). Its digest, of the config.
+kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference);
+
 // What was pulled by this name is removed, so that the next pull begins anew. containerd does not
 // sync what it unpacks: after a power cut an image can be there, and its files empty.
 kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference);

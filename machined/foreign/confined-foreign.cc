@@ -301,4 +301,24 @@ kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, 
   co_return readArchive(answer->getRoot<rpc::ParseAnswer>(), size);
 }
 
+kj::Promise<kj::Vector<ImageSignature>> ConfinedForeign::signatures(
+    kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) {
+  Piece piece{
+      kj::str(name),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignatures(manifest); })),
+      patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSignatures(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::String> ConfinedForeign::signedImage(kj::StringPtr name,
+                                                     kj::ArrayPtr<const kj::byte> payload) {
+  Piece piece{
+      kj::str(name),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignedImage(payload); })),
+      patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSignedImage(answer->getRoot<rpc::ParseAnswer>());
+}
+
 }  // namespace talos::machined

@@ -49,6 +49,10 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                             HttpPieces& to) override;
   kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                              ReadDevice read) override;
+  kj::Promise<kj::Vector<ImageSignature>> signatures(
+      kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) override;
+  kj::Promise<kj::String> signedImage(kj::StringPtr name,
+                                      kj::ArrayPtr<const kj::byte> payload) override;
 
   unsigned started() const { return starts; }  // processes, so far
 

@@ -98,6 +98,15 @@ constexpr kj::StringPtr kImageFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "rootfs.s
 constexpr unsigned kMostArchiveReads = 20'000;
 constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
 
+// One of the signatures of an image in a registry (machined/parse/image-signature.h).
+struct ImageSignature {
+  kj::String payload;  // what it is one of: sha256:<hex>
+  kj::Array<kj::byte> signature;
+};
+constexpr unsigned kMostImageSignatures = 64;
+constexpr size_t kMostImageSignature = 1024;
+constexpr size_t kMostSignatureManifest = 512u << 10, kMostSignedPayload = 16u << 10;
+
 class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
@@ -143,6 +152,14 @@ class ForeignBytes {
   // above, kMostArchiveReads times. FailedPrecondition when it is none.
   virtual kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                                      ReadDevice read) = 0;
+  // Those that the manifest of an image's signatures names: kMostImageSignatures of them, maybe none.
+  // FailedPrecondition when it is no such manifest.
+  virtual kj::Promise<kj::Vector<ImageSignature>> signatures(
+      kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) = 0;
+  // The digest, sha256:<hex>, of the image that the payload of a signature is about.
+  // FailedPrecondition when it is not about one.
+  virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,
+                                              kj::ArrayPtr<const kj::byte> payload) = 0;
 };
 
 }  // namespace talos::machined

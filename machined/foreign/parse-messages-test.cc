@@ -48,9 +48,36 @@ TEST(Lies, AnotherQuestion) {
         refusal([&]() { readText(answer.read()); }), refusal([&]() { readVerdict(answer.read()); }),
         refusal([&]() { readGenerated(answer.read()); }),
         refusal([&]() { readAddresses(answer.read()); }),
+        refusal([&]() { readSignatures(answer.read()); }),
+        refusal([&]() { readSignedImage(answer.read()); }),
         refusal([&]() { readHttp(answer.read(), {}); })}) {
     EXPECT_EQ("the parser gave an answer that cannot be: one to another question", text);
   }
+}
+
+// Catches: a digest that leads to another place, more signatures than anybody verifies.
+TEST(Lies, SignaturesAreBounded) {
+  auto answerOf = [](unsigned count, kj::StringPtr digest, size_t size) {
+    Answer answer;
+    auto list = answer.out.initSignatures(count);
+    for (auto signature : list) {
+      signature.setPayload(digest);
+      signature.initSignature(static_cast<unsigned>(size));
+    }
+    return refusal([&]() { readSignatures(answer.read()); });
+  };
+  auto good = kj::str("sha256:", kj::repeat('a', 64));
+  EXPECT_EQ("believed", answerOf(kMostImageSignatures, good, kMostImageSignature));
+  EXPECT_NE("believed", answerOf(kMostImageSignatures + 1, good, 1));
+  EXPECT_NE("believed", answerOf(1, good, kMostImageSignature + 1));
+  for (auto text : {""_kj, "sha256:12"_kj, "sha512:1"_kj, good.slice(1)}) {
+    EXPECT_NE("believed", answerOf(1, text, 1)) << text.cStr();
+    Answer answer;
+    answer.out.setSignedImage(text);
+    EXPECT_NE("believed", refusal([&]() { readSignedImage(answer.read()); })) << text.cStr();
+  }
+  EXPECT_FALSE(isSha256(kj::str("sha256:", kj::repeat('A', 64))));
+  EXPECT_FALSE(isSha256(kj::str(good, "a")));
 }
 
 // Catches: what is no address, and is connected to, or shown, all the same; a list without end.

@@ -316,4 +316,31 @@ kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size
   return parts;
 }
 
+bool isSha256(kj::StringPtr digest) {
+  constexpr size_t kHexDigits = 64;
+  if (!digest.startsWith("sha256:")) return false;
+  auto hex = digest.slice(strlen("sha256:"));
+  if (hex.size() != kHexDigits) return false;
+  return strspn(hex.cStr(), "0123456789abcdef") == kHexDigits;
+}
+
+kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isSignatures()) unexpected(answer);
+  auto list = answer.getSignatures();
+  if (list.size() > kMostImageSignatures) damaged("too many signatures");
+  kj::Vector<ImageSignature> signatures;
+  for (auto item : list) {
+    if (!isSha256(item.getPayload())) damaged("a digest that is none");
+    if (item.getSignature().size() > kMostImageSignature) damaged("a signature that is too long");
+    signatures.add(ImageSignature{kj::str(item.getPayload()), kj::heapArray(item.getSignature())});
+  }
+  return signatures;
+}
+
+kj::String readSignedImage(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isSignedImage()) unexpected(answer);
+  if (!isSha256(answer.getSignedImage())) damaged("a digest that is none");
+  return kj::str(answer.getSignedImage());
+}
+
 }  // namespace talos::machined

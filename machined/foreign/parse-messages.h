@@ -44,6 +44,11 @@ kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progr
 kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from);
 // Of an archive of `size` bytes: each of kImageFiles, inside of it.
 kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size);
+kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer);
+kj::String readSignedImage(rpc::ParseAnswer::Reader answer);  // sha256:<hex>
+
+// Whether it is sha256: and 64 hexadecimal digits, in lower case.
+bool isSha256(kj::StringPtr digest);
 
 // A place that can be connected to and asked for; its other texts follow from host, port and target.
 HttpSource readPlace(rpc::HttpPlace::Reader place);

@@ -11,6 +11,7 @@
 #include "machined/parse/generate-configs.h"
 #include "machined/parse/http-get.h"
 #include "machined/parse/image-archive.h"
+#include "machined/parse/image-signature.h"
 #include "machined/parse/partition-table.h"
 #include "machined/parse/text.h"
 
@@ -130,6 +131,15 @@ void answerArchive(uint64_t size, ReadBytes read, rpc::ParseAnswer::Builder out)
   }
 }
 
+void answerSignatures(capnp::Data::Reader manifest, rpc::ParseAnswer::Builder out) {
+  auto found = findSignatures(manifest.asChars());
+  auto list = out.initSignatures(static_cast<unsigned>(found.size()));
+  for (auto i : kj::indices(found)) {
+    list[i].setPayload(found[i].payload);
+    list[i].setSignature(found[i].signature);
+  }
+}
+
 void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
   switch (request.which()) {
     case rpc::ParseRequest::CONFIG:
@@ -140,6 +150,10 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerSuperblock(kj::mv(read), out);
     case rpc::ParseRequest::ARCHIVE:
       return answerArchive(request.getArchive(), kj::mv(read), out);
+    case rpc::ParseRequest::SIGNATURES:
+      return answerSignatures(request.getSignatures(), out);
+    case rpc::ParseRequest::SIGNED_IMAGE:
+      return out.setSignedImage(signedImage(request.getSignedImage().asChars()));
     case rpc::ParseRequest::NTP:
       return answerNtp(request.getNtp(), out);
     case rpc::ParseRequest::TEXT:

@@ -1,11 +1,10 @@
 #include "machined/parse/image-archive.h"
 
-#include <capnp/compat/json.h>
-#include <capnp/message.h>
 #include <kj/map.h>
 
 #include "common/base/error.h"
 #include "common/tar/tar-reader.h"
+#include "machined/parse/json-fields.h"
 
 namespace talos::parse {
 namespace {
@@ -107,23 +106,6 @@ kj::Maybe<kj::String> cleanPath(kj::StringPtr path) {
 
 // --- what the layout says
 
-using Json = capnp::json::Value::Reader;
-
-// The field of an object; none in anything else.
-kj::Maybe<Json> fieldOf(Json value, kj::StringPtr name) {
-  if (!value.isObject()) return nullptr;
-  for (auto field : value.getObject()) {
-    if (field.getName() == name) return field.getValue();
-  }
-  return nullptr;
-}
-kj::String stringOf(Json value, kj::StringPtr name) {
-  KJ_IF_MAYBE (field, fieldOf(value, name)) {
-    if (field->isString()) return kj::str(field->getString());
-  }
-  return kj::String();
-}
-
 class Layout {
  public:
   Layout(Window& window, uint64_t size) : window(window) {
@@ -163,11 +145,9 @@ class Layout {
   }
   kj::Own<capnp::MallocMessageBuilder> read(kj::StringPtr name) {
     auto text = window.text(require(name), name);
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                   capnp::JsonCodec().decodeRaw(text, message->initRoot<capnp::json::Value>());
-                 })) {
-      refuse(kj::str(name, " is not valid JSON: ", messageOf(*e)));
+    kj::Own<capnp::MallocMessageBuilder> message;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { message = parseJson(text); })) {
+      refuse(kj::str(name, " is ", messageOf(*e)));
     }
     return message;
   }

@@ -134,6 +134,18 @@ class DirectForeign : public ForeignBytes {
     });
     co_return readArchive(answer, size);
   }
+  kj::Promise<kj::Vector<ImageSignature>> signatures(
+      kj::StringPtr, kj::ArrayPtr<const kj::byte> manifest) override {
+    Exchange exchange;
+    exchange.request.setSignatures(manifest);
+    co_return readSignatures(exchange.answer());
+  }
+  kj::Promise<kj::String> signedImage(kj::StringPtr,
+                                      kj::ArrayPtr<const kj::byte> payload) override {
+    Exchange exchange;
+    exchange.request.setSignedImage(payload);
+    co_return readSignedImage(exchange.answer());
+  }
 
  private:
   struct Exchange {

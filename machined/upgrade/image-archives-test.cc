@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 #include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 
 #include <future>
 #include <string>
@@ -15,6 +13,7 @@
 #include "common/tar/test-tar.h"
 #include "machined/foreign/test-web-server.h"
 #include "machined/parse/test-direct-foreign.h"
+#include "machined/upgrade/test-pulls.h"
 
 namespace talos::machined {
 namespace {
@@ -88,28 +87,6 @@ struct LyingForeign final : DirectForeign {
     }
     to.begins(uint64_t{1} << 50, 0);
     return kj::Maybe<HttpSource>(nullptr);
-  }
-};
-
-struct KeyPair {
-  EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
-  ~KeyPair() { EVP_PKEY_free(key); }
-  kj::String pem() const {
-    BIO* bio = BIO_new(BIO_s_mem());
-    KJ_DEFER(BIO_free(bio));
-    KJ_ASSERT(PEM_write_bio_PUBKEY(bio, key) == 1);
-    char* data;
-    auto size = BIO_get_mem_data(bio, &data);
-    return kj::heapString(data, static_cast<size_t>(size));
-  }
-  kj::Array<kj::byte> sign(kj::ArrayPtr<const kj::byte> bytes) const {
-    EVP_MD_CTX* context = EVP_MD_CTX_new();
-    KJ_DEFER(EVP_MD_CTX_free(context));
-    size_t size = 80;
-    auto out = kj::heapArray<kj::byte>(size);
-    KJ_ASSERT(EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key) == 1 &&
-              EVP_DigestSign(context, out.begin(), &size, bytes.begin(), bytes.size()) == 1);
-    return kj::heapArray(out.slice(0, size));
   }
 };
 

@@ -12,6 +12,7 @@
 #include "common/testing/virtual-time.h"
 #include "machined/init/init-protocol.h"
 #include "machined/process1/test-process1.h"
+#include "machined/upgrade/test-pulls.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -140,7 +141,7 @@ class System {
                   kj::systemPreciseCalendarClock(),
                   process1,
                   store,
-                  containerd,
+                  pulls.containerd,
                   disk,
                   archives,
                   container,
@@ -149,6 +150,13 @@ class System {
                   nullptr,
                   []() { return kj::str("a=1"); },
                   [this]() { return kj::str(key.c_str()); },
+                  [this](kj::String pinned, kj::String) -> kj::Promise<void> {
+                    verified = pinned.cStr();
+                    if (!unsignedImage.empty()) {
+                      return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
+                    }
+                    return kj::READY_NOW;
+                  },
                   [this]() { return upgrader.write(); },
                   [this](kj::StringPtr) -> kj::Promise<void> {
                     ++reboots;
@@ -188,11 +196,9 @@ class System {
   FakeProcess1 process1{machine};
   Registry registry;
   Store store{registry, kj::systemPreciseCalendarClock()};
-  Containerd containerd{timer, []() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
-                          return error(ErrorKind::kUnavailable, "does not run");
-                        }};
+  ModelPulls pulls{timer};
   ModelArchives archives;
-  std::string lacks, key;
+  std::string lacks, key, verified, unsignedImage;
   bool hopeless = false;
   unsigned reboots = 0;
   std::vector<std::string> said;
@@ -328,6 +334,7 @@ TEST_F(UpgraderTest, AConfirmationThatCannotBeWritten) {
 TEST_F(UpgraderTest, WhatIsRefused) {
   System node(disk);
   node.boot(scope);
+  node.pulls.runs = false;
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true, 5})),
               HasSubstr("the health timeout must be 30 s to 86400 s"));
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str(""), true})), HasSubstr("--image"));
@@ -388,15 +395,31 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
   }
 }
 
+// Catches: an image of a registry that is unpacked for the slot though nobody has signed it, or of which another
+// digest is verified than is recorded; one that needs a signature though the config names no key.
+TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
+  System node(disk);
+  node.boot(scope);
+  node.pulls.registry["r.example/i:v2"] = "sha256:7";
+  node.unsignedImage = "it is not signed";
+  node.key = "PEM";
+  EXPECT_EQ(problem(node.upgrader.upgrade({kj::str("r.example/i:v2"), true})), "it is not signed");
+  EXPECT_EQ(node.verified, "r.example/i@sha256:7");
+  EXPECT_EQ(node.pulls.viewed, 0u);
+  EXPECT_EQ(node.status(), "none A v1: ");
+  node.key = node.verified = "";
+  EXPECT_EQ(problem(node.upgrader.upgrade({kj::str("r.example/i:v2"), true})), "");
+  EXPECT_EQ(node.verified, "");
+  EXPECT_EQ(node.pulls.viewed, 1u);
+  scope.poll();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).digest, "r.example/i@sha256:7");
+}
+
 // Catches: an image that nobody can vouch for, written because the config's key is only looked at
 // for some; an upgrade that is under way for ever after one that was refused.
 TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   System node(disk);
   node.boot(scope);
-  node.key = "PEM";
-  EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true})),
-              HasSubstr("imageKey is set"));
-  node.key = "";
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("http://h.example/i.tar"), true})),
               HasSubstr("http does not tell who sent the image"));
   EXPECT_EQ(node.archives.asked, "");

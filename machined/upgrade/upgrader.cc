@@ -245,11 +245,6 @@ kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
     wish.image = oneLine(wish.image, kMostName);  // whatever a client calls it
   }
   bool registry = wish.file == nullptr && url == nullptr;
-  if (registry && deps.imageKey().size() > 0) {
-    fail(ErrorKind::kFailedPrecondition,
-         "machine.install.imageKey is set, and signatures of images in registries cannot be "
-         "verified; use the URL of an archive, or a file");
-  }
   KJ_IF_MAYBE (u, url) wish.image = kj::str(u->place.shown);  // the rest may be secret
   fetching = kj::str(wish.image);
   KJ_DEFER({
@@ -283,6 +278,8 @@ kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image) {
   co_await dropView(deps.containerd, kj::str(kViewName));
   co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
+  auto key = deps.imageKey();
+  if (key.size() > 0) co_await deps.requireSignature(kj::str(unpacked.pinned), kj::mv(key));
   auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
   Wanted next{};
   next.digest = kj::mv(unpacked.pinned);

@@ -2,8 +2,8 @@
 // is started once, and stays only if it says that it is healthy.
 //
 // The order, and what a crash or a power cut leaves at any line:
-//   1. The image is pulled, or its archive is fetched or received and compared with its digest;
-//      nothing has changed. A caller who goes away ends it.
+//   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
+//      its signature is verified if the config names a key; nothing has changed. A caller who goes away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
@@ -57,9 +57,11 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     bool container;
     kj::Maybe<install::Slot> running;  // none: from a medium, or the network
     kj::String version;
-    kj::Maybe<kj::Duration> trialLeft;                      // of talos.trial=
-    kj::Function<kj::String()> arguments;                   // of the kernel, in the new entry
-    kj::Function<kj::String()> imageKey;                    // machine.install.imageKey
+    kj::Maybe<kj::Duration> trialLeft;     // of talos.trial=
+    kj::Function<kj::String()> arguments;  // of the kernel, in the new entry
+    kj::Function<kj::String()> imageKey;   // machine.install.imageKey
+    // Of an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
+    kj::Function<kj::Promise<void>(kj::String pinned, kj::String key)> requireSignature;
     kj::Function<kj::Promise<void>()> runSequence;          // "upgrade", which calls write()
     kj::Function<kj::Promise<void>(kj::StringPtr)> reboot;  // a constant says why
     kj::Function<kj::Promise<Health>()> health;

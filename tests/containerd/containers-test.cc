@@ -5,6 +5,8 @@
 
 #include "machined/containers/container-facts.h"
 #include "machined/containers/container-run.h"
+#include "machined/parse/test-direct-foreign.h"
+#include "machined/upgrade/image-signatures.h"
 #include "tests/containerd/containerd-fixture.h"
 
 namespace talos::test {
@@ -191,6 +193,53 @@ TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
             "\"]}\n    config:\n      " + closed.host() +
             ": {auth: {username: user, password: secret}}");
   EXPECT_EQ("", pull("closed.example/x:1"));
+}
+
+// Catches: signatures that lie where cosign puts them, signed as openssl signs, and are not found, or not believed;
+// one that is believed though the image is another one; what stays of them.
+TEST_F(ContainersTest, ImagesAreSigned) {
+  auto content = layer();
+  auto digest = ModelRegistry::digestOf({.layer = content});
+  auto payloadOf = [](const std::string& image) {
+    return R"({"critical":{"identity":{"docker-reference":"signed.example/i"},"image":)"
+           R"({"docker-manifest-digest":")" +
+           image + R"("},"type":"cosign container image signature"},"optional":null})";
+  };
+  auto openssl = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), "openssl");
+    auto result = run(more);
+    EXPECT_EQ(0, result.status) << result.err;
+    return result.out;
+  };
+  auto sign = [&](const std::string& payload) {
+    put("payload", payload.c_str());
+    auto bytes = openssl({"dgst", "-sha256", "-sign", path("key"), path("payload")});
+    return std::string(kj::encodeBase64(kj::arrayPtr(bytes.data(), bytes.size()).asBytes()).cStr());
+  };
+  openssl(
+      {"genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path("key")});
+  auto key = openssl({"pkey", "-in", path("key"), "-pubout"});
+  auto own = payloadOf(digest), other = payloadOf("sha256:" + std::string(64, 'b'));
+  ModelRegistry registry{{.layer = content, .signedPayload = own, .signature = sign(own)}},
+      wrong{{.layer = content, .signedPayload = other, .signature = sign(other)}};
+  startWith("    mirrors:\n      signed.example: {endpoints: [\"" + registry.url() +
+            "\"]}\n      wrong.example: {endpoints: [\"" + wrong.url() + "\"]}");
+  DirectForeign foreign;
+  auto problem = [&](const std::string& pinned) {
+    std::string result;
+    requireSignature(*containerd, foreign, kj::str(pinned.c_str()), kj::str(key.c_str()))
+        .catch_([&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+        .wait(loop->waitScope);
+    return result;
+  };
+  auto pulled = pullImage(*containerd, kj::str("signed.example/i:1")).wait(loop->waitScope);
+  EXPECT_EQ("signed.example/i@" + digest, pulled.pinned.cStr());
+  EXPECT_EQ("", problem(pulled.pinned.cStr()));
+  EXPECT_THAT(problem("wrong.example/i@" + digest),
+              HasSubstr(" is one of another image, sha256:bbbb"));
+  for (auto& image : images(*containerd).wait(loop->waitScope)) {
+    EXPECT_THAT(image.name.cStr(), testing::Not(HasSubstr(".sig")));
+  }
 }
 
 // Catches: a second container beside the one that runs, an exit status that is lost, layers and

@@ -30,7 +30,7 @@ kj::String digestOf(kj::ArrayPtr<const kj::byte> bytes) {
 }
 
 struct Content {
-  kj::String layer, config, manifest;
+  kj::String layer, config, manifest, payload, payloadConfig, signatures;
 
   explicit Content(const ModelRegistry::Options& options)
       : layer(kj::heapString(options.layer.data(), options.layer.size())) {
@@ -50,9 +50,31 @@ struct Content {
                               layerDigest, R"(","size":)", layer.size(), "}")
                     : kj::str(),
                 "]}");
+    if (options.signature.empty()) return;
+    payload = kj::str(options.signedPayload.c_str());
+    auto payloadDigest = digestOf(payload.asBytes());
+    payloadConfig =
+        kj::str(R"({"architecture":"","os":"","config":{},"rootfs":{"type":"layers","diff_ids":[")",
+                payloadDigest, R"("]}})");
+    signatures =
+        kj::str(R"({"schemaVersion":2,"mediaType":")", kManifestType,
+                R"(","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")",
+                digestOf(payloadConfig.asBytes()), R"(","size":)", payloadConfig.size(),
+                R"(},"layers":[{"mediaType":"application/vnd.dev.cosign.simplesigning.v1+json",)",
+                R"("digest":")", payloadDigest, R"(","size":)", payload.size(),
+                R"(,"annotations":{"dev.cosignproject.cosign/signature":")",
+                options.signature.c_str(), R"("}}]})");
   }
+  // Empty: there is none.
   kj::StringPtr at(kj::StringPtr url) const {
-    if (harness::contains(url.cStr(), "/manifests/")) return manifest;
+    auto asks = [&](kj::StringPtr part) { return harness::contains(url.cStr(), part.cStr()); };
+    auto asksFor = [&](kj::StringPtr what) {
+      return what.size() > 0 && asks(digestOf(what.asBytes()));
+    };
+    if (asks("/manifests/sha256-") || asksFor(signatures)) return signatures;
+    if (asks("/manifests/")) return manifest;
+    if (asksFor(payload)) return payload;
+    if (asksFor(payloadConfig)) return payloadConfig;
     return layer.size() > 0 && harness::contains(url.cStr(), digestOf(layer.asBytes()).cStr())
                ? layer
                : config;
@@ -89,7 +111,9 @@ class Service final : public kj::HttpService {
       co_return co_await response.sendError(404, "Not Found", table);
     }
     auto body = content.at(url);
-    bool isManifest = body.begin() == content.manifest.begin();
+    if (body.size() == 0) co_return co_await response.sendError(404, "Not Found", table);
+    bool isManifest =
+        body.begin() == content.manifest.begin() || body.begin() == content.signatures.begin();
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, isManifest ? kManifestType : "text/plain"_kj);
     if (isManifest) headers.add("Docker-Content-Digest", digestOf(body.asBytes()));
     auto sent = kj::heapArray(body.asBytes());
@@ -183,6 +207,9 @@ ModelRegistry::~ModelRegistry() noexcept(false) {
   unlink(notes.c_str());
 }
 
+std::string ModelRegistry::digestOf(const Options& options) {
+  return test::digestOf(Content(options).manifest.asBytes()).cStr();
+}
 std::string ModelRegistry::host() const {
   return "127.0.0.1:" + std::to_string(port);
 }

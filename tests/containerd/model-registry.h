@@ -25,11 +25,15 @@ class ModelRegistry {
     std::string credentials = {};  // user:password that it wants; empty: none
     bool lies = false;             // what it sends for a digest is something else
     unsigned slowMs = 0;           // before each answer
+    // Of the image, as cosign puts it there: what is signed, and its signature in base64.
+    std::string signedPayload = {}, signature = {};
   };
   explicit ModelRegistry(Options options);
   ~ModelRegistry() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ModelRegistry);
 
+  // Of the image that one with these options has: sha256:….
+  static std::string digestOf(const Options& options);
   std::string host() const;  // 127.0.0.1:port
   std::string url() const;
   // Targets of the requests so far, those that failed included.

@@ -72,6 +72,14 @@ void readAsArchive(rpc::ParseAnswer::Reader answer) {
   }
 }
 
+void readAsSignatures(rpc::ParseAnswer::Reader answer) {
+  auto signatures = readSignatures(answer);
+  KJ_ASSERT(signatures.size() <= kMostImageSignatures);
+  for (auto& signature : signatures) {
+    KJ_ASSERT(isSha256(signature.payload) && signature.signature.size() <= kMostImageSignature);
+  }
+}
+
 void readAsPieces(rpc::ParseAnswer::Reader answer) {
   struct Taken final : HttpPieces {
     void begins(uint64_t, uint64_t) override {}
@@ -123,6 +131,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(readAsVerdict);
   check(readAsArchive);
   check(readAsPieces);
+  check(readAsSignatures);
+  check([](rpc::ParseAnswer::Reader answer) { KJ_ASSERT(isSha256(readSignedImage(answer))); });
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, true); });
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, false); });
   check([](rpc::ParseAnswer::Reader answer) {
