@@ -181,8 +181,10 @@ void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryptio
         option == "same_cpu_crypt" || (state && option == kReadable)) {
       continue;
     }
-    report.error(place, kj::str("\"", option, "\" is not a valid option"),
-                 "use no_read_workqueue, no_write_workqueue or same_cpu_crypt");
+    report.error(
+        place, kj::str("\"", option, "\" is not a valid option"),
+        state ? "use no_read_workqueue, no_write_workqueue, same_cpu_crypt or readable_in_meta"
+              : "use no_read_workqueue, no_write_workqueue or same_cpu_crypt");
   }
 }
 
