@@ -57,17 +57,14 @@ kj::StringPtr lastPart(kj::StringPtr path) {
 
 kj::String decimalSize(uint64_t bytes) {
   constexpr kj::StringPtr kUnits[] = {"B"_kj, "kB"_kj, "MB"_kj, "GB"_kj, "TB"_kj, "PB"_kj, "EB"_kj};
-  size_t unit = 0;
-  uint64_t tenths = 0;  // of what is left of the unit; rounded once
-  uint64_t scale = 1;
-  while (unit + 1 < kj::size(kUnits) && bytes / scale >= 1000) {
-    scale *= 1000;
-    ++unit;
-  }
-  if (unit == 0) return kj::str(bytes, " B");
-  tenths = (bytes / (scale / 1000) + 50) / 100;
+  auto rounded = [&](uint64_t part) { return bytes / part + (bytes % part >= part / 2 ? 1 : 0); };
+  if (bytes < 1000) return kj::str(bytes, " B");
+  size_t unit = 1;
+  uint64_t scale = 1000;
+  for (; unit + 1 < kj::size(kUnits) && rounded(scale) >= 1000; ++unit) scale *= 1000;
+  auto tenths = rounded(scale / 10);
   if (tenths < 100) return kj::str(tenths / 10, ".", tenths % 10, " ", kUnits[unit]);
-  return kj::str((tenths + 5) / 10, " ", kUnits[unit]);
+  return kj::str(rounded(scale), " ", kUnits[unit]);
 }
 
 void WokenController::wakeBy(kj::Function<void()> wake) {
