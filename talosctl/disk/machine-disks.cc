@@ -1,6 +1,7 @@
 #include "talosctl/disk/machine-disks.h"
 
 #include <kj/debug.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 
@@ -122,16 +123,20 @@ kj::Promise<Cut> MachineDisks::onCut() {
 
 void MachineDisks::record(kj::StringPtr path, uint64_t limit) {
   if (off) fail(ErrorKind::kFailedPrecondition, "its power was cut");
-  if (recordingNow) {
+  if (recording().running) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("its disks are already recorded, to ", recording().path, "; use --stop first"));
   }
+  recordingNow = false;
   log = nullptr;
   auto media = KJ_MAP(disk, disks) {
     return disk->medium.get();
   };
   KJ_ON_SCOPE_FAILURE(log = nullptr);
-  log.emplace(path, limit).addDisks(media);
+  auto& made = log.emplace(path, limit);
+  // It holds what is on the disks, and nobody would look for it.
+  KJ_ON_SCOPE_FAILURE(unlink(path.cStr()));
+  made.addDisks(media);
   recordingNow = true;
 }
 

@@ -41,8 +41,8 @@ class MachineDisks {
   kj::Promise<Cut> onCut();
 
   // From now on all that happens is recorded; what is not flushed yet counts as flushed in it. Blocks
-  // for as long as it takes to copy what the disks hold. FailedPrecondition while there is another recording,
-  // and as DiskLog.
+  // for as long as it takes to copy what the disks hold. FailedPrecondition while another recording runs, and
+  // as DiskLog; then no file is left of it.
   void record(kj::StringPtr path, uint64_t limit);
   struct Recording {
     kj::String path, problem;

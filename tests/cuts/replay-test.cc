@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <random>
@@ -134,8 +135,8 @@ TEST(Recording, EndsWhenItIsFullOrStopped) {
   EXPECT_LE(told.bytes, 96u << 10);
   Replay replay(it.scope, full, scratch.path());
   EXPECT_EQ(replay.events(), told.events);
-  machine.disks.stopRecording();
   EXPECT_ANY_THROW(machine.disks.record(full.c_str(), 1 << 20)) << "the file is there";
+  EXPECT_EQ(access(full.c_str(), F_OK), 0) << "somebody else's";
   machine.disks.record(other.c_str(), 1 << 20);
   machine.step();
   machine.disks.stopRecording();
@@ -143,7 +144,9 @@ TEST(Recording, EndsWhenItIsFullOrStopped) {
   EXPECT_EQ(machine.disks.recording().events, 1u);
   EXPECT_EQ(machine.disks.recording().problem.size(), 0u);
   EXPECT_ANY_THROW(machine.disks.record((scratch.path() + "/no/such").c_str(), 1 << 20));
-  EXPECT_ANY_THROW(machine.disks.record((scratch.path() + "/small").c_str(), 512));
+  auto small = scratch.path() + "/small";
+  EXPECT_ANY_THROW(machine.disks.record(small.c_str(), 512));
+  EXPECT_NE(access(small.c_str(), F_OK), 0) << "what is on the disks is left in a file";
 }
 
 }  // namespace
