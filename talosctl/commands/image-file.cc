@@ -18,16 +18,30 @@ namespace {
 
 constexpr size_t kAtOnce = 64u << 10;  // of rpc/stream.capnp
 
-kj::Array<kj::byte> sha256(int fd, uint64_t size) {
+// Of a file that has so many bytes more.
+void readImage(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPtr path) {
+  for (size_t done = 0; done < bytes.size();) {
+    auto rest = bytes.slice(done, bytes.size());
+    ssize_t n = pread(fd, rest.begin(), rest.size(), static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      fail(ErrorKind::kFailedPrecondition, kj::str("cannot read ", path, ": ", strerror(errno)));
+    }
+    if (n == 0) fail(ErrorKind::kFailedPrecondition, kj::str(path, " has become shorter"));
+    done += static_cast<size_t>(n);
+  }
+}
+
+kj::Array<kj::byte> sha256(int fd, uint64_t size, kj::StringPtr path) {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   KJ_DEFER(EVP_MD_CTX_free(context));
   KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
   auto block = kj::heapArray<kj::byte>(1u << 20);
   for (uint64_t at = 0; at < size;) {
-    auto n = readAt(fd, at, block.slice(0, kj::min(size - at, block.size())), "the image");
-    KJ_REQUIRE(n > 0, "the file has become shorter");
-    KJ_REQUIRE(EVP_DigestUpdate(context, block.begin(), n) == 1);
-    at += n;
+    auto part = block.slice(0, kj::min(size - at, block.size()));
+    readImage(fd, at, part, path);
+    KJ_REQUIRE(EVP_DigestUpdate(context, part.begin(), part.size()) == 1);
+    at += part.size();
   }
   auto digest = kj::heapArray<kj::byte>(32);
   KJ_REQUIRE(EVP_DigestFinal_ex(context, digest.begin(), nullptr) == 1);
@@ -36,18 +50,19 @@ kj::Array<kj::byte> sha256(int fd, uint64_t size) {
 
 class FileSource final : public rpc::ByteSource::Server {
  public:
-  FileSource(int fd, uint64_t size, kj::Function<void(uint64_t, uint64_t)> served)
-      : fd(fd), size(size), served(kj::mv(served)) {}
+  FileSource(int fd, kj::StringPtr path, uint64_t size,
+             kj::Function<void(uint64_t, uint64_t)> served)
+      : fd(fd), path(path), size(size), served(kj::mv(served)) {}
 
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
     auto begin = kj::min(params.getOffset(), size);
     auto wanted = kj::min(kj::min(size_t{params.getSize()}, kAtOnce), size - begin);
     auto bytes = kj::heapArray<kj::byte>(wanted);
-    auto n = readAt(fd, begin, bytes, "the image");
-    context.getResults().setBytes(bytes.slice(0, n));
-    if (begin + n > farthest) {
-      farthest = begin + n;
+    readImage(fd, begin, bytes, path);
+    context.getResults().setBytes(bytes);
+    if (begin + wanted > farthest) {
+      farthest = begin + wanted;
       served(farthest, size);
     }
     return kj::READY_NOW;
@@ -55,6 +70,7 @@ class FileSource final : public rpc::ByteSource::Server {
 
  private:
   int fd;
+  kj::StringPtr path;
   uint64_t size, farthest = 0;
   kj::Function<void(uint64_t, uint64_t)> served;
 };
@@ -90,14 +106,14 @@ ImageFile::ImageFile(kj::StringPtr name) : path(kj::str(name)) {
   }
   if (!S_ISREG(info.st_mode)) fail(ErrorKind::kInvalidArgument, kj::str(path, " is not a file"));
   size = static_cast<uint64_t>(info.st_size);
-  digest = sha256(fd, size);
+  digest = sha256(fd, size, path);
   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, ".sig"), pki::kMostSignatureFile)) {
     signature = kj::heapArray(text->asBytes());
   }
 }
 
 void ImageFile::fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t, uint64_t)> served) {
-  out.setBytes(kj::heap<FileSource>(fd, size, kj::mv(served)));
+  out.setBytes(kj::heap<FileSource>(fd, path, size, kj::mv(served)));
   out.setSize(size);
   out.setSha256(digest);
   out.setSignature(signature);
