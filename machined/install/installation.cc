@@ -20,6 +20,7 @@
 #include "machined/install/disk.h"
 #include "machined/install/file-systems.h"
 #include "machined/install/new-file.h"
+#include "machined/storage/mount-table.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::install {
@@ -95,21 +96,13 @@ void writeBootCode(Disk& disk, const Place& bios, const System& system) {
 }  // namespace
 
 kj::String rootImage(kj::StringPtr mountinfo) {
-  // id parent major:minor root target options … - type source options; of several the last is seen.
-  kj::Maybe<kj::String> source;
+  kj::Maybe<kj::String> source;  // of several the last is seen
   for (auto line : Lines(mountinfo)) {
-    kj::Vector<kj::ArrayPtr<const char>> fields;
-    size_t begin = 0, dash = 0;
-    for (size_t i = 0; i <= line.size(); ++i) {
-      if (i < line.size() && line[i] != ' ') continue;
-      auto field = line.slice(begin, i);
-      if (field == "-"_kj.asArray() && fields.size() > 5 && dash == 0) dash = fields.size();
-      fields.add(field);
-      begin = i + 1;
+    KJ_IF_MAYBE (mount, machined::mountOf(line)) {
+      if (mount->target != "/"_kj.asArray()) continue;
+      source = nullptr;
+      if (mount->type == "squashfs"_kj.asArray()) source = machined::unescaped(mount->source);
     }
-    if (dash == 0 || dash + 2 >= fields.size() || fields[4] != "/"_kj.asArray()) continue;
-    source = nullptr;
-    if (fields[dash + 1] == "squashfs"_kj.asArray()) source = kj::heapString(fields[dash + 2]);
   }
   KJ_IF_MAYBE (s, source) return kj::mv(*s);
   refuse(kj::str("this system cannot be installed: its root is not an image"));

@@ -13,6 +13,7 @@
 #include "common/base/lines.h"
 #include "common/base/secret-buffer.h"
 #include "machined/modprobe/kernel-modules.h"
+#include "machined/storage/mount-table.h"
 
 namespace talos::machined {
 namespace {
@@ -71,21 +72,11 @@ bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
 }
 
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo) {
-  // id parent major:minor root TARGET options … - type SOURCE options; our own names have nothing
-  // that is escaped there.
   kj::Maybe<kj::String> found;
   for (auto line : Lines(mountinfo)) {
-    kj::Vector<kj::ArrayPtr<const char>> fields;
-    for (const char *p = line.begin(), *stop = line.end(); p < stop;) {
-      const char* begin = p;
-      while (p < stop && *p != ' ') ++p;
-      fields.add(kj::arrayPtr(begin, p));
-      if (p < stop) ++p;
+    KJ_IF_MAYBE (mount, mountOf(line)) {
+      if (unescaped(mount->target) == target) found = unescaped(mount->source);
     }
-    if (fields.size() < 5 || fields[4] != target.asArray()) continue;
-    size_t dash = 5;
-    while (dash < fields.size() && fields[dash] != "-"_kj.asArray()) ++dash;
-    found = dash + 2 < fields.size() ? kj::heapString(fields[dash + 2]) : kj::String();
   }
   return found;
 }

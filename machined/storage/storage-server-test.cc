@@ -174,6 +174,9 @@ TEST(MountPoint, Exactly) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/var", stacked)), "/dev/mapper/vda6-encrypted");
   EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/system/state2", stacked)), "a");
   EXPECT_TRUE(mountSource("/system/state", stacked) == nullptr);
+  // As the kernel writes a blank.
+  auto blank = "50 22 8:2 / /var/a\\040b rw - xfs /dev/disk\\0401 rw\n"_kj;
+  EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/var/a b", blank)), "/dev/disk 1");
 }
 
 // Catches: a link on a foreign volume that leads to the node's own files, a FIFO that blocks for
