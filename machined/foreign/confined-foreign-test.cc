@@ -29,6 +29,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/tar/test-tar.h"
 #include "common/testing/sanitizers.h"
 #include "common/tls/pki.h"
 #include "machined/foreign/frame.h"
@@ -128,6 +129,13 @@ void misbehave(const std::string& how) {
   if (how == "chatter") {
     for (;;) send([](rpc::ParseAnswer::Builder out) { out.initDoing(); });
   }
+  if (how == "greedy") {
+    send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(kMostSuperblockBytes + 1); });
+    hear();
+  }
+  if (how == "flood") {
+    send([](rpc::ParseAnswer::Builder out) { out.initPiece(kMostPieceBytes + 1); });
+  }
   // Dies of bytes that begin with an exclamation mark.
   if (how == "delicate") {
     send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(1); });
@@ -159,6 +167,15 @@ constexpr auto kDocument =
     "  network:\n    hostname: a\ncluster:\n  token: bbbbbb.bbbbbbbbbbbbbbbb\n"
     "  controlPlane:\n    endpoint: https://10.0.0.1:6443\n"_kj;
 
+template <typename F>
+std::string resultOf(F&& ask) {
+  try {
+    return ask();
+  } catch (const kj::Exception& e) {
+    return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+  }
+}
+
 class Confined : public testing::Test {
  protected:
   ~Confined() noexcept override {}
@@ -189,13 +206,11 @@ class Confined : public testing::Test {
   }
   // What becomes of a document.
   std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
-    try {
+    return resultOf([&]() -> std::string {
       auto checked = foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
       if (checked.errors.empty()) return checked.config.get().getMachine().getToken().cStr();
       return kj::strArray(checked.errors, "\n").cStr();
-    } catch (const kj::Exception& e) {
-      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
-    }
+    });
   }
   // Until the last child is reaped.
   bool noChildIsLeft() {
@@ -266,18 +281,16 @@ TEST_F(Confined, JudgesTime) {
 // Catches: a filter that the making of keys or certificates cannot live with.
 TEST_F(Confined, ResolvesNames) {
   auto ask = [&](kj::StringPtr host) {
-    try {
-      return kj::strArray(good.resolve(host).wait(io.waitScope), " ");
-    } catch (const kj::Exception& e) {
-      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e));
-    }
+    return resultOf([&]() -> std::string {
+      return kj::strArray(good.resolve(host).wait(io.waitScope), " ").cStr();
+    });
   };
-  EXPECT_THAT(ask("localhost").cStr(), HasSubstr("127.0.0.1")) << "the files of names";
+  EXPECT_THAT(ask("localhost"), HasSubstr("127.0.0.1")) << "the files of names";
   auto before = good.started();
   EXPECT_EQ("192.0.2.7", ask("192.0.2.7"));
   EXPECT_EQ("fd00::1", ask("[fd00::1]"));
   EXPECT_EQ(before, good.started()) << "a process for nothing";
-  EXPECT_THAT(ask("no..name").cStr(), HasSubstr("Unavailable: cannot resolve \"no..name\": "));
+  EXPECT_THAT(ask("no..name"), HasSubstr("Unavailable: cannot resolve \"no..name\": "));
 }
 
 // Catches: names that take their time, and hold up configs: those have places of their own.
@@ -313,6 +326,17 @@ TEST_F(Confined, GeneratesConfigs) {
   EXPECT_ANY_THROW(good.generate(wish, nullptr).wait(io.waitScope));
 }
 
+HttpSource localPlace(bool secure) {
+  HttpSource place;
+  place.secure = secure;
+  place.host = kj::str("localhost");
+  place.port = secure ? 443 : 80;
+  place.authority = kj::str("localhost");
+  place.target = kj::str("/config");
+  place.shown = kj::str(secure ? "https" : "http", "://localhost/config");
+  return place;
+}
+
 // Catches: a connection that does not get there, a filter that TLS cannot live with, a certificate
 // that is not checked, a place that is lost.
 TEST_F(Confined, FetchesOverHttps) {
@@ -331,31 +355,98 @@ TEST_F(Confined, FetchesOverHttps) {
     constexpr auto kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nmachine: {}"_kj;
     co_await stream->write(kAnswer.begin(), kAnswer.size());
   };
-  HttpSource place;
-  place.secure = true;
-  place.host = kj::str("localhost");
-  place.port = 443;
-  place.authority = kj::str("localhost");
-  place.target = kj::str("/config");
-  place.shown = kj::str("https://localhost/config");
+  auto place = localPlace(true);
   auto fetch = [&](kj::StringPtr authorities) -> std::string {
     auto pipe = io.provider->newTwoWayPipe();
     auto serving = serve(kj::mv(pipe.ends[0])).eagerlyEvaluate([](kj::Exception&&) {});
     HttpProgress progress;
-    try {
-      auto answer = good.http(kj::mv(pipe.ends[1]), place, authorities,
-                              kj::systemPreciseCalendarClock().now(), progress)
-                        .wait(io.waitScope);
+    return resultOf([&]() -> std::string {
+      auto now = kj::systemPreciseCalendarClock().now();
+      auto answer = good.http(kj::mv(pipe.ends[1]), place, authorities, now, progress);
+      auto text = kj::str(answer.wait(io.waitScope).get<kj::Array<char>>());
       EXPECT_EQ("reading the answer", progress.doing);
       EXPECT_EQ(11u, progress.received);
-      return kj::str(answer.get<kj::Array<char>>()).cStr();
-    } catch (const kj::Exception& e) {
-      return messageOf(e).cStr();
-    }
+      return text.cStr();
+    });
   };
   EXPECT_EQ("machine: {}", fetch(authority.certificate));
   auto other = pki::makeAuthority({.organization = "other"});
   EXPECT_THAT(fetch(other.certificate), HasSubstr("certificate"));
+}
+
+struct Collected final : HttpPieces {
+  std::string body;
+  void begins(uint64_t from, uint64_t) override { EXPECT_EQ(from, body.size()); }
+  kj::Promise<void> piece(kj::Array<kj::byte> bytes) override {
+    EXPECT_LE(bytes.size(), kMostPieceBytes);
+    body.append(bytes.asChars().begin(), bytes.size());
+    return kj::READY_NOW;
+  }
+};
+
+// Catches: a filter that a long body cannot live with, a part of it that is lost or out of its turn; a
+// process that gives more than there is memory for.
+TEST_F(Confined, FetchesInPieces) {
+  std::string body;
+  for (unsigned i = 0; body.size() < 300'000; ++i) body += std::to_string(i) + " ";
+  auto place = localPlace(false);
+  auto serve = [&](kj::Own<kj::AsyncIoStream> stream) -> kj::Promise<void> {
+    char head[4096];
+    co_await stream->tryRead(head, 1, sizeof(head));
+    auto text =
+        "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    co_await stream->write(text.data(), text.size());
+  };
+  auto fetch = [&](ForeignBytes& foreign, Collected& to) -> std::string {
+    auto pipe = io.provider->newTwoWayPipe();
+    auto serving = serve(kj::mv(pipe.ends[0])).eagerlyEvaluate([](kj::Exception&&) {});
+    HttpProgress progress;
+    return resultOf([&] {
+      auto moved = foreign.pieces(kj::mv(pipe.ends[1]), place, "", kj::UNIX_EPOCH, 0, progress, to)
+                       .wait(io.waitScope);
+      return moved == nullptr ? "ended" : "moved";
+    });
+  };
+  Collected whole;
+  EXPECT_EQ(fetch(good, whole), "ended");
+  EXPECT_TRUE(whole.body == body);
+  Collected none;
+  EXPECT_THAT(fetch(badly("flood"), none), HasSubstr("a piece that is too large"));
+  EXPECT_THAT(fetch(badly("exit"), none), HasSubstr("Unavailable: the parser was killed"));
+  EXPECT_EQ(none.body, "");
+}
+
+// Catches: places of files that are not those of the archive; a process that has the brain read more
+// than was promised.
+TEST_F(Confined, LooksIntoArchives) {
+  TestTar layer, tar;
+  for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
+  tar.file("blobs/sha256/1", 0644, kj::heapString(layer.finish().asChars()));
+  tar.file("blobs/sha256/2", 0644, R"({"layers":[{"digest":"sha256:1"}]})");
+  tar.file("index.json", 0644, R"({"manifests":[{"digest":"sha256:2"}]})");
+  auto bytes = tar.finish();
+  unsigned reads = 0;
+  auto look = [&](ForeignBytes& foreign, uint64_t size) -> std::string {
+    auto read = [&](uint64_t offset, size_t count) -> kj::Promise<kj::Array<const kj::byte>> {
+      ++reads;
+      auto begin = kj::min(offset, size);
+      return kj::heapArray<const kj::byte>(bytes.slice(begin, kj::min(begin + count, size)));
+    };
+    return resultOf([&] {
+      std::string found;
+      for (auto& part : foreign.archive("i.tar", size, read).wait(io.waitScope)) {
+        auto text = bytes.slice(part.offset, part.offset + part.size).asChars();
+        EXPECT_EQ(kj::str(text), part.name);
+        found += std::string(text.begin(), text.size()) + " ";
+      }
+      return found;
+    });
+  };
+  EXPECT_EQ(look(good, bytes.size()), "vmlinuz initramfs rootfs.sqsh version SHA256SUMS ");
+  EXPECT_THAT(look(good, 4096), HasSubstr("is cut off"));
+  reads = 0;
+  EXPECT_THAT(look(badly("greedy"), bytes.size()), HasSubstr("twice its answer was damaged"));
+  EXPECT_EQ(reads, 0u);
 }
 
 // Catches: limits of memory, time or size that a document within the reader's own limits cannot live

@@ -1,5 +1,5 @@
 // A connection to where an http or https URL leads, by the addresses that its name has. Nothing is
-// sent on it.
+// sent on it. Nothing is kept: whoever drops the promise ends what it has begun, and so does a crash.
 #pragma once
 
 #include <kj/async-io.h>

@@ -1,5 +1,6 @@
 // One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and what
 // the answer is good for: at most kMostConfigBytes of it at once, or all of it in pieces.
+// Nothing outlives the process that does it: whoever asked begins anew, where it was (machined/upgrade).
 #pragma once
 
 #include <kj/async-io.h>
