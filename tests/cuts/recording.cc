@@ -58,6 +58,11 @@ void Recording::stop() {
   running = false;
 }
 
+bool Recording::goesOn() {
+  auto told = cluster.talosctl({"cluster", "node", "record", node});
+  return told.status == 0 && harness::contains(told.out, "recording to ");
+}
+
 std::string Recording::whyNotWhole() {
   auto told = cluster.talosctl({"cluster", "node", "record", node});
   return harness::contains(told.err, "the recording ended by itself") ? told.err : "";

@@ -24,8 +24,9 @@ class Recording {
   size_t position();
   // Throws when it had ended before, at its limit or because there was no more room: it is not whole then.
   void stop();
-  // The same of one that goes on; empty when it is whole.
+  // The same of one that goes on; empty when it is whole. Nobody can tell when the run has ended that it is of.
   std::string whyNotWhole();
+  bool goesOn();
   const std::string& log() const { return file; }
 
  private:

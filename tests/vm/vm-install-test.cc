@@ -243,9 +243,17 @@ TEST(Install, PowerCuts) {
   Cluster cluster("installcut", flags({"--with-bootloader", "--wait=false"}), 60);
   Node node{cluster, "installcut-master-1"};
   cuts::Recording recording(cluster, node.name);
+  // To the reboot into what was installed, which is another run.
+  std::string cutOff;
+  eventually(
+      [&] {
+        if (auto why = recording.whyNotWhole(); !why.empty()) cutOff = why;
+        return !recording.goesOn();
+      },
+      kUp, 0.2);
+  ASSERT_EQ(cutOff, "");
   ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);
   expectInstalled(node);
-  recording.stop();
   cuts::Scratch folder;
   for (auto& sample : cutInstallation(node, recording, folder.path())) {
     SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
