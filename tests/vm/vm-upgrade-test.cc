@@ -1,17 +1,9 @@
 // A node that is upgraded, and one whose new system is no good: it is back on the old one by itself,
 // and says why.
-//
-// The images come from a registry and from a web server on the host's loopback, and as a file with the
-// request; the host is a network namespace of this process, so its ports meet nobody else's.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <stdlib.h>
-#include <sys/resource.h>
 
 #include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <regex>
@@ -19,9 +11,7 @@
 
 #include "tests/cuts/installed.h"
 #include "tests/cuts/recording.h"
-#include "tests/harness/cluster.h"
-#include "tests/harness/registry.h"
-#include "tests/harness/web.h"
+#include "tests/vm/upgrades.h"
 
 namespace talos::vm {
 namespace {
@@ -29,195 +19,6 @@ namespace {
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
-using harness::run;
-namespace fs = std::filesystem;
-
-constexpr double kComesUp = 480;  // emulated, beside whatever else runs
-
-std::string setting(const char* name) {
-  const char* value = getenv(name);
-  KJ_REQUIRE(value != nullptr, "set by ctest", name);
-  return value;
-}
-
-// Images of the running build, made as `make installer-image` makes them, in a registry.
-class Images {
- public:
-  explicit Images(std::string folder)
-      : folder(kj::mv(folder)), registry(this->folder, "127.0.0.1:6000") {}
-
-  static std::string must(const std::vector<std::string>& words) {
-    auto result = run(words, 300);
-    KJ_REQUIRE(result.status == 0, words[0].c_str(), result.out.c_str(), result.err.c_str());
-    return result.out;
-  }
-
-  // `changes` are those of rootfs/image.sh: TREE=, REMOVE=.
-  void make(const std::string& version, const std::vector<std::string>& changes) {
-    auto image = setting("IMAGE");
-    if (!changes.empty()) {
-      // What does not change is not made again.
-      image = folder + "/" + version;
-      fs::create_directories(image);
-      must({"cp", "-a", setting("IMAGE") + "/work", image + "/work"});
-      std::vector<std::string> words = {"env"};
-      words.insert(words.end(), changes.begin(), changes.end());
-      words.insert(words.end(), {setting("ROOTFS") + "/image.sh", "/", setting("OUT"), image});
-      must(words);
-    }
-    must({"env", "VERSION=" + version, setting("ROOTFS") + "/installer.sh", image, tarOf(version)});
-    if (!changes.empty()) fs::remove_all(image);
-  }
-
-  // What --image names it by.
-  std::string file(const std::string& version) { return tarOf(version); }
-  std::string inRegistry(const std::string& version) {
-    push("oci-archive:" + tarOf(version), version);
-    return "ghcr.io/talos/installer:" + version;
-  }
-  std::string onServer(const std::string& version) {
-    std::ifstream in(tarOf(version), std::ios::binary);
-    std::string body((std::istreambuf_iterator<char>(in)), {});
-    server.answer("", harness::Manner::kGood, body);
-    return "http://10.5.0.1:6080/installer.tar#sha256=" +
-           must({"sha256sum", tarOf(version)}).substr(0, 64);
-  }
-
-  // As the users' documents customize the kernel and the root: a build FROM an installer image.
-  std::string derived(const std::string& from, const std::string& version) {
-    auto context = folder + "/context", kernel = context + "/kernel";
-    fs::create_directories(kernel + "/boot");
-    fs::create_directories(kernel + "/lib");
-    must({"sh", "-c",
-          "cp '" + setting("UNPACKED_KERNEL") + "'/boot/vmlinuz-* '" + kernel + "/boot/vmlinuz'"});
-    must({"cp", "-a", setting("UNPACKED_KERNEL") + "/usr/lib/modules", kernel + "/lib/modules"});
-    std::ofstream(context + "/site.conf") << "a site of its own\n";
-    std::ofstream(context + "/Dockerfile")
-        << "FROM scratch AS kernel\nCOPY kernel /\n"
-           "FROM scratch AS customization\n"
-           "COPY --from=kernel /lib/modules /lib/modules\nCOPY site.conf /etc/site.conf\n"
-           "FROM ghcr.io/talos-systems/installer:latest\n"
-           "COPY --from=kernel /boot/vmlinuz /usr/install/vmlinuz\n";
-    auto base = must(buildah({"pull", "-q", "docker-archive:" + tarOf(from)}));
-    while (!base.empty() && base.back() == '\n') base.pop_back();
-    must(buildah({"tag", base, "ghcr.io/talos-systems/installer:latest"}));
-    must(buildah({"build", "-q", "--squash", "--isolation", "chroot", "--skip-unused-stages=false",
-                  "--ulimit", limit("nproc", RLIMIT_NPROC), "--ulimit",
-                  limit("nofile", RLIMIT_NOFILE), "--build-arg",
-                  "RM=/lib/modules /etc/ssl/certs/ca-certificates", "--build-arg",
-                  "VERSION=" + version, "-t", "site/installer:" + version, context}));
-    must(buildah({"push", "-q", "-D", "--tls-verify=false", "site/installer:" + version,
-                  "docker://127.0.0.1:6000/talos/installer:" + version}));
-    must(buildah({"rmi", "--all", "--force"}));
-    fs::remove_all(context);
-    return "ghcr.io/talos/installer:" + version;
-  }
-
-  // The good one with a root image that was cut off; in a layer of its own.
-  std::string truncated(const std::string& from, const std::string& version) {
-    auto layout = folder + "/layout";
-    must({"skopeo", "copy", "oci-archive:" + tarOf(from), "oci:" + layout + ":x"});
-    auto cut = folder + "/cut";
-    fs::copy_file(setting("IMAGE") + "/rootfs.sqsh", cut);
-    fs::resize_file(cut, 1 << 20);
-    must({"umoci", "insert", "--image", layout + ":x", cut, "/usr/install/rootfs.sqsh"});
-    push("oci:" + layout + ":x", version);
-    return "ghcr.io/talos/installer:" + version;
-  }
-
- private:
-  std::string folder;
-  harness::Registry registry;
-  harness::Web server{getpid(), "127.0.0.1", 6080};
-
-  std::vector<std::string> buildah(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {
-        "buildah",   "--storage-driver",    "vfs", "--root", folder + "/images",
-        "--runroot", folder + "/images.run"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  // What this process may have: it may not be allowed to give more.
-  static std::string limit(const std::string& name, __rlimit_resource which) {
-    rlimit most = {};
-    KJ_SYSCALL(getrlimit(which, &most));
-    return name + "=" + std::to_string(most.rlim_max);
-  }
-
-  std::string tarOf(const std::string& version) { return folder + "/" + version + ".tar"; }
-  static void push(const std::string& what, const std::string& version) {
-    must({"skopeo", "copy", "--preserve-digests", "--dest-tls-verify=false", what,
-          "docker://127.0.0.1:6000/talos/installer:" + version});
-  }
-};
-
-class Upgrade : public harness::RegistryHost {
- protected:
-  ~Upgrade() noexcept override {}
-
-  // An init that ends at once: the kernel panics.
-  std::string endingInit() {
-    auto tree = folder + "/tree";
-    fs::create_directories(tree + "/usr/sbin");
-    fs::copy_file(setting("OUT") + "/confine", tree + "/usr/sbin/init");
-    return tree;
-  }
-  std::string listOf(const std::string& path) {
-    auto list = folder + "/list";
-    std::ofstream(list) << path << "\n";
-    return list;
-  }
-};
-
-std::vector<std::string> flags() {
-  return {"--masters",
-          "1",
-          "--workers",
-          "0",
-          "--memory",
-          "1024",
-          "--disk",
-          "4096",
-          "--cidr",
-          "10.5.0.0/24",
-          "--with-bootloader",
-          "--registry-mirror",
-          "*=http://10.5.0.1:6000"};
-}
-
-struct Machine {
-  Cluster& cluster;
-  std::string name;
-
-  harness::Result upgradeTo(const std::string& image, std::vector<std::string> more = {}) {
-    std::vector<std::string> words = {"upgrade", "--image", image};
-    words.insert(words.end(), more.begin(), more.end());
-    auto begin = std::chrono::steady_clock::now();
-    auto result = cluster.talosctl(words, 2 * kComesUp);
-    std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::cerr << "upgrade to " << image << ": " << took.count() << " s\n" << result.err;
-    return result;
-  }
-  std::string status() { return cluster.talosctl({"get", "upgradestatus", "-o", "yaml"}, 30).out; }
-  std::string slot() {
-    std::smatch match;
-    auto line = cluster.talosctl({"read", "/proc/cmdline"}, 30).out;
-    return std::regex_search(line, match, std::regex("talos.slot=([AB])")) ? match[1].str() : "";
-  }
-  bool tells(const std::string& text) {
-    return contains(cluster.talosctl({"events", "--tail", "-1", "--once"}, 30).out, text);
-  }
-  void expectBackOn(const std::string& slotName, const harness::Result& result,
-                    const std::string& reason) {
-    EXPECT_NE(result.status, 0) << result.out;
-    EXPECT_TRUE(contains(result.err, reason)) << result.err;
-    EXPECT_EQ(slot(), slotName);
-    auto now = status();
-    EXPECT_TRUE(contains(now, "stage: failed")) << now;
-    EXPECT_TRUE(contains(now, reason)) << now;
-    EXPECT_TRUE(tells(reason)) << "no event says so";
-  }
-};
 
 // What the two slots are started from, when they are whole.
 using Systems = std::map<std::string, cuts::System>;
@@ -368,7 +169,7 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   images.make("v9.9.1", {});
   images.make("v9.9.3", {"TREE=" + endingInit()});
   images.make("v9.9.4", {"REMOVE=" + listOf("usr/bin/apid")});
-  Cluster cluster("upgrade", flags(), kComesUp);
+  Cluster cluster("upgrade", upgradeFlags({"--with-bootloader"}), kComesUp);
   Machine node{cluster, "upgrade-master-1"};
   ASSERT_EQ(node.slot(), "A");
 
@@ -388,6 +189,8 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_TRUE(contains(good.out, "Upgrade request received")) << good.out;
   EXPECT_EQ(node.slot(), "B");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
+  auto pinned = "digest: ghcr.io/talos/installer@" + Images::digestOf("v9.9.5") + "\n";
+  EXPECT_TRUE(contains(node.status(), pinned)) << pinned << node.status();
   EXPECT_TRUE(contains(cluster.ok({"image", "list"}), "installer")) << "--preserve lost /var";
   EXPECT_EQ(cluster.ok({"read", "/etc/site.conf"}), "a site of its own\n");
   EXPECT_FALSE(contains(cluster.ok({"list", "/etc/ssl/certs"}), "ca-certificates\n"))
@@ -417,7 +220,7 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
 TEST_F(Upgrade, PowerCuts) {
   Images images(folder);
   images.make("v9.9.1", {});
-  Cluster cluster("upgradecut", flags(), kComesUp);
+  Cluster cluster("upgradecut", upgradeFlags({"--with-bootloader"}), kComesUp);
   Machine node{cluster, "upgradecut-master-1"};
   RecordedUpgrade recorded(cluster, node, images.inRegistry("v9.9.1"));
   EXPECT_EQ(recorded.result.status, 0) << recorded.result.err << cluster.console(node.name);

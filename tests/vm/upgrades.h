@@ -1,0 +1,78 @@
+// For tests of upgrades: images of the running build, where a node can fetch them, and a node that is upgraded.
+//
+// The images come from a registry and from a web server on the host's loopback, and as a file with the
+// request; the host is a network namespace of this process, so its ports meet nobody else's.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/cluster.h"
+#include "tests/harness/registry.h"
+#include "tests/harness/web.h"
+
+namespace talos::vm {
+
+constexpr double kComesUp = 480;  // emulated, beside whatever else runs
+
+// Images of the running build, made as `make installer-image` makes them, in `folder`. Each of them throws with
+// the words of the program that failed.
+class Images {
+ public:
+  explicit Images(std::string folder);
+
+  // stdout of a program that must succeed.
+  static std::string must(const std::vector<std::string>& words);
+
+  // `changes` are those of rootfs/image.sh: TREE=, REMOVE=.
+  void make(const std::string& version, const std::vector<std::string>& changes);
+
+  // What --image names it by.
+  std::string file(const std::string& version) { return tarOf(version); }
+  std::string inRegistry(const std::string& version);
+  std::string onServer(const std::string& version);
+  // As the users' documents customize the kernel and the root: a build FROM an installer image.
+  std::string derived(const std::string& from, const std::string& version);
+  // The good one with a root image that was cut off; in a layer of its own.
+  std::string truncated(const std::string& from, const std::string& version);
+
+  // Of one in the registry, as that says: sha256:….
+  static std::string digestOf(const std::string& version);
+
+ private:
+  std::string folder;
+  harness::Registry registry;
+  harness::Web server;
+
+  std::vector<std::string> buildah(const std::vector<std::string>& more) const;
+  std::string tarOf(const std::string& version) { return folder + "/" + version + ".tar"; }
+  static void push(const std::string& what, const std::string& version);
+};
+
+class Upgrade : public harness::RegistryHost {
+ protected:
+  ~Upgrade() noexcept override {}
+
+  // An init that ends at once: the kernel panics.
+  std::string endingInit();
+  std::string listOf(const std::string& path);
+};
+
+// Of `cluster create`: one node that finds the images.
+std::vector<std::string> upgradeFlags(const std::vector<std::string>& more);
+
+struct Machine {
+  harness::Cluster& cluster;
+  std::string name;
+
+  harness::Result upgradeTo(const std::string& image, std::vector<std::string> more = {});
+  std::string status();
+  std::string slot();  // empty: it does not answer
+  bool tells(const std::string& text);
+  void expectBackOn(const std::string& slotName, const harness::Result& result,
+                    const std::string& reason);
+};
+
+}  // namespace talos::vm
