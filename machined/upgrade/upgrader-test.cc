@@ -415,8 +415,31 @@ TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).digest, "r.example/i@sha256:7");
 }
 
-// Catches: an image that nobody can vouch for, written because the config's key is only looked at
-// for some; an upgrade that is under way for ever after one that was refused.
+// Catches: a rollback that begins when the slot is written and the node about to reboot into it.
+TEST_F(UpgraderTest, NothingBeginsBeforeItsReboot) {
+  System node(disk);
+  node.boot(scope);
+  node.pulls.registry["r.example/i:v2"] = "sha256:7";
+  EXPECT_EQ(problem(node.upgrader.upgrade({kj::str("r.example/i:v2"), true})), "");
+  unsigned turns = 0;
+  std::string refusals;
+  kj::Vector<kj::Promise<void>> asked;
+  while (node.reboots == 0 && ++turns < 10'000) {
+    // Of an idle node it is the timeout that is refused.
+    asked.add(node.upgrader.rollback(5)
+                  .catch_([&](kj::Exception&& e) {
+                    if (kindOf(e) != ErrorKind::kConflict) refusals = messageOf(e).cStr();
+                  })
+                  .eagerlyEvaluate(nullptr));
+    scope.poll(5);
+  }
+  scope.poll();
+  EXPECT_GT(turns, 3u);
+  EXPECT_EQ(node.reboots, 1u);
+  EXPECT_EQ(refusals, "");
+}
+
+// Catches: an unsigned image, written because the config's key is only looked at for some; an upgrade that is under way for ever after one that was refused.
 TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   System node(disk);
   node.boot(scope);

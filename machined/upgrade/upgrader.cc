@@ -328,6 +328,7 @@ kj::Promise<void> Upgrader::carryOut() {
   co_await deps.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
   bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
+  rebooting = wrong == nullptr;  // no other one begins from here to the reboot
   wanted = nullptr;
   // Of no use any more; what cannot be dropped now is replaced by the next one.
   if (viewed) {
