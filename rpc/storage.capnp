@@ -36,4 +36,5 @@ struct Disk {
   model @2 :Text; serial @3 :Text; modalias @4 :Text; uuid @5 :Text; wwid @6 :Text;
   type @7 :Type;
   enum Type { unknown @0; ssd @1; hdd @2; nvme @3; sd @4; }
+  name @8 :Text;                # what the device calls itself: of memory cards
 }

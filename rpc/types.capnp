@@ -65,10 +65,10 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
 }
 struct DiscoveredVolumeSpec $A.resource((type = "DiscoveredVolumes.block.talos.dev", namespace = "runtime")) {
-  # A disk or a partition, and what is on it. The id is the device's name.
-  type @0 :Text $A.column("Type");              # disk, partition or cdrom
-  devicePath @1 :Text;                          # /dev/vda5
-  parent @2 :Text;                              # the disk of a partition: vda
+  # A disk, a partition or an encrypted volume that is open, and what is on it. The id is the device's name.
+  type @0 :Text $A.column("Type");              # disk, partition or cdrom; what is open is a disk
+  devicePath @1 :Text;                          # /dev/vda5, /dev/mapper/vda6-encrypted
+  parent @2 :Text;                              # the disk of a partition, the partition of what is open: vda, vda6
   size @3 :UInt64;                              # bytes
   prettySize @4 :Text $A.column("Size");
   name @5 :Text $A.column("Discovered");        # gpt, xfs, ext4, vfat, iso9660, luks; empty: nothing that is known

@@ -32,6 +32,7 @@ class FakeVolumes final : public Volumes {
         .insert(kj::str(name), kj::str(text));
   }
   kj::Promise<kj::Vector<Volume>> look() override { return kj::Vector<Volume>(); }
+  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override { return kj::Vector<Volume>(); }
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names, size_t,
                                            kj::Duration patience) override {
     looked.push_back(kj::str(label, " ", patience / kj::SECONDS, " s").cStr());

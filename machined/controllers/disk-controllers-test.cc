@@ -57,6 +57,10 @@ struct DiskControllersTest : public StoreTest {
     found.add(Volume{deviceOf("vda", "vda", ""), nullptr});
     found.add(Volume{deviceOf("vda5", "vda", "STATE"), Superblock{FileSystem::kLuks, kj::str()}});
     if (second) {
+      auto open = deviceOf("dm-0", "dm-0", "");
+      open.mapping = kj::str("vda5-encrypted");
+      open.openedFrom = kj::str("vda5");
+      found.add(Volume{kj::mv(open), Superblock{FileSystem::kXfs, kj::str("STATE")}});
       found.add(Volume{deviceOf("vdb", "vdb", ""), nullptr, kj::str("did not respond")});
     }
     return kj::mv(found);
@@ -65,8 +69,8 @@ struct DiskControllersTest : public StoreTest {
     kj::Vector<kj::String> rows;
     for (auto v : store.list<rpc::DiscoveredVolumeSpec>()) {
       rows.add(kj::str(v.id(), " ", v.getType(), " ", v.getPrettySize(), " ", v.getName(), " ",
-                       v.getLabel(), " ", v.getPartitionLabel(), " ", v.getParent(),
-                       v.getProblem()));
+                       v.getLabel(), " ", v.getPartitionLabel(), " ", v.getParent(), v.getProblem(),
+                       v.getDevicePath().startsWith("/dev/mapper/") ? v.getDevicePath() : ""_kj));
     }
     return kj::strArray(rows, "|").cStr();
   }
@@ -100,6 +104,9 @@ TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   changed();
   EXPECT_EQ(looks, 2u);
   EXPECT_NE(shownVolumes().find("vdb disk 105 MB    did not respond"), std::string::npos)
+      << shownVolumes();
+  EXPECT_NE(shownVolumes().find("dm-0 disk 105 MB xfs STATE  vda5/dev/mapper/vda5-encrypted"),
+            std::string::npos)
       << shownVolumes();
   second = false;
   changed();

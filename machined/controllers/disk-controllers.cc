@@ -34,6 +34,7 @@ void fillVolume(rpc::DiscoveredVolumeSpec::Builder out, const Volume& volume, bo
   out.setType(typeOf(device));
   out.setDevicePath(device.node());
   if (!device.whole) out.setParent(device.disk);
+  if (device.mapping.size() > 0) out.setParent(device.openedFrom);
   out.setSize(device.bytes);
   out.setPrettySize(decimalSize(device.bytes));
   KJ_IF_MAYBE (content, volume.content) {
@@ -112,7 +113,12 @@ kj::Promise<void> DiscoveredVolumesController::reconcile(Store& store) {
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
                                         Volumes& volumes) {
   return kj::heap<DiscoveredVolumesController>(
-      timer, [&volumes]() { return volumes.look(); },
+      timer,
+      [&volumes]() -> kj::Promise<kj::Vector<Volume>> {
+        auto found = co_await volumes.look();
+        for (auto& open : co_await volumes.lookIntoOpen()) found.add(kj::mv(open));
+        co_return kj::mv(found);
+      },
       [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
 }
 

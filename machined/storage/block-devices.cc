@@ -63,9 +63,8 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   return kj::mv(device);
 }
 
-kj::Vector<kj::String> namesIn(kj::StringPtr sys) {
+kj::Vector<kj::String> namesIn(kj::StringPtr path) {
   kj::Vector<kj::String> names;
-  auto path = kj::str(sys, "/class/block");
   DIR* stream = opendir(path.cStr());
   if (stream == nullptr && errno == ENOENT) return names;  // a kernel without block devices
   if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, path);
@@ -75,6 +74,15 @@ kj::Vector<kj::String> namesIn(kj::StringPtr sys) {
     if (!name.startsWith(".")) names.add(kj::str(name));
   }
   return names;
+}
+
+kj::Vector<kj::String> blockDevicesIn(kj::StringPtr sys) {
+  return namesIn(kj::str(sys, "/class/block"));
+}
+
+void sortByName(kj::Vector<BlockDevice>& devices) {
+  std::sort(devices.begin(), devices.end(),
+            [](auto& a, auto& b) { return comesBefore(a.name, b.name); });
 }
 
 }  // namespace
@@ -105,7 +113,7 @@ bool comesBefore(kj::StringPtr a, kj::StringPtr b) {
 
 kj::Vector<kj::String> readMappings(kj::StringPtr sys) {
   kj::Vector<kj::String> mappings;
-  for (auto& name : namesIn(sys)) {
+  for (auto& name : blockDevicesIn(sys)) {
     if (!name.startsWith("dm-")) continue;
     auto device = kj::str(sys, "/class/block/", name);
     KJ_IF_MAYBE (mapping, readAttributeLine(device, "dm/name")) mappings.add(kj::mv(*mapping));
@@ -113,14 +121,32 @@ kj::Vector<kj::String> readMappings(kj::StringPtr sys) {
   return mappings;
 }
 
+kj::Vector<BlockDevice> readOpenVolumes(kj::StringPtr sys) {
+  kj::Vector<BlockDevice> devices;
+  for (auto& name : blockDevicesIn(sys)) {
+    if (!name.startsWith("dm-")) continue;
+    auto entry = kj::str(sys, "/class/block/", name);
+    // libcryptsetup names what is mapped so; other mappings are nobody's here.
+    if (!readAttributeLine(entry, "dm/uuid").orDefault(kj::String()).startsWith("CRYPT-")) continue;
+    KJ_IF_MAYBE (mapping, readAttributeLine(entry, "dm/name")) {
+      KJ_IF_MAYBE (device, readOne(sys, name)) {
+        device->mapping = kj::mv(*mapping);
+        for (auto& below : namesIn(kj::str(entry, "/slaves"))) device->openedFrom = kj::mv(below);
+        devices.add(kj::mv(*device));
+      }
+    }
+  }
+  sortByName(devices);
+  return devices;
+}
+
 kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys) {
   kj::Vector<BlockDevice> devices;
-  for (auto& name : namesIn(sys)) {
+  for (auto& name : blockDevicesIn(sys)) {
     if (!isDiskName(name)) continue;
     KJ_IF_MAYBE (device, readOne(sys, name)) devices.add(kj::mv(*device));
   }
-  std::sort(devices.begin(), devices.end(),
-            [](auto& a, auto& b) { return comesBefore(a.name, b.name); });
+  sortByName(devices);
   return devices;
 }
 

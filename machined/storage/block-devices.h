@@ -19,13 +19,20 @@ struct BlockDevice {
   bool whole = true;
   bool readOnly = false;
   bool cdrom = false;
+  kj::String mapping;     // of an opened encrypted volume: "vda5-encrypted"
+  kj::String openedFrom;  // "vda5"
 
-  kj::String node() const { return kj::str("/dev/", name); }
+  kj::String node() const {
+    return mapping.size() > 0 ? kj::str("/dev/mapper/", mapping) : kj::str("/dev/", name);
+  }
 };
 
 // Disks, their partitions and CD-ROM drives (not loop, RAM and mapped devices), in the order of
 // comesBefore().
 kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys = "/sys");
+
+// Encrypted volumes that are open ("dm-0"), in that order too.
+kj::Vector<BlockDevice> readOpenVolumes(kj::StringPtr sys = "/sys");
 
 // The names of mapped devices ("vda5-encrypted").
 kj::Vector<kj::String> readMappings(kj::StringPtr sys = "/sys");

@@ -54,6 +54,7 @@ class StorageServer final : public rpc::Storage::Server {
                out.setModalias(disk.modalias);
                out.setUuid(disk.uuid);
                out.setWwid(disk.wwid);
+               out.setName(disk.ownName);
                out.setType(disk.type);
              });
   }
@@ -119,7 +120,7 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
     auto path = kj::str(sys, "/class/block/", device.name);
     DiskFacts disk;
     disk.bytes = device.bytes;
-    disk.model = firstOf(path, {"device/model"_kj, "device/name"_kj});
+    disk.model = firstOf(path, {"device/model"_kj});
     disk.serial = firstOf(path, {"serial"_kj, "device/serial"_kj});
     if (disk.serial == nullptr) {
       KJ_IF_MAYBE (page, readAttribute(path, "device/vpd_pg80")) disk.serial = serialOfPage(*page);
@@ -127,6 +128,7 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
     disk.modalias = firstOf(path, {"device/modalias"_kj, "device/device/modalias"_kj});
     disk.uuid = firstOf(path, {"uuid"_kj, "device/uuid"_kj});
     disk.wwid = firstOf(path, {"wwid"_kj, "device/wwid"_kj});
+    disk.ownName = firstOf(path, {"device/name"_kj});
     disk.type = typeOf(device.name, path);
     disk.name = kj::mv(device.name);
     disks.add(kj::mv(disk));

@@ -14,7 +14,7 @@ struct DiskFacts {
   kj::String name;  // "vda"
   uint64_t bytes = 0;
   // Each empty where the disk does not say; one clean line.
-  kj::String model, serial, modalias, uuid, wwid;
+  kj::String model, serial, modalias, uuid, wwid, ownName;
   rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
 };
 // In the order of comesBefore(). Blocking, like readBlockDevices().

@@ -56,6 +56,7 @@ Volume disk(kj::StringPtr name, kj::StringPtr label = "") {
 struct ModelVolumes final : Volumes {
   kj::Function<kj::Vector<Volume>()> volumes;
   kj::Promise<kj::Vector<Volume>> look() override { return volumes(); }
+  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override { return kj::Vector<Volume>(); }
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr, kj::Array<kj::String>, size_t,
                                            kj::Duration) override {
     KJ_UNIMPLEMENTED("not in this test");

@@ -56,6 +56,30 @@ TEST(BlockDevices, Mappings) {
   EXPECT_EQ("vda5-encrypted", found[0]);
 }
 
+// Catches: an encrypted volume that is open and not seen, or not as what it is opened from; another mapping
+// taken for one.
+TEST(BlockDevices, OpenVolumes) {
+  Sysfs sys;
+  EXPECT_EQ(0u, readOpenVolumes(sys.root).size());
+  for (auto name : {"dm-10"_kj, "dm-2"_kj, "dm-1"_kj, "vda"_kj}) sys.disk(name, "4096\n");
+  sys.file2("devices/x/block/dm-10/dm", "name", "vda5-encrypted\n");
+  sys.file2("devices/x/block/dm-10/dm", "uuid", "CRYPT-LUKS2-0011-vda5-encrypted\n");
+  sys.directory("devices/x/block/dm-10/slaves/vda5");
+  sys.file2("devices/x/block/dm-2/dm", "name", "vda6-encrypted\n");
+  sys.file2("devices/x/block/dm-2/dm", "uuid", "CRYPT-LUKS2-2233-vda6-encrypted\n");
+  sys.file2("devices/x/block/dm-1/dm", "name", "flaky\n");
+  sys.file2("devices/x/block/dm-1/dm", "uuid", "\n");
+  auto found = readOpenVolumes(sys.root);
+  ASSERT_EQ(2u, found.size());
+  EXPECT_EQ("dm-2", found[0].name);
+  EXPECT_EQ("/dev/mapper/vda6-encrypted", found[0].node());
+  EXPECT_EQ("", found[0].openedFrom);  // closed at this moment
+  EXPECT_EQ("vda5-encrypted", found[1].mapping);
+  EXPECT_EQ("vda5", found[1].openedFrom);
+  EXPECT_EQ(4096u * 512, found[1].bytes);
+  EXPECT_EQ(0u, readBlockDevices(sys.root).size() - 1) << "a mapping among the disks";
+}
+
 // Catches: vdaa before vdb, sda10 before sda2.
 TEST(BlockDevices, Order) {
   const char* inOrder[] = {"sr0",     "sda",       "sda2",       "sda10",    "sdb", "vda",
@@ -88,6 +112,7 @@ TEST(Disks, Facts) {
   sys.file2("devices/x/block/nvme0c0n1", "hidden", "1\n");
   sys.disk("mmcblk0", "8\n");
   sys.file2("devices/x/block/mmcblk0/device", "type", "SD\n");
+  sys.file2("devices/x/block/mmcblk0/device", "name", "SU08G\n");
   sys.disk("vda", "8\n");
   auto disks = readDisks(sys.root);
   EXPECT_EQ("sda vda nvme0n1 mmcblk0",
@@ -104,6 +129,9 @@ TEST(Disks, Facts) {
   EXPECT_EQ("n?[31m1", disks[2].serial);
   EXPECT_EQ(rpc::Disk::Type::NVME, disks[2].type);
   EXPECT_EQ(rpc::Disk::Type::SD, disks[3].type);
+  EXPECT_EQ("SU08G", disks[3].ownName);
+  EXPECT_EQ("", disks[3].model);
+  EXPECT_EQ("", disks[0].ownName);
 }
 
 // Catches: a read behind the page's end; the page's head taken for the number.

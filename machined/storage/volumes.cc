@@ -149,7 +149,16 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
-  auto devices = co_await uv.blocking([sys = kj::str(sys)]() { return readBlockDevices(sys); });
+  co_return co_await probeAll(
+      co_await uv.blocking([sys = kj::str(sys)]() { return readBlockDevices(sys); }));
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::lookIntoOpen() {
+  co_return co_await probeAll(
+      co_await uv.blocking([sys = kj::str(sys)]() { return readOpenVolumes(sys); }));
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> devices) {
   kj::HashSet<kj::String> divided;
   for (auto& device : devices) {
     if (!device.whole) divided.upsert(kj::str(device.disk), [](auto&, auto&&) {});

@@ -43,6 +43,8 @@ class Volumes {
   virtual ~Volumes() noexcept(false) = default;
   // Everything that is there now, also what could not be looked at.
   virtual kj::Promise<kj::Vector<Volume>> look() = 0;
+  // The encrypted volumes that are open now, and what is in them.
+  virtual kj::Promise<kj::Vector<Volume>> lookIntoOpen() = 0;
   // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
   // for it to appear for at most `patience` (drives and discs come late), then for it to be read.
   // None: no such volume.
@@ -59,6 +61,7 @@ class RealVolumes final : public Volumes {
       : uv(uv), port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
+  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                            size_t limit, kj::Duration patience) override;
 
@@ -77,6 +80,7 @@ class RealVolumes final : public Volumes {
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration patience,
                                      kj::Promise<T> job);
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
+  kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
   kj::Promise<void> loadDrivers();
   void sayOnce(kj::String line);
 };

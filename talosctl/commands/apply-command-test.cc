@@ -273,8 +273,8 @@ TEST_F(Maintenance, DisksInterfacesAndVersionAreThere) {
   EXPECT_EQ(
       out(),
       "NODE        DEV        MODEL   SERIAL   TYPE   UUID   WWID   MODALIAS                  "
-      "  SIZE\n127.0.0.1   /dev/vda   -       -        -      -      -      "
-      "virtio:d00000002v00001AF4   6.4 GB\n");
+      "  NAME   SIZE\n127.0.0.1   /dev/vda   -       -        -      -      -      "
+      "virtio:d00000002v00001AF4   -      6.4 GB\n");
   EXPECT_EQ(c.run({"interfaces", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
   EXPECT_EQ(c.run({"version", "-i", "-n", "127.0.0.1", "--cert-fingerprint", fingerprint}), 0);
   EXPECT_THAT(out(), HasSubstr("NODE:        127.0.0.1"));

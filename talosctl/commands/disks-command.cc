@@ -40,12 +40,13 @@ kj::Promise<int> runDisks(Invocation& call) {
 }  // namespace
 
 kj::String renderDisks(kj::ArrayPtr<const Reply<Disks>> replies) {
-  Table table({"NODE", "DEV", "MODEL", "SERIAL", "TYPE", "UUID", "WWID", "MODALIAS", "SIZE"});
+  Table table(
+      {"NODE", "DEV", "MODEL", "SERIAL", "TYPE", "UUID", "WWID", "MODALIAS", "NAME", "SIZE"});
   for (auto& r : replies) {
     for (auto d : r.value.getDisks()) {
       table.add(r.node, d.getDevice(), orDash(d.getModel()), orDash(d.getSerial()),
                 nameOf(d.getType()), orDash(d.getUuid()), orDash(d.getWwid()),
-                orDash(d.getModalias()), humanSize(d.getSize()));
+                orDash(d.getModalias()), orDash(d.getName()), humanSize(d.getSize()));
     }
   }
   return table.render();
