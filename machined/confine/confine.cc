@@ -101,9 +101,9 @@ void run(const Options& options) {
   }
   for (auto& l : options.limits) setLimit(l);
   kj::Maybe<kj::Own<Landlock>> landlock;
-  if (options.read.size() + options.write.size() > 0) {
+  if (!options.files.empty()) {
     if (Landlock::version() > 0) {
-      landlock = kj::heap<Landlock>(options.command[0], options.read, options.write);
+      landlock = kj::heap<Landlock>(options.command[0], options.files);
     } else {
       log::warn("kernel without Landlock: only owner and mode protect files",
                 {{"program", options.command[0]}});

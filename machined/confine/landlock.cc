@@ -21,8 +21,11 @@ constexpr uint64_t kWrite =
     LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER | LANDLOCK_ACCESS_FS_TRUNCATE;
 constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
                             LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_IOCTL_DEV;
+constexpr uint64_t kDevice = kRead | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_IOCTL_DEV |
+                             LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE;
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE |
-                              LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE;
+                              LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |
+                              LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
 // What the kernel's version can handle: a right that it does not know makes it refuse the ruleset.
 uint64_t known(int version) {
@@ -40,9 +43,7 @@ int Landlock::version() {
   return v < 0 ? 0 : static_cast<int>(v);
 }
 
-Landlock::Landlock(kj::StringPtr program, kj::ArrayPtr<const kj::String> read,
-                   kj::ArrayPtr<const kj::String> write)
-    : handled(known(version())) {
+Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths) : handled(known(version())) {
   struct landlock_ruleset_attr attributes = {};
   attributes.handled_access_fs = handled;
   size_t size = offsetof(struct landlock_ruleset_attr, scoped);
@@ -55,8 +56,11 @@ Landlock::Landlock(kj::StringPtr program, kj::ArrayPtr<const kj::String> read,
   KJ_SYSCALL(fd = syscall(SYS_landlock_create_ruleset, &attributes, size, 0));
   ruleset = kj::AutoCloseFd(static_cast<int>(fd));
   allow(program, LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE);
-  for (auto& path : read) allow(path, kRead);
-  for (auto& path : write) allow(path, kRead | kWrite);
+  for (auto& path : paths.read) allow(path, kRead);
+  for (auto& path : paths.write) allow(path, kRead | kWrite);
+  for (auto& path : paths.list) allow(path, LANDLOCK_ACCESS_FS_READ_DIR);
+  for (auto& path : paths.libraries) allow(path, kRead | LANDLOCK_ACCESS_FS_EXECUTE);
+  for (auto& path : paths.devices) allow(path, kDevice);
 }
 
 void Landlock::allow(kj::StringPtr path, uint64_t access) {

@@ -1,12 +1,27 @@
 // Restricts by Landlock which files a program may use: the program itself (to execute it), what is
-// below the read paths, what is below the write paths; nothing else. As far as the kernel supports
-// it, signals and abstract sockets are restricted too.
+// below the paths that are named; nothing else. As far as the kernel supports it, signals and abstract
+// sockets are restricted too.
 #pragma once
 
 #include <kj/io.h>
 #include <kj/string.h>
+#include <kj/vector.h>
 
 namespace talos::confine {
+
+// Of each a file, or a folder with all that is below it.
+struct LandlockPaths {
+  kj::Vector<kj::String> read;       // files are read, folders listed
+  kj::Vector<kj::String> write;      // and changed, made and removed; no devices are made, or asked
+  kj::Vector<kj::String> list;       // folders are listed, and no file is read
+  kj::Vector<kj::String> libraries;  // read, and the loader is executed
+  kj::Vector<kj::String>
+      devices;  // read, written and asked; nodes of block devices made and removed
+
+  bool empty() const {
+    return read.empty() && write.empty() && list.empty() && libraries.empty() && devices.empty();
+  }
+};
 
 class Landlock {
  public:
@@ -15,8 +30,7 @@ class Landlock {
 
   // Opens the paths, so call it while they can be reached. Throws NotFound naming a path that is
   // not there.
-  Landlock(kj::StringPtr program, kj::ArrayPtr<const kj::String> read,
-           kj::ArrayPtr<const kj::String> write);
+  Landlock(kj::StringPtr program, const LandlockPaths& paths);
   // Restricts this thread for good. Needs no-new-privileges.
   void enter();
 

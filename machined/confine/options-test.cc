@@ -15,14 +15,18 @@ Options read(std::initializer_list<kj::StringPtr> arguments) {
 TEST(ConfineOptions, All) {
   auto o = read({"--uid=52", "--gid", "53", "--capabilities=net_admin,net_raw", "--seccomp=network",
                  "--landlock-read=/etc", "--landlock-read", "/run", "--landlock-write=/var/x",
+                 "--landlock-list=/l", "--landlock-libraries=/usr/lib", "--landlock-device=/dev/m",
                  "--rlimit=nofile=4096", "--oom-score=-998", "--", "/usr/bin/x", "--uid=0"});
   EXPECT_EQ(52u, o.uid);
   EXPECT_EQ(53u, o.gid);
   ASSERT_EQ(2u, o.capabilities.size());
   EXPECT_EQ(static_cast<unsigned>(CAP_NET_RAW), o.capabilities[1]);
   EXPECT_EQ("network"_kj, KJ_ASSERT_NONNULL(o.seccomp));
-  EXPECT_EQ(2u, o.read.size());
-  EXPECT_EQ("/var/x"_kj, o.write[0]);
+  EXPECT_EQ(2u, o.files.read.size());
+  EXPECT_EQ("/var/x"_kj, o.files.write[0]);
+  EXPECT_EQ("/l"_kj, o.files.list[0]);
+  EXPECT_EQ("/usr/lib"_kj, o.files.libraries[0]);
+  EXPECT_EQ("/dev/m"_kj, o.files.devices[0]);
   EXPECT_EQ(RLIMIT_NOFILE, o.limits[0].resource);
   EXPECT_EQ(4096u, o.limits[0].value);
   EXPECT_EQ(-998, KJ_ASSERT_NONNULL(o.oomScore));

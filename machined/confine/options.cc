@@ -83,9 +83,15 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
   } else if (name == "--seccomp") {
     options.seccomp = kj::str(value);
   } else if (name == "--landlock-read") {
-    options.read.add(absolute(name, value));
+    options.files.read.add(absolute(name, value));
   } else if (name == "--landlock-write") {
-    options.write.add(absolute(name, value));
+    options.files.write.add(absolute(name, value));
+  } else if (name == "--landlock-list") {
+    options.files.list.add(absolute(name, value));
+  } else if (name == "--landlock-libraries") {
+    options.files.libraries.add(absolute(name, value));
+  } else if (name == "--landlock-device") {
+    options.files.devices.add(absolute(name, value));
   } else if (name == "--rlimit") {
     auto parts = split(value, '=');
     if (parts.size() != 2) {

@@ -1,8 +1,11 @@
 // What the exec wrapper is asked to do. Pure: arguments in, intent out.
 //
 //   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
-//           [--landlock-write=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
+//           [--landlock-write=PATH]… [--landlock-list=PATH]… [--landlock-libraries=PATH]…
+//           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
 //           [--output=none] -- PROGRAM ARGUMENTS…
+//
+// What each --landlock- allows is in landlock.h.
 //
 // --lifetime: the program is killed when its parent dies, which is the process with this number; it
 // is not started when that is gone already. --output=none: it has no standard input, output and
@@ -18,6 +21,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "machined/confine/landlock.h"
+
 namespace talos::confine {
 
 struct Limit {
@@ -27,10 +32,10 @@ struct Limit {
 
 struct Options {
   uid_t uid = 0;
-  gid_t gid = 0;                       // the uid's number, unless given
-  kj::Vector<unsigned> capabilities;   // numbers of linux/capability.h
-  kj::Maybe<kj::String> seccomp;       // name of a profile; none: no filter
-  kj::Vector<kj::String> read, write;  // paths; both empty: no Landlock
+  gid_t gid = 0;                      // the uid's number, unless given
+  kj::Vector<unsigned> capabilities;  // numbers of linux/capability.h
+  kj::Maybe<kj::String> seccomp;      // name of a profile; none: no filter
+  LandlockPaths files;                // all empty: no Landlock
   kj::Vector<Limit> limits;
   kj::Maybe<int> oomScore;
   kj::Maybe<pid_t> parent;  // that it does not outlive

@@ -129,6 +129,23 @@ TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
 }
 
+// Catches: a program that opens files besides those that it is asked about: what libcryptsetup makes of a header
+// that somebody wrote is confined to that.
+TEST_F(LuksTest, OpensNothingElse) {
+  auto& scope = io.waitScope;
+  auto one = settings(0, "one");
+  luks.format(path, one).wait(scope);
+  auto elsewhere = kj::str(folder, "/elsewhere/EPHEMERAL"), file = kj::str(folder, "/backups/link");
+  luks.backup(path, elsewhere, Luks::Change::kIsOver).wait(scope);
+  luks.mark(path, kj::str(folder, "/backups/other")).wait(scope);
+  EXPECT_EQ(luks.compare(path, elsewhere).wait(scope), Luks::Comparison::kSame);
+  // The way to it is in the folder that it may read, and the file is not.
+  KJ_SYSCALL(symlink(elsewhere.cStr(), file.cStr()));
+  auto failure = kj::runCatchingExceptions([&]() { luks.compare(path, file).wait(scope); });
+  EXPECT_NE(std::string(messageOf(KJ_REQUIRE_NONNULL(failure)).cStr()).find("Permission denied"),
+            std::string::npos);
+}
+
 // Catches: two derivations of keys at once, and a call that waits for ever after one that nobody waits
 // for any longer.
 TEST_F(LuksTest, OneAfterTheOther) {

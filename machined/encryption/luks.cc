@@ -1,11 +1,16 @@
 #include "machined/encryption/luks.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <kj/debug.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
+#include "machined/encryption/open-volume.h"
 #include "machined/foreign/confined-child.h"
 #include "machined/foreign/frame-stream.h"
 #include "machined/foreign/parse-messages.h"
@@ -18,14 +23,96 @@ constexpr size_t kMostAnswerWords = 8192;
 // What it says may have words of the header in it, which anybody may have written.
 constexpr size_t kMostText = 1024;
 
+// What libcryptsetup and the device mapper open besides what they are asked about.
+constexpr kj::StringPtr kLocks = "/run/cryptsetup"_kj;  // locks; its folder is listed to find it
+constexpr kj::StringPtr kLibraries[] = {"/usr/lib"_kj, "/usr/lib64"_kj};
+constexpr kj::StringPtr kReads[] = {"/dev/random"_kj, "/dev/urandom"_kj, "/proc"_kj, "/sys"_kj,
+                                    "/etc/ssl/openssl.cnf"_kj};
+constexpr kj::StringPtr kMapper = "/dev/mapper"_kj;
+
+bool exists(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+kj::String folderOf(kj::StringPtr file) {
+  return kj::heapString(file.slice(0, KJ_REQUIRE_NONNULL(file.findLast('/'), file)));
+}
+
+// The folder is there before the program starts, which may write into no other one.
+void makeBackupFolder(kj::StringPtr file) {
+  auto folder = folderOf(file);
+  if (mkdir(folder.cStr(), 0700) != 0) {
+    KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
+    return;
+  }
+  int raw;
+  KJ_SYSCALL(raw = ::open(folderOf(folder).cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd above(raw);
+  KJ_SYSCALL(fsync(above), folder);
+}
+
+// What a request names.
+struct Named {
+  kj::String device, backup;  // empty: none
+  bool written = false, begun = false;
+};
+// To close a mapping, libcryptsetup looks at the header below it.
+kj::String deviceBelow(kj::StringPtr mapping) {
+  auto end = mappingOf("");
+  if (!mapping.endsWith(end)) return kj::String();
+  return kj::str("/dev/", mapping.slice(0, mapping.size() - end.size()));
+}
+
+Named namedIn(rpc::LuksRequest::Reader request) {
+  if (request.isClose()) return {deviceBelow(request.getClose()), kj::String()};
+  auto device = kj::str(request.getDevice());
+  auto named = [&](kj::StringPtr file, bool written, bool begun) {
+    return Named{kj::mv(device), kj::str(file), written, begun};
+  };
+  switch (request.which()) {
+    case rpc::LuksRequest::COMPARE:
+      return named(request.getCompare(), false, false);
+    case rpc::LuksRequest::MARK:
+      return named(request.getMark(), true, true);
+    case rpc::LuksRequest::BACKUP:
+      return named(request.getBackup().getFile(), true, true);
+    case rpc::LuksRequest::RESTORE:
+      return named(request.getRestore().getFile(), true, false);
+    case rpc::LuksRequest::FORGET:
+      return named(request.getForget(), true, false);
+    default:
+      return named(nullptr, false, false);
+  }
+}
+
+// What the program may open, as words for the wrapper, which insists on what it is told of. Blocking.
+kj::Vector<kj::String> filesFor(const Named& named) {
+  kj::Vector<kj::String> words;
+  auto allow = [&](kj::StringPtr how, kj::StringPtr path) {
+    if (path.size() > 0 && exists(path)) words.add(kj::str("--landlock-", how, "=", path));
+  };
+  if (mkdir(kLocks.cStr(), 0700) != 0 && errno != EEXIST) KJ_FAIL_SYSCALL("mkdir", errno, kLocks);
+  allow("list", folderOf(kLocks));
+  allow("write", kLocks);
+  for (auto path : kLibraries) allow("libraries", path);
+  for (auto path : kReads) allow("read", path);
+  allow("device", kMapper);
+  allow("device", named.device);
+  if (named.begun) makeBackupFolder(named.backup);
+  if (named.backup.size() > 0) allow(named.written ? "write" : "read", folderOf(named.backup));
+  return words;
+}
+
 kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
-                                 kj::Duration patience, unsigned threads) {
+                                 kj::ArrayPtr<const kj::String> files, kj::Duration patience,
+                                 unsigned threads) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(confine));
   argv.add(kj::str("--uid=0"));
   // Mappings and their nodes; keys that are not swapped out.
   argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
   argv.add(kj::str("--seccomp=volumes"));
+  for (auto& word : files) argv.add(kj::str(word));
   // Deriving a key takes a quarter of the memory: who runs out of it is this one.
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--rlimit=core=0"));
@@ -147,8 +234,12 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   });
   co_await before;
   // It is there before the first mapping is; udev, which would see to that, is not.
-  co_await uv.blocking([]() { Modules::ofRunningKernel().load("dm_mod"); });
-  auto answer = co_await once(request);
+  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
+  auto files = co_await uv.blocking([named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+    Modules::ofRunningKernel().load("dm_mod");
+    return filesFor(named);
+  });
+  auto answer = co_await once(request, kj::mv(files));
   if (answer->get().isFailed()) {
     auto failed = answer->get().getFailed();
     fail(kindOf(failed.getKind()), oneLine(failed.getMessage(), kMostText));
@@ -156,11 +247,12 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   co_return kj::mv(answer);
 }
 
-kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request) {
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
+                                                      kj::Vector<kj::String> files) {
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
   auto patience = patienceFor(asked.getRoot<rpc::LuksRequest>());
   auto child =
-      kj::heap<ConfinedChild>(io, commandOf(confine, program, patience, derivation.threads));
+      kj::heap<ConfinedChild>(io, commandOf(confine, program, files, patience, derivation.threads));
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
   KJ_DEFER({

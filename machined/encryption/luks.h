@@ -67,7 +67,9 @@ Derivation derivationHere();  // for this machine
 constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
 kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 
-// One at a time: the derivation of a key may take a quarter of the machine's memory.
+// One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets the
+// program open the device that it is asked about, the folder of the backup, the nodes of mappings, and what
+// libcryptsetup needs; no other device and no other file.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
   RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),
@@ -109,7 +111,8 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::Promise<kj::Own<Answer>> ask(kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill);
   kj::Promise<kj::Own<Answer>> inTurn(kj::Promise<void> before, kj::Array<capnp::word> request,
                                       kj::Own<kj::PromiseFulfiller<void>> done);
-  kj::Promise<kj::Own<Answer>> once(kj::ArrayPtr<const capnp::word> request);
+  kj::Promise<kj::Own<Answer>> once(kj::ArrayPtr<const capnp::word> request,
+                                    kj::Vector<kj::String> files);
   void taskFailed(kj::Exception&& e) override;
 };
 
