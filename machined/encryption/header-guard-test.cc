@@ -118,6 +118,41 @@ TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
   EXPECT_GT(cuts, 10u);
 }
 
+// Catches: a header that was damaged in the middle of a change and is given up although there is a backup; a
+// partition that was emptied, and is refused as one whose header is another's.
+TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
+  boot({{0, "a"}});
+  luks.marked = true;
+  luks.content = Luks::Content::kOther;
+  luks.steps.clear();
+  boot({{0, "a"}});
+  EXPECT_EQ(luks.steps, "restore, backup");
+  luks.content = Luks::Content::kEmpty;
+  luks.slots.clear();
+  luks.steps.clear();
+  boot({{0, "b"}});
+  EXPECT_EQ(luks.steps, "mark, format, settle, backup");
+}
+
+// Catches: a header that is changed without its mark, since it could not be made, or because of a file system.
+TEST_F(HeaderGuardTest, NothingIsChangedWithoutTheMark) {
+  boot({{0, "a"}});
+  auto with = guard();
+  auto key = staticKeys("EPHEMERAL", {{0, "a"}, {1, "b"}});
+  luks.steps.clear();
+  luks.failAt = luks.calls + 1;
+  auto add = [&]() { with.add("/dev/vda6", {key.keys[1], 1}, {key.keys[0], 0}).wait(waitScope); };
+  EXPECT_TRUE(kj::runCatchingExceptions(add) != nullptr);
+  EXPECT_EQ(luks.steps, "");
+  luks.failAt = 0;
+  add();
+  EXPECT_EQ(luks.steps, "mark, add 1");
+  with.finish().wait(waitScope);
+  luks.steps.clear();
+  with.settle("/dev/vda6").wait(waitScope);
+  EXPECT_EQ(luks.steps, "mark, settle");
+}
+
 // Catches: a volume of another disk, or one that no key opens, whose header is overwritten.
 TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
   boot({{0, "a"}});

@@ -107,12 +107,18 @@ TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
 
   add(3);
   EXPECT_EQ(compare(), Comparison::kOther);
+  // Whoever reads it meanwhile, or is cut, has the one of before.
+  auto before = kj::str(folder, "/before");
+  KJ_SYSCALL(link(file.cStr(), before.cStr()));
+  auto content = readFile(before);
   markHeader(file);
   EXPECT_EQ(compare(), Comparison::kChanging);
   backup(false);
   EXPECT_EQ(compare(), Comparison::kChanging);
   backup();
   EXPECT_EQ(compare(), Comparison::kSame);
+  EXPECT_EQ(readFile(before), content);
+  EXPECT_NE(readFile(file), content);
 }
 
 // Catches: a header that is restored in part, or over data; one that is gone for whoever wants to look at it.
@@ -175,6 +181,10 @@ TEST_F(HeaderFile, IsForgotten) {
   for (auto end : {"", ".refused", ".changing"}) {
     EXPECT_NE(access(kj::str(file, end).cStr(), F_OK), 0) << end;
   }
+  // A cut leaves any of them alone.
+  markHeader(file);
+  forgetHeader(file);
+  EXPECT_EQ(compare(), Comparison::kNone);
 }
 
 // Catches: a backup that has rotten and is written over a header that is good; a wiped partition that gets
