@@ -1,0 +1,150 @@
+// Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is in there; a boot
+// has what META says, and the machine's own key.
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <fstream>
+#include <map>
+#include <regex>
+
+#include "machined/encryption/state-keys.h"
+#include "machined/storage/meta-values.h"
+#include "tests/cuts/image.h"
+#include "tests/cuts/recording.h"
+#include "tests/harness/cluster.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+
+constexpr double kSlow = 480;  // seconds, in emulation beside others
+constexpr auto kName = "statekeys-master-1";
+constexpr uint64_t kHeaderBytes = 17 << 20;
+
+std::string uuidOf(const Cluster& cluster) {
+  auto text = harness::slurp(cluster.stateFolder() + "/state.yaml");
+  std::smatch match;
+  KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
+  return match[1].str();
+}
+
+// Whether a boot opens the STATE that a cut leaves.
+class StateAfterCut {
+ public:
+  StateAfterCut(std::string image, std::string folder, std::string uuid)
+      : image(std::move(image)), folder(std::move(folder)), uuid(std::move(uuid)) {}
+
+  // The list in META. Throws when neither a key of it nor the machine's own opens STATE.
+  std::string look() {
+    auto list = cuts::metaValue(image, static_cast<uint32_t>(machined::MetaTag::kStateEncryption));
+    auto own = machined::settingsOfMachine("STATE", uuid.c_str());
+    if (opensWithOneOf(own)) return list;
+    KJ_REQUIRE(
+        !list.empty() && opensWithOneOf(machined::readStateKeys(
+                             kj::arrayPtr(list.data(), list.size()).asBytes(), uuid.c_str())),
+        "no key that a boot has opens STATE", list.c_str());
+    return list;
+  }
+  bool opens(const std::string& passphrase) {
+    auto volume = cuts::part(image, "STATE");
+    volume.size = kHeaderBytes;
+    auto [it, isNew] = known.try_emplace({cuts::contentKey(image, volume), passphrase}, false);
+    if (!isNew) return it->second;
+    cuts::PartCopy copy(image, volume, folder);
+    auto path = folder + "/passphrase";
+    std::ofstream(path, std::ios::binary) << passphrase;
+    it->second = harness::run({"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-file",
+                               path, copy.path()},
+                              kSlow)
+                     .status == 0;
+    return it->second;
+  }
+  size_t tried() const { return known.size(); }
+
+ private:
+  std::string image, folder, uuid;
+  std::map<std::pair<size_t, std::string>, bool> known;  // deriving a key takes long
+
+  bool opensWithOneOf(const machined::VolumeSettings& settings) {
+    for (auto& key : settings.keys) {
+      auto words = key.passphrase.asChars();
+      if (opens(std::string(words.begin(), words.size()))) return true;
+    }
+    return false;
+  }
+};
+
+struct Change {
+  const char *keys, *inMeta;
+  bool hasStatic;
+};
+constexpr Change kChanges[] = {
+    {R"([{"nodeID": {}, "slot": 5}, {"static": {"passphrase": "first"}, "slot": 0}])",
+     R"("KeySlot":5)", true},
+    {R"([{"nodeID": {}, "slot": 2}])", R"("KeySlot":2)", false}};
+
+}  // namespace
+
+// Catches, at any write, whatever of the unflushed arrives: a STATE that no key opens which a boot has: a list in META
+// that changes before its keys are there, or after the others are gone; a change that was answered and is lost.
+TEST(StateKeys, PowerCutsOfRotations) {
+  Cluster cluster(
+      "statekeys",
+      {"--masters", "1", "--workers", "0", "--memory", "384", "--no-uplink", "--encrypt-state"},
+      kSlow);
+  auto isOpen = [&] {
+    auto said = cluster.talosctl({"--timeout", "5s", "get", "volumestatus"}, 20).out;
+    return std::regex_search(said, std::regex(R"(STATE\s+\d+\s+ready\s)"));
+  };
+  ASSERT_TRUE(eventually(isOpen, kSlow, 1)) << cluster.console(kName);
+  std::vector<cuts::Window> windows;
+  cuts::Recording recording(cluster, kName);
+  for (auto& change : kChanges) {
+    auto begin = recording.position();
+    auto patch =
+        R"([{"op": "replace", "path": "/machine/systemDiskEncryption/state/keys", "value": )" +
+        std::string(change.keys) + "}]";
+    auto said =
+        cluster.talosctl({"patch", "machineconfig", "--mode=no-reboot", "-p", patch}, 2 * kSlow);
+    ASSERT_EQ(said.status, 0) << said.out << said.err;
+    windows.push_back({begin, recording.position(), true});
+  }
+  recording.stop();
+
+  cuts::Scratch folder, kept;
+  std::vector<cuts::Sample> samples;
+  {
+    kj::EventLoop loop;
+    kj::WaitScope scope(loop);
+    cuts::Replay replay(scope, recording.log(), folder.path());
+    auto uuid = uuidOf(cluster);
+    StateAfterCut state(replay.images()[1], folder.path(), uuid);
+    cuts::Outcomes outcomes("changes of the keys of STATE");
+    samples = cuts::replayCuts(
+        replay, cuts::chooseCuts(replay, windows, cuts::cutsToMake(300)), outcomes,
+        [&](const cuts::CutAt& cut) {
+          auto list = state.look();
+          auto& change = kChanges[cut.window];
+          bool fresh = contains(list, change.inMeta);
+          if (cut.when == cuts::Replay::When::kBefore) {
+            KJ_REQUIRE(fresh, "what was answered is not in META", list.c_str());
+            KJ_REQUIRE(state.opens("first") == change.hasStatic, "the keys are not those answered");
+          }
+          return fresh ? "new list in META" : "old list in META";
+        },
+        cuts::samplesToBoot(), kept.path());
+    std::cerr << state.tried() << " pairs of a header and a key were tried\n";
+    EXPECT_GT(outcomes.of("old list in META"), 0u);
+    EXPECT_GT(outcomes.of("new list in META"), 0u);
+  }
+  for (auto& sample : samples) {
+    SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
+    cuts::startWith(cluster, kName, sample);
+    ASSERT_TRUE(eventually(isOpen, kSlow, 1)) << cluster.console(kName);
+  }
+}
+
+}  // namespace talos::vm
