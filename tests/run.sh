@@ -24,11 +24,11 @@ fuzz_build() {
     in_root cmake -S . -B /build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
   in_root ninja -C /build/fuzz fuzz
 }
-# Virtual machines side by side: a test has one to three, of 4 GiB together at most, and as much again of disks in memory.
+# Virtual machines side by side: a test has one to three, of 4 GiB together at most, and disks in memory.
 machines() {
   local memory jobs
   memory=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
-  jobs=$((memory / 8))
+  jobs=$((memory / 6))
   [ "$jobs" -le "$(nproc)" ] || jobs=$(nproc)
   [ "$jobs" -ge 1 ] || jobs=1
   ctest --test-dir "$INNER" -L machine -j "$jobs" "$@"
